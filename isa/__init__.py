@@ -1,0 +1,1 @@
+"""What instructions are: encodings, meanings, programs."""

@@ -1,0 +1,347 @@
+"""Declarations: what an instruction is, the extensions that group them, the instruction set that a chip runs.
+
+An extension's file declares each instruction once:
+
+    XPULP = Extension("xpulpmac")
+
+    @XPULP.insn("0100001 rs2 rs1 000 rd 0110011", "p.mac rd, rs1, rs2", "mul")
+    def p_mac(rd, rs1, rs2):
+        \"\"\"Multiply-accumulate: rd += rs1 * rs2, modulo 2^32.\"\"\"
+        return rd + rs1 * rs2
+
+Syntax: mnemonic, then operands in the assembler's order. An operand is the name of a field. `pc+imm` is written as
+the target's address or label, `imm>>12` and `uimmL<<2` as the field's value shifted, hardware loop `xL` as x0 or x1;
+`zero`, `ra` and `sp` stand for themselves.
+
+Parameters of the function: what the instruction reads, by name. `rs1 rs2 rs3 rd` are values of x registers (`rd`: its
+old value), `fs1 fs2 fs3 fd` bit patterns of float registers, all as signed 32-bit integers; `pc`, `size`, `frm`, `boxed`
+and `csr_value` come from the hart (README of this folder); any other name is that field's value.
+
+`writes`: where the returned values go, in order. `rd fd rs1 pc csr flags`, the byte address of a memory access `addr`,
+and `lp_start lp_end lp_count` of hardware loop L. One token, one value; several, a tuple; none, the hart itself acts.
+Results need not be wrapped to 32 bits: who stores them does that once.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from keyword import iskeyword
+from typing import NamedTuple
+
+from isa.encoding import Encoding, Field
+
+TIMINGS = frozenset(
+    "alu mul mulh div divu load store elw branch jump jalr hwloop csr fence fencei system fpu fdiv fsqrt".split()
+)
+ACCESSES = {
+    "load": frozenset("i8 u8 i16 u16 i32 f8 f16".split()),
+    "store": frozenset("i8 i16 i32".split()),
+    "elw": frozenset(["i32"]),
+}
+HART_READS = frozenset("pc size frm boxed csr_value".split())
+WRITES = frozenset("rd fd rs1 pc addr csr flags lp_start lp_end lp_count".split())
+FIXED_REGISTERS = {"zero": 0, "ra": 1, "sp": 2}
+
+OPERAND = re.compile(r"(?:pc\+|x(?=L\b))?(?P<name>\w+)(?:(?:<<|>>)\d+)?")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Insn:
+    """One instruction, as declared."""
+
+    name: str  # mnemonic, "p.lw"
+    key: str  # Python name, unique in a profile: "p_lw", "p_lw_rr"
+    extension: str
+    encoding: Encoding
+    syntax: str  # "p.lw rd, imm(rs1!)"
+    timing: str  # one of TIMINGS; "" for a compressed instruction, which has that of its expansion
+    access: str | None  # width and extension of the memory access, one of ACCESSES
+    reads: tuple[str, ...]  # parameters of the function
+    writes: tuple[str, ...]  # where its results go
+    function: Callable | None  # the meaning; None for a compressed instruction
+    doc: str
+    constraint: Callable[[dict[str, int]], bool] | None = (
+        None  # fields -> is this word not reserved?
+    )
+    expands: str | None = None  # compressed instructions only: "addi rd, rd, imm"
+
+    @property
+    def operand_names(self) -> tuple[str, ...]:
+        """Fields in the order of the syntax, fixed registers left out: the arguments of the assembler."""
+        return tuple(name for name in _operands(self.syntax) if name not in FIXED_REGISTERS)
+
+    def __repr__(self) -> str:
+        return f"<Insn {self.syntax}>"
+
+
+class Decoded(NamedTuple):
+    """One decoded word. Operands are register numbers and values of immediates."""
+
+    insn: Insn  # of a compressed word: the instruction that it expands to
+    operands: dict[str, int]
+    size: int  # bytes, 2 or 4
+    alias: Insn | None  # the compressed instruction, or None
+
+
+class Extension:
+    """A named list of declarations."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.insns: list[Insn] = []
+
+    def insn(
+        self,
+        encoding: str,
+        syntax: str,
+        timing: str,
+        *,
+        access: str | None = None,
+        writes: str = "rd",
+        key: str | None = None,
+        doc: str | None = None,
+        constraint: Callable[[dict[str, int]], bool] | None = None,
+    ) -> Callable[[Callable], Callable]:
+        """Declare an instruction; decorates the function that is its meaning and returns it unchanged.
+
+        key and doc default to the mnemonic with `_` for `.` and to the function's docstring: members of a family
+        that share one function give their own.
+
+        raises    ValueError if the parts of the declaration contradict each other
+        """
+
+        def declare(function: Callable) -> Callable:
+            name = syntax.split()[0]
+            code = function.__code__
+            insn = Insn(
+                name=name,
+                key=key or _key(name),
+                extension=self.name,
+                encoding=Encoding(encoding),
+                syntax=syntax,
+                timing=timing,
+                access=access,
+                reads=code.co_varnames[: code.co_argcount],
+                writes=tuple(writes.split()),
+                function=function,
+                doc=doc or function.__doc__ or "",
+                constraint=constraint,
+            )
+            _check(insn)
+            self.insns.append(insn)
+            return function
+
+        return declare
+
+    def compressed(self, encoding: str, syntax: str, *, expands: str, doc: str = "") -> None:
+        """Declare a 16-bit instruction by the 32-bit one that it stands for."""
+        name = syntax.split()[0]
+        insn = Insn(
+            name=name,
+            key=_key(name),
+            extension=self.name,
+            encoding=Encoding(encoding),
+            syntax=syntax,
+            timing="",
+            access=None,
+            reads=(),
+            writes=(),
+            function=None,
+            doc=doc or f"Expands to {expands}.",
+            expands=expands,
+        )
+        _check_operands(insn)
+        self.insns.append(insn)
+
+
+class _Expansion(NamedTuple):
+    """How a compressed instruction's fields become the operands of the instruction that it stands for."""
+
+    base: Insn
+    operands: tuple[tuple[str, Field | int], ...]
+
+
+class Isa:
+    """The instructions that one kind of hart executes.
+
+    insns         executable instructions; an instruction's op number is its index
+    compressed    16-bit instructions, each an abbreviation of an executable one
+    loop_end      what a hardware loop's end register holds: the address of the "last" instruction of the body,
+                  or of the first one "after" it
+
+    raises    ValueError if two declarations have the same key, or overlap and neither is a special case of the other
+    """
+
+    def __init__(self, *extensions: Extension, name: str, loop_end: str) -> None:
+        if loop_end not in ("last", "after"):
+            raise ValueError(f"isa {name}: loop_end is {loop_end!r}; it is 'last' or 'after'")
+        self.name = name
+        self.loop_end = loop_end
+        self.extensions = extensions
+        declared = [insn for extension in extensions for insn in extension.insns]
+        self.insns = tuple(insn for insn in declared if insn.expands is None)
+        self.compressed = tuple(insn for insn in declared if insn.expands is not None)
+        self._by_key: dict[str, Insn] = {}
+        self._by_name: dict[str, tuple[Insn, ...]] = {}
+        for insn in declared:
+            if insn.key in self._by_key:
+                raise ValueError(
+                    f"isa {name}: two instructions have the key {insn.key}; give one of them another"
+                )
+            self._by_key[insn.key] = insn
+            self._by_name[insn.name] = (*self._by_name.get(insn.name, ()), insn)
+        self._expansions = {insn.key: self._expand(insn) for insn in self.compressed}
+        self._buckets = _buckets(declared)
+        for bucket in self._buckets.values():
+            _check_overlaps(name, bucket)
+        self.decode = lru_cache(maxsize=1 << 16)(self._decode)
+
+    def __repr__(self) -> str:
+        return f"<Isa {self.name}, {len(self.insns)} instructions>"
+
+    def __getitem__(self, key: str) -> Insn:
+        return self._by_key[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._by_key
+
+    def by_name(self, mnemonic: str) -> tuple[Insn, ...]:
+        """All forms of a mnemonic, in the order of declaration; () if there is none."""
+        return self._by_name.get(mnemonic, ())
+
+    def encode(self, insn: Insn, **operands: int) -> int:
+        """Return the instruction word.
+
+        raises    ValueError that names the instruction, the operand, its value and its range
+        """
+        try:
+            word = insn.encoding.encode(**operands)
+        except ValueError as error:
+            raise ValueError(f"{insn.name}: {error}") from None
+        if insn.constraint is not None and not insn.constraint(operands):
+            raise ValueError(f"{insn.name}: {operands} is a reserved encoding")
+        return word
+
+    def _decode(self, word: int) -> Decoded | None:
+        """Decode an instruction word (of a 16-bit instruction: its 16 bits); None if it is illegal."""
+        insn = self._lookup(word)
+        if insn is None:
+            return None
+        if insn.expands is None:
+            return Decoded(insn, insn.encoding.operands(word), 4, None)
+        base, operands = self._expansions[insn.key]
+        values = {
+            name: source if isinstance(source, int) else source.extract(word)
+            for name, source in operands
+        }
+        return Decoded(base, values, 2, insn)
+
+    def _lookup(self, word: int) -> Insn | None:
+        for mask, by_match in self._buckets.get(_bucket(word), ()):
+            insn = by_match.get(word & mask)
+            if insn is not None and insn.encoding.matches(word):
+                if insn.constraint is None or insn.constraint(insn.encoding.operands(word)):
+                    return insn
+        return None
+
+    def _expand(self, insn: Insn) -> _Expansion:
+        assert insn.expands is not None
+        bases = self.by_name(insn.expands.split()[0])
+        if len(bases) != 1:
+            raise ValueError(
+                f"isa {self.name}: {insn.name} expands to {insn.expands!r}, which has {len(bases)} forms"
+            )
+        sources: list[Field | int] = []
+        for text in _operands(insn.expands):
+            if text in FIXED_REGISTERS:
+                sources.append(FIXED_REGISTERS[text])
+            else:
+                sources.append(int(text) if text.isdigit() else insn.encoding.fields[text])
+        return _Expansion(bases[0], tuple(zip(_operands(bases[0].syntax), sources, strict=True)))
+
+
+Bucket = list[tuple[int, dict[int, Insn]]]  # (mask, match -> instruction), most specific mask first
+
+
+def _bucket(word: int) -> int:
+    """Major opcode of a 32-bit instruction, quadrant of a 16-bit one: bits that every encoding fixes."""
+    return word & 0x7F if word & 3 == 3 else word & 3
+
+
+def _buckets(insns: list[Insn]) -> dict[int, Bucket]:
+    tables: dict[int, dict[int, dict[int, Insn]]] = {}
+    for insn in insns:
+        encoding = insn.encoding
+        by_match = tables.setdefault(_bucket(encoding.match), {}).setdefault(encoding.mask, {})
+        other = by_match.setdefault(encoding.match, insn)
+        if other is not insn:
+            raise ValueError(f"{insn.syntax!r} and {other.syntax!r} have the same encoding")
+    return {
+        opcode: sorted(by_mask.items(), key=lambda item: -item[0].bit_count())
+        for opcode, by_mask in tables.items()
+    }
+
+
+def _check_overlaps(name: str, bucket: Bucket) -> None:
+    """Words that two encodings share must all belong to one of them: it is the special case, and decoded first."""
+    for index, (mask, specific) in enumerate(bucket):
+        for wider_mask, general in bucket[index + 1 :]:
+            if mask & wider_mask == wider_mask:
+                continue
+            common = mask & wider_mask
+            seen = {match & common: insn for match, insn in general.items()}
+            for match, insn in specific.items():
+                if match & common in seen:
+                    other = seen[match & common]
+                    raise ValueError(
+                        f"isa {name}: encodings of {insn.syntax!r} and {other.syntax!r} overlap"
+                    )
+
+
+def _key(mnemonic: str) -> str:
+    key = mnemonic.replace(".", "_")
+    return f"{key}_" if iskeyword(key) else key
+
+
+def _operands(syntax: str) -> Iterator[str]:
+    """Operand names of a syntax line, in order."""
+    _, _, operands = syntax.partition(" ")
+    return (operand["name"] for operand in OPERAND.finditer(operands))
+
+
+def _check(insn: Insn) -> None:
+    """Raise ValueError if the parts of a declaration contradict each other."""
+    fields = insn.encoding.fields
+    if insn.timing not in TIMINGS:
+        raise ValueError(f"{insn.name}: timing {insn.timing!r} is not one of {_listed(TIMINGS)}")
+    if insn.access not in ACCESSES.get(insn.timing, (None,)):
+        allowed = _listed(ACCESSES[insn.timing]) if insn.timing in ACCESSES else "None"
+        raise ValueError(
+            f"{insn.name}: access of a {insn.timing} is {insn.access!r}; it must be one of {allowed}"
+        )
+    for name in insn.reads:
+        if name not in fields and name not in HART_READS:
+            raise ValueError(
+                f"{insn.name}: reads {name!r}, which is neither a field nor one of {_listed(HART_READS)}"
+            )
+    for name in insn.writes:
+        if name not in WRITES:
+            raise ValueError(f"{insn.name}: writes {name!r}, which is not one of {_listed(WRITES)}")
+        if name in ("rd", "fd", "rs1") and name not in fields:
+            raise ValueError(
+                f"{insn.name}: writes {name!r}, which is not a field of {insn.encoding.text!r}"
+            )
+    _check_operands(insn)
+
+
+def _check_operands(insn: Insn) -> None:
+    for name in (*_operands(insn.syntax), *_operands(insn.expands or "")):
+        if name not in insn.encoding.fields and name not in FIXED_REGISTERS and not name.isdigit():
+            raise ValueError(
+                f"{insn.name}: operand {name!r} is not a field of {insn.encoding.text!r}"
+            )
+
+
+def _listed(names: frozenset) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,230 @@
+"""Encodings: a row of the manual's listing -> mask, match and fields.
+
+    Encoding("imm[12|10:5] rs2 rs1 100 imm[4:1|11] 1100011")
+
+reads as the listing does, most significant bit first. A token is one of
+
+    0110011      fixed bits
+    ---          bits that the hardware ignores
+    rs1          a field of known width: x registers rd rs1 rs2 rs3, float registers fd fs1 fs2 fs3
+                 (5 bits each), csr (12), rm (3), L (1, hardware loop), Is2 and Is3 (5, XPULP)
+    rd'          a 3-bit register field of a compressed instruction, which names registers 8..15
+    imm[12|10:5] these bits of a field, which may be spread over several tokens
+    rd!={0,2}    a field that must not have these values: those words are other instructions or reserved
+
+Names decide signedness: fields that begin with `imm` or `nzimm` are signed, all others unsigned. `nz` fields
+are never zero, and `rm` is never 5 or 6, the reserved rounding modes.
+
+Source: RISC-V unprivileged manual, "RV32/64G Instruction Set Listings" and "RVC Instruction Set Listings".
+"""
+
+import re
+from dataclasses import dataclass
+
+X_REGISTERS = ("rd", "rs1", "rs2", "rs3")
+F_REGISTERS = ("fd", "fs1", "fs2", "fs3")
+WIDTHS = {name: 5 for name in X_REGISTERS + F_REGISTERS} | {
+    "csr": 12,
+    "rm": 3,
+    "L": 1,
+    "Is2": 5,
+    "Is3": 5,
+}
+KINDS = (
+    {name: "x" for name in X_REGISTERS}
+    | {name: "f" for name in F_REGISTERS}
+    | {"csr": "csr", "rm": "rm"}
+)
+RESERVED_ROUNDING_MODES = (5, 6)
+
+TOKEN = re.compile(
+    r"(?P<name>[A-Za-z]\w*)(?P<prime>'?)(?:\[(?P<bits>[\d:|]+)\])?(?:!=(?P<excluded>\d+|\{[\d,]+\}))?"
+)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One operand of an encoding, in one or more pieces of the instruction word."""
+
+    name: str
+    pieces: tuple[
+        tuple[int, int, int], ...
+    ]  # (lowest bit in the word, width, lowest bit in the value)
+    kind: str  # "x" or "f": a register number; "csr"; "rm"; "int"
+    signed: bool
+    base: int = 0  # 8 for the registers of compressed instructions: value = base + field
+    excluded: tuple[int, ...] = ()
+
+    @property
+    def step(self) -> int:
+        """Distance between representable values: 2 for branch offsets, whose bit 0 is not stored."""
+        return 1 << min(shift for _, _, shift in self.pieces)
+
+    @property
+    def width(self) -> int:
+        """Bits of the value, counted from bit 0."""
+        return max(width + shift for _, width, shift in self.pieces)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Smallest and largest representable value."""
+        if self.signed:
+            return -(1 << (self.width - 1)), (1 << (self.width - 1)) - self.step
+        return self.base, self.base + (1 << self.width) - self.step
+
+    def extract(self, word: int) -> int:
+        """Read the value out of an instruction word."""
+        value = self.base
+        for low, width, shift in self.pieces:
+            value |= (word >> low & (1 << width) - 1) << shift
+        if self.signed and value >> self.width - 1:
+            value -= 1 << self.width
+        return value
+
+    def insert(self, value: int) -> int:
+        """Return the bits of the instruction word that hold value.
+
+        raises    ValueError if the field cannot hold it
+        """
+        low, high = self.range
+        if not low <= value <= high or value % self.step or value in self.excluded:
+            raise ValueError(f"{self.name}: {value} is not {self._rule()}")
+        word = 0
+        for position, width, shift in self.pieces:
+            word |= (value - self.base >> shift & (1 << width) - 1) << position
+        return word
+
+    def _rule(self) -> str:
+        low, high = self.range
+        rule = (
+            f"a multiple of {self.step} from {low} to {high}"
+            if self.step > 1
+            else f"from {low} to {high}"
+        )
+        if self.excluded:
+            rule += " other than " + " and ".join(map(str, self.excluded))
+        return rule
+
+
+class Encoding:
+    """Mask, match and fields of one row of the listing.
+
+    mask      bits that identify the instruction
+    match     their values: a word w is this instruction if w & mask == match and no field has an excluded value
+    size      bytes, 2 or 4
+    fields    name -> Field, in the order of the row
+
+    raises    ValueError if the row is not 16 or 32 bits, or has a token or a split field that makes no sense
+    """
+
+    __slots__ = ("fields", "mask", "match", "size", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.mask = self.match = 0
+        open_fields: dict[str, _OpenField] = {}
+        position = 0
+        for token in reversed(text.split()):
+            if not token.strip("01"):
+                self.match |= int(token, 2) << position
+                self.mask |= (1 << len(token)) - 1 << position
+                position += len(token)
+            elif not token.strip("-"):
+                position += len(token)
+            else:
+                position = _read_field(token, position, open_fields, text)
+        if position not in (16, 32):
+            raise ValueError(f"encoding {text!r}: {position} bits; an instruction has 16 or 32")
+        if (self.match & self.mask & 3 == 3) != (position == 32):
+            raise ValueError(
+                f"encoding {text!r}: 32-bit encodings end in 11, 16-bit ones in 00, 01 or 10"
+            )
+        self.size = position // 8
+        self.fields = {
+            name: field.close(name, text) for name, field in reversed(open_fields.items())
+        }
+
+    def __repr__(self) -> str:
+        return f"Encoding({self.text!r})"
+
+    def matches(self, word: int) -> bool:
+        """Is word this instruction?"""
+        if word & self.mask != self.match:
+            return False
+        return all(
+            field.extract(word) not in field.excluded
+            for field in self.fields.values()
+            if field.excluded
+        )
+
+    def operands(self, word: int) -> dict[str, int]:
+        """Read every field out of an instruction word."""
+        return {name: field.extract(word) for name, field in self.fields.items()}
+
+    def encode(self, **operands: int) -> int:
+        """Return the instruction word with these operands.
+
+        raises    ValueError if one is missing, unknown or out of range
+        """
+        for name in operands:
+            if name not in self.fields:
+                raise ValueError(
+                    f"{name}: not an operand of {self.text!r}, which has {self._names()}"
+                )
+        word = self.match
+        for name, field in self.fields.items():
+            if name not in operands:
+                raise ValueError(
+                    f"{name}: missing operand of {self.text!r}, which has {self._names()}"
+                )
+            word |= field.insert(operands[name])
+        return word
+
+    def _names(self) -> str:
+        return ", ".join(self.fields) or "none"
+
+
+class _OpenField:
+    """A field whose pieces are still being collected, from the right end of the row."""
+
+    def __init__(self, is_compressed_register: bool) -> None:
+        self.pieces: list[tuple[int, int, int]] = []
+        self.base = 8 if is_compressed_register else 0
+        self.excluded: tuple[int, ...] = ()
+
+    def close(self, name: str, text: str) -> Field:
+        covered = sorted(
+            bit for _, width, shift in self.pieces for bit in range(shift, shift + width)
+        )
+        if covered != list(range(covered[0], covered[-1] + 1)):
+            raise ValueError(
+                f"encoding {text!r}: bits {covered} of {name} are not each there exactly once"
+            )
+        excluded = self.excluded
+        if name.startswith("nz"):
+            excluded += (0,)
+        if name == "rm":
+            excluded += RESERVED_ROUNDING_MODES
+        signed = name.startswith(("imm", "nzimm"))
+        return Field(
+            name, tuple(reversed(self.pieces)), KINDS.get(name, "int"), signed, self.base, excluded
+        )
+
+
+def _read_field(token: str, position: int, fields: dict[str, _OpenField], text: str) -> int:
+    """Add the pieces of one token, whose lowest bit lies at position; return the position behind it."""
+    parts = TOKEN.fullmatch(token)
+    if parts is None or (parts["bits"] is None and parts["name"] not in WIDTHS):
+        raise ValueError(
+            f"encoding {text!r}: cannot read {token!r}; write bits, name, name[high:low] or name!=value"
+        )
+    field = fields.setdefault(parts["name"], _OpenField(bool(parts["prime"])))
+    if parts["excluded"]:
+        field.excluded += tuple(int(value) for value in parts["excluded"].strip("{}").split(","))
+    width = 3 if parts["prime"] else WIDTHS.get(parts["name"], 0)
+    for bits in reversed((parts["bits"] or f"{width - 1}:0").split("|")):
+        high, _, low = bits.partition(":")
+        shift = int(low or high)
+        field.pieces.append((position, int(high) - shift + 1, shift))
+        position += int(high) - shift + 1
+    return position
