@@ -1,4 +1,4 @@
-"""Declarations: what an instruction is, the extensions that group them, the instruction set that a chip runs.
+"""Declarations: what an instruction is, extensions that group them, the set that a hart executes.
 
 An extension's file declares each instruction once:
 
@@ -9,17 +9,28 @@ An extension's file declares each instruction once:
         \"\"\"Multiply-accumulate: rd += rs1 * rs2, modulo 2^32.\"\"\"
         return rd + rs1 * rs2
 
-Syntax: mnemonic, then operands in the assembler's order. An operand is the name of a field. `pc+imm` is written as
-the target's address or label, `imm>>12` and `uimmL<<2` as the field's value shifted, hardware loop `xL` as x0 or x1;
-`zero`, `ra` and `sp` stand for themselves.
+Syntax: mnemonic, then operands in the assembler's order. An operand is the name of a field.
+`pc+imm` is written as the target's address or label, `imm>>12` and `uimmL<<2` as the field's value
+shifted, hardware loop `xL` as x0 or x1; `zero`, `ra` and `sp` stand for themselves.
 
-Parameters of the function: what the instruction reads, by name. `rs1 rs2 rs3 rd` are values of x registers (`rd`: its
-old value), `fs1 fs2 fs3 fd` bit patterns of float registers, all as signed 32-bit integers; `pc`, `size`, `frm`, `boxed`
-and `csr_value` come from the hart (README of this folder); any other name is that field's value.
+Parameters of the function: what the instruction reads, by name.
 
-`writes`: where the returned values go, in order. `rd fd rs1 pc csr flags`, the byte address of a memory access `addr`,
-and `lp_start lp_end lp_count` of hardware loop L. One token, one value; several, a tuple; none, the hart itself acts.
-Results need not be wrapped to 32 bits: who stores them does that once.
+    rs1 rs2 rs3 rd      x register in that field (rd: its old value), signed 32 bits
+    fs1 fs2 fs3 fd      float register in that field, its bit pattern as signed 32 bits
+    pc size             address of this instruction, its bytes (2 when it was compressed)
+    csr_value           old value of the CSR in field csr
+    rm                  rounding mode 0..4 (dynamic already replaced);  frm: that of the CSR
+    boxed               1 if narrow floats are NaN-boxed (float registers of their own), else 0
+    any other name      the value of that field
+
+`writes`: where the returned values go, in order. One token, one value; several, a tuple; none: the
+hart itself acts, the body is empty. Who stores a result wraps it to 32 bits.
+
+    rd fd               the register in that field;  rs1: the advanced pointer of a memory access
+    pc                  the next instruction (branches: in both cases)
+    addr                byte address of the memory access; loads then write their rd or fd
+    csr flags           new value of the CSR; exception flags to set in fflags
+    lp_start lp_end lp_count    of hardware loop L
 """
 
 import re
@@ -31,16 +42,16 @@ from typing import NamedTuple
 
 from isa.encoding import Encoding, Field
 
-TIMINGS = frozenset(
-    "alu mul mulh div divu load store elw branch jump jalr hwloop csr fence fencei system fpu fdiv fsqrt".split()
-)
+TIMINGS = """
+    alu mul mulh div divu load store elw branch jump jalr hwloop csr fence fencei system fpu fdiv fsqrt
+""".split()
 ACCESSES = {
-    "load": frozenset("i8 u8 i16 u16 i32 f8 f16".split()),
-    "store": frozenset("i8 i16 i32".split()),
-    "elw": frozenset(["i32"]),
+    "load": ["i8", "u8", "i16", "u16", "i32", "f8", "f16"],
+    "store": ["i8", "i16", "i32"],
+    "elw": ["i32"],
 }
-HART_READS = frozenset("pc size frm boxed csr_value".split())
-WRITES = frozenset("rd fd rs1 pc addr csr flags lp_start lp_end lp_count".split())
+HART_READS = ["pc", "size", "csr_value", "frm", "boxed"]
+WRITES = ["rd", "fd", "rs1", "pc", "addr", "csr", "flags", "lp_start", "lp_end", "lp_count"]
 FIXED_REGISTERS = {"zero": 0, "ra": 1, "sp": 2}
 
 OPERAND = re.compile(r"(?:pc\+|x(?=L\b))?(?P<name>\w+)(?:(?:<<|>>)\d+)?")
@@ -68,8 +79,14 @@ class Insn:
 
     @property
     def operand_names(self) -> tuple[str, ...]:
-        """Fields in the order of the syntax, fixed registers left out: the arguments of the assembler."""
+        """Fields in the order of the syntax: the arguments of the assembler."""
         return tuple(name for name in _operands(self.syntax) if name not in FIXED_REGISTERS)
+
+    def accepts(self, word: int) -> bool:
+        """Is word this instruction, and not a reserved encoding?"""
+        if not self.encoding.matches(word):
+            return False
+        return self.constraint is None or self.constraint(self.encoding.operands(word))
 
     def __repr__(self) -> str:
         return f"<Insn {self.syntax}>"
@@ -103,10 +120,10 @@ class Extension:
         doc: str | None = None,
         constraint: Callable[[dict[str, int]], bool] | None = None,
     ) -> Callable[[Callable], Callable]:
-        """Declare an instruction; decorates the function that is its meaning and returns it unchanged.
+        """Declare an instruction by decorating its meaning, which is returned unchanged.
 
-        key and doc default to the mnemonic with `_` for `.` and to the function's docstring: members of a family
-        that share one function give their own.
+        key and doc default to the mnemonic with `_` for `.` and to the function's docstring:
+        members of a family that share one function give their own.
 
         raises    ValueError if the parts of the declaration contradict each other
         """
@@ -156,7 +173,7 @@ class Extension:
 
 
 class _Expansion(NamedTuple):
-    """How a compressed instruction's fields become the operands of the instruction that it stands for."""
+    """How a compressed instruction's fields become operands of the one that it stands for."""
 
     base: Insn
     operands: tuple[tuple[str, Field | int], ...]
@@ -167,10 +184,11 @@ class Isa:
 
     insns         executable instructions; an instruction's op number is its index
     compressed    16-bit instructions, each an abbreviation of an executable one
-    loop_end      what a hardware loop's end register holds: the address of the "last" instruction of the body,
-                  or of the first one "after" it
+    loop_end      what a hardware loop's end register holds: the address of the "last" instruction
+                  of the body, or of the first one "after" it
 
-    raises    ValueError if two declarations have the same key, or overlap and neither is a special case of the other
+    raises    ValueError if two declarations have the same key, or overlap and neither is a special
+              case of the other
     """
 
     def __init__(self, *extensions: Extension, name: str, loop_end: str) -> None:
@@ -186,9 +204,7 @@ class Isa:
         self._by_name: dict[str, tuple[Insn, ...]] = {}
         for insn in declared:
             if insn.key in self._by_key:
-                raise ValueError(
-                    f"isa {name}: two instructions have the key {insn.key}; give one of them another"
-                )
+                raise ValueError(f"isa {name}: two instructions have the key {insn.key}")
             self._by_key[insn.key] = insn
             self._by_name[insn.name] = (*self._by_name.get(insn.name, ()), insn)
         self._expansions = {insn.key: self._expand(insn) for insn in self.compressed}
@@ -224,7 +240,7 @@ class Isa:
         return word
 
     def _decode(self, word: int) -> Decoded | None:
-        """Decode an instruction word (of a 16-bit instruction: its 16 bits); None if it is illegal."""
+        """Decode a word (of a 16-bit instruction: its 16 bits); None if it is illegal."""
         insn = self._lookup(word)
         if insn is None:
             return None
@@ -240,18 +256,16 @@ class Isa:
     def _lookup(self, word: int) -> Insn | None:
         for mask, by_match in self._buckets.get(_bucket(word), ()):
             insn = by_match.get(word & mask)
-            if insn is not None and insn.encoding.matches(word):
-                if insn.constraint is None or insn.constraint(insn.encoding.operands(word)):
-                    return insn
+            if insn is not None and insn.accepts(word):
+                return insn
         return None
 
     def _expand(self, insn: Insn) -> _Expansion:
         assert insn.expands is not None
         bases = self.by_name(insn.expands.split()[0])
         if len(bases) != 1:
-            raise ValueError(
-                f"isa {self.name}: {insn.name} expands to {insn.expands!r}, which has {len(bases)} forms"
-            )
+            forms = len(bases) or "no"
+            raise ValueError(f"isa {self.name}: {insn.expands!r} of {insn.name} has {forms} forms")
         sources: list[Field | int] = []
         for text in _operands(insn.expands):
             if text in FIXED_REGISTERS:
@@ -265,7 +279,7 @@ Bucket = list[tuple[int, dict[int, Insn]]]  # (mask, match -> instruction), most
 
 
 def _bucket(word: int) -> int:
-    """Major opcode of a 32-bit instruction, quadrant of a 16-bit one: bits that every encoding fixes."""
+    """Major opcode of a 32-bit instruction, quadrant of a 16-bit one: every encoding fixes them."""
     return word & 0x7F if word & 3 == 3 else word & 3
 
 
@@ -284,7 +298,7 @@ def _buckets(insns: list[Insn]) -> dict[int, Bucket]:
 
 
 def _check_overlaps(name: str, bucket: Bucket) -> None:
-    """Words that two encodings share must all belong to one of them: it is the special case, and decoded first."""
+    """Words that two encodings share must be all words of one: the special case, decoded first."""
     for index, (mask, specific) in enumerate(bucket):
         for wider_mask, general in bucket[index + 1 :]:
             if mask & wider_mask == wider_mask:
@@ -313,35 +327,29 @@ def _operands(syntax: str) -> Iterator[str]:
 def _check(insn: Insn) -> None:
     """Raise ValueError if the parts of a declaration contradict each other."""
     fields = insn.encoding.fields
+    accesses = ACCESSES.get(insn.timing, [None])
     if insn.timing not in TIMINGS:
         raise ValueError(f"{insn.name}: timing {insn.timing!r} is not one of {_listed(TIMINGS)}")
-    if insn.access not in ACCESSES.get(insn.timing, (None,)):
-        allowed = _listed(ACCESSES[insn.timing]) if insn.timing in ACCESSES else "None"
-        raise ValueError(
-            f"{insn.name}: access of a {insn.timing} is {insn.access!r}; it must be one of {allowed}"
-        )
+    if insn.access not in accesses:
+        rule = f"of a {insn.timing} is one of {_listed(accesses)}"
+        raise ValueError(f"{insn.name}: access is {insn.access!r}; that {rule}")
     for name in insn.reads:
         if name not in fields and name not in HART_READS:
-            raise ValueError(
-                f"{insn.name}: reads {name!r}, which is neither a field nor one of {_listed(HART_READS)}"
-            )
+            rule = f"a field or one of {_listed(HART_READS)}"
+            raise ValueError(f"{insn.name}: reads {name!r}, which is not {rule}")
     for name in insn.writes:
         if name not in WRITES:
             raise ValueError(f"{insn.name}: writes {name!r}, which is not one of {_listed(WRITES)}")
         if name in ("rd", "fd", "rs1") and name not in fields:
-            raise ValueError(
-                f"{insn.name}: writes {name!r}, which is not a field of {insn.encoding.text!r}"
-            )
+            raise ValueError(f"{insn.name}: writes {name}, which is not in {insn.encoding.text!r}")
     _check_operands(insn)
 
 
 def _check_operands(insn: Insn) -> None:
     for name in (*_operands(insn.syntax), *_operands(insn.expands or "")):
         if name not in insn.encoding.fields and name not in FIXED_REGISTERS and not name.isdigit():
-            raise ValueError(
-                f"{insn.name}: operand {name!r} is not a field of {insn.encoding.text!r}"
-            )
+            raise ValueError(f"{insn.name}: operand {name!r} is not in {insn.encoding.text!r}")
 
 
-def _listed(names: frozenset) -> str:
-    return ", ".join(sorted(names))
+def _listed(names: list) -> str:
+    return ", ".join(map(str, names))

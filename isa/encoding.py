@@ -10,12 +10,13 @@ reads as the listing does, most significant bit first. A token is one of
                  (5 bits each), csr (12), rm (3), L (1, hardware loop), Is2 and Is3 (5, XPULP)
     rd'          a 3-bit register field of a compressed instruction, which names registers 8..15
     imm[12|10:5] these bits of a field, which may be spread over several tokens
-    rd!={0,2}    a field that must not have these values: those words are other instructions or reserved
+    rd!={0,2}    a field that must not have these values: they mean something else or are reserved
 
-Names decide signedness: fields that begin with `imm` or `nzimm` are signed, all others unsigned. `nz` fields
-are never zero, and `rm` is never 5 or 6, the reserved rounding modes.
+Names decide signedness: fields that begin with `imm` or `nzimm` are signed, all others unsigned.
+`nz` fields are never zero, and `rm` is never 5 or 6, the reserved rounding modes.
 
-Source: RISC-V unprivileged manual, "RV32/64G Instruction Set Listings" and "RVC Instruction Set Listings".
+Source: RISC-V unprivileged manual, "RV32/64G Instruction Set Listings" and "RVC Instruction Set
+Listings".
 """
 
 import re
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 
 X_REGISTERS = ("rd", "rs1", "rs2", "rs3")
 F_REGISTERS = ("fd", "fs1", "fs2", "fs3")
-WIDTHS = {name: 5 for name in X_REGISTERS + F_REGISTERS} | {
+WIDTHS = dict.fromkeys(X_REGISTERS + F_REGISTERS, 5) | {
     "csr": 12,
     "rm": 3,
     "L": 1,
@@ -31,9 +32,12 @@ WIDTHS = {name: 5 for name in X_REGISTERS + F_REGISTERS} | {
     "Is3": 5,
 }
 KINDS = (
-    {name: "x" for name in X_REGISTERS}
-    | {name: "f" for name in F_REGISTERS}
-    | {"csr": "csr", "rm": "rm"}
+    dict.fromkeys(X_REGISTERS, "x")
+    | dict.fromkeys(F_REGISTERS, "f")
+    | {
+        "csr": "csr",
+        "rm": "rm",
+    }
 )
 RESERVED_ROUNDING_MODES = (5, 6)
 
@@ -57,7 +61,7 @@ class Field:
 
     @property
     def step(self) -> int:
-        """Distance between representable values: 2 for branch offsets, whose bit 0 is not stored."""
+        """Distance between values: 2 for branch offsets, whose bit 0 is not stored."""
         return 1 << min(shift for _, _, shift in self.pieces)
 
     @property
@@ -110,11 +114,13 @@ class Encoding:
     """Mask, match and fields of one row of the listing.
 
     mask      bits that identify the instruction
-    match     their values: a word w is this instruction if w & mask == match and no field has an excluded value
+    match     their values: a word w is this instruction if w & mask == match and no field has an
+              excluded value
     size      bytes, 2 or 4
     fields    name -> Field, in the order of the row
 
-    raises    ValueError if the row is not 16 or 32 bits, or has a token or a split field that makes no sense
+    raises    ValueError if the row is not 16 or 32 bits, or has a token that cannot be read or a
+              field with missing or repeated bits
     """
 
     __slots__ = ("fields", "mask", "match", "size", "text")
@@ -212,12 +218,11 @@ class _OpenField:
 
 
 def _read_field(token: str, position: int, fields: dict[str, _OpenField], text: str) -> int:
-    """Add the pieces of one token, whose lowest bit lies at position; return the position behind it."""
+    """Add the pieces of one token whose lowest bit lies at position; return the next position."""
     parts = TOKEN.fullmatch(token)
     if parts is None or (parts["bits"] is None and parts["name"] not in WIDTHS):
-        raise ValueError(
-            f"encoding {text!r}: cannot read {token!r}; write bits, name, name[high:low] or name!=value"
-        )
+        forms = "bits, name, name[high:low] or name!=value"
+        raise ValueError(f"encoding {text!r}: cannot read {token!r}; write {forms}")
     field = fields.setdefault(parts["name"], _OpenField(bool(parts["prime"])))
     if parts["excluded"]:
         field.excluded += tuple(int(value) for value in parts["excluded"].strip("{}").split(","))
