@@ -1,0 +1,1 @@
+"""The command line: run programs on a simulated chip, report what they cost."""
