@@ -1,0 +1,255 @@
+"""TOML tables into frozen models: all mistakes at once, each with file, key path, value and rule.
+
+Format: TOML 1.0.0, as Python's tomllib reads it.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+LONGEST_FILE = 1 << 20  # bytes: anything longer is not a config written by a person
+LONGEST_VALUE = 60  # characters of a bad value that a message shows
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+BARE_WORD = re.compile(r"[^\s\"'\[\]{},=#]+")
+
+Table = dict[str, Any]
+KeyPath = tuple[str, ...]
+Model = TypeVar("Model", bound=BaseModel)
+ABSENT = object()
+
+
+class ConfigError(ValueError):
+    """A config, a chip or a setting that cannot be used. The command line shows it.
+
+    mistakes    one line each; joined they are the message
+    """
+
+    def __init__(self, mistakes: Sequence[str]):
+        super().__init__("\n".join(mistakes))
+        self.mistakes = list(mistakes)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A table and where it was written: later layers override earlier ones, key by key.
+
+    prefix    where the table lies in its source, "chip." for the [chip] of a run
+    """
+
+    source: str
+    table: Table
+    prefix: str = ""
+
+
+def read_toml(file: Path) -> Table:
+    """Read a file as one table. Raises ConfigError: unreadable, not UTF-8, malformed."""
+    data = _read(file)
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError([f"{file}:{line}: not UTF-8 text (byte {error.start})"]) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([_malformed(file, data.decode("utf-8"), str(error))]) from None
+    except ValueError:  # NOTE: Python reads decimal integers of at most 4300 digits
+        raise ConfigError([f"{file}: an integer is too long"]) from None
+    except RecursionError:
+        raise ConfigError([f"{file}: arrays or tables are nested too deeply"]) from None
+
+
+def _read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(LONGEST_FILE + 1)
+    except OSError as error:
+        raise ConfigError([f"{file}: cannot be read: {error.strerror}"]) from None
+    if len(data) > LONGEST_FILE:
+        raise ConfigError([f"{file}: longer than {LONGEST_FILE} bytes: not a config file"])
+    return data
+
+
+def _malformed(file: Path, text: str, message: str) -> str:
+    """tomllib's "rule (at line 3, column 7)" as "file:3: rule (column 7)"."""
+    at = re.fullmatch(r"(?s)(.*) \(at line (\d+), column (\d+)\)", message)
+    if at:
+        return f"{file}:{at[2]}: malformed TOML: {at[1]} (column {at[3]})"
+    rule = message.removesuffix(" (at end of document)")
+    return f"{file}:{len(text.splitlines()) or 1}: malformed TOML: {rule} (end of file)"
+
+
+def parse_setting(text: str) -> Table:
+    """The table of "a.b=value". The value is TOML; a bare word is a string.
+
+    Raises ConfigError if it has no key, no value, or a value that is neither.
+    """
+    key, equals, value = (part.strip() for part in text.partition("="))
+    names = key.split(".")
+    if not equals or not value or not all(BARE_KEY.fullmatch(name) for name in names):
+        raise ConfigError([f"--set {text}: must be path.to.field=value, such as l1.banks=32"])
+    return _nest(names, _value(text, value))
+
+
+def _value(text: str, value: str) -> Any:
+    try:
+        parsed = tomllib.loads(f"value = {value}")
+    except (ValueError, RecursionError):
+        parsed = {}
+    if parsed.keys() == {"value"}:
+        return parsed["value"]
+    if BARE_WORD.fullmatch(value):
+        return value
+    raise ConfigError([f"--set {text}: {value} is neither a TOML value nor a bare word"])
+
+
+def _nest(names: Sequence[str], value: Any) -> Any:
+    for name in reversed(names):
+        value = {name: value}
+    return value
+
+
+def nested(settings: Mapping[str, Any]) -> Table:
+    """Dotted keys as tables: {"l1.banks": 32} is {"l1": {"banks": 32}}."""
+    table: Table = {}
+    for key, value in settings.items():
+        table = merged(table, _nest(key.split("."), value))
+    return table
+
+
+def merged(table: Any, over: Any) -> Any:
+    """`table` with the values of `over`, table by table; neither is changed."""
+    if not (isinstance(table, dict) and isinstance(over, dict)):
+        return over
+    both = {key: merged(table[key], over[key]) for key in table.keys() & over.keys()}
+    return {**table, **over, **both}
+
+
+def validated(model: type[Model], layers: Sequence[Layer]) -> Model:
+    """The model that the layers describe. Raises ConfigError with all their mistakes."""
+    table: Table = {}
+    for layer in layers:
+        table = merged(table, layer.table)
+    try:
+        return model.model_validate(_with_tuples(table), strict=True)
+    except ValidationError as error:
+        raise ConfigError(_mistakes(model, layers, table, error)) from None
+
+
+def _with_tuples(value: Any) -> Any:
+    """TOML's arrays as the tuples that a frozen model holds."""
+    if isinstance(value, dict):
+        return {key: _with_tuples(entry) for key, entry in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
+
+
+def _mistakes(
+    model: type[BaseModel], layers: Sequence[Layer], table: Table, error: ValidationError
+) -> list[str]:
+    rules: dict[KeyPath, list[str]] = {}  # a value that fits no form of several breaks several
+    for mistake in error.errors(include_url=False):
+        path = _written_path(table, mistake["loc"])
+        rules.setdefault(path, []).append(_rule(model, path, mistake["type"], mistake["msg"]))
+    units = {key: field_note(field, "unit") for key, field in fields(model)}
+    return [
+        _line(layers, table, path, _either(broken), units.get(path))
+        for path, broken in rules.items()
+    ]
+
+
+def _either(rules: Sequence[str]) -> str:
+    return " or ".join([rules[0], *(rule.removeprefix("must be ") for rule in rules[1:])])
+
+
+def _line(layers: Sequence[Layer], table: Table, path: KeyPath, rule: str, unit: str | None) -> str:
+    layer = _origin(layers, path)
+    value = _lookup(table, path)
+    key = layer.prefix + ".".join(path)
+    if value is not ABSENT and not isinstance(value, dict):
+        key += f" = {shown_value(value)}"
+        rule += f" ({unit})" if unit else ""
+    return f"{layer.source}: {key}: {rule}" if key else f"{layer.source}: {rule}"
+
+
+def shown_value(value: Any) -> str:
+    """A value as TOML writes it, shortened where it is long."""
+    if isinstance(value, bool | str):
+        text = json.dumps(value, ensure_ascii=False)
+    elif isinstance(value, int) and value.bit_length() > 64:
+        text = hex(value)  # NOTE: Python refuses to write very long integers in decimal
+    else:
+        text = str(value)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
+
+
+def _lookup(table: Any, path: KeyPath) -> Any:
+    for name in path:
+        if not (isinstance(table, dict) and name in table):
+            return ABSENT
+        table = table[name]
+    return table
+
+
+def _written_path(table: Table, location: tuple[int | str, ...]) -> KeyPath:
+    """Where a mistake lies: pydantic's location without array indices and forms of a union."""
+    path: KeyPath = ()
+    for name in location:
+        if not isinstance(_lookup(table, path), dict):
+            break
+        path += (str(name),)
+    return path
+
+
+def _origin(layers: Sequence[Layer], path: KeyPath) -> Layer:
+    """The last layer that wrote the path, or the nearest table around it."""
+    for length in range(len(path), 0, -1):
+        for layer in reversed(layers):
+            if _lookup(layer.table, path[:length]) is not ABSENT:
+                return layer
+    return layers[0]
+
+
+def _rule(model: type[BaseModel], path: KeyPath, kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return f"no such field; {_suggestion(model, path)}"
+    if kind == "missing":
+        return "missing"
+    if kind in ("model_type", "dict_type"):
+        return "must be a table"
+    if kind == "value_error":
+        return message.partition(", ")[2].removeprefix(f"{path[-1]}: " if path else "")
+    return message.replace("Input should be", "must be")
+
+
+def fields(model: type[BaseModel], path: KeyPath = ()) -> Iterator[tuple[KeyPath, FieldInfo]]:
+    """Every field that is not a table itself, with the path of its key, in the model's order."""
+    for name, field in model.model_fields.items():
+        table = field.annotation
+        if isinstance(table, type) and issubclass(table, BaseModel):
+            yield from fields(table, (*path, name))
+        else:
+            yield (*path, name), field
+
+
+def field_note(field: FieldInfo, note: str) -> str:
+    """The unit or the source that soc.setting gave a field; "" if neither did."""
+    extra = field.json_schema_extra
+    return str(extra.get(note, "")) if isinstance(extra, dict) else ""
+
+
+def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
+    """Near names of the same table first, then of any table, else what the table holds."""
+    known = [key for key, _ in fields(model)]
+    here = sorted({key[len(path) - 1] for key in known if key[: len(path) - 1] == path[:-1]})
+    table = "".join(f"{name}." for name in path[:-1])
+    near = [table + name for name in get_close_matches(path[-1], here, n=2)]
+    near = near or [".".join(key) for key in known if get_close_matches(path[-1], key[-1:])][:3]
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"{table.removesuffix('.') or 'this table'} has {', '.join(here)}"
