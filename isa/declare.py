@@ -19,7 +19,8 @@ Parameters of the function: what the instruction reads, by name.
     fs1 fs2 fs3 fd      float register in that field, its bit pattern as signed 32 bits
     pc size             address of this instruction, its bytes (2 when it was compressed)
     csr_value           old value of the CSR in field csr
-    rm                  rounding mode 0..4 (dynamic already replaced);  frm: that of the CSR
+    rm                  rounding mode 0..4 (dynamic already replaced), in encodings without field rm
+                        frm;  frm: that of the CSR
     boxed               1 if narrow floats are NaN-boxed (float registers of their own), else 0
     any other name      the value of that field
 
@@ -35,23 +36,25 @@ hart itself acts, the body is empty. Who stores a result wraps it to 32 bits.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from keyword import iskeyword
 from typing import NamedTuple
 
 from isa.encoding import Encoding, Field
 
-TIMINGS = """
-    alu mul mulh div divu load store elw branch jump jalr hwloop csr fence fencei system fpu fdiv fsqrt
-""".split()
-ACCESSES = {
-    "load": ["i8", "u8", "i16", "u16", "i32", "f8", "f16"],
-    "store": ["i8", "i16", "i32"],
-    "elw": ["i32"],
+TIMINGS = (
+    *("alu", "mul", "mulh", "div", "divu", "fpu", "fdiv", "fsqrt"),
+    *("load", "store", "elw", "branch", "jump", "jalr", "hwloop"),
+    *("csr", "fence", "fencei", "system"),
+)
+ACCESSES: dict[str, tuple[str | None, ...]] = {
+    "load": ("i8", "u8", "i16", "u16", "i32", "f8", "f16"),
+    "store": ("i8", "i16", "i32"),
+    "elw": ("i32",),
 }
-HART_READS = ["pc", "size", "csr_value", "frm", "boxed"]
-WRITES = ["rd", "fd", "rs1", "pc", "addr", "csr", "flags", "lp_start", "lp_end", "lp_count"]
+HART_READS = ("pc", "size", "csr_value", "frm", "boxed")
+WRITES = ("rd", "fd", "rs1", "pc", "addr", "csr", "flags", "lp_start", "lp_end", "lp_count")
 FIXED_REGISTERS = {"zero": 0, "ra": 1, "sp": 2}
 
 OPERAND = re.compile(r"(?:pc\+|x(?=L\b))?(?P<name>\w+)(?:(?:<<|>>)\d+)?")
@@ -131,15 +134,19 @@ class Extension:
         def declare(function: Callable) -> Callable:
             name = syntax.split()[0]
             code = function.__code__
+            row = Encoding(encoding)
+            reads = code.co_varnames[: code.co_argcount]
+            if "rm" not in row.fields:
+                reads = tuple("frm" if read == "rm" else read for read in reads)
             insn = Insn(
                 name=name,
                 key=key or _key(name),
                 extension=self.name,
-                encoding=Encoding(encoding),
+                encoding=row,
                 syntax=syntax,
                 timing=timing,
                 access=access,
-                reads=code.co_varnames[: code.co_argcount],
+                reads=reads,
                 writes=tuple(writes.split()),
                 function=function,
                 doc=doc or function.__doc__ or "",
@@ -150,6 +157,23 @@ class Extension:
             return function
 
         return declare
+
+    def __getitem__(self, key: str) -> Insn:
+        return next(insn for insn in self.insns if insn.key == key)
+
+    def like(self, encoding: str, syntax: str, other: Insn, *, key: str | None = None) -> None:
+        """Declare an instruction that means the same as another one under its own encoding."""
+        name = syntax.split()[0]
+        insn = replace(
+            other,
+            name=name,
+            key=key or _key(name),
+            extension=self.name,
+            encoding=Encoding(encoding),
+            syntax=syntax,
+        )
+        _check(insn)
+        self.insns.append(insn)
 
     def compressed(self, encoding: str, syntax: str, *, expands: str, doc: str = "") -> None:
         """Declare a 16-bit instruction by the 32-bit one that it stands for."""
@@ -327,7 +351,7 @@ def _operands(syntax: str) -> Iterator[str]:
 def _check(insn: Insn) -> None:
     """Raise ValueError if the parts of a declaration contradict each other."""
     fields = insn.encoding.fields
-    accesses = ACCESSES.get(insn.timing, [None])
+    accesses = ACCESSES.get(insn.timing, (None,))
     if insn.timing not in TIMINGS:
         raise ValueError(f"{insn.name}: timing {insn.timing!r} is not one of {_listed(TIMINGS)}")
     if insn.access not in accesses:
@@ -351,5 +375,5 @@ def _check_operands(insn: Insn) -> None:
             raise ValueError(f"{insn.name}: operand {name!r} is not in {insn.encoding.text!r}")
 
 
-def _listed(names: list) -> str:
+def _listed(names: tuple) -> str:
     return ", ".join(map(str, names))

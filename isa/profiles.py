@@ -12,10 +12,22 @@ from isa.declare import Isa
 from isa.rv32c import RV32C
 from isa.rv32i import PRIVILEGED, RV32I, ZIFENCEI
 from isa.rv32m import RV32M
+from isa.xpulp_alu import XPULPALU
+from isa.xpulp_bitop import XPULPBITOP
+from isa.xpulp_br import XPULPBR
+from isa.xpulp_elw import XPULPELW
+from isa.xpulp_hwloop import XPULPHWLOOP
+from isa.xpulp_mac import XPULPMAC
+from isa.xpulp_postmod import XPULPPOSTMOD
 from isa.zicsr import ZICSR
 
 BASE = (RV32I, RV32M, RV32C, ZICSR, ZIFENCEI, PRIVILEGED)
-LOOP_END = {"ri5cy": "last", "cv32e40p": "after"}
+XPULPV2 = (XPULPPOSTMOD, XPULPALU, XPULPBITOP, XPULPBR, XPULPMAC, XPULPHWLOOP, XPULPELW)
+
+CORES = {  # extensions of the core, what its loop end registers hold
+    "ri5cy": (XPULPV2, "last"),
+    "cv32e40p": ((), "after"),
+}
 
 
 @cache
@@ -28,8 +40,9 @@ def profile(core: str = "ri5cy", float_registers: str = "f", small_floats: bool 
 
     raises    ValueError if there is no such core or register file
     """
-    if core not in LOOP_END:
-        raise ValueError(f"profile: no core {core!r}; there are {', '.join(sorted(LOOP_END))}")
+    if core not in CORES:
+        raise ValueError(f"profile: no core {core!r}; there are {', '.join(CORES)}")
     if float_registers not in ("f", "x"):
         raise ValueError(f"profile: float_registers is {float_registers!r}; it is 'f' or 'x'")
-    return Isa(*BASE, name=core, loop_end=LOOP_END[core])
+    extensions, loop_end = CORES[core]
+    return Isa(*BASE, *extensions, name=core, loop_end=loop_end)

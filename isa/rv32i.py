@@ -284,4 +284,4 @@ def wfi():
 
 @ZIFENCEI.insn("imm[11:0] rs1 001 rd 0001111", "fence.i", "fencei", writes="")
 def fence_i():
-    """Order stores before fetches: flush prefetch buffer and instruction cache. Fields are ignored."""
+    """Order stores before fetches: flush prefetch buffer and cache. Fields are ignored."""

@@ -2,8 +2,8 @@
 
 `csr_value` is the register's old value. csrrs and csrrc with rs1 = x0, csrrsi and csrrci with
 uimm = 0 do not write the register at all, and csrrw and csrrwi with rd = x0 do not read it: who
-runs them sees the register numbers, decides, and traps where the register does not exist or must not
-be written.
+runs them sees the register numbers, decides, and traps where the register does not exist or must
+not be written.
 
 Source: RISC-V unprivileged manual, chapter "Zicsr, Control and Status Register Instructions".
 """
