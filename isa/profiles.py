@@ -17,12 +17,17 @@ from isa.xpulp_bitop import XPULPBITOP
 from isa.xpulp_br import XPULPBR
 from isa.xpulp_elw import XPULPELW
 from isa.xpulp_hwloop import XPULPHWLOOP
+from isa.xpulp_late import XPULPLATE
 from isa.xpulp_mac import XPULPMAC
 from isa.xpulp_postmod import XPULPPOSTMOD
+from isa.xpulp_vect import XPULPVECT
 from isa.zicsr import ZICSR
 
 BASE = (RV32I, RV32M, RV32C, ZICSR, ZIFENCEI, PRIVILEGED)
-XPULPV2 = (XPULPPOSTMOD, XPULPALU, XPULPBITOP, XPULPBR, XPULPMAC, XPULPHWLOOP, XPULPELW)
+XPULPV2 = (
+    *(XPULPPOSTMOD, XPULPALU, XPULPBITOP, XPULPBR, XPULPMAC, XPULPHWLOOP, XPULPELW),
+    *(XPULPVECT, XPULPLATE),
+)
 
 CORES = {  # extensions of the core, what its loop end registers hold
     "ri5cy": (XPULPV2, "last"),
