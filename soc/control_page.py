@@ -1,0 +1,106 @@
+"""Control page of the RTL test benches: exit, characters, magic barrier, DMA-like generator, irq.
+
+Source: the platform contract of the programs measured on RTL; rules J, L and T.
+"""
+
+from soc.bits import bit
+from soc.l1 import DMA_PORTS
+from soc.state import NEVER
+from soc.step import step
+
+EXIT, PUT_CHARACTER, BARRIER, CORES, CYCLE = 0x00, 0x04, 0x10, 0x14, 0x18
+GENERATOR_BASE, GENERATOR_MODE, GENERATOR_START = 0x20, 0x24, 0x28
+INTERRUPT, INTERRUPT_CLEAR = 0x30, 0x34
+
+WRITE_BIT = 8
+INTERRUPT_LINE = 16
+GENERATOR_WORD = 0xD0A00000
+
+
+@step
+def control_read(chip, offset, now):
+    """Return a register's value."""
+    if offset == CORES:
+        return chip.config[0]["cores"]
+    if offset == CYCLE:
+        return now
+    return 0
+
+
+@step
+def control_write(chip, h, offset, value, now):
+    """Write a register. EXIT ends the hart."""
+    control = chip.control[0]
+    hart = chip.harts[h]
+    if offset == EXIT:
+        hart["exited"] = 1
+        hart["exit_code"] = value
+        hart["exit_cycle"] = now
+    elif offset == PUT_CHARACTER:
+        if control["length"] < control["text"].size:
+            control["text"][control["length"]] = value & 255
+            control["length"] += 1
+    elif offset == GENERATOR_BASE:
+        control["base"] = value
+    elif offset == GENERATOR_MODE:
+        control["ports"] = value & 15
+        control["write"] = value >> WRITE_BIT & 1
+    elif offset == GENERATOR_START:
+        control["count"] = value
+        for port in range(DMA_PORTS):
+            control["done"][port] = 0
+            running = control["ports"] >> port & 1 and value
+            control["next"][port] = now + 1 if running else NEVER
+        control["busy"] = 1
+    elif offset == INTERRUPT:
+        control["irq_cycle"] = now + value
+    elif offset == INTERRUPT_CLEAR:
+        control["irq_cycle"] = NEVER
+        hart["mip"] &= ~(1 << INTERRUPT_LINE)
+
+
+@step
+def barrier_arrive(chip, h):
+    """Return the set of harts that the magic barrier lets go: all, once all have come."""
+    control = chip.control[0]
+    control["waiting"] |= bit(h)
+    everybody = bit(chip.config[0]["cores"]) - bit(0)
+    if control["waiting"] != everybody:
+        return bit(0) - bit(0)
+    control["waiting"] = bit(0) - bit(0)
+    return everybody
+
+
+@step
+def generator_request(chip, now):
+    """Put the generator's requests of this cycle to the banks."""
+    control = chip.control[0]
+    config = chip.config[0]
+    busy = 0
+    for port in range(DMA_PORTS):
+        if control["next"][port] != NEVER:
+            busy = 1
+        if control["next"][port] == now:
+            address = control["base"] + 16 * control["done"][port] + 4 * port
+            chip.banks[address >> 2 & config["banks"] - 1]["requests"] |= bit(
+                config["inputs"] - DMA_PORTS + port
+            )
+    control["busy"] = busy
+
+
+@step
+def generator_access(chip, port, won, now):
+    """Perform a port's access if it won its bank; a loser asks again."""
+    control = chip.control[0]
+    address = control["base"] + 16 * control["done"][port] + 4 * port
+    control["next"][port] = now + 1
+    if not won:
+        return
+    if control["write"]:
+        value = GENERATOR_WORD | address & 0xFFFF
+        chip.l1[(address - chip.config[0]["l1_base"]) >> 2] = value - (1 << 32)
+    control["done"][port] += 1
+    if control["done"][port] == control["count"]:
+        control["next"][port] = NEVER
+
+

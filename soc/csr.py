@@ -1,0 +1,362 @@
+"""Control and status registers of a hart, with their costs.
+
+Sources: reference tables of RI5CY (2018-2020) and CV32E40P v1; costs as measured on RTL. RI5CY as
+PULP uses it lets a program write PCER and PCMR although their addresses say read-only.
+"""
+
+import numba
+
+from isa.zicsr import csrrc, csrrs, csrrw
+from soc.state import COUNT
+from soc.step import step
+
+for _meaning in (csrrw, csrrs, csrrc):
+    numba.extending.register_jitable(_meaning)
+
+WRITE, SET, CLEAR = 1, 2, 3
+MODES = {
+    "csrrw": WRITE,
+    "csrrs": SET,
+    "csrrc": CLEAR,
+    "csrrwi": WRITE,
+    "csrrsi": SET,
+    "csrrci": CLEAR,
+}
+
+FFLAGS, FRM, FCSR = 0x001, 0x002, 0x003
+MSTATUS, MISA, MIE, MTVEC, MCOUNTINHIBIT = 0x300, 0x301, 0x304, 0x305, 0x320
+MSCRATCH, MEPC, MCAUSE, MTVAL, MIP = 0x340, 0x341, 0x342, 0x343, 0x344
+MHARTID = 0xF14
+PCCR, PCCR_ALL = 0x780, 0x79F
+PCER, PCMR = 0xCC0, 0xCC1
+PCER_MACHINE, PCMR_MACHINE = 0x7E0, 0x7E1
+
+FLUSH_CYCLES = 4
+MSTATUS_RESET = 0x1800  # MPP = machine
+MSTATUS_WRITABLE = 0x88  # MIE, MPIE
+MSTATUS_FS = 0x6000
+EVENTS = 17
+
+PLAIN = {0x006: 0, 0x7D0: 1, 0x7D1: 2, 0x7D2: 3}
+"""Registers that only remember: fprec, the stack checker's."""
+
+
+def csr_cost(key: str, operands: dict[str, int], ri5cy: bool) -> int:
+    """Cycles to the issue of the next instruction, as measured (table and rule P)."""
+    csr = operands["csr"]
+    writes = key in ("csrrw", "csrrwi") or operands.get("rs1", operands.get("uimm")) != 0
+    if csr == MSTATUS:
+        return FLUSH_CYCLES
+    if ri5cy:
+        return 1
+    if csr in (FRM, FCSR):
+        return FLUSH_CYCLES if writes else 1
+    flushing = (
+        csr in (MTVEC, MEPC, MCAUSE, MCOUNTINHIBIT, 0xCD1)
+        or 0x323 <= csr <= 0x33F
+        or 0xB00 <= csr <= 0xB9F
+        or 0xC00 <= csr <= 0xC9F
+        or 0x7A0 <= csr <= 0x7B3
+    )
+    return FLUSH_CYCLES if flushing else 1
+
+
+@step
+def event_count(hart, event, cycle):
+    """Return how often a performance event has occurred, RI5CY's and CV32E40P's numbering."""
+    counts = hart["counts"]
+    if event == 0:
+        return cycle
+    if event == 1:
+        return counts[COUNT.instructions]
+    if event == 2:
+        return counts[COUNT.load_use]
+    if event == 3:
+        return counts[COUNT.jump_register]
+    if event == 4:
+        return counts[COUNT.fetch]
+    if event == 5:
+        return counts[COUNT.loads]
+    if event == 6:
+        return counts[COUNT.stores]
+    if event == 7:
+        return counts[COUNT.jumps]
+    if event == 8:
+        return counts[COUNT.branches]
+    if event == 9:
+        return counts[COUNT.taken]
+    if event == 10:
+        return counts[COUNT.compressed]
+    if event == 11:
+        return counts[COUNT.event]
+    if event == 12:
+        return counts[COUNT.external_loads]
+    if event == 13:
+        return counts[COUNT.external_stores]
+    if event == 14:
+        return counts[COUNT.load_external]
+    if event == 15:
+        return counts[COUNT.store_external]
+    return counts[COUNT.l1_contention]
+
+
+@step
+def counter_live(hart, index, cycle):
+    """Return the free-running count behind a counter: PCCR(index), or mhpmcounter(index)."""
+    if hart["ri5cy"]:
+        return event_count(hart, index, cycle)
+    if index == 0:
+        return cycle
+    if index == 2:
+        return hart["counts"][COUNT.instructions]
+    total = 0
+    for event in range(EVENTS - 1):
+        if hart["hpm_event"][index] >> event & 1:
+            total += event_count(hart, event, cycle)
+    return total
+
+
+@step
+def counter_runs(hart, index):
+    """Does this counter count now?"""
+    if hart["ri5cy"]:
+        return hart["count_mode"] & 1 != 0 and hart["events"] >> index & 1 != 0
+    return hart["mcountinhibit"] >> index & 1 == 0
+
+
+@step
+def counter_read(hart, index, cycle):
+    """Return a counter's value."""
+    value = hart["counter"][index]
+    if counter_runs(hart, index):
+        value += counter_live(hart, index, cycle) - hart["counter_base"][index]
+    return value
+
+
+@step
+def counters_freeze(hart, cycle):
+    """Bring all counters up to date, before what they count changes."""
+    for index in range(32):
+        hart["counter"][index] = counter_read(hart, index, cycle)
+
+
+@step
+def counters_restart(hart, cycle):
+    """Let the counters go on from their values under the new settings."""
+    for index in range(32):
+        hart["counter_base"][index] = counter_live(hart, index, cycle)
+
+
+@step
+def csr_exists(hart, csr):
+    """Is csr implemented on this core? RI5CY reads others as 0."""
+    if hart["ri5cy"]:
+        return True
+    return (
+        csr <= FCSR
+        or (MSTATUS <= csr <= MTVEC and csr != 0x302 and csr != 0x303)
+        or MCOUNTINHIBIT <= csr <= MIP
+        or 0x7A0 <= csr <= 0x7B3
+        or 0xB00 <= csr <= 0xB9F
+        or (0xC00 <= csr <= 0xC9F and csr != 0xC01)
+        or 0xCC0 <= csr <= 0xCC6
+        or 0xCD0 <= csr <= 0xCD2
+        or 0xF11 <= csr <= MHARTID
+    )
+
+
+@step
+def csr_read_only(hart, csr):
+    """Does a write to csr trap?"""
+    return hart["ri5cy"] == 0 and csr >> 10 == 3
+
+
+@step
+def csr_read(hart, csr, cycle):
+    """Return the value of a register, unsigned 32 bits."""
+    if csr == FFLAGS:
+        return hart["fflags"]
+    if csr == FRM:
+        return hart["frm"]
+    if csr == FCSR:
+        return hart["frm"] << 5 | hart["fflags"]
+    if csr == MSTATUS:
+        dirty = 0x80000000 if hart["mstatus"] & MSTATUS_FS == MSTATUS_FS else 0
+        return hart["mstatus"] | dirty
+    if csr == MISA:
+        return hart["misa"]
+    if csr == MIE:
+        return hart["mie"]
+    if csr == MTVEC:
+        return hart["mtvec"]
+    if csr == MSCRATCH:
+        return hart["mscratch"]
+    if csr == MEPC:
+        return hart["mepc"]
+    if csr == MCAUSE:
+        return hart["mcause"]
+    if csr == MIP:
+        return hart["mip"]
+    if csr == MCOUNTINHIBIT:
+        return hart["mcountinhibit"]
+    if csr == MHARTID or csr == 0x014 or csr == 0xCD0:
+        return hart["hart_id"]
+    if csr == 0xC10 or csr == 0xCD1:
+        return 3
+    if csr == 0xCD2:
+        return 1 - hart["f_registers"]
+    if csr == 0xF11:
+        return 0x602
+    if csr == 0xF12:
+        return 4
+    return _counter_csr_read(hart, csr, cycle)
+
+
+@step
+def _counter_csr_read(hart, csr, cycle):
+    high = csr >> 7 & 1 if csr >> 8 != 7 else 0
+    if 0xB00 <= csr <= 0xB9F or 0xC00 <= csr <= 0xC9F:
+        index = csr & 31
+        if hart["ri5cy"]:
+            value = cycle if index == 0 else event_count(hart, 1, cycle)
+        else:
+            value = counter_read(hart, index, cycle)
+        return value >> 32 & 0xFFFFFFFF if high else value & 0xFFFFFFFF
+    if 0x323 <= csr <= 0x33F:
+        return hart["hpm_event"][csr & 31]
+    if hart["ri5cy"]:
+        if 0x7C0 <= csr <= 0x7C6:
+            return _loop_csr_read(hart, csr)
+        if PCCR <= csr < PCCR_ALL:
+            return counter_read(hart, csr - PCCR, cycle) & 0xFFFFFFFF
+        if csr == PCER or csr == PCER_MACHINE:
+            return hart["events"]
+        if csr == PCMR or csr == PCMR_MACHINE:
+            return hart["count_mode"]
+    elif 0xCC0 <= csr <= 0xCC6:
+        return _loop_csr_read(hart, csr)
+    return _plain_csr_read(hart, csr)
+
+
+@step
+def _loop_csr_read(hart, csr):
+    loop = csr >> 2 & 1
+    field = csr & 3
+    if field == 0:
+        return hart["lp_start"][loop]
+    if field == 1:
+        return hart["lp_end"][loop]
+    if field == 2:
+        return hart["lp_count"][loop]
+    return 0
+
+
+@step
+def _plain_index(csr):
+    if csr == 0x006:
+        return 0
+    if 0x7D0 <= csr <= 0x7D2:
+        return csr - 0x7D0 + 1
+    return -1
+
+
+@step
+def _plain_csr_read(hart, csr):
+    index = _plain_index(csr)
+    return hart["csr"][index] if index >= 0 else 0
+
+
+@step
+def csr_write(hart, csr, value, cycle):
+    """Write a register; bits that it does not implement keep their value."""
+    value &= 0xFFFFFFFF
+    if csr == FFLAGS:
+        hart["fflags"] = value & 31
+    elif csr == FRM:
+        hart["frm"] = value & 7
+    elif csr == FCSR:
+        hart["fflags"] = value & 31
+        hart["frm"] = value >> 5 & 7
+    elif csr == MSTATUS:
+        writable = MSTATUS_WRITABLE
+        if hart["f_registers"] and not hart["ri5cy"]:
+            writable |= MSTATUS_FS
+        hart["mstatus"] = MSTATUS_RESET | value & writable
+    elif csr == MIE:
+        hart["mie"] = value
+    elif csr == MTVEC:
+        hart["mtvec"] = value & 0xFFFFFF00 | (1 if hart["ri5cy"] else value & 1)
+        hart["handler"] = 1
+    elif csr == MSCRATCH:
+        hart["mscratch"] = value
+    elif csr == MEPC:
+        hart["mepc"] = value & 0xFFFFFFFE
+    elif csr == MCAUSE:
+        hart["mcause"] = value & 0x8000001F
+    else:
+        _counter_csr_write(hart, csr, value, cycle)
+
+
+@step
+def _counter_csr_write(hart, csr, value, cycle):
+    if hart["ri5cy"]:
+        if 0x7C0 <= csr <= 0x7C6:
+            _loop_csr_write(hart, csr, value)
+        elif csr == PCCR_ALL:
+            for index in range(32):
+                hart["counter"][index] = value
+                hart["counter_base"][index] = counter_live(hart, index, cycle)
+        elif PCCR <= csr < PCCR_ALL:
+            hart["counter"][csr - PCCR] = value
+            hart["counter_base"][csr - PCCR] = counter_live(hart, csr - PCCR, cycle)
+        elif csr == PCER or csr == PCER_MACHINE:
+            counters_freeze(hart, cycle)
+            hart["events"] = value
+            counters_restart(hart, cycle)
+        elif csr == PCMR or csr == PCMR_MACHINE:
+            counters_freeze(hart, cycle)
+            hart["count_mode"] = value & 3
+            counters_restart(hart, cycle)
+        else:
+            index = _plain_index(csr)
+            if index >= 0:
+                hart["csr"][index] = value
+    elif csr == MCOUNTINHIBIT:
+        counters_freeze(hart, cycle)
+        hart["mcountinhibit"] = value
+        counters_restart(hart, cycle)
+    elif 0x323 <= csr <= 0x33F:
+        counters_freeze(hart, cycle)
+        hart["hpm_event"][csr & 31] = value & 0xFFFF
+        counters_restart(hart, cycle)
+    elif 0xB00 <= csr <= 0xB1F:
+        index = csr & 31
+        hart["counter"][index] = hart["counter"][index] >> 32 << 32 | value
+        hart["counter_base"][index] = counter_live(hart, index, cycle)
+    elif 0xB80 <= csr <= 0xB9F:
+        index = csr & 31
+        hart["counter"][index] = value << 32 | counter_read(hart, index, cycle) & 0xFFFFFFFF
+        hart["counter_base"][index] = counter_live(hart, index, cycle)
+
+
+@step
+def _loop_csr_write(hart, csr, value):
+    loop = csr >> 2 & 1
+    field = csr & 3
+    if field == 0:
+        hart["lp_start"][loop] = value
+    elif field == 1:
+        hart["lp_end"][loop] = value
+        hart["lp_last"][loop] = value
+    elif field == 2:
+        hart["lp_count"][loop] = value
+
+
+@step
+def csr_modify(mode, old, operand):
+    """Return the new value, by the instruction's declared meaning."""
+    if mode == WRITE:
+        return csrrw(old, operand)[1]
+    if mode == SET:
+        return csrrs(old, operand)[1]
+    return csrrc(old, operand)[1]

@@ -1,0 +1,195 @@
+"""Decoded rows: what the pipeline needs to know of each instruction, prepared once.
+
+Sources: the timing of RI5CY and CV32E40P as measured on RTL (rules A to U), each named below.
+"""
+
+import numpy as np
+
+from isa.compiled import IMMEDIATE_COLUMNS, SINK, immediates
+from isa.declare import Decoded, Insn, Isa
+from soc.csr import MODES, csr_cost
+
+# Kinds of rows: what the pipeline does with an instruction.
+UNDECODED = 0
+ALU = 1
+LOAD = 2
+STORE = 3
+FPU = 4
+BRANCH = 5
+JUMP = 6
+HWLOOP = 7
+MULTICYCLE = 8  # mulh*: a fixed number of cycles in EX
+DIVIDE = 9  # signed
+DIVIDE_UNSIGNED = 10
+JALR = 11  # this and the following: more than the hazards decides when they issue
+CSR = 12
+FDIV = 13
+FSQRT = 14
+FENCE = 15
+FENCE_I = 16
+ELW = 17
+SYSTEM = 18
+ILLEGAL = 19
+
+KINDS = {
+    "alu": ALU,
+    "mul": ALU,
+    "mulh": MULTICYCLE,
+    "div": DIVIDE,
+    "divu": DIVIDE_UNSIGNED,
+    "load": LOAD,
+    "store": STORE,
+    "elw": ELW,
+    "branch": BRANCH,
+    "jump": JUMP,
+    "jalr": JALR,
+    "hwloop": HWLOOP,
+    "csr": CSR,
+    "fence": FENCE,
+    "fencei": FENCE_I,
+    "system": SYSTEM,
+    "fpu": FPU,
+    "fdiv": FDIV,
+    "fsqrt": FSQRT,
+}
+
+# Flags of rows.
+LOOP_END = 1  # some hart has set a hardware loop that ends here
+MARKER = 2  # slti x0, x0, n: opens or closes a region
+STOP = 4  # a breakpoint
+SLOW = LOOP_END | MARKER | STOP
+WRITES_ALU = 8  # the result goes through the ALU's write port
+POST_INCREMENT = 16
+COUNTED = 32  # counts as an instruction retired
+DIVISION = 64
+
+# Memory accesses: width in the low bits, then how the value is extended.
+ACCESSES = {"i8": 1, "i16": 2, "i32": 4, "u8": 1 | 8, "u16": 2 | 8, "f8": 1 | 16, "f16": 2 | 16}
+WIDTH = 7
+ZERO_EXTEND = 8
+BOX = 16
+
+IMMEDIATE_OPERAND = 1  # of CSR instructions
+
+SYSTEM_OPS = {"ecall": 1, "ebreak": 2, "mret": 3, "uret": 4, "dret": 5, "wfi": 6}
+
+MULH_CYCLES = 5
+FENCE_CYCLES = 4
+
+ALU_WRITERS = frozenset("alu mul mulh div divu jump jalr csr".split())
+X_FIELDS = ("rs1", "rs2", "rs3")
+F_FIELDS = ("fs1", "fs2", "fs3")
+
+
+class RowDecoder:
+    """Turns decoded instructions into rows for one chip."""
+
+    def __init__(self, isa: Isa, *, f_registers: bool, fpu_latency: int, ri5cy: bool):
+        self.isa = isa
+        self.f_base = 32 if f_registers else 0
+        self.fpu_latency = fpu_latency
+        self.ri5cy = ri5cy
+        self.numbers = {insn.key: number for number, insn in enumerate(isa.insns, start=1)}
+
+    def fill(self, row: np.void, word: int) -> Decoded | None:
+        """Decode word into row; an illegal word becomes a row that traps."""
+        decoded = self.isa.decode(word & 0xFFFF if word & 3 != 3 else word)
+        row["word"] = word & 0xFFFF if word & 3 != 3 else word
+        row["size"] = 4 if word & 3 == 3 else 2
+        if decoded is None:
+            row["kind"] = ILLEGAL
+            return None
+        insn, operands = decoded.insn, decoded.operands
+        row["op"] = self.numbers[insn.key]
+        row["kind"] = KINDS[insn.timing]
+        self._registers(row, insn, operands)
+        for column, name in zip(IMMEDIATE_COLUMNS, immediates(insn), strict=False):
+            row[column] = operands[name]
+        row["loop"] = MODES[insn.key] if insn.timing == "csr" else operands.get("L", 0)
+        row["rm"] = operands.get("rm", 0)
+        row["access"] = self._access(insn)
+        row["cost"] = self._cost(insn, operands)
+        row["flags"] = self._flags(insn, operands)
+        self._hazards(row, insn, operands)
+        return decoded
+
+    def _access(self, insn: Insn) -> int:
+        if insn.timing == "csr":
+            return IMMEDIATE_OPERAND if "uimm" in insn.encoding.fields else 0
+        return ACCESSES[insn.access] if insn.access else 0
+
+    def _entry(self, name: str, operands: dict[str, int]) -> int:
+        number = operands[name]
+        return number + self.f_base if name.startswith("f") else number
+
+    def _registers(self, row: np.void, insn: Insn, operands: dict[str, int]) -> None:
+        row["rd"] = row["rp"] = SINK
+        for name in (*X_FIELDS, *F_FIELDS):
+            if name in operands:
+                row["r" + name[1:] if name[0] == "f" else name] = self._entry(name, operands)
+        for name in ("rd", "fd"):
+            if name in operands and (name in insn.writes or insn.timing in ("load", "elw")):
+                row["rd"] = self._entry(name, operands) or SINK
+        if "rs1" in insn.writes:
+            row["rp"] = operands["rs1"] or SINK
+
+    def _cost(self, insn: Insn, operands: dict[str, int]) -> int:
+        if insn.timing == "mulh":
+            return MULH_CYCLES
+        if insn.timing == "csr":
+            return csr_cost(insn.key, operands, self.ri5cy)
+        if insn.timing == "system":
+            return SYSTEM_OPS[insn.key]
+        return 1
+
+    def _flags(self, insn: Insn, operands: dict[str, int]) -> int:
+        flags = 0 if insn.timing in ("fence", "fencei") and self.ri5cy else COUNTED
+        if insn.key == "slti" and operands["rd"] == 0 and operands["rs1"] == 0:
+            flags |= MARKER if operands["imm"] >= 0 else 0
+        if insn.timing in ALU_WRITERS or (insn.timing == "fpu" and self.fpu_latency == 0):
+            flags |= WRITES_ALU
+        if "rs1" in insn.writes:
+            flags |= POST_INCREMENT
+        if insn.timing in ("div", "divu"):
+            flags |= DIVISION
+        return flags
+
+    def _hazards(self, row: np.void, insn: Insn, operands: dict[str, int]) -> None:
+        """Which late results it waits for, and what it delivers late itself.
+
+        Measured on RTL: an ALU instruction that overwrites a load's destination right behind it
+        waits too, x0 included; behind an FPU operation, loads do as well. Rules B and G.
+        """
+        sources = {
+            self._entry(name, operands)
+            for name in (*X_FIELDS, *F_FIELDS)
+            if name in operands and (name in insn.reads or name in ("rs2", "fs2"))
+        }
+        if "rd" in insn.reads or "fd" in insn.reads:
+            sources.add(self._entry("rd" if "rd" in operands else "fd", operands))
+        target = next((self._entry(n, operands) for n in ("rd", "fd") if n in operands), None)
+        uses = sum(1 << entry for entry in sources if entry)
+        uses_load = uses_fpu = uses
+        if target is not None and insn.timing in ALU_WRITERS:
+            uses_load |= 1 << target
+            uses_fpu |= 1 << target
+        if target is not None and insn.timing in ("load", "elw"):
+            uses_fpu |= 1 << target
+        uses_fpu |= self._matched_fields(row, insn)
+        row["uses_load"], row["uses_fpu"] = uses_load, uses_fpu
+        if insn.timing in ("load", "elw") and target is not None:
+            row["late_load"] = 1 << target
+        if insn.timing in ("fpu", "fdiv", "fsqrt") and target is not None and self.fpu_latency:
+            row["late_fpu"] = 1 << target
+
+    def _matched_fields(self, row: np.void, insn: Insn) -> int:
+        """Fields that are compared with the FPU's destination although they are no operands.
+
+        Unary operations (rule B) and set-up instructions of hardware loops (rule G).
+        """
+        word = int(row["word"])
+        if insn.timing == "hwloop":
+            return 1 << (word >> 15 & 31) | 1 << (word >> 20 & 31)
+        if insn.key in ("fcvt_w_s", "fcvt_wu_s", "fcvt_s_w", "fcvt_s_wu", "fclass_s", "fsqrt_s"):
+            return 1 << (word >> 20 & 31) + self.f_base
+        return 0

@@ -1,0 +1,233 @@
+"""State of the chip's clocked parts: plain records, one array for each kind of part.
+
+Both engines drive the same step functions over this state. A checkpoint is a copy of the arrays.
+"""
+
+from collections import namedtuple
+from typing import NamedTuple
+
+import numpy as np
+
+REGIONS = 1024
+"""Regions that a hart can measure: ids 0..1023, the range of the marker's immediate."""
+
+SLOTS = 256
+"""Cycles that the timing wheel looks ahead."""
+
+NEVER = 1 << 62
+"""A cycle that does not come."""
+
+# Where the cycles of a hart go when it does not issue. The order is that of reports.
+CAUSES = (
+    "load_use",  # LD_STALL: operand of the load right before
+    "jump_register",  # JMP_STALL: target register of jalr not ready
+    "branch",  # bubbles behind a taken branch
+    "jump",  # bubbles behind jal, jalr
+    "fetch",  # IMISS: instruction cache
+    "l1_contention",  # TCDM_CONT: lost arbitrations
+    "misaligned",  # second transaction
+    "multicycle",  # mulh, div
+    "csr",  # pipeline flush by a CSR access
+    "fence",
+    "fpu_dependency",  # APU_DEP: operand still in the FPU
+    "fpu_contention",  # APU_CONT: the FPU is busy
+    "fpu_writeback",  # APU_WB: write port taken by a result of the FPU
+    "load_external",  # LD_EXT_CYC: L2, peripherals
+    "store_external",  # ST_EXT_CYC
+    "event",  # ELW: asleep at the event unit
+    "trap",  # entering and leaving handlers
+    "wfi",
+    "off",  # fetch not enabled, or halted
+)
+COUNTS = (
+    "instructions",
+    "loads",
+    "stores",
+    "jumps",
+    "branches",
+    "taken",
+    "compressed",
+    "l1_accesses",
+    "external_loads",
+    "external_stores",
+    *CAUSES,
+)
+"""What is counted for a hart, and between the markers of a region. Causes are cycles."""
+
+COUNT = namedtuple("Index", COUNTS)(*range(len(COUNTS)))
+"""Index of each in the array `counts`."""
+
+ROW = np.dtype(
+    [
+        ("op", "u2"),  # number of the instruction; 0: not decoded yet
+        ("kind", "u1"),  # what the pipeline does with it, see soc.decode
+        ("size", "u1"),  # bytes
+        ("rd", "u1"),  # entries of the register file
+        ("rs1", "u1"),
+        ("rs2", "u1"),
+        ("rs3", "u1"),
+        ("rp", "u1"),  # advanced pointer of a post-increment access
+        ("access", "u1"),  # width and extension, see soc.decode
+        ("cost", "u1"),  # cycles, where they are fixed
+        ("flags", "u1"),
+        ("rm", "u1"),
+        ("loop", "u1"),
+        ("pad", "u1", (2,)),
+        ("imm", "i4"),
+        ("imm2", "i4"),
+        ("imm3", "i4"),
+        ("word", "u4"),
+        ("uses_load", "u8"),  # registers for which it waits if a load right before delivers them
+        ("uses_fpu", "u8"),  # the same for results of the FPU
+        ("late_load", "u8"),  # registers that it delivers late, as a load
+        ("late_fpu", "u8"),  # as an FPU operation
+    ],
+    align=True,
+)
+"""One decoded half-word of code memory."""
+
+HART = np.dtype(
+    [
+        ("regs", "i4", (72,)),
+        ("pc", "i8"),
+        ("free", "i8"),  # first cycle in which the next instruction can issue
+        ("seen", "i8"),  # first cycle in which it is in the decode stage
+        ("ready", "i8"),  # first issue cycle that can use what the last instruction delivers late
+        ("late_load", "u8"),
+        ("late_fpu", "u8"),
+        ("last", "i8"),  # row of the last instruction issued
+        ("issued", "i8"),  # its issue cycle
+        ("load_register", "i8"),  # destination of the last load and the cycle of its grant
+        ("load_grant", "i8"),
+        ("fpu_return", "i8"),  # cycle in which the last FPU result returns
+        ("fpu_register", "i8"),
+        ("fpu_mask", "u8"),
+        ("jump_ready", "i8"),  # first cycle in which the last jalr could use its register
+        ("memory_grant", "i8"),  # of the last load or store
+        ("l1_grant", "i8"),
+        ("split_until", "i8"),  # last cycle of a split access in EX
+        ("pending", "i8"),  # an FPU result that competes for the ALU's write port is under way
+        ("state", "i8"),
+        ("row", "i8"),  # of the request
+        ("address", "i8"),
+        ("when", "i8"),  # cycle of the request, or of what the hart waits for
+        ("second", "i8"),  # the second half of a split access is due
+        ("partial", "i8"),  # what its first half read
+        ("value", "i8"),  # data of a peripheral access
+        ("cause", "i8"),  # stall cause charged last
+        ("lp_start", "i8", (2,)),
+        ("lp_end", "i8", (2,)),
+        ("lp_count", "i8", (2,)),
+        ("lp_last", "i8", (2,)),  # address of the last instruction of the body
+        ("fflags", "i8"),
+        ("frm", "i8"),
+        ("boxed", "i8"),
+        ("ri5cy", "i8"),
+        ("f_registers", "i8"),
+        ("misa", "i8"),
+        ("external", "i8"),  # no L1 of its own: the fabric controller
+        ("hart_id", "i8"),
+        ("mstatus", "i8"),
+        ("mtvec", "i8"),
+        ("mepc", "i8"),
+        ("mcause", "i8"),
+        ("mscratch", "i8"),
+        ("mie", "i8"),
+        ("mip", "i8"),
+        ("irq_cycle", "i8"),  # cycle in which the pending interrupt was seen
+        ("handler", "i8"),  # the program has installed a trap handler
+        ("fault", "i8"),
+        ("fault_value", "i8"),
+        ("exited", "i8"),
+        ("exit_code", "i8"),
+        ("exit_cycle", "i8"),
+        ("first_issue", "i8"),
+        ("mcountinhibit", "i8"),
+        ("events", "i8"),  # PCER
+        ("count_mode", "i8"),  # PCMR
+        ("counter", "i8", (32,)),  # PCCR, mhpmcounter: value while stopped
+        ("counter_base", "i8", (32,)),  # live count when it was started
+        ("hpm_event", "i8", (32,)),
+        ("csr", "i8", (16,)),  # plain storage: stack checker, fprec, ...
+        ("counts", "i8", (len(COUNTS),)),
+    ],
+    align=True,
+)
+
+REGION = np.dtype(
+    [
+        ("count", "i8"),
+        ("first_start", "i8"),
+        ("open", "i8"),
+        ("start", "i8"),
+        ("cycles", "i8"),
+        ("total", "i8", (len(COUNTS),)),
+        ("at_start", "i8", (len(COUNTS),)),
+    ],
+    align=True,
+)
+
+BANK = np.dtype(
+    [
+        ("requests", "u8"),  # initiators that request in this cycle
+        ("winner", "i8"),
+        ("rr", "i8"),
+        ("accesses", "i8"),
+        ("conflicts", "i8"),
+    ],
+    align=True,
+)
+
+WHEEL = np.dtype(
+    [
+        ("slots", "u8", (SLOTS,)),  # harts due in cycle c: bits of slot c % SLOTS
+        ("now", "i8"),
+        ("due", "u8"),  # harts that are in some slot
+        ("host", "u8"),  # harts whose request waits for the host
+        ("stop", "i8"),  # why the loop returned
+        ("stop_hart", "i8"),
+    ],
+    align=True,
+)
+
+CONFIG = np.dtype(
+    [
+        (name, "i8")
+        for name in """
+            harts cores inputs code_base rows l1_base l1_size banks l2_base l2_size
+            lookahead fpu_latency ri5cy f_registers thead cluster trap_vectors
+            control_page l2_load l2_store l2_reach fc_l2 reset_vector
+        """.split()
+    ]
+)
+
+CONTROL = np.dtype(
+    [
+        ("busy", "i8"),  # the generator has requests
+        ("waiting", "u8"),  # harts at the magic barrier
+        ("base", "i8"),
+        ("ports", "i8"),
+        ("write", "i8"),
+        ("count", "i8"),
+        ("done", "i8", (4,)),  # accesses made by each port
+        ("next", "i8", (4,)),  # cycle of a port's next request
+        ("irq_cycle", "i8"),
+        ("text", "u1", (65536,)),
+        ("length", "i8"),
+    ],
+    align=True,
+)
+
+
+class Chip(NamedTuple):
+    """Everything that a step function may touch."""
+
+    config: np.ndarray  # CONFIG[1]
+    harts: np.ndarray  # HART[cores (+ 1: the fabric controller, last)]
+    code: np.ndarray  # ROW[code bytes / 2]
+    regions: np.ndarray  # REGION[harts * REGIONS]
+    l1: np.ndarray  # int32[l1.size / 4]
+    banks: np.ndarray  # BANK[l1.banks]
+    l2: np.ndarray  # int32[l2.size / 4]
+    wheel: np.ndarray  # WHEEL[1]
+    control: np.ndarray  # CONTROL[1]
