@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -35,6 +36,24 @@ class ConfigError(ValueError):
     def __init__(self, mistakes: Sequence[str]):
         super().__init__("\n".join(mistakes))
         self.mistakes = list(mistakes)
+
+
+class Mistakes:
+    """Collects the mistakes of several parts, to raise them at once."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        try:
+            yield
+        except ConfigError as error:
+            self._lines += error.mistakes
+
+    def raise_any(self) -> None:
+        if self._lines:
+            raise ConfigError(self._lines)
 
 
 @dataclass(frozen=True)
@@ -78,6 +97,7 @@ def _read(file: Path) -> bytes:
 
 def _malformed(file: Path, text: str, message: str) -> str:
     """tomllib's "rule (at line 3, column 7)" as "file:3: rule (column 7)"."""
+    message = message.replace("Cannot overwrite a value", "a key is set twice, or also a table")
     at = re.fullmatch(r"(?s)(.*) \(at line (\d+), column (\d+)\)", message)
     if at:
         return f"{file}:{at[2]}: malformed TOML: {at[1]} (column {at[3]})"
@@ -232,9 +252,9 @@ def fields(model: type[BaseModel], path: KeyPath = ()) -> Iterator[tuple[KeyPath
     for name, field in model.model_fields.items():
         table = field.annotation
         if isinstance(table, type) and issubclass(table, BaseModel):
-            yield from fields(table, (*path, name))
+            yield from fields(table, (*path, field.alias or name))
         else:
-            yield (*path, name), field
+            yield (*path, field.alias or name), field
 
 
 def field_note(field: FieldInfo, note: str) -> str:

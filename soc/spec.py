@@ -1,0 +1,88 @@
+"""The chip: the components' Specs composed, and chips by name from configs/*.toml.
+
+A chip file holds the fields that differ from the defaults, table by table as `SocSpec` has them.
+`base = "pulp"` starts from another chip instead, by name or by path relative to the file.
+"""
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from soc.dma_state import DmaSpec
+from soc.l1 import L1Spec
+from soc.setting import setting
+from soc.toml_file import ConfigError, Layer, nested, read_toml, validated
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+DEFAULT_CHIP = "pulp"
+
+
+class SocSpec(BaseModel):
+    """A chip. Cores and the cluster around them share one clock."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = setting("", "", "chip file, its name")
+    description: str = setting("", "", "chip file")
+    cores: int = setting(8, "cores", "pulp_cluster caaa973, NB_CORES", ge=1, le=16)
+    l1: L1Spec = L1Spec()
+    dma: DmaSpec = DmaSpec()
+
+
+def chip_names() -> list[str]:
+    """The chips that come with the simulator."""
+    return sorted(file.stem for file in CONFIGS.glob("*.toml"))
+
+
+def load_chip(
+    chip: str | Path = DEFAULT_CHIP,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    folder: Path = Path(),
+) -> SocSpec:
+    """A chip by name or by file, with some fields changed.
+
+    chip        a name in configs/, or the path of a .toml file, relative to `folder`
+    overrides   tables or dotted keys: {"l1.banks": 32, "core": {"fpu_latency": 2}}
+    raises      ConfigError with every mistake in chip and overrides
+    """
+    return compose([*chip_layers(chip, folder), Layer("overrides", nested(overrides or {}))])
+
+
+def compose(layers: list[Layer]) -> SocSpec:
+    """The chip that layers describe, the first one (of chip_layers) its base."""
+    return validated(SocSpec, layers)
+
+
+def chip_layers(chip: str | Path, folder: Path = Path()) -> list[Layer]:
+    """What a chip's file and the files it is based on say, the outermost base first."""
+    file = _chip_file(str(chip), folder)
+    layers: list[Layer] = []
+    files: list[Path] = []
+    while file not in files:
+        files.append(file)
+        table = read_toml(file)
+        base = table.pop("base", None)
+        layers.insert(0, Layer(str(file), table))
+        if base is None:
+            return [Layer("chip", {"name": files[0].stem}), *layers]
+        if not isinstance(base, str):
+            raise ConfigError([f"{file}: base = {base}: must be the name or the path of a chip"])
+        file = _chip_file(base, file.parent)
+    circle = " -> ".join(str(file) for file in [*files[files.index(file) :], file])
+    raise ConfigError([f"{files[0]}: base: chips are based on each other: {circle}"])
+
+
+def _chip_file(chip: str, folder: Path) -> Path:
+    if chip.endswith(".toml"):
+        return Path(os.path.normpath(folder / chip))
+    names = chip_names()
+    if chip in names:
+        return CONFIGS / f"{chip}.toml"
+    near = get_close_matches(chip, names, n=1)
+    known = f"did you mean {near[0]}? The" if near else f"chips are {', '.join(names)}; the"
+    raise ConfigError([f"chip {chip!r}: no such chip; {known} path of a chip file ends in .toml"])
