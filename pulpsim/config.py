@@ -1,0 +1,143 @@
+"""What to run: a config file and the command line's options, as one checked value.
+
+    chip = "pulp"               # a chip by name, or the path of a chip file
+    [program]
+    elf = "hello.elf"
+    [run]
+    engine = "compiled"         # or "event"
+    max_cycles = 100_000_000    # no limit if left out
+    [report]
+    json = "run.json"           # "-" is standard output
+
+Instead of the chip's name there may be a [chip] table: a chip file written in place, with a `base`
+to start from ("pulp" if left out). Paths are relative to the file that they stand in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from soc.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose
+from soc.toml_file import ConfigError, Layer, Mistakes, Table, parse_setting, read_toml, validated
+
+Engine = Literal["compiled", "event"]
+STANDARD_OUTPUT = Path("-")
+
+
+class ProgramTable(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    elf: str | None = Field(default=None, min_length=1)
+
+
+class RunTable(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    engine: Engine = "compiled"
+    max_cycles: int | None = Field(default=None, ge=1, lt=1 << 62)
+
+
+class ReportTable(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    json_file: str | None = Field(default=None, alias="json", min_length=1)
+
+
+class RunConfig(BaseModel):
+    """The tables of a config file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    chip: Any = DEFAULT_CHIP  # checked as a chip
+    program: ProgramTable = ProgramTable()
+    run: RunTable = RunTable()
+    report: ReportTable = ReportTable()
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says; None where it says nothing."""
+
+    engine: str | None = None
+    elf: Path | None = None
+    chip: str | None = None
+    settings: Sequence[str] = ()  # "l1.banks=32"
+    json: Path | None = None
+    max_cycles: int | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is ready to start.
+
+    json    where the report goes as JSON; STANDARD_OUTPUT, or None for nowhere
+    """
+
+    elf: Path
+    chip: SocSpec
+    engine: Engine
+    max_cycles: int | None
+    json: Path | None
+
+
+def load_run(file: Path | None, options: Options) -> Run:
+    """The run that a config file and options describe; options win.
+
+    raises    ConfigError with every mistake in the file, the chip and the options
+    """
+    table = read_toml(file) if file else {}
+    source, folder = (str(file), file.parent) if file else ("pulpsim run", Path())
+    mistakes = Mistakes()
+    with mistakes.collected():
+        config = validated(RunConfig, [Layer(source, table), *_run_layers(options)])
+        elf = _program(source, folder, config.program.elf, options.elf)
+    with mistakes.collected():
+        layers = _chip_layers(source, folder, table.get("chip", DEFAULT_CHIP), options.chip)
+        chip = compose([*layers, *_settings(options.settings, mistakes)])
+    mistakes.raise_any()
+    json = options.json or _path(folder, config.report.json_file)
+    return Run(elf, chip, config.run.engine, config.run.max_cycles, json)
+
+
+def _run_layers(options: Options) -> list[Layer]:
+    values = {"engine": options.engine, "max_cycles": options.max_cycles}
+    return [
+        Layer(f"--{key.replace('_', '-')}", {"run": {key: value}})
+        for key, value in values.items()
+        if value is not None
+    ]
+
+
+def _program(source: str, folder: Path, written: str | None, option: Path | None) -> Path:
+    elf = option or _path(folder, written)
+    if elf is None:
+        raise ConfigError([f"{source}: no program: give --elf FILE, or a config with program.elf"])
+    return elf
+
+
+def _chip_layers(source: str, folder: Path, chip: Any, option: str | None) -> list[Layer]:
+    """The layers of a `chip` entry; an option replaces its name or its base, not its fields."""
+    fields: Table = dict(chip) if isinstance(chip, dict) else {}
+    base = fields.pop("base", DEFAULT_CHIP) if isinstance(chip, dict) else chip
+    if not isinstance(base, str):
+        raise ConfigError([f"{source}: chip: must be the name or the path of a chip"])
+    layers = chip_layers(option, Path()) if option else chip_layers(base, folder)
+    return [*layers, Layer(source, fields, prefix="chip.")]
+
+
+def _settings(settings: Sequence[str], mistakes: Mistakes) -> list[Layer]:
+    layers = []
+    for setting in settings:
+        with mistakes.collected():
+            layers.append(Layer("--set", parse_setting(setting)))
+    return layers
+
+
+def _path(folder: Path, written: str | None) -> Path | None:
+    """A path of a config file; "-" stays what it is."""
+    if written is None:
+        return None
+    return STANDARD_OUTPUT if written == str(STANDARD_OUTPUT) else folder / written

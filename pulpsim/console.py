@@ -1,0 +1,90 @@
+"""The terminal: the guest's text made harmless, reports and progress on standard error."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.table import Table
+
+WIDTH = 100
+"""Columns of a report where no terminal says how wide it is."""
+
+
+def neutralised(text: str) -> str:
+    r"""Text with everything that a terminal obeys shown as an escape: \x1b, \x0d, \u202e.
+
+    Lines and tabs stay. Covers control and format characters, C1, bidirectional overrides,
+    surrogates and what Unicode does not assign.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if _is_harmless(char) else _escape(char) for char in text)
+
+
+def _is_harmless(char: str) -> bool:
+    return char in "\n\t" or char.isprintable()
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+class GuestConsole:
+    """Standard output for the guest's text, as it comes."""
+
+    def __init__(self) -> None:
+        self._last = "\n"
+
+    def __call__(self, text: str) -> None:
+        if text:
+            self._last = text[-1]
+            sys.stdout.write(neutralised(text))
+            sys.stdout.flush()
+
+    def close(self) -> None:
+        """In a terminal, end the guest's last line, so that the report begins on its own."""
+        if self._last != "\n" and sys.stdout.isatty():
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+
+
+def report_console() -> Console:
+    """Standard error, for reports."""
+    return _console(is_error=True)
+
+
+def page_console() -> Console:
+    """Standard output, for what a command was asked to show."""
+    return _console(is_error=False)
+
+
+def _console(is_error: bool) -> Console:
+    """Plain text without markup; WIDTH columns unless a terminal says."""
+    console = Console(stderr=is_error, markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = WIDTH
+    return console
+
+
+@contextmanager
+def progress(message: str) -> Iterator[None]:
+    """Show that something long is going on: a spinner in a terminal, one line elsewhere."""
+    console = report_console()
+    if not console.is_terminal:
+        console.print(f"{message} ...")
+        yield
+        return
+    with console.status(f"{message} ..."):
+        yield
+
+
+def compact_table(*columns: str, left: int = 1) -> Table:
+    """A table of numbers: no frame, `left` columns of text, the others right-aligned."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index < left else "right", no_wrap=True)
+    return table

@@ -1,0 +1,164 @@
+"""A run's result as tables for a person: who spent which cycles on what.
+
+Reads the JSON form of a result, schema pulpsim.run/1, so that a saved report shows the same.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from pulpsim.console import compact_table, neutralised
+
+CAUSES = 5  # columns of stall causes that fit beside the rest
+BANKS = 8  # banks in a row
+REGIONS = 40  # rows of the table of regions; the JSON has them all
+
+Result = dict[str, Any]
+
+EXITS = {
+    "exit": "exit: the program returned {code}",
+    "max_cycles": "stopped at the limit of {cycles:,} cycles",
+    "interrupted": "interrupted at cycle {cycles:,}",
+}
+
+
+def show(result: Result, title: str, console: Console) -> None:
+    """Print a result, `title` first: what ran on which chip."""
+    for index, part in enumerate(parts(result, title)):
+        if index:
+            console.print()
+        console.print(part)
+
+
+def parts(result: Result, title: str) -> Iterator[RenderableType]:
+    """What a report consists of, top to bottom."""
+    yield header(result, title)
+    yield harts_table(result)
+    if any(hart["regions"] for hart in result["harts"]):
+        yield regions_table(result)
+    if any(bank["accesses"] for bank in result["l1"]["banks"]):
+        yield l1_table(result["l1"]["banks"])
+    if _counts(result["dma"]):
+        yield dma_line(result["dma"])
+    yield exit_line(result)
+
+
+def header(result: Result, title: str) -> str:
+    host = result["host"]
+    return neutralised(
+        f"{title}, {host['engine']} engine: {result['cycles']:,} cycles, "
+        f"{result['instructions']:,} instructions, {host['mips']:.1f} MIPS, {host['seconds']:.2f} s"
+    )
+
+
+def exit_line(result: Result) -> str:
+    """Why the run ended; a trap or a deadlock says so in its own words."""
+    end = result["exit"]
+    plain = EXITS.get(end["reason"], end["reason"]).format(**{**result, **end})
+    return neutralised(end.get("message") or plain)
+
+
+def harts_table(result: Result) -> Table:
+    """Cycles, instructions and the largest causes of stalls, in percent of the hart's cycles."""
+    harts = result["harts"]
+    total: Counter[str] = Counter()
+    for hart in harts:
+        total.update(hart["stalls"])
+    largest = {cause for cause, cycles in total.most_common(CAUSES) if cycles}
+    shown = [cause for cause in total if cause in largest]
+    rest = any(cycles for cause, cycles in total.items() if cause not in largest)
+    headings = [cause.replace("_", "\n", 1) for cause in shown] + ["other"] * rest
+    table = compact_table("hart", "cycles", "instr", "IPC", *(f"{name} %" for name in headings))
+    for hart in harts:
+        stalls = [hart["stalls"].get(cause, 0) for cause in shown]
+        others = [sum(hart["stalls"].values()) - sum(stalls)] * rest
+        table.add_row(
+            neutralised(hart["name"]),
+            *_work(hart["cycles"], hart["instructions"]),
+            *(_percent(cycles, hart["cycles"]) for cycles in stalls + others),
+        )
+    return table
+
+
+def regions_table(result: Result) -> Table:
+    """Regions, each over all harts that went through it: cycles of the slowest, work of all."""
+    table = compact_table("region", "harts", "count", "max cycles", "instr", "IPC", "stalls")
+    table.columns[-1].justify = "left"
+    regions = _regions(result["harts"])
+    for name, entries in list(regions.items())[:REGIONS]:
+        cycles = sum(entry["cycles"] for entry in entries)
+        _, instructions, per_cycle = _work(cycles, sum(entry["instructions"] for entry in entries))
+        table.add_row(
+            neutralised(name),
+            str(len(entries)),
+            f"{sum(entry['count'] for entry in entries):,}",
+            f"{max(entry['cycles'] for entry in entries):,}",
+            instructions,
+            per_cycle,
+            _main_stalls(entries, cycles),
+        )
+    if len(regions) > REGIONS:
+        table.caption = f"... {len(regions) - REGIONS} more: --json has all"
+        table.caption_justify = "left"
+    return table
+
+
+def _regions(harts: Iterable[Result]) -> dict[str, list[Result]]:
+    """Entries of all harts by the region's name, in the order of its id."""
+    entries = [entry for hart in harts for entry in hart["regions"]]
+    by_name: dict[str, list[Result]] = {}
+    for entry in sorted(entries, key=lambda entry: entry["id"]):
+        label = f"{entry['id']} {entry['name'] or ''}".strip()
+        by_name.setdefault(label, []).append(entry)
+    return by_name
+
+
+def _main_stalls(entries: Iterable[Result], cycles: int) -> str:
+    total: Counter[str] = Counter()
+    for entry in entries:
+        total.update(entry["stalls"])
+    largest = [(cause, count) for cause, count in total.most_common(2) if count]
+    return ", ".join(f"{cause} {_percent(count, cycles)}%" for cause, count in largest)
+
+
+def l1_table(banks: list[dict[str, int]]) -> Group:
+    """Accesses and lost arbitrations of each bank."""
+    accesses = sum(bank["accesses"] for bank in banks)
+    conflicts = sum(bank["conflicts"] for bank in banks)
+    table = compact_table("bank", *(f"+{offset}" for offset in range(min(BANKS, len(banks)))))
+    for first in range(0, len(banks), BANKS):
+        row = banks[first : first + BANKS]
+        cells = [f"{short(bank['accesses'])}/{short(bank['conflicts'])}" for bank in row]
+        table.add_row(str(first), *cells)
+    return Group(f"L1: {accesses:,} accesses / {conflicts:,} conflicts", table)
+
+
+def dma_line(dma: Result) -> str:
+    counts = [f"{key.replace('_', ' ')} {value:,}" for key, value in _counts(dma)]
+    return f"DMA: {', '.join(counts)}"
+
+
+def _counts(dma: Result) -> list[tuple[str, int]]:
+    return [(key, value) for key, value in dma.items() if isinstance(value, int) and value]
+
+
+def short(number: int) -> str:
+    """A count in at most five characters: 9999, 12.3k, 123k, 4.6M."""
+    if number < 10_000:
+        return str(number)
+    value, units = float(number), iter("kMGTPE")
+    while value >= 999.5:
+        value, unit = value / 1000, next(units)
+    return f"{value:.1f}{unit}" if value < 99.95 else f"{value:.0f}{unit}"
+
+
+def _work(cycles: int, instructions: int) -> tuple[str, str, str]:
+    return f"{cycles:,}", f"{instructions:,}", f"{instructions / cycles:.2f}" if cycles else ""
+
+
+def _percent(part: int, whole: int) -> str:
+    """One decimal; "" for nothing, so that what matters stands out."""
+    return f"{100 * part / whole:.1f}" if part else ""

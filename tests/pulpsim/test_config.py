@@ -1,0 +1,139 @@
+"""Config files and options of a run, and all that can be wrong with them."""
+
+from pathlib import Path
+
+import pytest
+
+from pulpsim.config import STANDARD_OUTPUT, Options, Run, load_run
+from soc.spec import load_chip
+from soc.toml_file import ConfigError
+
+WHOLE = """
+chip = "pulp"
+[program]
+elf = "hello.elf"
+[run]
+engine = "event"
+max_cycles = 100_000_000
+[report]
+json = "run.json"
+"""
+
+
+@pytest.fixture
+def written(tmp_path: Path):
+    def write(text: str, name: str = "run.toml") -> Path:
+        file = tmp_path / name
+        file.write_text(text)
+        return file
+
+    return write
+
+
+def mistakes(file: Path | None, options: Options | None = None) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_run(file, options or Options())
+    return [
+        line.replace(str(file), "FILE").replace(str(file and file.parent), "FOLDER")
+        for line in caught.value.mistakes
+    ]
+
+
+def test_a_config_file_says_it_all_with_paths_relative_to_it(written) -> None:
+    file = written(WHOLE)
+    assert load_run(file, Options()) == Run(
+        elf=file.parent / "hello.elf",
+        chip=load_chip("pulp"),
+        engine="event",
+        max_cycles=100_000_000,
+        json=file.parent / "run.json",
+    )
+
+
+def test_options_override_the_file_with_paths_relative_to_the_caller(written) -> None:
+    options = Options(
+        engine="compiled", elf=Path("a.elf"), settings=["cores=4"], json=Path("-"), max_cycles=5
+    )
+    assert load_run(written(WHOLE), options) == Run(
+        elf=Path("a.elf"),
+        chip=load_chip("pulp", {"cores": 4}),
+        engine="compiled",
+        max_cycles=5,
+        json=STANDARD_OUTPUT,
+    )
+
+
+def test_an_elf_alone_runs_on_the_default_chip() -> None:
+    assert load_run(None, Options(elf=Path("a.elf"))) == Run(
+        Path("a.elf"), load_chip("pulp"), "compiled", None, None
+    )
+
+
+def test_a_chip_table_is_a_chip_file_in_place(written) -> None:
+    assert load_run(
+        written('[program]\nelf = "a.elf"\n[chip]\nbase = "pulp"\ncores = 2'), Options()
+    ).chip == load_chip("pulp", {"cores": 2})
+
+
+def test_a_chip_option_replaces_the_base_and_keeps_the_fields(written) -> None:
+    other = written("cores = 4\ndescription = 'other'", "other.toml")
+    run = written('[program]\nelf = "a.elf"\n[chip]\ncores = 2')
+    chip = load_run(run, Options(chip=str(other))).chip
+    assert (chip.name, chip.description, chip.cores) == ("other", "other", 2)
+    chip = load_run(run, Options(chip=str(other), settings=["cores=3", "cores=1"])).chip
+    assert chip.cores == 1
+
+
+def test_a_chip_file_lies_relative_to_the_config(written) -> None:
+    written("cores = 4", "other.toml")
+    run = written('chip = "./other.toml"\n[program]\nelf = "a.elf"')
+    assert load_run(run, Options()).chip.cores == 4
+
+
+def test_all_mistakes_of_file_chip_and_options_come_at_once(written) -> None:
+    file = written(
+        """
+        [program]
+        elv = "hello.elf"
+        [chip]
+        cores = 0
+        [run]
+        engine = "fast"
+        [reports]
+        """
+    )
+    options = Options(max_cycles=0, settings=["coers=3", "cores"])
+    assert mistakes(file, options) == [
+        'FILE: program.elv = "hello.elf": no such field; did you mean program.elf?',
+        "FILE: run.engine = \"fast\": must be 'compiled' or 'event'",
+        "--max-cycles: run.max_cycles = 0: must be greater than or equal to 1",
+        "FILE: reports: no such field; did you mean report?",
+        "--set cores: must be path.to.field=value, such as l1.banks=32",
+        "FILE: chip.cores = 0: must be greater than or equal to 1 (cores)",
+        "--set: coers = 3: no such field; did you mean cores?",
+    ]
+
+
+def test_a_run_without_a_program_is_refused(written) -> None:
+    no_program = "no program: give --elf FILE, or a config with program.elf"
+    assert mistakes(written("")) == [f"FILE: {no_program}"]
+    assert mistakes(None) == [f"pulpsim run: {no_program}"]
+
+
+@pytest.mark.parametrize("chip", ["chip = 3", "chip = ['pulp']", "[chip]\nbase = 3"])
+def test_a_chip_that_is_neither_name_nor_table_is_refused(written, chip: str) -> None:
+    file = written(f"{chip}\n[program]\nelf = 'a.elf'" if chip[0] == "c" else chip)
+    assert "FILE: chip: must be the name or the path of a chip" in mistakes(file)
+
+
+def test_an_unknown_chip_is_met_with_the_nearest_one(written) -> None:
+    assert mistakes(None, Options(chip="plup", elf=Path("a.elf"))) == [
+        "chip 'plup': no such chip; did you mean pulp? The path of a chip file ends in .toml"
+    ]
+
+
+def test_a_missing_or_malformed_config_is_refused(written, tmp_path: Path) -> None:
+    assert mistakes(written('chip = "pulp"\n[chip]\ncores = 4')) == [
+        "FILE:2: malformed TOML: a key is set twice, or also a table (column 6)"
+    ]
+    assert mistakes(tmp_path / "absent.toml") == ["FILE: cannot be read: No such file or directory"]
