@@ -109,7 +109,21 @@ class Extension:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.insns: list[Insn] = []
+        self._by_key: dict[str, Insn] = {}
+
+    @property
+    def insns(self) -> tuple[Insn, ...]:
+        """All declarations, in order."""
+        return tuple(self._by_key.values())
+
+    def __getitem__(self, key: str) -> Insn:
+        return self._by_key[key]
+
+    def _add(self, insn: Insn) -> None:
+        _check(insn)
+        if insn.key in self._by_key:
+            raise ValueError(f"{self.name}: two instructions have the key {insn.key}")
+        self._by_key[insn.key] = insn
 
     def insn(
         self,
@@ -152,14 +166,10 @@ class Extension:
                 doc=doc or function.__doc__ or "",
                 constraint=constraint,
             )
-            _check(insn)
-            self.insns.append(insn)
+            self._add(insn)
             return function
 
         return declare
-
-    def __getitem__(self, key: str) -> Insn:
-        return next(insn for insn in self.insns if insn.key == key)
 
     def like(self, encoding: str, syntax: str, other: Insn, *, key: str | None = None) -> None:
         """Declare an instruction that means the same as another one under its own encoding."""
@@ -172,8 +182,7 @@ class Extension:
             encoding=Encoding(encoding),
             syntax=syntax,
         )
-        _check(insn)
-        self.insns.append(insn)
+        self._add(insn)
 
     def compressed(self, encoding: str, syntax: str, *, expands: str, doc: str = "") -> None:
         """Declare a 16-bit instruction by the 32-bit one that it stands for."""
@@ -192,8 +201,7 @@ class Extension:
             doc=doc or f"Expands to {expands}.",
             expands=expands,
         )
-        _check_operands(insn)
-        self.insns.append(insn)
+        self._add(insn)
 
 
 class _Expansion(NamedTuple):
@@ -351,6 +359,14 @@ def _operands(syntax: str) -> Iterator[str]:
 def _check(insn: Insn) -> None:
     """Raise ValueError if the parts of a declaration contradict each other."""
     fields = insn.encoding.fields
+    if insn.expands is None:
+        _check_meaning(insn, fields)
+    for name in (*_operands(insn.syntax), *_operands(insn.expands or "")):
+        if name not in fields and name not in FIXED_REGISTERS and not name.isdigit():
+            raise ValueError(f"{insn.name}: operand {name!r} is not in {insn.encoding.text!r}")
+
+
+def _check_meaning(insn: Insn, fields: dict[str, Field]) -> None:
     accesses = ACCESSES.get(insn.timing, (None,))
     if insn.timing not in TIMINGS:
         raise ValueError(f"{insn.name}: timing {insn.timing!r} is not one of {_listed(TIMINGS)}")
@@ -366,13 +382,6 @@ def _check(insn: Insn) -> None:
             raise ValueError(f"{insn.name}: writes {name!r}, which is not one of {_listed(WRITES)}")
         if name in ("rd", "fd", "rs1") and name not in fields:
             raise ValueError(f"{insn.name}: writes {name}, which is not in {insn.encoding.text!r}")
-    _check_operands(insn)
-
-
-def _check_operands(insn: Insn) -> None:
-    for name in (*_operands(insn.syntax), *_operands(insn.expands or "")):
-        if name not in insn.encoding.fields and name not in FIXED_REGISTERS and not name.isdigit():
-            raise ValueError(f"{insn.name}: operand {name!r} is not in {insn.encoding.text!r}")
 
 
 def _listed(names: tuple) -> str:

@@ -1,17 +1,29 @@
 """Instruction-set profiles: what the cores of PULP chips execute.
 
-    ri5cy       RV32IMC, Xpulpv2
-    cv32e40p    RV32IMC, XCV (CORE-V) as of version 1
+    ri5cy       RV32IMFC, Xpulpv2
+    cv32e40p    RV32IMFC, XCV (CORE-V) as of version 1
 
 Source: RI5CY user manual, chapter "Introduction"; CV32E40P user manual, chapter "Introduction".
 """
 
 from functools import cache
 
-from isa.declare import Isa
-from isa.rv32c import RV32C
+from isa.declare import Extension, Isa
+from isa.rv32c import RV32C, RV32FC
+from isa.rv32f import RV32F, RV32F_REGISTERS
 from isa.rv32i import PRIVILEGED, RV32I, ZIFENCEI
 from isa.rv32m import RV32M
+from isa.xcv_alu import XCVALU
+from isa.xcv_bi import XCVBI
+from isa.xcv_bitmanip import XCVBITMANIP
+from isa.xcv_elw import XCVELW
+from isa.xcv_hwlp import XCVHWLP
+from isa.xcv_mac import XCVMAC
+from isa.xcv_mem import XCVMEM
+from isa.xcv_simd import XCVSIMD
+from isa.xf_scalar import XF8, XF8_REGISTERS, XF16, XF16_REGISTERS, XF16ALT, XF16ALT_REGISTERS
+from isa.xfaux import XFAUX
+from isa.xfvec import XFVEC, XFVEC_REGISTERS
 from isa.xpulp_alu import XPULPALU
 from isa.xpulp_bitop import XPULPBITOP
 from isa.xpulp_br import XPULPBR
@@ -28,10 +40,16 @@ XPULPV2 = (
     *(XPULPPOSTMOD, XPULPALU, XPULPBITOP, XPULPBR, XPULPMAC, XPULPHWLOOP, XPULPELW),
     *(XPULPVECT, XPULPLATE),
 )
+XCV = (XCVMEM, XCVALU, XCVBITMANIP, XCVBI, XCVMAC, XCVHWLP, XCVELW, XCVSIMD)
+SMALL_FLOATS = (XF16, XF16ALT, XF8, XFVEC, XFAUX)
 
-CORES = {  # extensions of the core, what its loop end registers hold
+# What exists only where floats have registers of their own: their loads, stores and moves.
+FLOAT_REGISTERS = (RV32F_REGISTERS, RV32FC)
+SMALL_FLOAT_REGISTERS = (XF16_REGISTERS, XF16ALT_REGISTERS, XF8_REGISTERS, XFVEC_REGISTERS)
+
+CORES: dict[str, tuple[tuple[Extension, ...], str]] = {  # extensions, what a loop's end holds
     "ri5cy": (XPULPV2, "last"),
-    "cv32e40p": ((), "after"),
+    "cv32e40p": (XCV, "after"),
 }
 
 
@@ -49,5 +67,14 @@ def profile(core: str = "ri5cy", float_registers: str = "f", small_floats: bool 
         raise ValueError(f"profile: no core {core!r}; there are {', '.join(CORES)}")
     if float_registers not in ("f", "x"):
         raise ValueError(f"profile: float_registers is {float_registers!r}; it is 'f' or 'x'")
-    extensions, loop_end = CORES[core]
-    return Isa(*BASE, *extensions, name=core, loop_end=loop_end)
+    own, loop_end = CORES[core]
+    extensions = (*BASE, *own, RV32F)
+    name = f"{core}-{float_registers}"
+    if float_registers == "f":
+        extensions += FLOAT_REGISTERS
+    if small_floats:
+        name += "-small"
+        extensions += SMALL_FLOATS
+        if float_registers == "f":
+            extensions += SMALL_FLOAT_REGISTERS
+    return Isa(*extensions, name=name, loop_end=loop_end)
