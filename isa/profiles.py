@@ -70,7 +70,9 @@ def profile(core: str = "ri5cy", float_registers: str = "f", small_floats: bool 
     own, loop_end = CORES[core]
     extensions = (*BASE, *own, RV32F)
     name = f"{core}-{float_registers}"
-    if float_registers == "f":
+    if float_registers == "f" or core == "ri5cy":
+        # RI5CY without float registers still executes their loads, stores and moves, on x registers
+        # (measured on RTL: flw in a loop with fregfile_disable_i = 1).
         extensions += FLOAT_REGISTERS
     if small_floats:
         name += "-small"

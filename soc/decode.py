@@ -62,6 +62,10 @@ WRITES_ALU = 8  # the result goes through the ALU's write port
 POST_INCREMENT = 16
 COUNTED = 32  # counts as an instruction retired
 DIVISION = 64
+TO_NEXT = 128  # branch to the next instruction: its offset is stored as NEXT_OFFSET
+
+NEXT_OFFSET = 1 << 28
+"""Stands for the offset of a branch to the next instruction, to tell taken from not taken."""
 
 # Memory accesses: width in the low bits, then how the value is extended.
 ACCESSES = {"i8": 1, "i16": 2, "i32": 4, "u8": 1 | 8, "u16": 2 | 8, "f8": 1 | 16, "f16": 2 | 16}
@@ -105,11 +109,14 @@ class RowDecoder:
         self._registers(row, insn, operands)
         for column, name in zip(IMMEDIATE_COLUMNS, immediates(insn), strict=False):
             row[column] = operands[name]
+            if insn.timing == "branch" and name == "imm" and operands[name] == row["size"]:
+                row[column] = NEXT_OFFSET
+                row["flags"] |= TO_NEXT
         row["loop"] = MODES[insn.key] if insn.timing == "csr" else operands.get("L", 0)
         row["rm"] = operands.get("rm", 0)
         row["access"] = self._access(insn)
         row["cost"] = self._cost(insn, operands)
-        row["flags"] = self._flags(insn, operands)
+        row["flags"] |= self._flags(insn, operands)
         self._hazards(row, insn, operands)
         return decoded
 

@@ -43,6 +43,7 @@ from soc.decode import (
     STORE,
     SYSTEM,
     SYSTEM_OPS,
+    TO_NEXT,
     UNDECODED,
     WRITES_ALU,
 )
@@ -587,13 +588,15 @@ def make_advance(execute: Callable) -> Callable:
                 hart["fpu_register"] = row["rd"]
                 if latency > 1:
                     hart["fpu_mask"] = late_fpu
-                    hart["pending"] = 1
-                    pending = 1
+                pending = 1 if latency > 1 else 0
+                hart["pending"] = pending
                 pc = loop_next(hart, pc, size) if row["flags"] & SLOW else pc + size
             elif kind == BRANCH:
                 counts[BRANCHES] += 1
                 seen = free
                 if out != pc + size:
+                    if row["flags"] & TO_NEXT:
+                        out = pc + size
                     wait = 2 + is_split(chip, out)
                     if ri5cy or pending:
                         wait += shadow_cycles(chip, hart, pc, size, out, start)
