@@ -1,0 +1,177 @@
+"""The cluster's DMA, MCHAN: control ports, two channels between L1 and L2, cycle by cycle.
+
+A cycle of the main loop, while `is_idle` is False or a port asks:
+
+    ask(dma, port, write, offset, value)    a request for a register; it stands until granted
+    granted = grant_ports(dma)              ports granted in this cycle; a load's data is in
+                                            dma["port"][port]["reply"] from the next cycle on
+    lanes = request_lanes(dma)              lanes that request L1, at words dma["lane_word"][lane]
+    tick(dma, lanes, granted_lanes, l1, l2, now)    the accesses granted happen, all stages advance
+
+Behind the tick, `event` and `interrupt` are the ports whose lines are high in cycle now + 1, and
+`error`, if not 0, has a message: `error_message(dma)`. Ports 0..7 are the cores, 8 the cluster's
+peripheral port, 9 the SoC's. Lane i is L1's arbiter input 12 + i.
+"""
+
+from soc.dma_align import align
+from soc.dma_control import FREED_WHILE_RUNNING, REPLY, ask, error_message, grant_ports, report
+from soc.dma_counters import arbitrate_commands, end_counters, step_ports
+from soc.dma_external import deliver_reads, end_writes, start_reads, take_reads, write_beats
+from soc.dma_lanes import (
+    end_bursts,
+    read_is_wanted,
+    read_lane,
+    unpack_beats,
+    write_is_wanted,
+    write_lane,
+)
+from soc.dma_split import split_bursts, split_lines
+from soc.dma_state import (
+    CHANNELS,
+    COMMANDS,
+    DMA_STATE,
+    L1_TO_L2,
+    L2_TO_L1,
+    LANE0,
+    LANES,
+    LINES,
+    QUEUES,
+    DmaSpec,
+    front,
+    new_dma,
+)
+from soc.step import inlined_step, step
+
+__all__ = [
+    "DMA_STATE",
+    "DmaSpec",
+    "ask",
+    "error_message",
+    "grant_ports",
+    "is_idle",
+    "new_dma",
+    "request_lanes",
+    "tick",
+]
+
+
+@step
+def is_idle(dma):
+    """Nothing changes before a port asks."""
+    return (
+        dma["asked"] | dma["awake"] | dma["running"] | dma["running_before"] | dma["ended"]
+    ) == 0 and not (is_active(dma["channel"][L1_TO_L2]) or is_active(dma["channel"][L2_TO_L1]))
+
+
+@inlined_step
+def is_active(channel):
+    return (
+        channel["level"][COMMANDS]
+        + channel["splitting"]
+        + channel["level"][LINES]
+        + channel["outstanding"]
+    ) != 0
+
+
+@step
+def request_lanes(dma):
+    """The lanes that request an access of L1 in this cycle, a bit each; see `lane_word`."""
+    lanes = 0
+    for direction in range(CHANNELS):
+        channel = dma["channel"][direction]
+        if channel["outstanding"] == 0:
+            continue
+        for lane in range(2):
+            if direction == L1_TO_L2:
+                wanted = read_is_wanted(channel, lane)
+            else:
+                wanted = write_is_wanted(channel, lane)
+            if wanted:
+                number = 2 * direction + lane
+                lanes |= 1 << number
+                dma["lane_word"][number] = (
+                    front(channel, LANE0 + lane)[1] & (dma["l1_size"] - 1)
+                ) >> 2
+    return lanes
+
+
+@step
+def tick(dma, requested, granted, l1, l2, now):
+    """One cycle of all stages.
+
+    requested, granted  lanes, a bit each, as request_lanes and L1's arbiter have them
+    l1, l2              int32 words
+    """
+    dma["registered"] = 0
+    for direction in range(CHANNELS):
+        channel = dma["channel"][direction]
+        if is_active(channel):
+            split_lines(dma, channel)
+            split_bursts(dma, channel, direction)
+            if channel["outstanding"]:
+                if direction == L1_TO_L2:
+                    _move_to_l2(dma, channel, granted, l1, l2, now)
+                else:
+                    _move_to_l1(dma, channel, granted >> 2, l1, l2, now)
+    _count_accesses(dma, requested, granted)
+    step_ports(dma)
+    arbitrate_commands(dma)
+    end_counters(dma)
+    _end_cycle(dma)
+
+
+@step
+def _move_to_l2(dma, channel, granted, l1, l2, now):
+    words = (dma["l1_size"] >> 2) - 1
+    unpack_beats(channel)
+    read_lane(channel, 0, granted & 1, l1, words)
+    read_lane(channel, 1, granted >> 1 & 1, l1, words)
+    end_bursts(dma, channel)
+    align(channel, L1_TO_L2)
+    write_beats(dma, channel, l2, now)
+    end_writes(dma, channel, now)
+
+
+@step
+def _move_to_l1(dma, channel, granted, l1, l2, now):
+    words = (dma["l1_size"] >> 2) - 1
+    start_reads(dma, channel, now)
+    deliver_reads(dma, channel, l2, now)
+    take_reads(dma, channel)
+    align(channel, L2_TO_L1)
+    unpack_beats(channel)
+    write_lane(channel, 0, granted & 1, l1, words)
+    write_lane(channel, 1, granted >> 1 & 1, l1, words)
+    end_bursts(dma, channel)
+
+
+@inlined_step
+def _count_accesses(dma, requested, granted):
+    for lane in range(LANES):
+        if requested >> lane & 1:
+            dma["accesses"] += granted >> lane & 1
+            dma["conflicts"] += 1 - (granted >> lane & 1)
+
+
+@step
+def _end_cycle(dma):
+    dma["running_before"] = dma["running"]
+    dma["running"] = dma["running_next"]
+    for direction in range(CHANNELS):
+        channel = dma["channel"][direction]
+        for queue in range(QUEUES):
+            channel["seen"][queue] = channel["level"][queue]
+    if dma["stepped"]:
+        _reply(dma)
+        dma["stepped"] = 0
+    if dma["allocated"] == 0 and dma["awake"] == 0 and dma["running"]:
+        report(dma, FREED_WHILE_RUNNING, 0, dma["running"])
+
+
+@step
+def _reply(dma):
+    """A load of STATUS shows the counters in the cycle behind its grant."""
+    for port in range(dma["ports"]):
+        if dma["stepped"] >> port & 1 and dma["port"][port]["phase"] == REPLY:
+            status = dma["running"] | dma["running_before"]
+            dma["port"][port]["reply"] = status | dma["allocated"] << 16

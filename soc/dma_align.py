@@ -1,0 +1,115 @@
+"""The aligner of a DMA channel: beats of 8 bytes as the source has them to beats of the target.
+
+Source: MCHAN's trans_aligner. It holds the two beats pushed last; a target beat needs two source
+beats where the target's offset is not above the source's, else one to start with.
+"""
+
+from soc.dma_state import (
+    ALIGN_BURSTS,
+    BEATS,
+    DATA0,
+    DATA1,
+    L1_TO_L2,
+    has,
+    has_room,
+    pop,
+    push,
+)
+from soc.step import inlined_step, step
+
+WORD = 0xFFFFFFFF
+
+
+@step
+def align(channel, direction):
+    """Push a beat in, pop one out, or both."""
+    if channel["pushes"] == 0:
+        if has(channel, ALIGN_BURSTS):
+            _start(channel)
+        return
+    offered = _source_has(channel, direction)
+    pushed = channel["pushed"]
+    lead = 1 if channel["pop_offset"] > channel["push_offset"] else 2
+    if pushed == channel["pushes"]:
+        if _target_has_room(channel, direction):
+            _pop(channel, direction)
+            if channel["popped"] == channel["pops"]:
+                channel["pushes"] = 0
+                if has(channel, ALIGN_BURSTS):
+                    _start(channel)
+    elif pushed < lead or channel["popped"] > pushed - lead:
+        if offered:
+            _push(channel, direction)
+    elif _target_has_room(channel, direction):
+        _pop(channel, direction)
+        if offered:
+            _push(channel, direction)
+
+
+@step
+def _start(channel):
+    burst = pop(channel, ALIGN_BURSTS)
+    last = burst[0] - 1
+    channel["push_offset"] = burst[1]
+    channel["pop_offset"] = burst[2]
+    channel["end_offset"] = (burst[2] + last) & 7
+    channel["pushes"] = ((burst[1] + last) >> 3) + 1
+    channel["pops"] = ((burst[2] + last) >> 3) + 1
+    channel["pushed"] = 0
+    channel["popped"] = 0
+
+
+@inlined_step
+def _source_has(channel, direction):
+    if direction == L1_TO_L2:
+        return has(channel, DATA0) and has(channel, DATA1)
+    return has(channel, BEATS)
+
+
+@inlined_step
+def _target_has_room(channel, direction):
+    if direction == L1_TO_L2:
+        return has_room(channel, BEATS)
+    return has_room(channel, DATA0) and has_room(channel, DATA1)
+
+
+@inlined_step
+def _push(channel, direction):
+    if direction == L1_TO_L2:
+        low = pop(channel, DATA0)[0]
+        high = pop(channel, DATA1)[0]
+    else:
+        beat = pop(channel, BEATS)
+        low = beat[0]
+        high = beat[1]
+    place = 2 * (channel["pushed"] & 1)
+    channel["ring"][place] = low
+    channel["ring"][place + 1] = high
+    channel["pushed"] += 1
+
+
+@inlined_step
+def _ring_word(ring, byte):
+    """The word at a byte of the two beats pushed last."""
+    word = (byte >> 2) & 3
+    shift = 8 * (byte & 3)
+    return ((ring[word] >> shift) | (ring[(word + 1) & 3] << (32 - shift))) & WORD
+
+
+@inlined_step
+def _pop(channel, direction):
+    popped = channel["popped"]
+    byte = 8 * (popped & 1) + channel["push_offset"] - channel["pop_offset"]
+    low = _ring_word(channel["ring"], byte & 15)
+    high = _ring_word(channel["ring"], (byte + 4) & 15)
+    enables = 0xFF
+    if popped == 0:
+        enables = (0xFF << channel["pop_offset"]) & 0xFF
+    if popped == channel["pops"] - 1:
+        enables &= 0xFF >> (7 - channel["end_offset"])
+    if direction == L1_TO_L2:
+        push(channel, BEATS, low, high, enables, 0, 0)
+    else:
+        push(channel, DATA0, low, enables & 15, 0, 0, 0)
+        push(channel, DATA1, high, enables >> 4, 0, 0, 0)
+    channel["popped"] = popped + 1

@@ -1,0 +1,258 @@
+"""The DMA's control ports: the registers as each port sees them, and the allocation of counters.
+
+A port takes alloc (load of CMD), then stores to CMD: command word, L1 address, L2 address, and for
+each side that is 2D the bytes of a line and the stride (L2 first). It takes nothing else until the
+burst splitter has the command. STATUS: load = running and allocated counters, store = free.
+
+Source: MCHAN's ctrl_fsm, trans_allocator, twd_trans_queue.
+"""
+
+from soc.dma_state import L1_SIDE, L2_SIDE, NO_SLOT, SIDES
+from soc.step import inlined_step, step
+
+CMD = 0
+STATUS = 4
+
+# Command word
+LENGTH = 0x1FFFF
+CHANNEL_BIT = 17
+INCREMENT_BIT = 18
+L2_LINES_BIT = 19
+EVENT_BITS = 20  # event, interrupt, broadcast
+L1_LINES_BIT = 23
+
+# Phases of a port. From ALLOCATED to STRIDE + 2 it waits for the next store of a command.
+IDLE = 0
+ALLOCATED = 1
+L1_ADDRESS = 2
+L2_ADDRESS = 3
+LINES = 4  # 4, 5: line and stride of the L2 side; 6, 7: of the L1 side
+STORED = 8  # the cycle behind the command's last store
+ARBITRATED = 9  # waits until the command is in the queue
+REGISTERED = 10  # waits until the burst splitter has it
+REPLY = 11  # the cycle behind an access to STATUS
+
+# Where hardware hangs, or does what no program can mean.
+NO_ERROR = 0
+UNKNOWN_REGISTER = 1
+BROKEN_COMMAND = 2
+ZERO_LENGTH = 3
+PAST_L1 = 4
+NOT_L2 = 5
+FREED_WHILE_RUNNING = 6
+
+RULES = {
+    UNKNOWN_REGISTER: "port {port}: offset {value:#x} is no register and never answers; "
+    "the registers are CMD (0) and STATUS (4)",
+    BROKEN_COMMAND: "port {port}: access to offset {value:#x} in the middle of a command, which "
+    "hangs the port; store command word, L1 address, L2 address and lines to CMD (0) first",
+    ZERO_LENGTH: "port {port}: command word {value:#010x} has length 0, which moves 2^17 bytes; "
+    "a length is 1..131071 bytes",
+    PAST_L1: "port {port}: a line ends past the end of L1, at offset {value:#x}, where addresses "
+    "wrap to its start",
+    NOT_L2: "port {port}: external address {value:#010x} is not in L2, the only memory that the "
+    "DMA reaches",
+    FREED_WHILE_RUNNING: "counters {value:#06x} are still running and all are free, which stops "
+    "the clock of the DMA; free a counter when its bit in STATUS is 0",
+}
+
+
+def error_message(dma) -> str:
+    """What stands in `error`, as the rule of the hardware that was broken."""
+    rule = RULES[int(dma["error"])]
+    return "dma: " + rule.format(port=int(dma["error_port"]), value=int(dma["error_value"]))
+
+
+@inlined_step
+def report(dma, error, port, value):
+    """Keep the first error; the main loop stops on it."""
+    if dma["error"] == NO_ERROR:
+        dma["error"] = error
+        dma["error_port"] = port
+        dma["error_value"] = value
+
+
+@inlined_step
+def lowest_xor(requests, rr):
+    """The requester i with the lowest i XOR rr: the tree of MCHAN's arbiters."""
+    turn = 0
+    while not requests >> (turn ^ rr) & 1:
+        turn += 1
+    return turn ^ rr
+
+
+@inlined_step
+def _lowest_free(taken):
+    number = 0
+    while taken >> number & 1:
+        number += 1
+    return number
+
+
+@step
+def ask(dma, port, write, offset, value):
+    """Request an access to a register; it stands until `grant_ports` grants it.
+
+    offset, value   byte offset 0..15 in the DMA's registers; the word stored
+    """
+    state = dma["port"][port]
+    state["write"] = write
+    state["offset"] = offset
+    state["value"] = value & 0xFFFFFFFF
+    dma["asked"] |= 1 << port
+
+
+@step
+def grant_ports(dma):
+    """Grant what can be granted in this cycle; the ports, a bit each. Call it before dma_tick."""
+    asked = dma["asked"]
+    allocating = 0
+    with_lines = 0
+    others = 0
+    for port in range(dma["ports"]):
+        if asked >> port & 1:
+            state = dma["port"][port]
+            if state["phase"] == IDLE and state["offset"] == CMD and not state["write"]:
+                allocating |= 1 << port
+            elif _stores_lines(state):
+                with_lines |= 1 << port
+            else:
+                others |= 1 << port
+    granted = 0
+    if allocating:
+        granted |= _allocate(dma, allocating)
+    if with_lines:
+        granted |= _grant_commands_with_lines(dma, with_lines)
+    for port in range(dma["ports"]):
+        if others >> port & 1 and _step_port(dma, port, dma["port"][port]):
+            granted |= 1 << port
+    dma["asked"] = asked & ~granted
+    dma["stepped"] |= granted
+    dma["awake"] |= granted
+    return granted
+
+
+@inlined_step
+def _stores_lines(state):
+    """A command word that is 2D on one side or both."""
+    if state["phase"] > ALLOCATED or state["offset"] != CMD or not state["write"]:
+        return False
+    return (state["value"] >> L2_LINES_BIT | state["value"] >> L1_LINES_BIT) & 1 != 0
+
+
+@step
+def _allocate(dma, requests):
+    """Give one port the lowest free counter."""
+    if dma["allocated"] == (1 << dma["counters"]) - 1:
+        return 0
+    port = lowest_xor(requests, dma["rr_counter"])
+    dma["rr_counter"] = (dma["rr_counter"] + 1) & 15
+    counter = _lowest_free(dma["allocated"])
+    dma["allocated"] |= 1 << counter
+    state = dma["port"][port]
+    state["command"]["counter"] = counter
+    state["reply"] = counter
+    state["phase"] = ALLOCATED
+    return 1 << port
+
+
+@step
+def _grant_commands_with_lines(dma, requests):
+    """Each 2D side needs an entry of its queue, given to one port in a cycle."""
+    for side, bit in ((L2_SIDE, L2_LINES_BIT), (L1_SIDE, L1_LINES_BIT)):
+        candidates = 0
+        for port in range(dma["ports"]):
+            state = dma["port"][port]
+            if state["value"] >> bit & 1 and state["command"]["slot"][side] == NO_SLOT:
+                candidates |= requests & 1 << port
+        taken = dma["lines_taken"][side]
+        if candidates and taken != (1 << dma["line_queue"]) - 1:
+            port = lowest_xor(candidates, dma["rr_lines"][side])
+            dma["rr_lines"][side] = (dma["rr_lines"][side] + 1) & 15
+            slot = _lowest_free(taken)
+            dma["lines_taken"][side] = taken | 1 << slot
+            dma["port"][port]["command"]["slot"][side] = slot
+    granted = 0
+    for port in range(dma["ports"]):
+        if requests >> port & 1 and _has_its_entries(dma["port"][port]):
+            _store_command(dma, port, dma["port"][port])
+            granted |= 1 << port
+    return granted
+
+
+@inlined_step
+def _has_its_entries(state):
+    slot = state["command"]["slot"]
+    if state["value"] >> L2_LINES_BIT & 1 and slot[L2_SIDE] == NO_SLOT:
+        return False
+    return not (state["value"] >> L1_LINES_BIT & 1 and slot[L1_SIDE] == NO_SLOT)
+
+
+@step
+def _step_port(dma, port, state):
+    """An access that needs no arbitration; True if it is granted."""
+    phase = state["phase"]
+    if phase >= STORED:
+        return False
+    if phase == IDLE and state["offset"] == STATUS:
+        if state["write"]:
+            dma["allocated"] &= ~state["value"]
+        state["phase"] = REPLY
+        return True
+    if state["offset"] != CMD or not state["write"]:
+        error = UNKNOWN_REGISTER if phase == IDLE else BROKEN_COMMAND
+        report(dma, error, port, state["offset"])
+        return False
+    if phase <= ALLOCATED:
+        _store_command(dma, port, state)
+    else:
+        _store_operand(dma, port, state)
+    return True
+
+
+@step
+def _store_command(dma, port, state):
+    word = state["value"]
+    length = word & LENGTH
+    if length == 0:
+        report(dma, ZERO_LENGTH, port, word)
+    command = state["command"]
+    command["length"] = length
+    command["increment"] = word >> INCREMENT_BIT & 1
+    for side in range(SIDES):
+        command["line"][side] = length
+        command["stride"][side] = 0
+    state["channel"] = word >> CHANNEL_BIT & 1
+    state["events"] = word >> EVENT_BITS & 7
+    state["barrier"] = 1
+    state["phase"] = L1_ADDRESS
+
+
+@step
+def _store_operand(dma, port, state):
+    """Store the next operand; with the last one the command is offered to the queue.
+
+    A 2D command is offered in the cycle of its last store, any other in the next.
+    """
+    phase = state["phase"]
+    value = state["value"]
+    command = state["command"]
+    if phase == L1_ADDRESS:
+        command["address"][L1_SIDE] = value & (dma["l1_size"] - 1)
+    elif phase == L2_ADDRESS:
+        command["address"][L2_SIDE] = value
+    elif (phase - LINES) & 1:
+        command["stride"][(phase - LINES) >> 1] = value
+    else:
+        command["line"][(phase - LINES) >> 1] = value if value else command["length"]
+    following = phase + 1
+    if following == LINES and command["slot"][L2_SIDE] == NO_SLOT:
+        following += 2
+    if following == LINES + 2 and command["slot"][L1_SIDE] == NO_SLOT:
+        following += 2
+    state["phase"] = following
+    if following == STORED:
+        if phase == L2_ADDRESS:
+            dma["offered_next"] |= 1 << port
+        else:
+            dma["offered"] |= 1 << port

@@ -1,0 +1,120 @@
+"""The DMA's command arbitration, its counters, their end and the events that signal it.
+
+Source: MCHAN's trans_arbiter_wrap, trans_queue, synch_unit, trans_allocator.
+"""
+
+from soc.dma_control import ARBITRATED, IDLE, REGISTERED, REPLY, STORED, lowest_xor
+from soc.dma_state import (
+    COMMAND_SLOTS,
+    COMMANDS,
+    COUNTERS,
+    L1_TO_L2,
+    L2_TO_L1,
+    NO_SLOT,
+    SIDES,
+)
+from soc.step import step
+
+EVENT, INTERRUPT, BROADCAST = 1, 2, 4
+"""PORT.events"""
+
+
+@step
+def step_ports(dma):
+    """Advance the ports that were not granted an access in this cycle.
+
+    Behind the last store: one cycle STORED, ARBITRATED until the command's arbitration lies in an
+    earlier cycle, REGISTERED until the cycle in which the burst splitter takes its (first) line.
+    """
+    for port in range(dma["ports"]):
+        if not (dma["awake"] & ~dma["stepped"]) >> port & 1:
+            continue
+        state = dma["port"][port]
+        phase = state["phase"]
+        if phase == STORED:
+            state["phase"] = ARBITRATED
+        elif phase == ARBITRATED and not state["barrier"]:
+            state["phase"] = REGISTERED
+        elif phase == REPLY or (
+            phase == REGISTERED and dma["registered"] >> state["command"]["counter"] & 1
+        ):
+            state["phase"] = IDLE
+            dma["awake"] &= ~(1 << port)
+
+
+@step
+def arbitrate_commands(dma):
+    """Move one command that is complete into the queue, if this is not full."""
+    offered = dma["offered"]
+    dma["offered"] = offered | dma["offered_next"]
+    dma["offered_next"] = 0
+    if offered == 0:
+        return
+    seen = dma["channel"][L1_TO_L2]["seen"][COMMANDS] + dma["channel"][L2_TO_L1]["seen"][COMMANDS]
+    if seen >= dma["queue"]:
+        return
+    port = lowest_xor(offered, dma["rr_command"])
+    dma["rr_command"] = (dma["rr_command"] + 1) & 15
+    dma["offered"] &= ~(1 << port)
+    state = dma["port"][port]
+    counter = state["command"]["counter"]
+    dma["owner"][counter] = port
+    dma["events"][counter] = state["events"]
+    for other in range(dma["ports"]):
+        if dma["port"][other]["command"]["counter"] == counter:
+            dma["port"][other]["barrier"] = 0
+    _enqueue(dma["channel"][state["channel"]], state["command"])
+
+
+@step
+def _enqueue(channel, command):
+    tail = (channel["head"][COMMANDS] + channel["level"][COMMANDS]) % COMMAND_SLOTS
+    entry = channel["command"][tail]
+    entry["counter"] = command["counter"]
+    entry["length"] = command["length"]
+    entry["increment"] = command["increment"]
+    for side in range(SIDES):
+        entry["address"][side] = command["address"][side]
+        entry["line"][side] = command["line"][side]
+        entry["stride"][side] = command["stride"][side]
+        entry["slot"][side] = command["slot"][side]
+        command["slot"][side] = NO_SLOT
+    channel["level"][COMMANDS] += 1
+
+
+@step
+def end_counters(dma):
+    """Signal one ended counter, the highest first; a counter ends when nothing of it is pending.
+
+    Sets `event` and `interrupt`: the lines in the next cycle.
+    """
+    signalled = 0
+    if dma["ended"]:
+        signalled = 1 << _highest(dma["ended"])
+    ended = dma["running_before"] & ~dma["running"]
+    if ended:
+        for counter in range(COUNTERS):
+            if ended >> counter & 1:
+                dma["ended_owner"][counter] = dma["owner"][counter]
+                dma["ended_events"][counter] = dma["events"][counter]
+    dma["ended"] = dma["ended"] & ~signalled | ended
+    dma["event"] = 0
+    dma["interrupt"] = 0
+    if dma["ended"]:
+        counter = _highest(dma["ended"])
+        events = dma["ended_events"][counter]
+        ports = 1 << dma["ended_owner"][counter]
+        if events & BROADCAST:
+            ports = (1 << dma["ports"]) - 1
+        if events & EVENT:
+            dma["event"] = ports
+        if events & INTERRUPT:
+            dma["interrupt"] = ports
+
+
+@step
+def _highest(bits):
+    number = COUNTERS - 1
+    while not bits >> number & 1:
+        number -= 1
+    return number

@@ -1,0 +1,172 @@
+"""The L2 side of a DMA channel: AXI bursts, up to `outstanding` of them under way at a time.
+
+Responses come in order. The memory accepts an address or a write beat in every cycle; it delivers
+the first read beat `read_latency` cycles behind AR, the write response `write_latency` behind the
+last write beat. Whoever else uses the path raises `next_read`.
+
+Source: MCHAN's ext_tx_if, ext_rx_if, ext_tid_gen, ext_opc_buf and register slices.
+"""
+
+from soc.dma_lanes import store
+from soc.dma_state import (
+    ALIGN_BURSTS,
+    BEATS,
+    BURST_SLOTS,
+    L1_BURSTS,
+    L2_BURSTS,
+    READ,
+    has,
+    has_room,
+    pop,
+    push,
+    settle,
+)
+from soc.step import inlined_step, step
+
+WORD = 0xFFFFFFFF
+
+
+@inlined_step
+def _free_id(dma, channel):
+    """The lowest id that is free, or `outstanding`: none."""
+    number = 0
+    while number < dma["outstanding"] and channel["ids"] >> number & 1:
+        number += 1
+    return number
+
+
+@step
+def _open_burst(dma, channel):
+    """Give the next burst an id; the id, or -1 if there is no burst or no id."""
+    number = _free_id(dma, channel)
+    if number == dma["outstanding"] or not has(channel, L2_BURSTS):
+        return -1
+    entry = pop(channel, L2_BURSTS)
+    burst = channel["open"][number]
+    burst["counter"] = entry[0]
+    burst["length"] = entry[1]
+    burst["l1"] = entry[2]
+    burst["l2"] = entry[3]
+    burst["increment"] = entry[4]
+    burst["beats"] = ((entry[3] & 7) + entry[1] + 7) >> 3
+    channel["ids"] |= 1 << number
+    return number
+
+
+@inlined_step
+def _await_response(channel, number):
+    channel["order"][(channel["first"] + channel["count"]) % BURST_SLOTS] = number
+    channel["count"] += 1
+
+
+@inlined_step
+def _advance(channel):
+    channel["first"] = (channel["first"] + 1) % BURST_SLOTS
+    channel["count"] -= 1
+
+
+@step
+def _close_burst(dma, channel, number):
+    counter = channel["open"][number]["counter"]
+    channel["ids"] &= ~(1 << number)
+    channel["outstanding"] -= 1
+    dma["l2_pending"][counter] -= 1
+    settle(dma, counter)
+
+
+@inlined_step
+def _beat_offset(dma, burst, beat):
+    """Bytes from the start of L2; without increment every beat has the burst's address."""
+    address = burst["l2"] & ~7
+    if burst["increment"]:
+        address += 8 * beat
+    return address - dma["l2_base"]
+
+
+@step
+def write_beats(dma, channel, l2, now):
+    """Start a burst (AW) when the one before has sent its last beat; send a beat (W)."""
+    if channel["sending"] == 0:
+        number = _open_burst(dma, channel)
+        if number < 0:
+            return
+        channel["send_id"] = number
+        channel["sending"] = channel["open"][number]["beats"]
+    if not has(channel, BEATS):
+        return
+    number = channel["send_id"]
+    burst = channel["open"][number]
+    beat = pop(channel, BEATS)
+    offset = _beat_offset(dma, burst, burst["beats"] - channel["sending"])
+    if 0 <= offset < dma["l2_size"]:
+        store(l2, offset >> 2, beat[0], beat[2] & 15)
+        store(l2, (offset >> 2) + 1, beat[1], beat[2] >> 4)
+    channel["sending"] -= 1
+    channel["moved"] += 1
+    if channel["sending"] == 0:
+        burst["due"] = now + 2 + dma["write_latency"]
+        _await_response(channel, number)
+
+
+@step
+def end_writes(dma, channel, now):
+    """The write response (B), behind its register slice, ends the burst on the L2 side."""
+    if channel["count"] > 0:
+        number = channel["order"][channel["first"]]
+        if channel["open"][number]["due"] <= now:
+            _advance(channel)
+            _close_burst(dma, channel, number)
+
+
+@step
+def start_reads(dma, channel, now):
+    """Ask for a burst (AR, one cycle later on the bus)."""
+    number = _open_burst(dma, channel)
+    if number >= 0:
+        channel["open"][number]["due"] = now + 1 + dma["read_latency"]
+        _await_response(channel, number)
+
+
+@step
+def deliver_reads(dma, channel, l2, now):
+    """The memory's side: the next read beat (R), if it is due and there is room for it."""
+    if channel["count"] == 0 or now < channel["next_read"] or not has_room(channel, READ):
+        return
+    number = channel["order"][channel["first"]]
+    burst = channel["open"][number]
+    if now < burst["due"]:
+        return
+    offset = _beat_offset(dma, burst, channel["received"])
+    low = 0
+    high = 0
+    if 0 <= offset < dma["l2_size"]:
+        low = l2[offset >> 2] & WORD
+        high = l2[(offset >> 2) + 1] & WORD
+    channel["received"] += 1
+    channel["moved"] += 1
+    channel["next_read"] = now + 1 + dma["read_gap"]
+    last = 0
+    if channel["received"] == burst["beats"]:
+        channel["received"] = 0
+        last = 1
+        _advance(channel)
+    push(channel, READ, low, high, number, last, 0)
+
+
+@step
+def take_reads(dma, channel):
+    """Pass a beat on; with the first of a burst tell the aligner and the L1 side of the burst."""
+    if not has(channel, READ) or not has_room(channel, BEATS):
+        return
+    if not has_room(channel, L1_BURSTS) or not has_room(channel, ALIGN_BURSTS):
+        return
+    beat = pop(channel, READ)
+    number = beat[2]
+    if channel["fresh"]:
+        burst = channel["open"][number]
+        push(channel, L1_BURSTS, burst["counter"], burst["length"], burst["l1"], 0, 0)
+        push(channel, ALIGN_BURSTS, burst["length"], burst["l2"] & 7, burst["l1"] & 7, 0, 0)
+    push(channel, BEATS, beat[0], beat[1], 0, 0, 0)
+    channel["fresh"] = beat[3]
+    if beat[3]:
+        _close_burst(dma, channel, number)

@@ -1,0 +1,119 @@
+"""The L1 side of a DMA channel: a burst becomes beats, a beat one access of each of two lanes.
+
+Source: MCHAN's tcdm_cmd_unpack, tcdm_tx_if, tcdm_rx_if, tcdm_synch.
+"""
+
+from soc.dma_state import (
+    DATA0,
+    L1_BURSTS,
+    LANE0,
+    LANE1,
+    SYNCH0,
+    SYNCH1,
+    front,
+    has,
+    has_room,
+    pop,
+    push,
+    settle,
+)
+from soc.step import inlined_step, step
+
+NONE, REPLIED, HELD = 0, 1, 2
+"""What the lane of a read has: nothing, a reply of L1 in this cycle, one that waits for room."""
+
+WORD = 0xFFFFFFFF
+BYTES = (0x000000FF, 0x0000FF00, 0x00FF0000, 0xFF000000)
+
+
+@step
+def unpack_beats(channel):
+    """Give both lanes the next beat of the burst, whole beats at the ends too."""
+    if not has_room(channel, LANE0) or not has_room(channel, LANE1):
+        return
+    if channel["l1_beats"] == 0:
+        if not has(channel, L1_BURSTS):
+            return
+        burst = pop(channel, L1_BURSTS)
+        channel["l1_counter"] = burst[0]
+        channel["l1_beats"] = ((burst[2] & 7) + burst[1] + 7) >> 3
+        channel["l1_next"] = burst[2] & ~7
+    channel["l1_beats"] -= 1
+    last = 1 if channel["l1_beats"] == 0 else 0
+    address = channel["l1_next"]
+    push(channel, LANE0, channel["l1_counter"], address, last, 0, 0)
+    push(channel, LANE1, channel["l1_counter"], address + 4, last, 0, 0)
+    channel["l1_next"] = address + 8
+
+
+@inlined_step
+def read_is_wanted(channel, lane):
+    """A read lane requests unless a reply finds no room."""
+    if channel["seen"][LANE0 + lane] == 0 or channel["reply"][lane] == HELD:
+        return False
+    return channel["reply"][lane] == NONE or has_room(channel, DATA0 + lane)
+
+
+@inlined_step
+def write_is_wanted(channel, lane):
+    """A write lane requests where a beat's data are there and enable a byte of its word."""
+    if channel["seen"][LANE0 + lane] == 0 or channel["seen"][DATA0 + lane] == 0:
+        return False
+    return front(channel, DATA0 + lane)[1] != 0
+
+
+@step
+def read_lane(channel, lane, granted, l1, mask):
+    """Pass on the reply of the last cycle; perform the access granted in this one."""
+    if channel["reply"][lane] != NONE:
+        if has_room(channel, DATA0 + lane):
+            push(channel, DATA0 + lane, channel["reply_word"][lane], 0, 0, 0, 0)
+            if channel["reply_last"][lane]:
+                push(channel, SYNCH0 + lane, channel["reply_counter"][lane], 0, 0, 0, 0)
+            channel["reply"][lane] = NONE
+        else:
+            channel["reply"][lane] = HELD
+    if granted:
+        beat = pop(channel, LANE0 + lane)
+        channel["reply"][lane] = REPLIED
+        channel["reply_word"][lane] = l1[(beat[1] >> 2) & mask] & WORD
+        channel["reply_counter"][lane] = beat[0]
+        channel["reply_last"][lane] = beat[2]
+
+
+@step
+def write_lane(channel, lane, granted, l1, mask):
+    """Perform the access granted in this cycle; drop a word without enabled bytes."""
+    if not granted:
+        if channel["seen"][LANE0 + lane] == 0 or channel["seen"][DATA0 + lane] == 0:
+            return
+        if front(channel, DATA0 + lane)[1] != 0:
+            return
+    beat = pop(channel, LANE0 + lane)
+    data = pop(channel, DATA0 + lane)
+    if granted:
+        store(l1, (beat[1] >> 2) & mask, data[0], data[1])
+    if beat[2]:
+        push(channel, SYNCH0 + lane, beat[0], 0, 0, 0, 0)
+
+
+@inlined_step
+def store(words, index, value, enables):
+    """Write the enabled bytes of a word."""
+    keep = 0
+    for byte in range(4):
+        if not enables >> byte & 1:
+            keep |= 0xFF << (8 * byte)
+    merged = (words[index] & keep) | (value & ~keep & WORD)
+    words[index] = (merged ^ 0x80000000) - 0x80000000
+
+
+@step
+def end_bursts(dma, channel):
+    """A burst has ended in L1 when both lanes say so."""
+    if has(channel, SYNCH0) and has(channel, SYNCH1):
+        counter = pop(channel, SYNCH0)[0]
+        pop(channel, SYNCH1)
+        dma["l1_pending"][counter] -= 1
+        settle(dma, counter)
+        channel["outstanding"] -= 1

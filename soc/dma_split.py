@@ -1,0 +1,140 @@
+"""From commands to bursts: the 2D splitter and the burst splitter of a DMA channel.
+
+Source: MCHAN's twd_trans_splitter and trans_unpack.
+"""
+
+from soc.dma_state import (
+    ALIGN_BURSTS,
+    COMMAND_SLOTS,
+    COMMANDS,
+    L1_BURSTS,
+    L1_SIDE,
+    L1_TO_L2,
+    L2_BURSTS,
+    L2_SIDE,
+    LINES,
+    NO_SLOT,
+    SIDES,
+    has,
+    has_room,
+    pop,
+    push,
+    settle,
+)
+from soc.step import inlined_step, step
+
+
+@step
+def split_lines(dma, channel):
+    """Take a command, or pass on one line of the command taken."""
+    if not has_room(channel, LINES):
+        return
+    if channel["splitting"]:
+        _next_line(channel)
+    elif has(channel, COMMANDS):
+        _take_command(dma, channel)
+
+
+@step
+def _take_command(dma, channel):
+    command = channel["command"][channel["head"][COMMANDS]]
+    split = channel["split"]
+    split["counter"] = command["counter"]
+    split["length"] = command["length"]
+    split["increment"] = command["increment"]
+    for side in range(SIDES):
+        split["address"][side] = command["address"][side]
+        split["line"][side] = command["line"][side]
+        split["stride"][side] = command["stride"][side]
+        channel["line_left"][side] = min(command["line"][side], command["length"])
+        channel["line_start"][side] = command["address"][side]
+        if command["slot"][side] != NO_SLOT:
+            dma["lines_taken"][side] &= ~(1 << command["slot"][side])
+    channel["splitting"] = 1
+    channel["head"][COMMANDS] = (channel["head"][COMMANDS] + 1) % COMMAND_SLOTS
+    channel["level"][COMMANDS] -= 1
+
+
+@step
+def _next_line(channel):
+    """Pass on what lies together on both sides."""
+    split = channel["split"]
+    size = min(split["length"], channel["line_left"][L2_SIDE], channel["line_left"][L1_SIDE])
+    l1 = split["address"][L1_SIDE]
+    push(channel, LINES, split["counter"], size, l1, split["address"][L2_SIDE], split["increment"])
+    split["length"] -= size
+    if split["length"] == 0:
+        channel["splitting"] = 0
+    for side in range(SIDES):
+        if channel["line_left"][side] > size:
+            channel["line_left"][side] -= size
+            split["address"][side] += size
+        else:
+            channel["line_left"][side] = split["line"][side]
+            channel["line_start"][side] += split["stride"][side]
+            split["address"][side] = channel["line_start"][side]
+
+
+@step
+def split_bursts(dma, channel, direction):
+    """Take a line, or pass on one burst of the line taken."""
+    if not has_room(channel, L2_BURSTS):
+        return
+    if direction == L1_TO_L2:
+        if not has_room(channel, L1_BURSTS) or not has_room(channel, ALIGN_BURSTS):
+            return
+    if channel["bursts"] > 0:
+        _next_burst(dma, channel, direction)
+    elif has(channel, LINES):
+        _take_line(dma, channel)
+
+
+@inlined_step
+def first_burst(dma, address, length):
+    """Bytes up to the next boundary of the external address, or all if none is crossed."""
+    return min(length, dma["burst"] - address % dma["burst"])
+
+
+@inlined_step
+def count_bursts(dma, length, first):
+    """A rest of one byte joins the burst before it (MCHAN counts bytes less one)."""
+    if length == first:
+        return 1
+    rest = length - first - 1
+    return 1 + (rest + dma["burst"] - 1) // dma["burst"]
+
+
+@step
+def _take_line(dma, channel):
+    line = pop(channel, LINES)
+    counter = line[0]
+    burst = channel["burst"]
+    burst["counter"] = counter
+    burst["length"] = line[1]
+    burst["l1"] = line[2]
+    burst["l2"] = line[3]
+    burst["increment"] = line[4]
+    channel["burst_size"] = first_burst(dma, line[3], line[1])
+    bursts = count_bursts(dma, line[1], channel["burst_size"])
+    channel["bursts"] = bursts
+    channel["outstanding"] += 2 * bursts
+    dma["l1_pending"][counter] += bursts
+    dma["l2_pending"][counter] += bursts
+    settle(dma, counter)
+    dma["registered"] |= 1 << counter
+
+
+@step
+def _next_burst(dma, channel, direction):
+    burst = channel["burst"]
+    size = channel["burst_size"] if channel["bursts"] > 1 else burst["length"]
+    channel["burst_size"] = dma["burst"]
+    push(channel, L2_BURSTS, burst["counter"], size, burst["l1"], burst["l2"], burst["increment"])
+    if direction == L1_TO_L2:
+        push(channel, L1_BURSTS, burst["counter"], size, burst["l1"], 0, 0)
+        push(channel, ALIGN_BURSTS, size, burst["l1"] & 7, burst["l2"] & 7, 0, 0)
+    burst["length"] -= size
+    burst["l1"] += size
+    if burst["increment"]:
+        burst["l2"] += size
+    channel["bursts"] -= 1

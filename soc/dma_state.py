@@ -1,0 +1,284 @@
+"""The cluster DMA's fields and state: control ports, two channels, the queues between their stages.
+
+The DMA is PULP's MCHAN 1.2.4. Each channel (L1 to L2, L2 to L1) is a row of small machines with
+queues of two entries between them:
+
+    port -> COMMANDS -> lines (2D) -> LINES -> bursts -> L2_BURSTS, L1_BURSTS, ALIGN_BURSTS
+    L1 to L2:  L1_BURSTS -> beats -> LANE0/1 -> L1 reads -> DATA0/1 -> aligner -> BEATS -> W, B
+    L2 to L1:  L2_BURSTS -> AR, R -> READ -> L1_BURSTS, ALIGN_BURSTS, BEATS -> aligner -> DATA0/1
+               L1_BURSTS -> beats -> LANE0/1 with DATA0/1 -> L1 writes
+    both:      SYNCH0/1 (last access of a burst, by lane) -> the counter's L1 side
+
+Sources: MCHAN's RTL (github.com/pulp-platform/mchan) for the structure; every latency is confirmed
+by the measured tests in tests/soc/data.
+"""
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from soc.setting import setting
+from soc.step import inlined_step
+
+L1_TO_L2 = 0
+L2_TO_L1 = 1
+CHANNELS = 2
+
+L2_SIDE = 0
+L1_SIDE = 1
+SIDES = 2
+"""The ends of a transfer; each can be 2D."""
+
+NO_SLOT = -1
+
+LANES = 4
+"""Ports into L1: 0, 1 read for channel L1_TO_L2, 2, 3 write for channel L2_TO_L1."""
+
+PORTS = 16
+COUNTERS = 16
+COMMAND_SLOTS = 32
+LINE_SLOTS = 16
+BURST_SLOTS = 16
+"""Room in the state; DmaSpec says how much of it the chip has."""
+
+# Queues of a channel. COMMANDS is dma.queue deep (both channels together), the others two.
+(
+    COMMANDS,
+    LINES,  # counter, bytes, L1 address, L2 address, increment
+    L2_BURSTS,  # counter, bytes, L1 address, L2 address, increment
+    L1_BURSTS,  # counter, bytes, L1 address
+    ALIGN_BURSTS,  # bytes, offset of the first byte pushed, of the first byte popped
+    LANE0,  # counter, byte address, last of its burst
+    LANE1,
+    DATA0,  # word, byte enables
+    DATA1,
+    BEATS,  # low word, high word, byte enables
+    READ,  # low word, high word, outstanding burst, last of its burst
+    SYNCH0,  # counter
+    SYNCH1,
+) = range(13)
+QUEUES = 13
+ENTRY = 5
+
+COMMAND = np.dtype(
+    [
+        ("counter", "i8"),
+        ("length", "i8"),  # bytes
+        ("increment", "i8"),
+        ("address", "i8", (SIDES,)),
+        ("line", "i8", (SIDES,)),  # bytes of a line, the whole length where it is not 2D
+        ("stride", "i8", (SIDES,)),
+        ("slot", "i8", (SIDES,)),  # entry of the 2D queue, NO_SLOT where it is not 2D
+    ]
+)
+
+PORT = np.dtype(
+    [
+        ("phase", "i8"),
+        ("barrier", "i8"),  # a command is stored and not arbitrated yet
+        ("write", "i8"),  # the access asked for
+        ("offset", "i8"),
+        ("value", "i8"),
+        ("reply", "i8"),  # data of the last load, valid from the cycle behind its grant
+        ("channel", "i8"),
+        ("events", "i8"),  # bits 22:20 of the command word: event, interrupt, broadcast
+        ("command", COMMAND),
+    ]
+)
+
+BURST = np.dtype(
+    [
+        ("counter", "i8"),
+        ("length", "i8"),
+        ("l1", "i8"),
+        ("l2", "i8"),
+        ("increment", "i8"),
+        ("beats", "i8"),
+        ("due", "i8"),  # cycle of the first read beat, or of the write response
+    ]
+)
+
+CHANNEL = np.dtype(
+    [
+        ("level", "i8", (QUEUES,)),  # entries
+        ("seen", "i8", (QUEUES,)),  # entries at the start of this cycle: what the stages see
+        ("head", "i8", (QUEUES,)),
+        ("entry", "i8", (QUEUES, 2, ENTRY)),
+        ("command", COMMAND, (COMMAND_SLOTS,)),
+        # lines: the command being split
+        ("splitting", "i8"),
+        ("split", COMMAND),  # address: of the next line; length: bytes left
+        ("line_left", "i8", (SIDES,)),
+        ("line_start", "i8", (SIDES,)),
+        # bursts: the line being split
+        ("bursts", "i8"),  # bursts still to come
+        ("burst_size", "i8"),  # bytes of the next one unless it is the last
+        ("burst", BURST),
+        ("outstanding", "i8"),  # bursts under way, counted once for L1 and once for L2
+        # beats of L1: the burst being unpacked
+        ("l1_beats", "i8"),
+        ("l1_next", "i8"),
+        ("l1_counter", "i8"),
+        # replies of L1, by lane
+        ("reply", "i8", (2,)),
+        ("reply_word", "i8", (2,)),
+        ("reply_counter", "i8", (2,)),
+        ("reply_last", "i8", (2,)),
+        # aligner
+        ("pushes", "i8"),  # beats of the burst on the source side, 0: idle
+        ("pops", "i8"),  # beats on the target side
+        ("pushed", "i8"),
+        ("popped", "i8"),
+        ("push_offset", "i8"),
+        ("pop_offset", "i8"),
+        ("end_offset", "i8"),  # offset of the last byte in its target beat
+        ("ring", "i8", (4,)),  # the two beats pushed last
+        # L2 side
+        ("sending", "i8"),  # write beats of the current burst still to come
+        ("send_id", "i8"),
+        ("ids", "i8"),  # in use, a bit each
+        ("open", BURST, (BURST_SLOTS,)),  # outstanding bursts by id
+        ("order", "i8", (BURST_SLOTS,)),  # ids of those that wait for R or B, in order
+        ("first", "i8"),
+        ("count", "i8"),
+        ("received", "i8"),  # read beats of the first of them
+        ("next_read", "i8"),  # earliest cycle of the next read beat
+        ("moved", "i8"),  # beats on the L2 side, ever
+        ("fresh", "i8"),  # the next beat taken from READ is the first of its burst
+    ]
+)
+
+DMA_STATE = np.dtype(
+    [
+        ("channel", CHANNEL, (CHANNELS,)),
+        ("port", PORT, (PORTS,)),
+        ("asked", "i8"),  # ports with an access that is not granted yet
+        ("stepped", "i8"),  # ports that were granted an access in this cycle
+        ("awake", "i8"),  # ports that are not idle
+        ("offered", "i8"),  # ports whose command competes for the queue
+        ("offered_next", "i8"),  # the same from the next cycle on
+        ("registered", "i8"),  # counters whose line reached the burst splitter in this cycle
+        ("rr_counter", "i8"),  # round robin of the counters' arbiter
+        ("rr_command", "i8"),
+        ("rr_lines", "i8", (SIDES,)),
+        ("lines_taken", "i8", (SIDES,)),  # entries of the 2D queues in use, a bit each
+        # counters
+        ("allocated", "i8"),
+        ("l1_pending", "i8", (COUNTERS,)),  # bursts
+        ("l2_pending", "i8", (COUNTERS,)),
+        ("running", "i8"),  # counters with bursts pending, in this cycle
+        ("running_next", "i8"),  # in the next one
+        ("running_before", "i8"),
+        ("owner", "i8", (COUNTERS,)),  # port
+        ("events", "i8", (COUNTERS,)),  # as PORT.events
+        ("ended", "i8"),  # counters whose end is not signalled yet
+        ("ended_owner", "i8", (COUNTERS,)),
+        ("ended_events", "i8", (COUNTERS,)),
+        # outputs
+        ("event", "i8"),  # event line of each port in the next cycle
+        ("interrupt", "i8"),
+        ("lane_word", "i8", (LANES,)),  # word of L1 that each lane requests
+        ("accesses", "i8"),  # granted to the lanes, ever
+        ("conflicts", "i8"),  # refused
+        ("error", "i8"),
+        ("error_port", "i8"),
+        ("error_value", "i8"),
+        # fields of the chip
+        ("ports", "i8"),
+        ("counters", "i8"),
+        ("queue", "i8"),
+        ("line_queue", "i8"),
+        ("burst", "i8"),
+        ("outstanding", "i8"),
+        ("read_latency", "i8"),
+        ("write_latency", "i8"),
+        ("read_gap", "i8"),
+        ("l1_size", "i8"),
+        ("l2_base", "i8"),
+        ("l2_size", "i8"),
+    ]
+)
+
+MCHAN = "pulp_cluster caaa973 (target mchan), MCHAN 1.2.4"
+L2_PATH = "measured: three synchroniser stages each way and the L2 bridge, equal clocks"
+
+
+class DmaSpec(BaseModel):
+    """MCHAN as the cluster configures it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ports: int = setting(10, "ports", f"{MCHAN}, NB_CTRLS: cores, cluster, SoC", ge=1, le=PORTS)
+    counters: int = setting(16, "counters", f"{MCHAN}, NB_TRANSFERS", ge=1, le=COUNTERS)
+    queue: int = setting(
+        16, "commands", f"{MCHAN}, GLOBAL_TRANS_QUEUE_DEPTH", ge=1, le=COMMAND_SLOTS
+    )
+    line_queue: int = setting(4, "commands", f"{MCHAN}, TWD_QUEUE_DEPTH", ge=1, le=LINE_SLOTS)
+    burst: int = setting(256, "bytes", f"{MCHAN}, MCHAN_BURST_LENGTH", ge=16, le=2048)
+    outstanding: int = setting(8, "bursts", f"{MCHAN}, NB_OUTSND_BURSTS", ge=1, le=BURST_SLOTS)
+    read_latency: int = setting(11, "cycles", f"AR to first R beat; {L2_PATH}", ge=1)
+    write_latency: int = setting(11, "cycles", f"last W beat to B; {L2_PATH}", ge=1)
+    read_gap: int = setting(0, "cycles", f"between read beats; {L2_PATH}", ge=0)
+
+
+def new_dma(spec: DmaSpec, *, l1_size: int, l2_base: int, l2_size: int) -> np.ndarray:
+    """An idle DMA: DMA_STATE[1].
+
+    l1_size     bytes of L1, a power of two; a command's L1 address counts modulo this
+    l2_base, l2_size    the memory on the external side
+    """
+    dma = np.zeros(1, DMA_STATE)
+    for name in DmaSpec.model_fields:
+        dma[name] = getattr(spec, name)
+    dma["l1_size"], dma["l2_base"], dma["l2_size"] = l1_size, l2_base, l2_size
+    dma["channel"]["fresh"] = 1
+    dma["port"]["command"]["slot"] = NO_SLOT
+    return dma
+
+
+@inlined_step
+def has(channel, queue):
+    """An entry was there at the start of the cycle."""
+    return channel["seen"][queue] > 0
+
+
+@inlined_step
+def has_room(channel, queue):
+    """At the start of the cycle: what leaves in this cycle makes no room yet."""
+    return channel["seen"][queue] < 2
+
+
+@inlined_step
+def push(channel, queue, a, b, c, d, e):
+    """Append an entry; the stages see it from the next cycle on."""
+    tail = (channel["head"][queue] + channel["level"][queue]) & 1
+    entry = channel["entry"][queue][tail]
+    entry[0] = a
+    entry[1] = b
+    entry[2] = c
+    entry[3] = d
+    entry[4] = e
+    channel["level"][queue] += 1
+
+
+@inlined_step
+def pop(channel, queue):
+    """Remove the oldest entry and return it (valid until the end of the cycle)."""
+    head = channel["head"][queue]
+    channel["head"][queue] = head ^ 1
+    channel["level"][queue] -= 1
+    return channel["entry"][queue][head]
+
+
+@inlined_step
+def front(channel, queue):
+    """The oldest entry."""
+    return channel["entry"][queue][channel["head"][queue]]
+
+
+@inlined_step
+def settle(dma, counter):
+    """Note whether a counter has bursts pending at the end of this cycle."""
+    if dma["l1_pending"][counter] != 0 or dma["l2_pending"][counter] != 0:
+        dma["running_next"] |= 1 << counter
+    else:
+        dma["running_next"] &= ~(1 << counter)
