@@ -1,0 +1,264 @@
+"""The cluster's event unit: event masks, barriers, mutexes, dispatch FIFO, waiting and waking.
+
+The unit is clocked, but only in cycles in which something happens. In cycle t, in this order:
+
+    eu_set_event        event lines that are active in t (DMA, timers, accelerator)
+    eu_access           requests of the cores' private ports in t, the lowest core first
+    eu_shared_access    the request of the view of all in t
+    eu_clock            if eu["next"] <= t: the clock edge behind t; reports the loads granted in t
+
+A load that waits (an event load, p.elw) is granted in the cycle of its request if an event of the
+core's mask is pending then, whatever it waits for; else in the first cycle in which one is. The
+core resumes `resume` cycles behind the grant. A line active in t can end a wait in t + 1, the last
+arrival at a barrier in t ends it in t + 2.
+
+Sources: event_unit_flex rtl/event_unit_core.sv, event_unit_interface_mux.sv,
+interc_sw_evt_trig.sv; latencies measured on that RTL with eight CV32E40P cores: barrier 6 cycles
+from issue to issue, software event 5, mutex 5, store or load of a register 1.
+"""
+
+from soc import event_unit_offsets as at
+from soc.event_unit_clock import end_wait
+from soc.event_unit_clock import eu_clock as eu_clock
+from soc.event_unit_state import CLOCK_OFF, INTERRUPTED, NONE
+from soc.step import step
+
+STALLED, STORED, LOADING, FAULT = range(4)
+"""What an access returns: repeat it in the next cycle; done; eu_clock will report its grant, maybe
+for this very cycle; there is no such core, barrier or mutex."""
+
+
+@step
+def eu_set_event(eu, cores, line, now):
+    """Raise an event line of some cores (a bit each) in this cycle."""
+    eu["next"] = min(eu["next"], now)
+    for core in range(eu["cores"]):
+        if cores >> core & 1:
+            eu["lines"][core] |= 1 << line
+
+
+@step
+def eu_push_soc_event(eu, number, now):
+    """Offer an event of the SoC. False: the FIFO is full, offer it again in the next cycle."""
+    if eu["soc_count"] == eu["soc_depth"] or eu["soc_arriving"] != NONE:
+        return False
+    eu["next"] = min(eu["next"], now)
+    eu["soc_arriving"] = number
+    return True
+
+
+@step
+def eu_interrupt(eu, core):
+    """Number of the interrupt that a core is asked to take, or NONE. The highest line wins."""
+    if not eu["interrupt"] >> core & 1:
+        return NONE
+    pending = eu["buffer"][core] & eu["interrupt_mask"][core]
+    line = 31
+    while line > 0 and not pending >> line & 1:
+        line -= 1
+    return line
+
+
+@step
+def eu_take_interrupt(eu, core, line, now):
+    """A core takes an interrupt: its event is cleared at the clock edge of this cycle."""
+    eu["next"] = min(eu["next"], now)
+    eu["taken"][core] |= 1 << line
+
+
+@step
+def eu_access(eu, core, write, is_elw, offset, value, now):
+    """Request of a core at its private port in this cycle. Returns STALLED, STORED, LOADING, FAULT.
+
+    offset    of a word; the unit has no byte enables, a narrower store writes the whole register
+    is_elw    an event load: the core's clock stops while it waits. The address alone decides
+              whether a load waits.
+    """
+    offset &= 0x3FC
+    if offset >= at.BARRIER and offset & 0x1C < at.TRIGGER_SELF:
+        return _access_barrier(eu, write, offset, value & at.WORD, core, now)
+    if eu["clears"][core] != 0:
+        return STALLED
+    eu["next"] = min(eu["next"], now)
+    if write:
+        eu["written"][core] = now
+        return _store(eu, offset, value & at.WORD, core)
+    return _load(eu, is_elw, offset, core, now)
+
+
+@step
+def _access_barrier(eu, write, offset, value, core, now):
+    """Registers of a barrier serve one core per cycle, the lowest that asks."""
+    barrier = offset - at.BARRIER >> 5
+    if barrier >= eu["barriers"]:
+        return FAULT
+    if eu["served"][barrier] == now:
+        return STALLED
+    eu["next"] = min(eu["next"], now)
+    eu["served"][barrier] = now
+    if write:
+        _store_barrier(eu, barrier, offset & 0x1C, value)
+        return STORED
+    eu["offset"][core] = offset
+    eu["answering"] |= 1 << core
+    return LOADING
+
+
+@step
+def _store_barrier(eu, barrier, register, value):
+    value &= (1 << eu["cores"]) - 1
+    eu["barrier_active"] |= 1 << barrier
+    if register == at.TRIGGER_MASK:
+        eu["trigger_mask"][barrier] = value
+    elif register == at.TARGET_MASK:
+        eu["target_mask"][barrier] = value
+    elif register == at.TRIGGER:
+        eu["arriving"][barrier] |= value
+
+
+@step
+def _store(eu, offset, value, core):
+    """A store to the core's own registers. One to a read-only register does nothing."""
+    if offset < 0x40:
+        _store_core(eu, core, offset, value)
+    elif offset == at.DISPATCH:
+        eu["push_value"] = value | (eu["push_value"] if eu["pushing"] else 0)
+        eu["pushing"] = 1
+    elif offset == at.TEAM:
+        eu["team"] = value & (1 << eu["cores"]) - 1
+    elif at.MUTEX <= offset < at.SW_EVENT:
+        mutex = offset - at.MUTEX >> 2
+        if mutex >= eu["mutexes"]:
+            return FAULT
+        eu["message"][mutex] = value | (eu["message"][mutex] if eu["unlocking"][mutex] else 0)
+        eu["unlocking"][mutex] = 1
+        eu["mutex_active"] |= 1 << mutex
+    elif at.SW_EVENT <= offset < at.SW_EVENT_WAIT:
+        _software_event(eu, offset >> 2 & 7, value)
+    return STORED
+
+
+@step
+def _store_core(eu, core, register, value):
+    if register == at.MASK:
+        eu["mask"][core] = value
+    elif register == at.MASK_AND:
+        eu["mask"][core] &= ~value
+    elif register == at.MASK_OR:
+        eu["mask"][core] |= value
+    elif register == at.IRQ_MASK:
+        eu["interrupt_mask"][core] = value
+    elif register == at.IRQ_MASK_AND:
+        eu["interrupt_mask"][core] &= ~value
+    elif register == at.IRQ_MASK_OR:
+        eu["interrupt_mask"][core] |= value
+    elif register == at.BUFFER_CLEAR:
+        eu["buffer"][core] &= ~value
+    elif at.TARGETS <= register <= at.TARGETS_OR:
+        value &= (1 << eu["cores"]) - 1
+        if register == at.TARGETS:
+            eu["targets"][core] = value
+        elif register == at.TARGETS_AND:
+            eu["targets"][core] &= ~value
+        else:
+            eu["targets"][core] |= value
+
+
+@step
+def _software_event(eu, event, targets):
+    targets &= (1 << eu["cores"]) - 1
+    for core in range(eu["cores"]):
+        if targets == 0 or targets >> core & 1:
+            eu["lines"][core] |= 1 << event
+
+
+@step
+def eu_waits(offset):
+    """Whether a load at this offset of the private port waits for an event."""
+    if offset >= at.BARRIER:
+        return offset & 0x1C >= at.TRIGGER_WAIT
+    group = offset & ~0x3F
+    return (
+        at.WAIT <= offset <= at.WAIT_CLEAR
+        or group == at.MUTEX
+        or group == at.SW_EVENT_WAIT
+        or group == at.SW_EVENT_WAIT_CLEAR
+        or offset == at.DISPATCH
+    )
+
+
+@step
+def _load(eu, is_elw, offset, core, now):
+    """A load of the core's own registers; those that wait also trigger what they wait for."""
+    bit = 1 << core
+    if at.MUTEX <= offset < at.SW_EVENT and offset - at.MUTEX >> 2 >= eu["mutexes"]:
+        return FAULT
+    if offset >= at.BARRIER and offset - at.BARRIER >> 5 >= eu["barriers"]:
+        return FAULT
+    if not eu["replay"] & bit:
+        _trigger(eu, core, offset)
+    eu["offset"][core] = offset
+    interrupted = eu["buffer"][core] & eu["interrupt_mask"][core] != 0
+    if not eu_waits(offset) or (interrupted and eu["clock"][core] == INTERRUPTED):
+        eu["answering"] |= bit
+        return LOADING
+    if not interrupted and eu["buffer"][core] & eu["mask"][core]:
+        end_wait(eu, core)
+        return LOADING
+    eu["waiting"] |= bit
+    eu["replay"] |= bit
+    eu["sleeps"][core] = is_elw
+    eu["since"][core] = now
+    if interrupted:
+        eu["clock"][core] = INTERRUPTED
+    elif is_elw:
+        eu["clock"][core] = CLOCK_OFF
+    return LOADING
+
+
+@step
+def _trigger(eu, core, offset):
+    if offset >= at.BARRIER:
+        barrier = offset - at.BARRIER >> 5
+        eu["arriving"][barrier] |= 1 << core
+        eu["barrier_active"] |= 1 << barrier
+    elif at.SW_EVENT_WAIT <= offset < at.SW_EVENT_WAIT_CLEAR + 0x40:
+        _software_event(eu, offset >> 2 & 7, eu["targets"][core])
+    elif at.MUTEX <= offset < at.SW_EVENT:
+        mutex = offset - at.MUTEX >> 2
+        eu["locking"][mutex] |= 1 << core
+        eu["mutex_active"] |= 1 << mutex
+    elif offset == at.DISPATCH:
+        eu["pop_request"] |= 1 << core
+
+
+@step
+def eu_shared_access(eu, write, offset, value, now):
+    """Request at the view of all in this cycle. Returns STALLED, STORED, LOADING, FAULT.
+
+    A store stalls while a core stores to the same registers. Data that a load reads lies in
+    eu["shared_value"] once eu_clock of this cycle is done.
+    """
+    offset &= 0x7FC
+    core, barrier = offset >> 6, offset - at.SHARED_BARRIER >> 5
+    if offset >= at.SHARED_END:
+        return FAULT
+    if offset < at.SHARED_BARRIER and core >= eu["cores"]:
+        return FAULT
+    if at.SHARED_BARRIER <= offset < at.SHARED_SW_EVENT and barrier >= eu["barriers"]:
+        return FAULT
+    eu["next"] = min(eu["next"], now)
+    if not write:
+        eu["shared_offset"] = offset
+        return LOADING
+    if offset < at.SHARED_BARRIER:
+        if eu["written"][core] == now:
+            return STALLED
+        _store_core(eu, core, offset & 0x3C, value & at.WORD)
+    elif offset < at.SHARED_SW_EVENT:
+        if eu["served"][barrier] == now:
+            return STALLED
+        _store_barrier(eu, barrier, offset & 0x1C, value & at.WORD)
+    elif offset < at.SOC_EVENT:
+        _software_event(eu, offset >> 2 & 7, value)
+    return STORED
