@@ -16,9 +16,9 @@ to start from ("pulp" if left out). Paths are relative to the file that they sta
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from soc.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose
 from soc.toml_file import ConfigError, Layer, Mistakes, Table, parse_setting, read_toml, validated
@@ -27,10 +27,19 @@ Engine = Literal["compiled", "event"]
 STANDARD_OUTPUT = Path("-")
 
 
+def _check_file_name(text: str) -> str:
+    if not text or "\0" in text:
+        raise ValueError("must be the path of a file")
+    return text
+
+
+FileName = Annotated[str, AfterValidator(_check_file_name)]
+
+
 class ProgramTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    elf: str | None = Field(default=None, min_length=1)
+    elf: FileName | None = None
 
 
 class RunTable(BaseModel):
@@ -43,7 +52,7 @@ class RunTable(BaseModel):
 class ReportTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    json_file: str | None = Field(default=None, alias="json", min_length=1)
+    json_file: FileName | None = Field(default=None, alias="json")
 
 
 class RunConfig(BaseModel):

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from soc.dma_state import DmaSpec
+from soc.event_unit_state import EventUnitSpec
 from soc.l1 import L1Spec
 from soc.setting import setting
 from soc.toml_file import ConfigError, Layer, nested, read_toml, validated
@@ -31,6 +32,7 @@ class SocSpec(BaseModel):
     cores: int = setting(8, "cores", "pulp_cluster caaa973, NB_CORES", ge=1, le=16)
     l1: L1Spec = L1Spec()
     dma: DmaSpec = DmaSpec()
+    event_unit: EventUnitSpec = EventUnitSpec()
 
 
 def chip_names() -> list[str]:

@@ -90,6 +90,8 @@ def _read(file: Path) -> bytes:
             data = stream.read(LONGEST_FILE + 1)
     except OSError as error:
         raise ConfigError([f"{file}: cannot be read: {error.strerror}"]) from None
+    except ValueError:
+        raise ConfigError([f"{file}: cannot be read: a path has no NUL characters"]) from None
     if len(data) > LONGEST_FILE:
         raise ConfigError([f"{file}: longer than {LONGEST_FILE} bytes: not a config file"])
     return data

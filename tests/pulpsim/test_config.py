@@ -132,6 +132,13 @@ def test_an_unknown_chip_is_met_with_the_nearest_one(written) -> None:
     ]
 
 
+def test_paths_that_no_file_can_have_are_refused(written) -> None:
+    assert mistakes(written('program.elf = ""\nreport.json = "a\\u0000b"')) == [
+        'FILE: program.elf = "": must be the path of a file',
+        'FILE: report.json = "a\\u0000b": must be the path of a file',
+    ]
+
+
 def test_a_missing_or_malformed_config_is_refused(written, tmp_path: Path) -> None:
     assert mistakes(written('chip = "pulp"\n[chip]\ncores = 4')) == [
         "FILE:2: malformed TOML: a key is set twice, or also a table (column 6)"

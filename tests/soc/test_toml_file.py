@@ -145,6 +145,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ConfigError, match=f"^{re.escape(str(tmp_path))}: cannot be read: Is a directory$"
     ):
         read_toml(tmp_path)
+    with pytest.raises(ConfigError, match="^\0: cannot be read: a path has no NUL characters$"):
+        read_toml(Path("\0"))
 
 
 @pytest.mark.parametrize(
