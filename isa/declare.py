@@ -71,13 +71,11 @@ class Insn:
     syntax: str  # "p.lw rd, imm(rs1!)"
     timing: str  # one of TIMINGS; "" for a compressed instruction, which has that of its expansion
     access: str | None  # width and extension of the memory access, one of ACCESSES
-    reads: tuple[str, ...]  # parameters of the function
+    reads: tuple[str, ...]  # what the function is called with, in order
     writes: tuple[str, ...]  # where its results go
     function: Callable | None  # the meaning; None for a compressed instruction
     doc: str
-    constraint: Callable[[dict[str, int]], bool] | None = (
-        None  # fields -> is this word not reserved?
-    )
+    constraint: Callable[[dict[str, int]], bool] | None = None  # fields -> are they not reserved?
     expands: str | None = None  # compressed instructions only: "addi rd, rd, imm"
 
     @property
@@ -132,6 +130,7 @@ class Extension:
         timing: str,
         *,
         access: str | None = None,
+        reads: str | None = None,
         writes: str = "rd",
         key: str | None = None,
         doc: str | None = None,
@@ -139,19 +138,15 @@ class Extension:
     ) -> Callable[[Callable], Callable]:
         """Declare an instruction by decorating its meaning, which is returned unchanged.
 
-        key and doc default to the mnemonic with `_` for `.` and to the function's docstring:
-        members of a family that share one function give their own.
+        reads, key and doc default to the function's parameters, to the mnemonic with `_` for `.`
+        and to the function's docstring: members of a family that share one function give their own.
 
         raises    ValueError if the parts of the declaration contradict each other
         """
 
         def declare(function: Callable) -> Callable:
             name = syntax.split()[0]
-            code = function.__code__
             row = Encoding(encoding)
-            reads = code.co_varnames[: code.co_argcount]
-            if "rm" not in row.fields:
-                reads = tuple("frm" if read == "rm" else read for read in reads)
             insn = Insn(
                 name=name,
                 key=key or _key(name),
@@ -160,7 +155,7 @@ class Extension:
                 syntax=syntax,
                 timing=timing,
                 access=access,
-                reads=reads,
+                reads=tuple(reads.split()) if reads else _reads(function, row),
                 writes=tuple(writes.split()),
                 function=function,
                 doc=doc or function.__doc__ or "",
@@ -184,7 +179,7 @@ class Extension:
         )
         self._add(insn)
 
-    def compressed(self, encoding: str, syntax: str, *, expands: str, doc: str = "") -> None:
+    def compressed(self, encoding: str, syntax: str, *, expands: str) -> None:
         """Declare a 16-bit instruction by the 32-bit one that it stands for."""
         name = syntax.split()[0]
         insn = Insn(
@@ -198,7 +193,7 @@ class Extension:
             reads=(),
             writes=(),
             function=None,
-            doc=doc or f"Expands to {expands}.",
+            doc=f"Expands to {expands}.",
             expands=expands,
         )
         self._add(insn)
@@ -345,6 +340,18 @@ def _check_overlaps(name: str, bucket: Bucket) -> None:
                     )
 
 
+def _parameters(function: Callable) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount]
+
+
+def _reads(function: Callable, encoding: Encoding) -> tuple[str, ...]:
+    names = _parameters(function)
+    if "rm" in encoding.fields:
+        return names
+    return tuple("frm" if name == "rm" else name for name in names)
+
+
 def _key(mnemonic: str) -> str:
     key = mnemonic.replace(".", "_")
     return f"{key}_" if iskeyword(key) else key
@@ -370,6 +377,9 @@ def _check_meaning(insn: Insn, fields: dict[str, Field]) -> None:
     accesses = ACCESSES.get(insn.timing, (None,))
     if insn.timing not in TIMINGS:
         raise ValueError(f"{insn.name}: timing {insn.timing!r} is not one of {_listed(TIMINGS)}")
+    if insn.function is not None and len(insn.reads) != len(_parameters(insn.function)):
+        parameters = ", ".join(_parameters(insn.function))
+        raise ValueError(f"{insn.name}: reads {_listed(insn.reads)} for parameters {parameters}")
     if insn.access not in accesses:
         rule = f"of a {insn.timing} is one of {_listed(accesses)}"
         raise ValueError(f"{insn.name}: access is {insn.access!r}; that {rule}")

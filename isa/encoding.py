@@ -118,19 +118,22 @@ class Encoding:
               excluded value
     size      bytes, 2 or 4
     fields    name -> Field, in the order of the row
+    columns   (token, highest bit, lowest bit) of each token of the row
 
     raises    ValueError if the row is not 16 or 32 bits, or has a token that cannot be read or a
               field with missing or repeated bits
     """
 
-    __slots__ = ("fields", "mask", "match", "size", "text")
+    __slots__ = ("columns", "fields", "mask", "match", "size", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.mask = self.match = 0
         open_fields: dict[str, _OpenField] = {}
+        columns = []
         position = 0
         for token in reversed(text.split()):
+            low = position
             if not token.strip("01"):
                 self.match |= int(token, 2) << position
                 self.mask |= (1 << len(token)) - 1 << position
@@ -139,13 +142,14 @@ class Encoding:
                 position += len(token)
             else:
                 position = _read_field(token, position, open_fields, text)
+            columns.append((token, position - 1, low))
         if position not in (16, 32):
             raise ValueError(f"encoding {text!r}: {position} bits; an instruction has 16 or 32")
         if (self.match & self.mask & 3 == 3) != (position == 32):
-            raise ValueError(
-                f"encoding {text!r}: 32-bit encodings end in 11, 16-bit ones in 00, 01 or 10"
-            )
+            rule = "32-bit encodings end in 11, 16-bit ones in 00, 01 or 10"
+            raise ValueError(f"encoding {text!r}: {rule}")
         self.size = position // 8
+        self.columns = tuple(reversed(columns))
         self.fields = {
             name: field.close(name, text) for name, field in reversed(open_fields.items())
         }
@@ -174,15 +178,11 @@ class Encoding:
         """
         for name in operands:
             if name not in self.fields:
-                raise ValueError(
-                    f"{name}: not an operand of {self.text!r}, which has {self._names()}"
-                )
+                raise ValueError(f"{name}: not an operand; there are {self._names()}")
         word = self.match
         for name, field in self.fields.items():
             if name not in operands:
-                raise ValueError(
-                    f"{name}: missing operand of {self.text!r}, which has {self._names()}"
-                )
+                raise ValueError(f"{name}: missing operand; there are {self._names()}")
             word |= field.insert(operands[name])
         return word
 
@@ -202,10 +202,9 @@ class _OpenField:
         covered = sorted(
             bit for _, width, shift in self.pieces for bit in range(shift, shift + width)
         )
-        if covered != list(range(covered[0], covered[-1] + 1)):
-            raise ValueError(
-                f"encoding {text!r}: bits {covered} of {name} are not each there exactly once"
-            )
+        if not covered or covered != list(range(covered[0], covered[0] + len(covered))):
+            rule = "each bit from the lowest to the highest, once"
+            raise ValueError(f"encoding {text!r}: bits {covered} of {name} are not {rule}")
         excluded = self.excluded
         if name.startswith("nz"):
             excluded += (0,)

@@ -60,7 +60,7 @@ def scaled(shift):
             sub(lane(rs1, 1, 16), lane(rs2, 1, 16), 16),
         )
 
-    return cplxmul_r, cplxmul_i, subrotmj, elementwise_h(add, lane), elementwise_h(sub, lane)
+    return cplxmul_r, cplxmul_i, subrotmj, elementwise_h(add, lane, 1), elementwise_h(sub, lane, 1)
 
 
 for suffix, shift, funct3 in (
@@ -96,12 +96,14 @@ for suffix, shift, funct3 in (
             f"0111010 rs2 rs1 {funct3} rd 1010111",
             f"pv.add.h{suffix} rd, rs1, rs2",
             "alu",
+            reads="rs1 rs2",
             doc=f"rd[i] = (rs1[i] + rs2[i]) >> {shift}, arithmetic, of the truncated sum.",
         )(add)
         insn(
             f"0110010 rs2 rs1 {funct3} rd 1010111",
             f"pv.sub.h{suffix} rd, rs1, rs2",
             "alu",
+            reads="rs1 rs2",
             doc=f"rd[i] = (rs1[i] - rs2[i]) >> {shift}, arithmetic, of the truncated difference.",
         )(sub)
 

@@ -31,24 +31,12 @@ STORES = (
 )
 
 
-def post_increment(rs1, imm):
-    return rs1, rs1 + imm
+def post_increment(rs1, offset):
+    return rs1, rs1 + offset
 
 
-def post_increment_rs2(rs1, rs2):
-    return rs1, rs1 + rs2
-
-
-def post_increment_rs3(rs1, rs3):
-    return rs1, rs1 + rs3
-
-
-def indexed_rs2(rs1, rs2):
-    return rs1 + rs2
-
-
-def indexed_rs3(rs1, rs3):
-    return rs1 + rs3
+def indexed(rs1, offset):
+    return rs1 + offset
 
 
 for name, access, funct3, funct7, what in LOADS:
@@ -58,6 +46,7 @@ for name, access, funct3, funct7, what in LOADS:
         f"{name} rd, imm(rs1!)",
         "load",
         access=access,
+        reads="rs1 imm",
         writes="addr rs1",
         doc=f"{what}, then advance the pointer: rd = M[rs1]; rs1 += imm.",
     )(post_increment)
@@ -66,19 +55,21 @@ for name, access, funct3, funct7, what in LOADS:
         f"{name} rd, rs2(rs1!)",
         "load",
         access=access,
+        reads="rs1 rs2",
         writes="addr rs1",
         key=f"{key}_rrpost",
         doc=f"{what}, then advance the pointer: rd = M[rs1]; rs1 += rs2.",
-    )(post_increment_rs2)
+    )(post_increment)
     insn(
         f"{funct7} rs2 rs1 111 rd 0000011",
         f"{name} rd, rs2(rs1)",
         "load",
         access=access,
+        reads="rs1 rs2",
         writes="addr",
         key=f"{key}_rr",
         doc=f"{what}: rd = M[rs1 + rs2].",
-    )(indexed_rs2)
+    )(indexed)
 
 for name, access, funct3, register_funct3, what in STORES:
     key = name.replace(".", "_")
@@ -87,6 +78,7 @@ for name, access, funct3, register_funct3, what in STORES:
         f"{name} rs2, imm(rs1!)",
         "store",
         access=access,
+        reads="rs1 imm",
         writes="addr rs1",
         doc=f"{what}, then advance the pointer: M[rs1] = rs2; rs1 += imm.",
     )(post_increment)
@@ -95,16 +87,18 @@ for name, access, funct3, register_funct3, what in STORES:
         f"{name} rs2, rs3(rs1!)",
         "store",
         access=access,
+        reads="rs1 rs3",
         writes="addr rs1",
         key=f"{key}_rrpost",
         doc=f"{what}, then advance the pointer: M[rs1] = rs2; rs1 += rs3.",
-    )(post_increment_rs3)
+    )(post_increment)
     insn(
         f"0000000 rs2 rs1 {register_funct3} rs3 0100011",
         f"{name} rs2, rs3(rs1)",
         "store",
         access=access,
+        reads="rs1 rs3",
         writes="addr",
         key=f"{key}_rr",
         doc=f"{what}: M[rs1 + rs3] = rs2.",
-    )(indexed_rs3)
+    )(indexed)

@@ -7,13 +7,12 @@ element (.sc), or an immediate for every element (.sci).
     pv.add.sc.h rd, rs1, rs2     rd[i] = rs1[i] + rs2[0]
     pv.add.sci.h rd, rs1, imm    rd[i] = rs1[i] + imm
 
-The scalar forms are therefore the vector form applied to a replicated element. Element 0 is the
-lowest; results are cut to the element's width.
+Element 0 is the lowest; results are cut to the element's width. An immediate is element 0 of
+itself, so .sc and .sci have one meaning, applied to rs2 or to the immediate.
 
 Source: RI5CY user manual, chapter "PULP Instruction Extensions", section "Vectorial Operations".
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from isa.declare import Extension
@@ -111,143 +110,101 @@ def less_equal(a, b, width):
     return -int(a <= b)
 
 
-# Vectors of two and of four elements
+# Vectors of two and of four elements. `element` reads one of them as signed or unsigned. What meets
+# element i of rs1 is element i * stride of the second operand: stride 0 repeats element 0.
 
 
-@jitable
-def replicate_h(element):
-    return pack_h(element, element)
+def elementwise_h(operation, element, stride):
+    """The operation on each pair of half-words."""
 
-
-@jitable
-def replicate_b(element):
-    return pack_b(element, element, element, element)
-
-
-def elementwise_h(operation, element):
-    """The operation on each pair of half-words, read as signed or unsigned by `element`."""
-
-    @jitable
-    def vector(rs1, rs2):
+    def meaning(rs1, second):
         return pack_h(
-            operation(element(rs1, 1, 16), element(rs2, 1, 16), 16),
-            operation(element(rs1, 0, 16), element(rs2, 0, 16), 16),
+            operation(element(rs1, 1, 16), element(second, stride, 16), 16),
+            operation(element(rs1, 0, 16), element(second, 0, 16), 16),
         )
 
-    return vector
+    return meaning
 
 
-def elementwise_b(operation, element):
-    """The operation on each pair of bytes, read as signed or unsigned by `element`."""
+def elementwise_b(operation, element, stride):
+    """The operation on each pair of bytes."""
 
-    @jitable
-    def vector(rs1, rs2):
+    def meaning(rs1, second):
         return pack_b(
-            operation(element(rs1, 3, 8), element(rs2, 3, 8), 8),
-            operation(element(rs1, 2, 8), element(rs2, 2, 8), 8),
-            operation(element(rs1, 1, 8), element(rs2, 1, 8), 8),
-            operation(element(rs1, 0, 8), element(rs2, 0, 8), 8),
+            operation(element(rs1, 3, 8), element(second, 3 * stride, 8), 8),
+            operation(element(rs1, 2, 8), element(second, 2 * stride, 8), 8),
+            operation(element(rs1, 1, 8), element(second, stride, 8), 8),
+            operation(element(rs1, 0, 8), element(second, 0, 8), 8),
         )
 
-    return vector
+    return meaning
 
 
-def dot_h(left, right):
-    """Sum of the products of half-words; left and right read them as signed or unsigned."""
+def dot_h(left, right, stride):
+    """Sum of the products of half-words, alone and added to rd."""
 
-    @jitable
-    def dot(rs1, rs2):
-        return left(rs1, 1, 16) * right(rs2, 1, 16) + left(rs1, 0, 16) * right(rs2, 0, 16)
+    def dot(rs1, second):
+        high = left(rs1, 1, 16) * right(second, stride, 16)
+        return high + left(rs1, 0, 16) * right(second, 0, 16)
 
-    return dot
+    def accumulated(rd, rs1, second):
+        high = left(rs1, 1, 16) * right(second, stride, 16)
+        return rd + high + left(rs1, 0, 16) * right(second, 0, 16)
 
-
-def dot_b(left, right):
-    """Sum of the products of bytes; left and right read them as signed or unsigned."""
-
-    @jitable
-    def dot(rs1, rs2):
-        high = left(rs1, 3, 8) * right(rs2, 3, 8) + left(rs1, 2, 8) * right(rs2, 2, 8)
-        return high + left(rs1, 1, 8) * right(rs2, 1, 8) + left(rs1, 0, 8) * right(rs2, 0, 8)
-
-    return dot
+    return dot, accumulated
 
 
-# The three forms
+def dot_b(left, right, stride):
+    """Sum of the products of bytes, alone and added to rd."""
 
+    def dot(rs1, second):
+        high = left(rs1, 3, 8) * right(second, 3 * stride, 8)
+        high += left(rs1, 2, 8) * right(second, 2 * stride, 8)
+        low = left(rs1, 1, 8) * right(second, stride, 8)
+        return high + low + left(rs1, 0, 8) * right(second, 0, 8)
 
-class Form(NamedTuple):
-    """One form of the second operand."""
+    def accumulated(rd, rs1, second):
+        high = left(rs1, 3, 8) * right(second, 3 * stride, 8)
+        high += left(rs1, 2, 8) * right(second, 2 * stride, 8)
+        low = left(rs1, 1, 8) * right(second, stride, 8)
+        return rd + high + low + left(rs1, 0, 8) * right(second, 0, 8)
 
-    infix: str  # in the mnemonic
-    funct3: str  # its two high bits; the lowest is the element width
-    second: str  # the operand, as a formula
-
-
-VECTOR = Form("", "00", "rs2[i]")
-SCALAR = Form(".sc", "10", "rs2[0]")
-IMMEDIATE = Form(".sci", "11", "imm")
+    return dot, accumulated
 
 
 class Width(NamedTuple):
     """One width of elements."""
 
     suffix: str
-    funct3: str
-    replicate: Callable
-    shift_imm: str  # immediates of shifts: the bits above the shift amount are ignored
+    funct3: str  # its lowest bit
+    shift_imm: str  # immediates of shifts: bits above the shift amount are ignored
     indices: str
 
 
-HALVES = Width(".h", "0", replicate_h, "uimm[0] -- uimm[3:1]", "i = 0, 1")
-BYTES = Width(".b", "1", replicate_b, "uimm[0] --- uimm[2:1]", "i = 0..3")
+HALVES = Width(".h", "0", "uimm[0] -- uimm[3:1]", "i = 0, 1")
+BYTES = Width(".b", "1", "uimm[0] --- uimm[2:1]", "i = 0..3")
 SIGNED_IMM = "imm[0] imm[5:1]"
 UNSIGNED_IMM = "uimm[0] uimm[5:1]"
 
 
-def meanings(vector, replicate, is_unsigned):
-    """The vector form and, from it, the scalar and the immediate form."""
+def declare_forms(name, code, width, vector, scalar, imm, timing, doc, accumulator=""):
+    """Declare the three forms: second operand a vector, element 0 of rs2, an immediate.
 
-    def scalar(rs1, rs2):
-        return vector(rs1, replicate(rs2))
-
-    def immediate(rs1, imm):
-        return vector(rs1, replicate(imm))
-
-    def unsigned_immediate(rs1, uimm):
-        return vector(rs1, replicate(uimm))
-
-    return vector, scalar, unsigned_immediate if is_unsigned else immediate
-
-
-def accumulating(dot, replicate, is_unsigned):
-    """The same forms of a dot product that is added to rd."""
-
-    def vector(rd, rs1, rs2):
-        return rd + dot(rs1, rs2)
-
-    def scalar(rd, rs1, rs2):
-        return rd + dot(rs1, replicate(rs2))
-
-    def immediate(rd, rs1, imm):
-        return rd + dot(rs1, replicate(imm))
-
-    def unsigned_immediate(rd, rs1, uimm):
-        return rd + dot(rs1, replicate(uimm))
-
-    return vector, scalar, unsigned_immediate if is_unsigned else immediate
-
-
-def declare_forms(name, code, width, functions, imm, timing, doc):
-    """Declare the three forms; doc is a formula with {b} for the second operand."""
-    for form, function in zip((VECTOR, SCALAR, IMMEDIATE), functions, strict=True):
-        is_immediate = form is IMMEDIATE
-        operand = ("uimm" if imm.startswith("u") else "imm") if is_immediate else "rs2"
+    vector, scalar    meanings for a second operand of stride 1 and of stride 0
+    doc               a formula with {b} for the second operand
+    """
+    imm_name = imm.partition("[")[0]
+    for infix, funct3, row, second, formula, function in (
+        ("", "00", "0 rs2", "rs2", "rs2[i]", vector),
+        (".sc", "10", "0 rs2", "rs2", "rs2[0]", scalar),
+        (".sci", "11", imm, imm_name, imm_name, scalar),
+    ):
         insn(
-            f"{code} {imm if is_immediate else '0 rs2'} rs1 {form.funct3}{width.funct3} rd 1010111",
-            f"pv.{name}{form.infix}{width.suffix} rd, rs1, {operand}",
+            f"{code} {row} rs1 {funct3}{width.funct3} rd 1010111",
+            f"pv.{name}{infix}{width.suffix} rd, rs1, {second}",
             timing,
-            doc=doc.format(b=operand if is_immediate else form.second),
+            reads=f"{accumulator} rs1 {second}",
+            doc=doc.format(b=formula),
         )(function)
 
 
@@ -289,26 +246,24 @@ DOT_PRODUCTS = (
 )
 
 for width, elementwise in ((HALVES, elementwise_h), (BYTES, elementwise_b)):
-    for name, code, operation, element, formula in ELEMENTWISE:
-        functions = meanings(elementwise(operation, element), width.replicate, element is ulane)
+    for name, code, operation, element, formula in (*ELEMENTWISE, *SHIFTS):
         imm = UNSIGNED_IMM if element is ulane else SIGNED_IMM
+        if operation in (shift_left, shift_right):
+            imm = width.shift_imm
+        vector, scalar = elementwise(operation, element, 1), elementwise(operation, element, 0)
         doc = f"rd[i] = {formula}; {width.indices}."
-        declare_forms(name, code, width, functions, imm, "alu", doc)
-    for name, code, operation, element, formula in SHIFTS:
-        functions = meanings(elementwise(operation, element), width.replicate, True)
-        doc = f"rd[i] = {formula}; {width.indices}."
-        declare_forms(name, code, width, functions, width.shift_imm, "alu", doc)
+        declare_forms(name, code, width, vector, scalar, imm, "alu", doc)
 
 for width, dot in ((HALVES, dot_h), (BYTES, dot_b)):
-    for name, code, accumulating_code, left, right, how in DOT_PRODUCTS:
-        product = dot(left, right)
+    for name, code, sum_code, left, right, how in DOT_PRODUCTS:
         imm = UNSIGNED_IMM if right is ulane else SIGNED_IMM
-        functions = meanings(product, width.replicate, right is ulane)
+        vector, vector_sum = dot(left, right, 1)
+        scalar, scalar_sum = dot(left, right, 0)
         doc = f"Dot product, {how}: rd = sum of rs1[i] * {{b}}; {width.indices}."
-        declare_forms(name, code, width, functions, imm, "mul", doc)
-        functions = accumulating(product, width.replicate, right is ulane)
+        declare_forms(name, code, width, vector, scalar, imm, "mul", doc)
         doc = f"Accumulated dot product, {how}: rd += sum of rs1[i] * {{b}}; {width.indices}."
-        declare_forms(f"s{name}", accumulating_code, width, functions, imm, "mul", doc)
+        name = f"s{name}"
+        declare_forms(name, sum_code, width, vector_sum, scalar_sum, imm, "mul", doc, "rd")
 
 
 @insn("0111000 00000 rs1 000 rd 1010111", "pv.abs.h rd, rs1", "alu")
