@@ -289,17 +289,21 @@ class Isa:
 
     def _expand(self, insn: Insn) -> _Expansion:
         assert insn.expands is not None
+        written = tuple(_operands(insn.expands))
         bases = self.by_name(insn.expands.split()[0])
-        if len(bases) != 1:
-            forms = len(bases) or "no"
-            raise ValueError(f"isa {self.name}: {insn.expands!r} of {insn.name} has {forms} forms")
-        sources: list[Field | int] = []
-        for text in _operands(insn.expands):
-            if text in FIXED_REGISTERS:
-                sources.append(FIXED_REGISTERS[text])
-            else:
-                sources.append(int(text) if text.isdigit() else insn.encoding.fields[text])
-        return _Expansion(bases[0], tuple(zip(_operands(bases[0].syntax), sources, strict=True)))
+        targets = tuple(_operands(bases[0].syntax)) if len(bases) == 1 else ()
+        if len(bases) != 1 or len(targets) != len(written):
+            rule = "must name one instruction, with its operands"
+            raise ValueError(f"isa {self.name}: expansion {insn.expands!r} of {insn.name} {rule}")
+        sources = (_source(insn, text) for text in written)
+        return _Expansion(bases[0], tuple(zip(targets, sources, strict=True)))
+
+
+def _source(insn: Insn, text: str) -> Field | int:
+    """What an operand of an expansion stands for: a field, a fixed register, a number."""
+    if text in FIXED_REGISTERS:
+        return FIXED_REGISTERS[text]
+    return int(text) if text.isdigit() else insn.encoding.fields[text]
 
 
 Bucket = list[tuple[int, dict[int, Insn]]]  # (mask, match -> instruction), most specific mask first
@@ -334,10 +338,8 @@ def _check_overlaps(name: str, bucket: Bucket) -> None:
             seen = {match & common: insn for match, insn in general.items()}
             for match, insn in specific.items():
                 if match & common in seen:
-                    other = seen[match & common]
-                    raise ValueError(
-                        f"isa {name}: encodings of {insn.syntax!r} and {other.syntax!r} overlap"
-                    )
+                    both = f"{insn.syntax!r} and {seen[match & common].syntax!r}"
+                    raise ValueError(f"isa {name}: encodings of {both} overlap")
 
 
 def _parameters(function: Callable) -> tuple[str, ...]:

@@ -145,8 +145,9 @@ class Encoding:
             columns.append((token, position - 1, low))
         if position not in (16, 32):
             raise ValueError(f"encoding {text!r}: {position} bits; an instruction has 16 or 32")
-        if (self.match & self.mask & 3 == 3) != (position == 32):
-            rule = "32-bit encodings end in 11, 16-bit ones in 00, 01 or 10"
+        opcode = 0x7F if position == 32 else 3
+        if self.mask & opcode != opcode or (self.match & 3 == 3) != (position == 32):
+            rule = "32 bits end in a 7-bit opcode and that in 11, 16 bits in 00, 01 or 10"
             raise ValueError(f"encoding {text!r}: {rule}")
         self.size = position // 8
         self.columns = tuple(reversed(columns))
@@ -222,7 +223,8 @@ def _read_field(token: str, position: int, fields: dict[str, _OpenField], text: 
     if parts is None or (parts["bits"] is None and parts["name"] not in WIDTHS):
         forms = "bits, name, name[high:low] or name!=value"
         raise ValueError(f"encoding {text!r}: cannot read {token!r}; write {forms}")
-    field = fields.setdefault(parts["name"], _OpenField(bool(parts["prime"])))
+    field = fields.pop(parts["name"], None) or _OpenField(bool(parts["prime"]))
+    fields[parts["name"]] = field  # behind all others: reversed, the order of the row
     if parts["excluded"]:
         field.excluded += tuple(int(value) for value in parts["excluded"].strip("{}").split(","))
     width = 3 if parts["prime"] else WIDTHS.get(parts["name"], 0)
