@@ -1,4 +1,4 @@
-"""Binary floating-point formats: patterns, unpacked values, rounding back into patterns.
+"""Binary floating-point formats: patterns, unpacked values, their sums and products, rounding.
 
 A pattern is an int of which the low `width` bits count, so that signed words need no masking.
 
@@ -23,6 +23,7 @@ RNE, RTZ, RDN, RUP, RMM = range(5)
 
 TOP = 61
 NOTHING = -10000
+SPARE = TOP - 23  # low bits of an unpacked significand that are zero in every format
 
 
 class Format(NamedTuple):
@@ -189,3 +190,30 @@ def round_pack(f, sign, exponent, significand, rm):
     if below > 0 and flags != 0 and is_tiny(f, sign, below, significand, rm):
         flags |= UF
     return signed_zero(f, sign) | magnitude, flags
+
+
+@jitable
+def round_sum(f, a_sign, a_exponent, a, b_sign, b_exponent, b, rm):
+    """Round the sum of two unpacked values into format f.
+
+    Neither has more than 48 significant bits (a product of binary32). So where bits fall out of the
+    smaller one by alignment, at most one leading bit of the sum cancels, and the sticky bit stays
+    far below the rounding position.
+    """
+    exponent = max(a_exponent, b_exponent)
+    a = shift_right_sticky(a, exponent - a_exponent)
+    b = shift_right_sticky(b, exponent - b_exponent)
+    total = (-a if a_sign else a) + (-b if b_sign else b)
+    if total == 0:
+        return signed_zero(f, a_sign if a_sign == b_sign else int(rm == RDN)), 0
+    exponent, magnitude = normalize(exponent + 1, shift_right_sticky(abs(total), 1))
+    return round_pack(f, int(total < 0), exponent, magnitude, rm)
+
+
+@jitable
+def product(a_exponent, a, b_exponent, b):
+    """Exponent and significand of the exact product of two unpacked magnitudes."""
+    if a == 0 or b == 0:
+        return NOTHING, 0
+    significand = (a >> SPARE) * (b >> SPARE) << TOP - 47  # in [2^(TOP-1), 2^(TOP+1))
+    return normalize(a_exponent + b_exponent + 1, significand)

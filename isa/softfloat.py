@@ -12,9 +12,8 @@ Sources: IEEE 754-2019, sections 5 to 9; RISC-V unprivileged manual, chapter "F 
 from isa.floatformat import (
     DZ,
     F32,
-    NOTHING,
     NV,
-    RDN,
+    SPARE,
     TOP,
     is_infinite,
     is_nan,
@@ -22,16 +21,15 @@ from isa.floatformat import (
     magnitude_of,
     negate,
     normalize,
+    product,
     round_pack,
     round_right,
-    shift_right_sticky,
+    round_sum,
     sign_of,
     signed_zero,
     unpack,
 )
 from isa.words import jitable
-
-SPARE = TOP - 23  # low bits of an unpacked significand that are zero in every format
 
 
 @jitable
@@ -46,33 +44,6 @@ def infinity(f, sign):
 
 
 # Sums and products
-
-
-@jitable
-def round_sum(f, a_sign, a_exponent, a, b_sign, b_exponent, b, rm):
-    """Round the sum of two unpacked values into format f.
-
-    Neither has more than 48 significant bits (a product of binary32). So where bits fall out of the
-    smaller one by alignment, at most one leading bit of the sum cancels, and the sticky bit stays
-    far below the rounding position.
-    """
-    exponent = max(a_exponent, b_exponent)
-    a = shift_right_sticky(a, exponent - a_exponent)
-    b = shift_right_sticky(b, exponent - b_exponent)
-    total = (-a if a_sign else a) + (-b if b_sign else b)
-    if total == 0:
-        return signed_zero(f, a_sign if a_sign == b_sign else int(rm == RDN)), 0
-    exponent, magnitude = normalize(exponent + 1, shift_right_sticky(abs(total), 1))
-    return round_pack(f, int(total < 0), exponent, magnitude, rm)
-
-
-@jitable
-def product(a_exponent, a, b_exponent, b):
-    """Exponent and significand of the exact product of two unpacked magnitudes."""
-    if a == 0 or b == 0:
-        return NOTHING, 0
-    significand = (a >> SPARE) * (b >> SPARE) << TOP - 47  # in [2^(TOP-1), 2^(TOP+1))
-    return normalize(a_exponent + b_exponent + 1, significand)
 
 
 @jitable
