@@ -4,6 +4,7 @@ Source: RISC-V ELF psABI 1.0, chapter 10 "Attributes"; layout from the Arm ABI a
 """
 
 import re
+from collections.abc import Iterable
 
 STACK_ALIGN, ARCH = 4, 5  # tags: an even tag has a number, an odd one a string
 FILE = 1  # sub-subsection whose attributes hold for the whole file
@@ -68,6 +69,26 @@ def extensions(architecture: str) -> frozenset[str]:
     base, *names = re.sub(r"\d+p\d+", "_", architecture.lower().removeprefix("rv32")).split("_")
     letters = base.split("x")[0]
     return frozenset([*letters, base[len(letters) :], *names]) - {""}
+
+
+def architecture(used: Iterable[str], has_float_registers: bool) -> str:
+    """The architecture of a program that uses instructions of these extensions (isa.declare names).
+
+    With floats in x registers, RV32F is Zfinx. Every part of Xpulp counts as xpulpv2.
+    """
+    names = set()
+    for extension in used:
+        letters = extension.removeprefix("rv32") if extension.startswith("rv32") else ""
+        if extension.startswith("xf") or "f" in letters:
+            names.add("f" if has_float_registers else "zfinx")
+        names.update(letters.replace("f", ""))
+        if extension.startswith(("xf", "xcv", "zi")):
+            names.add(extension)
+        elif extension.startswith("xpulp"):
+            names.add("xpulpv2")
+    letters = "".join(letter for letter in "mfc" if letter in names)
+    several = sorted(sorted(names - set("imfc")), key=lambda name: "zx".index(name[0]))
+    return "_".join([f"rv32i{letters}", *several])
 
 
 def float_registers(architecture: str | None, flags: int) -> str | None:

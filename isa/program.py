@@ -81,6 +81,12 @@ class Program:
         """Registers that its float instructions use: "f", "x", or None if the file does not say."""
         return attributes.float_registers(self.architecture, self.flags)
 
+    @property
+    def code(self) -> tuple[Section, ...]:
+        """Executable sections, or segments if it names no sections."""
+        sections = self.sections or _sections_of(self.segments)
+        return tuple(part for part in sections if part.executable and not part.is_zero)
+
     def bytes_at(self, address: int, count: int) -> bytes:
         """Up to count bytes from an address on; zeros behind a segment's data, b"" outside."""
         for segment in self.segments:
