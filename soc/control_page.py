@@ -3,9 +3,11 @@
 Source: the platform contract of the programs measured on RTL; rules J, L and T.
 """
 
+import numpy as np
+
 from soc.bits import bit
 from soc.l1 import DMA_PORTS
-from soc.state import NEVER
+from soc.state import CONTROL, NEVER
 from soc.step import step
 
 EXIT, PUT_CHARACTER, BARRIER, CORES, CYCLE = 0x00, 0x04, 0x10, 0x14, 0x18
@@ -104,3 +106,11 @@ def generator_access(chip, port, won, now):
         control["next"][port] = NEVER
 
 
+
+
+def control_state() -> np.ndarray:
+    """The page's state at reset: CONTROL[1]."""
+    control = np.zeros(1, CONTROL)
+    control["irq_cycle"] = NEVER
+    control["next"] = NEVER
+    return control

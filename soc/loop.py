@@ -1,6 +1,6 @@
 """The cycle loop: the step functions of all clocked parts, fused.
 
-In every cycle: what is due is collected, the arbiters choose, what was granted takes place, and the
+In every cycle the requests are collected, the arbiters choose, what was granted takes place, and the
 harts concerned run on to their next request. Cycles in which nothing is due cost next to nothing.
 """
 
@@ -10,29 +10,25 @@ import numpy as np
 
 from soc import control_page
 from soc.bits import bit, lowest_index
-from soc.control_page import barrier_arrive, control_read, control_write
-from soc.decode import LOAD, WIDTH
+from soc.dma import grant_ports, request_lanes, tick
+from soc.dma import is_idle as dma_is_idle
+from soc.event_unit import eu_clock, eu_interrupt, eu_set_event, eu_take_interrupt
 from soc.hart import (
     ACCESS,
-    ELW,
-    FAULT_LOAD,
-    FAULT_STORE,
     INTERRUPT_CYCLES,
     L1_REQUEST,
     NEEDS_DECODER,
     OFF,
     REQUEST,
     RUN,
-    SLEEP,
     STOPPED,
-    WAIT,
     WFI,
     charge,
     enter_trap,
-    stop_at,
 )
 from soc.l1 import DMA_PORTS, arbitrate
 from soc.memory import transact
+from soc.requests import access_granted, answer, l2_grant, redirect, schedule, serve
 from soc.state import COUNT, NEVER, SLOTS, Chip
 from soc.step import inlined_step, step
 
@@ -42,169 +38,69 @@ ASLEEP = 1  # nothing is due
 HOST = 2  # requests wait for the host
 DECODE = 3  # a hart has come to code that is not decoded
 HALT = 4  # a hart stopped the simulation
-ALL_EXITED = 5
+DMA_ERROR = 5
 
 L1_CONTENTION, MISALIGNED = COUNT.l1_contention, COUNT.misaligned
-L1_ACCESSES, EVENT_STALL, WFI_STALL = COUNT.l1_accesses, COUNT.event, COUNT.wfi
-LOADS, STORES = COUNT.loads, COUNT.stores
-LOAD_EXTERNAL, STORE_EXTERNAL = COUNT.load_external, COUNT.store_external
-EXTERNAL_LOADS, EXTERNAL_STORES = COUNT.external_loads, COUNT.external_stores
+L1_ACCESSES, WFI_STALL = COUNT.l1_accesses, COUNT.wfi
 
-ELW_RESUME = 3
 INTERRUPT_SEEN = 2
 WFI_WAKE = 3
+DMA_EVENT, DMA_INTERRUPT = 8, 9
+"""Event lines of a core's DMA transfers (cluster_event_map.sv)."""
 
 
 @inlined_step
-def schedule(chip, h, cycle):
-    """Enter a hart into the timing wheel."""
-    wheel = chip.wheel[0]
-    hart = chip.harts[h]
-    hart["when"] = cycle
-    slot = min(cycle, wheel["now"] + SLOTS - 1)
-    wheel["slots"][np.uint64(slot) % np.uint64(SLOTS)] |= bit(h)
-    wheel["due"] |= bit(h)
+def bank_of(chip, word):
+    """Return the bank of a word address."""
+    return chip.banks[np.uint64(word) & np.uint64(chip.config[0]["banks"] - 1)]
 
 
 @inlined_step
-def bank_of(chip, hart):
-    """Return the bank that a hart's L1 access asks for now."""
-    config = chip.config[0]
-    word = (hart["address"] >> 2) + hart["second"]
-    return chip.banks[np.uint64(word) & np.uint64(config["banks"] - 1)]
+def l1_word(hart):
+    """Return the word address of a hart's L1 transaction."""
+    return (hart["address"] >> 2) + hart["second"]
 
 
 @inlined_step
-def access_granted(hart, row, now):
-    """Note the grant of a hart's access: its next instruction can issue now."""
-    hart["free"] = now
-    hart["ready"] = now + 1
-    hart["memory_grant"] = now
-    if row["kind"] == LOAD:
-        hart["load_register"] = row["rd"]
-        hart["load_grant"] = now
-
-
-@inlined_step
-def l1_access(chip, hart, now):
-    """Perform a granted L1 transaction; returns True if its second half is due."""
+def l1_access(chip, h, now):
+    """Perform a granted L1 transaction; returns the harts that go on."""
+    hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
     counts = hart["counts"]
     counts[L1_ACCESSES] += 1
     hart["l1_grant"] = now
     lost = now - hart["when"]
     if lost:
-        counts[L1_CONTENTION] += lost
-    if transact(hart, row, chip.l1, hart["address"] - chip.config[0]["l1_base"]):
+        charge(hart, L1_CONTENTION, lost)
+    offset = hart["address"] - chip.config[0]["l1_base"]
+    if transact(hart, row, chip.l1, offset):
         hart["second"] = 1
-        counts[MISALIGNED] += 1
-        return True
+        charge(hart, MISALIGNED, 1)
+        schedule(chip, h, now + 1)
+        return np.uint64(0)
     if hart["second"]:
         hart["second"] = 0
         hart["split_until"] = now
     access_granted(hart, row, now)
-    return False
-
-
-@step
-def answer(chip, h, value, now):
-    """Complete an access that is no L1 access: grant in this cycle, with this value."""
-    hart = chip.harts[h]
-    row = chip.code[np.uint64(hart["row"])]
-    access_granted(hart, row, now)
-    if row["kind"] == LOAD or row["kind"] == ELW:
-        hart["counts"][LOADS] += 1
-        hart["regs"][row["rd"]] = (value & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
-    else:
-        hart["counts"][STORES] += 1
-    if row["kind"] == ELW:
-        hart["seen"] = now + ELW_RESUME
-        charge(hart, EVENT_STALL, hart["seen"] - hart["issued"] - 1)
-    elif row["kind"] == LOAD:
-        charge(hart, LOAD_EXTERNAL, now - hart["issued"] - 1)
-    else:
-        charge(hart, STORE_EXTERNAL, now - hart["issued"] - 1)
-    hart["state"] = RUN
-
-
-@step
-def store_value(hart, row):
-    """Return the data of a store, unsigned."""
-    width = 8 * int(row["access"] & WIDTH)
-    return int(hart["regs"][row["rs2"]]) & ((1 << width) - 1)
-
-
-@step
-def control_request(chip, h, now):
-    """Serve a request to the control page; returns the harts that go on."""
-    hart = chip.harts[h]
-    row = chip.code[np.uint64(hart["row"])]
-    offset = hart["address"] - chip.config[0]["control_page"]
-    if offset == control_page.BARRIER:
-        released = barrier_arrive(chip, h)
-        hart["state"] = WAIT
-        rest = released
-        while rest:
-            other = lowest_index(rest)
-            rest &= rest - np.uint64(1)
-            answer(chip, other, 0, now)
-        return released
-    if row["kind"] == LOAD:
-        answer(chip, h, control_read(chip, offset, now), now)
-    else:
-        control_write(chip, h, offset, store_value(hart, row), now)
-        answer(chip, h, 0, now)
+    if hart["test_and_set"]:
+        hart["test_and_set"] = 0
+        chip.l1[np.uint64(offset >> 2)] = -1
+    if hart["external"]:
+        return answer_controller(chip, h, now)
     return bit(h)
 
 
 @step
-def l2_access(chip, h, now):
-    """Perform an access to L2 in its cycle there; returns True if its second half is due."""
-    hart = chip.harts[h]
+def answer_controller(chip, h, now):
+    """Send the answer of L1 back to the fabric controller."""
+    hart = chip.harts[np.uint64(h)]
+    cycle = now + chip.config[0]["l1_to_controller"]
     row = chip.code[np.uint64(hart["row"])]
-    if transact(hart, row, chip.l2, hart["address"] - chip.config[0]["l2_base"]):
-        hart["second"] = 1
-        hart["counts"][MISALIGNED] += 1
-        return True
-    hart["second"] = 0
-    return False
-
-
-@step
-def l2_request(chip, h, now):
-    """Serve a request to L2; returns the harts that go on now."""
-    if l2_access(chip, h, now):
-        schedule(chip, h, now + 1)
-        return np.uint64(0)
-    hart = chip.harts[h]
-    row = chip.code[np.uint64(hart["row"])]
-    access_granted(hart, row, now)
     hart["state"] = RUN
-    return bit(h)
-
-
-@step
-def fault_request(chip, h):
-    """Stop at an access to nowhere."""
-    hart = chip.harts[h]
-    row = chip.code[np.uint64(hart["row"])]
-    hart["state"] = stop_at(
-        hart, FAULT_LOAD if row["kind"] == LOAD else FAULT_STORE, hart["address"]
-    )
+    access_granted(hart, row, cycle)
+    charge(hart, COUNT.load_external, cycle - hart["issued"] - 1)
+    schedule(chip, h, cycle)
     return np.uint64(0)
-
-
-@step
-def serve(chip, h, now):
-    """Serve a request that is not for L1; returns the harts that go on in this cycle."""
-    config = chip.config[0]
-    hart = chip.harts[h]
-    address = hart["address"]
-    if 0 <= address - config["l2_base"] < config["l2_size"]:
-        return l2_request(chip, h, now)
-    if config["control_page"] and 0 <= address - config["control_page"] < 0x1000:
-        return control_request(chip, h, now)
-    return fault_request(chip, h)
 
 
 @step
@@ -214,8 +110,9 @@ def interrupt_pending(hart):
 
 
 @step
-def take_interrupt(hart, start):
+def take_interrupt(chip, h, start, now):
     """Enter the handler instead of the instruction that would have issued at start (rule T)."""
+    hart = chip.harts[np.uint64(h)]
     pending = hart["mip"] & hart["mie"]
     line = 31
     while pending >> line & 1 == 0:
@@ -225,12 +122,16 @@ def take_interrupt(hart, start):
     charge(hart, COUNT.trap, handler - max(hart["free"], hart["seen"]))
     hart["seen"] = handler
     hart["free"] = handler
+    config = chip.config[0]
+    if config["control_page"] == 0 and hart["external"] == 0:
+        eu_take_interrupt(chip.event_unit[0], h, line, now)
+        hart["mip"] = 0
 
 
 @step
 def raise_interrupt(chip, h, line, now):
     """Set an interrupt line of a hart; a hart in wfi wakes up."""
-    hart = chip.harts[h]
+    hart = chip.harts[np.uint64(h)]
     hart["mip"] |= 1 << line
     hart["irq_cycle"] = now
     if hart["state"] == WFI and hart["mip"] & hart["mie"]:
@@ -240,13 +141,162 @@ def raise_interrupt(chip, h, line, now):
         schedule(chip, h, now + WFI_WAKE)
 
 
-def make_run(advance: Callable) -> Callable:
-    """Return the loop around this `advance`."""
+@step
+def clock_event_unit(chip, now):
+    """Clock the event unit; returns the harts whose loads it grants."""
+    unit = chip.event_unit[0]
+    wheel = chip.wheel[0]
+    granted = np.uint64(eu_clock(unit, now))
+    rest = granted
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        answer(chip, h, unit["value"][h], now)
+    wheel["at_event_unit"] &= ~granted
+    if unit["interrupt"]:
+        for h in range(chip.config[0]["cores"]):
+            line = eu_interrupt(unit, h)
+            if line >= 0 and chip.harts[np.uint64(h)]["mip"] >> line & 1 == 0:
+                raise_interrupt(chip, h, line, now + 1)
+    return granted
 
-    @inlined_step
+
+@step
+def tick_dma(chip, lanes, granted_lanes, now):
+    """Advance the DMA by one cycle and pass on its events."""
+    dma = chip.dma[0]
+    tick(dma, lanes, granted_lanes, chip.l1, chip.l2, now)
+    if dma["event"]:
+        eu_set_event(chip.event_unit[0], dma["event"], DMA_EVENT, now + 1)
+    if dma["interrupt"]:
+        eu_set_event(chip.event_unit[0], dma["interrupt"], DMA_INTERRUPT, now + 1)
+
+
+@step
+def answer_dma_ports(chip, granted, now):
+    """Grant the harts whose access a port of the DMA took; returns them."""
+    wheel = chip.wheel[0]
+    harts = np.uint64(granted) & wheel["at_dma"]
+    rest = harts
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        answer(chip, h, chip.dma[0]["port"][h]["reply"], now)
+    wheel["at_dma"] &= ~harts
+    return harts
+
+
+@step
+def cycle_dma(chip, granted, lanes, now):
+    """The DMA's cycle behind the collection of requests; returns the harts that go on."""
+    first = chip.config[0]["inputs"] - DMA_PORTS
+    granted_lanes = 0
+    for lane in range(DMA_PORTS):
+        if lanes >> lane & 1:
+            bank = bank_of(chip, chip.dma[0]["lane_word"][lane])
+            if bank["requests"]:
+                arbitrate(bank)
+            if bank["winner"] == first + lane:
+                granted_lanes |= 1 << lane
+            else:
+                bank["conflicts"] += 1
+    tick_dma(chip, lanes, granted_lanes, now)
+    return answer_dma_ports(chip, granted, now)
+
+
+@step
+def request_dma_lanes(chip):
+    """Put the DMA's requests to L1; returns its lanes that request, a bit each."""
+    lanes = request_lanes(chip.dma[0])
+    first = chip.config[0]["inputs"] - DMA_PORTS
+    for lane in range(DMA_PORTS):
+        if lanes >> lane & 1:
+            bank_of(chip, chip.dma[0]["lane_word"][lane])["requests"] |= bit(first + lane)
+    return lanes
+
+
+@step
+def cycle_generator(chip, now):
+    """Let the control page's generator access L1 behind the collection of requests."""
+    control = chip.control[0]
+    first = chip.config[0]["inputs"] - DMA_PORTS
+    for port in range(DMA_PORTS):
+        if control["next"][port] == now:
+            bank = bank_of(chip, control["base"] + 16 * control["done"][port] + 4 * port >> 2)
+            if bank["requests"]:
+                arbitrate(bank)
+            won = bank["winner"] == first + port
+            if not won:
+                bank["conflicts"] += 1
+            control_page.generator_access(chip, port, won, now)
+
+
+@step
+def interrupt_from_control_page(chip, now):
+    """Raise the test bench's interrupt in every core."""
+    for h in range(chip.config[0]["cores"]):
+        raise_interrupt(chip, h, control_page.INTERRUPT_LINE, now)
+
+
+@inlined_step
+def collect(chip, due, now):
+    """Collect the requests of this cycle: those to L1 at the banks, others are served.
+
+    Returns the harts that go on without L1.
+    """
+    going = np.uint64(0)
+    rest = due
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        hart = chip.harts[np.uint64(h)]
+        if hart["when"] > now:
+            schedule(chip, h, hart["when"])
+            continue
+        if hart["state"] == REQUEST and not redirect(chip, h, now):
+            going |= serve(chip, h, now)
+            if hart["state"] == STOPPED:
+                chip.wheel[0]["stop"] = HALT
+                chip.wheel[0]["stop_hart"] = h
+        elif hart["state"] == ACCESS:
+            going |= l2_grant(chip, h, now)
+        elif hart["state"] == RUN:
+            going |= bit(h)
+        if hart["state"] == L1_REQUEST and hart["when"] <= now:
+            bank_of(chip, l1_word(hart))["requests"] |= bit(h)
+    return going
+
+
+@inlined_step
+def access_l1(chip, due, now):
+    """Arbitrate the banks and perform what was granted; returns the harts that go on."""
+    wheel = chip.wheel[0]
+    going = np.uint64(0)
+    rest = due
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        hart = chip.harts[np.uint64(h)]
+        if hart["state"] == L1_REQUEST and hart["when"] <= now:
+            bank = bank_of(chip, l1_word(hart))
+            if bank["requests"]:
+                arbitrate(bank)
+            if bank["winner"] == h:
+                going |= l1_access(chip, h, now)
+            else:
+                bank["conflicts"] += 1
+                wheel["slots"][np.uint64(now + 1) % np.uint64(SLOTS)] |= bit(h)
+                wheel["due"] |= bit(h)
+    return going
+
+
+def make_run_hart(advance: Callable) -> Callable:
+    """Return the step function that lets a hart run on."""
+
+    @step
     def run_hart(chip, h, now, end):
-        """Let a hart run on and enter its next request into the wheel."""
-        hart = chip.harts[h]
+        """Let a hart run on, in cycles before `end`, and enter its next request into the wheel."""
+        hart = chip.harts[np.uint64(h)]
         wheel = chip.wheel[0]
         until = min(end, now + chip.config[0]["lookahead"])
         if hart["exited"]:
@@ -258,113 +308,87 @@ def make_run(advance: Callable) -> Callable:
             state = advance(chip, h, until)
             if until == now and state == RUN and hart["when"] == now:
                 if interrupt_pending(hart) and now >= hart["irq_cycle"] + INTERRUPT_SEEN:
-                    take_interrupt(hart, now)
+                    take_interrupt(chip, h, now, now)
                 else:
                     until = now + 1
                     continue
             break
         if hart["exited"]:
             hart["state"] = OFF
-            return
-        if state <= REQUEST:
-            when = hart["when"]
-            slot = np.uint64(min(when, now + SLOTS - 1)) % np.uint64(SLOTS)
-            wheel["slots"][slot] |= bit(h)
+        elif state <= REQUEST:
+            slot = min(hart["when"], now + SLOTS - 1)
+            wheel["slots"][np.uint64(slot) % np.uint64(SLOTS)] |= bit(h)
             wheel["due"] |= bit(h)
         elif state == NEEDS_DECODER:
-            wheel["stop"] = DECODE
-            wheel["stop_hart"] = h
-            schedule(chip, h, max(now, hart["when"]))
+            hart["state"] = RUN
+            wheel["resume"] |= bit(h)
         elif state == STOPPED:
             wheel["stop"] = HALT
             wheel["stop_hart"] = h
+
+    return run_hart
+
+
+def make_run(advance: Callable) -> Callable:
+    """Return the loop around this `advance`."""
+    run_hart = make_run_hart(advance)
 
     @step
     def run(chip: Chip, end: int) -> int:
         """Simulate cycles before `end`; returns why it stopped, at wheel.now."""
         wheel = chip.wheel[0]
-        config = chip.config[0]
         control = chip.control[0]
-        harts = chip.harts
+        unit = chip.event_unit[0]
+        dma = chip.dma[0]
         slots = wheel["slots"]
-        one = np.uint64(1)
-        ports = config["inputs"] - DMA_PORTS
         now = wheel["now"]
-        wheel["stop"] = END
+        if wheel["resume"] == 0:
+            wheel["stop"] = END
         while now < end:
-            slot = np.uint64(now) % np.uint64(SLOTS)
-            due = slots[slot]
-            if control["irq_cycle"] == now:
-                for h in range(config["cores"]):
-                    raise_interrupt(chip, h, control_page.INTERRUPT_LINE, now)
-                due = slots[slot]
-            if control["busy"]:
-                generator_step = True
-                control_page.generator_request(chip, now)
+            going = wheel["resume"]
+            if going:
+                wheel["resume"] = np.uint64(0)
             else:
-                generator_step = False
-                if due == 0:
-                    if wheel["due"] == 0 and control["irq_cycle"] == NEVER:
+                slot = np.uint64(now) % np.uint64(SLOTS)
+                if control["irq_cycle"] == now:
+                    interrupt_from_control_page(chip, now)
+                due = slots[slot]
+                if due == 0 and control["busy"] | wheel["dma_busy"] == 0 and unit["next"] > now:
+                    quiet = unit["next"] == NEVER and control["irq_cycle"] == NEVER
+                    if wheel["due"] == 0 and quiet:
                         wheel["now"] = now
                         return ASLEEP
                     now += 1
                     wheel["now"] = now
                     continue
-            slots[slot] = np.uint64(0)
-            wheel["due"] &= ~due
-            rest = due
-            while rest:
-                h = lowest_index(rest)
-                rest &= rest - one
-                hart = harts[np.uint64(h)]
-                if hart["state"] == L1_REQUEST:
-                    bank_of(chip, hart)["requests"] |= bit(h)
-            going = np.uint64(0)
-            rest = due
-            while rest:
-                h = lowest_index(rest)
-                rest &= rest - one
-                hart = harts[np.uint64(h)]
-                state = hart["state"]
-                if state == L1_REQUEST:
-                    bank = bank_of(chip, hart)
-                    if bank["requests"]:
-                        arbitrate(bank)
-                    if bank["winner"] != h:
-                        bank["conflicts"] += 1
-                        slots[np.uint64(now + 1) % np.uint64(SLOTS)] |= bit(h)
-                        wheel["due"] |= bit(h)
-                    elif l1_access(chip, hart, now):
-                        schedule(chip, h, now + 1)
-                    else:
-                        going |= bit(h)
-                elif hart["when"] > now:
-                    schedule(chip, h, hart["when"])
-                elif state == REQUEST:
-                    going |= serve(chip, h, now)
-                    if hart["state"] == STOPPED:
-                        wheel["stop"] = HALT
-                        wheel["stop_hart"] = h
+                slots[slot] = np.uint64(0)
+                wheel["due"] &= ~due
+                going = collect(chip, due, now)
+                if control["busy"]:
+                    control_page.generator_request(chip, now)
+                if wheel["dma_busy"]:
+                    granted = grant_ports(dma)
+                    lanes = request_dma_lanes(chip)
+                    going |= access_l1(chip, due, now)
+                    going |= cycle_dma(chip, granted, lanes, now)
+                    wheel["dma_busy"] = 0 if dma_is_idle(dma) else 1
+                    if dma["error"]:
+                        wheel["stop"] = DMA_ERROR
                 else:
-                    going |= bit(h)
+                    going |= access_l1(chip, due, now)
+                if control["busy"]:
+                    cycle_generator(chip, now)
+                if unit["next"] <= now:
+                    going |= clock_event_unit(chip, now)
             while going:
                 h = lowest_index(going)
-                going &= going - one
+                going &= going - np.uint64(1)
                 run_hart(chip, h, now, end)
-            if generator_step:
-                for port in range(DMA_PORTS):
-                    if control["next"][port] == now:
-                        address = control["base"] + 16 * control["done"][port] + 4 * port
-                        bank = chip.banks[np.uint64(address >> 2) & np.uint64(config["banks"] - 1)]
-                        if bank["requests"]:
-                            arbitrate(bank)
-                        won = bank["winner"] == ports + port
-                        if not won:
-                            bank["conflicts"] += 1
-                        control_page.generator_access(chip, port, won, now)
-            if wheel["stop"] == DECODE:
+            if wheel["resume"]:
                 wheel["now"] = now
                 return DECODE
+            if wheel["host"] and wheel["stop"] == END:
+                wheel["stop"] = HOST
             now += 1
             wheel["now"] = now
             if wheel["stop"] != END:
@@ -372,6 +396,3 @@ def make_run(advance: Callable) -> Callable:
         return END
 
     return run
-
-
-__all__ = ["ACCESS", "SLEEP"]

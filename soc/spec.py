@@ -12,9 +12,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from soc.core import AccessSpec, CoreSpec, FabricControllerSpec
 from soc.dma_state import DmaSpec
 from soc.event_unit_state import EventUnitSpec
+from soc.icache import IcacheSpec
 from soc.l1 import L1Spec
+from soc.l2 import L2Spec
+from soc.peripherals.spec import PeripheralsSpec
 from soc.setting import setting
 from soc.toml_file import ConfigError, Layer, nested, read_toml, validated
 
@@ -30,9 +34,18 @@ class SocSpec(BaseModel):
     name: str = setting("", "", "chip file, its name")
     description: str = setting("", "", "chip file")
     cores: int = setting(8, "cores", "pulp_cluster caaa973, NB_CORES", ge=1, le=16)
+    core: CoreSpec = CoreSpec()
+    fabric_controller: FabricControllerSpec = FabricControllerSpec()
     l1: L1Spec = L1Spec()
+    l2: L2Spec = L2Spec()
     dma: DmaSpec = DmaSpec()
+    icache: IcacheSpec = IcacheSpec()
     event_unit: EventUnitSpec = EventUnitSpec()
+    peripherals: PeripheralsSpec = PeripheralsSpec()
+    access: AccessSpec = AccessSpec()
+    control_page: int = setting(
+        0, "address", "0: none; test benches of the RTL: exit, barrier, traffic; L2 is ideal then"
+    )
 
 
 def chip_names() -> list[str]:

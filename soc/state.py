@@ -112,6 +112,7 @@ HART = np.dtype(
         ("address", "i8"),
         ("when", "i8"),  # cycle of the request, or of what the hart waits for
         ("second", "i8"),  # the second half of a split access is due
+        ("test_and_set", "i8"),  # the load leaves -1 behind
         ("partial", "i8"),  # what its first half read
         ("value", "i8"),  # data of a peripheral access
         ("cause", "i8"),  # stall cause charged last
@@ -183,7 +184,12 @@ WHEEL = np.dtype(
         ("slots", "u8", (SLOTS,)),  # harts due in cycle c: bits of slot c % SLOTS
         ("now", "i8"),
         ("due", "u8"),  # harts that are in some slot
+        ("resume", "u8"),  # harts that go on in this cycle, once their code is decoded
+        ("stale", "i8"),  # fence.i: what is decoded may not be what is in memory
+        ("dma_busy", "i8"),
         ("host", "u8"),  # harts whose request waits for the host
+        ("at_event_unit", "u8"),  # harts whose load the event unit holds
+        ("at_dma", "u8"),  # harts whose access a DMA port holds
         ("stop", "i8"),  # why the loop returned
         ("stop_hart", "i8"),
     ],
@@ -195,11 +201,12 @@ CONFIG = np.dtype(
         (name, "i8")
         for name in """
             harts cores inputs code_base rows l1_base l1_size banks l2_base l2_size
-            lookahead fpu_latency ri5cy f_registers thead cluster trap_vectors
-            control_page l2_load l2_store l2_reach fc_l2 reset_vector
+            cluster_base lookahead fpu_latency ri5cy f_registers thead wfi_sleeps trap_vectors
+            control_page controller_to_l1 l1_to_controller ideal_l2
         """.split()
     ]
 )
+"""What the step functions need of the chip's Spec."""
 
 CONTROL = np.dtype(
     [
@@ -231,3 +238,6 @@ class Chip(NamedTuple):
     l2: np.ndarray  # int32[l2.size / 4]
     wheel: np.ndarray  # WHEEL[1]
     control: np.ndarray  # CONTROL[1]
+    event_unit: np.ndarray  # EU_STATE[1]
+    dma: np.ndarray  # DMA_STATE[1]
+    l2_port: np.ndarray  # L2_STATE[1]

@@ -1,0 +1,192 @@
+"""The chip's State from its Spec, and a program in its memory."""
+
+import numpy as np
+
+from isa.declare import Isa
+from isa.profiles import profile
+from isa.program import Program
+from soc.control_page import control_state
+from soc.csr import MSTATUS_RESET
+from soc.decode import RowDecoder
+from soc.dma import new_dma
+from soc.event_unit_state import event_unit_state
+from soc.hart import OFF, RUN
+from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
+from soc.l2 import l2_state
+from soc.spec import SocSpec
+from soc.state import BANK, CONFIG, COUNT, HART, REGION, REGIONS, ROW, WHEEL, Chip
+
+LONG_AGO = -10
+CLUSTER_BASE = 0x10200000
+IDEAL_LOOKAHEAD = 60
+ALL_LINES = 0xFFFFFFFF
+MISA = {"ri5cy": 0x40001104, "cv32e40p": 0x40001104}
+"""RV32IMC; the X bit and F are added by core."""
+
+
+class UnfitProgramError(ValueError):
+    """A program that the chip cannot run."""
+
+
+def float_registers(spec: SocSpec, program: Program | None) -> str:
+    """Where floats live on this chip with this program: "f" or "x".
+
+    raises    UnfitProgramError if the program needs the other kind
+    """
+    wanted = program.float_registers if program else None
+    has = spec.core.float_registers
+    if has == "auto":
+        return wanted or "x"
+    if wanted and wanted != has:
+        raise UnfitProgramError(
+            f"the program keeps floats in {wanted} registers "
+            f"({program.architecture if program else ''}), the chip {spec.name} in {has} registers; "
+            f"core.float_registers = {wanted!r} (or 'auto') would fit"
+        )
+    return has
+
+
+def isa_of(spec: SocSpec, registers: str) -> Isa:
+    """The instructions of the chip's harts."""
+    return profile(spec.core.isa, registers, spec.core.small_floats)
+
+
+def row_decoder(spec: SocSpec, registers: str) -> RowDecoder:
+    """The decoder of the chip's code memory."""
+    return RowDecoder(
+        isa_of(spec, registers),
+        f_registers=registers == "f",
+        fpu_latency=spec.core.fpu_latency,
+        ri5cy=spec.core.isa == "ri5cy",
+    )
+
+
+def new_chip(spec: SocSpec, registers: str) -> Chip:
+    """The chip at reset, with empty memories."""
+    harts = spec.cores + (1 if spec.fabric_controller.present else 0)
+    wheel = np.zeros(1, WHEEL)
+    return Chip(
+        config=_config(spec, registers, harts),
+        harts=_harts(spec, registers, harts),
+        code=np.zeros(spec.l2.size // 2, ROW),
+        regions=np.zeros(harts * REGIONS, REGION),
+        l1=np.zeros(spec.l1.size // 4, np.int32),
+        banks=np.zeros(spec.l1.banks, BANK),
+        l2=np.zeros(spec.l2.size // 4, np.int32),
+        wheel=wheel,
+        control=control_state(),
+        event_unit=event_unit_state(spec.event_unit, spec.cores),
+        dma=new_dma(
+            spec.dma, l1_size=spec.l1.size, l2_base=spec.l2.base, l2_size=spec.l2.size
+        ),
+        l2_port=l2_state(spec.l2),
+    )
+
+
+def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:
+    config = np.zeros(1, CONFIG)
+    record = config[0]
+    inputs = spec.cores + EXTERNAL_PORTS + DMA_PORTS
+    record["harts"], record["cores"] = harts, spec.cores
+    record["inputs"] = 1 << (inputs - 1).bit_length()
+    record["code_base"], record["rows"] = spec.l2.base, spec.l2.size // 2
+    record["l1_base"], record["l1_size"] = spec.l1.base, spec.l1.size
+    record["banks"] = spec.l1.banks
+    record["l2_base"], record["l2_size"] = spec.l2.base, spec.l2.size
+    record["cluster_base"] = CLUSTER_BASE
+    record["fpu_latency"] = spec.core.fpu_latency
+    record["ri5cy"] = spec.core.isa == "ri5cy"
+    record["f_registers"] = registers == "f"
+    record["thead"] = spec.core.isa != "ri5cy" and spec.core.divider == "thead"
+    record["wfi_sleeps"] = spec.core.wfi_sleeps
+    record["trap_vectors"] = spec.core.traps == "handler"
+    record["control_page"] = spec.control_page
+    record["controller_to_l1"] = spec.access.controller_to_l1
+    record["l1_to_controller"] = spec.access.l1_to_controller
+    record["ideal_l2"] = spec.control_page != 0
+    record["lookahead"] = lookahead(spec)
+    return config
+
+
+def lookahead(spec: SocSpec) -> int:
+    """Cycles that a hart may run ahead: no other can stop or change it by then.
+
+    What a hart does to others goes through a register, which takes this long at least.
+    """
+    if spec.control_page:
+        return IDEAL_LOOKAHEAD
+    access = spec.access
+    return min(
+        access.cluster_register,
+        access.soc_register,
+        access.controller_register,
+        access.controller_to_cluster,
+    )
+
+
+def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:
+    harts = np.zeros(count, HART)
+    ri5cy = spec.core.isa == "ri5cy"
+    harts["ri5cy"] = ri5cy
+    harts["f_registers"] = harts["boxed"] = registers == "f"
+    harts["misa"] = MISA[spec.core.isa] | (1 << 23) | ((1 << 5) if registers == "f" else 0)
+    harts["mstatus"] = MSTATUS_RESET
+    harts["mtvec"] = spec.core.reset_pc & 0xFFFFFF00 | 1
+    harts["mie"] = ALL_LINES if ri5cy else 0
+    harts["mcountinhibit"] = 0xD
+    harts["count_mode"] = 3
+    for name in ("load_grant", "fpu_return", "memory_grant", "l1_grant", "split_until"):
+        harts[name] = LONG_AGO
+    harts["irq_cycle"] = LONG_AGO
+    harts["lp_last"] = -1
+    harts["state"] = OFF
+    for h in range(spec.cores):
+        harts[h]["hart_id"] = h
+    if count > spec.cores:
+        harts[spec.cores]["hart_id"] = spec.fabric_controller.hart_id
+        harts[spec.cores]["external"] = 1
+    return harts
+
+
+def start_hart(chip: Chip, h: int, pc: int, cycle: int) -> None:
+    """Let a hart fetch its first instruction so that it issues in this cycle."""
+    hart = chip.harts[h]
+    hart["pc"] = pc
+    hart["free"] = hart["seen"] = hart["when"] = hart["first_issue"] = cycle
+    hart["issued"] = cycle - 1
+    hart["counts"][COUNT.off] += cycle
+    hart["state"] = RUN
+    slots = chip.wheel[0]["slots"]
+    slots[cycle % slots.size] |= np.uint64(1 << h)
+    chip.wheel[0]["due"] |= np.uint64(1 << h)
+
+
+def load(chip: Chip, program: Program) -> None:
+    """Copy a program's segments into the memories.
+
+    raises    UnfitProgramError for a segment outside of them
+    """
+    config = chip.config[0]
+    memories = (
+        ("L1", int(config["l1_base"]), chip.l1),
+        ("L2", int(config["l2_base"]), chip.l2),
+    )
+    for segment in program.segments:
+        end = segment.address + segment.size
+        for _, base, words in memories:
+            if base <= segment.address and end <= base + words.nbytes:
+                start = segment.address - base
+                data = np.frombuffer(bytes(segment.data), np.uint8)
+                words.view(np.uint8)[start : start + data.size] = data
+                break
+        else:
+            ranges = ", ".join(
+                f"{name} {base:#010x}..{base + words.nbytes - 1:#010x}"
+                for name, base, words in memories
+            )
+            raise UnfitProgramError(
+                f"segment {segment.address:#010x}..{end - 1:#010x} of the program is outside the "
+                f"chip's memories ({ranges}); link it to these, or enlarge l1.size or l2.size"
+            )
+
+

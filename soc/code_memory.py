@@ -1,0 +1,59 @@
+"""Code memory: decodes what harts come to."""
+
+import numpy as np
+
+from soc.decode import RowDecoder
+from soc.hart import mark_loop_end
+from soc.state import Chip
+
+LONGEST_RUN = 4096
+"""Instructions decoded ahead at once, in a straight line."""
+
+
+class CodeMemory:
+    """Fills the chip's rows on demand, and forgets them on fence.i."""
+
+    def __init__(self, chip: Chip, decoder: RowDecoder):
+        self.chip, self.decoder = chip, decoder
+        self.base = int(chip.config[0]["code_base"])
+        self.bytes = chip.l2.view(np.uint8)
+        self.runs: list[tuple[int, int]] = []
+
+    def decode_for_waiting_harts(self) -> set[str]:
+        """Decode at each hart that waits for it; returns the extensions that came up."""
+        wheel = self.chip.wheel[0]
+        if wheel["stale"]:
+            wheel["stale"] = 0
+            self.forget()
+        extensions: set[str] = set()
+        for h, hart in enumerate(self.chip.harts):
+            if int(wheel["resume"]) >> h & 1:
+                extensions |= self.decode(int(hart["pc"]))
+        return extensions
+
+    def decode(self, pc: int) -> set[str]:
+        """Decode in a straight line from pc up to known or illegal code."""
+        rows, extensions = self.chip.code, set()
+        first = index = (pc - self.base) >> 1
+        for _ in range(LONGEST_RUN):
+            if index >= rows.size or rows[index]["kind"]:
+                break
+            word = int.from_bytes(self.bytes[2 * index : 2 * index + 4].tobytes(), "little")
+            decoded = self.decoder.fill(rows[index], word)
+            if decoded:
+                extensions.add(decoded.insn.extension)
+            index += int(rows[index]["size"]) >> 1
+            if decoded is None:
+                break
+        self.runs.append((first, index))
+        return extensions
+
+    def forget(self) -> None:
+        """Drop all that is decoded; active hardware loops keep their ends."""
+        for first, end in self.runs:
+            self.chip.code[first:end] = np.zeros(1, self.chip.code.dtype)
+        self.runs.clear()
+        for hart in self.chip.harts:
+            for loop in range(2):
+                if hart["lp_count"][loop]:
+                    mark_loop_end(self.chip, hart, loop)

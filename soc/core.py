@@ -1,0 +1,72 @@
+"""Fields of the cores, of the fabric controller and of the ways to registers."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from soc.setting import setting
+
+MEASURED = "measured on RTL"
+GVSOC = "GVSoC's pulp-open, measured; the RTL's figure is not known"
+
+
+class CoreSpec(BaseModel):
+    """A core of the cluster; the fabric controller is of the same kind."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    isa: Literal["ri5cy", "cv32e40p"] = setting(
+        "ri5cy", "", "pulp_cluster caaa973: CoreType = RI5CY"
+    )
+    float_registers: Literal["f", "x", "auto"] = setting(
+        "auto", "", "pulp_cluster: Zfinx = FPU, x registers; auto: as the program says, else x"
+    )
+    small_floats: bool = setting(False, "", "RI5CY and CV32E40P: C_XF16, C_XF16ALT, C_XF8 = 0")
+    fpu_latency: int = setting(
+        1, "registers", "flex-v: C_LAT_FP32 = 1; CV32E40P: FPU_ADDMUL_LAT = 1", ge=0, le=2
+    )
+    divider: Literal["thead", "pulp"] = setting(
+        "thead", "", "CV32E40P's default; RI5CY always has PULP's div_sqrt_mvp"
+    )
+    wfi_sleeps: bool = setting(
+        True, "", "RI5CY; CV32E40P with COREV_CLUSTER = 1 takes wfi for a nop"
+    )
+    traps: Literal["stop", "handler"] = setting(
+        "stop",
+        "",
+        "stop: an exception ends the run unless the program has set mtvec; handler: as hardware",
+    )
+    reset_pc: int = setting(0, "address", "boot address + 0x80; 0: the program's entry", ge=0)
+    reset_cycle: int = setting(3, "cycle", f"{MEASURED}: first issue of RI5CY", ge=1, le=1000)
+
+
+class FabricControllerSpec(BaseModel):
+    """The core outside the cluster, which boots the chip."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    present: bool = setting(True, "", "pulp_soc: fc_subsystem; false: the cluster starts by itself")
+    hart_id: int = setting(992, "", "pulp: cluster 31, core 0", ge=0)
+
+
+class AccessSpec(BaseModel):
+    """Ways to registers and between the domains: cycles from a request to its grant."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cluster_register: int = setting(
+        3, "cycles", "data_periph_demux.sv: an access to a cluster peripheral stalls EX", ge=1
+    )
+    soc_register: int = setting(22, "cycles", f"cluster core to APB; {GVSOC}", ge=1, le=200)
+    controller_register: int = setting(
+        8, "cycles", f"fabric controller to APB; {GVSOC}", ge=1, le=200
+    )
+    controller_to_cluster: int = setting(
+        14, "cycles", f"fabric controller to a cluster register; {GVSOC}", ge=1, le=200
+    )
+    controller_to_l1: int = setting(
+        7, "cycles", f"fabric controller to the cluster's L1 arbiter; {GVSOC}", ge=1, le=100
+    )
+    l1_to_controller: int = setting(7, "cycles", f"and back; {GVSOC}", ge=1, le=100)
+
+

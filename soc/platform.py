@@ -1,0 +1,204 @@
+"""Wiring of the peripherals: SimPy components around the clocked parts, on one bus per master."""
+
+from collections.abc import Callable, Generator
+
+import numpy as np
+from simpy import Environment, Event
+
+from soc.chip import start_hart
+from soc.decode import STORE, WIDTH
+from soc.dma import ask
+from soc.event_unit import eu_push_soc_event, eu_set_event
+from soc.loop import raise_interrupt
+from soc.peripherals.bus import Bus
+from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
+from soc.peripherals.console import Console
+from soc.peripherals.fll import Fll
+from soc.peripherals.icache_control import IcacheControl
+from soc.peripherals.interrupt_controller import InterruptController
+from soc.peripherals.register_block import RegisterBlock
+from soc.peripherals.shared_event_unit import SharedEventUnit
+from soc.peripherals.soc_control import SocControl
+from soc.peripherals.soc_events import SocEvents
+from soc.peripherals.timer import Timer
+from soc.registers import (
+    CLUSTER_EVENTS,
+    DEBUG,
+    FABRIC_EVENTS,
+    FABRIC_ICACHE_CONTROL,
+    GPIO,
+    ICACHE_CONTROL,
+    PMU,
+    UDMA,
+    Kind,
+    Master,
+    event_line,
+    memory_map,
+    region_at,
+)
+from soc.requests import answer, schedule, store_value
+from soc.spec import SocSpec
+from soc.state import Chip
+
+START_CYCLES = 2
+"""From fetch enable to the first issue of a core: its first fetch (RI5CY, measured: 2 + 1)."""
+
+CONTROLLER_DMA_PORT = 9
+
+
+class DmaPort:
+    """The DMA's control port of the fabric controller: the bus's side of a clocked part."""
+
+    def __init__(self, env: Environment, chip: Chip):
+        self.env, self.chip = env, chip
+
+    def access(self, write: bool, offset: int, value: int) -> Generator[Event, None, int]:
+        """Ask until the port grants; return what a load reads."""
+        dma = self.chip.dma[0]
+        ask(dma, CONTROLLER_DMA_PORT, write, offset, value)
+        self.chip.wheel[0]["dma_busy"] = 1
+        while int(dma["asked"]) >> CONTROLLER_DMA_PORT & 1:
+            yield self.env.timeout(1)
+        return int(dma["port"][CONTROLLER_DMA_PORT]["reply"])
+
+
+class Platform:
+    """The peripherals of one chip, and the requests of harts to them.
+
+    Ports
+        exit        out   exit code
+        console     out   byte
+        warn        out   a sentence
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        spec: SocSpec,
+        chip: Chip,
+        exit: Callable[[int], None],
+        console: Callable[[int], None],
+        warn: Callable[[str], None],
+    ):
+        self.env, self.spec, self.chip = env, spec, chip
+        self.exit, self.warn = exit, warn
+        self.enabled = 0
+        self.regions = memory_map(spec.l1.size, spec.l2.size)
+        self.dma_port = DmaPort(env, chip)
+        fields = spec.peripherals
+        self.interrupts = InterruptController(env, fields, warn, self._interrupt_controller)
+        self.control = ClusterControl(
+            spec.cores,
+            cluster_configuration(
+                spec.cores, spec.l1.size, spec.l2.size, spec.icache.shared_size
+            ),
+            warn,
+            self._fetch_enable,
+            lambda _: None,
+            lambda _: None,
+        )
+        peripherals = {
+            "cluster_control": self.control,
+            "cluster_timer": self._timer("cluster_timer", self._cluster_event),
+            "event_unit_shared": SharedEventUnit(env, chip.event_unit[0]),
+            "cluster_icache": IcacheControl(
+                "cluster_icache", ICACHE_CONTROL, warn, self._enable_icache, self._flush_icache
+            ),
+            "dma_shared": RegisterBlock("dma_shared", PMU, warn),
+            "gpio": RegisterBlock("gpio", GPIO, warn),
+            "udma": RegisterBlock("udma", UDMA, warn),
+            "soc_control": SocControl(spec.cores, warn, exit, self.control.enable_all),
+            "soc_events": SocEvents(
+                env, fields, warn, self.interrupts.push_soc_event, self._cluster_soc_event
+            ),
+            "pmu": RegisterBlock("pmu", PMU, warn),
+            "fabric_icache": IcacheControl(
+                "fabric_icache", FABRIC_ICACHE_CONTROL, warn, lambda _: None, lambda: None
+            ),
+            "interrupt_controller": self.interrupts,
+            "fabric_timer_0": self._timer("fabric_timer_0", self._fabric_event),
+            "fabric_timer_1": self._timer("fabric_timer_1", lambda line: None),
+            "stdout": Console(warn, lambda byte, cluster, core: console(byte)),
+            "debug": RegisterBlock("debug", DEBUG, warn),
+            **{name: Fll(name, warn) for name in ("fll_soc", "fll_peripheral", "fll_cluster")},
+        }
+        self.core_bus = Bus(self.regions, Master.CORE, peripherals)
+        self.controller_bus = Bus(self.regions, Master.FABRIC, peripherals)
+
+    def _timer(self, name: str, event: Callable[[int], None]) -> Timer:
+        low = event_line(CLUSTER_EVENTS, "timer")
+        return Timer(
+            name,
+            self.env,
+            self.spec.peripherals,
+            self.warn,
+            lambda: event(low),
+            lambda: event(low + 1),
+        )
+
+    def serve(self, h: int) -> Generator[Event, None, None]:
+        """Carry out a hart's request to a peripheral: it takes place as its grant comes back.
+
+        raises    BusError if nothing answers at the address
+        """
+        chip = self.chip
+        hart = chip.harts[h]
+        row = chip.code[int(hart["row"])]
+        address = int(hart["address"])
+        write = bool(row["kind"] == STORE)
+        value = int(store_value(hart, row)) if write else 0
+        external = bool(hart["external"])
+        bus = self.controller_bus if external else self.core_bus
+        yield self.env.timeout(self._latency(address, external) - 1)
+        region = region_at(self.regions, address, bus.master)
+        result = 0
+        if region and region.kind == Kind.CLUSTER_PERIPHERAL and region.name == "dma_shared":
+            result = yield from self.dma_port.access(write, address - region.base, value)
+        elif write:
+            bus.write(address, value, int(row["access"] & WIDTH))
+        else:
+            size = int(row["access"] & WIDTH)
+            result = bus.read(address, size) << 8 * (address & 3)
+        answer(chip, h, result, self.env.now)
+        schedule(chip, h, self.env.now)
+
+    def _latency(self, address: int, external: bool) -> int:
+        """Cycles from a request to its grant."""
+        access = self.spec.access
+        region = region_at(self.regions, address, Master.ALL)
+        in_cluster = region is not None and region.kind == Kind.CLUSTER_PERIPHERAL
+        if external:
+            return access.controller_to_cluster if in_cluster else access.controller_register
+        return access.cluster_register if in_cluster else access.soc_register
+
+    def _fetch_enable(self, mask: int) -> None:
+        for core in range(self.spec.cores):
+            if mask >> core & 1 and not self.enabled >> core & 1:
+                start_hart(
+                    self.chip, core, self.control.boot_address(core), self.env.now + START_CYCLES
+                )
+        self.enabled |= mask
+
+    def _cluster_event(self, line: int) -> None:
+        everyone = (1 << self.spec.cores) - 1
+        eu_set_event(self.chip.event_unit[0], everyone, line, self.env.now)
+
+    def _cluster_soc_event(self, number: int) -> bool:
+        return bool(eu_push_soc_event(self.chip.event_unit[0], number, self.env.now))
+
+    def _fabric_event(self, line: int) -> None:
+        low = event_line(CLUSTER_EVENTS, "timer")
+        self.interrupts.set_event(event_line(FABRIC_EVENTS, "timer") + line - low)
+
+    def _interrupt_controller(self, line: int) -> None:
+        h = self.spec.cores
+        hart = self.chip.harts[h]
+        hart["mip"] = 0
+        if line >= 0:
+            raise_interrupt(self.chip, np.int64(h), line, self.env.now)
+
+    def _enable_icache(self, enable: bool) -> None:
+        pass
+
+    def _flush_icache(self) -> None:
+        pass

@@ -1,0 +1,257 @@
+"""Requests of harts to anything but L1: who serves them, and how they are granted."""
+
+import numpy as np
+
+from soc import control_page
+from soc.bits import bit, lowest_index
+from soc.control_page import barrier_arrive, control_read, control_write
+from soc.decode import LOAD, STORE, WIDTH
+from soc.dma import ask
+from soc.event_unit import FAULT, LOADING, STALLED, eu_access
+from soc.hart import (
+    ACCESS,
+    ELW,
+    FAULT_EVENT_UNIT,
+    FAULT_LOAD,
+    FAULT_STORE,
+    L1_REQUEST,
+    REQUEST,
+    RUN,
+    SLEEP,
+    WAIT,
+    charge,
+    stop_at,
+)
+from soc.l2 import l2_controller_access, l2_core_request
+from soc.memory import extended, transact
+from soc.state import COUNT, SLOTS
+from soc.step import inlined_step, step
+
+MISALIGNED, EVENT_STALL = COUNT.misaligned, COUNT.event
+LOADS, STORES = COUNT.loads, COUNT.stores
+LOAD_EXTERNAL, STORE_EXTERNAL = COUNT.load_external, COUNT.store_external
+EXTERNAL_LOADS, EXTERNAL_STORES = COUNT.external_loads, COUNT.external_stores
+
+ELW_RESUME = 3
+
+EVENT_UNIT_PORT, DMA_PORT, PORT_SIZE = 0x4000, 0x4400, 0x400
+"""Private ports of a core, from the cluster's base."""
+
+TEST_AND_SET = 0x100000
+"""Alias of L1 whose loads leave -1 behind, from the start of L1."""
+
+
+@inlined_step
+def schedule(chip, h, cycle):
+    """Enter a hart into the timing wheel."""
+    wheel = chip.wheel[0]
+    chip.harts[np.uint64(h)]["when"] = cycle
+    slot = min(cycle, wheel["now"] + SLOTS - 1)
+    wheel["slots"][np.uint64(slot) % np.uint64(SLOTS)] |= bit(h)
+    wheel["due"] |= bit(h)
+
+
+@inlined_step
+def access_granted(hart, row, now):
+    """Note the grant of a hart's access: its next instruction can issue now."""
+    hart["free"] = now
+    hart["ready"] = now + 1
+    hart["memory_grant"] = now
+    if row["kind"] == LOAD:
+        hart["load_register"] = row["rd"]
+        hart["load_grant"] = now
+
+
+@step
+def charge_access(hart, row):
+    """Count the cycles that an access outside L1 kept the hart from issuing."""
+    cycles = max(hart["free"], hart["seen"]) - hart["issued"] - 1
+    if row["kind"] == ELW:
+        charge(hart, EVENT_STALL, cycles)
+    elif row["kind"] == LOAD:
+        charge(hart, LOAD_EXTERNAL, cycles)
+    else:
+        charge(hart, STORE_EXTERNAL, cycles)
+
+
+@step
+def answer(chip, h, value, now):
+    """Complete an access to a register: grant in this cycle, with this value."""
+    hart = chip.harts[np.uint64(h)]
+    row = chip.code[np.uint64(hart["row"])]
+    access_granted(hart, row, now)
+    if row["kind"] == STORE:
+        hart["counts"][STORES] += 1
+    else:
+        hart["counts"][LOADS] += 1
+        shifted = (value & 0xFFFFFFFF) >> 8 * (hart["address"] & 3)
+        hart["regs"][row["rd"]] = extended(shifted, int(row["access"]), hart["boxed"])
+    if row["kind"] == ELW:
+        hart["seen"] = now + ELW_RESUME
+    charge_access(hart, row)
+    hart["state"] = RUN
+
+
+@step
+def store_value(hart, row):
+    """Return the data of a store, unsigned."""
+    width = 8 * int(row["access"] & WIDTH)
+    return int(hart["regs"][row["rs2"]]) & ((1 << width) - 1)
+
+
+@step
+def control_request(chip, h, now):
+    """Serve a request to the control page; returns the harts that go on."""
+    hart = chip.harts[np.uint64(h)]
+    row = chip.code[np.uint64(hart["row"])]
+    offset = hart["address"] - chip.config[0]["control_page"]
+    if offset == control_page.BARRIER:
+        released = barrier_arrive(chip, h)
+        hart["state"] = WAIT
+        rest = released
+        while rest:
+            other = lowest_index(rest)
+            rest &= rest - np.uint64(1)
+            answer(chip, other, 0, now)
+        return released
+    if row["kind"] == STORE:
+        control_write(chip, h, offset, store_value(hart, row), now)
+        answer(chip, h, 0, now)
+    else:
+        answer(chip, h, control_read(chip, offset, now), now)
+    return bit(h)
+
+
+@step
+def event_unit_request(chip, h, now):
+    """Pass a request on to the event unit; returns the harts that go on."""
+    hart = chip.harts[np.uint64(h)]
+    row = chip.code[np.uint64(hart["row"])]
+    wheel = chip.wheel[0]
+    write = row["kind"] == STORE
+    value = store_value(hart, row) if write else 0
+    offset = hart["address"] - chip.config[0]["cluster_base"] - EVENT_UNIT_PORT
+    result = eu_access(chip.event_unit[0], h, write, row["kind"] == ELW, offset, value, now)
+    if result == STALLED:
+        schedule(chip, h, now + 1)
+    elif result == LOADING:
+        hart["state"] = SLEEP
+        wheel["at_event_unit"] |= bit(h)
+    elif result == FAULT:
+        hart["state"] = stop_at(hart, FAULT_EVENT_UNIT, hart["address"])
+    else:
+        answer(chip, h, 0, now)
+        return bit(h)
+    return np.uint64(0)
+
+
+@step
+def dma_request(chip, h):
+    """Put a request to the core's port of the DMA; grant_dma serves it."""
+    hart = chip.harts[np.uint64(h)]
+    row = chip.code[np.uint64(hart["row"])]
+    write = row["kind"] == STORE
+    value = store_value(hart, row) if write else 0
+    offset = hart["address"] - chip.config[0]["cluster_base"] - DMA_PORT
+    ask(chip.dma[0], h, write, offset, value)
+    hart["state"] = WAIT
+    chip.wheel[0]["at_dma"] |= bit(h)
+    chip.wheel[0]["dma_busy"] = 1
+
+
+@step
+def l2_access(chip, h):
+    """Perform one transaction on L2; returns True if the second half of the access is due."""
+    hart = chip.harts[np.uint64(h)]
+    row = chip.code[np.uint64(hart["row"])]
+    if transact(hart, row, chip.l2, hart["address"] - chip.config[0]["l2_base"]):
+        hart["second"] = 1
+        hart["counts"][MISALIGNED] += 1
+        return True
+    hart["second"] = 0
+    return False
+
+
+@step
+def l2_request(chip, h, now):
+    """Send a transaction to L2; it takes place when its grant comes back."""
+    hart = chip.harts[np.uint64(h)]
+    row = chip.code[np.uint64(hart["row"])]
+    address = hart["address"] + 4 * hart["second"]
+    if hart["external"]:
+        grant = l2_controller_access(chip.l2_port[0], now, address)
+    elif chip.config[0]["ideal_l2"]:
+        grant = now
+    else:
+        grant = l2_core_request(chip.l2_port[0], now, address, row["kind"] == STORE)
+        hart["counts"][EXTERNAL_STORES if row["kind"] == STORE else EXTERNAL_LOADS] += 1
+    hart["state"] = ACCESS
+    if grant > now:
+        schedule(chip, h, grant)
+        return np.uint64(0)
+    return l2_grant(chip, h, now)
+
+
+@step
+def l2_grant(chip, h, now):
+    """Complete a transaction with L2; returns the harts that go on."""
+    hart = chip.harts[np.uint64(h)]
+    if l2_access(chip, h):
+        hart["state"] = REQUEST
+        schedule(chip, h, now + 1)
+        return np.uint64(0)
+    row = chip.code[np.uint64(hart["row"])]
+    access_granted(hart, row, now)
+    charge_access(hart, row)
+    hart["state"] = RUN
+    return bit(h)
+
+
+@step
+def redirect(chip, h, now):
+    """Turn a request to an alias of L1, or the fabric controller's to L1, into an L1 request."""
+    hart = chip.harts[np.uint64(h)]
+    config = chip.config[0]
+    offset = hart["address"] - config["l1_base"]
+    if hart["external"]:
+        if 0 <= offset < config["l1_size"]:
+            hart["state"] = L1_REQUEST
+            schedule(chip, h, now + config["controller_to_l1"])
+            return True
+        return False
+    if 0 <= hart["address"] < config["l1_size"]:
+        hart["address"] += config["l1_base"]
+        hart["state"] = L1_REQUEST
+        return True
+    if TEST_AND_SET <= offset < TEST_AND_SET + config["l1_size"]:
+        hart["address"] -= TEST_AND_SET
+        hart["test_and_set"] = 1
+        hart["state"] = L1_REQUEST
+        return True
+    return False
+
+
+@step
+def serve(chip, h, now):
+    """Serve a request that is not for L1; returns the harts that go on in this cycle."""
+    config = chip.config[0]
+    hart = chip.harts[np.uint64(h)]
+    address = hart["address"]
+    if 0 <= address - config["l2_base"] < config["l2_size"]:
+        return l2_request(chip, h, now)
+    port = address - config["cluster_base"]
+    if hart["external"] == 0 and EVENT_UNIT_PORT <= port < EVENT_UNIT_PORT + PORT_SIZE:
+        return event_unit_request(chip, h, now)
+    if hart["external"] == 0 and DMA_PORT <= port < DMA_PORT + PORT_SIZE:
+        dma_request(chip, h)
+        return np.uint64(0)
+    if config["control_page"] and 0 <= address - config["control_page"] < 0x1000:
+        return control_request(chip, h, now)
+    if config["control_page"]:
+        row = chip.code[np.uint64(hart["row"])]
+        fault = FAULT_STORE if row["kind"] == STORE else FAULT_LOAD
+        hart["state"] = stop_at(hart, fault, address)
+        return np.uint64(0)
+    hart["state"] = WAIT
+    chip.wheel[0]["host"] |= bit(h)
+    return np.uint64(0)

@@ -1,0 +1,44 @@
+"""Run a program on a chip."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from os import PathLike
+from time import perf_counter
+
+from isa.program import Program
+from soc.result import RunResult
+from soc.simulation import Simulation
+from soc.spec import SocSpec, load_chip
+
+ENGINES = ("compiled", "event")
+
+
+def run_program(
+    program: Program | str | PathLike,
+    chip: SocSpec | str = "pulp",
+    *,
+    engine: str = "compiled",
+    max_cycles: int | None = None,
+    on_console: Callable[[str], None] | None = None,
+    progress: Callable = nullcontext,
+) -> RunResult:
+    """Run a program to its end and return what it leaves.
+
+    program       or the path of an ELF file
+    chip          or its name
+    max_cycles    stop there at the latest
+    on_console    gets the program's text as it comes
+    progress      context manager around long steps: progress("compiling ...")
+
+    raises    ElfError, ConfigError, UnfitProgramError; what goes wrong while the program runs is
+              not raised, it is the result's `exit`
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine {engine!r}; the engines are {', '.join(ENGINES)}")
+    if not isinstance(program, Program):
+        program = Program.from_elf(program)
+    spec = load_chip(chip) if isinstance(chip, str) else chip
+    simulation = Simulation(program, spec, engine, on_console or (lambda text: None), progress)
+    started = perf_counter()
+    end = simulation.run(max_cycles)
+    return simulation.result(end, perf_counter() - started)

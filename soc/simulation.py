@@ -1,0 +1,247 @@
+"""One simulation: SimPy owns time, the clock domain runs the clocked parts between its events."""
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+
+from simpy import Environment, Event
+
+from isa.disasm import disassemble
+from isa.program import Program
+from soc import hart as harts_module
+from soc.chip import (
+    float_registers,
+    isa_of,
+    load,
+    new_chip,
+    row_decoder,
+    start_hart,
+)
+from soc.code_memory import CodeMemory
+from soc.dma import error_message
+from soc.event_unit_waits import waits
+from soc.interpreter import base_extensions, interpreter, with_group_of
+from soc.loop import ASLEEP, DECODE, DMA_ERROR, HALT
+from soc.peripherals.bus import BusError
+from soc.platform import Platform
+from soc.result import Exit, RunResult
+from soc.spec import SocSpec
+from soc.state import COUNT, Chip
+
+LONGEST_WINDOW = 1 << 20
+"""Cycles between two looks at the world outside: signals, progress."""
+
+WAITING = {
+    harts_module.SLEEP: COUNT.event,
+    harts_module.WFI: COUNT.wfi,
+    harts_module.OFF: COUNT.off,
+    harts_module.L1_REQUEST: COUNT.l1_contention,
+}
+"""Cause of the cycles of a hart that waits at the end, by its state."""
+
+FAULTS = {
+    harts_module.FAULT_ILLEGAL: "is an illegal instruction on this chip",
+    harts_module.FAULT_CSR: "accesses a CSR that this core does not have or must not write",
+    harts_module.FAULT_BREAKPOINT: "is a breakpoint, and the program has no trap handler",
+    harts_module.FAULT_FETCH: "is outside the code memory",
+    harts_module.FAULT_EVENT_UNIT: "accesses a register that the event unit does not have",
+}
+
+
+class Simulation:
+    """A chip with a program in it."""
+
+    def __init__(
+        self,
+        program: Program,
+        spec: SocSpec,
+        engine: str,
+        on_console: Callable[[str], None],
+        progress: Callable[[str], AbstractContextManager],
+    ):
+        self.program, self.spec, self.engine = program, spec, engine
+        self.progress = progress
+        registers = float_registers(spec, program)
+        self.isa = isa_of(spec, registers)
+        self.chip: Chip = new_chip(spec, registers)
+        load(self.chip, program)
+        self.code = CodeMemory(self.chip, row_decoder(spec, registers))
+        self.extensions = base_extensions(self.isa)
+        self.run_cycles = interpreter(self.isa, self.extensions, progress)
+        self.env = Environment()
+        self.text: list[str] = []
+        self.on_console = on_console
+        self.warnings: list[str] = []
+        self.end: Exit | None = None
+        self.limit: int | None = None
+        self.platform: Platform | None = None
+        if not spec.control_page:
+            self.platform = Platform(
+                self.env, spec, self.chip, self._exit, self._put, self.warnings.append
+            )
+        self._boot()
+
+    def _boot(self) -> None:
+        pc = self.spec.core.reset_pc or self.program.entry
+        if self.spec.fabric_controller.present:
+            start_hart(self.chip, self.spec.cores, pc, self.spec.core.reset_cycle)
+            return
+        for core in range(self.spec.cores):
+            start_hart(self.chip, core, pc, self.spec.core.reset_cycle)
+
+    def _exit(self, code: int) -> None:
+        self.end = Exit("exit", code)
+
+    def _put(self, byte: int) -> None:
+        text = bytes([byte]).decode("latin-1")
+        self.text.append(text)
+        self.on_console(text)
+
+    def run(self, max_cycles: int | None = None) -> Exit:
+        """Simulate up to the program's end, or this cycle; returns how it ended."""
+        self.limit = max_cycles
+        process = self.env.process(self._clock_domain())
+        try:
+            self.env.run(until=process)
+        except BusError as error:
+            self.end = Exit("trap", 0, f"cycle {self.env.now}: {error}")
+        except KeyboardInterrupt:
+            self.end = Exit("interrupted", 0, f"interrupted in cycle {self.cycle}")
+        assert self.end is not None
+        return self.end
+
+    @property
+    def cycle(self) -> int:
+        """Cycles simulated so far."""
+        return int(self.chip.wheel[0]["now"])
+
+    def _clock_domain(self) -> Generator[Event, None, None]:
+        """Run the clocked parts in lock step, up to the next event of anyone else."""
+        env, wheel = self.env, self.chip.wheel[0]
+        while self.end is None:
+            if self.limit is not None and env.now >= self.limit:
+                self.end = Exit("max_cycles", 0, f"cycle limit of {self.limit} reached")
+                return
+            window = min(env.peek() - env.now, LONGEST_WINDOW)
+            if self.limit is not None:
+                window = min(window, self.limit - env.now)
+            if window == 0:  # others act in this very cycle: after them
+                yield env.timeout(0)
+                continue
+            reason = self._run_to(env.now + int(window))
+            if wheel["now"] > env.now:
+                yield env.timeout(int(wheel["now"]) - env.now)
+            self._handle(reason)
+            if reason == ASLEEP and self.end is None:
+                yield env.timeout(self._idle_cycles())
+                wheel["now"] = env.now
+
+    def _run_to(self, end: int) -> int:
+        """Simulate cycles before `end`, decoding code as harts come to it."""
+        while True:
+            reason = self.run_cycles(self.chip, end)
+            if reason != DECODE:
+                return int(reason)
+            for extension in self.code.decode_for_waiting_harts() - self.extensions:
+                self.extensions = with_group_of(self.isa, self.extensions, extension)
+                self.run_cycles = interpreter(self.isa, self.extensions, self.progress)
+
+    def _handle(self, reason: int) -> None:
+        wheel = self.chip.wheel[0]
+        if wheel["host"] and self.platform:
+            for h in range(self.chip.harts.size):
+                if int(wheel["host"]) >> h & 1:
+                    self.env.process(self.platform.serve(h))
+            wheel["host"] = 0
+        if reason == HALT:
+            self.end = Exit("trap", 0, self.fault_message(int(wheel["stop_hart"])))
+        elif reason == DMA_ERROR:
+            self.end = Exit("trap", 0, f"cycle {self.cycle}: dma: {error_message(self.chip.dma[0])}")
+        elif reason == ASLEEP:
+            self._fall_asleep()
+
+    def _fall_asleep(self) -> None:
+        """Nothing is due in the clocked parts: has the program ended, or is it stuck?"""
+        cores = self.chip.harts[: self.spec.cores]
+        if self.spec.control_page and cores["exited"].all():
+            codes = [int(code) for code in cores["exit_code"] if code]
+            self.end = Exit("exit", codes[0] if codes else 0)
+        elif self.env.peek() == float("inf"):
+            self.end = Exit("deadlock", 0, self.deadlock_message())
+
+    def _idle_cycles(self) -> int:
+        """Cycles to the next event outside, or to the limit."""
+        wait = self.env.peek() - self.env.now
+        if self.limit is not None:
+            wait = min(wait, self.limit - self.env.now)
+        return int(wait)
+
+    def fault_message(self, h: int) -> str:
+        """What a hart did that stopped the simulation."""
+        hart = self.chip.harts[h]
+        fault, value = int(hart["fault"]), int(hart["fault_value"])
+        pc = int(hart["pc"])
+        if fault in (harts_module.FAULT_LOAD, harts_module.FAULT_STORE):
+            row = self.chip.code[int(hart["row"])]
+            pc = self.spec.l2.base + 2 * int(hart["row"])
+            access = "load" if fault == harts_module.FAULT_LOAD else "store"
+            return self._located(h, pc, int(row["word"]), f"{access} at {value:#010x}")
+        if fault == harts_module.FAULT_FETCH:
+            return f"cycle {self.cycle}, hart {self._name(h)}, pc {pc:#010x}: {FAULTS[fault]}"
+        return self._located(h, pc, value, FAULTS[fault])
+
+    def _located(self, h: int, pc: int, word: int, what: str) -> str:
+        text = disassemble(word, self.isa, pc)
+        return f"cycle {self.cycle}, hart {self._name(h)}, pc {pc:#010x} ({text}): {what}"
+
+    def _name(self, h: int) -> str:
+        return "fc" if self.chip.harts[h]["external"] else str(h)
+
+    def deadlock_message(self) -> str:
+        """Who waits for what, when nothing can happen any more."""
+        names = [f"hart {core}" for core in range(self.spec.cores)]
+        parts = list(waits(self.chip.event_unit[0], names))
+        for h, hart in enumerate(self.chip.harts):
+            state = int(hart["state"])
+            if state == harts_module.WFI:
+                parts.append(f"hart {self._name(h)} waits for an interrupt (wfi)")
+            elif state == harts_module.OFF and not hart["exited"]:
+                parts.append(f"hart {self._name(h)} is not started")
+            elif state == harts_module.WAIT:
+                parts.append(f"hart {self._name(h)} waits for {int(hart['address']):#010x}")
+        return f"deadlock at cycle {self.cycle}: " + "; ".join(parts)
+
+    def result(self, end: Exit, seconds: float) -> RunResult:
+        """Close the counters and return what the run leaves."""
+        cycles = self.cycle
+        if self.spec.control_page and end.reason == "exit":
+            cycles = int(self.chip.harts["exit_cycle"].max()) + 1
+        else:
+            close_counts(self.chip, cycles)
+        text = "".join(self.text)
+        if self.spec.control_page:
+            page = self.chip.control[0]
+            text = bytes(page["text"][: page["length"]]).decode("latin-1")
+        return RunResult(
+            end,
+            cycles,
+            text,
+            self.spec,
+            self.chip,
+            self.program,
+            self.engine,
+            seconds,
+            tuple(self.warnings),
+        )
+
+
+def close_counts(chip: Chip, cycles: int) -> None:
+    """Let each hart's cycles be those simulated: what it waits for at the end is counted too."""
+    for hart in chip.harts:
+        counts = hart["counts"]
+        counted = counts[COUNT.instructions] + counts[COUNT.load_use :].sum()
+        cause = WAITING.get(int(hart["state"]))
+        if cause is None or counted > cycles:
+            cause = int(hart["cause"]) or COUNT.load_external
+        counts[cause] += cycles - counted
+
+
