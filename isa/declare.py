@@ -383,8 +383,8 @@ def _check_meaning(insn: Insn, fields: dict[str, Field]) -> None:
         parameters = ", ".join(_parameters(insn.function))
         raise ValueError(f"{insn.name}: reads {_listed(insn.reads)} for parameters {parameters}")
     if insn.access not in accesses:
-        rule = f"of a {insn.timing} is one of {_listed(accesses)}"
-        raise ValueError(f"{insn.name}: access is {insn.access!r}; that {rule}")
+        rule = f"with timing {insn.timing} it is one of {_listed(accesses)}"
+        raise ValueError(f"{insn.name}: access is {insn.access!r}; {rule}")
     for name in insn.reads:
         if name not in fields and name not in HART_READS:
             rule = f"a field or one of {_listed(HART_READS)}"

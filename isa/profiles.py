@@ -7,6 +7,7 @@ Source: RI5CY user manual, chapter "Introduction"; CV32E40P user manual, chapter
 """
 
 from functools import cache
+from typing import NamedTuple
 
 from isa.declare import Extension, Isa
 from isa.rv32c import RV32C, RV32FC
@@ -43,13 +44,23 @@ XPULPV2 = (
 XCV = (XCVMEM, XCVALU, XCVBITMANIP, XCVBI, XCVMAC, XCVHWLP, XCVELW, XCVSIMD)
 SMALL_FLOATS = (XF16, XF16ALT, XF8, XFVEC, XFAUX)
 
-# What exists only where floats have registers of their own: their loads, stores and moves.
+# Loads, stores and moves of float registers.
 FLOAT_REGISTERS = (RV32F_REGISTERS, RV32FC)
 SMALL_FLOAT_REGISTERS = (XF16_REGISTERS, XF16ALT_REGISTERS, XF8_REGISTERS, XFVEC_REGISTERS)
 
-CORES: dict[str, tuple[tuple[Extension, ...], str]] = {  # extensions, what a loop's end holds
-    "ri5cy": (XPULPV2, "last"),
-    "cv32e40p": (XCV, "after"),
+
+class Core(NamedTuple):
+    """What distinguishes one core from another."""
+
+    extensions: tuple[Extension, ...]
+    loop_end: str
+    moves_floats_in_x: bool  # with floats in x registers: does it still execute flw, fmv.x.w, ...?
+
+
+CORES = {
+    # RTL of RI5CY with fregfile_disable_i = 1 runs flw, on x registers (measured).
+    "ri5cy": Core(XPULPV2, loop_end="last", moves_floats_in_x=True),
+    "cv32e40p": Core(XCV, loop_end="after", moves_floats_in_x=False),
 }
 
 
@@ -67,16 +78,11 @@ def profile(core: str = "ri5cy", float_registers: str = "f", small_floats: bool 
         raise ValueError(f"profile: no core {core!r}; there are {', '.join(CORES)}")
     if float_registers not in ("f", "x"):
         raise ValueError(f"profile: float_registers is {float_registers!r}; it is 'f' or 'x'")
-    own, loop_end = CORES[core]
-    extensions = (*BASE, *own, RV32F)
+    own = CORES[core]
+    moves_floats = float_registers == "f" or own.moves_floats_in_x
+    extensions = (*BASE, *own.extensions, RV32F, *(FLOAT_REGISTERS if moves_floats else ()))
     name = f"{core}-{float_registers}"
-    if float_registers == "f" or core == "ri5cy":
-        # RI5CY without float registers still executes their loads, stores and moves, on x registers
-        # (measured on RTL: flw in a loop with fregfile_disable_i = 1).
-        extensions += FLOAT_REGISTERS
     if small_floats:
+        extensions += (*SMALL_FLOATS, *(SMALL_FLOAT_REGISTERS if moves_floats else ()))
         name += "-small"
-        extensions += SMALL_FLOATS
-        if float_registers == "f":
-            extensions += SMALL_FLOAT_REGISTERS
-    return Isa(*extensions, name=name, loop_end=loop_end)
+    return Isa(*extensions, name=name, loop_end=own.loop_end)
