@@ -86,7 +86,7 @@ def ctz32(value):
 def rotate_right(value, amount):
     """The word rotated right by amount modulo 32."""
     amount &= 31
-    return u32(value) >> amount | u32(value) << 32 - amount
+    return u32(value) >> amount | u32(u32(value) << (32 - amount & 31))
 
 
 @jitable
