@@ -146,12 +146,11 @@ NORMALIZATIONS = (
 )
 
 for suffix, f2, funct7, add_funct3, sub_funct3, wrap, rounding in NORMALIZATIONS:
-    for verb, funct3, sign in (("add", add_funct3, 1), ("sub", sub_funct3, -1)):
+    shifted = "arithmetic shift" if wrap is i32 else "logical shift"
+    if rounding:
+        shifted += ", rounded to nearest"
+    for verb, symbol, sign, funct3 in (("add", "+", 1, add_funct3), ("sub", "-", -1, sub_funct3)):
         by_immediate, by_register = normalization(sign, wrap, rounding)
-        symbol = "+" if sign > 0 else "-"
-        shifted = (
-            f"{'rounding ' if rounding else ''}{'arithmetic' if wrap is i32 else 'logical'} shift"
-        )
         insn(
             f"{f2} Is3 rs2 rs1 {funct3} rd 1011011",
             f"p.{verb}{suffix} rd, rs1, rs2, Is3",

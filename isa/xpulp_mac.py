@@ -27,28 +27,30 @@ def p_msu(rd, rs1, rs2):
     return rd - rs1 * rs2
 
 
-def products(half, element, wrap):
-    """Meanings of product and of product plus rd: plain, shifted, rounded and shifted."""
+def products(half, element):
+    """Meanings of the product of half-words, alone and added to rd."""
 
     def mul(rs1, rs2):
         return element(rs1, half, 16) * element(rs2, half, 16)
 
-    def mul_n(rs1, rs2, Is3):
-        return wrap(element(rs1, half, 16) * element(rs2, half, 16)) >> Is3
-
-    def mul_rn(rs1, rs2, Is3):
-        return wrap(element(rs1, half, 16) * element(rs2, half, 16) + half_unit(Is3)) >> Is3
-
     def mac(rd, rs1, rs2):
         return rd + element(rs1, half, 16) * element(rs2, half, 16)
 
-    def mac_n(rd, rs1, rs2, Is3):
-        return wrap(rd + element(rs1, half, 16) * element(rs2, half, 16)) >> Is3
+    return mul, mac
 
-    def mac_rn(rd, rs1, rs2, Is3):
-        return wrap(rd + element(rs1, half, 16) * element(rs2, half, 16) + half_unit(Is3)) >> Is3
 
-    return (("mul", "00", (mul, mul_n, mul_rn)), ("mac", "01", (mac, mac_n, mac_rn)))
+def normalized_products(half, element, wrap, rounding):
+    """The same, rounded (1) or not (0) and shifted right by Is3."""
+
+    def mul(rs1, rs2, Is3):
+        product = element(rs1, half, 16) * element(rs2, half, 16)
+        return wrap(product + rounding * half_unit(Is3)) >> Is3
+
+    def mac(rd, rs1, rs2, Is3):
+        product = element(rs1, half, 16) * element(rs2, half, 16)
+        return wrap(rd + product + rounding * half_unit(Is3)) >> Is3
+
+    return mul, mac
 
 
 # suffix, f2, half, element, wrap, words for the reference page
@@ -58,26 +60,29 @@ KINDS = (
     ("u", "00", 0, ulane, u32, "unsigned low half-words"),
     ("hhu", "01", 1, ulane, u32, "unsigned high half-words"),
 )
+VERBS = (("mul", "00", "rd = product"), ("mac", "01", "rd = rd + product"))
 
 for suffix, f2, half, element, wrap, of_what in KINDS:
-    for verb, funct2, (plain, normalized, rounded) in products(half, element, wrap):
+    plain = products(half, element)
+    normalized = normalized_products(half, element, wrap, 0)
+    rounded = normalized_products(half, element, wrap, 1)
+    for index, (verb, funct2, formula) in enumerate(VERBS):
         name = f"p.{verb}{suffix}"
-        sums = "rd = rd + product" if verb == "mac" else "rd = product"
         insn(
             f"{f2} 00000 rs2 rs1 0{funct2} rd 1011011",
             f"{name} rd, rs1, rs2",
             "mul",
-            doc=f"{sums} of {of_what}.",
-        )(plain)
+            doc=f"{formula} of {of_what}.",
+        )(plain[index])
         insn(
             f"{f2} Is3 rs2 rs1 0{funct2} rd 1011011",
             f"{name}N rd, rs1, rs2, Is3",
             "mul",
-            doc=f"{sums} of {of_what}, shifted right by Is3.",
-        )(normalized)
+            doc=f"{formula} of {of_what}, shifted right by Is3.",
+        )(normalized[index])
         insn(
             f"{f2} Is3 rs2 rs1 1{funct2} rd 1011011",
             f"{name}RN rd, rs1, rs2, Is3",
             "mul",
-            doc=f"{sums} of {of_what}, shifted right by Is3 and rounded to nearest.",
-        )(rounded)
+            doc=f"{formula} of {of_what}, rounded to nearest and shifted right by Is3.",
+        )(rounded[index])
