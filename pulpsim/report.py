@@ -41,8 +41,10 @@ def parts(result: Result, title: str) -> Iterator[RenderableType]:
         yield regions_table(result)
     if any(bank["accesses"] for bank in result["l1"]["banks"]):
         yield l1_table(result["l1"]["banks"])
-    if _counts(result["dma"]):
+    if any(_counts(result["dma"])):
         yield dma_line(result["dma"])
+    for warning in result["warnings"]:
+        yield neutralised(f"warning: {warning}")
     yield exit_line(result)
 
 
@@ -50,7 +52,7 @@ def header(result: Result, title: str) -> str:
     host = result["host"]
     return neutralised(
         f"{title}, {host['engine']} engine: {result['cycles']:,} cycles, "
-        f"{result['instructions']:,} instructions, {host['mips']:.1f} MIPS, {host['seconds']:.2f} s"
+        f"{result['instructions']:,} instructions, {host['mips']:.3g} MIPS, {host['seconds']:.2f} s"
     )
 
 
@@ -111,8 +113,7 @@ def _regions(harts: Iterable[Result]) -> dict[str, list[Result]]:
     entries = [entry for hart in harts for entry in hart["regions"]]
     by_name: dict[str, list[Result]] = {}
     for entry in sorted(entries, key=lambda entry: entry["id"]):
-        label = f"{entry['id']} {entry['name'] or ''}".strip()
-        by_name.setdefault(label, []).append(entry)
+        by_name.setdefault(entry["name"], []).append(entry)
     return by_name
 
 
@@ -137,12 +138,15 @@ def l1_table(banks: list[dict[str, int]]) -> Group:
 
 
 def dma_line(dma: Result) -> str:
-    counts = [f"{key.replace('_', ' ')} {value:,}" for key, value in _counts(dma)]
-    return f"DMA: {', '.join(counts)}"
+    return f"DMA: {', '.join(_counts(dma))}"
 
 
-def _counts(dma: Result) -> list[tuple[str, int]]:
-    return [(key, value) for key, value in dma.items() if isinstance(value, int) and value]
+def _counts(dma: Result) -> Iterator[str]:
+    """What the DMA counted; a list has a number for each direction, L1 to L2 first."""
+    for name, value in dma.items():
+        numbers = value if isinstance(value, list) else [value]
+        if any(numbers):
+            yield f"{name.replace('_', ' ')} {' + '.join(f'{number:,}' for number in numbers)}"
 
 
 def short(number: int) -> str:

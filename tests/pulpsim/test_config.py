@@ -102,7 +102,7 @@ def test_all_mistakes_of_file_chip_and_options_come_at_once(written) -> None:
         [reports]
         """
     )
-    options = Options(max_cycles=0, settings=["coers=3", "cores"])
+    options = Options(max_cycles=0, settings=["core.dividr=pulp", "cores"])
     assert mistakes(file, options) == [
         'FILE: program.elv = "hello.elf": no such field; did you mean program.elf?',
         "FILE: run.engine = \"fast\": must be 'compiled' or 'event'",
@@ -110,7 +110,7 @@ def test_all_mistakes_of_file_chip_and_options_come_at_once(written) -> None:
         "FILE: reports: no such field; did you mean report?",
         "--set cores: must be path.to.field=value, such as l1.banks=32",
         "FILE: chip.cores = 0: must be greater than or equal to 1 (cores)",
-        "--set: coers = 3: no such field; did you mean cores?",
+        '--set: core.dividr = "pulp": no such field; did you mean core.divider?',
     ]
 
 

@@ -1,0 +1,3 @@
+from pulpsim.cli import main
+
+main()

@@ -1,0 +1,168 @@
+"""The command `pulpsim`. Nothing heavy is imported before a command needs it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pulpsim import __version__
+
+BAD_INPUT = 2
+INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
+
+app = typer.Typer(
+    help="A cycle-accurate simulator of the PULP system on chip.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="pulpsim")
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"pulpsim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("run")
+def _run(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="CONF.toml", help="What to run, and how.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(metavar="event|compiled", help="How to simulate it.")
+    ] = None,
+    elf: Annotated[Path | None, typer.Option(metavar="FILE", help="The program.")] = None,
+    chip: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A chip by name, or a chip file.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="Change a field of the chip; repeatable."
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Report as JSON; - is standard output.")
+    ] = None,
+    max_cycles: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop there at the latest.")
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="No report and no progress, only the program's text.")
+    ] = False,
+) -> None:
+    """Run a program on a simulated chip and report where its cycles went.
+
+    Exit status: 0 the program returned 0, 1 it returned something else, 2 bad input,
+    3 a trap, a deadlock or the cycle limit.
+    """
+    with _reporting_bad_input():
+        from pulpsim.config import Options
+        from pulpsim.run import run
+
+        options = Options(engine, elf, chip, settings or (), json, max_cycles)
+        raise typer.Exit(run(config, options, quiet))
+
+
+@app.command("chips")
+def _chips(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A chip by name, or a chip file.")
+    ] = None,
+) -> None:
+    """List the chips, or all fields of one with units, defaults and sources."""
+    with _reporting_bad_input():
+        from pulpsim.chips import chips_table, fields_table
+        from pulpsim.console import page_console
+
+        page_console().print(fields_table(name) if name else chips_table())
+
+
+Core = Annotated[str | None, typer.Option(metavar="ri5cy|cv32e40p", help="Whose instructions.")]
+FloatRegisters = Annotated[
+    str | None, typer.Option("--float-registers", metavar="f|x", help="Where floats live.")
+]
+
+
+@app.command("asm")
+def _asm(
+    source: Annotated[Path, typer.Argument(metavar="FILE.s")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.elf", help="Where to write.")
+    ] = None,
+    core: Core = None,
+    float_registers: FloatRegisters = None,
+) -> None:
+    """Assemble a source file into an ELF file."""
+    with _reporting_bad_input():
+        from pulpsim.assembly import assemble
+
+        assemble(source, output, core, float_registers)
+
+
+@app.command("dis")
+def _dis(
+    elf: Annotated[Path, typer.Argument(metavar="FILE.elf")],
+    core: Core = None,
+    float_registers: FloatRegisters = None,
+) -> None:
+    """Show a program's instructions, with source lines and the bodies of hardware loops."""
+    with _reporting_bad_input():
+        from pulpsim.assembly import disassembly
+        from pulpsim.console import neutralised
+
+        typer.echo(neutralised(disassembly(elf, core, float_registers)), nl=False)
+
+
+@app.command("isa")
+def _isa(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A mnemonic.")] = None,
+) -> None:
+    """Show the reference page of an instruction, or all mnemonics."""
+    with _reporting_bad_input():
+        from pulpsim.assembly import all_mnemonics, instruction_pages
+
+        typer.echo(instruction_pages(name) if name else all_mnemonics())
+
+
+@contextmanager
+def _reporting_bad_input() -> Iterator[None]:
+    """One line on standard error for each mistake, and the exit status for bad input."""
+    from isa.elf import ElfError
+    from isa.expression import AsmError
+    from soc.toml_file import ConfigError
+
+    try:
+        yield
+    except (AsmError, ConfigError, ElfError) as error:
+        from pulpsim.console import neutralised
+
+        for line in str(error).splitlines():
+            typer.echo(f"pulpsim: {neutralised(line)}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        typer.echo("pulpsim: interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from None

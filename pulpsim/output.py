@@ -1,0 +1,28 @@
+"""Files that commands write: refused early where they cannot be, and errors in one sentence."""
+
+import os
+from pathlib import Path
+
+from soc.toml_file import ConfigError
+
+
+def check_writable(option: str, file: Path) -> None:
+    """Refuse a place before the work, not after it.
+
+    option    as messages name it: "--json"
+    raises    ConfigError
+    """
+    if file.is_dir():
+        raise ConfigError([f"{option} {file}: is a folder, not a file"])
+    if not file.parent.is_dir():
+        raise ConfigError([f"{option} {file}: there is no folder {file.parent}"])
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise ConfigError([f"{option} {file}: may not be written"])
+
+
+def write(option: str, file: Path, data: bytes) -> None:
+    """Write a file. Raises ConfigError, with the system's reason."""
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise ConfigError([f"{option} {file}: cannot be written: {error.strerror}"]) from None

@@ -1,0 +1,212 @@
+"""The command `pulpsim`: what it prints where, and its exit status."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from isa.program import Program, Segment
+from pulpsim import cli, run
+
+DATA = Path(__file__).parent / "data"
+
+
+class Simulation:
+    """Stands for the simulator: returns a stored result, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.result: dict[str, Any] = json.loads((DATA / "result.json").read_text())
+        self.text: Iterable[str] = ["Hello ", "from 8 cores\n"]
+        self.asked: dict[str, Any] = {}
+        self.failure: BaseException | None = None
+
+    def run_program(
+        self,
+        program: Program,
+        chip: Any,
+        *,
+        on_console: Callable[[str], None] | None,
+        progress: Callable[[str], AbstractContextManager[None]],
+        **how: Any,
+    ) -> "Simulation":
+        self.asked = {"program": program, "chip": chip, **how}
+        if self.failure:
+            raise self.failure
+        with progress("compiling the interpreter"):
+            pass
+        for text in self.text if on_console else ():
+            on_console(text)
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        return self.result
+
+
+@pytest.fixture
+def simulation(monkeypatch: pytest.MonkeyPatch) -> Simulation:
+    simulation = Simulation()
+    monkeypatch.setattr(run, "run_program", simulation.run_program)
+    return simulation
+
+
+@pytest.fixture
+def elf(tmp_path: Path) -> Path:
+    file = tmp_path / "hello.elf"
+    nop = Segment(0x1C000000, b"\x13\0\0\0", 4, executable=True)
+    file.write_bytes(Program((nop,), entry=nop.address).to_elf())
+    return file
+
+
+def pulpsim(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def test_the_programs_text_goes_to_standard_output_and_the_report_to_standard_error(
+    simulation: Simulation, elf: Path
+) -> None:
+    result = pulpsim("run", "--elf", elf)
+    assert result.stdout == "Hello from 8 cores\n"
+    first, *_, last = result.stderr.splitlines()
+    assert first == "compiling the interpreter ..."
+    assert last == "exit: the program returned 0"
+    assert "hello.elf on pulp, compiled engine: 1,234,567 cycles" in result.stderr
+    assert result.exit_code == 0
+
+
+def test_options_reach_the_simulator(simulation: Simulation, elf: Path) -> None:
+    options = ["--engine", "event", "--max-cycles", "1000", "--set", "cores=4", "--set=l1.banks=8"]
+    assert pulpsim("run", "--elf", elf, *options).exit_code == 0
+    chip = simulation.asked["chip"]
+    assert (chip.name, chip.cores, chip.l1.banks) == ("pulp", 4, 8)
+    assert simulation.asked["engine"] == "event"
+    assert simulation.asked["max_cycles"] == 1000
+    assert simulation.asked["program"].entry == 0x1C000000
+
+
+def test_a_config_file_is_enough(simulation: Simulation, elf: Path) -> None:
+    config = elf.parent / "run.toml"
+    config.write_text('[program]\nelf = "hello.elf"\n[report]\njson = "out.json"\n')
+    assert pulpsim("run", config).exit_code == 0
+    assert json.loads((elf.parent / "out.json").read_text()) == simulation.result
+
+
+def test_quiet_leaves_the_programs_text_alone(simulation: Simulation, elf: Path) -> None:
+    result = pulpsim("run", "--elf", elf, "--quiet")
+    assert (result.stdout, result.stderr) == ("Hello from 8 cores\n", "")
+
+
+def test_json_on_standard_output_is_alone_there(simulation: Simulation, elf: Path) -> None:
+    result = pulpsim("run", "--elf", elf, "--json", "-")
+    assert json.loads(result.stdout) == simulation.result
+    assert "exit: the program returned 0" in result.stderr
+
+
+def test_escape_sequences_of_the_program_do_not_reach_the_terminal(
+    simulation: Simulation, elf: Path
+) -> None:
+    simulation.text = ["\x1b[2J", "ok\r\n"]
+    assert pulpsim("run", "--elf", elf).stdout == "\\x1b[2Jok\\x0d\n"
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "status"),
+    [
+        ("exit", 0, 0),
+        ("exit", 1, 1),
+        ("exit", -1, 1),
+        ("exit", 256, 1),
+        ("max_cycles", 0, 3),
+        ("deadlock", 0, 3),
+        ("trap", 0, 3),
+        ("interrupted", 0, 130),
+    ],
+)
+def test_the_exit_status_says_how_the_run_ended(
+    simulation: Simulation, elf: Path, reason: str, code: int, status: int
+) -> None:
+    simulation.result["exit"] = {"reason": reason, "code": code}
+    assert pulpsim("run", "--elf", elf).exit_code == status
+
+
+def test_an_interruption_without_a_result_ends_without_a_traceback(
+    simulation: Simulation, elf: Path
+) -> None:
+    simulation.failure = KeyboardInterrupt()
+    result = pulpsim("run", "--elf", elf)
+    assert (result.exit_code, result.stderr) == (130, "pulpsim: interrupted\n")
+
+
+def test_bad_input_is_told_line_by_line_with_status_2(simulation: Simulation, elf: Path) -> None:
+    result = pulpsim("run", "--elf", elf, "--engine", "fast", "--set", "l1=4", "--chip", "pulp")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        "pulpsim: --engine: run.engine = \"fast\": must be 'compiled' or 'event'",
+        "pulpsim: --set: l1 = 4: must be a table",
+    ]
+    assert result.stdout == ""
+    assert simulation.asked == {}
+
+
+def test_a_file_that_is_no_elf_is_told_with_status_2(simulation: Simulation, elf: Path) -> None:
+    elf.write_bytes(b"#!/bin/sh\n")
+    result = pulpsim("run", "--elf", elf)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"pulpsim: {elf}: ")
+    result = pulpsim("run", "--elf", "\x1b[31mabsent.elf")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(r"pulpsim: \x1b[31mabsent.elf: ")
+
+
+@pytest.mark.parametrize(
+    ("place", "rule"),
+    [
+        ("", "is a folder, not a file"),
+        ("absent/out.json", "there is no folder {folder}/absent"),
+    ],
+)
+def test_a_report_that_cannot_be_written_is_refused_before_the_run(
+    simulation: Simulation, elf: Path, place: str, rule: str
+) -> None:
+    file = elf.parent / place
+    result = pulpsim("run", "--elf", elf, "--json", file)
+    assert result.exit_code == 2
+    assert result.stderr == f"pulpsim: --json {file}: {rule.format(folder=elf.parent)}\n"
+    assert simulation.asked == {}
+
+
+def test_a_full_disk_is_told(simulation: Simulation, elf: Path) -> None:
+    result = pulpsim("run", "--elf", elf, "--quiet", "--json", "/dev/full")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "pulpsim: --json /dev/full: cannot be written: No space left on device\n"
+    )
+
+
+def test_chips_lists_chips_and_fields() -> None:
+    assert "pulp" in pulpsim("chips").stdout
+    assert "l1.banks" in pulpsim("chips", "pulp").stdout
+    assert pulpsim("chips", "plup").exit_code == 2
+
+
+def test_help_and_version_import_nothing_heavy() -> None:
+    script = """
+import sys
+from pulpsim.cli import main
+sys.argv = ["pulpsim", "--help"]
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0
+heavy = {"numba", "numpy", "pydantic", "rich", "simpy", "elftools", "isa", "soc"}
+print(sorted(heavy & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.startswith("Usage: pulpsim")
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert pulpsim("--version").stdout == "pulpsim 0.1.0\n"
