@@ -26,6 +26,7 @@ from isa.words import sext
 __all__ = ["AsmError", "assemble", "assemble_file", "disassemble", "listing"]
 
 TEXT_BASE = 0x1C008000  # L2 behind the fabric controller's vectors
+LARGEST_SOURCE = 16 << 20  # characters
 
 # Pseudo-instructions of several instructions, by mnemonic and number of operands
 SEQUENCES = {
@@ -75,10 +76,13 @@ def assemble_file(
     raises    AsmError if it cannot be read or assembled
     """
     try:
-        text = Path(path).read_text("utf-8", "replace")
+        with Path(path).open(encoding="utf-8", errors="replace") as file:
+            text = file.read(LARGEST_SOURCE + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no file can have this name"
         raise AsmError(f"{path}: cannot be read: {reason}") from None
+    if len(text) > LARGEST_SOURCE:
+        raise AsmError(f"{path}: more than {LARGEST_SOURCE} characters, the most of a source")
     return assemble(text, isa, text_base=text_base, data_base=data_base, source=str(path))
 
 

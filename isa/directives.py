@@ -12,6 +12,8 @@ from math import inf, isinf, nextafter
 from isa.expression import ESCAPES, AsmError, Expression, tokenize
 from isa.layout import Layout
 
+LONGEST_EXACT = 400  # characters of a decimal number that is rounded exactly
+
 Directive = Callable[[Layout, list[str]], None]
 
 ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]+)|(.))", re.DOTALL)
@@ -53,7 +55,12 @@ def _integers(size: int) -> Directive:
 
     def emit(layout: Layout, arguments: list[str]) -> None:
         for argument in arguments:
-            layout.later(size, _packed(layout, layout.expression(argument)))
+            expression = layout.expression(argument)
+            compute = _packed(layout, expression)
+            if expression.is_constant:
+                layout.append(compute(0))
+            else:
+                layout.later(size, compute)
 
     def _packed(layout: Layout, expression: Expression) -> Callable[[int], bytes]:
         def compute(address: int) -> bytes:
@@ -79,11 +86,14 @@ def binary32(text: str) -> bytes:
     """
     try:
         value = float(text)
-        if len(text) < 400 and value == value and not isinf(value):
+        if isinf(value) and "inf" not in text.lower():
+            raise OverflowError
+        if len(text) < LONGEST_EXACT and 1e-46 < abs(value) < inf:
             # Rounding to binary64 first may end on a tie of binary32 that the number is not.
             exact = Fraction(text)
-            if exact != Fraction(value) and Fraction(value).numerator.bit_length() <= 25:
-                value = nextafter(value, inf if exact > value else -inf)
+            below, above = nextafter(value, -inf), nextafter(value, inf)
+            if exact != value and struct.pack("<f", below) != struct.pack("<f", above):
+                value = above if exact > value else below
         return struct.pack("<f", value)
     except ValueError:
         raise AsmError(f"{text[:40]!r} is no decimal number") from None
@@ -206,7 +216,7 @@ OPTIONS = "rvc norvc push pop relax norelax pic nopic".split()
 
 def _option(layout: Layout, arguments: list[str]) -> None:
     """Code is always as written: never compressed or relaxed unasked."""
-    if arguments not in [[option] for option in OPTIONS] and not arguments[0].startswith("arch"):
+    if arguments not in [[option] for option in OPTIONS] and arguments[:1] != ["arch"]:
         raise AsmError(
             f"there is no option {', '.join(arguments)[:40]!r}; there are {', '.join(OPTIONS)}"
         )

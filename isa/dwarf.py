@@ -233,12 +233,14 @@ def encode(ranges: Sequence[LineRange]) -> dict[str, bytes]:
     Names are the files' paths as given, without directories.
     """
     numbers = {name: index for index, name in enumerate(dict.fromkeys(r.file for r in ranges), 1)}
-    names = b"".join(name.encode() + bytes(4) for name in numbers)  # directory, time, size: 0
+    names = b"".join(
+        name.encode("utf-8", "replace") + bytes(4) for name in numbers
+    )  # directory, time, size: 0
     tail = bytes([1, 1, 1, 0, 1, len(OPERANDS) + 1]) + OPERANDS + b"\0" + names + b"\0"
     program = b"".join(_encode_rows(ranges, numbers))
     line = (4).to_bytes(2, "little") + len(tail).to_bytes(4, "little") + tail + program
     low, high = ranges[0].start, max(r.end for r in ranges)
-    texts = next(iter(numbers)).encode() + b"\0pulpsim\0"
+    texts = next(iter(numbers)).encode("utf-8", "replace") + b"\0pulpsim\0"
     unit = bytes([4, 0, 0, 0, 0, 0, 4, 1]) + bytes(4) + texts + _word(low) + _word(high)
     return {
         ".debug_line": _word(len(line)) + line,

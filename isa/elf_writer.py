@@ -78,7 +78,7 @@ class _Strings:
     def add(self, text: str) -> int:
         if text not in self.offsets:
             self.offsets[text] = len(self.data)
-            self.data += text.encode() + b"\0"
+            self.data += text.encode("utf-8", "replace") + b"\0"
         return self.offsets[text]
 
 

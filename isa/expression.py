@@ -103,6 +103,11 @@ class Expression:
         self.steps = steps
 
     @property
+    def is_constant(self) -> bool:
+        """Does it mention no symbol?"""
+        return all(step.kind in ("number", "sign", "mark") for step in self.steps)
+
+    @property
     def high_part_of(self) -> "Expression | None":
         """E of an expression %pcrel_hi(E), else None."""
         is_high = self.steps[-1] == Token("modifier", "%pcrel_hi")

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from isa.expression import AsmError, Expression, Parser, Token, Value, tokenize
 from isa.source import Statement
 
-MOST_BYTES = 16 << 20  # of all sections that have bytes
-MOST_ZEROS = 1 << 30  # of all sections that have none
+MOST_BYTES = 16 << 20  # bytes of all sections that have bytes
+MOST_ZEROS = 1 << 30  # bytes of all sections that have none
+MOST_PENDING = 1 << 18  # instructions, and values that depend on addresses
 NOP, C_NOP = 0x00000013, 0x0001
 
 
@@ -69,6 +70,7 @@ class Layout:
         self.sizes: dict[str, int] = {}
         self.numeric: dict[str, int] = {}
         self.pending: list[Pending] = []
+        self.bytes = self.zeros = 0  # in all sections
         self.statement = Statement(0, "")
 
     # Statements
@@ -107,8 +109,8 @@ class Layout:
         if part.is_zero:
             self.skip(len(data))
             return
-        total = sum(len(other.data) for other in self.parts.values())
-        if total + len(data) > MOST_BYTES:
+        self.bytes += len(data)
+        if self.bytes > MOST_BYTES:
             raise AsmError(f"more than {MOST_BYTES} bytes")
         part.data += data
 
@@ -121,7 +123,8 @@ class Layout:
                 raise AsmError(f"more than {MOST_BYTES} bytes")
             self.append(bytes([fill & 0xFF]) * count)
             return
-        if sum(part.zeros for part in self.parts.values()) + count > MOST_ZEROS:
+        self.zeros += count
+        if self.zeros > MOST_ZEROS:
             raise AsmError(f"more than {MOST_ZEROS} bytes of zeros")
         self.part.zeros += count
 
@@ -145,6 +148,8 @@ class Layout:
         """Add size bytes that compute(address) will return when addresses are known."""
         if self.part.is_zero:
             raise AsmError(f"{self.part.name} holds zeros only; use .zero, or .data")
+        if len(self.pending) == MOST_PENDING:
+            raise AsmError(f"more than {MOST_PENDING} instructions and values of symbols")
         self.pending.append(Pending(self.part, self.part.size, self.statement, compute))
         self.append(bytes(size))
 
@@ -236,9 +241,9 @@ def _place_all(parts: list[Part], base: int) -> int:
     for part in parts:
         part.base = base + -base % part.alignment
         base = part.base + part.size
-        if base > 1 << 32:
+        if part.base < 0 or base > 1 << 32:
             raise AsmError(
                 f"section {part.name} (address 0x{part.base:08x}, {part.size} bytes) "
-                "ends past the 32-bit address space"
+                "is not within 32-bit addresses"
             )
     return base

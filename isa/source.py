@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from isa.expression import AsmError
 
+LONGEST_LINE = 1 << 14  # characters
 DEEPEST = 16  # repetitions and macros within each other
-MOST_EXPANDED = 1 << 16  # statements that repetitions and macros make, all together
+MOST_EXPANDED = 1 << 15, 1 << 21  # statements that these make all together, and their characters
 
 SKIPPED = re.compile(
     r"""(?P<kept>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^\\\n])'?)"""
@@ -47,10 +48,10 @@ def located(source: str, statement: Statement, error: AsmError) -> AsmError:
     return AsmError(f"{source}:{statement.line}: {text!r}: {error}")
 
 
-def statements(text: str, source: str) -> list[Statement]:
+def statements(text: str, source: str) -> Iterator[Statement]:
     """Split a source text into statements, as they are written.
 
-    raises    AsmError if a comment is not closed
+    raises    AsmError, located, if a comment is not closed or a line too long
     """
 
     def skip(match: re.Match) -> str:
@@ -59,13 +60,14 @@ def statements(text: str, source: str) -> list[Statement]:
             raise located(source, Statement(line, "/*"), AsmError("the comment is not closed"))
         return match["kept"] or " " + "\n" * match[0].count("\n")
 
-    lines = SKIPPED.sub(skip, text).split("\n")
-    return [
-        Statement(number, piece.strip())
-        for number, line in enumerate(lines, 1)
-        for piece in (SEPARATED.findall(line) if ";" in line else [line])
-        if piece.strip()
-    ]
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > LONGEST_LINE:
+            problem = AsmError(f"a line of {len(line)} characters; the most is {LONGEST_LINE}")
+            raise located(source, Statement(number, line), problem)
+    for number, line in enumerate(SKIPPED.sub(skip, text).split("\n"), 1):
+        for piece in SEPARATED.findall(line) if ";" in line else [line]:
+            if piece.strip():
+                yield Statement(number, piece.strip())
 
 
 def parse(statement: Statement) -> Statement:
@@ -110,7 +112,7 @@ class Expander:
         self.source = source
         self.count = count
         self.macros: dict[str, Macro] = {}
-        self.expanded = 0
+        self.made = [0, 0]  # statements and characters, by repetitions and macros
         self.calls = 0
 
     def expand(self, written: Iterable[Statement], depth: int = 0) -> Iterator[Statement]:
@@ -122,7 +124,8 @@ class Expander:
         for raw in remaining:
             statement = parse(raw)
             try:
-                self._count(depth)
+                if depth > DEEPEST:
+                    raise AsmError(f"repetitions or macros more than {DEEPEST} deep")
                 if statement.word in BLOCKS:
                     if statement.labels:
                         yield statement._replace(word="", arguments="")
@@ -141,12 +144,15 @@ class Expander:
                 raise located(self.source, statement, error) from None
             yield from self.expand(inner, depth + 1)
 
-    def _count(self, depth: int) -> None:
-        self.expanded += depth > 0
-        if depth > DEEPEST:
-            raise AsmError(f"repetitions or macros more than {DEEPEST} deep")
-        if self.expanded > MOST_EXPANDED:
-            raise AsmError(f"repetitions and macros make more than {MOST_EXPANDED} statements")
+    def _spend(self, times: int, body: list[Statement]) -> None:
+        """Count what a repetition or macro makes."""
+        self.made[0] += times * (len(body) + 1)
+        self.made[1] += times * sum(len(statement.text) for statement in body)
+        for made, most, what in zip(
+            self.made, MOST_EXPANDED, ("statements", "characters"), strict=True
+        ):
+            if made > most:
+                raise AsmError(f"repetitions and macros make more than {most} {what}")
 
     def _block(self, statement: Statement, body: list[Statement]) -> Iterable[Statement]:
         if statement.word == ".macro":
@@ -156,8 +162,7 @@ class Expander:
         times = self.count(statement.arguments)
         if times < 0:
             raise AsmError(f"cannot repeat {times} times")
-        if times * max(len(body), 1) > MOST_EXPANDED:
-            raise AsmError(f"repetitions and macros make more than {MOST_EXPANDED} statements")
+        self._spend(times, body)
         return (inner for _ in range(times) for inner in body)
 
     def _call(self, statement: Statement) -> list[Statement]:
@@ -178,10 +183,12 @@ class Expander:
         def substitute(match: re.Match) -> str:
             return "" if match[0] == "\\()" else values.get(match[1], match[0])
 
-        return [
+        body = [
             inner._replace(text=re.sub(r"\\(\w+|@|\(\))", substitute, inner.text))
             for inner in macro.body
         ]
+        self._spend(1, body)
+        return body
 
 
 def _body(opening: str, remaining: Iterator[Statement]) -> list[Statement]:

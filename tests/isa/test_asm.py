@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from isa.asm import AsmError, assemble, assemble_file
+from isa.declare import Extension, Isa
 from isa.directives import binary32
 from isa.profiles import profile
 from isa.program import LineRange, Program
@@ -185,6 +186,20 @@ def test_a_file_is_assembled_under_its_name(tmp_path):
         assemble_file("a\0b", RI5CY)
 
 
+def test_too_large_a_source_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "a.s"
+    path.write_text("nop\nj .\nj .\n")
+    monkeypatch.setattr("isa.layout.MOST_PENDING", 2)
+    with pytest.raises(
+        AsmError, match=r"a\.s:3: 'j \.': more than 2 instructions and values of symbols$"
+    ):
+        assemble_file(path, RI5CY)
+    monkeypatch.setattr("isa.asm.LARGEST_SOURCE", 4)
+    message = f"{path}: more than 4 characters, the most of a source"
+    with pytest.raises(AsmError, match=f"^{re.escape(message)}$"):
+        assemble_file(path, RI5CY)
+
+
 def test_a_decimal_float_is_rounded_once():
     """Binary64 cannot tell numbers so close to a tie of binary32 from it."""
     tie = "1.000000059604644775390625"  # 1 + 2^-24
@@ -270,8 +285,11 @@ MESSAGES = {
     ".rept 3\nnop": ".rept without .endr",
     ".endr": ".endr without its beginning",
     ".rept -1\n.endr": "cannot repeat -1 times",
-    ".rept 1 << 40\n.endr": "repetitions and macros make more than 65536 statements",
-    ".rept 60000\nnop\nnop\n.endr": "repetitions and macros make more than 65536 statements",
+    ".rept 1 << 40\n.endr": "repetitions and macros make more than 32768 statements",
+    ".rept 12000\nnop\nnop\n.endr": "repetitions and macros make more than 32768 statements",
+    ".macro m a\nm \\a\\a\\a\\a\n.endm\nm 0123456789abcdef": "repetitions and macros make more "
+    "than 2097152 characters",
+    "nop " + 20000 * " ": "a line of 20004 characters; the most is 16384",
     ".macro\n.endm": "a macro needs a name",
     ".macro m a\n.endm\nm 1, 2": "macro m has 1 parameters",
     ".macro m\nm\n.endm\nm": "repetitions or macros more than 16 deep",
@@ -297,13 +315,33 @@ def test_the_line_and_the_text_of_a_mistake_are_shown():
         assemble(long, RI5CY)
 
 
+def test_operands_that_a_declaration_reserves_are_refused():
+    extension = Extension("test")
+
+    @extension.insn(
+        "0000000 rs2 rs1 000 rd 0001011",
+        "sum rd, rs1, rs2",
+        "alu",
+        constraint=lambda fields: fields["rs1"] != fields["rs2"],
+    )
+    def sum_(rs1, rs2):
+        """Add different registers."""
+        return rs1 + rs2
+
+    isa = Isa(extension, name="test", loop_end="last")
+    assert assemble("sum a0, a1, a2", isa).segments
+    message = "source:1: 'sum a0, a1, a1': these operands are a reserved encoding"
+    with pytest.raises(AsmError, match=f"^{message}$"):
+        assemble("sum a0, a1, a1", isa)
+
+
 def test_places_of_sections_are_checked():
     with pytest.raises(AsmError, match=r"^a\.s: sections \.text and \.data overlap$"):
         assemble("nop\nnop\n.data\n.word 1", RI5CY, text_base=0, data_base=4, source="a.s")
     with pytest.raises(
         AsmError,
-        match=r"^a\.s: section \.text \(address 0xfffffffc, 8 bytes\) ends past the "
-        r"32-bit address space$",
+        match=r"^a\.s: section \.text \(address 0xfffffffc, 8 bytes\) is not "
+        r"within 32-bit addresses$",
     ):
         assemble("nop\nnop", RI5CY, text_base=0xFFFFFFFC, source="a.s")
     with pytest.raises(AsmError, match=r"^a\.s: no code at the entry, 0x1c008000$"):

@@ -100,10 +100,10 @@ def test_a_count_of_names_that_nothing_backs_is_refused_at_once():
 
 
 def test_a_section_without_rows_is_read_in_time():
-    started = time.monotonic()
+    started = time.process_time()
     program = bytes([4, 1]) * (LARGEST_SECTION // 2 - 50)
     assert lines(unit(4, V4 + FILES_2, program)) == ()
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_too_large_a_section_is_refused():
@@ -111,6 +111,6 @@ def test_too_large_a_section_is_refused():
 
 
 def test_too_many_rows_are_refused_in_time():
-    started = time.monotonic()
+    started = time.process_time()
     refused(unit(4, V4 + FILES_2, b"\x4b" * (MOST_ROWS + 2)), "more than 262144 rows")
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
