@@ -98,7 +98,7 @@ class _Assembler:
         self.is_compressed = False
         self.auipcs: list[tuple[Value, Expression]] = []  # where, what its %pcrel_hi is of
         self.targets: dict[int, Expression] = {}  # the same by address
-        self.lines: list[tuple[Value, int, int]] = []  # where, bytes, line
+        self.lines: list[tuple[Value, int, str, int]] = []  # where, bytes, file, line
 
     def run(
         self, text: str, text_base: int, data_base: int | None, bases: Mapping[str, int]
@@ -117,6 +117,8 @@ class _Assembler:
             raise AsmError(f"{self.source}: {error}") from None
         self.targets = {layout.address(where): expression for where, expression in self.auipcs}
         for pending in layout.pending:
+            if not pending.part.is_loaded:
+                continue
             try:
                 data = pending.compute(pending.part.base + pending.offset)
             except AsmError as error:
@@ -130,7 +132,7 @@ class _Assembler:
         word, arguments = statement.word, statement.arguments
         if word in DIRECTIVES:
             DIRECTIVES[word](self.layout, split_arguments(arguments))
-        elif word:
+        elif word and not word.startswith(".cfi_"):
             self._instruction(word, arguments)
 
     def _instruction(self, word: str, arguments: str) -> None:
@@ -204,7 +206,8 @@ class _Assembler:
         layout.later(size, compute)
         self.used.add(form.insn.extension)
         self.is_compressed |= size == 2
-        self.lines.append((here, size, layout.statement.line))
+        line = layout.line or (self.source, layout.statement.line)
+        self.lines.append((here, size, *line))
 
     def _evaluate(self, expression: Expression, address: int) -> int:
         def modify(name: str, value: Value) -> int:
@@ -223,7 +226,7 @@ class _Assembler:
 
     def _program(self) -> Program:
         layout = self.layout
-        parts = sorted((p for p in layout.parts.values() if p.size), key=lambda part: part.base)
+        parts = sorted((p for p in layout.loaded if p.size), key=lambda part: part.base)
         for a, b in pairwise(parts):
             if a.base + a.size > b.base:
                 raise AsmError(f"{self.source}: sections {a.name} and {b.name} overlap")
@@ -232,8 +235,8 @@ class _Assembler:
         if not any(p.executable and 0 <= entry - p.base < p.size for p in parts):
             raise AsmError(f"{self.source}: no code at the entry, 0x{entry:08x}")
         lines = [
-            LineRange(address, address + size, self.source, line)
-            for where, size, line in self.lines
+            LineRange(address, address + size, file, line)
+            for where, size, file, line in self.lines
             for address in [layout.address(where)]
         ]
         return Program(
@@ -256,7 +259,8 @@ class _Assembler:
         """Labels, but not local ones (`1:`, `.L3:`)."""
         layout = self.layout
         for name, (value, _) in layout.labels.items():
-            if value.section is not None and "#" not in name and not name.startswith(".L"):
+            is_local = "#" in name or name.startswith(".L")
+            if not is_local and value.section and layout.parts[value.section].is_loaded:
                 yield Symbol(
                     name,
                     layout.address(value),

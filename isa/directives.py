@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import inf, isinf, nextafter
 
 from isa.expression import ESCAPES, AsmError, Expression, tokenize
-from isa.layout import Layout
+from isa.layout import Layout, Part
 
 LONGEST_EXACT = 400  # characters of a decimal number that is rounded exactly
 
@@ -34,12 +34,13 @@ def _section(layout: Layout, arguments: list[str]) -> None:
     name = arguments[0].strip('"')
     stem = re.match(r"\.?[^.]*", name)
     writable, executable, is_zero = SECTION_KINDS.get(stem[0] if stem else "", (True, False, False))
+    is_loaded = True
     if len(arguments) > 1:
         flags = arguments[1].strip('"')
-        writable, executable = "w" in flags, "x" in flags
+        writable, executable, is_loaded = "w" in flags, "x" in flags, "a" in flags
     if len(arguments) > 2:
         is_zero = arguments[2].lstrip("@%") == "nobits"
-    layout.select(name, writable, executable, is_zero)
+    layout.select(Part(name, writable, executable, is_zero, is_loaded))
 
 
 def _select(name: str) -> Directive:
@@ -207,6 +208,28 @@ def _common(layout: Layout, arguments: list[str]) -> None:
     layout.part = before
 
 
+def _file(layout: Layout, arguments: list[str]) -> None:
+    """`.file 1 "a.c"`: a name for .loc; `.file 1 "folder" "a.c"` as well."""
+    tokens = tokenize(" ".join(arguments))
+    if tokens and tokens[0].kind == "number":
+        names = [token.text for token in tokens if token.kind == "string"]
+        layout.files[tokens[0].text] = "/".join(names[:2])
+
+
+def _location(layout: Layout, arguments: list[str]) -> None:
+    """`.loc 1 12 3`: what follows comes from line 12 of file 1."""
+    tokens = tokenize(" ".join(arguments))
+    if len(tokens) < 2 or tokens[0].text not in layout.files:
+        raise AsmError("write .loc file line, with a file that .file has numbered")
+    layout.line = layout.files[tokens[0].text], tokens[1].value
+
+
+def _leb128(layout: Layout, arguments: list[str]) -> None:
+    """Numbers of debug information, which is not loaded: their values do not matter."""
+    if layout.part.is_loaded:
+        raise AsmError("numbers in LEB128 are for debug information")
+
+
 def _ignore(layout: Layout, arguments: list[str]) -> None:
     """Says nothing that matters here."""
 
@@ -247,6 +270,10 @@ DIRECTIVES: dict[str, Directive] = {
     ".asciz": _strings(b"\0"),
     ".string": _strings(b"\0"),
     ".option": _option,
+    ".file": _file,
+    ".loc": _location,
+    ".uleb128": _leb128,
+    ".sleb128": _leb128,
 }
 DIRECTIVES |= {name: _select(name) for name in (".text", ".data", ".bss", ".rodata")}
 DIRECTIVES |= {
@@ -259,8 +286,4 @@ DIRECTIVES |= {
     }.items()
     for name in names.split()
 }
-DIRECTIVES |= dict.fromkeys(
-    ".file .ident .attribute .local .weak .loc .cfi_startproc .cfi_endproc .cfi_offset"
-    " .cfi_def_cfa_offset .cfi_restore .cfi_def_cfa .cfi_sections .addrsig".split(),
-    _ignore,
-)
+DIRECTIVES |= dict.fromkeys(".ident .attribute .local .weak".split(), _ignore)

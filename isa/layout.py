@@ -26,6 +26,7 @@ class Part:
     writable: bool = False
     executable: bool = False
     is_zero: bool = False  # has a size but no bytes
+    is_loaded: bool = True  # becomes a part of the program; debug information does not
     data: bytearray = field(default_factory=bytearray)
     zeros: int = 0
     alignment: int = 4
@@ -72,13 +73,20 @@ class Layout:
         self.pending: list[Pending] = []
         self.bytes = self.zeros = 0  # in all sections
         self.statement = Statement(0, "")
+        self.files: dict[str, str] = {}  # of a compiler's source lines, by their numbers
+        self.line: tuple[str, int] | None = None  # the compiler's source line
 
     # Statements
 
-    def select(self, name: str, writable: bool, executable: bool, is_zero: bool) -> None:
-        """Continue in a section, new or begun before."""
+    def select(self, part: Part) -> None:
+        """Continue in a section: the one of this name begun before, or else this new one."""
         self.previous = self.part
-        self.part = self.parts.setdefault(name, Part(name, writable, executable, is_zero))
+        self.part = self.parts.setdefault(part.name, part)
+
+    @property
+    def loaded(self) -> list[Part]:
+        """Sections that become a part of the program."""
+        return [part for part in self.parts.values() if part.is_loaded]
 
     def here(self) -> Value:
         """The current location."""
@@ -118,7 +126,7 @@ class Layout:
         """Add count bytes of one value."""
         if count < 0:
             raise AsmError(f"cannot skip {count} bytes")
-        if not self.part.is_zero:
+        if not self.part.is_zero or fill:
             if count > MOST_BYTES:
                 raise AsmError(f"more than {MOST_BYTES} bytes")
             self.append(bytes([fill & 0xFF]) * count)
@@ -200,11 +208,11 @@ class Layout:
         text_base    where the other sections that are not written follow each other
         data_base    where those follow that are, sections of zeros last; None: after the former
         """
-        free = [part for part in self.parts.values() if part.name not in bases]
+        free = [part for part in self.loaded if part.name not in bases]
         writable = sorted((p for p in free if p.writable), key=lambda part: part.is_zero)
         end = _place_all([part for part in free if not part.writable], text_base)
         _place_all(writable, end if data_base is None else data_base)
-        for part in self.parts.values():
+        for part in self.loaded:
             if part.name in bases:
                 _place_all([part], bases[part.name])
 

@@ -171,6 +171,16 @@ def test_instructions_have_their_source_lines():
     )
 
 
+def test_a_compiler_says_which_source_lines_its_output_comes_from():
+    text = (
+        '.file "a.c"\n.file 1 "/src" "a.c"\n.loc 1 7 3\n.cfi_startproc\nnop\n'
+        '.section .debug_line,"",@progbits\n.uleb128 3\n.4byte nowhere'
+    )
+    program = assemble(text, RI5CY, text_base=0)
+    assert program.lines.ranges == (LineRange(0, 4, "/src/a.c", 7),)
+    assert [section.name for section in program.sections] == [".text"]
+
+
 def test_a_file_is_assembled_under_its_name(tmp_path):
     path = tmp_path / "a.s"
     path.write_text("nop\nfoo\n")
@@ -279,6 +289,9 @@ MESSAGES = {
     ".size x": "write .size name, bytes",
     ".comm x": "write .comm name, bytes, alignment",
     ".section": "a section needs a name",
+    ".loc 1 2": "write .loc file line, with a file that .file has numbered",
+    ".uleb128 5": "numbers in LEB128 are for debug information",
+    ".bss\n.zero 4, 1": ".bss holds zeros only; use .zero, or .data",
     ".option foo": "there is no option 'foo'; there are rvc, norvc, push, pop, relax, norelax, "
     "pic, nopic",
     ".byte 1\nnop": "an instruction at an odd address; put .balign 2 before it",

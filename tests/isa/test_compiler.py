@@ -98,9 +98,7 @@ def test_a_loaded_program_prints_in_unicorn_what_it_prints_on_the_host(name, exp
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_compiled_program_prints_what_it_prints_on_the_host(name, level, expected, tmp_path):
-    soc = pytest.importorskip("soc", reason="there is no soc")
-    if not hasattr(soc, "run_program"):
-        pytest.skip("soc cannot run programs yet")
+    soc = pytest.importorskip("soc.run", reason="soc cannot run programs yet")
     program = Program.from_elf(build(name, level, tmp_path))
     result = soc.run_program(program, chip="pulp")
     assert (result.console, result.exit.code) == (expected[name], 0)
@@ -122,7 +120,7 @@ SECTIONS = """SECTIONS
 def test_the_assembly_output_of_gcc_gives_the_bytes_that_gnu_as_and_ld_give(name, level, tmp_path):
     """Linked where this assembler puts the sections; library functions at an address far away."""
     path = tmp_path / "a.s"
-    flat = ("-march=rv32imf_zicsr", "-mabi=ilp32f", "-mno-relax", "-fno-merge-constants")
+    flat = ("-march=rv32imf_zicsr", "-mabi=ilp32f", "-mno-relax", "-fno-merge-constants", "-g")
     run(
         GCC, *flat, "--specs=picolibc.specs", *EXACT, level, "-S", SOURCES / f"{name}.c", "-o", path
     )
@@ -142,6 +140,7 @@ def test_the_assembly_output_of_gcc_gives_the_bytes_that_gnu_as_and_ld_give(name
     run(LD, *link, "-T", tmp_path / "a.ld", tmp_path / "a.o", "-o", tmp_path / "a.elf")
     theirs = Program.from_elf(tmp_path / "a.elf")
     assert len(theirs.sections) >= 2
+    assert program.lines.at(program.symbol("main").address)[0].endswith(f"{name}.c")
     for part in theirs.sections:
         assert program.bytes_at(part.address, part.size) == theirs.bytes_at(
             part.address, part.size
