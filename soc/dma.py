@@ -106,6 +106,7 @@ def tick(dma, requested, granted, l1, l2, now):
     for direction in range(CHANNELS):
         channel = dma["channel"][direction]
         if is_active(channel):
+            dma["clocked"] |= 1 << direction
             split_lines(dma, channel)
             split_bursts(dma, channel, direction)
             if channel["outstanding"]:
@@ -113,9 +114,12 @@ def tick(dma, requested, granted, l1, l2, now):
                     _move_to_l2(dma, channel, granted, l1, l2, now)
                 else:
                     _move_to_l1(dma, channel, granted >> 2, l1, l2, now)
-    _count_accesses(dma, requested, granted)
-    step_ports(dma)
-    arbitrate_commands(dma)
+    if requested:
+        _count_accesses(dma, requested, granted)
+    if dma["awake"] & ~dma["stepped"]:
+        step_ports(dma)
+    if dma["offered"] | dma["offered_next"]:
+        arbitrate_commands(dma)
     end_counters(dma)
     _end_cycle(dma)
 
@@ -159,8 +163,10 @@ def _end_cycle(dma):
     dma["running"] = dma["running_next"]
     for direction in range(CHANNELS):
         channel = dma["channel"][direction]
-        for queue in range(QUEUES):
-            channel["seen"][queue] = channel["level"][queue]
+        if dma["clocked"] >> direction & 1 or is_active(channel):
+            for queue in range(QUEUES):
+                channel["seen"][queue] = channel["level"][queue]
+    dma["clocked"] = 0
     if dma["stepped"]:
         _reply(dma)
         dma["stepped"] = 0

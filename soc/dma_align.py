@@ -48,13 +48,12 @@ def align(channel, direction):
 
 @step
 def _start(channel):
-    burst = pop(channel, ALIGN_BURSTS)
-    last = burst[0] - 1
-    channel["push_offset"] = burst[1]
-    channel["pop_offset"] = burst[2]
-    channel["end_offset"] = (burst[2] + last) & 7
-    channel["pushes"] = ((burst[1] + last) >> 3) + 1
-    channel["pops"] = ((burst[2] + last) >> 3) + 1
+    length, push_offset, pop_offset, _, _ = pop(channel, ALIGN_BURSTS)
+    channel["push_offset"] = push_offset
+    channel["pop_offset"] = pop_offset
+    channel["end_offset"] = (pop_offset + length - 1) & 7
+    channel["pushes"] = (push_offset + length + 7) >> 3
+    channel["pops"] = (pop_offset + length + 7) >> 3
     channel["pushed"] = 0
     channel["popped"] = 0
 
@@ -79,9 +78,7 @@ def _push(channel, direction):
         low = pop(channel, DATA0)[0]
         high = pop(channel, DATA1)[0]
     else:
-        beat = pop(channel, BEATS)
-        low = beat[0]
-        high = beat[1]
+        low, high, _, _, _ = pop(channel, BEATS)
     place = 2 * (channel["pushed"] & 1)
     channel["ring"][place] = low
     channel["ring"][place + 1] = high

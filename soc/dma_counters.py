@@ -88,28 +88,36 @@ def end_counters(dma):
 
     Sets `event` and `interrupt`: the lines in the next cycle.
     """
-    signalled = 0
-    if dma["ended"]:
-        signalled = 1 << _highest(dma["ended"])
-    ended = dma["running_before"] & ~dma["running"]
-    if ended:
-        for counter in range(COUNTERS):
-            if ended >> counter & 1:
-                dma["ended_owner"][counter] = dma["owner"][counter]
-                dma["ended_events"][counter] = dma["events"][counter]
-    dma["ended"] = dma["ended"] & ~signalled | ended
     dma["event"] = 0
     dma["interrupt"] = 0
+    ended = dma["running_before"] & ~dma["running"]
     if dma["ended"]:
-        counter = _highest(dma["ended"])
-        events = dma["ended_events"][counter]
-        ports = 1 << dma["ended_owner"][counter]
-        if events & BROADCAST:
-            ports = (1 << dma["ports"]) - 1
-        if events & EVENT:
-            dma["event"] = ports
-        if events & INTERRUPT:
-            dma["interrupt"] = ports
+        dma["ended"] &= ~(1 << _highest(dma["ended"]))
+    if ended:
+        _note_ends(dma, ended)
+    if dma["ended"]:
+        _signal(dma, _highest(dma["ended"]))
+
+
+@step
+def _note_ends(dma, ended):
+    dma["ended"] |= ended
+    for counter in range(COUNTERS):
+        if ended >> counter & 1:
+            dma["ended_owner"][counter] = dma["owner"][counter]
+            dma["ended_events"][counter] = dma["events"][counter]
+
+
+@step
+def _signal(dma, counter):
+    events = dma["ended_events"][counter]
+    ports = 1 << dma["ended_owner"][counter]
+    if events & BROADCAST:
+        ports = (1 << dma["ports"]) - 1
+    if events & EVENT:
+        dma["event"] = ports
+    if events & INTERRUPT:
+        dma["interrupt"] = ports
 
 
 @step

@@ -38,17 +38,19 @@ def _free_id(dma, channel):
 @step
 def _open_burst(dma, channel):
     """Give the next burst an id; the id, or -1 if there is no burst or no id."""
-    number = _free_id(dma, channel)
-    if number == dma["outstanding"] or not has(channel, L2_BURSTS):
+    if not has(channel, L2_BURSTS):
         return -1
-    entry = pop(channel, L2_BURSTS)
+    number = _free_id(dma, channel)
+    if number == dma["outstanding"]:
+        return -1
+    counter, length, l1, l2, increment = pop(channel, L2_BURSTS)
     burst = channel["open"][number]
-    burst["counter"] = entry[0]
-    burst["length"] = entry[1]
-    burst["l1"] = entry[2]
-    burst["l2"] = entry[3]
-    burst["increment"] = entry[4]
-    burst["beats"] = ((entry[3] & 7) + entry[1] + 7) >> 3
+    burst["counter"] = counter
+    burst["length"] = length
+    burst["l1"] = l1
+    burst["l2"] = l2
+    burst["increment"] = increment
+    burst["beats"] = ((l2 & 7) + length + 7) >> 3
     channel["ids"] |= 1 << number
     return number
 
@@ -96,11 +98,11 @@ def write_beats(dma, channel, l2, now):
         return
     number = channel["send_id"]
     burst = channel["open"][number]
-    beat = pop(channel, BEATS)
+    low, high, enables, _, _ = pop(channel, BEATS)
     offset = _beat_offset(dma, burst, burst["beats"] - channel["sending"])
     if 0 <= offset < dma["l2_size"]:
-        store(l2, offset >> 2, beat[0], beat[2] & 15)
-        store(l2, (offset >> 2) + 1, beat[1], beat[2] >> 4)
+        store(l2, offset >> 2, low, enables & 15)
+        store(l2, (offset >> 2) + 1, high, enables >> 4)
     channel["sending"] -= 1
     channel["moved"] += 1
     if channel["sending"] == 0:
@@ -160,13 +162,12 @@ def take_reads(dma, channel):
         return
     if not has_room(channel, L1_BURSTS) or not has_room(channel, ALIGN_BURSTS):
         return
-    beat = pop(channel, READ)
-    number = beat[2]
+    low, high, number, last, _ = pop(channel, READ)
     if channel["fresh"]:
         burst = channel["open"][number]
         push(channel, L1_BURSTS, burst["counter"], burst["length"], burst["l1"], 0, 0)
         push(channel, ALIGN_BURSTS, burst["length"], burst["l2"] & 7, burst["l1"] & 7, 0, 0)
-    push(channel, BEATS, beat[0], beat[1], 0, 0, 0)
-    channel["fresh"] = beat[3]
-    if beat[3]:
+    push(channel, BEATS, low, high, 0, 0, 0)
+    channel["fresh"] = last
+    if last:
         _close_burst(dma, channel, number)

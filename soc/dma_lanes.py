@@ -23,7 +23,6 @@ NONE, REPLIED, HELD = 0, 1, 2
 """What the lane of a read has: nothing, a reply of L1 in this cycle, one that waits for room."""
 
 WORD = 0xFFFFFFFF
-BYTES = (0x000000FF, 0x0000FF00, 0x00FF0000, 0xFF000000)
 
 
 @step
@@ -34,10 +33,10 @@ def unpack_beats(channel):
     if channel["l1_beats"] == 0:
         if not has(channel, L1_BURSTS):
             return
-        burst = pop(channel, L1_BURSTS)
-        channel["l1_counter"] = burst[0]
-        channel["l1_beats"] = ((burst[2] & 7) + burst[1] + 7) >> 3
-        channel["l1_next"] = burst[2] & ~7
+        counter, length, address, _, _ = pop(channel, L1_BURSTS)
+        channel["l1_counter"] = counter
+        channel["l1_beats"] = ((address & 7) + length + 7) >> 3
+        channel["l1_next"] = address & ~7
     channel["l1_beats"] -= 1
     last = 1 if channel["l1_beats"] == 0 else 0
     address = channel["l1_next"]
@@ -74,11 +73,11 @@ def read_lane(channel, lane, granted, l1, mask):
         else:
             channel["reply"][lane] = HELD
     if granted:
-        beat = pop(channel, LANE0 + lane)
+        counter, address, last, _, _ = pop(channel, LANE0 + lane)
         channel["reply"][lane] = REPLIED
-        channel["reply_word"][lane] = l1[(beat[1] >> 2) & mask] & WORD
-        channel["reply_counter"][lane] = beat[0]
-        channel["reply_last"][lane] = beat[2]
+        channel["reply_word"][lane] = l1[(address >> 2) & mask] & WORD
+        channel["reply_counter"][lane] = counter
+        channel["reply_last"][lane] = last
 
 
 @step
@@ -89,23 +88,24 @@ def write_lane(channel, lane, granted, l1, mask):
             return
         if front(channel, DATA0 + lane)[1] != 0:
             return
-    beat = pop(channel, LANE0 + lane)
-    data = pop(channel, DATA0 + lane)
+    counter, address, last, _, _ = pop(channel, LANE0 + lane)
+    word, enables, _, _, _ = pop(channel, DATA0 + lane)
     if granted:
-        store(l1, (beat[1] >> 2) & mask, data[0], data[1])
-    if beat[2]:
-        push(channel, SYNCH0 + lane, beat[0], 0, 0, 0, 0)
+        store(l1, (address >> 2) & mask, word, enables)
+    if last:
+        push(channel, SYNCH0 + lane, counter, 0, 0, 0, 0)
 
 
 @inlined_step
 def store(words, index, value, enables):
     """Write the enabled bytes of a word."""
-    keep = 0
-    for byte in range(4):
-        if not enables >> byte & 1:
-            keep |= 0xFF << (8 * byte)
-    merged = (words[index] & keep) | (value & ~keep & WORD)
-    words[index] = (merged ^ 0x80000000) - 0x80000000
+    if enables != 15:
+        keep = 0
+        for byte in range(4):
+            if not enables >> byte & 1:
+                keep |= 0xFF << (8 * byte)
+        value = (words[index] & keep) | (value & ~keep)
+    words[index] = ((value & WORD) ^ 0x80000000) - 0x80000000
 
 
 @step

@@ -106,16 +106,15 @@ def count_bursts(dma, length, first):
 
 @step
 def _take_line(dma, channel):
-    line = pop(channel, LINES)
-    counter = line[0]
+    counter, length, l1, l2, increment = pop(channel, LINES)
     burst = channel["burst"]
     burst["counter"] = counter
-    burst["length"] = line[1]
-    burst["l1"] = line[2]
-    burst["l2"] = line[3]
-    burst["increment"] = line[4]
-    channel["burst_size"] = first_burst(dma, line[3], line[1])
-    bursts = count_bursts(dma, line[1], channel["burst_size"])
+    burst["length"] = length
+    burst["l1"] = l1
+    burst["l2"] = l2
+    burst["increment"] = increment
+    channel["burst_size"] = first_burst(dma, l2, length)
+    bursts = count_bursts(dma, length, channel["burst_size"])
     channel["bursts"] = bursts
     channel["outstanding"] += 2 * bursts
     dma["l1_pending"][counter] += bursts

@@ -151,6 +151,7 @@ DMA_STATE = np.dtype(
     [
         ("channel", CHANNEL, (CHANNELS,)),
         ("port", PORT, (PORTS,)),
+        ("clocked", "i8"),  # channels that did something in this cycle, a bit each
         ("asked", "i8"),  # ports with an access that is not granted yet
         ("stepped", "i8"),  # ports that were granted an access in this cycle
         ("awake", "i8"),  # ports that are not idle
@@ -261,18 +262,19 @@ def push(channel, queue, a, b, c, d, e):
 
 
 @inlined_step
-def pop(channel, queue):
-    """Remove the oldest entry and return it (valid until the end of the cycle)."""
-    head = channel["head"][queue]
-    channel["head"][queue] = head ^ 1
-    channel["level"][queue] -= 1
-    return channel["entry"][queue][head]
+def front(channel, queue):
+    """The five numbers of the oldest entry."""
+    entry = channel["entry"][queue][channel["head"][queue]]
+    return entry[0], entry[1], entry[2], entry[3], entry[4]
 
 
 @inlined_step
-def front(channel, queue):
-    """The oldest entry."""
-    return channel["entry"][queue][channel["head"][queue]]
+def pop(channel, queue):
+    """Remove the oldest entry; its five numbers."""
+    entry = front(channel, queue)
+    channel["head"][queue] ^= 1
+    channel["level"][queue] -= 1
+    return entry
 
 
 @inlined_step
