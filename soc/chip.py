@@ -5,6 +5,7 @@ import numpy as np
 from isa.declare import Isa
 from isa.profiles import profile
 from isa.program import Program
+from soc.chip_state import Chip
 from soc.control_page import control_state
 from soc.csr import MSTATUS_RESET
 from soc.decode import RowDecoder
@@ -14,7 +15,7 @@ from soc.hart import OFF, RUN
 from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
 from soc.l2 import l2_state
 from soc.spec import SocSpec
-from soc.state import BANK, CONFIG, COUNT, HART, REGION, REGIONS, ROW, WHEEL, Chip
+from soc.state import BANK, CONFIG, COUNT, HART, REGION, REGIONS, ROW, WHEEL
 
 LONG_AGO = -10
 CLUSTER_BASE = 0x10200000
@@ -76,9 +77,7 @@ def new_chip(spec: SocSpec, registers: str) -> Chip:
         wheel=wheel,
         control=control_state(),
         event_unit=event_unit_state(spec.event_unit, spec.cores),
-        dma=new_dma(
-            spec.dma, l1_size=spec.l1.size, l2_base=spec.l2.base, l2_size=spec.l2.size
-        ),
+        dma=new_dma(spec.dma, l1_size=spec.l1.size, l2_base=spec.l2.base, l2_size=spec.l2.size),
         l2_port=l2_state(spec.l2),
     )
 
@@ -188,5 +187,3 @@ def load(chip: Chip, program: Program) -> None:
                 f"segment {segment.address:#010x}..{end - 1:#010x} of the program is outside the "
                 f"chip's memories ({ranges}); link it to these, or enlarge l1.size or l2.size"
             )
-
-

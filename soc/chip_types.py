@@ -1,29 +1,95 @@
-"""Numba's type of the chip's State, without making a chip."""
+"""The chip's State as compiled code sees it: one pointer, to a table of the arrays' addresses.
+
+Passed by value the arrays would fill some hundred registers at every call of a step function; so
+`chip` is one machine word there, and `chip.harts` makes the array where it is used. In plain Python
+the same expressions are those of the object.
+"""
 
 import numba
 import numpy as np
-from numba.core import types
-
-from soc.dma import DMA_STATE
-from soc.event_unit_state import EU_STATE
-from soc.l2 import L2_STATE
-from soc.state import BANK, CONFIG, CONTROL, HART, REGION, ROW, WHEEL, Chip
-
-ARRAYS = {
-    "config": CONFIG,
-    "harts": HART,
-    "code": ROW,
-    "regions": REGION,
-    "l1": np.int32,
-    "banks": BANK,
-    "l2": np.int32,
-    "wheel": WHEEL,
-    "control": CONTROL,
-    "event_unit": EU_STATE,
-    "dma": DMA_STATE,
-    "l2_port": L2_STATE,
-}
-
-CHIP_TYPE = types.NamedTuple(
-    [numba.typeof(np.zeros(1, ARRAYS[name])) for name in Chip._fields], Chip
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import lower_getattr
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import (
+    NativeValue,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
 )
+from numba.np.arrayobj import make_array, populate_array
+
+from soc.chip_state import ARRAYS, Chip
+
+
+class ChipType(types.Type):
+    """Numba's type of Chip."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Chip")
+
+
+CHIP_TYPE = ChipType()
+WORD = ir.IntType(64)
+
+
+@typeof_impl.register(Chip)
+def _typeof_chip(value: Chip, context: object) -> ChipType:
+    return CHIP_TYPE
+
+
+@register_model(ChipType)
+class _ChipModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, WORD)
+
+
+@unbox(ChipType)
+def _unbox_chip(kind, value, c):
+    address = c.pyapi.object_getattr_string(value, "address")
+    word = c.pyapi.long_as_longlong(address)
+    c.pyapi.decref(address)
+    return NativeValue(word, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
+
+
+ARRAY_TYPES = {name: numba.typeof(np.zeros(1, dtype)) for name, dtype in ARRAYS.items()}
+
+
+@infer_getattr
+class _ChipAttributes(AttributeTemplate):
+    key = ChipType
+
+    def generic_resolve(self, chip: ChipType, name: str) -> types.Array | None:
+        return ARRAY_TYPES.get(name)
+
+
+def _itemsize(context, dtype) -> int:
+    if isinstance(dtype, types.Record):
+        return dtype.size
+    return context.get_abi_sizeof(context.get_data_type(dtype))
+
+
+def _define_attribute(name: str, index: int, array: types.Array) -> None:
+    @lower_getattr(ChipType, name)
+    def make(context, builder, kind, chip):
+        table = builder.inttoptr(chip, WORD.as_pointer())
+        address, length = (
+            builder.load(builder.gep(table, [ir.Constant(WORD, 2 * index + part)]))
+            for part in range(2)
+        )
+        item = context.get_constant(types.intp, _itemsize(context, array.dtype))
+        made = make_array(array)(context, builder)
+        populate_array(
+            made,
+            data=builder.inttoptr(address, made.data.type),
+            shape=[length],
+            strides=[item],
+            itemsize=item,
+            meminfo=None,
+        )
+        return made._getvalue()
+
+
+for _index, (_name, _array) in enumerate(ARRAY_TYPES.items()):
+    _define_attribute(_name, _index, _array)

@@ -28,6 +28,7 @@ import numpy as np
 from isa.compiled import execute_source, functions
 from isa.declare import Isa
 from soc.chip_types import CHIP_TYPE
+from soc.step import step
 
 Progress = Callable[[str], AbstractContextManager]
 
@@ -49,23 +50,21 @@ MANIFEST = "manifest.json"
 TEMPLATE = '''\
 """The interpreter of {name}, generated from the declarations in isa/."""
 
-import numba
-
 from isa.words import i32
 from soc.hart import make_advance
 from soc.interpreter import meanings
 from soc.loop import make_run
+from soc.step import inlined_step, kept_step
 
 globals().update(meanings("{name}", {extensions}))
 
 
 {execute}
 
-_execute = numba.njit(nogil=True, error_model="numpy", forceinline=True)(execute)
-_run = make_run(make_advance(_execute))
+_run = make_run(make_advance(inlined_step(execute)))
 
 
-@numba.njit(nogil=True, error_model="numpy", cache=True)
+@kept_step
 def run(chip, end):
     return _run(chip, end)
 '''
@@ -102,8 +101,7 @@ def interpreter(isa: Isa, extensions: frozenset[str], progress: Progress = nullc
 
 def meanings(name: str, extensions: Iterable[str]) -> dict[str, object]:
     """The declared functions of a profile, for its generated interpreter."""
-    wrap = numba.njit(nogil=True, error_model="numpy")
-    return {key: wrap(f) for key, f in functions(_profiles[name], extensions).items()}
+    return {key: step(f) for key, f in functions(_profiles[name], extensions).items()}
 
 
 def cache_folder() -> Path:

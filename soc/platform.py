@@ -6,6 +6,7 @@ import numpy as np
 from simpy import Environment, Event
 
 from soc.chip import start_hart
+from soc.chip_state import Chip
 from soc.decode import STORE, WIDTH
 from soc.dma import ask
 from soc.event_unit import eu_push_soc_event, eu_set_event
@@ -38,7 +39,6 @@ from soc.registers import (
 )
 from soc.requests import answer, schedule, store_value
 from soc.spec import SocSpec
-from soc.state import Chip
 
 START_CYCLES = 2
 """From fetch enable to the first issue of a core: its first fetch (RI5CY, measured: 2 + 1)."""
@@ -89,9 +89,7 @@ class Platform:
         self.interrupts = InterruptController(env, fields, warn, self._interrupt_controller)
         self.control = ClusterControl(
             spec.cores,
-            cluster_configuration(
-                spec.cores, spec.l1.size, spec.l2.size, spec.icache.shared_size
-            ),
+            cluster_configuration(spec.cores, spec.l1.size, spec.l2.size, spec.icache.shared_size),
             warn,
             self._fetch_enable,
             lambda _: None,

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from isa.program import Program
+from soc.chip_state import Chip
 from soc.spec import SocSpec
-from soc.state import CAUSES, COUNT, COUNTS, REGIONS, Chip
+from soc.state import CAUSES, COUNT, COUNTS, REGIONS
 
 SCHEMA = "pulpsim.run/1"
 

@@ -16,6 +16,7 @@ from soc.chip import (
     row_decoder,
     start_hart,
 )
+from soc.chip_state import Chip
 from soc.code_memory import CodeMemory
 from soc.dma import error_message
 from soc.event_unit_waits import waits
@@ -25,7 +26,7 @@ from soc.peripherals.bus import BusError
 from soc.platform import Platform
 from soc.result import Exit, RunResult
 from soc.spec import SocSpec
-from soc.state import COUNT, Chip
+from soc.state import COUNT
 
 LONGEST_WINDOW = 1 << 20
 """Cycles between two looks at the world outside: signals, progress."""
@@ -155,7 +156,9 @@ class Simulation:
         if reason == HALT:
             self.end = Exit("trap", 0, self.fault_message(int(wheel["stop_hart"])))
         elif reason == DMA_ERROR:
-            self.end = Exit("trap", 0, f"cycle {self.cycle}: dma: {error_message(self.chip.dma[0])}")
+            self.end = Exit(
+                "trap", 0, f"cycle {self.cycle}: dma: {error_message(self.chip.dma[0])}"
+            )
         elif reason == ASLEEP:
             self._fall_asleep()
 
@@ -243,5 +246,3 @@ def close_counts(chip: Chip, cycles: int) -> None:
         if cause is None or counted > cycles:
             cause = int(hart["cause"]) or COUNT.load_external
         counts[cause] += cycles - counted
-
-

@@ -4,7 +4,6 @@ Both engines drive the same step functions over this state. A checkpoint is a co
 """
 
 from collections import namedtuple
-from typing import NamedTuple
 
 import numpy as np
 
@@ -224,20 +223,3 @@ CONTROL = np.dtype(
     ],
     align=True,
 )
-
-
-class Chip(NamedTuple):
-    """Everything that a step function may touch."""
-
-    config: np.ndarray  # CONFIG[1]
-    harts: np.ndarray  # HART[cores (+ 1: the fabric controller, last)]
-    code: np.ndarray  # ROW[code bytes / 2]
-    regions: np.ndarray  # REGION[harts * REGIONS]
-    l1: np.ndarray  # int32[l1.size / 4]
-    banks: np.ndarray  # BANK[l1.banks]
-    l2: np.ndarray  # int32[l2.size / 4]
-    wheel: np.ndarray  # WHEEL[1]
-    control: np.ndarray  # CONTROL[1]
-    event_unit: np.ndarray  # EU_STATE[1]
-    dma: np.ndarray  # DMA_STATE[1]
-    l2_port: np.ndarray  # L2_STATE[1]
