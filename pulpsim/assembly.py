@@ -8,11 +8,13 @@ from textwrap import fill
 
 from isa.asm import assemble_file, listing
 from isa.attributes import extensions
+from isa.declare import Insn
 from isa.docs import find, page, search
 from isa.profiles import CORES, profile
 from isa.program import Program
 from pulpsim.console import WIDTH
 from pulpsim.output import check_writable, write
+from soc.spec import chip_names, load_chip
 from soc.toml_file import ConfigError
 
 MOST = 8  # names that a message suggests
@@ -49,14 +51,25 @@ def disassembly(elf: Path, core: str | None, floats: str | None) -> str:
 
 def instruction_pages(name: str) -> str:
     """The reference pages of all instructions of a name. Raises ConfigError if there are none."""
-    pages = [page(insn) for insn in find(name)]
-    if pages:
-        return "\n".join(pages)
+    found = find(name)
+    if found:
+        return "\n\n".join(f"{page(insn)}Chips        {_chips_with(insn)}" for insn in found)
     near = search(name)
     more = f", or {len(near) - MOST} more" if len(near) > MOST else ""
     known = f"did you mean {', '.join(near[:MOST])}{more}?"
     way_out = known if near else "`pulpsim isa` lists them all"
     raise ConfigError([f"isa {name}: no such instruction; {way_out}"])
+
+
+def _chips_with(insn: Insn) -> str:
+    chips = []
+    for name in chip_names():
+        core = load_chip(name).core
+        floats = "fx" if core.float_registers == "auto" else core.float_registers
+        isas = [profile(core.isa, registers, core.small_floats) for registers in floats]
+        if any(insn.key in isa and isa[insn.key] is insn for isa in isas):
+            chips.append(name)
+    return ", ".join(chips) or "none; set core.small_floats = true"
 
 
 def all_mnemonics() -> str:

@@ -129,6 +129,20 @@ def test_an_instruction_of_several_forms_has_a_page_of_each() -> None:
         assert f"{form}\n{'=' * len(form)}\n" in page
 
 
+@pytest.mark.parametrize(
+    ("name", "chips"),
+    [
+        ("add", "cv32e40p-rtl, pulp, pulp-cv32e40p, ri5cy-rtl"),
+        ("c.lw", "cv32e40p-rtl, pulp, pulp-cv32e40p, ri5cy-rtl"),
+        ("p.mac", "pulp, ri5cy-rtl"),
+        ("cv.mac", "cv32e40p-rtl, pulp-cv32e40p"),
+        ("vfmac.h", "none; set core.small_floats = true"),
+    ],
+)
+def test_a_page_names_the_chips_that_have_the_instruction(name: str, chips: str) -> None:
+    assert pulpsim("isa", name).stdout.splitlines()[-1] == f"Chips        {chips}"
+
+
 def test_a_part_of_many_names_is_met_with_some_of_them() -> None:
     assert re.fullmatch(
         r"pulpsim: isa mac: no such instruction; did you mean (\S+, ){7}\S+, or \d+ more\?\n",

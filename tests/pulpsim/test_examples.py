@@ -1,0 +1,48 @@
+"""The examples run and print what stands beside them; a run can be stopped by hand."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pulpsim import cli
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+PRINT_AND_SPIN = """
+_start:
+    li t0, 0x1a10f000
+    li t1, 10
+    sb t1, 0(t0)
+    j .
+"""
+
+
+@pytest.mark.parametrize("source", sorted(EXAMPLES.glob("*.s")), ids=lambda file: file.stem)
+def test_an_example_prints_what_stands_beside_it(source: Path, tmp_path: Path) -> None:
+    elf = tmp_path / "example.elf"
+    assert CliRunner().invoke(cli.app, ["asm", str(source), "-o", str(elf)]).exit_code == 0
+    result = CliRunner().invoke(cli.app, ["run", "--elf", str(elf), "--max-cycles", "1000000"])
+    assert result.stdout == source.with_suffix(".out").read_text()
+    assert result.stderr.splitlines()[-1] == "exit: the program returned 0"
+    assert result.exit_code == 0
+
+
+def test_control_c_stops_a_run_and_reports_what_had_happened(tmp_path: Path) -> None:
+    source = tmp_path / "spin.s"
+    source.write_text(PRINT_AND_SPIN)
+    assert CliRunner().invoke(cli.app, ["asm", str(source)]).exit_code == 0
+    command = [sys.executable, "-m", "pulpsim", "run", "--elf", str(tmp_path / "spin.elf")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "\n"
+        running.send_signal(signal.SIGINT)
+        _, report = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "spin.elf on pulp" in report
+    assert report.splitlines()[-1].startswith("interrupted at cycle ")
