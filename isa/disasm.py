@@ -42,8 +42,9 @@ def disassemble(
     if symbols is not None and pc is not None:
         for part in form.parts:
             if isinstance(part, Operand) and part.kind == "target":
-                distance = part.distance(operands[part.field.name])
-                return f"{text}  # {symbols(pc + distance & 0xFFFFFFFF)}"
+                target = pc + part.distance(operands[part.field.name]) & 0xFFFFFFFF
+                name = symbols(target)
+                return text if name == f"0x{target:08x}" else f"{text}  # {name}"
     return text
 
 

@@ -145,6 +145,8 @@ def test_a_target_is_named_behind_the_instruction():
     )
     text = disassemble(0xFE0604E3, profile("ri5cy"), 0x1C008020, program.place)
     assert text == "beqz a2, 0x1c008008  # f+0x8"
+    text = disassemble(0xFE0604E3, profile("ri5cy"), 0x20, program.place)
+    assert text == "beqz a2, 0x8"
 
 
 def test_the_high_half_of_a_16_bit_word_does_not_count():
