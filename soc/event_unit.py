@@ -4,7 +4,7 @@ The unit is clocked, but only in cycles in which something happens. In cycle t, 
 
     eu_set_event        event lines that are active in t (DMA, timers, accelerator)
     eu_access           requests of the cores' private ports in t, the lowest core first
-    eu_shared_access    the request of the view of all in t
+    eu_shared_store     a store through the view of all in t; eu_shared_load: the answer to a load
     eu_clock            if eu["next"] <= t: the clock edge behind t; reports the loads granted in t
 
 A load that waits (an event load, p.elw) is granted in the cycle of its request if an event of the
@@ -18,7 +18,7 @@ from issue to issue, software event 5, mutex 5, store or load of a register 1.
 """
 
 from soc import event_unit_offsets as at
-from soc.event_unit_clock import end_wait
+from soc.event_unit_clock import barrier_value, core_value, end_wait
 from soc.event_unit_clock import eu_clock as eu_clock
 from soc.event_unit_state import CLOCK_OFF, INTERRUPTED, NONE
 from soc.step import step
@@ -233,32 +233,55 @@ def _trigger(eu, core, offset):
 
 
 @step
-def eu_shared_access(eu, write, offset, value, now):
-    """Request at the view of all in this cycle. Returns STALLED, STORED, LOADING, FAULT.
+def eu_shared_exists(eu, offset):
+    """Whether this chip has what lies at an offset of the view of all."""
+    if offset < at.SHARED_BARRIER:
+        return offset >> 6 < eu["cores"]
+    if offset < at.SHARED_SW_EVENT:
+        return offset - at.SHARED_BARRIER >> 5 < eu["barriers"]
+    return offset < at.SHARED_END
 
-    A store stalls while a core stores to the same registers. Data that a load reads lies in
-    eu["shared_value"] once eu_clock of this cycle is done.
+
+@step
+def eu_shared_store(eu, offset, value, now):
+    """A store through the view of all in this cycle. Returns STALLED, STORED, FAULT.
+
+    It stalls while a core stores to the same registers.
     """
     offset &= 0x7FC
-    core, barrier = offset >> 6, offset - at.SHARED_BARRIER >> 5
-    if offset >= at.SHARED_END:
-        return FAULT
-    if offset < at.SHARED_BARRIER and core >= eu["cores"]:
-        return FAULT
-    if at.SHARED_BARRIER <= offset < at.SHARED_SW_EVENT and barrier >= eu["barriers"]:
+    if not eu_shared_exists(eu, offset):
         return FAULT
     eu["next"] = min(eu["next"], now)
-    if not write:
-        eu["shared_offset"] = offset
-        return LOADING
     if offset < at.SHARED_BARRIER:
-        if eu["written"][core] == now:
+        if eu["written"][offset >> 6] == now:
             return STALLED
-        _store_core(eu, core, offset & 0x3C, value & at.WORD)
+        _store_core(eu, offset >> 6, offset & 0x3C, value & at.WORD)
     elif offset < at.SHARED_SW_EVENT:
+        barrier = offset - at.SHARED_BARRIER >> 5
         if eu["served"][barrier] == now:
             return STALLED
         _store_barrier(eu, barrier, offset & 0x1C, value & at.WORD)
     elif offset < at.SOC_EVENT:
         _software_event(eu, offset >> 2 & 7, value)
     return STORED
+
+
+@step
+def eu_shared_load(eu, offset, now):
+    """What a load through the view of all reads whose request was in the cycle before this one.
+
+    It exists (eu_shared_exists). A load of SOC_EVENT takes the event from the FIFO.
+    """
+    offset &= 0x7FC
+    if offset < at.SHARED_BARRIER:
+        return core_value(eu, offset >> 6, offset & 0x3C)
+    if offset < at.SHARED_SW_EVENT:
+        return barrier_value(eu, offset - at.SHARED_BARRIER >> 5, offset & 0x1C)
+    if offset < at.SOC_EVENT:
+        return 0
+    event = eu["soc_events"][eu["soc_head"]]
+    if eu["soc_count"] == 0:
+        return event
+    eu["soc_leaving"] = 1
+    eu["next"] = min(eu["next"], now)
+    return 1 << 31 | event

@@ -145,9 +145,6 @@ def _answer(eu):
             eu["clears"][core] = eu["mask"][core]
     eu["answering"] = 0
     eu["waking"] = 0
-    if eu["shared_offset"] != NONE:
-        eu["shared_value"] = _shared_value(eu, eu["shared_offset"])
-        eu["shared_offset"] = NONE
 
 
 @step
@@ -163,7 +160,7 @@ def _private_value(eu, core, offset):
     if offset < 0x40:
         if offset == at.WAIT or offset == at.WAIT_CLEAR:
             return eu["buffer"][core] & eu["mask"][core]
-        return _core_value(eu, core, offset)
+        return core_value(eu, core, offset)
     if offset == at.DISPATCH:
         return eu["fifo"][eu["read"][core]]
     if at.DISPATCH < offset < at.MUTEX:
@@ -171,12 +168,13 @@ def _private_value(eu, core, offset):
     if at.MUTEX <= offset < at.SW_EVENT:
         return eu["message"][offset - at.MUTEX >> 2]
     if offset >= at.BARRIER and offset & 0x1C < at.TRIGGER_SELF:
-        return _barrier_value(eu, offset - at.BARRIER >> 5, offset & 0x1C)
+        return barrier_value(eu, offset - at.BARRIER >> 5, offset & 0x1C)
     return eu["buffer"][core] & eu["mask"][core]
 
 
 @step
-def _core_value(eu, core, register):
+def core_value(eu, core, register):
+    """A register of a core's block, as a load that does not wait reads it."""
     if register == at.MASK:
         return eu["mask"][core]
     if register == at.IRQ_MASK:
@@ -195,7 +193,8 @@ def _core_value(eu, core, register):
 
 
 @step
-def _barrier_value(eu, barrier, register):
+def barrier_value(eu, barrier, register):
+    """A register of a barrier."""
     if register == at.TRIGGER_MASK:
         return eu["trigger_mask"][barrier]
     if register == at.BARRIER_STATUS:
@@ -203,20 +202,6 @@ def _barrier_value(eu, barrier, register):
     if register == at.TARGET_MASK:
         return eu["target_mask"][barrier]
     return 0
-
-
-@step
-def _shared_value(eu, offset):
-    if offset < at.SHARED_BARRIER:
-        return _core_value(eu, offset >> 6, offset & 0x3C)
-    if offset < at.SHARED_SW_EVENT:
-        return _barrier_value(eu, offset - at.SHARED_BARRIER >> 5, offset & 0x1C)
-    if offset < at.SOC_EVENT:
-        return 0
-    if eu["soc_count"] == 0:
-        return eu["soc_events"][eu["soc_head"]]
-    eu["soc_leaving"] = 1
-    return 1 << 31 | eu["soc_events"][eu["soc_head"]]
 
 
 @step
@@ -263,9 +248,9 @@ def _end_waits(eu, cycle):
 @step
 def _is_active(eu):
     """Whether the next clock edge changes anything by itself."""
-    if eu["answering"] | eu["barrier_active"] | eu["popped"] | eu["soc_leaving"]:
+    if eu["answering"] | eu["barrier_active"] | eu["popped"]:
         return True
-    if eu["interrupt"] != eu["interrupt_next"] or eu["waiting"] & eu["interrupt_next"]:
+    if eu["interrupt"] != eu["interrupt_next"]:
         return True
     for core in range(eu["cores"]):
         if eu["lines"][core] or eu["clears"][core]:

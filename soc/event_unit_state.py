@@ -102,8 +102,6 @@ EU_STATE = np.dtype(
         ("soc_count", "i8"),
         ("soc_arriving", "i8"),  # event that enters at this clock edge, or NONE
         ("soc_leaving", "i8"),
-        ("shared_offset", "i8"),  # load of the shared view granted in this cycle, or NONE
-        ("shared_value", "i8"),
     ]
 )
 """State of one event unit. Sets of cores, barriers and mutexes are bit masks."""
@@ -118,5 +116,5 @@ def event_unit_state(spec: EventUnitSpec, cores: int) -> np.ndarray:
     eu["keeps_new"] = spec.keeps_new_events
     eu["next"] = NEVER
     eu["owner"], eu["written"], eu["served"] = NONE, NONE, NONE
-    eu["soc_arriving"], eu["shared_offset"] = NONE, NONE
+    eu["soc_arriving"] = NONE
     return state

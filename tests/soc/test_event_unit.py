@@ -5,6 +5,7 @@ RTL's trace has them: barriers together and staggered, software event, mutex und
 """
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,9 @@ from soc.event_unit import (
     eu_interrupt,
     eu_push_soc_event,
     eu_set_event,
-    eu_shared_access,
+    eu_shared_exists,
+    eu_shared_load,
+    eu_shared_store,
     eu_take_interrupt,
 )
 from soc.event_unit_state import EventUnitSpec, event_unit_state
@@ -62,9 +65,9 @@ class Bench:
     def load(self, core, name, index=0, is_elw=True):
         return self.access(core, False, name, 0, index, is_elw)
 
-    def shared(self, write, name, value=0, index=0):
+    def shared(self, name, value, index=0):
         offset = EVENT_UNIT_SHARED.offset(name, index)
-        return eu_shared_access(self.eu, write, offset, value, self.cycle)
+        return eu_shared_store(self.eu, offset, value, self.cycle)
 
     def event(self, cores, line):
         eu_set_event(self.eu, cores, line, self.cycle)
@@ -90,9 +93,9 @@ class Bench:
         return self.log.pop()[2]
 
     def read_shared(self, name, index=0):
-        assert self.shared(False, name, index=index) == LOADING
+        value = eu_shared_load(self.eu, EVENT_UNIT_SHARED.offset(name, index), self.cycle)
         self.tick()
-        return int(self.eu["shared_value"])
+        return int(value)
 
     def hear(self, mask, cores=None):
         """Set the event mask of some cores in one cycle, and the cycle to 10."""
@@ -204,6 +207,15 @@ def test_a_barrier_wakes_its_targets_not_those_that_arrive():
     bench.at(20)
     assert bench.log == [(13, 1, BARRIER), (13, 2, BARRIER)]
     assert bench.read(0, "BUFFER") == 0
+
+
+def test_a_barrier_without_targets_empties_itself():
+    bench = Bench(cores=2)
+    bench.set_barrier(0, 0b01, target=0)
+    bench.at(10)
+    bench.store(0, "BARRIER_TRIGGER", 0b01)
+    bench.at(20)
+    assert (bench.eu["status"][0], bench.eu["next"]) == (0, NEVER)
 
 
 def test_an_arrival_in_the_cycle_in_which_a_barrier_is_complete_is_lost():
@@ -368,7 +380,7 @@ def test_a_plain_load_waits_as_an_event_load_but_keeps_the_clock():
     bench.load(1, "WAIT_CLEAR", is_elw=True)
     bench.at(20)
     assert [bench.read_shared("CORE_STATUS", core) for core in range(2)] == [1, 0]
-    bench.shared(True, "SW_EVENT", 0, 0)
+    bench.shared("SW_EVENT", 0, 0)
     bench.at(30)
     assert [entry[:2] for entry in bench.log] == [(23, 0), (23, 1)]
     assert bench.eu["clock_off"][:2].tolist() == [0, 12]
@@ -479,6 +491,19 @@ def test_soc_events_queue_and_raise_a_line_while_there_are_any():
     assert found[2] >> 31 == 0
 
 
+def test_a_soc_event_wakes_a_core_two_cycles_later_and_again_while_it_is_not_read():
+    bench = Bench(cores=1)
+    bench.hear(1 << 27)
+    bench.load(0, "WAIT_CLEAR")
+    bench.at(20)
+    eu_push_soc_event(bench.eu, 9, bench.cycle)
+    bench.at(40)
+    bench.load(0, "WAIT_CLEAR")
+    bench.at(60)
+    assert bench.log == [(22, 0, 1 << 27), (40, 0, 1 << 27)]
+    assert bench.eu["next"] == NEVER
+
+
 def test_a_full_soc_event_fifo_refuses():
     bench = Bench(cores=1, soc_event_depth=2)
     log = []
@@ -544,12 +569,12 @@ def test_a_wait_that_meets_a_pending_interrupt_is_granted_one_cycle_later():
 
 def test_the_shared_view_reaches_every_core():
     bench = Bench(cores=4)
-    bench.shared(True, "CORE_MASK_OR", 0x10001, index=3)
+    bench.shared("CORE_MASK_OR", 0x10001, index=3)
     bench.tick()
     assert bench.read(3, "MASK") == 0x10001
     assert bench.read_shared("CORE_MASK", 3) == 0x10001
     assert bench.read_shared("CORE_MASK", 2) == 0
-    bench.shared(True, "SW_EVENT", 0b1000, index=5)
+    bench.shared("SW_EVENT", 0b1000, index=5)
     bench.tick()
     assert bench.read_shared("CORE_BUFFER", 3) == 1 << 5
     assert bench.read_shared("SW_EVENT", 5) == 0
@@ -560,10 +585,10 @@ def test_a_shared_store_stalls_while_the_core_or_another_stores_to_the_same_regi
     log = []
     for core in (0, 1):
         bench.store(core, "MASK", 1)
-        log.append(bench.shared(True, "CORE_MASK", 2, index=0))
+        log.append(bench.shared("CORE_MASK", 2, index=0))
         bench.tick()
     bench.store(1, "BARRIER_TRIGGER_MASK", 1, 4)
-    log.append(bench.shared(True, "BARRIER_TRIGGER_MASK", 2, index=4))
+    log.append(bench.shared("BARRIER_TRIGGER_MASK", 2, index=4))
     assert log == [STALLED, STORED, STALLED]
 
 
@@ -574,11 +599,14 @@ def test_what_the_chip_does_not_have_is_a_fault():
         bench.store(0, "BARRIER_TRIGGER_MASK", 1, 3),
         bench.load(0, "MUTEX", 2),
         bench.store(0, "MUTEX", 0, 2),
-        bench.shared(True, "CORE_MASK", 0, index=2),
-        bench.shared(True, "BARRIER_TRIGGER_MASK", 0, index=3),
-        eu_shared_access(bench.eu, False, 0x780, 0, 0),
+        bench.shared("CORE_MASK", 0, index=2),
+        bench.shared("BARRIER_TRIGGER_MASK", 0, index=3),
+        eu_shared_store(bench.eu, 0x780, 0, 0),
     ]
     assert log == [FAULT] * 7
+    offsets = (0x040, 0x080, 0x45C, 0x460, 0x600, 0x77C, 0x780)
+    found = [eu_shared_exists(bench.eu, offset) for offset in offsets]
+    assert found == [True, False, True, False, True, True, False]
 
 
 def test_registers_that_are_not_there_read_zero_and_ignore_stores():
@@ -590,6 +618,69 @@ def test_registers_that_are_not_there_read_zero_and_ignore_stores():
     assert bench.read(0, "BARRIER_STATUS") == 0
     assert bench.read(0, "DISPATCH_TEAM") == 0
     assert bench.read_shared("CORE_WAIT") == 0
+
+
+STORES = [
+    ("MASK", 1),
+    ("MASK_OR", 1),
+    ("IRQ_MASK", 1),
+    ("BUFFER_CLEAR", 1),
+    ("SW_EVENT_MASK", 1),
+    ("DISPATCH", 1),
+    ("DISPATCH_TEAM", 1),
+    ("MUTEX", 2),
+    ("SW_EVENT", 3),
+    ("BARRIER_TRIGGER_MASK", 2),
+    ("BARRIER_TARGET_MASK", 2),
+    ("BARRIER_TRIGGER", 2),
+]
+LOADS = [
+    ("BUFFER", 1),
+    ("WAIT", 1),
+    ("WAIT_CLEAR", 1),
+    ("DISPATCH", 1),
+    ("MUTEX", 2),
+    ("SW_EVENT_WAIT", 3),
+    ("SW_EVENT_WAIT_CLEAR", 3),
+    ("BARRIER_STATUS", 2),
+    ("BARRIER_TRIGGER_SELF", 2),
+    ("BARRIER_TRIGGER_WAIT_CLEAR", 2),
+]
+
+
+def random_run(seed, always):
+    """Random requests; the unit clocked in every cycle, or only where it asks for it."""
+    random_, bench = random.Random(seed), Bench(cores=3)
+    chance = random_.choice([0.01, 0.05, 0.2])  # rare requests leave long silences
+    interrupts = []
+    for cycle in range(200):
+        for core in range(3):
+            kinds = STORES if random_.random() < 0.5 else LOADS
+            (name, count), value = random_.choice(kinds), random_.choice([7, 3, 1 << 16, 0x7010F])
+            index, is_elw = random_.randrange(count), random_.random() < 0.8
+            if random_.random() < chance and not bench.eu["waiting"] >> core & 1:
+                bench.access(core, kinds is STORES, name, value, index, is_elw)
+        if random_.random() < 0.05:
+            bench.event(random_.randrange(8), random_.choice([8, 10]))
+        if random_.random() < 0.02:
+            eu_push_soc_event(bench.eu, cycle, cycle)
+        if random_.random() < 0.02:
+            eu_shared_load(bench.eu, EVENT_UNIT_SHARED.offset("SOC_EVENT"), cycle)
+        asked = eu_interrupt(bench.eu, 0)
+        if asked >= 0:
+            interrupts.append((cycle, asked))
+            if random_.random() < 0.5:
+                eu_take_interrupt(bench.eu, 0, asked, cycle)
+        if always:
+            bench.eu["next"] = cycle
+        bench.tick()
+    bench.eu["next"] = 0
+    return bench.log, interrupts, bench.state.tobytes()
+
+
+def test_cycles_that_the_unit_does_not_ask_to_be_clocked_change_nothing():
+    for seed in range(100):
+        assert random_run(seed, always=False) == random_run(seed, always=True), seed
 
 
 def test_a_checkpoint_is_a_copy_of_the_array():
