@@ -1,0 +1,1 @@
+"""Peripherals: SimPy-side components behind the bus, one file for each kind."""

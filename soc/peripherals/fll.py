@@ -1,0 +1,36 @@
+"""A frequency-locked loop. All clocks of the simulated chip are equal, so it locks at once.
+
+Source: pulp-runtime archi/fll/fll_v1.h: f = 32,768 Hz x factor / 2^(divider - 1).
+"""
+
+from collections.abc import Callable
+
+from soc.peripherals.register_block import RegisterBlock
+from soc.registers import FLL
+
+CONFIG = {field.name: field for field in FLL.register("CONFIG_1").fields}
+
+
+class Fll(RegisterBlock):
+    """Remembers its configuration and reports the factor that was asked for as reached.
+
+    Ports
+        warn    out   see RegisterBlock; also, once, that another frequency changes no cycle
+    """
+
+    def __init__(self, name: str, warn: Callable[[str], None]):
+        super().__init__(name, FLL, warn)
+        self.loads = {"STATUS": self._load_status}
+        self.stores = {"STATUS": lambda _, __: None, "CONFIG_1": self._store_config}
+        self.is_reported = False
+
+    def _load_status(self, _: int) -> int:
+        config = self.word("CONFIG_1")
+        locked = config & CONFIG["mode"].mask
+        return config & CONFIG["factor"].mask if locked else self.word("STATUS")
+
+    def _store_config(self, _: int, value: int) -> None:
+        self.put("CONFIG_1", value)
+        if value & CONFIG["mode"].mask and not self.is_reported:
+            self.is_reported = True
+            self.warn(f"{self.name}: a frequency is set; all clocks of this chip stay equal")

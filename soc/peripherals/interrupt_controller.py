@@ -1,0 +1,84 @@
+"""The fabric controller's interrupt controller (FC ITC).
+
+Source: apb_interrupt_cntrl.sv; pulp-runtime archi/itc/itc_v1.h.
+"""
+
+from collections.abc import Callable
+
+from simpy import Environment
+
+from soc.peripherals.register_block import WORD, RegisterBlock
+from soc.peripherals.spec import PeripheralsSpec
+from soc.registers import FABRIC_EVENTS, INTERRUPT_CONTROLLER, event_line
+
+NONE = -1
+SOC_EVENT = 1 << event_line(FABRIC_EVENTS, "soc")
+
+
+class InterruptController(RegisterBlock):
+    """Collects events in STATUS and asks for the highest one of MASK.
+
+    Ports
+        warn         out   see RegisterBlock
+        interrupt    out   line that the core is asked to take, or NONE; one cycle behind its cause
+        set_event, push_soc_event, take     in
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        spec: PeripheralsSpec,
+        warn: Callable[[str], None],
+        interrupt: Callable[[int], None],
+    ):
+        super().__init__("interrupt_controller", INTERRUPT_CONTROLLER, warn)
+        self.env, self.depth, self.interrupt = env, spec.interrupt_fifo, interrupt
+        self.fifo: list[int] = []
+        self.asked = NONE
+        self.loads = {
+            f"{name}_{verb}": lambda _: 0
+            for name in ("MASK", "STATUS", "ACK")
+            for verb in ("SET", "CLEAR")
+        }
+        self.stores = {"FIFO": lambda _, __: None}
+        for name in ("MASK", "STATUS", "ACK"):
+            self.stores[name] = self._assigner(name, lambda old, value: value)
+            self.stores[f"{name}_SET"] = self._assigner(name, lambda old, value: old | value)
+            self.stores[f"{name}_CLEAR"] = self._assigner(name, lambda old, value: old & ~value)
+
+    def set_event(self, line: int) -> None:
+        """An event line is active in this cycle."""
+        self._change("STATUS", self.word("STATUS") | 1 << line)
+
+    def push_soc_event(self, number: int) -> bool:
+        """Offer an event of the SoC. False: the FIFO is full."""
+        if len(self.fifo) == self.depth:
+            return False
+        self.fifo.append(number)
+        self._change("STATUS", self.word("STATUS") | SOC_EVENT)
+        return True
+
+    def take(self, line: int) -> None:
+        """The core takes an interrupt."""
+        self.put("ACK", self.word("ACK") | 1 << line)
+        self._change("STATUS", self.word("STATUS") & ~(1 << line))
+
+    def _assigner(
+        self, name: str, operation: Callable[[int, int], int]
+    ) -> Callable[[int, int], None]:
+        return lambda _, value: self._change(name, operation(self.word(name), value))
+
+    def _change(self, name: str, value: int) -> None:
+        """Change a register. Clearing the SoC event takes the oldest one out of the FIFO."""
+        if name == "STATUS" and self.fifo and not value & SOC_EVENT:
+            self.put("FIFO", self.fifo.pop(0))
+            value |= SOC_EVENT if self.fifo else 0
+        self.put(name, value & WORD)
+        self.env.timeout(1).callbacks.append(self._ask)
+
+    def _ask(self, _: object) -> None:
+        pending = self.word("STATUS") & self.word("MASK")
+        line = pending.bit_length() - 1
+        if line != self.asked:
+            self.asked = line
+            self.interrupt(line)

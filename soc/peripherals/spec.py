@@ -1,0 +1,25 @@
+"""Fields of the peripherals."""
+
+from pydantic import BaseModel, ConfigDict
+
+from soc.setting import setting
+
+
+class PeripheralsSpec(BaseModel):
+    """Sizes and rates of the SoC's peripherals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reference_period: int = setting(
+        2198, "cycles", "72.03 MHz (reset of GVSoC's pulp-open) over the 32,768 Hz reference", ge=1
+    )
+    interrupt_fifo: int = setting(4, "events", "apb_interrupt_cntrl.sv, i_event_fifo", ge=1)
+    first_software_event: int = setting(
+        160, "", "pulp_soc soc_peripherals.sv: events of peripherals come first", ge=0, le=239
+    )
+    software_events: int = setting(
+        16, "events", "soc_event_generator.sv, APB_EVNT_NUM", ge=1, le=16
+    )
+    event_queue: int = setting(
+        3, "events", "soc_event_queue.sv: of one number that wait; more are lost", ge=1
+    )
