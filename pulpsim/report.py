@@ -30,7 +30,7 @@ def show(result: Result, title: str, console: Console) -> None:
     for index, part in enumerate(parts(result, title)):
         if index:
             console.print()
-        console.print(part)
+        console.print(part, soft_wrap=isinstance(part, str))  # sentences stay whole
 
 
 def parts(result: Result, title: str) -> Iterator[RenderableType]:

@@ -108,6 +108,12 @@ def test_the_last_line_says_why_the_run_ended(
     assert exit_line({**result, "exit": end}) == line
 
 
+def test_a_long_sentence_stays_on_its_line(result: dict[str, Any]) -> None:
+    message = "deadlock at cycle 9: " + "; ".join(f"hart {h} is not started" for h in range(8))
+    result["exit"] = {"reason": "deadlock", "code": 0, "message": message}
+    assert report(result, "x").splitlines()[-1] == message
+
+
 def test_a_programs_name_cannot_reach_the_terminal_unescaped(result: dict[str, Any]) -> None:
     assert header(result, "a\x1b[31m.elf on pulp").startswith(r"a\x1b[31m.elf on pulp, compiled")
     result["harts"][0]["regions"][0]["name"] = "[bold]\x1b[0m"
