@@ -89,9 +89,7 @@ def request_lanes(dma):
             if wanted:
                 number = 2 * direction + lane
                 lanes |= 1 << number
-                dma["lane_word"][number] = (
-                    front(channel, LANE0 + lane)[1] & (dma["l1_size"] - 1)
-                ) >> 2
+                dma["lane_word"][number] = front(channel, LANE0 + lane)[1] >> 2
     return lanes
 
 
@@ -126,10 +124,9 @@ def tick(dma, requested, granted, l1, l2, now):
 
 @step
 def _move_to_l2(dma, channel, granted, l1, l2, now):
-    words = (dma["l1_size"] >> 2) - 1
     unpack_beats(channel)
-    read_lane(channel, 0, granted & 1, l1, words)
-    read_lane(channel, 1, granted >> 1 & 1, l1, words)
+    read_lane(channel, 0, granted & 1, l1)
+    read_lane(channel, 1, granted >> 1 & 1, l1)
     end_bursts(dma, channel)
     align(channel, L1_TO_L2)
     write_beats(dma, channel, l2, now)
@@ -138,14 +135,13 @@ def _move_to_l2(dma, channel, granted, l1, l2, now):
 
 @step
 def _move_to_l1(dma, channel, granted, l1, l2, now):
-    words = (dma["l1_size"] >> 2) - 1
     start_reads(dma, channel, now)
     deliver_reads(dma, channel, l2, now)
     take_reads(dma, channel)
     align(channel, L2_TO_L1)
     unpack_beats(channel)
-    write_lane(channel, 0, granted & 1, l1, words)
-    write_lane(channel, 1, granted >> 1 & 1, l1, words)
+    write_lane(channel, 0, granted & 1, l1)
+    write_lane(channel, 1, granted >> 1 & 1, l1)
     end_bursts(dma, channel)
 
 

@@ -37,9 +37,10 @@ NO_ERROR = 0
 UNKNOWN_REGISTER = 1
 BROKEN_COMMAND = 2
 ZERO_LENGTH = 3
-PAST_L1 = 4
-NOT_L2 = 5
-FREED_WHILE_RUNNING = 6
+NOT_L1 = 4
+PAST_L1 = 5
+NOT_L2 = 6
+FREED_WHILE_RUNNING = 7
 
 RULES = {
     UNKNOWN_REGISTER: "port {port}: offset {value:#x} is no register and never answers; "
@@ -48,19 +49,21 @@ RULES = {
     "hangs the port; store command word, L1 address, L2 address and lines to CMD (0) first",
     ZERO_LENGTH: "port {port}: command word {value:#010x} has length 0, which moves 2^17 bytes; "
     "a length is 1..131071 bytes",
-    PAST_L1: "port {port}: a line ends past the end of L1, at offset {value:#x}, where addresses "
-    "wrap to its start",
-    NOT_L2: "port {port}: external address {value:#010x} is not in L2, the only memory that the "
-    "DMA reaches",
-    FREED_WHILE_RUNNING: "counters {value:#06x} are still running and all are free, which stops "
-    "the clock of the DMA; free a counter when its bit in STATUS is 0",
+    NOT_L1: "port {port}: L1 address {value:#010x} is not in L1; the DMA drops the upper bits of "
+    "an L1 address",
+    PAST_L1: "port {port}: a line ends at L1 offset {value:#x}, past the end of L1; the DMA drops "
+    "the upper bits of an L1 address and goes on at the start of L1",
+    NOT_L2: "port {port}: a line begins or ends at external address {value:#010x}, outside L2, "
+    "the only memory that the DMA reaches",
+    FREED_WHILE_RUNNING: "counters {value:#06x} are running and no counter is allocated, which "
+    "stops the DMA's clock; free a counter when its bit in STATUS is 0",
 }
 
 
 def error_message(dma) -> str:
     """What stands in `error`, as the rule of the hardware that was broken."""
     rule = RULES[int(dma["error"])]
-    return "dma: " + rule.format(port=int(dma["error_port"]), value=int(dma["error_value"]))
+    return rule.format(port=int(dma["error_port"]), value=int(dma["error_value"]))
 
 
 @inlined_step
@@ -228,6 +231,17 @@ def _store_command(dma, port, state):
     state["phase"] = L1_ADDRESS
 
 
+@inlined_step
+def _l1_offset(dma, port, address):
+    """L1 is seen at its base and at 0."""
+    offset = address - dma["l1_base"]
+    if 0 <= offset < dma["l1_size"]:
+        return offset
+    if address >= dma["l1_size"]:
+        report(dma, NOT_L1, port, address)
+    return address
+
+
 @step
 def _store_operand(dma, port, state):
     """Store the next operand; with the last one the command is offered to the queue.
@@ -238,7 +252,7 @@ def _store_operand(dma, port, state):
     value = state["value"]
     command = state["command"]
     if phase == L1_ADDRESS:
-        command["address"][L1_SIDE] = value & (dma["l1_size"] - 1)
+        command["address"][L1_SIDE] = _l1_offset(dma, port, value)
     elif phase == L2_ADDRESS:
         command["address"][L2_SIDE] = value
     elif (phase - LINES) & 1:

@@ -142,8 +142,8 @@ def deliver_reads(dma, channel, l2, now):
     low = 0
     high = 0
     if 0 <= offset < dma["l2_size"]:
-        low = l2[offset >> 2] & WORD
-        high = l2[(offset >> 2) + 1] & WORD
+        low = int(l2[offset >> 2]) & WORD
+        high = int(l2[(offset >> 2) + 1]) & WORD
     channel["received"] += 1
     channel["moved"] += 1
     channel["next_read"] = now + 1 + dma["read_gap"]

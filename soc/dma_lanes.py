@@ -62,7 +62,7 @@ def write_is_wanted(channel, lane):
 
 
 @step
-def read_lane(channel, lane, granted, l1, mask):
+def read_lane(channel, lane, granted, l1):
     """Pass on the reply of the last cycle; perform the access granted in this one."""
     if channel["reply"][lane] != NONE:
         if has_room(channel, DATA0 + lane):
@@ -75,13 +75,14 @@ def read_lane(channel, lane, granted, l1, mask):
     if granted:
         counter, address, last, _, _ = pop(channel, LANE0 + lane)
         channel["reply"][lane] = REPLIED
-        channel["reply_word"][lane] = l1[(address >> 2) & mask] & WORD
+        index = address >> 2
+        channel["reply_word"][lane] = int(l1[index]) & WORD if index < l1.shape[0] else 0
         channel["reply_counter"][lane] = counter
         channel["reply_last"][lane] = last
 
 
 @step
-def write_lane(channel, lane, granted, l1, mask):
+def write_lane(channel, lane, granted, l1):
     """Perform the access granted in this cycle; drop a word without enabled bytes."""
     if not granted:
         if channel["seen"][LANE0 + lane] == 0 or channel["seen"][DATA0 + lane] == 0:
@@ -90,8 +91,8 @@ def write_lane(channel, lane, granted, l1, mask):
             return
     counter, address, last, _, _ = pop(channel, LANE0 + lane)
     word, enables, _, _, _ = pop(channel, DATA0 + lane)
-    if granted:
-        store(l1, (address >> 2) & mask, word, enables)
+    if granted and address >> 2 < l1.shape[0]:
+        store(l1, address >> 2, word, enables)
     if last:
         push(channel, SYNCH0 + lane, counter, 0, 0, 0, 0)
 
@@ -104,7 +105,7 @@ def store(words, index, value, enables):
         for byte in range(4):
             if not enables >> byte & 1:
                 keep |= 0xFF << (8 * byte)
-        value = (words[index] & keep) | (value & ~keep)
+        value = (int(words[index]) & keep) | (value & ~keep)
     words[index] = ((value & WORD) ^ 0x80000000) - 0x80000000
 
 

@@ -3,6 +3,7 @@
 Source: MCHAN's twd_trans_splitter and trans_unpack.
 """
 
+from soc.dma_control import NOT_L2, PAST_L1, report
 from soc.dma_state import (
     ALIGN_BURSTS,
     COMMAND_SLOTS,
@@ -107,6 +108,7 @@ def count_bursts(dma, length, first):
 @step
 def _take_line(dma, channel):
     counter, length, l1, l2, increment = pop(channel, LINES)
+    _check_line(dma, counter, length, l1, l2, increment)
     burst = channel["burst"]
     burst["counter"] = counter
     burst["length"] = length
@@ -121,6 +123,20 @@ def _take_line(dma, channel):
     dma["l2_pending"][counter] += bursts
     settle(dma, counter)
     dma["registered"] |= 1 << counter
+
+
+@step
+def _check_line(dma, counter, length, l1, l2, increment):
+    """Report a line that does not lie in L1 and in L2."""
+    port = dma["owner"][counter]
+    end = l1 + length
+    if end > dma["l1_size"]:
+        report(dma, PAST_L1, port, end)
+    end = l2 + length if increment else (l2 | 7) + 1
+    if l2 < dma["l2_base"]:
+        report(dma, NOT_L2, port, l2)
+    elif end > dma["l2_base"] + dma["l2_size"]:
+        report(dma, NOT_L2, port, end)
 
 
 @step

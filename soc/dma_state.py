@@ -193,6 +193,7 @@ DMA_STATE = np.dtype(
         ("read_latency", "i8"),
         ("write_latency", "i8"),
         ("read_gap", "i8"),
+        ("l1_base", "i8"),
         ("l1_size", "i8"),
         ("l2_base", "i8"),
         ("l2_size", "i8"),
@@ -221,16 +222,19 @@ class DmaSpec(BaseModel):
     read_gap: int = setting(0, "cycles", f"between read beats; {L2_PATH}", ge=0)
 
 
-def new_dma(spec: DmaSpec, *, l1_size: int, l2_base: int, l2_size: int) -> np.ndarray:
+def new_dma(
+    spec: DmaSpec, *, l1_size: int, l2_base: int, l2_size: int, l1_base: int = 0x10000000
+) -> np.ndarray:
     """An idle DMA: DMA_STATE[1].
 
-    l1_size     bytes of L1, a power of two; a command's L1 address counts modulo this
+    l1_base, l1_size    L1; commands may also count its addresses from 0
     l2_base, l2_size    the memory on the external side
     """
     dma = np.zeros(1, DMA_STATE)
     for name in DmaSpec.model_fields:
         dma[name] = getattr(spec, name)
-    dma["l1_size"], dma["l2_base"], dma["l2_size"] = l1_size, l2_base, l2_size
+    dma["l1_base"], dma["l1_size"] = l1_base, l1_size
+    dma["l2_base"], dma["l2_size"] = l2_base, l2_size
     dma["channel"]["fresh"] = 1
     dma["port"]["command"]["slot"] = NO_SLOT
     return dma

@@ -1,0 +1,307 @@
+"""The DMA against MCHAN's RTL: 11,923 measured tests; and what they leave out, by hand."""
+
+import json
+import lzma
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soc.dma import DmaSpec, ask, error_message, grant_ports, new_dma
+from tests.soc.dma_bench import (
+    ACCESSES,
+    AXI,
+    BURSTS,
+    EVENTS,
+    INITIAL_L1,
+    INITIAL_L2,
+    KINDS,
+    L2_BASE,
+    LANES,
+    LIMIT,
+    STATUSES,
+    STORE,
+    Run,
+    Script,
+    memory_hash,
+    parse_scripts,
+    run,
+)
+
+DATA = Path(__file__).parent / "data"
+ROOT = Path(__file__).parents[2]
+
+# Tests by the first part of their names: what they vary, and of how many one is run regularly.
+FAMILIES = {
+    "1d": ("sizes of 1 to 65,536 bytes, 11 latencies", 10),
+    "al": ("30 sizes at 8 x 8 alignments", 10),
+    "2d": ("lines and strides", 10),
+    "mu": ("2 to 8 commands of one core or of as many", 2),
+    "bi": ("both directions with one counter", 1),
+    "gap1": ("read beats every second cycle", 1),
+    "gap2": ("every third", 1),
+    "gap3": ("every fourth", 1),
+    "cf": ("L1 shared with random rivals, access by access", 1),
+    "tr": ("access by access", 1),
+    "gapst": ("stores with pauses", 1),
+    "other": ("broadcast, no event, polling, all counters taken", 1),
+}
+
+
+def family(name: str) -> str:
+    first = name.split("_")[0]
+    return first if first in FAMILIES else "other"
+
+
+def measured_tests() -> Iterator[tuple[Script, dict[str, Any]]]:
+    with lzma.open(DATA / "dma_scripts.txt.xz", "rt") as text:
+        scripts = parse_scripts(text.read())
+    with lzma.open(DATA / "dma_measured.jsonl.xz", "rt") as lines:
+        for script, line in zip(scripts, lines, strict=True):
+            measured = json.loads(line)
+            assert script.name == measured["name"]
+            yield script, measured
+
+
+@pytest.fixture(scope="module")
+def tests_by_family() -> dict[str, list[tuple[Script, dict[str, Any]]]]:
+    families: dict[str, list[tuple[Script, dict[str, Any]]]] = {name: [] for name in FAMILIES}
+    for script, measured in measured_tests():
+        families[family(script.name)].append((script, measured))
+    return families
+
+
+def in_order(rows: list[list[Any]]) -> list[list[Any]]:
+    """Rows of one cycle in a fixed order: what happens in a cycle happens at once."""
+    return sorted(rows, key=lambda row: (row[0], str(row[1]), str(row[2])))
+
+
+def outcome(result: Run, measured: dict[str, Any]) -> dict[str, Any]:
+    """What the model did, in the form of the measurements, without the hashes of the memories."""
+    logs = [log.tolist() for log in result.logs]
+    won = [row for row in logs[LANES] if row[4]]
+    names = {
+        "ops": in_order([[c, port, KINDS[kind], value] for c, port, kind, value, *_ in logs[0]]),
+        "evt": [row[:3] for row in logs[EVENTS]],
+        "status": [row[:2] for row in logs[STATUSES]],
+        "axi": in_order(
+            [
+                [cycle, AXI[kind], *rest[: 3 if AXI[kind].startswith("A") else 1]]
+                for cycle, kind, *rest in logs[BURSTS]
+            ]
+        ),
+        "tcdm_acc": len(won),
+        "tcdm_conf": len(logs[LANES]) - len(won),
+        "tcdm_first": won[0][0],
+        "tcdm_last": won[-1][0],
+        "comp_grants": result.rival_grants,
+    }
+    if "tcdm" in measured:
+        names["tcdm"] = logs[LANES]
+    return names
+
+
+def hashes(result: Run) -> dict[str, str]:
+    memories = {"h1": result.l1, "h2": result.l2}
+    return {name: f"{memory_hash(words.view(np.uint8)):016x}" for name, words in memories.items()}
+
+
+def differences(script: Script, measured: dict[str, Any], *, memories: bool = True) -> list[str]:
+    """Each field in which model and RTL differ, with both values."""
+    result = run(script, measured["end"] + 1 if "cn" in script.options else 0)
+    model = outcome(result, measured) | (hashes(result) if memories else {})
+    measured = {**measured, "ops": in_order(measured["ops"]), "axi": in_order(measured["axi"])}
+    return [
+        f"{script.name}: {name}: {model[name]}, RTL {measured[name]}"
+        for name in model
+        if model[name] != measured[name]
+    ]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_accesses_events_status_bursts_and_memories_equal_the_rtl(name, tests_by_family, request):
+    every = 1 if request.config.getoption("--full") else FAMILIES[name][1]
+    tests = tests_by_family[name][::every]
+    assert [text for test in tests for text in differences(*test)] == []
+
+
+def test_all_measured_tests_are_there(tests_by_family):
+    assert sum(len(tests) for tests in tests_by_family.values()) == 11923
+
+
+def test_plain_python_does_the_same_as_compiled_code():
+    code = (
+        "from tests.soc import test_dma as t\n"
+        "tests = [test for test in t.measured_tests() if test[0].name.startswith('tr_')]\n"
+        "print([text for test in tests for text in t.differences(*test, memories=False)])\n"
+    )
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout + done.stderr == "[]\n"
+
+
+def script_of(*lines: str, **options: int) -> Script:
+    """A script without measurement; its lines as in the files of scripts."""
+    given = {"rlat": 11, "blat": 11, **options}
+    head = "T by_hand " + " ".join(f"{name}={value}" for name, value in given.items())
+    (script,) = parse_scripts("\n".join([head, *lines]))
+    return script
+
+
+TO_L1, INCREMENT, L2_LINES, EVENT, L1_LINES = 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 23
+
+
+def transfer(word: int, l1: int, l2: int, *lines: int) -> list[str]:
+    return ["A", *(f"W {value:#x}" for value in (word, l1, L2_BASE + l2, *lines))]
+
+
+def places(start: int, size: int, line: int, stride: int) -> np.ndarray:
+    """Byte addresses of a side: lines of `line` bytes, `stride` apart."""
+    i = np.arange(size)
+    return start + i // line * stride + i % line
+
+
+def random_transfer(random: np.random.Generator) -> tuple[Script, np.ndarray, np.ndarray]:
+    """A script with one transfer, and the two memories behind it."""
+    size = int(random.integers(1, 1200))
+    to_l1, l2_lines, l1_lines = (bool(flag) for flag in random.integers(0, 2, 3))
+    starts = random.integers(0, 1 << 14, 2)
+    lines = [int(random.integers(1, 200)) if flag else size for flag in (l2_lines, l1_lines)]
+    strides = [line + int(random.integers(0, 50)) for line in lines]
+    word = size | INCREMENT | EVENT | to_l1 * TO_L1 | l2_lines * L2_LINES | l1_lines * L1_LINES
+    operands = [
+        value
+        for flag, line, stride in zip((l2_lines, l1_lines), lines, strides, strict=True)
+        if flag
+        for value in (line, stride)
+    ]
+    l2_places = places(int(starts[0]), size, lines[0], strides[0])
+    l1_places = places(int(starts[1]), size, lines[1], strides[1])
+    l1, l2 = (memory.view(np.uint8).copy() for memory in (INITIAL_L1, INITIAL_L2))
+    if to_l1:
+        l1[l1_places] = l2[l2_places]
+    else:
+        l2[l2_places] = l1[l1_places]
+    latency = int(random.integers(1, 30))
+    accesses = transfer(word, int(starts[1]), int(starts[0]), *operands)
+    options = {"cn": 8, "cprob": int(random.integers(0, 256)), "cseed": int(random.integers(1, 99))}
+    script = script_of("P 0 5", *accesses, rlat=latency, blat=latency, **options)
+    return script, l1, l2
+
+
+def test_random_transfers_move_exactly_their_bytes(request):
+    random = np.random.default_rng(1)
+    for _ in range(2000 if request.config.getoption("--full") else 300):
+        script, l1, l2 = random_transfer(random)
+        result = run(script)
+        assert result.dma["error"] == 0
+        assert len(result.logs[EVENTS]) == 1
+        assert np.array_equal(result.l1.view(np.uint8), l1), script
+        assert np.array_equal(result.l2.view(np.uint8), l2), script
+
+
+def test_without_increment_every_beat_has_the_same_external_address():
+    result = run(script_of("P 0 5", *transfer(64 | TO_L1 | EVENT, 0x80, 0x40)))
+    assert np.array_equal(result.l1[0x20:0x30], np.tile(INITIAL_L2[0x10:0x12], 8))
+
+
+def command_words(result: Run) -> list[tuple[int, int]]:
+    """Cycle and port of each command word's grant."""
+    stores = [row for row in result.logs[ACCESSES].tolist() if row[2] == STORE]
+    first: dict[int, int] = {}
+    for cycle, port, *_ in stores:
+        first.setdefault(port, cycle)
+    return [(cycle, port) for port, cycle in first.items()]
+
+
+def test_a_fifth_2d_command_waits_until_the_splitter_takes_one():
+    lines = []
+    for port in range(8):
+        word = 256 | TO_L1 | INCREMENT | EVENT | L2_LINES
+        lines += [f"P {port} 5", *transfer(word, 0x400 * port, 0x1000 * port, 64, 128)]
+    result = run(script_of(*lines))
+    assert command_words(result)[:5] == [(6, 0), (7, 1), (8, 2), (9, 3), (12, 4)]
+    assert result.dma["accesses"] == 8 * 256 // 4
+
+
+def test_the_seventeenth_counter_is_not_given():
+    result = run(script_of("P 0 5", *transfer(8 | TO_L1 | INCREMENT, 0, 0) * 17))
+    assert (result.end, result.dma["error"], result.dma["asked"]) == (LIMIT, 0, 1)
+
+
+def test_an_interrupt_goes_to_the_interrupt_line_alone():
+    word = 64 | TO_L1 | INCREMENT | 1 << 21
+    result = run(script_of("P 3 5", *transfer(word, 0, 0)))
+    assert result.logs[EVENTS].tolist() == [[42, 0, 1 << 3, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            transfer(TO_L1 | INCREMENT, 0, 0),
+            "port 2: command word 0x00060000 has length 0, which moves 2^17 bytes; "
+            "a length is 1..131071 bytes",
+        ),
+        (
+            transfer(8 | INCREMENT, 0x20000000, 0),
+            "port 2: L1 address 0x20000000 is not in L1; the DMA drops the upper bits of "
+            "an L1 address",
+        ),
+        (
+            transfer(64 | INCREMENT, 0x3FFE0, 0),
+            "port 2: a line ends at L1 offset 0x40020, past the end of L1; the DMA drops the "
+            "upper bits of an L1 address and goes on at the start of L1",
+        ),
+        (
+            transfer(64 | INCREMENT, 0, -0x1000),
+            "port 2: a line begins or ends at external address 0x1bfff000, outside L2, the only "
+            "memory that the DMA reaches",
+        ),
+        (
+            transfer(64 | INCREMENT, 0, (1 << 20) - 32),
+            "port 2: a line begins or ends at external address 0x1c100020, outside L2, the only "
+            "memory that the DMA reaches",
+        ),
+        (
+            ["A", "S"],
+            "port 2: access to offset 0x4 in the middle of a command, which hangs the port; store "
+            "command word, L1 address, L2 address and lines to CMD (0) first",
+        ),
+        (
+            [*transfer(1024 | INCREMENT, 0, 0), "F"],
+            "counters 0x0001 are running and no counter is allocated, which stops the DMA's "
+            "clock; free a counter when its bit in STATUS is 0",
+        ),
+    ],
+    ids=["zero length", "not in L1", "past L1", "below L2", "past L2", "status", "freed"],
+)
+def test_what_hangs_or_corrupts_in_hardware_is_reported_with_its_rule(lines, message):
+    result = run(script_of("P 2 5", *lines))
+    assert result.dma["error"] != 0
+    assert error_message(result.dma) == message
+
+
+def test_an_unknown_register_is_reported():
+    dma = new_dma(DmaSpec(), l1_size=1 << 16, l2_base=L2_BASE, l2_size=1 << 20)[0]
+    ask(dma, 9, 0, 8, 0)
+    assert grant_ports(dma) == 0
+    assert error_message(dma) == (
+        "port 9: offset 0x8 is no register and never answers; "
+        "the registers are CMD (0) and STATUS (4)"
+    )
+
+
+def test_a_port_accepts_addresses_of_l1_from_its_base_and_from_zero():
+    word = 64 | TO_L1 | INCREMENT
+    results = [run(script_of("P 0 5", *transfer(word, l1, 0))) for l1 in (0x100, 0x10000100)]
+    assert np.array_equal(results[0].l1, results[1].l1)
+    assert not np.array_equal(results[0].l1, INITIAL_L1)
