@@ -1,18 +1,26 @@
 """Declarations -> source of the interpreter -> Numba.
 
 The generated function performs one decoded instruction on one hart's registers. It is what a person
-would have written, one branch per instruction, each calling the declared function:
+would have written, one branch per instruction. A meaning that is one expression stands there as
+such, which compiles several times faster than a call; others are called:
 
     elif op == 25:  # p.lw rd, imm(rs1!)
-        out, v1 = p_lw(rs1, imm)
-        x[row["rp"]] = i32(v1)
+        out = rs1
+        x[row["rp"]] = i32(rs1 + imm)
+    elif op == 42:  # div rd, rs1, rs2
+        value = div(rs1, rs2)
 
 Registers lie in one file, `x`: entries 0..31 are the x registers, 32..63 the float registers of a
 hart that has its own, SINK takes what is written to x0. What does not depend on the instruction
 alone (memory, CSRs, time) is the hart's business.
 """
 
-from collections.abc import Iterable, Iterator
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any
 
 from isa.declare import Insn, Isa
 
@@ -43,7 +51,15 @@ def execute(op, row, x, pc, hart):
     rs1 = int(x[row["rs1"]])
     rs2 = int(x[row["rs2"]])
     imm = int(row["imm"])
+    size = int(row["size"])
     out = 0
+    value = 0
+'''
+
+
+FOOTER = '''\
+    x[row["wd"]] = i32(value)
+    return u32(out)
 '''
 
 
@@ -68,29 +84,96 @@ def execute_source(isa: Isa, extensions: Iterable[str]) -> str:
             lines.append(f"    {keyword} op == {number}:  # {insn.syntax}\n")
             lines.extend(f"        {line}\n" for line in _branch(insn))
             keyword = "elif"
-    lines.append("    return out\n")
+    lines.append(FOOTER)
     return "".join(lines)
 
 
-def functions(isa: Isa, extensions: Iterable[str]) -> dict[str, object]:
-    """Return the declared functions which execute_source calls, by key."""
+def meanings(isa: Isa, extensions: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the text of execute_source refers to: declared functions by key, other names."""
     chosen = set(extensions)
-    return {
-        insn.key: insn.function
-        for insn in isa.insns
-        if insn.extension in chosen and insn.timing not in HART_ACTS
-    }
+    called, names = {}, {}
+    for insn in isa.insns:
+        if insn.extension in chosen and insn.timing not in HART_ACTS:
+            expressions = _expressions(insn)
+            if expressions is None:
+                called[insn.key] = insn.function
+            else:
+                names.update(expressions[1])
+    return called, names
 
 
 def _branch(insn: Insn) -> Iterator[str]:
-    arguments = ", ".join(_argument(insn, name) for name in insn.reads)
-    if len(insn.writes) == 1:
-        targets = ["v0"]
+    """The statements that perform an instruction."""
+    inlined = _expressions(insn)
+    if inlined is not None:
+        values = inlined[0]
     else:
-        targets = [f"v{index}" for index in range(len(insn.writes))]
-    yield f"{', '.join(targets)} = {insn.key}({arguments})"
-    for value, token in zip(targets, insn.writes, strict=True):
+        call = f"{insn.key}({', '.join(_argument(insn, name) for name in insn.reads)})"
+        values = [f"v{index}" for index in range(len(insn.writes))]
+        if len(values) > 1:
+            yield f"{', '.join(values)} = {call}"
+        else:
+            values = [call]
+    for value, token in zip(values, insn.writes, strict=True):
         yield _store(token, value)
+
+
+def _expressions(insn: Insn) -> tuple[list[str], dict[str, Any]] | None:
+    """What a meaning returns, in terms of the row, with the names that occur in it.
+
+    None if the meaning is more than one expression, or a closure.
+    """
+    function = insn.function
+    assert function is not None
+    if function.__closure__:
+        return None
+    definition = _definition(function)
+    statements = [s for s in definition.body if not _is_docstring(s)]
+    if len(statements) != 1 or not isinstance(statements[0], ast.Return):
+        return None
+    parameters = [argument.arg for argument in definition.args.args]
+    arguments = {
+        parameter: ast.parse(_argument(insn, name), mode="eval").body
+        for parameter, name in zip(parameters, insn.reads, strict=True)
+    }
+    replacer = _Substitution(arguments)
+    value = replacer.visit(statements[0].value)
+    parts = value.elts if len(insn.writes) > 1 and isinstance(value, ast.Tuple) else [value]
+    if len(parts) != len(insn.writes):
+        return None
+    names = {
+        name: function.__globals__[name] for name in replacer.names if name in function.__globals__
+    }
+    texts = [ast.unparse(part) for part in parts]
+    if any("x[" in text for text in texts[1:]):
+        return None  # it would read a register that the first part has written
+    return texts, names
+
+
+@cache
+def _definition(function: Callable) -> ast.FunctionDef:
+    """The syntax tree of a function."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    return tree
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+class _Substitution(ast.NodeTransformer):
+    """Replaces parameters by arguments; collects the other names."""
+
+    def __init__(self, arguments: dict[str, ast.expr]):
+        self.arguments = arguments
+        self.names: set[str] = set()
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.arguments:
+            return self.arguments[node.id]
+        self.names.add(node.id)
+        return node
 
 
 def _argument(insn: Insn, name: str) -> str:
@@ -105,7 +188,7 @@ def _argument(insn: Insn, name: str) -> str:
     if name in ("frm", "fflags"):
         return f'int(hart["{name}"])'
     if name == "size":
-        return 'int(row["size"])'
+        return "size"
     if name == "L":
         return 'int(row["loop"])'
     column = IMMEDIATE_COLUMNS[immediates(insn).index(name)]
@@ -114,11 +197,11 @@ def _argument(insn: Insn, name: str) -> str:
 
 def _store(token: str, value: str) -> str:
     if token in ("rd", "fd"):
-        return f'x[row["rd"]] = i32({value})'
+        return f"value = {value}"
     if token == "rs1":
         return f'x[row["rp"]] = i32({value})'
     if token in ("addr", "pc"):
-        return f"out = {value} & 0xFFFFFFFF"
+        return f"out = {value}"
     if token == "flags":
         return f'hart["fflags"] |= {value}'
-    return f'hart["{token}"][row["loop"]] = {value} & 0xFFFFFFFF'
+    return f'hart["{token}"][row["loop"]] = u32({value})'

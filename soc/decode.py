@@ -130,13 +130,15 @@ class RowDecoder:
         return number + self.f_base if name.startswith("f") else number
 
     def _registers(self, row: np.void, insn: Insn, operands: dict[str, int]) -> None:
-        row["rd"] = row["rp"] = SINK
+        row["rd"] = row["rp"] = row["wd"] = SINK
         for name in (*X_FIELDS, *F_FIELDS):
             if name in operands:
                 row["r" + name[1:] if name[0] == "f" else name] = self._entry(name, operands)
         for name in ("rd", "fd"):
             if name in operands and (name in insn.writes or insn.timing in ("load", "elw")):
                 row["rd"] = self._entry(name, operands) or SINK
+                if insn.timing not in ("load", "elw", "csr"):
+                    row["wd"] = row["rd"]
         if "rs1" in insn.writes:
             row["rp"] = operands["rs1"] or SINK
 
@@ -153,7 +155,7 @@ class RowDecoder:
         flags = 0 if insn.timing in ("fence", "fencei") and self.ri5cy else COUNTED
         if insn.key == "slti" and operands["rd"] == 0 and operands["rs1"] == 0:
             flags |= MARKER if operands["imm"] >= 0 else 0
-        if insn.timing in ALU_WRITERS or (insn.timing == "fpu" and self.fpu_latency == 0):
+        if insn.timing in ALU_WRITERS:
             flags |= WRITES_ALU
         if "rs1" in insn.writes:
             flags |= POST_INCREMENT
@@ -186,7 +188,8 @@ class RowDecoder:
         row["uses_load"], row["uses_fpu"] = uses_load, uses_fpu
         if insn.timing in ("load", "elw") and target is not None:
             row["late_load"] = 1 << target
-        if insn.timing in ("fpu", "fdiv", "fsqrt") and target is not None and self.fpu_latency:
+        returns_late = insn.timing == "fpu" and self.fpu_latency or insn.timing in ("fdiv", "fsqrt")
+        if returns_late and target is not None:
             row["late_fpu"] = 1 << target
 
     def _matched_fields(self, row: np.void, insn: Insn) -> int:

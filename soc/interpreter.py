@@ -25,7 +25,7 @@ import llvmlite.binding
 import numba
 import numpy as np
 
-from isa.compiled import execute_source, functions
+from isa import compiled
 from isa.declare import Isa
 from soc.chip_types import CHIP_TYPE
 from soc.step import step
@@ -50,7 +50,7 @@ MANIFEST = "manifest.json"
 TEMPLATE = '''\
 """The interpreter of {name}, generated from the declarations in isa/."""
 
-from isa.words import i32
+from isa.words import i32, u32
 from soc.hart import make_advance
 from soc.interpreter import meanings
 from soc.loop import make_run
@@ -90,18 +90,20 @@ def interpreter(isa: Isa, extensions: frozenset[str], progress: Progress = nullc
     source = TEMPLATE.format(
         name=isa.name,
         extensions=sorted(extensions),
-        execute=execute_source(isa, extensions).rstrip(),
+        execute=compiled.execute_source(isa, extensions).rstrip(),
     )
-    folder = cache_folder() / _key(source)
+    key = _key(source)
+    folder = cache_folder() / key
     if not _is_intact(folder):
         with progress("compiling the interpreter (once; it is kept)"):
             _build(folder, source)
-    return _load(folder).run
+    return _load(folder, key).run
 
 
 def meanings(name: str, extensions: Iterable[str]) -> dict[str, object]:
-    """The declared functions of a profile, for its generated interpreter."""
-    return {key: step(f) for key, f in functions(_profiles[name], extensions).items()}
+    """The names in the text of a profile's generated interpreter."""
+    called, names = compiled.meanings(_profiles[name], extensions)
+    return names | {key: step(function) for key, function in called.items()}
 
 
 def cache_folder() -> Path:
@@ -172,7 +174,7 @@ def _build(folder: Path, source: str) -> None:
     try:
         (made / SOURCE).write_text(source)
         os.chmod(made / SOURCE, 0o600)
-        _load(made).run.compile((CHIP_TYPE, numba.int64))
+        _load(made, folder.name).run.compile((CHIP_TYPE, numba.int64))
         for path in made.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         (made / MANIFEST).write_text(json.dumps(_digests(made)))
@@ -187,8 +189,9 @@ def _build(folder: Path, source: str) -> None:
             shutil.rmtree(made)
 
 
-def _load(folder: Path) -> ModuleType:
-    name = f"pulpsim_interpreter_{folder.name.replace('-', '_')}"
+def _load(folder: Path, key: str) -> ModuleType:
+    """Import the generated module; its name is part of what Numba keeps."""
+    name = f"pulpsim_interpreter_{key}"
     elsewhere = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = ""
     write_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True

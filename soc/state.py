@@ -71,7 +71,8 @@ ROW = np.dtype(
         ("flags", "u1"),
         ("rm", "u1"),
         ("loop", "u1"),
-        ("pad", "u1", (2,)),
+        ("wd", "u1"),  # what the interpreter writes; SINK where the hart does (loads, CSRs)
+        ("pad", "u1"),
         ("imm", "i4"),
         ("imm2", "i4"),
         ("imm3", "i4"),
