@@ -11,7 +11,7 @@ from soc.csr import MSTATUS_RESET
 from soc.decode import RowDecoder
 from soc.dma import new_dma
 from soc.event_unit_state import event_unit_state
-from soc.hart import OFF, RUN
+from soc.hart_status import OFF, RUN
 from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
 from soc.l2 import l2_state
 from soc.spec import SocSpec
@@ -134,7 +134,7 @@ def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:
     harts["mie"] = ALL_LINES if ri5cy else 0
     harts["mcountinhibit"] = 0xD
     harts["count_mode"] = 3
-    for name in ("load_grant", "fpu_return", "memory_grant", "l1_grant", "split_until"):
+    for name in ("load_grant", "fpu_return", "memory_grant", "l1_grant"):
         harts[name] = LONG_AGO
     harts["irq_cycle"] = LONG_AGO
     harts["lp_last"] = -1

@@ -58,6 +58,8 @@ def control_write(chip, h, offset, value, now):
         control["irq_cycle"] = now + value
     elif offset == INTERRUPT_CLEAR:
         control["irq_cycle"] = NEVER
+        for core in range(chip.config[0]["cores"]):
+            chip.harts[core]["mip"] &= ~(1 << INTERRUPT_LINE)
         hart["mip"] &= ~(1 << INTERRUPT_LINE)
 
 
@@ -104,8 +106,6 @@ def generator_access(chip, port, won, now):
     control["done"][port] += 1
     if control["done"][port] == control["count"]:
         control["next"][port] = NEVER
-
-
 
 
 def control_state() -> np.ndarray:

@@ -14,6 +14,8 @@ import numpy as np
 
 from isa.words import clz32
 from soc import csr as csr_file
+from soc.chip_state import Chip
+from soc.code_rows import is_split, row_index
 from soc.decode import (
     ALU,
     BRANCH,
@@ -24,7 +26,6 @@ from soc.decode import (
     DIVISION,
     ELW,
     FDIV,
-    FENCE,
     FENCE_CYCLES,
     FENCE_I,
     FPU,
@@ -34,51 +35,32 @@ from soc.decode import (
     JALR,
     JUMP,
     LOAD,
-    LOOP_END,
     MARKER,
     MULTICYCLE,
-    POST_INCREMENT,
     SLOW,
-    STOP,
     STORE,
     SYSTEM,
-    SYSTEM_OPS,
     TO_NEXT,
     UNDECODED,
     WRITES_ALU,
 )
-from soc.divsqrt import fdiv_cycles, fdiv_is_late, fsqrt_cycles
-from soc.state import COUNT, NEVER, REGIONS, Chip
+from soc.fpu import settle_result, start_division, wrong_path_cycles
+from soc.hardware_loop import loop_next, mark_loop_end
+from soc.hart_status import (
+    FAULT_CSR,
+    FAULT_FETCH,
+    FAULT_ILLEGAL,
+    L1_REQUEST,
+    NEEDS_DECODER,
+    REQUEST,
+    RUN,
+    charge,
+    stop_at,
+)
+from soc.regions import mark_region
+from soc.state import COUNT
 from soc.step import inlined_step, step
-
-# What a hart does, or waits for.
-RUN = 0  # goes on at `when`
-L1_REQUEST = 1  # asks the L1 arbiter in cycle `when`
-REQUEST = 2  # asks something else in cycle `when`
-ACCESS = 3  # its L2 access takes place at `when`
-SLEEP = 4  # clock-gated by the event unit
-WAIT = 5  # for an answer of the host's
-WFI = 6
-OFF = 7
-STOPPED = 8  # the simulation has to stop: see `fault`
-NEEDS_DECODER = 9  # the row at pc is not decoded
-
-# Reasons to stop.
-FAULT_ILLEGAL = 1
-FAULT_FETCH = 2
-FAULT_LOAD = 3
-FAULT_STORE = 4
-FAULT_BREAKPOINT = 5
-FAULT_CSR = 6
-FAULT_DMA = 7
-
-CAUSE_ILLEGAL, CAUSE_BREAKPOINT, CAUSE_ECALL = 2, 3, 11
-
-ECALL, MRET, WFI_OP = SYSTEM_OPS["ecall"], SYSTEM_OPS["mret"], SYSTEM_OPS["wfi"]
-
-ECALL_CYCLES = 4
-MRET_CYCLES = 5
-INTERRUPT_CYCLES = 3
+from soc.traps import CAUSE_ILLEGAL, exception, interrupts_enabled, system_instruction
 
 INSTRUCTIONS = COUNT.instructions
 JUMPS, BRANCHES, TAKEN = COUNT.jumps, COUNT.branches, COUNT.taken
@@ -87,25 +69,6 @@ LOAD_USE, JUMP_REGISTER = COUNT.load_use, COUNT.jump_register
 BRANCH_STALL, JUMP_STALL = COUNT.branch, COUNT.jump
 MULTICYCLE_STALL, CSR_STALL, FENCE_STALL = COUNT.multicycle, COUNT.csr, COUNT.fence
 FPU_DEPENDENCY, FPU_CONTENTION = COUNT.fpu_dependency, COUNT.fpu_contention
-FPU_WRITEBACK, TRAP_STALL = COUNT.fpu_writeback, COUNT.trap
-
-
-@step
-def row_index(config, pc):
-    """Return the row of a code address; out of range if the address is not code memory."""
-    return (pc - config["code_base"]) >> 1
-
-
-@step
-def is_split(chip, pc):
-    """Is there a 32-bit instruction at 2 mod 4, which takes one more fetch to arrive?"""
-    if pc & 2 == 0:
-        return 0
-    config = chip.config[0]
-    index = row_index(config, pc)
-    if index < 0 or index >= config["rows"]:
-        return 0
-    return 1 if chip.l2[np.uint64(index >> 1)] >> 16 & 3 == 3 else 0
 
 
 @step
@@ -114,67 +77,6 @@ def division_cycles(divisor, signed):
     if signed and divisor < 0:
         return 2 + clz32(~divisor)
     return 3 + clz32(divisor)
-
-
-@step
-def charge(hart, cause, cycles):
-    """Count stall cycles."""
-    hart["counts"][cause] += cycles
-    hart["cause"] = cause
-
-
-@step
-def loop_next(hart, pc, size):
-    """Return the address behind the instruction at pc, which may end a hardware loop.
-
-    Loop 0 goes first; if both end here and it is done, loop 1 is tested in the same step.
-    """
-    for loop in range(2):
-        if pc == hart["lp_last"][loop]:
-            if hart["lp_count"][loop] > 1:
-                hart["lp_count"][loop] -= 1
-                return hart["lp_start"][loop]
-            if hart["ri5cy"] == 0 and hart["lp_count"][loop] == 1:
-                hart["lp_count"][loop] = 0
-    return pc + size
-
-
-@step
-def mark_loop_end(chip, hart, loop):
-    """Hint in the decoded program that an instruction may end a hardware loop."""
-    config = chip.config[0]
-    last = hart["lp_end"][loop] - (0 if hart["ri5cy"] else 4)
-    hart["lp_last"][loop] = last
-    index = row_index(config, last)
-    if 0 <= index < config["rows"]:
-        chip.code[np.uint64(index)]["flags"] |= LOOP_END
-
-
-@step
-def mark_region(chip, h, number, cycle):
-    """Open region number / 2, or close it if number is odd, at a marker's issue.
-
-    A grant in the marker's own issue cycle does not belong to what precedes it (rule J).
-    """
-    hart = chip.harts[h]
-    region = chip.regions[h * REGIONS + (number >> 1)]
-    counts = hart["counts"]
-    early = 1 if hart["l1_grant"] == cycle else 0
-    if number & 1 == 0:
-        if region["count"] == 0 and region["open"] == 0:
-            region["first_start"] = cycle
-        region["open"] = 1
-        region["start"] = cycle
-        for k in range(counts.size):
-            region["at_start"][k] = counts[k]
-        region["at_start"][COUNT.l1_accesses] -= early
-    elif region["open"]:
-        region["open"] = 0
-        region["count"] += 1
-        region["cycles"] += cycle - region["start"]
-        for k in range(counts.size):
-            region["total"][k] += counts[k] - region["at_start"][k]
-        region["total"][COUNT.l1_accesses] -= early
 
 
 @step
@@ -194,124 +96,28 @@ def jump_register_ready(chip, hart, entry, free):
 
 
 @step
-def return_is_held(chip, hart, cycle, free, seen, row, waits):
-    """Is an FPU result kept back in this cycle, without a conflict (rule F)?
+def divided_behind_branch(hart, row, split):
+    """Cycles more that RI5CY's branch takes for a division right behind it (rule S).
 
-    free, seen    of the instruction in ID, whose row it is; the one before may be in EX
-    waits         it waits for that very result
+    It is executed although the branch is taken, and again if the target's fetch takes two cycles.
     """
-    if cycle <= hart["issued"] or cycle > free:
-        return False
-    in_ex = chip.code[np.uint64(hart["last"])]
-    kind = in_ex["kind"]
-    writes = in_ex["flags"] & WRITES_ALU != 0
-    if kind == LOAD or kind == STORE:
-        if hart["split_until"] >= cycle or in_ex["flags"] & POST_INCREMENT:
-            return True
-    if writes and hart["memory_grant"] == cycle - 1:
-        return True
-    if kind == MULTICYCLE and cycle >= hart["issued"] + 2:
-        return True
-    if writes and kind == JALR and seen > cycle:
-        return True
-    return writes and row["kind"] == JALR and seen <= cycle and not waits
+    cycles = division_cycles(int(hart["regs"][row["rs2"]]), row["kind"] == DIVIDE)
+    return 2 * cycles - 2 if split else cycles - 1
 
 
 @step
-def settle_return(chip, hart, upto, free, seen, row, waits):
-    """Let the FPU result under way return, if it does so up to this cycle (rules D to F).
-
-    Returns the cycles that the instruction in EX stays longer because the result took its port.
-    """
-    while hart["pending"] and hart["fpu_return"] <= upto:
-        cycle = hart["fpu_return"]
-        if return_is_held(chip, hart, cycle, free, seen, row, waits):
-            hart["fpu_return"] += 1
-            continue
-        hart["pending"] = 0
-        if hart["issued"] < cycle <= free:
-            if chip.code[np.uint64(hart["last"])]["flags"] & WRITES_ALU:
-                return 1
-    return 0
-
-
-@step
-def wait_for_fpu(chip, hart, row, free, seen, start):
-    """Hold the instruction in ID for the FPU result under way, where it has to.
-
-    Returns free and seen, which a conflict moves, and the issue cycle.
-    """
-    waits = row["uses_fpu"] & hart["fpu_mask"] != 0
-    empties = row["kind"] == CSR
-    while hart["pending"]:
-        if waits or empties:
-            start = max(start, hart["fpu_return"])
-        if hart["fpu_return"] > start:
-            return free, seen, start
-        last = chip.code[np.uint64(hart["last"])]
-        if settle_return(chip, hart, start, free, seen, row, waits):
-            charge(hart, FPU_WRITEBACK, 1)
-            free += 1
-            if last["kind"] == JUMP or last["kind"] == JALR:
-                seen += 1
-            start = max(start, free, seen)
-    if waits or empties:
-        start = max(start, hart["fpu_return"] + (1 if empties else 0))
-    return free, seen, start
-
-
-@step
-def shadow_cycles(chip, hart, pc, size, target, cycle):
-    """Cycles that a taken branch waits for the instruction right behind it (rules Q and S)."""
+def shadow_cycles(chip, hart, behind, target, cycle):
+    """Cycles that a branch taken waits for the instruction right behind it (rules Q and S)."""
     config = chip.config[0]
-    index = row_index(config, pc + size)
+    index = row_index(config, behind)
     if index < 0 or index >= config["rows"]:
         return 0
     row = chip.code[np.uint64(index)]
-    if hart["ri5cy"]:
-        if row["flags"] & DIVISION:
-            cycles = division_cycles(
-                int(hart["regs"][row["rs2"]]), row["kind"] == DIVIDE
-            )
-            if is_split(chip, target):
-                return max(2 + 2 * cycles - 4, 0)
-            return max(2 + cycles - 3, 0)
-    elif row["kind"] == CSR:
-        if hart["fpu_return"] + 1 > cycle + 3:
-            return hart["fpu_return"] + 1 - (cycle + 3)
-    elif row["kind"] == JALR:
-        if row["rs1"] == hart["fpu_register"] and hart["fpu_return"] == cycle + 2:
-            return 1
+    if hart["ri5cy"] == 0:
+        return wrong_path_cycles(chip, hart, row, target, cycle)
+    if row["flags"] & DIVISION:
+        return divided_behind_branch(hart, row, is_split(chip, target))
     return 0
-
-
-@step
-def enter_trap(hart, cause, pc):
-    """Go to the trap handler: base for exceptions, one vector for each interrupt."""
-    hart["mepc"] = pc
-    hart["mcause"] = cause
-    mstatus = hart["mstatus"]
-    hart["mstatus"] = mstatus & ~0x88 | (mstatus & 8) << 4
-    base = hart["mtvec"] & 0xFFFFFF00
-    if cause & 0x80000000 and hart["mtvec"] & 1:
-        return base + 4 * (cause & 31)
-    return base
-
-
-@step
-def leave_trap(hart):
-    """mret: back to where the trap came from."""
-    mstatus = hart["mstatus"]
-    hart["mstatus"] = mstatus & ~8 | mstatus >> 4 & 8 | 0x80
-    return hart["mepc"]
-
-
-@step
-def stop_at(hart, fault, value):
-    """Stop the simulation at the instruction at pc."""
-    hart["fault"] = fault
-    hart["fault_value"] = value
-    return STOPPED
 
 
 @step
@@ -339,18 +145,6 @@ def csr_instruction(chip, hart, row, cycle):
 
 
 @step
-def take_interrupt(hart, cycle):
-    """Return the cause of the interrupt that the hart takes now, or 0."""
-    if hart["mstatus"] & 8 == 0 or hart["mip"] & hart["mie"] == 0:
-        return 0
-    pending = hart["mip"] & hart["mie"]
-    for line in range(31, -1, -1):
-        if pending >> line & 1:
-            return 0x80000000 | line
-    return 0
-
-
-@step
 def late_start(chip, hart, row, start, free, last):
     """Return the issue cycle of an instruction that waits for more than late operands.
 
@@ -366,27 +160,6 @@ def late_start(chip, hart, row, start, free, last):
 
 
 @step
-def start_division(chip, hart, row, start, first, second):
-    """Issue fdiv.s or fsqrt.s: the result returns later and competes for the write port."""
-    config = chip.config[0]
-    begin = hart["fpu_return"] if hart["pending"] else start
-    extra = 1 if hart["ri5cy"] else 0
-    free = begin + 1
-    if row["kind"] == FDIV:
-        cycles = fdiv_cycles(first, second, config["thead"], extra)
-        if fdiv_is_late(second, config["thead"]):
-            free += 1
-    else:
-        cycles = fsqrt_cycles(first, config["thead"], extra)
-    charge(hart, FPU_CONTENTION, free - start - 1)
-    hart["fpu_return"] = begin + cycles
-    hart["fpu_register"] = row["rd"]
-    hart["fpu_mask"] = row["late_fpu"]
-    hart["pending"] = 1
-    return free
-
-
-@step
 def flush_cycles(hart, row, pc):
     """Cycles of a CSR access, with what a hardware loop's end right behind adds (rule R)."""
     cycles = int(row["cost"])
@@ -396,41 +169,6 @@ def flush_cycles(hart, row, pc):
             if hart["lp_count"][loop] > 1 and (ahead == 4 or ahead == 8):
                 return cycles + 1
     return cycles
-
-
-@step
-def system_instruction(chip, hart, row, pc, start):
-    """ecall, ebreak, mret, wfi: sets the next pc and its cycle; returns the hart's state."""
-    operation = int(row["cost"])
-    hart["free"] = start + 1
-    hart["seen"] = start + 1
-    hart["pc"] = pc + row["size"]
-    if operation == MRET:
-        hart["pc"] = leave_trap(hart)
-        hart["seen"] = start + MRET_CYCLES + is_split(chip, hart["pc"])
-        charge(hart, TRAP_STALL, hart["seen"] - start - 1)
-        return RUN
-    if operation == WFI_OP:
-        return RUN if chip.config[0]["cluster"] else WFI
-    if operation == ECALL:
-        hart["pc"] = enter_trap(hart, CAUSE_ECALL, pc)
-        hart["seen"] = start + ECALL_CYCLES
-        charge(hart, TRAP_STALL, ECALL_CYCLES - 1)
-        return RUN
-    return exception(chip, hart, pc, start, CAUSE_BREAKPOINT, FAULT_BREAKPOINT, int(row["word"]))
-
-
-@step
-def exception(chip, hart, pc, start, cause, fault, value):
-    """Go to the program's handler if it has one; else the simulation stops here."""
-    if hart["handler"] == 0 and chip.config[0]["trap_vectors"] == 0:
-        hart["pc"] = pc
-        return stop_at(hart, fault, value)
-    hart["pc"] = enter_trap(hart, cause, pc)
-    hart["free"] = start + 1
-    hart["seen"] = start + ECALL_CYCLES
-    charge(hart, TRAP_STALL, ECALL_CYCLES - 1)
-    return RUN
 
 
 @step
@@ -522,7 +260,7 @@ def make_advance(execute: Callable) -> Callable:
             if pending:
                 hart["last"] = last
                 hart["issued"] = issued
-                free, seen, start = wait_for_fpu(chip, hart, row, free, seen, start)
+                free, seen, start = settle_result(chip, hart, row, free, seen, start, until)
                 pending = hart["pending"]
                 base = free if free > seen else seen
             if (kind - 1) & 255 >= JALR - 1:
@@ -599,7 +337,7 @@ def make_advance(execute: Callable) -> Callable:
                         out = pc + size
                     wait = 2 + is_split(chip, out)
                     if ri5cy or pending:
-                        wait += shadow_cycles(chip, hart, pc, size, out, start)
+                        wait += shadow_cycles(chip, hart, pc + size, out, start)
                     seen += wait
                     counts[TAKEN] += 1
                     charge(hart, BRANCH_STALL, wait)
@@ -608,17 +346,14 @@ def make_advance(execute: Callable) -> Callable:
                     pc = loop_next(hart, pc, size) if row["flags"] & SLOW else pc + size
             elif kind == JUMP or kind == JALR:
                 counts[JUMPS] += 1
-                fetch = seen
-                again = 0
-                if kind == JALR:
-                    fetch = max(fetch, hart["jump_ready"])
-                    if row["rd"] == row["rs1"] and start == fetch:
-                        again = 1
+                fetch = seen if kind == JUMP else max(seen, hart["jump_ready"])
                 split = is_split(chip, out)
                 if split and ri5cy:
                     seen = max(fetch + 3, free)
                 else:
-                    seen = max(fetch + 2, free) + split + again
+                    seen = max(fetch + 2, free) + split
+                    if kind == JALR and row["rd"] == row["rs1"] and seen > free:
+                        seen += 1
                 charge(hart, JUMP_STALL, seen - free)
                 pc = out
             elif kind == HWLOOP:
@@ -635,6 +370,7 @@ def make_advance(execute: Callable) -> Callable:
                 pc = loop_next(hart, pc, size) if row["flags"] & SLOW else pc + size
             else:
                 hart["row"] = index
+                hart["issued"] = issued
                 hart["pending"] = pending
                 counts[INSTRUCTIONS] += retired - (0 if row["flags"] & COUNTED else 1)
                 retired = 0
@@ -646,6 +382,8 @@ def make_advance(execute: Callable) -> Callable:
                 when = free
                 if state != RUN:
                     break
+                if interrupts_enabled(hart):
+                    until = min(until, free)
         hart["pc"] = pc
         hart["free"] = free
         hart["seen"] = seen

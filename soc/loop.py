@@ -14,9 +14,8 @@ from soc.chip_state import Chip
 from soc.dma import grant_ports, request_lanes, tick
 from soc.dma import is_idle as dma_is_idle
 from soc.event_unit import eu_clock, eu_interrupt, eu_set_event, eu_take_interrupt
-from soc.hart import (
+from soc.hart_status import (
     ACCESS,
-    INTERRUPT_CYCLES,
     L1_REQUEST,
     NEEDS_DECODER,
     OFF,
@@ -25,13 +24,13 @@ from soc.hart import (
     STOPPED,
     WFI,
     charge,
-    enter_trap,
 )
 from soc.l1 import DMA_PORTS, arbitrate
 from soc.memory import transact
 from soc.requests import access_granted, answer, l2_grant, redirect, schedule, serve
 from soc.state import COUNT, NEVER, SLOTS
 from soc.step import inlined_step, step
+from soc.traps import WFI_CYCLES, enter_trap, interrupts_enabled, wake_up
 
 # Why the loop returns.
 END = 0  # the window is over
@@ -42,9 +41,10 @@ HALT = 4  # a hart stopped the simulation
 DMA_ERROR = 5
 
 L1_CONTENTION, MISALIGNED = COUNT.l1_contention, COUNT.misaligned
-L1_ACCESSES, WFI_STALL = COUNT.l1_accesses, COUNT.wfi
+L1_ACCESSES = COUNT.l1_accesses
 
 INTERRUPT_SEEN = 2
+INTERRUPT_FETCH = 2
 WFI_WAKE = 3
 DMA_EVENT, DMA_INTERRUPT = 8, 9
 """Event lines of a core's DMA transfers (cluster_event_map.sv)."""
@@ -79,9 +79,7 @@ def l1_access(chip, h, now):
         charge(hart, MISALIGNED, 1)
         schedule(chip, h, now + 1)
         return np.uint64(0)
-    if hart["second"]:
-        hart["second"] = 0
-        hart["split_until"] = now
+    hart["second"] = 0
     access_granted(hart, row, now)
     if hart["test_and_set"]:
         hart["test_and_set"] = 0
@@ -119,10 +117,10 @@ def take_interrupt(chip, h, start, now):
     while pending >> line & 1 == 0:
         line -= 1
     hart["pc"] = enter_trap(hart, 0x80000000 | line, hart["pc"])
-    handler = max(hart["irq_cycle"] + INTERRUPT_CYCLES + 1, start + 1)
+    taken = max(hart["irq_cycle"] + INTERRUPT_SEEN, hart["seen"])
+    handler = max(taken + INTERRUPT_FETCH, start + 1)
     charge(hart, COUNT.trap, handler - max(hart["free"], hart["seen"]))
-    hart["seen"] = handler
-    hart["free"] = handler
+    hart["seen"] = hart["free"] = hart["when"] = handler
     config = chip.config[0]
     if config["control_page"] == 0 and hart["external"] == 0:
         eu_take_interrupt(chip.event_unit[0], h, line, now)
@@ -137,9 +135,8 @@ def raise_interrupt(chip, h, line, now):
     hart["irq_cycle"] = now
     if hart["state"] == WFI and hart["mip"] & hart["mie"]:
         hart["state"] = RUN
-        hart["seen"] = now + WFI_WAKE
-        charge(hart, WFI_STALL, hart["seen"] - hart["issued"] - 1)
-        schedule(chip, h, now + WFI_WAKE)
+        wake_up(hart, max(now + WFI_WAKE, hart["issued"] + WFI_CYCLES))
+        schedule(chip, h, hart["free"])
 
 
 @step
@@ -302,7 +299,7 @@ def make_run_hart(advance: Callable) -> Callable:
         until = min(end, now + chip.config[0]["lookahead"])
         if hart["exited"]:
             until = now + 1
-        elif hart["mstatus"] & 8 and hart["mie"]:
+        elif interrupts_enabled(hart):
             until = now
         state = RUN
         while True:

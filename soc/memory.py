@@ -34,7 +34,7 @@ def extended(value, access, boxed):
 def unaligned_load(hart, row, words, offset):
     """Read a narrow or unaligned value; returns True if its second half is due."""
     word = offset >> 2
-    shift = 8 * (offset & 3)
+    shift = 8 * int(offset & 3)
     crosses = (offset & 3) + (row["access"] & WIDTH) > 4
     if hart["second"] == 0:
         low = int(words[np.uint64(word)]) & 0xFFFFFFFF
@@ -44,7 +44,7 @@ def unaligned_load(hart, row, words, offset):
         value = low >> shift
     else:
         high = int(words[np.uint64(word + 1)]) & 0xFFFFFFFF
-        value = (hart["partial"] | high << 32) >> shift
+        value = (int(hart["partial"]) | high << 32) >> shift
     hart["regs"][row["rd"]] = extended(value, int(row["access"]), hart["boxed"])
     return False
 
@@ -59,7 +59,7 @@ def merged(word, data, mask):
 def unaligned_store(hart, row, words, offset):
     """Write a narrow or unaligned value; returns True if its second half is due."""
     word = offset >> 2
-    shift = 8 * (offset & 3)
+    shift = 8 * int(offset & 3)
     width = row["access"] & WIDTH
     data = (int(hart["regs"][row["rs2"]]) & 0xFFFFFFFF) << shift
     mask = ((1 << 8 * width) - 1) << shift

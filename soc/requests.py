@@ -5,12 +5,11 @@ import numpy as np
 from soc import control_page
 from soc.bits import bit, lowest_index
 from soc.control_page import barrier_arrive, control_read, control_write
-from soc.decode import LOAD, STORE, WIDTH
+from soc.decode import ELW, LOAD, STORE, WIDTH
 from soc.dma import ask
 from soc.event_unit import FAULT, LOADING, STALLED, eu_access
-from soc.hart import (
+from soc.hart_status import (
     ACCESS,
-    ELW,
     FAULT_EVENT_UNIT,
     FAULT_LOAD,
     FAULT_STORE,

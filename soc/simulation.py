@@ -7,7 +7,7 @@ from simpy import Environment, Event
 
 from isa.disasm import disassemble
 from isa.program import Program
-from soc import hart as harts_module
+from soc import hart_status as harts_module
 from soc.chip import (
     float_registers,
     isa_of,

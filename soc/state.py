@@ -105,7 +105,6 @@ HART = np.dtype(
         ("jump_ready", "i8"),  # first cycle in which the last jalr could use its register
         ("memory_grant", "i8"),  # of the last load or store
         ("l1_grant", "i8"),
-        ("split_until", "i8"),  # last cycle of a split access in EX
         ("pending", "i8"),  # an FPU result that competes for the ALU's write port is under way
         ("state", "i8"),
         ("row", "i8"),  # of the request

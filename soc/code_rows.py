@@ -1,0 +1,23 @@
+"""Where an instruction's row is, and how many fetches bring it."""
+
+import numpy as np
+
+from soc.step import step
+
+
+@step
+def row_index(config, pc):
+    """Return the row of a code address; out of range if the address is not code memory."""
+    return (pc - config["code_base"]) >> 1
+
+
+@step
+def is_split(chip, pc):
+    """Is there a 32-bit instruction at 2 mod 4, which takes one more fetch to arrive?"""
+    if pc & 2 == 0:
+        return 0
+    config = chip.config[0]
+    index = row_index(config, pc)
+    if index < 0 or index >= config["rows"]:
+        return 0
+    return 1 if chip.l2[np.uint64(index >> 1)] >> 16 & 3 == 3 else 0

@@ -1,0 +1,37 @@
+"""Hardware loops: where the instruction at a loop's end goes on.
+
+Source: user manuals of RI5CY and CV32E40P, chapter on hardware loops.
+"""
+
+import numpy as np
+
+from soc.code_rows import row_index
+from soc.decode import LOOP_END
+from soc.step import step
+
+
+@step
+def loop_next(hart, pc, size):
+    """Return the address behind the instruction at pc, which may end a hardware loop.
+
+    Loop 0 goes first; if both end here and it is done, loop 1 is tested in the same step.
+    """
+    for loop in range(2):
+        if pc == hart["lp_last"][loop]:
+            if hart["lp_count"][loop] > 1:
+                hart["lp_count"][loop] -= 1
+                return hart["lp_start"][loop]
+            if hart["ri5cy"] == 0 and hart["lp_count"][loop] == 1:
+                hart["lp_count"][loop] = 0
+    return pc + size
+
+
+@step
+def mark_loop_end(chip, hart, loop):
+    """Hint in the decoded program that an instruction may end a hardware loop."""
+    config = chip.config[0]
+    last = hart["lp_end"][loop] - (0 if hart["ri5cy"] else 4)
+    hart["lp_last"][loop] = last
+    index = row_index(config, last)
+    if 0 <= index < config["rows"]:
+        chip.code[np.uint64(index)]["flags"] |= LOOP_END

@@ -1,0 +1,40 @@
+"""What a hart does or waits for, why it stops, and where its cycles go."""
+
+from soc.step import step
+
+# What a hart does, or waits for.
+RUN = 0  # goes on at `when`
+L1_REQUEST = 1  # asks the L1 arbiter in cycle `when`
+REQUEST = 2  # asks something else in cycle `when`
+ACCESS = 3  # its L2 access takes place at `when`
+SLEEP = 4  # clock-gated by the event unit
+WAIT = 5  # for an answer of the host's
+WFI = 6
+OFF = 7
+STOPPED = 8  # the simulation has to stop: see `fault`
+NEEDS_DECODER = 9  # the row at pc is not decoded
+
+# Reasons to stop.
+FAULT_ILLEGAL = 1
+FAULT_FETCH = 2
+FAULT_LOAD = 3
+FAULT_STORE = 4
+FAULT_BREAKPOINT = 5
+FAULT_CSR = 6
+FAULT_DMA = 7
+FAULT_EVENT_UNIT = 8
+
+
+@step
+def charge(hart, cause, cycles):
+    """Count stall cycles."""
+    hart["counts"][cause] += cycles
+    hart["cause"] = cause
+
+
+@step
+def stop_at(hart, fault, value):
+    """Stop the simulation at the instruction at pc."""
+    hart["fault"] = fault
+    hart["fault_value"] = value
+    return STOPPED
