@@ -1,0 +1,315 @@
+"""RI5CY's prefetch buffer in front of a hart's private instruction cache.
+
+The buffer asks for one 32-bit word after the other and keeps up to four in a queue. It asks for the
+next word in the cycle in which one arrives if three or fewer words were asked for and not yet
+handed over, else in the cycle behind the next hand-over. The cache answers a hit in the next cycle,
+so word k of a straight run arrives at
+
+    arrival[k] = 1 + max(wanted[k], free)
+    wanted[k]  = arrival[k - 1]    if word k - 4 left before arrival[k - 1], else left[k - 3] + 1
+
+(`free`: first cycle in which the cache can grant a fetch). A word leaves when the instruction that
+ends in it enters the decode stage. A jump empties the queue and asks for its target at once, or,
+if a miss is under way, when its line has come. So everything follows from the cycles in which words
+leave, and nothing is stepped cycle by cycle:
+
+* STEADY: words arrive earlier than the hart can want them. Only the arrival of the word three
+  ahead is carried along, and a line is looked up when the first word of the line before leaves.
+* EXACT: around a miss. Arrivals and hand-overs of the last eight words are kept.
+* IDEAL: there is no cache; the hart's own timing rules hold.
+
+A hart runs ahead of global time: a miss is left in the record (`miss`, the cycle of the fetch that
+misses) and icache.py takes it up one cycle later. A jump in or before that cycle takes it back.
+
+Sources: riscv_prefetch_buffer.sv, riscv_fetch_fifo.sv (DEPTH = 4, ready while entry 2 is empty),
+riscv_if_stage.sv of RI5CY (riscv_nn astral-v1.0); pri_icache_controller.sv of hier-icache v1.3.0;
+the loops measured on RTL. CV32E40P's own prefetcher was never run with this cache: its harts use
+the same model.
+"""
+
+import numpy as np
+
+from soc.private_cache import (
+    EXACT,
+    IDEAL,
+    PLACES,
+    START,
+    STEADY,
+    choose_victim,
+    forget_lines,
+    has_lines,
+    is_cached,
+    keep_line,
+)
+from soc.state import NEVER
+from soc.step import inlined_step, step
+
+
+@inlined_step
+def _has_target(fetch, target):
+    return fetch["target"] == target or has_lines(fetch, target)
+
+
+@step
+def _become_exact(fetch, word, arrival, left):
+    """Keep every word by itself from now on.
+
+    word       address / 4 of the next one to ask for, three behind the next one to leave
+    arrival    of the one before it; the earlier ones come before the hart can want them
+    left       the cycle in which the last word left
+    """
+    fetch["mode"] = EXACT
+    fetch["free"] = 0
+    fetch["turn"] = -1
+    fetch["head"] = START
+    fetch["next"] = START + 3
+    fetch["word"] = word
+    for k in range(START):
+        fetch["leaves"][k] = 0
+    fetch["leaves"][START - 1] = left
+    fetch["arrivals"][START - 1] = left
+    for k in range(3):
+        fetch["arrivals"][START + k] = arrival - 2 + k
+
+
+@step
+def fetch_reset(fetch, sets, ways, enabled):
+    """Empty a hart's private cache; sets = 0: it has none, fetches take the ideal two cycles."""
+    fetch["sets"] = sets
+    fetch["ways"] = ways
+    fetch["enabled"] = enabled
+    fetch["lfsr"] = fetch["misses"] = 0
+    fetch["miss"] = NEVER
+    fetch["fresh"] = fetch["sent"] = 0
+    _become_exact(fetch, 0, 0, 0)
+    forget_lines(fetch)
+    if sets == 0:
+        fetch["mode"] = IDEAL
+
+
+@step
+def _become_steady(fetch, pc):
+    """See whether arrivals no longer limit the hart, whose next instruction is at pc."""
+    head = fetch["head"]
+    arrivals = fetch["arrivals"]
+    left = fetch["leaves"][(head - 1) % PLACES]
+    if fetch["miss"] != NEVER or fetch["next"] < head + 3 or fetch["enabled"] == 0:
+        return
+    if fetch["turn"] >= 0 or fetch["free"] > left + 1:
+        return
+    if arrivals[head % PLACES] > left + 1:
+        return
+    if arrivals[(head + 1) % PLACES] > left + (1 if pc & 2 else 2):
+        return
+    if fetch["next"] == head + 3 and fetch["word"] & 3 == 0:
+        if not is_cached(fetch, fetch["word"] >> 2):
+            return
+    fetch["mode"] = STEADY
+    fetch["loop_pc"] = -1
+    fetch["arrival"] = arrivals[(head + 2) % PLACES]
+    fetch["left"] = left
+
+
+@step
+def _word_comes(fetch, cycle):
+    fetch["arrivals"][fetch["next"] % PLACES] = cycle
+    fetch["next"] += 1
+    fetch["word"] += 1
+
+
+@step
+def _ask_ahead(fetch):
+    """Date every fetch that no longer depends on the hart, up to a miss."""
+    arrivals = fetch["arrivals"]
+    leaves = fetch["leaves"]
+    head = fetch["head"]
+    while fetch["miss"] == NEVER and fetch["next"] < head + 4:
+        position = fetch["next"]
+        wanted = arrivals[(position - 1) % PLACES]
+        if leaves[(position - 4) % PLACES] >= wanted:
+            if position - 3 >= head:
+                return
+            wanted = leaves[(position - 3) % PLACES] + 1
+        granted = max(wanted, fetch["free"])
+        if fetch["enabled"] == 0 or not is_cached(fetch, fetch["word"] >> 2):
+            fetch["miss"] = granted
+            fetch["fresh"] = 1
+            return
+        _word_comes(fetch, granted + 1)
+
+
+@step
+def _take_turn(fetch):
+    """Ask for the target of the jump to come, unless a miss before it is still under way.
+
+    The word before the target, if that is the end of a hardware loop, has to come first.
+    """
+    position = fetch["turn"]
+    if position > fetch["next"]:
+        return
+    cycle = max(fetch["turn_cycle"], fetch["arrivals"][(position - 1) % PLACES])
+    if fetch["miss"] != NEVER and (fetch["sent"] or fetch["miss"] < cycle):
+        return
+    fetch["miss"] = NEVER
+    fetch["fresh"] = 0
+    fetch["turn"] = -1
+    fetch["next"] = position
+    fetch["word"] = fetch["turn_target"] >> 2
+    fetch["arrivals"][(position - 1) % PLACES] = cycle
+    _ask_ahead(fetch)
+
+
+@step
+def _turn(fetch, target, cycle, stay):
+    """Ask for target from this cycle on; so many words stay in the queue before it."""
+    if fetch["mode"] == STEADY:
+        _become_exact(fetch, 0, fetch["arrival"], fetch["left"])
+    fetch["turn"] = fetch["head"] + stay
+    fetch["turn_target"] = target
+    fetch["turn_cycle"] = cycle
+    _take_turn(fetch)
+
+
+@inlined_step
+def _look_ahead(fetch, pc):
+    """The first word of a line leaves: the next word to ask for is that of the next line."""
+    line = (pc >> 4) + 1
+    if fetch["loop_pc"] == pc:
+        fetch["loop_pc"] = -1
+    elif fetch["recent"][np.uint64(line & (fetch["sets"] - 1))] != line:
+        if not is_cached(fetch, line):
+            _become_exact(fetch, line << 2, fetch["arrival"], fetch["left"])
+            _ask_ahead(fetch)
+
+
+@step
+def _next_exact(fetch, pc, size, cycle, ready):
+    """fetch_next in EXACT mode."""
+    head = fetch["head"]
+    end = (pc & 3) + size
+    last = head + 1 if end > 4 else head
+    if last >= fetch["next"] or 0 <= fetch["turn"] <= last:
+        return NEVER
+    arrival = fetch["arrivals"][last % PLACES]
+    if arrival > cycle:
+        if ready == NEVER:
+            return NEVER
+        cycle = max(arrival, ready)
+    if end >= 4:
+        fetch["leaves"][head % PLACES] = cycle
+        fetch["head"] = head + 1
+        _ask_ahead(fetch)
+        _become_steady(fetch, pc + size)
+    return cycle
+
+
+@inlined_step
+def fetch_next(fetch, pc, size, cycle, ready):
+    """Hand the instruction at pc, of size bytes, over to the decode stage.
+
+    To be called for every instruction in turn, as soon as the one before has issued.
+
+    cycle     the first cycle in which it could be handed over if it had arrived: the issue of the
+              one before; behind a jump what the hart's rules say
+    ready     the first cycle in which EX can take it: as long as the decode stage is empty and
+              EX is busy nothing is handed over. NEVER if that depends on a grant
+    returns   the cycle of the hand-over; it can issue one later. NEVER if that is not known yet:
+              call again when its line has come (or the grant)
+    """
+    mode = fetch["mode"]
+    if mode == STEADY:
+        if (pc & 3) + size >= 4:
+            arrival = fetch["arrival"]
+            fetch["arrival"] = arrival + 1 if fetch["left"] < arrival else cycle + 2
+            fetch["left"] = cycle
+            if pc & 12 == 0:
+                _look_ahead(fetch, pc)
+        return cycle
+    if mode == EXACT:
+        return _next_exact(fetch, pc, size, cycle, ready)
+    return cycle
+
+
+@inlined_step
+def fetch_jump(fetch, target, cycle):
+    """Empty the queue and ask for target in this cycle.
+
+    To be called as soon as that cycle is known: for a jump that needs no register, right behind its
+    hand-over.
+
+    cycle    a jump's first one in the decode stage, a taken branch's in EX
+    """
+    if fetch["mode"] == IDEAL:
+        return
+    if fetch["mode"] == STEADY and _has_target(fetch, target):
+        fetch["arrival"] = cycle + 3
+        fetch["left"] = cycle
+        fetch["loop_pc"] = -1
+    else:
+        _turn(fetch, target, cycle, 0)
+
+
+@inlined_step
+def fetch_loop(fetch, pc, target, cycle):
+    """Behind the instruction at pc, a word to itself, go back to the start of a hardware loop.
+
+    To be called before that instruction is handed over, as soon as it is next to be.
+
+    cycle    the one behind the hand-over of the instruction before it, or behind the jump to it
+    """
+    if fetch["mode"] == IDEAL:
+        return
+    if fetch["mode"] == STEADY and _has_target(fetch, target):
+        fetch["arrival"] = cycle + 2
+        fetch["loop_pc"] = pc
+    else:
+        _turn(fetch, target, cycle, 1)
+
+
+@step
+def fetch_send(fetch):
+    """Pass the miss on to the shared cache."""
+    fetch["sent"] = 1
+    fetch["misses"] += 1
+    fetch["fill"] = fetch["enabled"]
+    if fetch["fill"]:
+        choose_victim(fetch)
+
+
+@step
+def fetch_arrives(fetch, cycle):
+    """The line asked for arrives in this cycle.
+
+    While a line is written no fetch is granted; past the caches there is nothing to write.
+    """
+    if fetch["fill"]:
+        keep_line(fetch)
+    fetch["miss"] = NEVER
+    fetch["sent"] = 0
+    fetch["free"] = max(fetch["free"], cycle + fetch["fill"])
+    _word_comes(fetch, cycle)
+    _ask_ahead(fetch)
+    if fetch["turn"] >= 0:
+        _take_turn(fetch)
+
+
+@step
+def fetch_control(fetch, pc, cycle, enabled):
+    """Empty the private cache, switching it on or off; it grants again from this cycle on.
+
+    A line under way still reaches the hart, but is not kept.
+
+    pc    of the instruction to be handed over next
+    """
+    if fetch["mode"] == IDEAL:
+        return
+    forget_lines(fetch)
+    fetch["enabled"] = enabled
+    fetch["fill"] = 0
+    if fetch["mode"] == STEADY:
+        _become_exact(fetch, (pc >> 2) + 3, fetch["arrival"], fetch["left"])
+    fetch["free"] = max(fetch["free"], cycle)
+    if fetch["miss"] != NEVER and fetch["sent"] == 0:
+        fetch["miss"] = max(fetch["miss"], cycle)
+        fetch["fresh"] = 1
+    _ask_ahead(fetch)

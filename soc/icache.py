@@ -1,0 +1,255 @@
+"""The cluster's instruction cache: private caches, shared banks, refills from L2.
+
+    hart -> prefetch buffer (fetch.py) -> private_cache.py -> icache_bank.py -> AXI port (l2.py)
+
+Line n (address / 16) lies in bank n % banks. A hart's miss asks its bank in the cycle behind the
+fetch; a line that is in no cache takes one burst of two beats.
+
+Sources: hier-icache v1.3.0 icache_hier_top.sv, share_icache.sv, hier_icache_ctrl_unit.sv. The loops
+measured on RTL come out equal, with one hart and with eight. Prefetch from the shared to the
+private level (off at reset) is not modelled.
+"""
+
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from soc.bits import bit, lowest_index
+from soc.fetch import fetch_control, fetch_reset, fetch_send
+from soc.icache_bank import (
+    BANK_LINES,
+    BYPASS,
+    EMPTY,
+    NONE,
+    OPERATE,
+    REFILLS,
+    SHARED_BANK,
+    end_cycle,
+    icache_note,
+    step_bank,
+)
+from soc.l1 import nearest, next_rr
+from soc.l2 import READ, l2_burst
+from soc.private_cache import FETCH, LINE_BYTES, PRIVATE_LINES, missing_line
+from soc.setting import setting
+from soc.state import NEVER
+from soc.step import step
+
+BANKS = 4  # that the records hold
+HARTS = 64
+LINE_BEATS = 2
+
+# Cycles from the write of the control register, hier_icache_ctrl_unit.sv (RTL text):
+EMPTIES = 2  # to the first set that is invalidated
+ENABLED = 4  # to the response
+DISABLED = 3
+
+
+class IcacheSpec(BaseModel):
+    """Fields of the instruction cache."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["hierarchical", "ideal"] = setting(
+        "hierarchical",
+        "",
+        "pulp_cluster: hier-icache; ideal: every fetch is answered in the next cycle",
+    )
+    enabled: bool = setting(
+        False, "", "hier_icache_ctrl_unit.sv: off at reset, every fetch goes past it to L2"
+    )
+    private_size: int = setting(512, "bytes", "pulp_cluster: icache of a core", ge=LINE_BYTES)
+    private_ways: int = setting(4, "ways", "pulp_cluster", ge=1, le=16)
+    shared_size: int = setting(4096, "bytes", "pulp_cluster: all banks", ge=LINE_BYTES)
+    shared_ways: int = setting(4, "ways", "pulp_cluster", ge=1, le=16)
+    banks: int = setting(2, "banks", "pulp_cluster: shared banks", ge=1, le=BANKS)
+    refills: int = setting(
+        4, "refills", "share_icache_controller.sv: ADDRESS_WAY_REFILL_FIFO", ge=1, le=REFILLS
+    )
+
+    @model_validator(mode="after")
+    def _powers_of_two(self) -> "IcacheSpec":
+        for name in ("private_size", "private_ways", "shared_size", "shared_ways", "banks"):
+            value = getattr(self, name)
+            if value & (value - 1):
+                raise ValueError(f"{name} is {value}; it is a power of two")
+        bank_size = self.shared_size // self.banks
+        for name, size, ways, lines in (
+            ("private_size", self.private_size, self.private_ways, PRIVATE_LINES),
+            ("shared_size / banks", bank_size, self.shared_ways, BANK_LINES),
+        ):
+            if not LINE_BYTES * ways <= size <= LINE_BYTES * lines:
+                raise ValueError(
+                    f"{name} is {size}; with {ways} ways of {LINE_BYTES}-byte lines it is "
+                    f"{LINE_BYTES * ways} to {LINE_BYTES * lines} bytes"
+                )
+        return self
+
+
+ICACHE = np.dtype(
+    [
+        ("ports", "i8"),  # of a bank's arbiter: harts, rounded up to a power of two
+        ("banks", "i8"),
+        ("bank_bits", "i8"),
+        ("sets", "i8"),  # of a bank
+        ("ways", "i8"),
+        ("refills", "i8"),
+        ("private_sets", "i8"),
+        ("answered", "u8"),  # harts, in the cycle that is simulated
+        ("wake", "i8"),  # next cycle to step, or NEVER
+        ("listed", "u8"),  # harts whose miss has still to reach the banks
+        ("due", "i8", (HARTS,)),  # the cycle in which it does
+        ("address_turn", "i8"),  # round robin of the banks' address channels
+        ("read_first", "i8"),  # refills that L2 answers, a ring in order of their addresses
+        ("read_count", "i8"),
+        ("read_bank", "i8", (BANKS * REFILLS,)),
+        ("read_cycle", "i8", (BANKS * REFILLS,)),  # of the first beat
+        ("read_beats", "i8"),  # of the first one, taken
+        ("bank", SHARED_BANK, (BANKS,)),
+    ],
+    align=True,
+)
+
+
+def icache_state(spec: IcacheSpec, harts: int) -> tuple[np.ndarray, np.ndarray]:
+    """The caches at reset: ICACHE[1] and FETCH[harts]."""
+    icache = np.zeros(1, ICACHE)
+    fetch = np.zeros(harts, FETCH)
+    ideal = spec.kind == "ideal"
+    sets = 0 if ideal else spec.private_size // LINE_BYTES // spec.private_ways
+    for h in range(harts):
+        fetch_reset(fetch[h], sets, spec.private_ways, int(spec.enabled))
+    icache["ports"] = 1 << (harts - 1).bit_length()
+    icache["banks"] = spec.banks
+    icache["bank_bits"] = (spec.banks - 1).bit_length()
+    icache["ways"] = spec.shared_ways
+    icache["sets"] = spec.shared_size // LINE_BYTES // spec.banks // spec.shared_ways
+    icache["refills"] = spec.refills
+    icache["private_sets"] = sets
+    icache["wake"] = NEVER
+    icache["bank"]["state"] = OPERATE if spec.enabled else BYPASS
+    icache["bank"]["hart"] = icache["bank"]["order"] = NONE
+    icache["bank"]["lines"] = NONE
+    return icache, fetch
+
+
+@step
+def _collect(icache, fetch, now):
+    """Let the misses whose cycle has come ask their bank, unless a jump took them back."""
+    rest = icache["listed"]
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        if icache["due"][h] <= now:
+            icache["listed"] &= ~bit(h)
+            if fetch[h]["miss"] < now and fetch[h]["sent"] == 0:
+                fetch_send(fetch[h])
+                bank = icache["bank"][missing_line(fetch[h]) & (icache["banks"] - 1)]
+                bank["requests"] |= bit(h)
+
+
+@step
+def _send_address(icache, l2, now):
+    """Put one bank's oldest unsent refill on the AXI port; the banks' turns: rr_arb_tree."""
+    ready = np.uint64(0)
+    for b in range(icache["banks"]):
+        if icache["bank"][b]["unsent"]:
+            ready |= bit(b)
+    if ready == 0:
+        return
+    chosen = nearest(ready, icache["address_turn"])
+    icache["address_turn"] = next_rr(ready, icache["address_turn"])
+    bank = icache["bank"][chosen]
+    line = bank["refill_line"][(bank["first"] + bank["count"] - bank["unsent"]) % REFILLS]
+    bank["unsent"] -= 1
+    place = (icache["read_first"] + icache["read_count"]) % (BANKS * REFILLS)
+    icache["read_bank"][place] = chosen
+    icache["read_cycle"][place] = l2_burst(l2, now, line * LINE_BYTES, LINE_BEATS, READ)
+    icache["read_count"] += 1
+
+
+@step
+def _receive_beat(icache, now):
+    """Take a read beat, if its bank has handed the line before on."""
+    place = icache["read_first"]
+    if icache["read_count"] == 0 or now < icache["read_cycle"][place] + icache["read_beats"]:
+        return
+    bank = icache["bank"][icache["read_bank"][place]]
+    if bank["arrived"]:
+        return
+    icache["read_beats"] += 1
+    if icache["read_beats"] == LINE_BEATS:
+        icache["read_beats"] = 0
+        icache["read_first"] = (place + 1) % (BANKS * REFILLS)
+        icache["read_count"] -= 1
+        bank["arrived"] = 1
+
+
+@step
+def icache_step(icache, fetch, l2, now):
+    """Simulate the shared banks in this cycle.
+
+    To be called in cycle icache["wake"], after the harts that act in it.
+
+    returns   harts whose next line's cycle is known now, the next one or later: those that wait for
+              it can go on
+    """
+    icache["answered"] = np.uint64(0)
+    _collect(icache, fetch, now)
+    for b in range(icache["banks"]):
+        step_bank(icache, fetch, icache["bank"][b], now)
+    _send_address(icache, l2, now)
+    _receive_beat(icache, now)
+    wake = NEVER
+    for b in range(icache["banks"]):
+        wake = min(wake, end_cycle(icache["bank"][b], now))
+    if icache["read_count"]:
+        beat = icache["read_cycle"][icache["read_first"]] + icache["read_beats"]
+        wake = min(wake, max(beat, now + 1))
+    rest = icache["listed"]
+    while rest:
+        wake = min(wake, icache["due"][lowest_index(rest)])
+        rest &= rest - np.uint64(1)
+    icache["wake"] = wake
+    return icache["answered"]
+
+
+@step
+def icache_flush(icache, fetch, pcs, now, shared):
+    """Invalidate the private level, or both: a 1 is written to FLUSH_PRIVATE or FLUSH.
+
+    pcs        by hart: address of the instruction to be handed over next
+    returns    the cycle of the response to the write, if no line is under way
+    """
+    for h in range(fetch.size):
+        grants = now + EMPTIES + fetch[h]["sets"]
+        fetch_control(fetch[h], pcs[h], grants, fetch[h]["enabled"])
+        icache_note(icache, fetch[h], h)
+    if not shared:
+        return now + EMPTIES + icache["private_sets"]
+    for b in range(icache["banks"]):
+        if icache["bank"][b]["state"] != BYPASS:
+            icache["bank"][b]["order"] = EMPTY
+    icache["wake"] = min(icache["wake"], now + 1)
+    return now + EMPTIES + icache["sets"]
+
+
+@step
+def icache_switch(icache, fetch, pcs, now, on):
+    """Switch both levels on or off: ENABLE is written in this cycle.
+
+    pcs        by hart: address of the instruction to be handed over next
+    returns    the cycle of the response to the write, if no line is under way
+    """
+    for h in range(fetch.size):
+        if fetch[h]["enabled"] != on:
+            grants = now + EMPTIES + (fetch[h]["sets"] if on else 0)
+            fetch_control(fetch[h], pcs[h], grants, on)
+            icache_note(icache, fetch[h], h)
+    for b in range(icache["banks"]):
+        bank = icache["bank"][b]
+        if on == (bank["state"] == BYPASS):
+            bank["order"] = EMPTY if on else BYPASS
+    icache["wake"] = min(icache["wake"], now + 1)
+    return now + (ENABLED if on else DISABLED)

@@ -1,0 +1,117 @@
+"""A hart's private instruction cache: what it holds, and the state of the fetches through it.
+
+Set = line % sets. A miss replaces the invalid way with the highest index, else the way that the
+low bits of an 8-bit LFSR say, which steps at each such eviction.
+
+Sources: pri_icache_controller.sv, lfsr_8bit of hier-icache v1.3.0; replayed fetches of the RTL.
+"""
+
+import numpy as np
+
+from soc.step import step
+
+IDEAL, STEADY, EXACT = range(3)
+"""Modes."""
+
+LINE_BYTES = 16  # FETCH_DATA_WIDTH = 128: fixed in hier-icache
+PRIVATE_LINES = 256  # lines that a record can hold
+PLACES = 8  # of the rings: positions head - 4 .. head + 3
+START = 4  # position of the first word behind a jump
+
+FETCH = np.dtype(
+    [
+        ("mode", "i8"),
+        ("arrival", "i8"),  # STEADY: of the word three behind the last one that left
+        ("left", "i8"),  # STEADY: the cycle in which that word left
+        ("target", "i8"),  # STEADY: the last jump went here and found its lines
+        ("loop_pc", "i8"),  # STEADY: a loop goes back behind the instruction here, or -1
+        ("head", "i8"),  # EXACT: position of the next word to leave
+        ("next", "i8"),  # EXACT: position of the next word to ask for
+        ("word", "i8"),  # EXACT: its address / 4
+        ("arrivals", "i8", (PLACES,)),  # EXACT: by position % PLACES
+        ("leaves", "i8", (PLACES,)),
+        ("turn", "i8"),  # EXACT: position that the target of a jump will have, or -1
+        ("turn_target", "i8"),
+        ("turn_cycle", "i8"),
+        ("free", "i8"),  # EXACT: first cycle in which the cache grants a fetch
+        ("miss", "i8"),  # cycle of the fetch that misses, or NEVER
+        ("fresh", "i8"),  # nobody has taken note of it yet
+        ("sent", "i8"),  # the shared cache knows of it
+        ("fill", "i8"),  # and the line will be kept
+        ("victim", "i8"),  # in the place of this one
+        ("enabled", "i8"),  # 0: every fetch goes past the caches to L2
+        ("sets", "i8"),
+        ("ways", "i8"),
+        ("lfsr", "i8"),
+        ("misses", "i8"),
+        ("recent", "i8", (PRIVATE_LINES,)),  # by set: a line that is in it, seen last
+        ("lines", "i8", (PRIVATE_LINES,)),  # address / 16, or -1; by set * ways + way
+    ],
+    align=True,
+)
+
+
+@step
+def next_lfsr(state):
+    """Step lfsr_8bit of hier-icache: shift left, NOT(q7 ^ q3 ^ q2 ^ q1) comes in."""
+    return state << 1 & 0xFF | (state >> 7 ^ state >> 3 ^ state >> 2 ^ state >> 1 ^ 1) & 1
+
+
+@step
+def forget_lines(fetch):
+    """Invalidate all sets."""
+    fetch["target"] = -1
+    for k in range(PRIVATE_LINES):
+        fetch["recent"][k] = -1
+        fetch["lines"][k] = -1
+
+
+@step
+def is_cached(fetch, line):
+    """Look a line up."""
+    index = line & (fetch["sets"] - 1)
+    if fetch["recent"][index] == line:
+        return True
+    for way in range(fetch["ways"]):
+        if fetch["lines"][index * fetch["ways"] + way] == line:
+            fetch["recent"][index] = line
+            return True
+    return False
+
+
+@step
+def has_lines(fetch, target):
+    """Are the four words from target on, which are asked for in any case, all cached?"""
+    if not is_cached(fetch, target >> 4):
+        return False
+    if target & 12 and not is_cached(fetch, (target >> 4) + 1):
+        return False
+    fetch["target"] = target
+    return True
+
+
+@step
+def missing_line(fetch):
+    """Return the line (address / 16) of the fetch that misses."""
+    return fetch["word"] >> 2
+
+
+@step
+def choose_victim(fetch):
+    """Choose the place of the missing line."""
+    first = (missing_line(fetch) & (fetch["sets"] - 1)) * fetch["ways"]
+    for way in range(fetch["ways"] - 1, -1, -1):
+        if fetch["lines"][first + way] < 0:
+            fetch["victim"] = first + way
+            return
+    fetch["victim"] = first + (fetch["lfsr"] & (fetch["ways"] - 1))
+    fetch["lfsr"] = next_lfsr(fetch["lfsr"])
+
+
+@step
+def keep_line(fetch):
+    """Write the missing line in its place."""
+    line = missing_line(fetch)
+    fetch["lines"][fetch["victim"]] = line
+    fetch["recent"][line & (fetch["sets"] - 1)] = line
+    fetch["target"] = -1

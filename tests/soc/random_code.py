@@ -1,0 +1,86 @@
+"""Random programs for the instruction cache: straight code, jumps, branches, hardware loops."""
+
+from random import Random
+
+import numpy as np
+
+from tests.soc.fetch_bench import BASE, BRANCH, JUMP, PLAIN, ROW, STOP
+
+SLOW = (1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 5, 9)
+"""Cycles in EX to choose from."""
+
+
+class RandomCode:
+    """A program under construction; every instruction is marked."""
+
+    def __init__(self, random: Random, longest: int):
+        self.random = random
+        self.longest = longest
+        self.rows: list[np.void] = []
+        self.costs = SLOW if random.random() < 0.6 else (1,)
+        self.compressed = random.choice((0, 0, 0.3, 0.5, 1))
+
+    @property
+    def here(self) -> int:
+        return BASE + 2 * len(self.rows)
+
+    def emit(self, size: int, kind: int = PLAIN, **fields: int) -> np.void:
+        """Add an instruction; returns its row, whose target may come later."""
+        rows = np.zeros(size // 2, ROW)
+        rows["size"] = 2
+        rows["cost"] = self.random.choice(self.costs) if kind == PLAIN else 1
+        rows["mark"] = 1
+        rows[0]["size"] = size
+        rows[0]["kind"] = kind
+        for name, value in fields.items():
+            rows[0][name] = value
+        self.rows += [row.copy() for row in rows]
+        return self.rows[-len(rows)]
+
+    def straight(self, count: int) -> None:
+        for _ in range(count):
+            self.emit(2 if self.random.random() < self.compressed else 4)
+
+    def skip(self, row: np.void) -> None:
+        """Let row jump over some instructions."""
+        self.straight(self.random.randrange(8))
+        row["target"] = self.here
+        self.straight(1)
+
+    def hardware_loop(self) -> None:
+        if len(self.rows) % 2:
+            self.emit(2)
+        start = self.here
+        for _ in range(self.random.randrange(2, 12)):
+            row = self.emit(4)
+        row["loop"], row["target"] = self.random.randrange(1, 6), start
+        self.straight(self.random.randrange(3))
+
+    def branch_loop(self) -> None:
+        start = self.here
+        self.straight(self.random.randrange(1, 20))
+        self.emit(4, BRANCH, every=-self.random.randrange(1, 4), target=start)
+
+    def segment(self) -> None:
+        kind = self.random.random()
+        if kind < 0.35:
+            self.straight(self.random.randrange(1, self.longest))
+        elif kind < 0.6:
+            self.hardware_loop()
+        elif kind < 0.8:
+            self.skip(self.emit(4 if self.random.random() < 0.7 else 2, JUMP))
+        elif kind < 0.9:
+            self.skip(self.emit(4, BRANCH, every=self.random.choice((1, 2, 3))))
+        else:
+            self.branch_loop()
+
+    def program(self) -> np.ndarray:
+        """Some segments, passed through several times."""
+        self.straight(self.random.randrange(4))
+        start = self.here
+        for _ in range(self.random.randrange(1, 10)):
+            self.segment()
+        self.emit(4, BRANCH, every=-self.random.randrange(1, 4), target=start)
+        self.emit(4, STOP)
+        self.emit(4, JUMP, target=self.here)
+        return np.array(self.rows, ROW)
