@@ -2,19 +2,32 @@
 
 A cycle of the main loop, while `is_idle` is False or a port asks:
 
-    ask(dma, port, write, offset, value)    a request for a register; it stands until granted
-    granted = grant_ports(dma)              ports granted in this cycle; a load's data is in
-                                            dma["port"][port]["reply"] from the next cycle on
-    lanes = request_lanes(dma)              lanes that request L1, at words dma["lane_word"][lane]
-    tick(dma, lanes, granted_lanes, l1, l2, now)    the accesses granted happen, all stages advance
+    ask(dma, port, write, offset, value)
+        a request for a register; it stands until granted
+    granted = grant_ports(dma)
+        ports granted in this cycle; a load's data is in dma["port"][port]["reply"] behind the tick
+    lanes = request_lanes(dma)
+        lanes that request L1, at words dma["lane_word"][lane]
+    tick(dma, lanes, granted_lanes, l1, l2, path, now)
+        the accesses granted are made, all stages advance
 
 Behind the tick, `event` and `interrupt` are the ports whose lines are high in cycle now + 1, and
-`error`, if not 0, has a message: `error_message(dma)`. Ports 0..7 are the cores, 8 the cluster's
+`error`, if not 0, has a message: `error_message(dma)`. A port may wait for ever, see `why_waiting`:
+`is_idle` does not count it. Ports 0..7 are the cores, 8 the cluster's
 peripheral port, 9 the SoC's. Lane i is L1's arbiter input 12 + i.
 """
 
 from soc.dma_align import align
-from soc.dma_control import FREED_WHILE_RUNNING, REPLY, ask, error_message, grant_ports, report
+from soc.dma_control import (
+    FREED_WHILE_RUNNING,
+    IDLE,
+    REPLY,
+    ask,
+    error_message,
+    grant_ports,
+    report,
+    why_waiting,
+)
 from soc.dma_counters import arbitrate_commands, end_counters, step_ports
 from soc.dma_external import deliver_reads, end_writes, start_reads, take_reads, write_beats
 from soc.dma_lanes import (
@@ -52,14 +65,15 @@ __all__ = [
     "new_dma",
     "request_lanes",
     "tick",
+    "why_waiting",
 ]
 
 
 @step
 def is_idle(dma):
-    """Nothing changes before a port asks."""
+    """Nothing changes before a port asks (again): what is asked for now cannot be granted."""
     return (
-        dma["asked"] | dma["awake"] | dma["running"] | dma["running_before"] | dma["ended"]
+        dma["granted"] | dma["moving"] | dma["running"] | dma["running_before"] | dma["ended"]
     ) == 0 and not (is_active(dma["channel"][L1_TO_L2]) or is_active(dma["channel"][L2_TO_L1]))
 
 
@@ -94,11 +108,12 @@ def request_lanes(dma):
 
 
 @step
-def tick(dma, requested, granted, l1, l2, now):
+def tick(dma, requested, granted, l1, l2, path, now):
     """One cycle of all stages.
 
     requested, granted  lanes, a bit each, as request_lanes and L1's arbiter have them
     l1, l2              int32 words
+    path                the way to L2, L2_STATE
     """
     dma["registered"] = 0
     for direction in range(CHANNELS):
@@ -109,12 +124,12 @@ def tick(dma, requested, granted, l1, l2, now):
             split_bursts(dma, channel, direction)
             if channel["outstanding"]:
                 if direction == L1_TO_L2:
-                    _move_to_l2(dma, channel, granted, l1, l2, now)
+                    _move_to_l2(dma, channel, granted, l1, l2, path, now)
                 else:
-                    _move_to_l1(dma, channel, granted >> 2, l1, l2, now)
+                    _move_to_l1(dma, channel, granted >> 2, l1, l2, path, now)
     if requested:
         _count_accesses(dma, requested, granted)
-    if dma["awake"] & ~dma["stepped"]:
+    if dma["moving"] & ~dma["granted"]:
         step_ports(dma)
     if dma["offered"] | dma["offered_next"]:
         arbitrate_commands(dma)
@@ -123,19 +138,19 @@ def tick(dma, requested, granted, l1, l2, now):
 
 
 @step
-def _move_to_l2(dma, channel, granted, l1, l2, now):
+def _move_to_l2(dma, channel, granted, l1, l2, path, now):
     unpack_beats(channel)
     read_lane(channel, 0, granted & 1, l1)
     read_lane(channel, 1, granted >> 1 & 1, l1)
     end_bursts(dma, channel)
     align(channel, L1_TO_L2)
-    write_beats(dma, channel, l2, now)
+    write_beats(dma, channel, l2, path, now)
     end_writes(dma, channel, now)
 
 
 @step
-def _move_to_l1(dma, channel, granted, l1, l2, now):
-    start_reads(dma, channel, now)
+def _move_to_l1(dma, channel, granted, l1, l2, path, now):
+    start_reads(dma, channel, path, now)
     deliver_reads(dma, channel, l2, now)
     take_reads(dma, channel)
     align(channel, L2_TO_L1)
@@ -163,17 +178,25 @@ def _end_cycle(dma):
             for queue in range(QUEUES):
                 channel["seen"][queue] = channel["level"][queue]
     dma["clocked"] = 0
-    if dma["stepped"]:
+    if dma["granted"]:
         _reply(dma)
-        dma["stepped"] = 0
-    if dma["allocated"] == 0 and dma["awake"] == 0 and dma["running"]:
-        report(dma, FREED_WHILE_RUNNING, 0, dma["running"])
+    if dma["allocated"] == 0 and dma["running"]:
+        _check_clock(dma)
+
+
+@step
+def _check_clock(dma):
+    """MCHAN's clock runs while a counter is allocated or a port is not idle."""
+    for port in range(dma["ports"]):
+        if dma["port"][port]["phase"] != IDLE:
+            return
+    report(dma, FREED_WHILE_RUNNING, 0, dma["running"])
 
 
 @step
 def _reply(dma):
     """A load of STATUS shows the counters in the cycle behind its grant."""
     for port in range(dma["ports"]):
-        if dma["stepped"] >> port & 1 and dma["port"][port]["phase"] == REPLY:
+        if dma["granted"] >> port & 1 and dma["port"][port]["phase"] == REPLY:
             status = dma["running"] | dma["running_before"]
             dma["port"][port]["reply"] = status | dma["allocated"] << 16

@@ -66,6 +66,18 @@ def error_message(dma) -> str:
     return rule.format(port=int(dma["error_port"]), value=int(dma["error_value"]))
 
 
+def why_waiting(dma, port: int) -> str:
+    """Why the access that a port asks for is not granted, for messages of a deadlock."""
+    state = dma["port"][port]
+    phase = int(state["phase"])
+    if phase >= STORED:
+        return "until its last command leaves the queue for the burst splitter"
+    if phase == IDLE and state["offset"] == CMD and not state["write"]:
+        taken = int(dma["allocated"]).bit_count()
+        return f"for a counter: {taken} of {int(dma['counters'])} are allocated; store to STATUS"
+    return "for an entry of the 2D queue"
+
+
 @inlined_step
 def report(dma, error, port, value):
     """Keep the first error; the main loop stops on it."""
@@ -109,6 +121,9 @@ def ask(dma, port, write, offset, value):
 def grant_ports(dma):
     """Grant what can be granted in this cycle; the ports, a bit each. Call it before dma_tick."""
     asked = dma["asked"]
+    dma["granted"] = 0
+    if asked == 0:
+        return 0
     allocating = 0
     with_lines = 0
     others = 0
@@ -130,8 +145,7 @@ def grant_ports(dma):
         if others >> port & 1 and _step_port(dma, port, dma["port"][port]):
             granted |= 1 << port
     dma["asked"] = asked & ~granted
-    dma["stepped"] |= granted
-    dma["awake"] |= granted
+    dma["granted"] = granted
     return granted
 
 
@@ -149,7 +163,7 @@ def _allocate(dma, requests):
     if dma["allocated"] == (1 << dma["counters"]) - 1:
         return 0
     port = lowest_xor(requests, dma["rr_counter"])
-    dma["rr_counter"] = (dma["rr_counter"] + 1) & 15
+    dma["rr_counter"] = (dma["rr_counter"] + 1) & dma["rr_mask"]
     counter = _lowest_free(dma["allocated"])
     dma["allocated"] |= 1 << counter
     state = dma["port"][port]
@@ -171,7 +185,7 @@ def _grant_commands_with_lines(dma, requests):
         taken = dma["lines_taken"][side]
         if candidates and taken != (1 << dma["line_queue"]) - 1:
             port = lowest_xor(candidates, dma["rr_lines"][side])
-            dma["rr_lines"][side] = (dma["rr_lines"][side] + 1) & 15
+            dma["rr_lines"][side] = (dma["rr_lines"][side] + 1) & dma["rr_mask"]
             slot = _lowest_free(taken)
             dma["lines_taken"][side] = taken | 1 << slot
             dma["port"][port]["command"]["slot"][side] = slot
@@ -201,6 +215,7 @@ def _step_port(dma, port, state):
         if state["write"]:
             dma["allocated"] &= ~state["value"]
         state["phase"] = REPLY
+        dma["moving"] |= 1 << port
         return True
     if state["offset"] != CMD or not state["write"]:
         error = UNKNOWN_REGISTER if phase == IDLE else BROKEN_COMMAND
@@ -266,6 +281,7 @@ def _store_operand(dma, port, state):
         following += 2
     state["phase"] = following
     if following == STORED:
+        dma["moving"] |= 1 << port
         if phase == L2_ADDRESS:
             dma["offered_next"] |= 1 << port
         else:

@@ -26,8 +26,9 @@ def step_ports(dma):
     Behind the last store: one cycle STORED, ARBITRATED until the command's arbitration lies in an
     earlier cycle, REGISTERED until the cycle in which the burst splitter takes its (first) line.
     """
+    moving = dma["moving"] & ~dma["granted"]
     for port in range(dma["ports"]):
-        if not (dma["awake"] & ~dma["stepped"]) >> port & 1:
+        if not moving >> port & 1:
             continue
         state = dma["port"][port]
         phase = state["phase"]
@@ -39,7 +40,7 @@ def step_ports(dma):
             phase == REGISTERED and dma["registered"] >> state["command"]["counter"] & 1
         ):
             state["phase"] = IDLE
-            dma["awake"] &= ~(1 << port)
+            dma["moving"] &= ~(1 << port)
 
 
 @step
@@ -54,7 +55,7 @@ def arbitrate_commands(dma):
     if seen >= dma["queue"]:
         return
     port = lowest_xor(offered, dma["rr_command"])
-    dma["rr_command"] = (dma["rr_command"] + 1) & 15
+    dma["rr_command"] = (dma["rr_command"] + 1) & dma["rr_mask"]
     dma["offered"] &= ~(1 << port)
     state = dma["port"][port]
     counter = state["command"]["counter"]

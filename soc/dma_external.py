@@ -1,8 +1,8 @@
 """The L2 side of a DMA channel: AXI bursts, up to `outstanding` of them under way at a time.
 
-Responses come in order. The memory accepts an address or a write beat in every cycle; it delivers
-the first read beat `read_latency` cycles behind AR, the write response `write_latency` behind the
-last write beat. Whoever else uses the path raises `next_read`.
+Addresses and write beats are on the bus one cycle behind the stage that sends them, a response one
+cycle before the stage that takes it: register slices. The way to L2, which cores and refills share,
+says when a burst's first beat passes and when its response comes; responses are in order.
 
 Source: MCHAN's ext_tx_if, ext_rx_if, ext_tid_gen, ext_opc_buf and register slices.
 """
@@ -21,6 +21,8 @@ from soc.dma_state import (
     push,
     settle,
 )
+from soc.l2 import READ as READ_BURST
+from soc.l2 import WRITE, l2_burst, l2_write_response
 from soc.step import inlined_step, step
 
 WORD = 0xFFFFFFFF
@@ -86,18 +88,20 @@ def _beat_offset(dma, burst, beat):
 
 
 @step
-def write_beats(dma, channel, l2, now):
+def write_beats(dma, channel, l2, path, now):
     """Start a burst (AW) when the one before has sent its last beat; send a beat (W)."""
     if channel["sending"] == 0:
         number = _open_burst(dma, channel)
         if number < 0:
             return
+        burst = channel["open"][number]
+        burst["due"] = l2_burst(path, now + 1, burst["l2"], burst["beats"], WRITE)
         channel["send_id"] = number
-        channel["sending"] = channel["open"][number]["beats"]
-    if not has(channel, BEATS):
-        return
+        channel["sending"] = burst["beats"]
     number = channel["send_id"]
     burst = channel["open"][number]
+    if now + 1 < burst["due"] or not has(channel, BEATS):
+        return
     low, high, enables, _, _ = pop(channel, BEATS)
     offset = _beat_offset(dma, burst, burst["beats"] - channel["sending"])
     if 0 <= offset < dma["l2_size"]:
@@ -106,7 +110,7 @@ def write_beats(dma, channel, l2, now):
     channel["sending"] -= 1
     channel["moved"] += 1
     if channel["sending"] == 0:
-        burst["due"] = now + 2 + dma["write_latency"]
+        burst["due"] = l2_write_response(path, now + 1) + 1
         _await_response(channel, number)
 
 
@@ -121,17 +125,18 @@ def end_writes(dma, channel, now):
 
 
 @step
-def start_reads(dma, channel, now):
-    """Ask for a burst (AR, one cycle later on the bus)."""
+def start_reads(dma, channel, path, now):
+    """Ask for a burst (AR)."""
     number = _open_burst(dma, channel)
     if number >= 0:
-        channel["open"][number]["due"] = now + 1 + dma["read_latency"]
+        burst = channel["open"][number]
+        burst["due"] = l2_burst(path, now + 1, burst["l2"], burst["beats"], READ_BURST)
         _await_response(channel, number)
 
 
 @step
 def deliver_reads(dma, channel, l2, now):
-    """The memory's side: the next read beat (R), if it is due and there is room for it."""
+    """Take the next beat (R) off the bus, if it is there and there is room for it."""
     if channel["count"] == 0 or now < channel["next_read"] or not has_room(channel, READ):
         return
     number = channel["order"][channel["first"]]
@@ -146,7 +151,7 @@ def deliver_reads(dma, channel, l2, now):
         high = int(l2[(offset >> 2) + 1]) & WORD
     channel["received"] += 1
     channel["moved"] += 1
-    channel["next_read"] = now + 1 + dma["read_gap"]
+    channel["next_read"] = now + 1
     last = 0
     if channel["received"] == burst["beats"]:
         channel["received"] = 0

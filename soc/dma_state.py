@@ -14,7 +14,7 @@ by the measured tests in tests/soc/data.
 """
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from soc.setting import setting
 from soc.step import inlined_step
@@ -93,7 +93,7 @@ BURST = np.dtype(
         ("l2", "i8"),
         ("increment", "i8"),
         ("beats", "i8"),
-        ("due", "i8"),  # cycle of the first read beat, or of the write response
+        ("due", "i8"),  # cycle of the first beat, behind the last write beat of the response
     ]
 )
 
@@ -153,8 +153,8 @@ DMA_STATE = np.dtype(
         ("port", PORT, (PORTS,)),
         ("clocked", "i8"),  # channels that did something in this cycle, a bit each
         ("asked", "i8"),  # ports with an access that is not granted yet
-        ("stepped", "i8"),  # ports that were granted an access in this cycle
-        ("awake", "i8"),  # ports that are not idle
+        ("granted", "i8"),  # ports that were granted an access in this cycle
+        ("moving", "i8"),  # ports that change phase without an access
         ("offered", "i8"),  # ports whose command competes for the queue
         ("offered_next", "i8"),  # the same from the next cycle on
         ("registered", "i8"),  # counters whose line reached the burst splitter in this cycle
@@ -185,14 +185,12 @@ DMA_STATE = np.dtype(
         ("error_value", "i8"),
         # fields of the chip
         ("ports", "i8"),
+        ("rr_mask", "i8"),  # the arbiters of ports have a power of two of inputs
         ("counters", "i8"),
         ("queue", "i8"),
         ("line_queue", "i8"),
         ("burst", "i8"),
         ("outstanding", "i8"),
-        ("read_latency", "i8"),
-        ("write_latency", "i8"),
-        ("read_gap", "i8"),
         ("l1_base", "i8"),
         ("l1_size", "i8"),
         ("l2_base", "i8"),
@@ -201,7 +199,6 @@ DMA_STATE = np.dtype(
 )
 
 MCHAN = "pulp_cluster caaa973 (target mchan), MCHAN 1.2.4"
-L2_PATH = "measured: three synchroniser stages each way and the L2 bridge, equal clocks"
 
 
 class DmaSpec(BaseModel):
@@ -216,10 +213,15 @@ class DmaSpec(BaseModel):
     )
     line_queue: int = setting(4, "commands", f"{MCHAN}, TWD_QUEUE_DEPTH", ge=1, le=LINE_SLOTS)
     burst: int = setting(256, "bytes", f"{MCHAN}, MCHAN_BURST_LENGTH", ge=16, le=2048)
-    outstanding: int = setting(8, "bursts", f"{MCHAN}, NB_OUTSND_BURSTS", ge=1, le=BURST_SLOTS)
-    read_latency: int = setting(11, "cycles", f"AR to first R beat; {L2_PATH}", ge=1)
-    write_latency: int = setting(11, "cycles", f"last W beat to B; {L2_PATH}", ge=1)
-    read_gap: int = setting(0, "cycles", f"between read beats; {L2_PATH}", ge=0)
+    outstanding: int = setting(
+        8, "bursts", f"{MCHAN}, NB_OUTSND_BURSTS: per direction", ge=1, le=BURST_SLOTS
+    )
+
+    @model_validator(mode="after")
+    def _burst_is_power_of_two(self) -> "DmaSpec":
+        if self.burst & (self.burst - 1):
+            raise ValueError(f"burst is {self.burst}; the bytes of a burst are a power of two")
+        return self
 
 
 def new_dma(
@@ -233,6 +235,7 @@ def new_dma(
     dma = np.zeros(1, DMA_STATE)
     for name in DmaSpec.model_fields:
         dma[name] = getattr(spec, name)
+    dma["rr_mask"] = (1 << (spec.ports - 1).bit_length()) - 1
     dma["l1_base"], dma["l1_size"] = l1_base, l1_size
     dma["l2_base"], dma["l2_size"] = l2_base, l2_size
     dma["channel"]["fresh"] = 1

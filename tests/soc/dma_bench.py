@@ -18,6 +18,7 @@ import numpy as np
 from soc.dma import DmaSpec, ask, grant_ports, is_idle, new_dma, request_lanes, tick
 from soc.dma_state import DATA0
 from soc.l1 import nearest, next_rr
+from soc.l2 import L2Spec, l2_state
 
 L1_BYTES = 1 << 18
 L2_BYTES = 1 << 20
@@ -99,12 +100,14 @@ def memory_hash(octets):
     return value
 
 
-def run(script: Script, until: int = 0) -> Run:
-    """Run a script to its end, and L1's rivals at least until a cycle."""
+def run(script: Script, *, until: int = 0, limit: int = LIMIT) -> Run:
+    """Run a script to its end or the limit, and L1's rivals at least until a cycle."""
     options = script.options
-    latencies = {"read_latency": options["rlat"], "write_latency": options["blat"]}
-    spec = DmaSpec(**latencies, read_gap=options.get("rgap", 0))
-    dma = new_dma(spec, l1_size=L1_BYTES, l2_base=L2_BASE, l2_size=L2_BYTES)
+    dma = new_dma(DmaSpec(), l1_size=L1_BYTES, l2_base=L2_BASE, l2_size=L2_BYTES)
+    path = l2_state(L2Spec())
+    assert options["rlat"] == options["blat"]
+    path["latency"] = options["rlat"]
+    gap = options.get("rgap", 0)
     l1, l2 = INITIAL_L1.copy(), INITIAL_L2.copy()
     rivals = np.array(
         [options.get("cn", 0), options.get("cprob", 0), options.get("cseed", 0), 0], np.int64
@@ -117,7 +120,7 @@ def run(script: Script, until: int = 0) -> Run:
         ],
         np.int64,
     )
-    end, counts, logs = run_script(dma[0], l1, l2, table, rivals, until)
+    end, counts, logs = run_script(dma[0], l1, l2, path[0], gap, table, rivals, until, limit)
     return Run(
         int(end),
         [log[:count].copy() for log, count in zip(logs, counts, strict=True)],
@@ -141,7 +144,7 @@ def _note(logs, counts, log, cycle, a, b, c, d, e):
 
 
 @step
-def run_script(dma, l1, l2, table, rivals, until):
+def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
     """Run until nothing is left to do, or an error; the cycle, rows of each log, the logs."""
     logs = np.empty((5, 40000, 6), np.int64)
     counts = np.zeros(5, np.int64)
@@ -159,7 +162,7 @@ def run_script(dma, l1, l2, table, rivals, until):
     draw[0] = (rivals[2] * SEED_FACTOR + SEED_OFFSET) & 0xFFFFFFFF
     shown = 0
     now = 0
-    while now < LIMIT:
+    while now < limit:
         shown = _note_outputs(dma, logs, counts, shown, now)
         waiting = False
         for row in range(rows):
@@ -187,7 +190,9 @@ def run_script(dma, l1, l2, table, rivals, until):
             dma["channel"][0]["moved"],
             dma["channel"][1]["moved"],
         )
-        tick(dma, lanes, won, l1, l2, now)
+        tick(dma, lanes, won, l1, l2, path, now)
+        if dma["channel"][1]["moved"] != before[3]:
+            dma["channel"][1]["next_read"] += gap
         _note_bursts(dma, before, logs, counts, now)
         now += 1
     return now, counts, logs

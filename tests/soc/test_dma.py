@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soc.dma import DmaSpec, ask, error_message, grant_ports, new_dma
+from soc.dma import DmaSpec, ask, error_message, grant_ports, is_idle, new_dma, why_waiting
 from tests.soc.dma_bench import (
     ACCESSES,
     AXI,
@@ -113,7 +113,7 @@ def hashes(result: Run) -> dict[str, str]:
 
 def differences(script: Script, measured: dict[str, Any], *, memories: bool = True) -> list[str]:
     """Each field in which model and RTL differ, with both values."""
-    result = run(script, measured["end"] + 1 if "cn" in script.options else 0)
+    result = run(script, until=measured["end"] + 1 if "cn" in script.options else 0)
     model = outcome(result, measured) | (hashes(result) if memories else {})
     measured = {**measured, "ops": in_order(measured["ops"]), "axi": in_order(measured["axi"])}
     return [
@@ -235,6 +235,32 @@ def test_a_fifth_2d_command_waits_until_the_splitter_takes_one():
 def test_the_seventeenth_counter_is_not_given():
     result = run(script_of("P 0 5", *transfer(8 | TO_L1 | INCREMENT, 0, 0) * 17))
     assert (result.end, result.dma["error"], result.dma["asked"]) == (LIMIT, 0, 1)
+    assert is_idle(result.dma)
+    assert why_waiting(result.dma, 0) == ("for a counter: 16 of 16 are allocated; store to STATUS")
+
+
+def wait_of(lines: list[str], cycles: int, port: int) -> str:
+    """Why a port waits after so many cycles."""
+    return why_waiting(run(script_of(*lines), limit=cycles).dma, port)
+
+
+def test_a_port_waits_until_its_command_is_being_split():
+    lines = ["P 0 5", *transfer(8192 | TO_L1 | INCREMENT, 0, 0) * 4]
+    reason = "until its last command leaves the queue for the burst splitter"
+    assert wait_of(lines, 100, 0) == reason
+
+
+def test_a_port_waits_for_the_2d_queue():
+    word = 4096 | TO_L1 | INCREMENT | L2_LINES
+    lines = [line for port in range(8) for line in (f"P {port} 5", *transfer(word, 0, 0, 64, 128))]
+    assert wait_of(lines, 30, 7) == "for an entry of the 2D queue"
+
+
+def test_a_burst_is_a_power_of_two():
+    with pytest.raises(ValueError) as error:
+        DmaSpec(burst=96)
+    (details,) = error.value.errors()
+    assert details["msg"] == "Value error, burst is 96; the bytes of a burst are a power of two"
 
 
 def test_an_interrupt_goes_to_the_interrupt_line_alone():
