@@ -19,6 +19,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -57,10 +58,10 @@ def execute(op, row, x, pc, hart):
 '''
 
 
-FOOTER = '''\
+FOOTER = """\
     x[row["wd"]] = i32(value)
     return u32(out)
-'''
+"""
 
 
 def op_number(isa: Isa, insn: Insn) -> int:
@@ -137,7 +138,7 @@ def _expressions(insn: Insn) -> tuple[list[str], dict[str, Any]] | None:
         for parameter, name in zip(parameters, insn.reads, strict=True)
     }
     replacer = _Substitution(arguments)
-    value = replacer.visit(statements[0].value)
+    value = replacer.visit(deepcopy(statements[0].value))
     parts = value.elts if len(insn.writes) > 1 and isinstance(value, ast.Tuple) else [value]
     if len(parts) != len(insn.writes):
         return None
