@@ -1,0 +1,35 @@
+"""Arenas: memory that is dealt out while a program is built, so that every address is a number."""
+
+from firmware.registers import KernelError
+
+
+class Arena:
+    """Addresses base .. base + size - 1, dealt out from the bottom."""
+
+    def __init__(self, name: str, base: int, size: int) -> None:
+        self.name, self.base, self.size = name, base, size
+        self.next = base
+
+    @property
+    def left(self) -> int:
+        """Bytes that are not dealt out yet."""
+        return self.base + self.size - self.next
+
+    def take(self, what: str, size: int, align: int = 16) -> int:
+        """Return the address of a new buffer.
+
+        what     its name, for messages
+        size     bytes
+        align    its address is a multiple of this
+
+        raises    KernelError if it does not fit
+        """
+        address = -(-self.next // align) * align
+        end = self.base + self.size
+        if address + size > end:
+            raise KernelError(
+                f"{self.name}: {what} of {size} bytes does not fit: {max(end - address, 0)} of "
+                f"{self.size} bytes are left"
+            )
+        self.next = address + size
+        return address

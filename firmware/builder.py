@@ -1,0 +1,153 @@
+"""Kernel: a program under construction. Python runs while it is built, instructions on the hart.
+
+a Python `for` unrolls; `with k.loop(n)` and `with k.hwloop(n)` repeat on the hart
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+from firmware.arena import Arena
+from firmware.code import Code, Half, Label, Source
+from firmware.control import EQ, GE, GEU, LT, LTU, NE, Control
+from firmware.registers import ZERO, KernelError, Register
+from isa.attributes import RVC, architecture
+from isa.declare import Isa
+from isa.disasm import listing
+from isa.program import LineTable, Program, Section, Segment, Symbol
+from isa.syntax import syntax_of
+
+__all__ = ["EQ", "GE", "GEU", "LT", "LTU", "NE", "Kernel", "KernelError", "Label", "Register"]
+
+CODE = Arena("code", 0x1C010080, 0xFF80)
+"""Where code lies if nothing else is said: L2 behind its private banks and 32 vectors."""
+
+MOST_REGIONS = 1024  # what the markers' immediate can say
+
+
+class Kernel(Control):
+    """A program under construction.
+
+    name     for messages and listings
+    code_at  where its instructions go
+    l1, l2   what is left of the memories for its data
+    regions  names of the regions it measures, by number
+    """
+
+    def __init__(
+        self, isa: Isa, l1: Arena, l2: Arena, *, name: str = "program", code_at: Arena = CODE
+    ) -> None:
+        super().__init__(isa)
+        self.name = name
+        self.code_at, self.l1, self.l2 = code_at, l1, l2
+        self.regions: dict[int, str] = {}
+        self._symbols: list[Symbol] = []
+        self._pieces: list[tuple[int, bytes]] = []  # initialised data by address
+
+    def la(self, rd: Register, label: Label) -> None:
+        """Load the address of a label: two instructions."""
+        self.lui(rd, Half(label, True))
+        self.addi(rd, rd, Half(label, False))
+
+    def buffer(self, arena: Arena, name: str, size: int, align: int = 16) -> int:
+        """Take memory, its contents undefined; return its address.
+
+        raises    KernelError if it does not fit
+        """
+        address = arena.take(name, size, align)
+        self._symbols.append(Symbol(name, address, size, "object"))
+        return address
+
+    def data(self, name: str, contents: bytes, align: int = 16) -> int:
+        """Put bytes into L2; return their address.
+
+        raises    KernelError if they do not fit
+        """
+        address = self.buffer(self.l2, name, len(contents), align)
+        self._pieces.append((address, contents))
+        return address
+
+    @contextmanager
+    def region(self, name: str) -> Iterator[None]:
+        """Measure the body under this name: the hints slti x0, x0, 2k and 2k+1 around it.
+
+        raises    KernelError if there are too many names
+        """
+        numbers = {known: number for number, known in self.regions.items()}
+        number = numbers.get(name, len(numbers))
+        if number == MOST_REGIONS:
+            raise KernelError(f"region {name}: there are {MOST_REGIONS} already, the most")
+        self.regions[number] = name
+        self.slti(ZERO, ZERO, 2 * number)
+        yield
+        self.slti(ZERO, ZERO, 2 * number + 1)
+
+    # The program
+
+    def build(self, entry: Label | None = None) -> Program:
+        """Return the program; it starts at entry, or else with its first instruction.
+
+        raises    KernelError if an operand does not fit, or the code does not
+        """
+        code = Code([*self.code.items, *(i for part in self._functions for i in part.items)])
+        base = self.code_at.base
+        size = code.place(base) - base
+        if size > self.code_at.size:
+            raise KernelError(
+                f"{self.name}: {size} bytes of code; there is room for {self.code_at.size}"
+            )
+        text, lines = code.encode(syntax_of(self.isa), base)
+        insns = [instruction.insn for instruction in code.instructions()]
+        start = base if entry is None or entry.address is None else entry.address
+        pieces = list(_joined(sorted(self._pieces)))
+        return Program(
+            (
+                Segment(base, text, size, executable=True, writable=False),
+                *(Segment(address, data, len(data)) for address, data in pieces),
+            ),
+            start,
+            (*self._code_symbols(), *self._symbols),
+            (
+                Section(".text", base, size, executable=True),
+                *(Section(".data", address, len(data), True) for address, data in pieces),
+            ),
+            architecture({insn.extension for insn in insns}, self.has_float_registers),
+            RVC * any(insn.encoding.size == 2 for insn in insns),
+            LineTable(lines),
+            self.name,
+        )
+
+    def _code_symbols(self) -> Iterator[Symbol]:
+        for part in (self.code, *self._functions):
+            for label in part.labels():
+                size = part.size if label.kind == "function" else 0
+                assert label.address is not None
+                yield Symbol(label.name, label.address, size, label.kind)
+
+    def listing(self) -> str:
+        """Address, word and disassembly of all instructions, and the Python that emitted them."""
+        text = listing(self.build(), self.isa)
+        return re.sub(r"^# (.*):(\d+)$", _with_text, text, flags=re.MULTILINE)
+
+
+def _with_text(comment: re.Match) -> str:
+    source = Source(comment[1], int(comment[2]))
+    return f"# {source}: {source.text}"
+
+
+def _joined(pieces: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Neighbours in memory as one piece, zeros where they were aligned."""
+    run: list[tuple[int, bytes]] = []
+    for piece in pieces:
+        if run and piece[0] - run[-1][0] - len(run[-1][1]) >= 16:
+            yield run[0][0], _filled(run)
+            run = []
+        run.append(piece)
+    if run:
+        yield run[0][0], _filled(run)
+
+
+def _filled(run: list[tuple[int, bytes]]) -> bytes:
+    gaps = [(a, b"".ljust(b[0] - a[0] - len(a[1]), b"\0")) for a, b in pairwise(run)]
+    return b"".join(data + gap for (_, data), gap in gaps) + run[-1][1]

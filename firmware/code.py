@@ -1,0 +1,173 @@
+"""Machine code under construction: instructions and labels in order, addresses at the end."""
+
+import linecache
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from firmware.registers import KernelError
+from isa.declare import Insn
+from isa.expression import AsmError
+from isa.program import LineRange
+from isa.syntax import Form, Syntax
+from isa.words import sext
+
+ROOT = Path(__file__).parents[1]
+BUILDER = (
+    "firmware.code",
+    "firmware.emitter",
+    "firmware.control",
+    "firmware.builder",
+    "firmware.forms",
+    "contextlib",
+)
+COMPRESSED_JUMPS = ("jal", "jalr", "beq", "bne")  # what these expand to
+
+
+class Source(NamedTuple):
+    """A line of Python; files of this project relative to its root."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    @property
+    def text(self) -> str:
+        """The line itself, "" where the file is gone."""
+        return linecache.getline(str(ROOT / self.file), self.line).strip()
+
+
+def caller() -> Source:
+    """The innermost line of Python that is not the builder's."""
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__") in BUILDER:
+        frame = frame.f_back
+    file = Path(frame.f_code.co_filename)
+    if file.is_relative_to(ROOT):
+        file = file.relative_to(ROOT)
+    return Source(str(file), frame.f_lineno)
+
+
+@dataclass(eq=False)
+class Label:
+    """A place in the code. Without a name it is no symbol of the program.
+
+    address    None until the program is built
+    """
+
+    name: str
+    source: Source
+    kind: str = "label"  # "function"; "skip": where code goes on that an if_ skips
+    is_placed: bool = False
+    address: int | None = None
+
+    def __str__(self) -> str:
+        return f"label {self.name or '(without a name)'} of {self.source}"
+
+
+class Half(NamedTuple):
+    """The upper 20 or the lower 12 bits of a label's address, as lui and addi add them up."""
+
+    label: Label
+    is_high: bool
+
+
+Value = int | Label | Half
+
+
+@dataclass(eq=False)
+class Instruction:
+    """An instruction: what is written for each operand of its form."""
+
+    form: Form
+    operands: dict[str, Value]
+    source: Source
+
+    @property
+    def insn(self) -> Insn:
+        """Its declaration."""
+        return self.form.insn
+
+    @property
+    def is_jump(self) -> bool:
+        """May it change the program counter?"""
+        expansion = (self.insn.expands or "").partition(" ")[0]
+        return "pc" in self.insn.writes or expansion in COMPRESSED_JUMPS
+
+    def encode(self, syntax: Syntax, pc: int) -> int:
+        """Return the word at address pc.
+
+        raises    KernelError if an operand does not fit
+        """
+        if self.insn.extension == "xcvhwlp" and pc % 4:
+            raise KernelError(
+                f"{self.source}: {self.form.mnemonic} at {pc:#010x}, which is no multiple of 4; "
+                f"let 16-bit instructions come in pairs"
+            )
+        try:
+            written = {name: _resolved(value) for name, value in self.operands.items()}
+            return syntax.encode(self.form, written, pc)
+        except (AsmError, ValueError) as error:
+            raise KernelError(f"{self.source}: {self.form.text}: {error}") from None
+
+
+def _resolved(value: Value) -> int:
+    if isinstance(value, int):
+        return value
+    label, half = (value, None) if isinstance(value, Label) else value
+    if label.address is None:
+        raise AsmError(f"{label} is used but never placed")
+    if half is None:
+        return label.address
+    return (label.address + 0x800 & 0xFFFFFFFF) >> 12 if half else sext(label.address & 0xFFF, 12)
+
+
+Item = Instruction | Label
+
+
+@dataclass
+class Code:
+    """Instructions, and labels where they are placed."""
+
+    items: list[Item] = field(default_factory=list)
+
+    def instructions(self, start: int = 0) -> list[Instruction]:
+        """All instructions from an item on."""
+        return [item for item in self.items[start:] if isinstance(item, Instruction)]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(instruction.insn.encoding.size for instruction in self.instructions())
+
+    def place(self, base: int) -> int:
+        """Give labels their addresses from base on; return the end."""
+        address = base
+        for item in self.items:
+            if isinstance(item, Label):
+                item.address = address
+            else:
+                address += item.insn.encoding.size
+        return address
+
+    def encode(self, syntax: Syntax, base: int) -> tuple[bytes, list[LineRange]]:
+        """Return the bytes of placed code, and which lines they come from.
+
+        raises    KernelError at the first operand that does not fit
+        """
+        data = bytearray()
+        lines = []
+        for instruction in self.instructions():
+            start = base + len(data)
+            size = instruction.insn.encoding.size
+            data += instruction.encode(syntax, start).to_bytes(size, "little")
+            lines.append(LineRange(start, start + size, *instruction.source))
+        return bytes(data), lines
+
+    def labels(self) -> Iterator[Label]:
+        """Placed labels that have a name."""
+        return (item for item in self.items if isinstance(item, Label) and item.name)

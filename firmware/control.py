@@ -1,0 +1,205 @@
+"""Control flow of code under construction: loops, hardware loops, conditions, functions."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from firmware.code import Code, Label
+from firmware.forms import WORD, Forms
+from firmware.hwloop import MOST, OpenLoop, check
+from firmware.registers import RA, SP, ZERO, A, KernelError, Register, Registers
+from isa.declare import Isa
+
+SETUP_REACH = {"last": 15, "after": 30}  # instructions of a body that lp.setupi, cv.setupi reach
+
+
+class Condition(NamedTuple):
+    """A comparison of two x registers, by the branch that is taken if it does not hold."""
+
+    otherwise: str
+
+
+EQ, NE = Condition("bne"), Condition("beq")
+LT, GE = Condition("bge"), Condition("blt")
+LTU, GEU = Condition("bgeu"), Condition("bltu")
+
+
+class Control(Forms):
+    """Blocks of code, as `with` statements."""
+
+    def __init__(self, isa: Isa) -> None:
+        super().__init__(isa)
+        self._functions: list[Code] = []
+        self._loops: list[OpenLoop] = []
+        self._epilogue: Label | None = None  # of the function that is being emitted
+        self._calls = False  # does it call others?
+
+    @contextmanager
+    def loop(self, count: Register | int, step: int = 1) -> Iterator[None]:
+        """Repeat the body while count, less step each time, is above zero; at least once.
+
+        A register is counted down in place, a number in a register taken for it.
+
+        raises    KernelError if a number or the step is not positive
+        """
+        if step < 1 or isinstance(count, int) and count < 1:
+            raise KernelError(f"loop: count {count}, step {step}; both are at least 1")
+        if isinstance(count, int) and count <= step:
+            yield
+            return
+        counter = self.x() if isinstance(count, int) else count
+        if isinstance(count, int):
+            self.li(counter, count)
+        top = self.here()
+        yield
+        self.addi(counter, counter, -step)
+        self.blt(ZERO, counter, top)
+        if isinstance(count, int):
+            self.registers.release(counter)
+
+    @contextmanager
+    def hwloop(self, count: Register | int) -> Iterator[None]:
+        """Repeat the body without overhead; at least once. Two may be nested.
+
+        raises    KernelError if the core cannot have this loop
+        """
+        if isinstance(count, int) and not 1 <= count <= MOST:
+            raise KernelError(
+                f"hwloop: count {count}; a number is from 1 to {MOST}, a register any"
+            )
+        loop = OpenLoop(len(self.code.items))
+        self._loops.append(loop)
+        yield
+        self._loops.pop()
+        check(loop, self.code, self.isa.loop_end == "after")
+        self._insert_setup(loop, count)
+        if self._loops:
+            outer = self._loops[-1]
+            outer.inner, outer.depth = len(self.code.items), max(outer.depth, loop.depth + 1)
+
+    def _insert_setup(self, loop: OpenLoop, count: Register | int) -> None:
+        """Put what starts a hardware loop before its body, and its labels."""
+        items, ends_last = self.code.items, self.isa.loop_end == "last"
+        start, end = self.label(), self.label()
+        start.is_placed = end.is_placed = True
+        items.insert(len(items) - ends_last, end)
+        items.insert(loop.start, start)
+        body = len(self.code.instructions(loop.start))
+        number = loop.depth
+        if isinstance(count, Register):
+            setup = [self.made(("lp_setup", "cv_setup"), L=number, rs1=count, uimmL=end)]
+        elif body <= SETUP_REACH[self.isa.loop_end]:
+            setup = [self.made(("lp_setupi", "cv_setupi"), L=number, uimmL=count, uimmS=end)]
+        else:
+            setup = [
+                self.made(("lp_starti", "cv_starti"), L=number, uimmL=start),
+                self.made(("lp_endi", "cv_endi"), L=number, uimmL=end),
+                self.made(("lp_counti", "cv_counti"), L=number, uimmL=count),
+            ]
+        items[loop.start : loop.start] = setup
+
+    @contextmanager
+    def if_(self, condition: Condition, rs1: Register, rs2: Register) -> Iterator[None]:
+        """Run the body if the condition holds: `with k.if_(LT, a, b):`, then maybe `k.else_()`."""
+        skip = self.label()
+        skip.kind = "skip"
+        getattr(self, condition.otherwise)(rs1, rs2, skip)
+        yield
+        self.place(skip)
+
+    @contextmanager
+    def else_(self) -> Iterator[None]:
+        """Run the body if the condition of the if_ right before did not hold.
+
+        raises    KernelError if there is none
+        """
+        items = self.code.items
+        skip = items[-1] if items else None
+        if not isinstance(skip, Label) or skip.kind != "skip":
+            raise KernelError("else_: no if_ ends right before it")
+        end = self.label()
+        items.pop()
+        self.j(end)
+        self.append(skip)
+        yield
+        self.place(end)
+
+    # Functions
+
+    @contextmanager
+    def function(self, name: str, arguments: int = 0) -> Iterator[Label]:
+        """Emit a function, out of the way of the code around it; `as` its label.
+
+        Its arguments are in a0, a1, ...; it restores the saved registers that its body takes, and
+        ra if it calls. It returns at its end and at return_().
+        """
+        outer = self.code, self.registers, self._loops, self._epilogue, self._calls
+        label, epilogue = self.label(name), self.label()
+        label.kind = "function"
+        self.code, self.registers, self._loops = Code(), Registers(), []
+        self._epilogue, self._calls = epilogue, False
+        self.registers.hold(*A[:arguments])
+        yield label
+        body, used = self.code, self.registers.used | ({RA} if self._calls else set())
+        saved = sorted((r for r in used if r.is_saved), key=lambda r: (r.file, r.number))
+        self.code = Code()
+        self.place(label)
+        self._save(saved)
+        self.code.items += body.items
+        self.place(epilogue)
+        self._restore(saved)
+        self.ret()
+        self._functions.append(self.code)
+        self.code, self.registers, self._loops, self._epilogue, self._calls = outer
+
+    def return_(self) -> None:
+        """Return from the function.
+
+        raises    KernelError outside of one
+        """
+        if self._epilogue is None:
+            raise KernelError("return_: not in a function")
+        self.j(self._epilogue)
+
+    def call(self, function: Label, *arguments: Register | int) -> None:
+        """Call a function with arguments in a0, a1, ...; its result is in a0.
+
+        Temporary registers do not survive a call, except that the arguments may be in some.
+
+        raises    KernelError if a temporary or ra is live, or inside a hardware loop
+        """
+        if self._loops:
+            raise KernelError(f"call of {function.name}: its loops would end the hardware loop")
+        live = self.registers.live - set(arguments)
+        lost = sorted(r.name for r in live if r == RA or not r.is_saved)
+        if lost:
+            raise KernelError(
+                f"call of {function.name}: {', '.join(lost)} would be lost; take what survives "
+                f"calls from saved(), free the rest in a scope"
+            )
+        self._calls = True
+        for target, argument in zip(A, arguments, strict=False):
+            if isinstance(argument, int):
+                self.li(target, argument)
+            elif argument in A and A.index(argument) < A.index(target):
+                raise KernelError(f"call of {function.name}: {argument} is overwritten too early")
+            elif argument != target:
+                self.mv(target, argument)
+        self.jal(RA, function)
+
+    def _save(self, saved: list[Register]) -> None:
+        if saved:
+            self.addi(SP, SP, -_frame(saved))
+        for slot, register in enumerate(saved):
+            (self.sw if register.file == "x" else self.fsw)(register, WORD * slot, SP)
+
+    def _restore(self, saved: list[Register]) -> None:
+        for slot, register in enumerate(saved):
+            (self.lw if register.file == "x" else self.flw)(register, WORD * slot, SP)
+        if saved:
+            self.addi(SP, SP, _frame(saved))
+
+
+def _frame(saved: list[Register]) -> int:
+    """Bytes of a stack frame: a multiple of 16."""
+    return -(-WORD * len(saved) // 16) * 16

@@ -1,0 +1,177 @@
+"""Drivers: the cluster DMA and the console, as emitted code.
+
+Register addresses, and what the registers mean: soc.registers.
+"""
+
+from collections.abc import Callable
+
+from firmware.builder import Kernel, KernelError, Label, Register
+from firmware.registers import SP, A
+from firmware.runtime import BARRIER_EVENT, DMA, EVENT_UNIT, address_of
+from soc import registers as platform
+from soc.registers import CLUSTER_EVENTS, event_line
+
+COMMAND, STATUS = (platform.DMA.offset(name) for name in ("COMMAND", "STATUS"))
+FIELDS = {field.name: field for field in platform.DMA.register("COMMAND").fields}
+LONGEST = FIELDS["length"].mask  # bytes of one command
+DMA_EVENT = 1 << event_line(CLUSTER_EVENTS, "dma")
+CONTROL = DMA - EVENT_UNIT  # from one base register both are in reach
+WORD = 4
+
+Address = Register | int
+
+
+class Dma:
+    """The DMA as one core uses it: a counter, copies under it, a wait for all of them.
+
+        counter = k.x()
+        dma.begin(counter)
+        dma.to_l1(l1_address, l2_address, size)
+        dma.wait(counter)
+
+    Copies run behind the core's back. With line and stride, L2 holds lines of `line` bytes, each
+    `stride` bytes behind the one before; L1 holds them without gaps. A stride below the line
+    repeats what overlaps: so rows get padding in L1.
+    """
+
+    def __init__(self, k: Kernel) -> None:
+        self.k = k
+
+    def begin(self, counter: Register) -> None:
+        """Allocate a counter for the copies that follow: counter = its bit in STATUS."""
+        k = self.k
+        with k.scope():
+            one = k.x()
+            k.li(counter, EVENT_UNIT)
+            k.lw(counter, CONTROL + COMMAND, counter)
+            k.li(one, 1)
+            k.sll(counter, one, counter)
+
+    def to_l1(self, l1: Address, l2: Address, size: int, line: int = 0, stride: int = 0) -> None:
+        """Start a copy of size bytes from L2 to L1.
+
+        raises    KernelError if no command can say it
+        """
+        self._copy(l1, l2, size, line, stride, FIELDS["to_l1"].mask)
+
+    def to_l2(self, l1: Address, l2: Address, size: int, line: int = 0, stride: int = 0) -> None:
+        """Start a copy of size bytes from L1 to L2.
+
+        raises    KernelError if no command can say it
+        """
+        self._copy(l1, l2, size, line, stride, 0)
+
+    def _copy(
+        self, l1: Address, l2: Address, size: int, line: int, stride: int, direction: int
+    ) -> None:
+        if not 1 <= size <= LONGEST:
+            raise KernelError(f"dma: {size} bytes; a command copies 1 to {LONGEST}, make several")
+        if line and size % line:
+            raise KernelError(f"dma: {size} bytes are not a whole number of {line}-byte lines")
+        command = size | direction | FIELDS["increment"].mask | FIELDS["event"].mask
+        words: list[Address] = [command | (FIELDS["l2_2d"].mask if line else 0), l1, l2]
+        k = self.k
+        with k.scope():
+            base, value = k.x(2)
+            k.li(base, EVENT_UNIT)
+            for word in [*words, line, stride] if line else words:
+                if isinstance(word, int):
+                    k.li(value, word)
+                k.sw(value if isinstance(word, int) else word, CONTROL + COMMAND, base)
+
+    def wait(self, counter: Register) -> None:
+        """Sleep until the copies under a counter are done, and free it."""
+        k = self.k
+        with k.scope():
+            base, value = k.x(2)
+            k.li(base, EVENT_UNIT)
+            k.li(value, DMA_EVENT)
+            k.sw(value, address_of("event_unit", "MASK") - EVENT_UNIT, base)
+            again, done = k.label(), k.label()
+            k.place(again)
+            k.lw(value, CONTROL + STATUS, base)
+            k.and_(value, value, counter)
+            k.beqz(value, done)
+            offset = address_of("event_unit", "WAIT_CLEAR") - EVENT_UNIT
+            k.by_field(("p_elw", "cv_elw"), rd=value, imm=offset, rs1=base)
+            k.j(again)
+            k.place(done)
+            k.sw(counter, CONTROL + STATUS, base)
+            k.li(value, BARRIER_EVENT)
+            k.sw(value, address_of("event_unit", "MASK") - EVENT_UNIT, base)
+
+
+class Console:
+    """The console of the platform. Functions are emitted when they are first called."""
+
+    def __init__(self, k: Kernel) -> None:
+        self.k = k
+        self._functions: dict[Callable[[], Label], Label] = {}
+        self._texts: dict[str, int] = {}
+
+    def character(self, char: int | Register) -> None:
+        """Print one character."""
+        k = self.k
+        with k.scope():
+            base = k.x()
+            k.li(base, address_of("stdout", "PUT"))
+            if isinstance(char, Register):
+                k.sb(char, 0, base)
+            else:
+                value = k.x()
+                k.li(value, char)
+                k.sb(value, 0, base)
+
+    def text(self, text: str) -> None:
+        """Print a text (Latin-1). A call: temporary registers are lost."""
+        if text not in self._texts:
+            contents = text.encode("latin-1") + b"\0"
+            self._texts[text] = self.k.data(f"text_{len(self._texts)}", contents, align=1)
+        self.k.call(self._function(self._print_text), self._texts[text])
+
+    def number(self, value: int | Register) -> None:
+        """Print an unsigned number in decimal. A call: temporary registers are lost."""
+        self.k.call(self._function(self._print_number), value)
+
+    def _function(self, emit: Callable[[], Label]) -> Label:
+        if emit not in self._functions:
+            self._functions[emit] = emit()
+        return self._functions[emit]
+
+    def _print_text(self) -> Label:
+        """print_text(a0: address of characters, the last one 0)."""
+        k = self.k
+        with k.function("print_text", arguments=1) as function:
+            base, char = k.x(2)
+            k.li(base, address_of("stdout", "PUT"))
+            again, done = k.here(), k.label()
+            k.lbu(char, 0, A[0])
+            k.addi(A[0], A[0], 1)
+            k.beqz(char, done)
+            k.sb(char, 0, base)
+            k.j(again)
+            k.place(done)
+        return function
+
+    def _print_number(self) -> Label:
+        """print_number(a0): its digits, last one first, to the stack; then from there."""
+        k = self.k
+        with k.function("print_number", arguments=1) as function:
+            base, ten, digit, end, position = k.x(5)
+            k.li(base, address_of("stdout", "PUT"))
+            k.li(ten, 10)
+            k.mv(position, SP)
+            k.mv(end, SP)
+            more = k.here()
+            k.remu(digit, A[0], ten)
+            k.divu(A[0], A[0], ten)
+            k.addi(digit, digit, ord("0"))
+            k.addi(position, position, -WORD)
+            k.sw(digit, 0, position)
+            k.bnez(A[0], more)
+            again = k.here()
+            k.lw(digit, 0, position)
+            k.addi(position, position, WORD)
+            k.sb(digit, 0, base)
+            k.bltu(position, end, again)
+        return function

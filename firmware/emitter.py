@@ -1,0 +1,173 @@
+"""The emitter: registers and instructions of an instruction set as Python objects and calls."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from difflib import get_close_matches
+from functools import cache, partial
+from keyword import iskeyword
+from typing import Any
+
+from firmware.code import Code, Half, Instruction, Item, Label, Value, caller
+from firmware.registers import KernelError, Register, Registers
+from isa.declare import Isa
+from isa.names import has_float_registers
+from isa.syntax import Form, Operand, syntax_of
+
+Argument = Register | Label | Half | int
+
+
+class Emitter:
+    """Appends instructions to code, one method each.
+
+        k.p_lw(rd, 4, rs1)        p.lw rd, 4(rs1!)
+        k.beqz(rs1, label)        pseudo-instructions of one instruction too
+
+    A method is named by its instruction's key in isa/, a pseudo-instruction by its mnemonic with
+    `_` for `.`; it takes operands in the order of the syntax: registers, numbers, labels. Values
+    are as an assembler reads them; a rounding mode may be left out.
+    """
+
+    def __init__(self, isa: Isa) -> None:
+        self.isa = isa
+        self.has_float_registers = has_float_registers(isa)
+        self.float_file = "f" if self.has_float_registers else "x"
+        self.code = Code()
+        self.registers = Registers()
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        forms = {} if name.startswith("_") else _forms(self.isa)
+        if name not in forms:
+            near = get_close_matches(name, forms, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise AttributeError(f"{self.isa.name} has no instruction {name}{hint}")
+        return partial(self._emit_by_order, name, forms[name])
+
+    # Registers
+
+    def x(self, *shape: int) -> Any:
+        """Take an x register; with a shape, lists of them: x(2, 3) is two lists of three.
+
+        raises    KernelError if none is left
+        """
+        return self._shaped("x", shape)
+
+    def f(self, *shape: int) -> Any:
+        """Take registers for floats: f registers, or x registers where floats live there.
+
+        raises    KernelError if none is left
+        """
+        return self._shaped(self.float_file, shape)
+
+    def saved(self, *shape: int) -> Any:
+        """Take an x register that survives calls, or lists of them.
+
+        raises    KernelError if none is left
+        """
+        return self._shaped("saved x", shape)
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Give back at the end what registers are taken inside."""
+        return self.registers.scope()
+
+    def _shaped(self, pool: str, shape: Sequence[int]) -> Any:
+        if not shape:
+            return self.registers.take(pool, 1, str(caller()))[0]
+        if len(shape) == 1:
+            return list(self.registers.take(pool, shape[0], str(caller())))
+        return [self._shaped(pool, shape[1:]) for _ in range(shape[0])]
+
+    # Labels
+
+    def label(self, name: str = "") -> Label:
+        """A label to place later."""
+        return Label(name, caller())
+
+    def place(self, label: Label) -> Label:
+        """Let a label stand for the next instruction.
+
+        raises    KernelError if it stands somewhere already
+        """
+        if label.is_placed:
+            raise KernelError(f"{label} is placed twice")
+        label.is_placed = True
+        self.code.items.append(label)
+        return label
+
+    def here(self, name: str = "") -> Label:
+        """A label for the next instruction."""
+        return self.place(self.label(name))
+
+    # Instructions
+
+    def by_field(self, keys: Sequence[str], **fields: Argument) -> None:
+        """Emit the first of these instructions that exists here, operands by field name.
+
+        raises    KernelError if none exists or an operand does not fit
+        """
+        self.code.items.append(self.made(keys, **fields))
+
+    def made(self, keys: Sequence[str], **fields: Argument) -> Instruction:
+        """The instruction that by_field would emit."""
+        key = next((key for key in keys if key in self.isa), None)
+        if key is None:
+            raise KernelError(f"{self.isa.name} has none of {', '.join(keys)}")
+        form = _forms(self.isa)[key][0]
+        names = [operand.field.name for operand in _operands(form)]
+        return self._made(key, form, [fields[name] for name in names])
+
+    def _emit_by_order(self, name: str, forms: list[Form], *arguments: Argument) -> None:
+        for form in forms:
+            if len(_operands(form)) == len(arguments):
+                self.code.items.append(self._made(name, form, arguments))
+                return
+        syntaxes = " or ".join(dict.fromkeys(form.text for form in forms))
+        raise KernelError(f"{name}: {len(arguments)} operands are given; write {syntaxes}")
+
+    def _made(self, name: str, form: Form, arguments: Sequence[Argument]) -> Instruction:
+        operands: dict[str, Value] = {}
+        for operand, argument in zip(_operands(form), arguments, strict=True):
+            operands[operand.field.name] = self._value(name, operand, argument)
+        instruction = Instruction(form, operands, caller())
+        is_known = all(isinstance(value, int) for value in operands.values())
+        if is_known and not any(operand.kind == "target" for operand in _operands(form)):
+            instruction.encode(syntax_of(self.isa), 0)
+        return instruction
+
+    def _value(self, name: str, operand: Operand, argument: Argument) -> Value:
+        kind = operand.kind
+        if kind in ("x", "f"):
+            file = "x" if kind == "x" else self.float_file
+            if isinstance(argument, Register) and argument.file == file:
+                return argument.number
+            raise KernelError(
+                f"{name}: {operand.field.name} is {argument!r}; it takes an {file} register"
+            )
+        if isinstance(argument, Label) and kind != "target" or isinstance(argument, Register):
+            what = "a label" if kind == "target" else "a number"
+            raise KernelError(f"{name}: {operand.field.name} is {argument!r}; it takes {what}")
+        return argument
+
+    def append(self, item: Item) -> None:
+        """Add an instruction made before."""
+        self.code.items.append(item)
+
+
+@cache
+def _forms(isa: Isa) -> dict[str, list[Form]]:
+    """What a method's name stands for: the instruction's own forms, then pseudo-instructions."""
+    forms: dict[str, list[Form]] = {}
+    for is_alias in (False, True):
+        for key, group in syntax_of(isa).by_key.items():
+            for form in group:
+                if form.is_alias == is_alias:
+                    forms.setdefault(_name(form) if is_alias else key, []).append(form)
+    return forms
+
+
+def _name(form: Form) -> str:
+    name = form.mnemonic.replace(".", "_")
+    return f"{name}_" if iskeyword(name) else name
+
+
+def _operands(form: Form) -> list[Operand]:
+    return [part for part in form.parts if isinstance(part, Operand)]

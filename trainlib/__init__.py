@@ -1,0 +1,1 @@
+"""DNN primitives as programs of the cluster, and what checks them."""
