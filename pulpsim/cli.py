@@ -23,6 +23,16 @@ app = typer.Typer(
 )
 
 
+Chip = Annotated[str | None, typer.Option(metavar="NAME", help="A chip by name, or a chip file.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the chip; repeatable."),
+]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE.elf", help="Where to write.")
+]
+
+
 def main() -> None:
     """Run the command that the arguments name."""
     for stream in (sys.stdout, sys.stderr):
@@ -76,8 +86,8 @@ def _run(
 ) -> None:
     """Run a program on a simulated chip and report where its cycles went.
 
-    Exit status: 0 the program returned 0, 1 it returned something else, 2 bad input,
-    3 a trap, a deadlock or the cycle limit.
+    Exit status: 0 the program returned 0, 1 it returned something else or a kernel's result is
+    wrong, 2 bad input, 3 a trap, a deadlock or the cycle limit.
     """
     with _reporting_bad_input():
         from pulpsim.config import Options
@@ -101,6 +111,21 @@ def _chips(
         page_console().print(fields_table(name) if name else chips_table())
 
 
+@app.command("build")
+def _build(
+    config: Annotated[Path, typer.Argument(metavar="CONF.toml", help="With program.kernel.")],
+    output: Output = None,
+    chip: Chip = None,
+    settings: Settings = None,
+) -> None:
+    """Write the program of a config's kernel as an ELF file."""
+    with _reporting_bad_input():
+        from pulpsim.build import build
+        from pulpsim.config import Options
+
+        build(config, output, Options(chip=chip, settings=settings or ()))
+
+
 Core = Annotated[str | None, typer.Option(metavar="ri5cy|cv32e40p", help="Whose instructions.")]
 FloatRegisters = Annotated[
     str | None, typer.Option("--float-registers", metavar="f|x", help="Where floats live.")
@@ -110,9 +135,7 @@ FloatRegisters = Annotated[
 @app.command("asm")
 def _asm(
     source: Annotated[Path, typer.Argument(metavar="FILE.s")],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE.elf", help="Where to write.")
-    ] = None,
+    output: Output = None,
     core: Core = None,
     float_registers: FloatRegisters = None,
 ) -> None:

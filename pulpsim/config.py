@@ -2,7 +2,7 @@
 
     chip = "pulp"               # a chip by name, or the path of a chip file
     [program]
-    elf = "hello.elf"
+    elf = "hello.elf"           # or kernel = "matmul_f32" with a [program.args] table
     [run]
     engine = "compiled"         # or "event"
     max_cycles = 100_000_000    # no limit if left out
@@ -16,12 +16,15 @@ to start from ("pulp" if left out). Paths are relative to the file that they sta
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from soc.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose
 from soc.toml_file import ConfigError, Layer, Mistakes, Table, parse_setting, read_toml, validated
+
+if TYPE_CHECKING:
+    from trainlib.launch import KernelProgram
 
 Engine = Literal["compiled", "event"]
 STANDARD_OUTPUT = Path("-")
@@ -40,6 +43,16 @@ class ProgramTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     elf: FileName | None = None
+    kernel: str | None = None
+    args: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _one_program(self) -> "ProgramTable":
+        if self.elf is not None and self.kernel is not None:
+            raise ValueError("elf and kernel exclude each other; leave one out")
+        if self.args and self.kernel is None:
+            raise ValueError("args belong to a kernel; name it with program.kernel")
+        return self
 
 
 class RunTable(BaseModel):
@@ -82,10 +95,11 @@ class Options:
 class Run:
     """A run that is ready to start.
 
-    json    where the report goes as JSON; STANDARD_OUTPUT, or None for nowhere
+    program    an ELF file, or a kernel's program with its data
+    json       where the report goes as JSON; STANDARD_OUTPUT, or None for nowhere
     """
 
-    elf: Path
+    program: "Path | KernelProgram"
     chip: SocSpec
     engine: Engine
     max_cycles: int | None
@@ -100,15 +114,18 @@ def load_run(file: Path | None, options: Options) -> Run:
     table = read_toml(file) if file else {}
     source, folder = (str(file), file.parent) if file else ("pulpsim run", Path())
     mistakes = Mistakes()
-    with mistakes.collected():
-        config = validated(RunConfig, [Layer(source, table), *_run_layers(options)])
-        elf = _program(source, folder, config.program.elf, options.elf)
+    chip = None
     with mistakes.collected():
         layers = _chip_layers(source, folder, table.get("chip", DEFAULT_CHIP), options.chip)
         chip = compose([*layers, *_settings(options.settings, mistakes)])
+    with mistakes.collected():
+        config = validated(RunConfig, [Layer(source, table), *_run_layers(options)])
+        elf = options.elf or _path(folder, config.program.elf)
+        program = elf or _kernel_program(source, config.program, chip or DEFAULT_CHIP)
     mistakes.raise_any()
+    assert chip is not None
     json = options.json or _path(folder, config.report.json_file)
-    return Run(elf, chip, config.run.engine, config.run.max_cycles, json)
+    return Run(program, chip, config.run.engine, config.run.max_cycles, json)
 
 
 def _run_layers(options: Options) -> list[Layer]:
@@ -120,11 +137,19 @@ def _run_layers(options: Options) -> list[Layer]:
     ]
 
 
-def _program(source: str, folder: Path, written: str | None, option: Path | None) -> Path:
-    elf = option or _path(folder, written)
-    if elf is None:
-        raise ConfigError([f"{source}: no program: give --elf FILE, or a config with program.elf"])
-    return elf
+def _kernel_program(source: str, table: ProgramTable, chip: SocSpec | str) -> "KernelProgram":
+    """Build the kernel of a [program]. A chip with mistakes does not hide those of arguments."""
+    if table.kernel is None:
+        raise ConfigError(
+            [f"{source}: no program: give --elf FILE, or a config with program.elf or .kernel"]
+        )
+    from firmware.builder import KernelError
+    from trainlib.launch import program
+
+    try:
+        return program(table.kernel, table.args, chip, source=source)
+    except KernelError as error:
+        raise ConfigError([f"{source}: program: {error}"]) from None
 
 
 def _chip_layers(source: str, folder: Path, chip: Any, option: str | None) -> list[Layer]:

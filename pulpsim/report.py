@@ -43,6 +43,8 @@ def parts(result: Result, title: str) -> Iterator[RenderableType]:
         yield l1_table(result["l1"]["banks"])
     if any(_counts(result["dma"])):
         yield dma_line(result["dma"])
+    if "program" in result:
+        yield kernel_line(result["program"])
     for warning in result["warnings"]:
         yield neutralised(f"warning: {warning}")
     yield exit_line(result)
@@ -61,6 +63,17 @@ def exit_line(result: Result) -> str:
     end = result["exit"]
     plain = EXITS.get(end["reason"], end["reason"]).format(**{**result, **end})
     return neutralised(end.get("message") or plain)
+
+
+def kernel_line(kernel: Result) -> str:
+    """What a kernel computed, how fast, and whether it is right."""
+    rate, error = kernel["macs_per_cycle"], kernel["max_error"]
+    return (
+        f"{kernel['macs']:,} multiply-adds"
+        + (f", {rate:.2f} a cycle" if rate is not None else "")
+        + (f"; largest error {error:.2g}" if error is not None else "; not finite")
+        + ("" if kernel["correct"] else ": WRONG")
+    )
 
 
 def harts_table(result: Result) -> Table:

@@ -4,7 +4,7 @@ import json
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isa.program import Program
 from pulpsim.config import STANDARD_OUTPUT, Options, Run, load_run
@@ -12,8 +12,12 @@ from pulpsim.console import GuestConsole, progress, report_console
 from pulpsim.output import check_writable, write
 from pulpsim.report import show
 from soc.chip import UnfitProgramError
+from soc.result import RunResult
 from soc.run import run_program
 from soc.toml_file import ConfigError
+
+if TYPE_CHECKING:
+    from trainlib.launch import KernelProgram
 
 SUCCESS, GUEST_FAILED, STOPPED = 0, 1, 3
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
@@ -27,24 +31,34 @@ def run(file: Path | None, options: Options, is_quiet: bool) -> int:
     ready = load_run(file, options)
     if ready.json and ready.json != STANDARD_OUTPUT:
         check_writable("--json", ready.json)
-    result = _simulate(ready, is_quiet)
+    program, kernel = _loaded(ready.program)
+    result = _simulate(program, ready, is_quiet)
+    report = (kernel.named(result) if kernel else result).to_json()
+    if kernel:
+        report["program"] = kernel.check(result)
     if ready.json:
-        _write_json(result, ready.json)
+        _write_json(report, ready.json)
     if not is_quiet:
-        show(result, f"{ready.elf.name} on {ready.chip.name}", report_console())
-    return status(result)
+        show(report, f"{Path(program.name).name} on {ready.chip.name}", report_console())
+    return status(report)
+
+
+def _loaded(program: "Path | KernelProgram") -> "tuple[Program, KernelProgram | None]":
+    if isinstance(program, Path):
+        return Program.from_elf(program), None
+    return program.program, program
 
 
 def status(result: dict[str, Any]) -> int:
-    """The exit status that stands for a result."""
+    """The exit status that stands for a result. A kernel's wrong product counts as a failure."""
     end = result["exit"]
     if end["reason"] == "exit":
-        return GUEST_FAILED if end["code"] else SUCCESS
+        is_correct = result.get("program", {}).get("correct", True)
+        return SUCCESS if end["code"] == 0 and is_correct else GUEST_FAILED
     return INTERRUPTED if end["reason"] == "interrupted" else STOPPED
 
 
-def _simulate(ready: Run, is_quiet: bool) -> dict[str, Any]:
-    program = Program.from_elf(ready.elf)
+def _simulate(program: Program, ready: Run, is_quiet: bool) -> RunResult:
     console = None if ready.json == STANDARD_OUTPUT else GuestConsole()
     try:
         result = run_program(
@@ -56,10 +70,10 @@ def _simulate(ready: Run, is_quiet: bool) -> dict[str, Any]:
             progress=nullcontext if is_quiet else progress,
         )
     except UnfitProgramError as error:
-        raise ConfigError([f"{ready.elf}: {error}"]) from None
+        raise ConfigError([f"{program.name}: {error}"]) from None
     if console:
         console.close()
-    return result.to_json()
+    return result
 
 
 def _write_json(result: dict[str, Any], file: Path) -> None:

@@ -1,5 +1,6 @@
 """Config files and options of a run, and all that can be wrong with them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pulpsim.config import STANDARD_OUTPUT, Options, Run, load_run
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
+from trainlib.launch import KernelProgram
 
 WHOLE = """
 chip = "pulp"
@@ -17,6 +19,15 @@ engine = "event"
 max_cycles = 100_000_000
 [report]
 json = "run.json"
+"""
+
+KERNEL = """
+[program]
+kernel = "matmul_f32"
+[program.args]
+n = 8
+k = 8
+m = 8
 """
 
 
@@ -42,7 +53,7 @@ def mistakes(file: Path | None, options: Options | None = None) -> list[str]:
 def test_a_config_file_says_it_all_with_paths_relative_to_it(written) -> None:
     file = written(WHOLE)
     assert load_run(file, Options()) == Run(
-        elf=file.parent / "hello.elf",
+        program=file.parent / "hello.elf",
         chip=load_chip("pulp"),
         engine="event",
         max_cycles=100_000_000,
@@ -55,7 +66,7 @@ def test_options_override_the_file_with_paths_relative_to_the_caller(written) ->
         engine="compiled", elf=Path("a.elf"), settings=["cores=4"], json=Path("-"), max_cycles=5
     )
     assert load_run(written(WHOLE), options) == Run(
-        elf=Path("a.elf"),
+        program=Path("a.elf"),
         chip=load_chip("pulp", {"cores": 4}),
         engine="compiled",
         max_cycles=5,
@@ -104,18 +115,61 @@ def test_all_mistakes_of_file_chip_and_options_come_at_once(written) -> None:
     )
     options = Options(max_cycles=0, settings=["core.dividr=pulp", "cores"])
     assert mistakes(file, options) == [
+        "--set cores: must be path.to.field=value, such as l1.banks=32",
+        "FILE: chip.cores = 0: must be greater than or equal to 1 (cores)",
+        '--set: core.dividr = "pulp": no such field; did you mean core.divider?',
         'FILE: program.elv = "hello.elf": no such field; did you mean program.elf?',
         "FILE: run.engine = \"fast\": must be 'compiled' or 'event'",
         "--max-cycles: run.max_cycles = 0: must be greater than or equal to 1",
         "FILE: reports: no such field; did you mean report?",
-        "--set cores: must be path.to.field=value, such as l1.banks=32",
-        "FILE: chip.cores = 0: must be greater than or equal to 1 (cores)",
-        '--set: core.dividr = "pulp": no such field; did you mean core.divider?',
     ]
 
 
+def test_a_kernel_is_built_for_the_chip(written) -> None:
+    run = load_run(written(KERNEL), Options(settings=["cores=4"]))
+    assert isinstance(run.program, KernelProgram)
+    assert (run.program.family.name, run.program.outputs["C"][1]) == ("matmul_f32", (8, 8))
+    assert run.program.program != load_run(written(KERNEL), Options()).program.program
+
+
+def test_an_elf_option_replaces_a_kernel(written) -> None:
+    assert load_run(written(KERNEL), Options(elf=Path("a.elf"))).program == Path("a.elf")
+
+
+def test_mistakes_of_a_kernels_arguments_come_with_those_of_the_chip(written) -> None:
+    file = written(KERNEL.replace("n = 8", "n = 0\nrow = 4") + "[chip]\ncores = 0")
+    assert mistakes(file) == [
+        "FILE: chip.cores = 0: must be greater than or equal to 1 (cores)",
+        "FILE: program.args.n = 0: must be greater than or equal to 1",
+        "FILE: program.args.row = 4: no such field; did you mean program.args.rows?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("program", "mistake"),
+    [
+        (
+            "kernel = 'matmul_f32'\nelf = 'a.elf'",
+            "FILE: program: elf and kernel exclude each other; leave one out",
+        ),
+        (
+            "args = {n = 8}",
+            "FILE: program: args belong to a kernel; name it with program.kernel",
+        ),
+        ("kernel = 'matmul'", "kernel 'matmul': no such kernel; did you mean matmul_f32?"),
+        (
+            "kernel = 'matmul_f32'\nargs = {n = 1000, k = 1000, m = 1000}",
+            "FILE: program: L2: A of 4000000 bytes does not fit: .*",
+        ),
+    ],
+)
+def test_a_program_that_cannot_be_is_refused(written, program: str, mistake: str) -> None:
+    (line,) = mistakes(written(f"[program]\n{program}"))
+    assert line == mistake or re.fullmatch(mistake, line)
+
+
 def test_a_run_without_a_program_is_refused(written) -> None:
-    no_program = "no program: give --elf FILE, or a config with program.elf"
+    no_program = "no program: give --elf FILE, or a config with program.elf or .kernel"
     assert mistakes(written("")) == [f"FILE: {no_program}"]
     assert mistakes(None) == [f"pulpsim run: {no_program}"]
 

@@ -1,5 +1,7 @@
 """The examples run and print what stands beside them; a run can be stopped by hand."""
 
+import json
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +31,36 @@ def test_an_example_prints_what_stands_beside_it(source: Path, tmp_path: Path) -
     assert result.stdout == source.with_suffix(".out").read_text()
     assert result.stderr.splitlines()[-1] == "exit: the program returned 0"
     assert result.exit_code == 0
+
+
+def test_the_matmul_example_is_right_and_reports_its_rate() -> None:
+    result = CliRunner().invoke(
+        cli.app, ["run", str(EXAMPLES / "matmul.toml"), "--json", "-", "--max-cycles", "1000000"]
+    )
+    report = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert report["program"]["correct"] is True
+    assert report["program"]["macs"] == 64**3
+    assert {region["name"] for region in report["harts"][0]["regions"]} == {
+        "dma_in",
+        "compute",
+        "dma_out",
+    }
+    for hart in report["harts"]:
+        assert hart["cycles"] == hart["instructions"] + sum(hart["stalls"].values())
+    assert re.search(r"^262,144 multiply-adds, \d\.\d\d a cycle; .*[^G]$", result.stderr, re.M)
+
+
+def test_an_elf_that_build_wrote_runs_to_the_same_cycle(tmp_path: Path) -> None:
+    config, elf = tmp_path / "small.toml", tmp_path / "small.elf"
+    config.write_text('program.kernel = "matmul_f32"\nprogram.args = {n = 8, k = 8, m = 8}\n')
+    assert CliRunner().invoke(cli.app, ["build", str(config)]).exit_code == 0
+    cycles = set()
+    for what in ([str(config)], ["--elf", str(elf)]):
+        result = CliRunner().invoke(cli.app, ["run", *what, "--json", "-"])
+        assert result.exit_code == 0
+        cycles.add(json.loads(result.stdout)["cycles"])
+    assert len(cycles) == 1
 
 
 def test_control_c_stops_a_run_and_reports_what_had_happened(tmp_path: Path) -> None:

@@ -108,6 +108,21 @@ def test_the_last_line_says_why_the_run_ended(
     assert exit_line({**result, "exit": end}) == line
 
 
+@pytest.mark.parametrize(
+    ("rate", "error", "is_correct", "line"),
+    [
+        (5.149, 8.6e-6, True, "262,144 multiply-adds, 5.15 a cycle; largest error 8.6e-06"),
+        (0.5, 0.1, False, "262,144 multiply-adds, 0.50 a cycle; largest error 0.1: WRONG"),
+        (None, None, False, "262,144 multiply-adds; not finite: WRONG"),
+    ],
+)
+def test_a_kernel_is_told_by_its_work_rate_and_error(
+    result: dict[str, Any], rate: float | None, error: float | None, is_correct: bool, line: str
+) -> None:
+    kernel = {"macs": 64**3, "macs_per_cycle": rate, "max_error": error, "correct": is_correct}
+    assert report({**result, "program": kernel}, "x").splitlines()[-5] == line
+
+
 def test_a_long_sentence_stays_on_its_line(result: dict[str, Any]) -> None:
     message = "deadlock at cycle 9: " + "; ".join(f"hart {h} is not started" for h in range(8))
     result["exit"] = {"reason": "deadlock", "code": 0, "message": message}

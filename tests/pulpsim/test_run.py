@@ -134,6 +134,11 @@ def test_the_exit_status_says_how_the_run_ended(
     assert pulpsim("run", "--elf", elf).exit_code == status
 
 
+def test_a_kernel_with_a_wrong_result_has_failed(simulation: Simulation) -> None:
+    assert run.status({**simulation.result, "program": {"correct": True}}) == 0
+    assert run.status({**simulation.result, "program": {"correct": False}}) == 1
+
+
 def test_an_interruption_without_a_result_ends_without_a_traceback(
     simulation: Simulation, elf: Path
 ) -> None:
@@ -146,8 +151,8 @@ def test_bad_input_is_told_line_by_line_with_status_2(simulation: Simulation, el
     result = pulpsim("run", "--elf", elf, "--engine", "fast", "--set", "l1=4", "--chip", "pulp")
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
-        "pulpsim: --engine: run.engine = \"fast\": must be 'compiled' or 'event'",
         "pulpsim: --set: l1 = 4: must be a table",
+        "pulpsim: --engine: run.engine = \"fast\": must be 'compiled' or 'event'",
     ]
     assert result.stdout == ""
     assert simulation.asked == {}

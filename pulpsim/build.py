@@ -1,0 +1,21 @@
+"""pulpsim build: a config's kernel as an ELF file."""
+
+from pathlib import Path
+
+from pulpsim.config import Options, load_run
+from pulpsim.output import check_writable, write
+from soc.toml_file import ConfigError
+
+
+def build(file: Path, output: Path | None, options: Options) -> Path:
+    """Write the program of a config's kernel, CONF.toml to CONF.elf unless told; return its path.
+
+    raises    ConfigError
+    """
+    output = output or file.with_suffix(".elf")
+    check_writable("-o", output)
+    program = load_run(file, options).program
+    if isinstance(program, Path):
+        raise ConfigError([f"{file}: has an ELF already; build takes a config with program.kernel"])
+    write("-o", output, program.program.to_elf())
+    return output
