@@ -177,7 +177,9 @@ def _mistakes(
     rules: dict[KeyPath, list[str]] = {}  # a value that fits no form of several breaks several
     for mistake in error.errors(include_url=False):
         path = _written_path(table, mistake["loc"])
-        rules.setdefault(path, []).append(_rule(model, path, mistake["type"], mistake["msg"]))
+        prefix = _origin(layers, path).prefix
+        rule = _rule(model, path, mistake["type"], mistake["msg"], prefix)
+        rules.setdefault(path, []).append(rule)
     units = {key: field_note(field, "unit") for key, field in fields(model)}
     return [
         _line(layers, table, path, _either(broken), units.get(path))
@@ -237,9 +239,9 @@ def _origin(layers: Sequence[Layer], path: KeyPath) -> Layer:
     return layers[0]
 
 
-def _rule(model: type[BaseModel], path: KeyPath, kind: str, message: str) -> str:
+def _rule(model: type[BaseModel], path: KeyPath, kind: str, message: str, prefix: str) -> str:
     if kind == "extra_forbidden":
-        return f"no such field; {_suggestion(model, path)}"
+        return f"no such field; {_suggestion(model, path, prefix)}"
     if kind == "missing":
         return "missing"
     if kind in ("model_type", "dict_type"):
@@ -265,7 +267,7 @@ def field_note(field: FieldInfo, note: str) -> str:
     return str(extra.get(note, "")) if isinstance(extra, dict) else ""
 
 
-def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
+def _suggestion(model: type[BaseModel], path: KeyPath, prefix: str) -> str:
     """Near names of the same table first, then of any table, else what the table holds."""
     known = [key for key, _ in fields(model)]
     here = sorted({key[len(path) - 1] for key in known if key[: len(path) - 1] == path[:-1]})
@@ -273,5 +275,5 @@ def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
     near = [table + name for name in get_close_matches(path[-1], here, n=2)]
     near = near or [".".join(key) for key in known if get_close_matches(path[-1], key[-1:])][:3]
     if near:
-        return f"did you mean {' or '.join(near)}?"
+        return f"did you mean {' or '.join(prefix + key for key in near)}?"
     return f"{table.removesuffix('.') or 'this table'} has {', '.join(here)}"

@@ -80,6 +80,9 @@ def test_a_mistake_in_a_nested_table_names_its_place_in_the_file() -> None:
     assert mistakes(Layer("run.toml", {"name": "x", "cores": True}, prefix="chip.")) == [
         "run.toml: chip.cores = true: must be a valid integer (cores)"
     ]
+    assert mistakes(Layer("run.toml", {"name": "x", "core": 1}, prefix="chip.")) == [
+        "run.toml: chip.core = 1: no such field; did you mean chip.cores?"
+    ]
 
 
 def test_a_rule_among_fields_is_reported_in_its_own_words() -> None:
@@ -145,7 +148,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ConfigError, match=f"^{re.escape(str(tmp_path))}: cannot be read: Is a directory$"
     ):
         read_toml(tmp_path)
-    with pytest.raises(ConfigError, match="^\0: cannot be read: a path has no NUL characters$"):
+    with pytest.raises(ConfigError, match=r"^\0: cannot be read: a path has no NUL characters$"):
         read_toml(Path("\0"))
 
 
