@@ -103,7 +103,10 @@ def _chips(
         str | None, typer.Argument(metavar="NAME", help="A chip by name, or a chip file.")
     ] = None,
 ) -> None:
-    """List the chips, or all fields of one with units, defaults and sources."""
+    """List the chips, or all fields of one.
+
+    Each field with its unit, its default where the chip departs from it, and its source.
+    """
     with _reporting_bad_input():
         from pulpsim.chips import chips_table, fields_table
         from pulpsim.console import page_console
@@ -152,7 +155,10 @@ def _dis(
     core: Core = None,
     float_registers: FloatRegisters = None,
 ) -> None:
-    """Show a program's instructions, with source lines and the bodies of hardware loops."""
+    """Show the instructions of a program.
+
+    With symbols and source lines where the file has them, and bars at the bodies of hardware loops.
+    """
     with _reporting_bad_input():
         from pulpsim.assembly import disassembly
         from pulpsim.console import neutralised
