@@ -27,6 +27,8 @@ FFLAGS, FRM, FCSR = 0x001, 0x002, 0x003
 MSTATUS, MISA, MIE, MTVEC, MCOUNTINHIBIT = 0x300, 0x301, 0x304, 0x305, 0x320
 MSCRATCH, MEPC, MCAUSE, MTVAL, MIP = 0x340, 0x341, 0x342, 0x343, 0x344
 MHARTID = 0xF14
+TSELECT, TINFO, MCONTEXT, SCONTEXT = 0x7A0, 0x7A4, 0x7A8, 0x7AA
+UHARTID, PRIVLV, ZFINX = 0xCD0, 0xCD1, 0xCD2
 PCCR, PCCR_ALL = 0x780, 0x79F
 PCER, PCMR = 0xCC0, 0xCC1
 PCER_MACHINE, PCMR_MACHINE = 0x7E0, 0x7E1
@@ -52,11 +54,10 @@ def csr_cost(key: str, operands: dict[str, int], ri5cy: bool) -> int:
     if csr in (FRM, FCSR):
         return FLUSH_CYCLES if writes else 1
     flushing = (
-        csr in (MTVEC, MEPC, MCAUSE, MCOUNTINHIBIT, 0xCD1)
+        csr in (MTVEC, MEPC, MCAUSE, MCOUNTINHIBIT, PRIVLV)
         or 0x323 <= csr <= 0x33F
         or 0xB00 <= csr <= 0xB9F
         or 0xC00 <= csr <= 0xC9F
-        or 0x7A0 <= csr <= 0x7B3
     )
     return FLUSH_CYCLES if flushing else 1
 
@@ -149,18 +150,22 @@ def counters_restart(hart, cycle):
 
 @step
 def csr_exists(hart, csr):
-    """Is csr implemented on this core? RI5CY reads others as 0."""
+    """Is csr implemented on this core (cv32e40p_decoder.sv)? RI5CY reads others as 0."""
     if hart["ri5cy"]:
         return True
+    if 0xB00 <= csr <= 0xB9F or 0xC00 <= csr <= 0xC9F:
+        return csr & 0x60 == 0 and csr & 31 != 1
+    if csr == ZFINX:
+        return hart["f_registers"] == 0
     return (
-        csr <= FCSR
+        FFLAGS <= csr <= FCSR
         or (MSTATUS <= csr <= MTVEC and csr != 0x302 and csr != 0x303)
-        or MCOUNTINHIBIT <= csr <= MIP
-        or 0x7A0 <= csr <= 0x7B3
-        or 0xB00 <= csr <= 0xB9F
-        or (0xC00 <= csr <= 0xC9F and csr != 0xC01)
-        or 0xCC0 <= csr <= 0xCC6
-        or 0xCD0 <= csr <= 0xCD2
+        or (MCOUNTINHIBIT <= csr <= MIP and csr != 0x321 and csr != 0x322)
+        or TSELECT <= csr <= TINFO
+        or csr == MCONTEXT
+        or csr == SCONTEXT
+        or (0xCC0 <= csr <= 0xCC6 and csr != 0xCC3)
+        or UHARTID <= csr <= PRIVLV
         or 0xF11 <= csr <= MHARTID
     )
 
@@ -199,11 +204,11 @@ def csr_read(hart, csr, cycle):
         return hart["mip"]
     if csr == MCOUNTINHIBIT:
         return hart["mcountinhibit"]
-    if csr == MHARTID or csr == 0x014 or csr == 0xCD0:
+    if csr == MHARTID or csr == 0x014 or csr == UHARTID:
         return hart["hart_id"]
-    if csr == 0xC10 or csr == 0xCD1:
+    if csr == 0xC10 or csr == PRIVLV:
         return 3
-    if csr == 0xCD2:
+    if csr == ZFINX:
         return 1 - hart["f_registers"]
     if csr == 0xF11:
         return 0x602

@@ -195,10 +195,10 @@ class RowDecoder:
     def _matched_fields(self, row: np.void, insn: Insn) -> int:
         """Fields that are compared with the FPU's destination although they are no operands.
 
-        Unary operations (rule B) and set-up instructions of hardware loops (rule G).
+        Of unary operations (rule B), set-up instructions of hardware loops (rule G) and fences.
         """
         word = int(row["word"])
-        if insn.timing == "hwloop":
+        if insn.timing in ("hwloop", "fence", "fencei"):
             return 1 << (word >> 15 & 31) | 1 << (word >> 20 & 31)
         if insn.key in ("fcvt_w_s", "fcvt_wu_s", "fcvt_s_w", "fcvt_s_wu", "fclass_s", "fsqrt_s"):
             return 1 << (word >> 20 & 31) + self.f_base

@@ -1,7 +1,8 @@
 """Cycles of FP32 division and square root, by their operands.
 
-Sources: measured on RTL (rule M). The T-Head unit stops when the result is exact; PULP's
-div_sqrt_mvp takes the same time for all but special operands.
+Sources: measured on RTL (rule M). The T-Head unit finds two bits of the result in a cycle and stops
+when it is exact (pa_fdsu_ctrl.v, pa_fdsu_srt_single.v); PULP's div_sqrt_mvp takes the same time for
+all but special operands.
 """
 
 from soc.step import step
@@ -47,7 +48,22 @@ def _is_special(word):
 
 
 @step
+def _normalised(word):
+    """Significand of a finite number, not zero: 24 bits."""
+    significand = _significand(word)
+    return significand << 24 - _bit_length(significand)
+
+
+@step
+def _is_late(dividend, divisor):
+    """Is the divisor subnormal, so that it is normalised first?"""
+    special = _is_special(dividend) or _is_special(divisor)
+    return divisor >> 23 & 255 == 0 and not special
+
+
+@step
 def _thead(fraction_bits):
+    """Cycles for a result with that many bits behind the point."""
     return THEAD_START + min(THEAD_MOST, 2 + (fraction_bits + 1) // 2)
 
 
@@ -62,7 +78,7 @@ def fdiv_cycles(dividend, divisor, thead, extra):
         return (PULP_SPECIAL if special else PULP_CYCLES) + extra
     if special:
         return THEAD_SPECIAL
-    late = 1 if divisor >> 23 & 255 == 0 else 0
+    late = 1 if _is_late(dividend, divisor) else 0
     difference = _exponent(dividend) - _exponent(divisor)
     if difference >= 129 or difference <= -151:
         return THEAD_FAR + late
@@ -70,13 +86,14 @@ def fdiv_cycles(dividend, divisor, thead, extra):
     quotient = _significand(dividend)
     if quotient % odd:
         return THEAD_START + THEAD_MOST + late
-    return _thead(_bit_length(_odd_part(quotient // odd)) - 1) + late
+    below_one = 1 if _normalised(dividend) < _normalised(divisor) else 0
+    return _thead(_bit_length(_odd_part(quotient // odd)) - 1 + below_one) + late
 
 
 @step
-def fdiv_is_late(divisor, thead):
-    """Does a subnormal divisor keep EX for one more cycle?"""
-    return thead and divisor >> 23 & 255 == 0 and divisor & 0x7FFFFF != 0
+def fdiv_is_late(dividend, divisor, thead):
+    """Does fdiv.s stay in EX for one more cycle?"""
+    return thead and _is_late(dividend, divisor)
 
 
 @step

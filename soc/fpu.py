@@ -108,7 +108,7 @@ def start_division(chip, hart, row, start, first, second):
     free = begin + 1
     if row["kind"] == FDIV:
         cycles = fdiv_cycles(first, second, thead, extra)
-        if fdiv_is_late(second, thead):
+        if fdiv_is_late(first, second, thead):
             free += 1
     else:
         cycles = fsqrt_cycles(first, thead, extra)
