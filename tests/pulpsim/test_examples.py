@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 from pulpsim import cli
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+README = ROOT / "README.md"
 
 PRINT_AND_SPIN = """
 _start:
@@ -49,6 +51,24 @@ def test_the_matmul_example_is_right_and_reports_its_rate() -> None:
     for hart in report["harts"]:
         assert hart["cycles"] == hart["instructions"] + sum(hart["stalls"].values())
     assert re.search(r"^262,144 multiply-adds, \d\.\d\d a cycle; .*[^G]$", result.stderr, re.M)
+
+
+def test_the_front_page_shows_the_report_of_the_matmul(request: pytest.FixtureRequest) -> None:
+    result = CliRunner().invoke(cli.app, ["run", str(EXAMPLES / "matmul.toml")])
+    lines = [line.rstrip() for line in result.stderr.splitlines()]
+    first = next(index for index, line in enumerate(lines) if line.startswith("matmul_f32 on"))
+    page = README.read_text()
+    shown = re.search(r"^```\n(matmul_f32 on .*?)\n```$", page, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    if request.config.getoption("--update-golden"):
+        README.write_text(page.replace(shown[1], "\n".join(lines[first:])))
+    elif _without_host(lines[first:]) != _without_host(shown[1].splitlines()):
+        pytest.fail("README.md shows another report; pytest --update-golden rewrites it")
+
+
+def _without_host(lines: list[str]) -> list[str]:
+    """A report without what depends on the machine: MIPS and seconds."""
+    return [lines[0].rpartition(" instructions,")[0], *lines[1:]]
 
 
 def test_an_elf_that_build_wrote_runs_to_the_same_cycle(tmp_path: Path) -> None:
