@@ -38,8 +38,7 @@ class Kernel(Control):
     def __init__(
         self, isa: Isa, l1: Arena, l2: Arena, *, name: str = "program", code_at: Arena = CODE
     ) -> None:
-        super().__init__(isa)
-        self.name = name
+        super().__init__(isa, name)
         self.code_at, self.l1, self.l2 = code_at, l1, l2
         self.regions: dict[int, str] = {}
         self._symbols: list[Symbol] = []
@@ -98,7 +97,7 @@ class Kernel(Control):
                 f"{self.name}: {size} bytes of code; there is room for {self.code_at.size}"
             )
         text, lines = code.encode(syntax_of(self.isa), base)
-        insns = [instruction.insn for instruction in code.instructions()]
+        insns = [instruction.insn for instruction in code.instructions]
         start = base if entry is None or entry.address is None else entry.address
         pieces = list(_joined(sorted(self._pieces)))
         return Program(

@@ -52,7 +52,7 @@ def caller() -> Source:
     return Source(str(file), frame.f_lineno)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Label:
     """A place in the code. Without a name it is no symbol of the program.
 
@@ -65,7 +65,7 @@ class Label:
     is_placed: bool = False
     address: int | None = None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"label {self.name or '(without a name)'} of {self.source}"
 
 
@@ -135,14 +135,23 @@ class Code:
 
     items: list[Item] = field(default_factory=list)
 
-    def instructions(self, start: int = 0) -> list[Instruction]:
-        """All instructions from an item on."""
-        return [item for item in self.items[start:] if isinstance(item, Instruction)]
+    @property
+    def instructions(self) -> list[Instruction]:
+        """All instructions."""
+        return [item for item in self.items if isinstance(item, Instruction)]
 
     @property
     def size(self) -> int:
         """Bytes."""
-        return sum(instruction.insn.encoding.size for instruction in self.instructions())
+        return sum(instruction.insn.encoding.size for instruction in self.instructions)
+
+    def behind(self, item: Item) -> list[Instruction]:
+        """The instructions behind an item."""
+        return Code(self.items[self.items.index(item) + 1 :]).instructions
+
+    def size_behind(self, item: Item) -> int:
+        """Bytes behind an item."""
+        return sum(instruction.insn.encoding.size for instruction in self.behind(item))
 
     def place(self, base: int) -> int:
         """Give labels their addresses from base on; return the end."""
@@ -161,7 +170,7 @@ class Code:
         """
         data = bytearray()
         lines = []
-        for instruction in self.instructions():
+        for instruction in self.instructions:
             start = base + len(data)
             size = instruction.insn.encoding.size
             data += instruction.encode(syntax, start).to_bytes(size, "little")

@@ -4,31 +4,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from firmware.code import Code, Label
+from firmware.code import Code, Item, Label
 from firmware.forms import WORD, Forms
 from firmware.hwloop import MOST, OpenLoop, check
 from firmware.registers import RA, SP, ZERO, A, KernelError, Register, Registers
 from isa.declare import Isa
 
+BRANCH_REACH = 4000  # bytes, less than the 4096 of its immediate: what an else_ adds comes later
 SETUP_REACH = {"last": 15, "after": 30}  # instructions of a body that lp.setupi, cv.setupi reach
 
 
 class Condition(NamedTuple):
-    """A comparison of two x registers, by the branch that is taken if it does not hold."""
+    """A comparison of two x registers: branches taken if it holds, and if it does not."""
 
-    otherwise: str
+    holds: str
+    fails: str
 
 
-EQ, NE = Condition("bne"), Condition("beq")
-LT, GE = Condition("bge"), Condition("blt")
-LTU, GEU = Condition("bgeu"), Condition("bltu")
+EQ, NE = Condition("beq", "bne"), Condition("bne", "beq")
+LT, GE = Condition("blt", "bge"), Condition("bge", "blt")
+LTU, GEU = Condition("bltu", "bgeu"), Condition("bgeu", "bltu")
 
 
 class Control(Forms):
     """Blocks of code, as `with` statements."""
 
-    def __init__(self, isa: Isa) -> None:
-        super().__init__(isa)
+    def __init__(self, isa: Isa, name: str) -> None:
+        super().__init__(isa, name)
         self._functions: list[Code] = []
         self._loops: list[OpenLoop] = []
         self._epilogue: Label | None = None  # of the function that is being emitted
@@ -53,9 +55,9 @@ class Control(Forms):
         top = self.here()
         yield
         self.addi(counter, counter, -step)
-        self.blt(ZERO, counter, top)
+        self.code.items += self._branch(LT, ZERO, counter, top, self.code.size_behind(top))
         if isinstance(count, int):
-            self.registers.release(counter)
+            self.free(counter)
 
     @contextmanager
     def hwloop(self, count: Register | int) -> Iterator[None]:
@@ -67,7 +69,7 @@ class Control(Forms):
             raise KernelError(
                 f"hwloop: count {count}; a number is from 1 to {MOST}, a register any"
             )
-        loop = OpenLoop(len(self.code.items))
+        loop = OpenLoop(self.here())
         self._loops.append(loop)
         yield
         self._loops.pop()
@@ -75,37 +77,54 @@ class Control(Forms):
         self._insert_setup(loop, count)
         if self._loops:
             outer = self._loops[-1]
-            outer.inner, outer.depth = len(self.code.items), max(outer.depth, loop.depth + 1)
+            outer.inner, outer.depth = self.code.items[-1], max(outer.depth, loop.depth + 1)
 
     def _insert_setup(self, loop: OpenLoop, count: Register | int) -> None:
-        """Put what starts a hardware loop before its body, and its labels."""
+        """Put what starts a hardware loop before its body, and a label at its end."""
         items, ends_last = self.code.items, self.isa.loop_end == "last"
-        start, end = self.label(), self.label()
-        start.is_placed = end.is_placed = True
+        end = self.label()
+        end.is_placed = True
         items.insert(len(items) - ends_last, end)
-        items.insert(loop.start, start)
-        body = len(self.code.instructions(loop.start))
-        number = loop.depth
+        number, body = loop.depth, len(self.code.behind(loop.start))
         if isinstance(count, Register):
             setup = [self.made(("lp_setup", "cv_setup"), L=number, rs1=count, uimmL=end)]
         elif body <= SETUP_REACH[self.isa.loop_end]:
             setup = [self.made(("lp_setupi", "cv_setupi"), L=number, uimmL=count, uimmS=end)]
         else:
             setup = [
-                self.made(("lp_starti", "cv_starti"), L=number, uimmL=start),
+                self.made(("lp_starti", "cv_starti"), L=number, uimmL=loop.start),
                 self.made(("lp_endi", "cv_endi"), L=number, uimmL=end),
                 self.made(("lp_counti", "cv_counti"), L=number, uimmL=count),
             ]
-        items[loop.start : loop.start] = setup
+        place = items.index(loop.start)
+        items[place:place] = setup
 
     @contextmanager
     def if_(self, condition: Condition, rs1: Register, rs2: Register) -> Iterator[None]:
         """Run the body if the condition holds: `with k.if_(LT, a, b):`, then maybe `k.else_()`."""
         skip = self.label()
         skip.kind = "skip"
-        getattr(self, condition.otherwise)(rs1, rs2, skip)
+        body = self.here()
         yield
+        items, size = self.code.items, self.code.size_behind(body)
+        fails = Condition(condition.fails, condition.holds)
+        place = items.index(body)
+        items[place:place] = self._branch(fails, rs1, rs2, skip, size)
         self.place(skip)
+
+    def _branch(
+        self, condition: Condition, rs1: Register, rs2: Register, target: Label, size: int
+    ) -> list[Item]:
+        """A branch over `size` bytes; where it does not reach, a jump that is branched around."""
+        if size < BRANCH_REACH:
+            return [self.made((condition.holds,), rs1=rs1, rs2=rs2, imm=target)]
+        around = self.label()
+        around.is_placed = True
+        return [
+            self.made((condition.fails,), rs1=rs1, rs2=rs2, imm=around),
+            self.made(("jal",), rd=ZERO, imm=target),
+            around,
+        ]
 
     @contextmanager
     def else_(self) -> Iterator[None]:
@@ -130,8 +149,8 @@ class Control(Forms):
     def function(self, name: str, arguments: int = 0) -> Iterator[Label]:
         """Emit a function, out of the way of the code around it; `as` its label.
 
-        Its arguments are in a0, a1, ...; it restores the saved registers that its body takes, and
-        ra if it calls. It returns at its end and at return_().
+        Its arguments are in a0, a1, ... until they are freed. It restores the saved registers that
+        its body takes, and ra if it calls; it returns at its end and at return_().
         """
         outer = self.code, self.registers, self._loops, self._epilogue, self._calls
         label, epilogue = self.label(name), self.label()
@@ -175,7 +194,7 @@ class Control(Forms):
         if lost:
             raise KernelError(
                 f"call of {function.name}: {', '.join(lost)} would be lost; take what survives "
-                f"calls from saved(), free the rest in a scope"
+                f"calls from saved(), free the rest"
             )
         self._calls = True
         for target, argument in zip(A, arguments, strict=False):

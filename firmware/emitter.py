@@ -27,8 +27,8 @@ class Emitter:
     are as an assembler reads them; a rounding mode may be left out.
     """
 
-    def __init__(self, isa: Isa) -> None:
-        self.isa = isa
+    def __init__(self, isa: Isa, name: str) -> None:
+        self.isa, self.name = isa, name
         self.has_float_registers = has_float_registers(isa)
         self.float_file = "f" if self.has_float_registers else "x"
         self.code = Code()
@@ -69,11 +69,15 @@ class Emitter:
         """Give back at the end what registers are taken inside."""
         return self.registers.scope()
 
+    def free(self, *registers: Register) -> None:
+        """Give back registers before their scope ends: what they hold is not needed any more."""
+        self.registers.release(*registers)
+
     def _shaped(self, pool: str, shape: Sequence[int]) -> Any:
         if not shape:
-            return self.registers.take(pool, 1, str(caller()))[0]
+            return self.registers.take(pool, 1, self.name)[0]
         if len(shape) == 1:
-            return list(self.registers.take(pool, shape[0], str(caller())))
+            return self.registers.take(pool, shape[0], self.name)
         return [self._shaped(pool, shape[1:]) for _ in range(shape[0])]
 
     # Labels

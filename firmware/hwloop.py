@@ -7,7 +7,7 @@ constraints"; RI5CY: a body that ends in a jump, or where its inner loop ends, l
 
 from dataclasses import dataclass
 
-from firmware.code import Code, Instruction, Label
+from firmware.code import Code, Instruction, Item, Label
 from firmware.registers import KernelError
 
 SHORTEST = 3  # instructions of a body
@@ -20,19 +20,19 @@ ALLOWED = ("ecall", "ebreak")
 class OpenLoop:
     """A hardware loop whose body is being emitted.
 
-    start    index of the body's first item
-    inner    index behind the last instruction of the loop inside it, None without one
-    depth    loops inside it
+    start    label of the body's first instruction
+    inner    last item of the loop inside it, None without one
+    depth    loops inside it, one in the other
     """
 
-    start: int
-    inner: int | None = None
+    start: Label
+    inner: Item | None = None
     depth: int = 0
 
 
 def check(loop: OpenLoop, code: Code, is_cv32e40p: bool) -> None:
     """Raise KernelError if a hardware loop cannot have this body."""
-    body = code.instructions(loop.start)
+    body = code.behind(loop.start)
     if loop.depth > 1:
         raise KernelError("hwloop: three are nested; a core has two, make the outermost a loop")
     if len(body) < SHORTEST:
@@ -40,7 +40,7 @@ def check(loop: OpenLoop, code: Code, is_cv32e40p: bool) -> None:
             f"hwloop: a body of {len(body)} instructions; it has at least {SHORTEST}, unroll it"
         )
     if loop.inner is not None:
-        behind = len(code.instructions(loop.inner))
+        behind = len(code.behind(loop.inner))
         least = 2 if is_cv32e40p else 1
         if behind < least:
             raise KernelError(

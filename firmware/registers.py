@@ -75,7 +75,7 @@ class Registers:
         return [register for register in POOLS[pool] if register not in self.live]
 
     def take(self, pool: str, count: int, what: str) -> list[Register]:
-        """Take registers of a pool, for what.
+        """Take registers of a pool for what.
 
         raises    KernelError if there are not as many
         """

@@ -85,8 +85,8 @@ class Team:
             self.core(core)
             if number:
                 k.li(wanted, number)
-            with k.if_(EQ, core, wanted):
-                yield
+        with k.if_(EQ, core, wanted):
+            yield
 
     def barrier(self) -> None:
         """Wait for all cores: barrier 0 of the event unit, whose event is the only one unmasked."""

@@ -109,7 +109,7 @@ class Block:
         self._load_a(height)
         if width > 1:
             self._load_b(width)
-        for q in (*range(1, width), 0):
+        for q in _columns(width):
             for r in range(height):
                 if is_first:
                     k.fmul_s(self.acc[r][q], self.av[r], self.bv[q])
@@ -143,11 +143,16 @@ class Block:
         for r in range(height):
             if r and walks:
                 k.add_constant(self.pc, self.pc, c_row, self.scratch)
-            for q in range(width):
+            for q in _columns(width):
                 offset = WORD * q if walks else r * c_row + WORD * q
                 k.fstore(self.acc[r][q], offset, self.pc)
         back = (height - 1) * c_row if walks else 0
         k.add_constant(self.pc, self.pc, WORD * width - back, self.scratch)
+
+
+def _columns(width: int) -> tuple[int, ...]:
+    """The columns of a block in the order in which their operands arrive."""
+    return (*range(1, width), 0)
 
 
 def matmul_f32(

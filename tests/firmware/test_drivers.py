@@ -1,0 +1,143 @@
+"""DMA and console, on the chip and without time."""
+
+import pytest
+
+from firmware.drivers import Console, Dma
+from firmware.runtime import new_kernel, team_of
+from soc.run import run_program
+from soc.spec import load_chip
+from tests.firmware.kernels import refusal
+from tests.firmware.machine import Machine
+
+PULP = load_chip("pulp")
+DATA = bytes((7 * n + 3) % 251 for n in range(1200))
+
+
+def read_by(runner, k, *places):
+    """What the chip, or the machine without time, leaves at these addresses."""
+    if runner == "machine":
+        machine = Machine(k.build(), k.isa).run()
+        return [machine.read(*place) for place in places]
+    result = run_program(k.build(), PULP, max_cycles=100_000)
+    assert (result.exit.reason, result.exit.code, result.warnings) == ("exit", 0, ())
+    return [result.read(*place) for place in places]
+
+
+@pytest.mark.parametrize("runner", ["machine", "chip"])
+@pytest.mark.parametrize("is_register", [False, True])
+def test_the_dma_copies_to_l1_and_back(runner, is_register):
+    k = new_kernel(PULP)
+    source = k.data("source", DATA)
+    l1 = k.buffer(k.l1, "l1", len(DATA))
+    target = k.buffer(k.l2, "target", len(DATA))
+    dma = Dma(k)
+    with team_of(k, PULP, 2) as team, team.only(1), k.scope():
+        counter, a, b = k.x(3)
+        k.li(a, l1)
+        k.li(b, source)
+        dma.begin(counter)
+        dma.to_l1(a if is_register else l1, b if is_register else source, 1000)
+        dma.to_l1(l1 + 1000, source + 1000, 200)
+        dma.wait(counter)
+        dma.begin(counter)
+        k.li(b, target)
+        dma.to_l2(a if is_register else l1, b if is_register else target, 1200)
+        dma.wait(counter)
+    assert read_by(runner, k, (l1, 1200), (target, 1200)) == [DATA, DATA]
+
+
+@pytest.mark.parametrize("runner", ["machine", "chip"])
+def test_lines_of_l2_come_together_in_l1_and_a_short_stride_pads_them(runner):
+    k = new_kernel(PULP)
+    source = k.data("source", DATA)
+    gathered = k.buffer(k.l1, "gathered", 5 * 24)
+    padded = k.buffer(k.l1, "padded", 10 * 68)
+    scattered = k.data("scattered", bytes(200))
+    dma = Dma(k)
+    with team_of(k, PULP, 8) as team:
+        with team.only(0), k.scope():
+            counter = k.x()
+            dma.begin(counter)
+            dma.to_l1(gathered, source, 5 * 24, line=24, stride=40)
+            dma.to_l1(padded, source, 10 * 68, line=68, stride=64)
+            dma.wait(counter)
+            dma.begin(counter)
+            dma.to_l2(gathered, scattered, 5 * 24, line=24, stride=40)
+            dma.wait(counter)
+        team.barrier()
+    places = (gathered, 120), (padded, 680), (scattered, 200)
+    lines = [DATA[40 * n : 40 * n + 24] for n in range(5)]
+    wide = [DATA[64 * n : 64 * n + 68] for n in range(10)]
+    apart = b"".join(line + bytes(16) for line in lines)
+    assert read_by(runner, k, *places) == [b"".join(lines), b"".join(wide), apart]
+
+
+def test_a_barrier_behind_the_dma_waits_although_its_event_came():
+    """An event of the DMA that nobody took must not end the wait at the barrier."""
+    k = new_kernel(PULP)
+    source = k.data("source", DATA)
+    l1 = k.buffer(k.l1, "l1", 64)
+    place = k.buffer(k.l2, "place", 4)
+    dma = Dma(k)
+    with team_of(k, PULP, 2) as team:
+        with team.only(0), k.scope():
+            counter = k.x()
+            for _ in range(3):
+                dma.begin(counter)
+                dma.to_l1(l1, source, 8)
+                with k.loop(50):
+                    k.nop()
+                dma.wait(counter)
+        with team.only(1), k.scope():
+            value, address = k.x(2)
+            with k.loop(2000):
+                k.nop()
+            k.li(value, 99)
+            k.li(address, place)
+            k.sw(value, 0, address)
+        team.barrier()
+        with team.only(0), k.scope():
+            value, address = k.x(2)
+            k.li(address, place)
+            k.lw(value, 0, address)
+            k.li(address, l1)
+            k.sw(value, 0, address)
+    [value] = read_by("chip", k, (l1, 4))
+    assert value == bytes([99, 0, 0, 0])
+
+
+def test_copies_that_no_command_can_say_are_refused():
+    k = new_kernel(PULP)
+    dma = Dma(k)
+    for size in (0, 1 << 17):
+        message = f"dma: {size} bytes; a command copies 1 to 131071, make several"
+        assert refusal(dma.to_l1, 0x10000000, 0x1C000000, size) == message
+    assert refusal(dma.to_l2, 0x10000000, 0x1C000000, 100, line=24, stride=32) == (
+        "dma: 100 bytes are not a whole number of 24-byte lines"
+    )
+
+
+@pytest.mark.parametrize("runner", ["machine", "chip"])
+def test_the_console_prints_characters_texts_and_numbers(runner):
+    k = new_kernel(PULP)
+    console = Console(k)
+    with team_of(k, PULP, 2) as team, team.only(0), k.scope():
+        kept = k.saved()
+        k.li(kept, 1234567890)
+        console.text("caf\u00e9: ")
+        console.number(kept)
+        console.character(ord(","))
+        console.character(ord(" "))
+        for number in (0, 7, 10, 0xFFFFFFFF):
+            console.number(number)
+            console.text("; ")
+        char = k.saved()
+        k.li(char, ord("\n"))
+        console.character(char)
+    functions = [symbol.name for symbol in k.build().symbols if symbol.kind == "function"]
+    assert functions == ["print_text", "print_number"]
+    if runner == "machine":
+        text = Machine(k.build(), k.isa).run().console
+    else:
+        text = run_program(k.build(), PULP, max_cycles=100_000).console
+    assert text == "caf\u00e9: 1234567890, 0; 7; 10; 4294967295; \n"
