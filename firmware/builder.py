@@ -64,8 +64,12 @@ class Kernel(Control):
         raises    KernelError if they do not fit
         """
         address = self.buffer(self.l2, name, len(contents), align)
-        self._pieces.append((address, contents))
+        self.put(address, contents)
         return address
+
+    def put(self, address: int, contents: bytes) -> None:
+        """Let memory hold these bytes when the program starts."""
+        self._pieces.append((address, contents))
 
     @contextmanager
     def region(self, name: str) -> Iterator[None]:

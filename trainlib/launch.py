@@ -8,6 +8,7 @@ built.check(result)         {"macs": 32768, "macs_per_cycle": 5.0, ..., "correct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from trainlib.matmul_program import MATMUL_F32
 KERNELS = {family.name: family for family in (MATMUL_F32,)}
 """Kernels by name: what `kernel` in a config's [program] can say."""
 
+FLOAT = 4  # bytes
 MEASURED = "compute"  # region whose cycles count for macs_per_cycle
 
 
@@ -32,6 +34,7 @@ MEASURED = "compute"  # region whose cycles count for macs_per_cycle
 class KernelProgram:
     """A kernel's program with its data.
 
+    listing    its instructions, and the Python that emitted them
     regions    names of what it measures, by number
     inputs     float32 arrays in L2, by name
     outputs    address and shape in L2, by name
@@ -40,6 +43,7 @@ class KernelProgram:
     program: Program
     family: Family
     arguments: BaseModel
+    listing: str
     regions: dict[int, str]
     inputs: dict[str, np.ndarray]
     outputs: dict[str, tuple[int, tuple[int, ...]]]
@@ -51,7 +55,7 @@ class KernelProgram:
     def read(self, result: RunResult) -> dict[str, np.ndarray]:
         """The outputs that a run has left in L2."""
         return {
-            name: np.frombuffer(result.read(address, 4 * int(np.prod(shape))), "<f4").reshape(shape)
+            name: np.frombuffer(result.read(address, FLOAT * prod(shape)), "<f4").reshape(shape)
             for name, (address, shape) in self.outputs.items()
         }
 
@@ -62,12 +66,17 @@ class KernelProgram:
         macs_per_cycle    over the slowest core's cycles of the computation, barrier included
         max_error         largest distance from the float64 reference; None: not even finite
         correct           did it exit with 0, every output as close to the reference as it must be?
+
+        NaN and infinity are correct where the reference has them.
         """
         values, errors = self.read(result), []
         is_correct = result.exit.reason == "exit" and result.exit.code == 0
         for name, (exact, bound) in self.family.reference(self.inputs).items():
-            error = np.abs(values[name] - exact)
-            is_correct &= bool((error <= bound).all())
+            value = values[name]
+            is_same = (value == exact) | np.isnan(value) & np.isnan(exact)
+            with np.errstate(invalid="ignore"):
+                error = np.where(is_same, 0.0, np.abs(value - exact))
+            is_correct &= bool((is_same | (error <= bound)).all())
             errors.append(float(error.max()))
         cycles = max(_cycles(result, self.regions), default=0)
         macs = self.family.macs(self.arguments)
@@ -109,15 +118,15 @@ def program(
     layer = Layer(source or kernel, dict(arguments), prefix="program.args." if source else "")
     point = validated(family.arguments, [layer])
     spec = load_chip(chip) if isinstance(chip, str) else chip
-    values = _inputs(family, point, inputs)
+    shapes = family.inputs(point) | family.outputs(point)
     k = new_kernel(spec, kernel)
-    l2 = {name: k.data(name, array.tobytes()) for name, array in values.items()}
-    outputs = {}
-    for name, shape in family.outputs(point).items():
-        l2[name] = k.buffer(k.l2, name, 4 * int(np.prod(shape)))
-        outputs[name] = (l2[name], shape)
+    l2 = {name: k.buffer(k.l2, name, FLOAT * prod(shape)) for name, shape in shapes.items()}
     family.emit(k, spec, point, l2)
-    return KernelProgram(k.build(), family, point, dict(k.regions), values, outputs)
+    values = _inputs(family, point, inputs)
+    for name, array in values.items():
+        k.put(l2[name], array.tobytes())
+    outputs = {name: (l2[name], shape) for name, shape in family.outputs(point).items()}
+    return KernelProgram(k.build(), family, point, k.listing(), dict(k.regions), values, outputs)
 
 
 def launch(

@@ -23,7 +23,7 @@ class Arguments(BaseModel):
 
     rows, cols    the block of C that stays in registers
     cores         None: all of the chip
-    split         what is dealt out to cores: "rows", "columns", or parts of both, as [4, 2]
+    split         what is dealt out to cores: "rows", "columns", or parts of both, as in [4, 2]
     seed          of the random operands
     """
 
