@@ -130,8 +130,12 @@ class Kernel(Control):
 
     def listing(self) -> str:
         """Address, word and disassembly of all instructions, and the Python that emitted them."""
-        text = listing(self.build(), self.isa)
-        return re.sub(r"^# (.*):(\d+)$", _with_text, text, flags=re.MULTILINE)
+        return python_listing(self.build(), self.isa)
+
+
+def python_listing(program: Program, isa: Isa) -> str:
+    """The listing of a program that a Kernel has built, with the text of its lines of Python."""
+    return re.sub(r"^# (.*):(\d+)$", _with_text, listing(program, isa), flags=re.MULTILINE)
 
 
 def _with_text(comment: re.Match) -> str:

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from firmware.builder import python_listing
 from firmware.runtime import new_kernel
+from isa.declare import Isa
 from isa.program import Program
 from soc.result import RunResult
 from soc.run import run_program
@@ -34,7 +36,7 @@ MEASURED = "compute"  # region whose cycles count for macs_per_cycle
 class KernelProgram:
     """A kernel's program with its data.
 
-    listing    its instructions, and the Python that emitted them
+    isa        of the chip that it is for
     regions    names of what it measures, by number
     inputs     float32 arrays in L2, by name
     outputs    address and shape in L2, by name
@@ -43,10 +45,14 @@ class KernelProgram:
     program: Program
     family: Family
     arguments: BaseModel
-    listing: str
+    isa: Isa
     regions: dict[int, str]
     inputs: dict[str, np.ndarray]
     outputs: dict[str, tuple[int, tuple[int, ...]]]
+
+    def listing(self) -> str:
+        """Its instructions, and the Python that emitted them."""
+        return python_listing(self.program, self.isa)
 
     def named(self, result: RunResult) -> RunResult:
         """The result of a run of this program, its regions with their names."""
@@ -126,7 +132,7 @@ def program(
     for name, array in values.items():
         k.put(l2[name], array.tobytes())
     outputs = {name: (l2[name], shape) for name, shape in family.outputs(point).items()}
-    return KernelProgram(k.build(), family, point, k.listing(), dict(k.regions), values, outputs)
+    return KernelProgram(k.build(), family, point, k.isa, dict(k.regions), values, outputs)
 
 
 def launch(
