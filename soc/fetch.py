@@ -267,6 +267,14 @@ def fetch_loop(fetch, pc, target, cycle):
 
 
 @step
+def fetch_stop(fetch):
+    """The hart is switched off: it asks for nothing that it has not asked for yet."""
+    if fetch["sent"] == 0:
+        fetch["miss"] = NEVER
+        fetch["fresh"] = 0
+
+
+@step
 def fetch_send(fetch):
     """Pass the miss on to the shared cache."""
     fetch["sent"] = 1

@@ -112,15 +112,18 @@ ICACHE = np.dtype(
 )
 
 
-def icache_state(spec: IcacheSpec, harts: int) -> tuple[np.ndarray, np.ndarray]:
-    """The caches at reset: ICACHE[1] and FETCH[harts]."""
+def icache_state(spec: IcacheSpec, cores: int, others: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The caches at reset: ICACHE[1] and FETCH[cores + others].
+
+    others    harts outside the cluster, behind the cores: they fetch in the ideal two cycles
+    """
     icache = np.zeros(1, ICACHE)
-    fetch = np.zeros(harts, FETCH)
+    fetch = np.zeros(cores + others, FETCH)
     ideal = spec.kind == "ideal"
     sets = 0 if ideal else spec.private_size // LINE_BYTES // spec.private_ways
-    for h in range(harts):
-        fetch_reset(fetch[h], sets, spec.private_ways, int(spec.enabled))
-    icache["ports"] = 1 << (harts - 1).bit_length()
+    for h in range(cores + others):
+        fetch_reset(fetch[h], sets if h < cores else 0, spec.private_ways, int(spec.enabled))
+    icache["ports"] = 1 << (cores - 1).bit_length()
     icache["banks"] = spec.banks
     icache["bank_bits"] = (spec.banks - 1).bit_length()
     icache["ways"] = spec.shared_ways

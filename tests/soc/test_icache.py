@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from soc.fetch import fetch_jump, fetch_next
+from soc.fetch import fetch_jump, fetch_next, fetch_stop
 from soc.icache import (
     IcacheSpec,
     icache_flush,
@@ -21,7 +21,7 @@ from soc.icache import (
     icache_switch,
 )
 from soc.l2 import L2Spec, l2_state
-from soc.private_cache import choose_victim, keep_line, next_lfsr
+from soc.private_cache import EXACT, IDEAL, choose_victim, keep_line, next_lfsr
 from soc.state import NEVER
 from tests.soc.fetch_bench import BASE, BRANCH, ROW, Bench, loops
 from tests.soc.fetch_cycles import Cluster
@@ -259,7 +259,7 @@ def test_enabling_the_caches_empties_them_and_delays_the_first_fetches() -> None
     caches.jump(0, BASE, 105)
     # The private cache invalidates 8 sets, the shared one 32: it takes the request in 135.
     assert caches.until(300) == [(135 + 7 + LATENCY, 0)]
-    assert caches.fetch[0]["mode"] == 2
+    assert caches.fetch[0]["mode"] == EXACT
     assert icache_switch(caches.icache[0], caches.fetch, pcs, 300, 1) == 304
     caches.jump(0, BASE, 400)
     assert caches.until(500) == []  # it was on: nothing is lost
@@ -308,6 +308,24 @@ def test_a_hand_over_waits_for_ex_while_the_decode_stage_is_empty() -> None:
     assert fetch_next(fetch, BASE, 4, 5, NEVER) == NEVER
     assert fetch_next(fetch, BASE, 4, 5, 40) == 40
     assert fetch_next(fetch, BASE + 4, 4, 41, NEVER) == 41
+
+
+def test_a_hart_that_is_switched_off_asks_for_nothing_more() -> None:
+    caches = Driven(harts=2)
+    caches.jump(0, BASE, 100)
+    caches.jump(1, BASE + 16, 110)
+    caches.until(105)
+    for fetch in caches.fetch:
+        fetch_stop(fetch)
+    assert caches.until(300) == [(119, 0)]
+
+
+def test_a_hart_outside_the_cluster_has_an_ideal_fetch_and_no_port_of_the_banks() -> None:
+    icache, fetch = icache_state(IcacheSpec(enabled=True), 8, others=1)
+    assert [int(record["mode"]) for record in fetch] == [EXACT] * 8 + [IDEAL]
+    assert icache[0]["ports"] == 8
+    fetch_jump(fetch[8], BASE, 10)
+    assert fetch_next(fetch[8], BASE, 4, 11, 11) == 11
 
 
 @pytest.mark.parametrize(
