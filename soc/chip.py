@@ -41,7 +41,7 @@ def float_registers(spec: SocSpec, program: Program | None) -> str:
     if wanted and wanted != has:
         raise UnfitProgramError(
             f"the program keeps floats in {wanted} registers "
-            f"({program.architecture if program else ''}), the chip {spec.name} in {has} registers; "
+            f"({program.architecture if program else ''}), the chip {spec.name} in {has}; "
             f"core.float_registers = {wanted!r} (or 'auto') would fit"
         )
     return has
@@ -108,19 +108,13 @@ def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:
 
 
 def lookahead(spec: SocSpec) -> int:
-    """Cycles that a hart may run ahead: no other can stop or change it by then.
+    """Cycles that a hart may run ahead: no other can end the run by then.
 
-    What a hart does to others goes through a register, which takes this long at least.
+    What ends it is a store to the SoC's control registers, which takes this long at least.
     """
     if spec.control_page:
         return IDEAL_LOOKAHEAD
-    access = spec.access
-    return min(
-        access.cluster_register,
-        access.soc_register,
-        access.controller_register,
-        access.controller_to_cluster,
-    )
+    return min(spec.access.soc_register, spec.access.controller_register)
 
 
 def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:

@@ -6,12 +6,14 @@ processor. A folder that is not the user's own, or whose files are not those tha
 deleted and built again; nothing of it is loaded.
 """
 
+import ast
 import hashlib
 import importlib.util
 import json
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -27,8 +29,9 @@ import numpy as np
 
 from isa import compiled
 from isa.declare import Isa
+from isa.profiles import profile
 from soc.chip_types import CHIP_TYPE
-from soc.step import step
+from soc.step import BUILDING, step
 
 Progress = Callable[[str], AbstractContextManager]
 
@@ -47,13 +50,15 @@ OPTIONAL = {
 SOURCE = "interpreter.py"
 MANIFEST = "manifest.json"
 
-TEMPLATE = '''\
+HEAD = '''\
 """The interpreter of {name}, generated from the declarations in isa/."""
 
 from isa.words import i32, u32
+from soc import loop
+from soc.control_page import generator_request as _generator_request
+from soc.dma import grant_ports
 from soc.hart import make_advance
 from soc.interpreter import meanings
-from soc.loop import make_run
 from soc.step import inlined_step, kept_step
 
 globals().update(meanings("{name}", {extensions}))
@@ -61,15 +66,86 @@ globals().update(meanings("{name}", {extensions}))
 
 {execute}
 
-_run = make_run(make_advance(inlined_step(execute)))
+advance = make_advance(inlined_step(execute))
+'''
+
+LOOP = """
+_run = loop.make_run(advance)
 
 
 @kept_step
 def run(chip, end):
     return _run(chip, end)
-'''
+"""
 
-_profiles: dict[str, Isa] = {}
+PARTS = """
+_run_hart = loop.make_run_hart(advance)
+
+
+@kept_step
+def run_hart(chip, h, now, end):
+    _run_hart(chip, h, now, end)
+
+
+@kept_step
+def collect_hart(chip, h, now):
+    return loop.collect_hart(chip, h, now)
+
+
+@kept_step
+def access_l1(chip, due, now):
+    return loop.access_l1(chip, due, now)
+
+
+@kept_step
+def dma_requests(chip):
+    granted = grant_ports(chip.dma[0])
+    return granted, loop.request_dma_lanes(chip)
+
+
+@kept_step
+def cycle_dma(chip, granted, lanes, now):
+    return loop.cycle_dma(chip, granted, lanes, now)
+
+
+@kept_step
+def clock_event_unit(chip, now):
+    return loop.clock_event_unit(chip, now)
+
+
+@kept_step
+def interrupt_from_control_page(chip, now):
+    loop.interrupt_from_control_page(chip, now)
+
+
+@kept_step
+def generator_request(chip, now):
+    _generator_request(chip, now)
+
+
+@kept_step
+def cycle_generator(chip, now):
+    loop.cycle_generator(chip, now)
+"""
+
+LOOP_ENTRIES = {"run": ["int64"]}
+PARTS_ENTRIES = {
+    "run_hart": ["int64"] * 3,
+    "collect_hart": ["int64"] * 2,
+    "access_l1": ["uint64", "int64"],
+    "dma_requests": [],
+    "cycle_dma": ["int64"] * 3,
+    "clock_event_unit": ["int64"],
+    "interrupt_from_control_page": ["int64"],
+    "generator_request": ["int64"],
+    "cycle_generator": ["int64"],
+}
+"""Entries of the generated modules: types of their arguments behind the chip."""
+
+Parts = ModuleType
+
+KNOWN_TYPES = (CHIP_TYPE,)
+"""Importing it tells Numba of the type that the kept functions take."""
 
 
 def base_extensions(isa: Isa) -> frozenset[str]:
@@ -83,26 +159,48 @@ def with_group_of(isa: Isa, extensions: frozenset[str], extension: str) -> froze
     return extensions | {e.name for e in isa.extensions if OPTIONAL.get(e.name) == group}
 
 
-@cache
 def interpreter(isa: Isa, extensions: frozenset[str], progress: Progress = nullcontext) -> Callable:
     """Return the loop `run(chip, end)` that executes these extensions, compiled."""
-    _profiles[isa.name] = isa
-    source = TEMPLATE.format(
+    return _module(isa, extensions, LOOP, LOOP_ENTRIES, progress).run
+
+
+def parts(isa: Isa, extensions: frozenset[str], progress: Progress = nullcontext) -> Parts:
+    """Return the step functions by themselves, compiled: what the event engine calls."""
+    return _module(isa, extensions, PARTS, PARTS_ENTRIES, progress)
+
+
+_modules: dict[str, ModuleType] = {}
+
+
+Entries = dict[str, list[str]]
+
+
+def _module(
+    isa: Isa, extensions: frozenset[str], tail: str, entries: Entries, progress: Progress
+) -> ModuleType:
+    """Load a generated module, built first if need be."""
+    head = HEAD.format(
         name=isa.name,
         extensions=sorted(extensions),
         execute=compiled.execute_source(isa, extensions).rstrip(),
     )
-    key = _key(source)
-    folder = cache_folder() / key
-    if not _is_intact(folder):
-        with progress("compiling the interpreter (once; it is kept)"):
-            _build(folder, source)
-    return _load(folder, key).run
+    key = _key(head + tail)
+    if key not in _modules:
+        folder = cache_folder() / key
+        if not _is_intact(folder):
+            with progress("compiling the interpreter (once; it is kept)"):
+                _build(folder, head + tail, entries)
+        _modules[key] = load_generated(folder, key)
+    return _modules[key]
 
 
 def meanings(name: str, extensions: Iterable[str]) -> dict[str, object]:
-    """The names in the text of a profile's generated interpreter."""
-    called, names = compiled.meanings(_profiles[name], extensions)
+    """The names in the text of a profile's generated interpreter.
+
+    name    of the profile, "ri5cy-x" or "cv32e40p-f-small"
+    """
+    core, registers, *small = name.split("-")
+    called, names = compiled.meanings(profile(core, registers, bool(small)), extensions)
     return names | {key: step(function) for key, function in called.items()}
 
 
@@ -117,8 +215,7 @@ def cache_folder() -> Path:
 def _key(source: str) -> str:
     """A name for an interpreter that changes with everything it depends on."""
     digest = hashlib.sha256(source.encode())
-    root = Path(__file__).parents[1]
-    for file in sorted([*(root / "isa").glob("*.py"), *(root / "soc").glob("*.py")]):
+    for file in _compiled_files():
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     host = llvmlite.binding
     for fact in (
@@ -131,6 +228,25 @@ def _key(source: str) -> str:
     ):
         digest.update(fact.encode() + b"\0")
     return digest.hexdigest()[:32]
+
+
+@cache
+def _compiled_files() -> tuple[Path, ...]:
+    """The sources of the generated modules: what they import of isa/ and soc/, and so on."""
+    root = Path(__file__).parents[1]
+    found: set[Path] = set()
+    waiting = [root / file for file in ("soc/loop.py", "soc/hart.py", "isa/hostfloat.py")]
+    waiting += (root / "isa").glob("*.py")
+    while waiting:
+        file = waiting.pop()
+        if file in found or not file.exists():
+            continue
+        found.add(file)
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+                waiting += (root / f"{name.replace('.', '/')}.py" for name in names)
+    return tuple(sorted(found))
 
 
 def _is_intact(folder: Path) -> bool:
@@ -164,17 +280,14 @@ def _digests(folder: Path) -> dict[str, str]:
     }
 
 
-def _build(folder: Path, source: str) -> None:
+def _build(folder: Path, source: str, entries: Entries) -> None:
     """Compile into a new folder and move it into place, whole."""
-    from isa import hostfloat
-
-    hostfloat.register()
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     made = Path(tempfile.mkdtemp(dir=folder.parent, prefix="building-"))
     try:
         (made / SOURCE).write_text(source)
-        os.chmod(made / SOURCE, 0o600)
-        _load(made, folder.name).run.compile((CHIP_TYPE, numba.int64))
+        (made / SOURCE).chmod(0o600)
+        _compile(made, folder.name, entries)
         for path in made.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         (made / MANIFEST).write_text(json.dumps(_digests(made)))
@@ -189,7 +302,22 @@ def _build(folder: Path, source: str) -> None:
             shutil.rmtree(made)
 
 
-def _load(folder: Path, key: str) -> ModuleType:
+def _compile(folder: Path, key: str, entries: Entries) -> None:
+    """Compile a module's entries in a process of its own.
+
+    raises    CalledProcessError, with the traceback on standard error, if that fails
+    """
+    root = str(Path(__file__).parents[1])
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    subprocess.run(
+        [sys.executable, "-m", "soc.build_interpreter", str(folder), key],
+        input=json.dumps(entries).encode(),
+        env=os.environ | {"PYTHONPATH": path, BUILDING: "1"},
+        check=True,
+    )
+
+
+def load_generated(folder: Path, key: str) -> ModuleType:
     """Import the generated module; its name is part of what Numba keeps."""
     name = f"pulpsim_interpreter_{key}"
     elsewhere = numba.config.CACHE_DIR
@@ -197,7 +325,8 @@ def _load(folder: Path, key: str) -> ModuleType:
     write_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec = importlib.util.spec_from_file_location(name, folder / SOURCE)
-        assert spec and spec.loader
+        assert spec
+        assert spec.loader
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)

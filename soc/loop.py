@@ -1,7 +1,8 @@
 """The cycle loop: the step functions of all clocked parts, fused.
 
-In every cycle the requests are collected, the arbiters choose, what was granted takes place, and the
-harts concerned run on to their next request. Cycles in which nothing is due cost next to nothing.
+In every cycle the requests are collected, the arbiters choose, what was granted takes place, and
+the harts concerned run on to their next request. Cycles in which nothing is due cost next to
+nothing.
 """
 
 from collections.abc import Callable
@@ -163,7 +164,7 @@ def clock_event_unit(chip, now):
 def tick_dma(chip, lanes, granted_lanes, now):
     """Advance the DMA by one cycle and pass on its events."""
     dma = chip.dma[0]
-    tick(dma, lanes, granted_lanes, chip.l1, chip.l2, now)
+    tick(dma, lanes, granted_lanes, chip.l1, chip.l2, chip.l2_port[0], now)
     if dma["event"]:
         eu_set_event(chip.event_unit[0], dma["event"], DMA_EVENT, now + 1)
     if dma["interrupt"]:
@@ -232,36 +233,44 @@ def cycle_generator(chip, now):
 @step
 def interrupt_from_control_page(chip, now):
     """Raise the test bench's interrupt in every core."""
+    chip.control[0]["irq_cycle"] = NEVER
     for h in range(chip.config[0]["cores"]):
         raise_interrupt(chip, h, control_page.INTERRUPT_LINE, now)
 
 
 @inlined_step
-def collect(chip, due, now):
-    """Collect the requests of this cycle: those to L1 at the banks, others are served.
+def collect_hart(chip, h, now):
+    """Take up a hart that is due: its request goes to a bank of L1 or is served.
 
     Returns the harts that go on without L1.
     """
+    hart = chip.harts[np.uint64(h)]
     going = np.uint64(0)
-    rest = due
-    while rest:
-        h = lowest_index(rest)
-        rest &= rest - np.uint64(1)
-        hart = chip.harts[np.uint64(h)]
-        if hart["when"] > now:
-            schedule(chip, h, hart["when"])
-            continue
-        if hart["state"] == REQUEST and not redirect(chip, h, now):
-            going |= serve(chip, h, now)
-            if hart["state"] == STOPPED:
-                chip.wheel[0]["stop"] = HALT
-                chip.wheel[0]["stop_hart"] = h
-        elif hart["state"] == ACCESS:
-            going |= l2_grant(chip, h, now)
-        elif hart["state"] == RUN:
-            going |= bit(h)
-        if hart["state"] == L1_REQUEST and hart["when"] <= now:
-            bank_of(chip, l1_word(hart))["requests"] |= bit(h)
+    if hart["when"] > now:
+        schedule(chip, h, hart["when"])
+        return going
+    if hart["state"] == REQUEST and not redirect(chip, h, now):
+        going = serve(chip, h, now)
+        if hart["state"] == STOPPED:
+            chip.wheel[0]["stop"] = HALT
+            chip.wheel[0]["stop_hart"] = h
+    elif hart["state"] == ACCESS:
+        going = l2_grant(chip, h, now)
+    elif hart["state"] == RUN:
+        going = bit(h)
+    if hart["state"] == L1_REQUEST and hart["when"] <= now:
+        bank_of(chip, l1_word(hart))["requests"] |= bit(h)
+    return going
+
+
+@inlined_step
+def collect(chip, due, now):
+    """Collect the requests of this cycle; returns the harts that go on without L1."""
+    going = np.uint64(0)
+    while due:
+        h = lowest_index(due)
+        due &= due - np.uint64(1)
+        going |= collect_hart(chip, h, now)
     return going
 
 

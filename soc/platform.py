@@ -69,6 +69,7 @@ class Platform:
         exit        out   exit code
         console     out   byte
         warn        out   a sentence
+        changed     out   called when something here has changed the clocked parts
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Platform:
     ):
         self.env, self.spec, self.chip = env, spec, chip
         self.exit, self.warn = exit, warn
+        self.changed: Callable[[], None] = lambda: None
         self.enabled = 0
         self.regions = memory_map(spec.l1.size, spec.l2.size)
         self.dma_port = DmaPort(env, chip)
@@ -147,7 +149,8 @@ class Platform:
         value = int(store_value(hart, row)) if write else 0
         external = bool(hart["external"])
         bus = self.controller_bus if external else self.core_bus
-        yield self.env.timeout(self._latency(address, external) - 1)
+        grant = int(hart["when"]) + self._latency(address, external)
+        yield self.env.timeout(grant - self.env.now)
         region = region_at(self.regions, address, bus.master)
         result = 0
         if region and region.kind == Kind.CLUSTER_PERIPHERAL and region.name == "dma_shared":
@@ -159,6 +162,7 @@ class Platform:
             result = bus.read(address, size) << 8 * (address & 3)
         answer(chip, h, result, self.env.now)
         schedule(chip, h, self.env.now)
+        self.changed()
 
     def _latency(self, address: int, external: bool) -> int:
         """Cycles from a request to its grant."""
@@ -180,9 +184,12 @@ class Platform:
     def _cluster_event(self, line: int) -> None:
         everyone = (1 << self.spec.cores) - 1
         eu_set_event(self.chip.event_unit[0], everyone, line, self.env.now)
+        self.changed()
 
     def _cluster_soc_event(self, number: int) -> bool:
-        return bool(eu_push_soc_event(self.chip.event_unit[0], number, self.env.now))
+        is_taken = bool(eu_push_soc_event(self.chip.event_unit[0], number, self.env.now))
+        self.changed()
+        return is_taken
 
     def _fabric_event(self, line: int) -> None:
         low = event_line(CLUSTER_EVENTS, "timer")
@@ -194,6 +201,7 @@ class Platform:
         hart["mip"] = 0
         if line >= 0:
             raise_interrupt(self.chip, np.int64(h), line, self.env.now)
+            self.changed()
 
     def _enable_icache(self, enable: bool) -> None:
         pass

@@ -19,8 +19,9 @@ from soc.chip import (
 from soc.chip_state import Chip
 from soc.code_memory import CodeMemory
 from soc.dma import error_message
+from soc.event_engine import EventEngine
 from soc.event_unit_waits import waits
-from soc.interpreter import base_extensions, interpreter, with_group_of
+from soc.interpreter import base_extensions, interpreter, parts, with_group_of
 from soc.loop import ASLEEP, DECODE, DMA_ERROR, HALT
 from soc.peripherals.bus import BusError
 from soc.platform import Platform
@@ -67,7 +68,6 @@ class Simulation:
         load(self.chip, program)
         self.code = CodeMemory(self.chip, row_decoder(spec, registers))
         self.extensions = base_extensions(self.isa)
-        self.run_cycles = interpreter(self.isa, self.extensions, progress)
         self.env = Environment()
         self.text: list[str] = []
         self.on_console = on_console
@@ -80,6 +80,14 @@ class Simulation:
                 self.env, spec, self.chip, self._exit, self._put, self.warnings.append
             )
         self._boot()
+        self._compile()
+
+    def _compile(self) -> None:
+        """Get the step functions for the extensions that the program uses."""
+        if self.engine == "event":
+            self.parts = parts(self.isa, self.extensions, self.progress)
+        else:
+            self.run_cycles = interpreter(self.isa, self.extensions, self.progress)
 
     def _boot(self) -> None:
         pc = self.spec.core.reset_pc or self.program.entry
@@ -91,6 +99,8 @@ class Simulation:
 
     def _exit(self, code: int) -> None:
         self.end = Exit("exit", code)
+        if self.engine == "event":
+            self.ended.succeed()
 
     def _put(self, byte: int) -> None:
         text = bytes([byte]).decode("latin-1")
@@ -100,15 +110,49 @@ class Simulation:
     def run(self, max_cycles: int | None = None) -> Exit:
         """Simulate up to the program's end, or this cycle; returns how it ended."""
         self.limit = max_cycles
-        process = self.env.process(self._clock_domain())
+        run = self._run_by_events if self.engine == "event" else self._run_compiled
         try:
-            self.env.run(until=process)
+            run()
         except BusError as error:
             self.end = Exit("trap", 0, f"cycle {self.env.now}: {error}")
         except KeyboardInterrupt:
             self.end = Exit("interrupted", 0, f"interrupted in cycle {self.cycle}")
         assert self.end is not None
         return self.end
+
+    def _run_compiled(self) -> None:
+        self.env.run(until=self.env.process(self._clock_domain()))
+
+    def _run_by_events(self) -> None:
+        """Let SimPy drive every part, up to the end, or to where nothing happens any more."""
+        self.ended = self.env.event()
+        self.driver = EventEngine(self.env, self.chip, self.parts, self._decode, self._changed)
+        if self.platform:
+            self.platform.changed = self.driver.deliver
+        if self.limit is not None:
+            self.env.timeout(self.limit).callbacks.append(lambda _: self._reach_limit())
+        try:
+            self.env.run(until=self.ended)
+        except RuntimeError:  # SimPy: no scheduled events left
+            if self.end is None:
+                self.end = Exit("deadlock", 0, self.deadlock_message())
+        self.chip.wheel[0]["now"] = self.env.now
+
+    def _changed(self) -> None:
+        """Event engine: a hart asked the host, or stopped, or has exited."""
+        wheel = self.chip.wheel[0]
+        wheel["now"] = self.env.now + 1
+        reason, wheel["stop"] = int(wheel["stop"]), 0
+        self._handle(reason)
+        if self.spec.control_page and self.end is None:
+            self._note_exits()
+        if self.end is not None and not self.ended.triggered:
+            self.ended.succeed()
+
+    def _reach_limit(self) -> None:
+        if self.end is None:
+            self.end = Exit("max_cycles", 0, f"cycle limit of {self.limit} reached")
+            self.ended.succeed()
 
     @property
     def cycle(self) -> int:
@@ -142,9 +186,15 @@ class Simulation:
             reason = self.run_cycles(self.chip, end)
             if reason != DECODE:
                 return int(reason)
-            for extension in self.code.decode_for_waiting_harts() - self.extensions:
-                self.extensions = with_group_of(self.isa, self.extensions, extension)
-                self.run_cycles = interpreter(self.isa, self.extensions, self.progress)
+            self._decode()
+
+    def _decode(self) -> None:
+        """Decode for the harts that wait for it; compile what is new."""
+        for extension in self.code.decode_for_waiting_harts() - self.extensions:
+            self.extensions = with_group_of(self.isa, self.extensions, extension)
+            self._compile()
+            if self.engine == "event":
+                self.driver.parts = self.parts
 
     def _handle(self, reason: int) -> None:
         wheel = self.chip.wheel[0]
@@ -164,12 +214,16 @@ class Simulation:
 
     def _fall_asleep(self) -> None:
         """Nothing is due in the clocked parts: has the program ended, or is it stuck?"""
+        self._note_exits()
+        if self.end is None and self.env.peek() == float("inf"):
+            self.end = Exit("deadlock", 0, self.deadlock_message())
+
+    def _note_exits(self) -> None:
+        """On the test benches the program has ended when all cores have."""
         cores = self.chip.harts[: self.spec.cores]
         if self.spec.control_page and cores["exited"].all():
             codes = [int(code) for code in cores["exit_code"] if code]
             self.end = Exit("exit", codes[0] if codes else 0)
-        elif self.env.peek() == float("inf"):
-            self.end = Exit("deadlock", 0, self.deadlock_message())
 
     def _idle_cycles(self) -> int:
         """Cycles to the next event outside, or to the limit."""

@@ -1,0 +1,185 @@
+"""The readable engine: SimPy schedules every part of the chip, one process each.
+
+A process for each hart, for L1's arbiter, for the DMA, for the event unit. They call the step
+functions that the compiled loop fuses, in the same phases of a cycle; between two instructions of
+a hart nothing is skipped. So this defines what the compiled engine, which lets harts run ahead,
+must come to. Where a step function enters a hart into the timing wheel, that is a letter to the
+hart's process: `deliver` passes it on as an event.
+
+Phases of a cycle, in order: peripherals, requests, the DMA's requests, L1, the DMA, the event unit,
+then the harts that go on. SimPy orders events of one time by priority.
+"""
+
+from collections.abc import Callable, Generator
+
+import numpy as np
+from simpy import Environment, Event
+
+from soc.bits import lowest_index
+from soc.chip_state import Chip
+from soc.hart_status import L1_REQUEST, RUN
+from soc.interpreter import Parts
+from soc.state import NEVER
+
+HARTS = 64
+COLLECT, DMA_REQUEST, ACCESS_L1, DMA_ACCESS, EVENT_UNIT, GO_ON = range(HARTS, 7 * HARTS, HARTS)
+"""Priorities of SimPy's events, whose own are 0 and 1. Harts of one phase act in their order."""
+
+
+class EventEngine:
+    """Drives the clocked parts of a chip by SimPy alone.
+
+    Ports
+        parts      the step functions, compiled
+        decode     called when harts have come to code that is not decoded
+        changed    called in cycles in which a hart asked the host or stopped the simulation
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        chip: Chip,
+        parts: Parts,
+        decode: Callable[[], None],
+        changed: Callable[[], None],
+    ):
+        self.env, self.chip, self.parts = env, chip, parts
+        self.decode, self.changed = decode, changed
+        self.wheel = chip.wheel[0]
+        harts = range(chip.harts.size)
+        self.due = [env.event() for _ in harts]
+        self.going = [env.event() for _ in harts]
+        self.requests = env.event()
+        self.posted = 0
+        self.dma_awake = env.event()
+        self.unit_due = env.event()
+        self.unit_cycle = NEVER
+        for h in harts:
+            env.process(self.hart(h))
+        env.process(self.l1())
+        env.process(self.dma())
+        env.process(self.event_unit())
+        if chip.config[0]["control_page"]:
+            env.process(self.control_page())
+        self.deliver()
+
+    def at(self, event: Event, cycle: int, phase: int) -> Event:
+        """Let an event happen in this phase of a cycle."""
+        if event.callbacks is not None and not event.triggered:
+            event._ok = True
+            event._value = None
+            self.env.schedule(event, phase, cycle - self.env.now)
+        return event
+
+    def hart(self, h: int) -> Generator[Event, None, None]:
+        """Serve a hart's requests as they fall due; run it on when it is granted."""
+        self.env.process(self.run_on(h))
+        while True:
+            yield self.due[h]
+            self.due[h] = self.env.event()
+            self.go_on(self.parts.collect_hart(self.chip, h, self.env.now))
+            if self._asks_l1(h):
+                self.posted |= 1 << h
+                self.at(self.requests, self.env.now, ACCESS_L1)
+            self.deliver()
+
+    def run_on(self, h: int) -> Generator[Event, None, None]:
+        """Issue a hart's next instruction, if that is in this cycle."""
+        while True:
+            yield self.going[h]
+            self.going[h] = self.env.event()
+            now = self.env.now
+            self.parts.run_hart(self.chip, h, now, now + 1)
+            while self.wheel["resume"]:
+                self.decode()
+                self.wheel["resume"] = 0
+                self.parts.run_hart(self.chip, h, now, now + 1)
+            if self.chip.harts[h]["exited"]:
+                self.changed()
+            self.deliver()
+
+    def l1(self) -> Generator[Event, None, None]:
+        """Arbitrate the banks in cycles with requests."""
+        while True:
+            yield self.requests
+            self.requests = self.env.event()
+            posted, self.posted = self.posted, 0
+            self.go_on(self.parts.access_l1(self.chip, np.uint64(posted), self.env.now))
+            self.deliver()
+
+    def dma(self) -> Generator[Event, None, None]:
+        """Clock the DMA while it is busy."""
+        chip = self.chip
+        while True:
+            if not self.wheel["dma_busy"]:
+                yield self.dma_awake
+                self.dma_awake = self.env.event()
+            yield self.at(self.env.event(), self.env.now, DMA_REQUEST)
+            granted, lanes = self.parts.dma_requests(chip)
+            yield self.at(self.env.event(), self.env.now, DMA_ACCESS)
+            self.go_on(self.parts.cycle_dma(chip, granted, lanes, self.env.now))
+            self.deliver()
+            yield self.env.timeout(1)
+
+    def event_unit(self) -> Generator[Event, None, None]:
+        """Clock the event unit in cycles in which something happens to it."""
+        while True:
+            yield self.unit_due
+            self.unit_due = self.env.event()
+            self.unit_cycle = NEVER
+            if self.chip.event_unit[0]["next"] <= self.env.now:
+                self.go_on(self.parts.clock_event_unit(self.chip, self.env.now))
+            self.deliver()
+
+    def control_page(self) -> Generator[Event, None, None]:
+        """Generator and interrupt of the test benches' control page."""
+        control = self.chip.control[0]
+        while True:
+            yield self.at(self.env.event(), self.env.now, DMA_REQUEST)
+            if control["irq_cycle"] == self.env.now:
+                self.parts.interrupt_from_control_page(self.chip, self.env.now)
+            if control["busy"]:
+                self.parts.generator_request(self.chip, self.env.now)
+                yield self.at(self.env.event(), self.env.now, DMA_ACCESS)
+                self.parts.cycle_generator(self.chip, self.env.now)
+            self.deliver()
+            yield self.env.timeout(1)
+
+    def go_on(self, harts: np.uint64) -> None:
+        """Let these harts run on at the end of this cycle."""
+        rest = int(harts)
+        while rest:
+            h = lowest_index(rest)
+            rest &= rest - 1
+            self.at(self.going[h], self.env.now, GO_ON + h)
+
+    def deliver(self) -> None:
+        """Pass on what step functions have entered for later cycles."""
+        wheel, now = self.wheel, self.env.now
+        rest = int(wheel["due"])
+        if rest:
+            wheel["due"] = 0
+            wheel["slots"] = 0
+            while rest:
+                h = lowest_index(rest)
+                rest &= rest - 1
+                self.at(self.due[h], self._cycle_of(h, now), COLLECT + h)
+        unit = int(self.chip.event_unit[0]["next"])
+        if unit < self.unit_cycle:
+            self.unit_cycle = unit
+            self.at(self.unit_due, max(unit, now), EVENT_UNIT)
+        if wheel["dma_busy"]:
+            self.at(self.dma_awake, now, DMA_REQUEST)
+        if wheel["host"] or wheel["stop"]:
+            self.changed()
+
+    def _asks_l1(self, h: int) -> bool:
+        """Has the hart put a request to a bank in this cycle?"""
+        hart = self.chip.harts[h]
+        return bool(hart["state"] == L1_REQUEST and hart["when"] <= self.env.now)
+
+    def _cycle_of(self, h: int, now: int) -> int:
+        """The cycle in which a hart is due: a loser of L1's arbitration in the next one."""
+        hart = self.chip.harts[h]
+        when = int(hart["when"])
+        return when if when > now or hart["state"] == RUN else now + 1
