@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 
 import numpy as np
 from simpy import Environment, Event
+from simpy.events import EventPriority
 
 from soc.bits import lowest_index
 from soc.chip_state import Chip
@@ -63,12 +64,17 @@ class EventEngine:
             env.process(self.control_page())
         self.deliver()
 
+    @property
+    def now(self) -> int:
+        """The cycle."""
+        return int(self.env.now)
+
     def at(self, event: Event, cycle: int, phase: int) -> Event:
         """Let an event happen in this phase of a cycle."""
         if event.callbacks is not None and not event.triggered:
             event._ok = True
             event._value = None
-            self.env.schedule(event, phase, cycle - self.env.now)
+            self.env.schedule(event, EventPriority(phase), cycle - self.now)
         return event
 
     def hart(self, h: int) -> Generator[Event, None, None]:
@@ -77,10 +83,10 @@ class EventEngine:
         while True:
             yield self.due[h]
             self.due[h] = self.env.event()
-            self.go_on(self.parts.collect_hart(self.chip, h, self.env.now))
+            self.go_on(self.parts.collect_hart(self.chip, h, self.now))
             if self._asks_l1(h):
                 self.posted |= 1 << h
-                self.at(self.requests, self.env.now, ACCESS_L1)
+                self.at(self.requests, self.now, ACCESS_L1)
             self.deliver()
 
     def run_on(self, h: int) -> Generator[Event, None, None]:
@@ -88,7 +94,7 @@ class EventEngine:
         while True:
             yield self.going[h]
             self.going[h] = self.env.event()
-            now = self.env.now
+            now = self.now
             self.parts.run_hart(self.chip, h, now, now + 1)
             while self.wheel["resume"]:
                 self.decode()
@@ -104,7 +110,7 @@ class EventEngine:
             yield self.requests
             self.requests = self.env.event()
             posted, self.posted = self.posted, 0
-            self.go_on(self.parts.access_l1(self.chip, np.uint64(posted), self.env.now))
+            self.go_on(self.parts.access_l1(self.chip, np.uint64(posted), self.now))
             self.deliver()
 
     def dma(self) -> Generator[Event, None, None]:
@@ -114,10 +120,10 @@ class EventEngine:
             if not self.wheel["dma_busy"]:
                 yield self.dma_awake
                 self.dma_awake = self.env.event()
-            yield self.at(self.env.event(), self.env.now, DMA_REQUEST)
+            yield self.at(self.env.event(), self.now, DMA_REQUEST)
             granted, lanes = self.parts.dma_requests(chip)
-            yield self.at(self.env.event(), self.env.now, DMA_ACCESS)
-            self.go_on(self.parts.cycle_dma(chip, granted, lanes, self.env.now))
+            yield self.at(self.env.event(), self.now, DMA_ACCESS)
+            self.go_on(self.parts.cycle_dma(chip, granted, lanes, self.now))
             self.deliver()
             yield self.env.timeout(1)
 
@@ -127,21 +133,21 @@ class EventEngine:
             yield self.unit_due
             self.unit_due = self.env.event()
             self.unit_cycle = NEVER
-            if self.chip.event_unit[0]["next"] <= self.env.now:
-                self.go_on(self.parts.clock_event_unit(self.chip, self.env.now))
+            if self.chip.event_unit[0]["next"] <= self.now:
+                self.go_on(self.parts.clock_event_unit(self.chip, self.now))
             self.deliver()
 
     def control_page(self) -> Generator[Event, None, None]:
         """Generator and interrupt of the test benches' control page."""
         control = self.chip.control[0]
         while True:
-            yield self.at(self.env.event(), self.env.now, DMA_REQUEST)
-            if control["irq_cycle"] == self.env.now:
-                self.parts.interrupt_from_control_page(self.chip, self.env.now)
+            yield self.at(self.env.event(), self.now, DMA_REQUEST)
+            if control["irq_cycle"] == self.now:
+                self.parts.interrupt_from_control_page(self.chip, self.now)
             if control["busy"]:
-                self.parts.generator_request(self.chip, self.env.now)
-                yield self.at(self.env.event(), self.env.now, DMA_ACCESS)
-                self.parts.cycle_generator(self.chip, self.env.now)
+                self.parts.generator_request(self.chip, self.now)
+                yield self.at(self.env.event(), self.now, DMA_ACCESS)
+                self.parts.cycle_generator(self.chip, self.now)
             self.deliver()
             yield self.env.timeout(1)
 
@@ -151,11 +157,11 @@ class EventEngine:
         while rest:
             h = lowest_index(rest)
             rest &= rest - 1
-            self.at(self.going[h], self.env.now, GO_ON + h)
+            self.at(self.going[h], self.now, GO_ON + h)
 
     def deliver(self) -> None:
         """Pass on what step functions have entered for later cycles."""
-        wheel, now = self.wheel, self.env.now
+        wheel, now = self.wheel, self.now
         rest = int(wheel["due"])
         if rest:
             wheel["due"] = 0
@@ -176,7 +182,7 @@ class EventEngine:
     def _asks_l1(self, h: int) -> bool:
         """Has the hart put a request to a bank in this cycle?"""
         hart = self.chip.harts[h]
-        return bool(hart["state"] == L1_REQUEST and hart["when"] <= self.env.now)
+        return bool(hart["state"] == L1_REQUEST and hart["when"] <= self.now)
 
     def _cycle_of(self, h: int, now: int) -> int:
         """The cycle in which a hart is due: a loser of L1's arbitration in the next one."""

@@ -11,7 +11,7 @@ from soc.decode import STORE, WIDTH
 from soc.dma import ask
 from soc.event_unit import eu_push_soc_event, eu_set_event
 from soc.loop import raise_interrupt
-from soc.peripherals.bus import Bus
+from soc.peripherals.bus import Bus, Peripheral
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
 from soc.peripherals.console import Console
 from soc.peripherals.fll import Fll
@@ -97,7 +97,7 @@ class Platform:
             lambda _: None,
             lambda _: None,
         )
-        peripherals = {
+        peripherals: dict[str, Peripheral] = {
             "cluster_control": self.control,
             "cluster_timer": self._timer("cluster_timer", self._cluster_event),
             "event_unit_shared": SharedEventUnit(env, chip.event_unit[0]),
@@ -176,9 +176,8 @@ class Platform:
     def _fetch_enable(self, mask: int) -> None:
         for core in range(self.spec.cores):
             if mask >> core & 1 and not self.enabled >> core & 1:
-                start_hart(
-                    self.chip, core, self.control.boot_address(core), self.env.now + START_CYCLES
-                )
+                start = int(self.env.now) + START_CYCLES
+                start_hart(self.chip, core, self.control.boot_address(core), start)
         self.enabled |= mask
 
     def _cluster_event(self, line: int) -> None:

@@ -108,7 +108,7 @@ class RunResult:
             },
             "exit_code": int(hart["exit_code"]) if hart["exited"] else None,
             "regions": [
-                self._region(number, self.chip.regions[h * REGIONS + number])
+                self._region(int(number), self.chip.regions[h * REGIONS + number])
                 for number in np.flatnonzero(
                     self.chip.regions["count"][h * REGIONS : (h + 1) * REGIONS]
                 )
@@ -118,8 +118,8 @@ class RunResult:
     def _region(self, number: int, region: np.void) -> dict[str, Any]:
         total = region["total"]
         return {
-            "id": int(number),
-            "name": self.region_names.get(int(number), f"region {number}"),
+            "id": number,
+            "name": self.region_names.get(number, f"region {number}"),
             "count": int(region["count"]),
             "first_start": int(region["first_start"]),
             "cycles": int(region["cycles"]),

@@ -1,5 +1,6 @@
 """One simulation: SimPy owns time, the clock domain runs the clocked parts between its events."""
 
+import codecs
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 
@@ -70,9 +71,11 @@ class Simulation:
         self.extensions = base_extensions(self.isa)
         self.env = Environment()
         self.text: list[str] = []
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.on_console = on_console
         self.warnings: list[str] = []
         self.end: Exit | None = None
+        self.stopping: Exit | None = None
         self.limit: int | None = None
         self.platform: Platform | None = None
         if not spec.control_page:
@@ -88,6 +91,7 @@ class Simulation:
             self.parts = parts(self.isa, self.extensions, self.progress)
         else:
             self.run_cycles = interpreter(self.isa, self.extensions, self.progress)
+            self.run_cycles(self.chip, 0)  # loads the machine code: no part of the run
 
     def _boot(self) -> None:
         pc = self.spec.core.reset_pc or self.program.entry
@@ -103,9 +107,10 @@ class Simulation:
             self.ended.succeed()
 
     def _put(self, byte: int) -> None:
-        text = bytes([byte]).decode("latin-1")
-        self.text.append(text)
-        self.on_console(text)
+        text = self.decoder.decode(bytes([byte]))
+        if text:
+            self.text.append(text)
+            self.on_console(text)
 
     def run(self, max_cycles: int | None = None) -> Exit:
         """Simulate up to the program's end, or this cycle; returns how it ended."""
@@ -113,8 +118,6 @@ class Simulation:
         run = self._run_by_events if self.engine == "event" else self._run_compiled
         try:
             run()
-        except BusError as error:
-            self.end = Exit("trap", 0, f"cycle {self.env.now}: {error}")
         except KeyboardInterrupt:
             self.end = Exit("interrupted", 0, f"interrupted in cycle {self.cycle}")
         assert self.end is not None
@@ -172,7 +175,7 @@ class Simulation:
             if window == 0:  # others act in this very cycle: after them
                 yield env.timeout(0)
                 continue
-            reason = self._run_to(env.now + int(window))
+            reason = self._run_to(int(env.now + window))
             if wheel["now"] > env.now:
                 yield env.timeout(int(wheel["now"]) - env.now)
             self._handle(reason)
@@ -201,16 +204,40 @@ class Simulation:
         if wheel["host"] and self.platform:
             for h in range(self.chip.harts.size):
                 if int(wheel["host"]) >> h & 1:
-                    self.env.process(self.platform.serve(h))
+                    self.env.process(self._serve(self.platform, h))
             wheel["host"] = 0
         if reason == HALT:
-            self.end = Exit("trap", 0, self.fault_message(int(wheel["stop_hart"])))
+            self._stop(self.cycle - 1, self.fault_message(int(wheel["stop_hart"])))
         elif reason == DMA_ERROR:
-            self.end = Exit(
-                "trap", 0, f"cycle {self.cycle}: dma: {error_message(self.chip.dma[0])}"
-            )
+            text = f"cycle {self.cycle - 1}: dma: {error_message(self.chip.dma[0])}"
+            self._stop(self.cycle - 1, text)
         elif reason == ASLEEP:
             self._fall_asleep()
+
+    def _serve(self, platform: Platform, h: int) -> Generator[Event, None, None]:
+        """Carry out a hart's request to a peripheral; one that leads nowhere stops the run."""
+        try:
+            yield from platform.serve(h)
+        except BusError as error:
+            row = self.chip.code[int(self.chip.harts[h]["row"])]
+            pc = self.spec.l2.base + 2 * int(self.chip.harts[h]["row"])
+            cycle = int(self.env.now)
+            self._stop(cycle, self._located(h, pc, int(row["word"]), str(error), cycle))
+
+    def _stop(self, cycle: int, message: str) -> None:
+        """End the run because of what happened in this cycle, as far as harts may be ahead of it."""
+        if self.stopping is None:
+            self.stopping = Exit("trap", 0, message)
+            last = cycle + int(self.chip.config[0]["lookahead"])
+            self.env.timeout(max(0, last - self.env.now)).callbacks.append(
+                lambda _: self._stopped()
+            )
+
+    def _stopped(self) -> None:
+        if self.end is None:
+            self.end = self.stopping
+            if self.engine == "event":
+                self.ended.succeed()
 
     def _fall_asleep(self) -> None:
         """Nothing is due in the clocked parts: has the program ended, or is it stuck?"""
@@ -241,14 +268,16 @@ class Simulation:
             row = self.chip.code[int(hart["row"])]
             pc = self.spec.l2.base + 2 * int(hart["row"])
             access = "load" if fault == harts_module.FAULT_LOAD else "store"
-            return self._located(h, pc, int(row["word"]), f"{access} at {value:#010x}")
+            return self._located(
+                h, pc, int(row["word"]), f"{access} at {value:#010x}", self.cycle - 1
+            )
         if fault == harts_module.FAULT_FETCH:
-            return f"cycle {self.cycle}, hart {self._name(h)}, pc {pc:#010x}: {FAULTS[fault]}"
-        return self._located(h, pc, value, FAULTS[fault])
+            return f"cycle {self.cycle - 1}, hart {self._name(h)}, pc {pc:#010x}: {FAULTS[fault]}"
+        return self._located(h, pc, value, FAULTS[fault], self.cycle - 1)
 
-    def _located(self, h: int, pc: int, word: int, what: str) -> str:
+    def _located(self, h: int, pc: int, word: int, what: str, cycle: int) -> str:
         text = disassemble(word, self.isa, pc)
-        return f"cycle {self.cycle}, hart {self._name(h)}, pc {pc:#010x} ({text}): {what}"
+        return f"cycle {cycle}, hart {self._name(h)}, pc {pc:#010x} ({text}): {what}"
 
     def _name(self, h: int) -> str:
         return "fc" if self.chip.harts[h]["external"] else str(h)
@@ -277,7 +306,7 @@ class Simulation:
         text = "".join(self.text)
         if self.spec.control_page:
             page = self.chip.control[0]
-            text = bytes(page["text"][: page["length"]]).decode("latin-1")
+            text = bytes(page["text"][: page["length"]]).decode("utf-8", "replace")
         return RunResult(
             end,
             cycles,

@@ -4,6 +4,7 @@ Both engines drive the same step functions over this state. A checkpoint is a co
 """
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ COUNTS = (
 )
 """What is counted for a hart, and between the markers of a region. Causes are cycles."""
 
-COUNT = namedtuple("Index", COUNTS)(*range(len(COUNTS)))
+COUNT: Any = namedtuple("COUNT", COUNTS)(*range(len(COUNTS)))
 """Index of each in the array `counts`."""
 
 ROW = np.dtype(
