@@ -132,13 +132,15 @@ def _expressions(insn: Insn) -> tuple[list[str], dict[str, Any]] | None:
     statements = [s for s in definition.body if not _is_docstring(s)]
     if len(statements) != 1 or not isinstance(statements[0], ast.Return):
         return None
+    returned = statements[0].value
+    assert returned is not None
     parameters = [argument.arg for argument in definition.args.args]
     arguments = {
         parameter: ast.parse(_argument(insn, name), mode="eval").body
         for parameter, name in zip(parameters, insn.reads, strict=True)
     }
     replacer = _Substitution(arguments)
-    value = replacer.visit(deepcopy(statements[0].value))
+    value = replacer.visit(deepcopy(returned))
     parts = value.elts if len(insn.writes) > 1 and isinstance(value, ast.Tuple) else [value]
     if len(parts) != len(insn.writes):
         return None
