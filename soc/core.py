@@ -68,5 +68,3 @@ class AccessSpec(BaseModel):
         7, "cycles", f"fabric controller to the cluster's L1 arbiter; {GVSOC}", ge=1, le=100
     )
     l1_to_controller: int = setting(7, "cycles", f"and back; {GVSOC}", ge=1, le=100)
-
-

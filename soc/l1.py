@@ -70,5 +70,3 @@ def arbitrate(bank):
         bank["rr"] = initiator
     bank["requests"] = np.uint64(0)
     bank["accesses"] += 1
-
-

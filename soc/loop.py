@@ -300,7 +300,7 @@ def access_l1(chip, due, now):
 def make_run_hart(advance: Callable) -> Callable:
     """Return the step function that lets a hart run on."""
 
-    @step
+    @inlined_step
     def run_hart(chip, h, now, end):
         """Let a hart run on, in cycles before `end`, and enter its next request into the wheel."""
         hart = chip.harts[np.uint64(h)]

@@ -36,6 +36,9 @@ ELW_RESUME = 3
 EVENT_UNIT_PORT, DMA_PORT, PORT_SIZE = 0x4000, 0x4400, 0x400
 """Private ports of a core, from the cluster's base."""
 
+CLUSTER_SIZE = 0x400000
+"""Addresses of a cluster."""
+
 TEST_AND_SET = 0x100000
 """Alias of L1 whose loads leave -1 behind, from the start of L1."""
 
@@ -208,26 +211,26 @@ def l2_grant(chip, h, now):
 
 @step
 def redirect(chip, h, now):
-    """Turn a request to an alias of L1, or the fabric controller's to L1, into an L1 request."""
+    """Turn a request to an alias into one to what it stands for; is that L1?
+
+    Cores see their cluster at 0 as well, the fabric controller the first private bank of L2. Of
+    its requests to L1 the first cycles are spent on the way.
+    """
     hart = chip.harts[np.uint64(h)]
     config = chip.config[0]
+    if 0 <= hart["address"] < CLUSTER_SIZE:
+        hart["address"] += config["l2_base"] if hart["external"] else config["l1_base"]
     offset = hart["address"] - config["l1_base"]
-    if hart["external"]:
-        if 0 <= offset < config["l1_size"]:
-            hart["state"] = L1_REQUEST
-            schedule(chip, h, now + config["controller_to_l1"])
-            return True
-        return False
-    if 0 <= hart["address"] < config["l1_size"]:
-        hart["address"] += config["l1_base"]
-        hart["state"] = L1_REQUEST
-        return True
     if TEST_AND_SET <= offset < TEST_AND_SET + config["l1_size"]:
         hart["address"] -= TEST_AND_SET
         hart["test_and_set"] = 1
-        hart["state"] = L1_REQUEST
-        return True
-    return False
+        offset -= TEST_AND_SET
+    if offset < 0 or offset >= config["l1_size"]:
+        return False
+    hart["state"] = L1_REQUEST
+    if hart["external"]:
+        schedule(chip, h, now + config["controller_to_l1"])
+    return True
 
 
 @step

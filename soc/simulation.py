@@ -225,7 +225,7 @@ class Simulation:
             self._stop(cycle, self._located(h, pc, int(row["word"]), str(error), cycle))
 
     def _stop(self, cycle: int, message: str) -> None:
-        """End the run because of what happened in this cycle, as far as harts may be ahead of it."""
+        """End the run because of what happened in this cycle, where no hart is ahead of it."""
         if self.stopping is None:
             self.stopping = Exit("trap", 0, message)
             last = cycle + int(self.chip.config[0]["lookahead"])
