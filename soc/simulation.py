@@ -42,11 +42,11 @@ WAITING = {
 """Cause of the cycles of a hart that waits at the end, by its state."""
 
 FAULTS = {
-    harts_module.FAULT_ILLEGAL: "is an illegal instruction on this chip",
-    harts_module.FAULT_CSR: "accesses a CSR that this core does not have or must not write",
-    harts_module.FAULT_BREAKPOINT: "is a breakpoint, and the program has no trap handler",
-    harts_module.FAULT_FETCH: "is outside the code memory",
-    harts_module.FAULT_EVENT_UNIT: "accesses a register that the event unit does not have",
+    harts_module.FAULT_ILLEGAL: "illegal instruction on this chip",
+    harts_module.FAULT_CSR: "a CSR that this core does not have, or that cannot be written",
+    harts_module.FAULT_BREAKPOINT: "breakpoint, and the program has no trap handler",
+    harts_module.FAULT_FETCH: "the hart fetches from outside the code memory, which is L2",
+    harts_module.FAULT_EVENT_UNIT: "a register that the event unit does not have",
 }
 
 
@@ -286,14 +286,17 @@ class Simulation:
         """Who waits for what, when nothing can happen any more."""
         names = [f"hart {core}" for core in range(self.spec.cores)]
         parts = list(waits(self.chip.event_unit[0], names))
+        groups: dict[str, list[str]] = {}
         for h, hart in enumerate(self.chip.harts):
             state = int(hart["state"])
             if state == harts_module.WFI:
-                parts.append(f"hart {self._name(h)} waits for an interrupt (wfi)")
+                groups.setdefault("wait for an interrupt (wfi)", []).append(self._name(h))
             elif state == harts_module.OFF and not hart["exited"]:
-                parts.append(f"hart {self._name(h)} is not started")
+                groups.setdefault("are not started", []).append(self._name(h))
             elif state == harts_module.WAIT:
-                parts.append(f"hart {self._name(h)} waits for {int(hart['address']):#010x}")
+                what = f"wait for an answer from {int(hart['address']):#010x}"
+                groups.setdefault(what, []).append(self._name(h))
+        parts += [f"harts {', '.join(harts)} {what}" for what, harts in groups.items()]
         return f"deadlock at cycle {self.cycle}: " + "; ".join(parts)
 
     def result(self, end: Exit, seconds: float) -> RunResult:
