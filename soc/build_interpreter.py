@@ -6,9 +6,11 @@ needs (memory, Numba's state of half a thousand functions) ends with the process
 
 import json
 import sys
+from itertools import count
 from pathlib import Path
 
 import numba
+from numba.core.bytecode import FunctionIdentity
 
 from isa import hostfloat
 from soc.chip_types import CHIP_TYPE
@@ -17,6 +19,8 @@ from soc.interpreter import load_generated
 
 def main() -> None:
     folder, name = sys.argv[1:]
+    # Symbols end in a running number; those of two modules in one process must not be the same.
+    FunctionIdentity._unique_ids = count(int(name[:12], 16))
     hostfloat.register()
     module = load_generated(Path(folder), name)
     for entry, arguments in json.load(sys.stdin).items():

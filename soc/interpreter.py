@@ -235,7 +235,8 @@ def _compiled_files() -> tuple[Path, ...]:
     """The sources of the generated modules: what they import of isa/ and soc/, and so on."""
     root = Path(__file__).parents[1]
     found: set[Path] = set()
-    waiting = [root / file for file in ("soc/loop.py", "soc/hart.py", "isa/hostfloat.py")]
+    starts = ("soc/loop.py", "soc/hart.py", "isa/hostfloat.py", "soc/build_interpreter.py")
+    waiting = [root / file for file in starts]
     waiting += (root / "isa").glob("*.py")
     while waiting:
         file = waiting.pop()
