@@ -185,8 +185,13 @@ class Control(Forms):
 
         Temporary registers do not survive a call, except that the arguments may be in some.
 
-        raises    KernelError if a temporary or ra is live, or inside a hardware loop
+        raises    KernelError if a temporary or ra is live, with more than eight arguments, or inside
+                  a hardware loop
         """
+        if len(arguments) > len(A):
+            raise KernelError(
+                f"call of {function.name}: {len(arguments)} arguments; registers carry {len(A)}"
+            )
         if self._loops:
             raise KernelError(f"call of {function.name}: its loops would end the hardware loop")
         live = self.registers.live - set(arguments)
@@ -197,7 +202,7 @@ class Control(Forms):
                 f"calls from saved(), free the rest"
             )
         self._calls = True
-        for target, argument in zip(A, arguments, strict=False):
+        for target, argument in zip(A, arguments, strict=False):  # A may be longer
             if isinstance(argument, int):
                 self.li(target, argument)
             elif argument in A and A.index(argument) < A.index(target):

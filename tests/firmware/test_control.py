@@ -365,6 +365,7 @@ def test_calls_that_would_lose_something_are_refused():
     with k.scope():
         k.registers.hold(RA)
         assert refusal(k.call, f).startswith("call of f: ra would be lost;")
+    assert refusal(k.call, f, *range(9)) == "call of f: 9 arguments; registers carry 8"
     assert refusal(k.call, f, S[0], A[0]) == "call of f: a0 is overwritten too early"
     with k.hwloop(2):
         assert refusal(k.call, f) == "call of f: its loops would end the hardware loop"

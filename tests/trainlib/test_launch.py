@@ -92,7 +92,7 @@ def test_unknown_kernels_and_bad_arguments_are_told_all_at_once():
         'run.toml: program.args.k = "3": must be a valid integer',
         "run.toml: program.args.m: missing",
         "run.toml: program.args.split = \"diagonal\": must be 'rows' or 'columns' or a valid tuple",
-        "run.toml: program.args.row = 4: no such field; did you mean rows?",
+        "run.toml: program.args.row = 4: no such field; did you mean program.args.rows?",
     ]
     with pytest.raises(ConfigError, match=r"^matmul_f32: n: missing$"):
         program("matmul_f32", {"k": 1, "m": 1})

@@ -89,6 +89,16 @@ def test_the_chip_computes_it(point):
     assert 0 <= report["max_error"] < 1e-4
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_kind_of_chip_computes_it(chip, request):
+    """The cores differ in what they execute; a regular run compiles the default chip's alone."""
+    if chip != "ri5cy-x" and not request.config.getoption("--full"):
+        pytest.skip("--full compiles the other cores")
+    point = {"n": 25, "k": 36, "m": 13}
+    result, built = launch("matmul_f32", point, CHIPS[chip], max_cycles=1_000_000)
+    assert built.check(result)["correct"]
+
+
 def test_every_point_gives_the_same_sums_bit_for_bit():
     """Blocking and split change who adds when, not the order of a sum."""
     shape = {"n": 13, "k": 21, "m": 10}
