@@ -103,8 +103,6 @@ class Simulation:
 
     def _exit(self, code: int) -> None:
         self.end = Exit("exit", code)
-        if self.engine == "event":
-            self.ended.succeed()
 
     def _put(self, byte: int) -> None:
         text = self.decoder.decode(bytes([byte]))
@@ -128,18 +126,24 @@ class Simulation:
 
     def _run_by_events(self) -> None:
         """Let SimPy drive every part, up to the end, or to where nothing happens any more."""
-        self.ended = self.env.event()
-        self.driver = EventEngine(self.env, self.chip, self.parts, self._decode, self._changed)
+        env, wheel = self.env, self.chip.wheel[0]
+        self.driver = EventEngine(env, self.chip, self.parts, self._decode, self._changed)
         if self.platform:
             self.platform.changed = self.driver.deliver
-        if self.limit is not None:
-            self.env.timeout(self.limit).callbacks.append(lambda _: self._reach_limit())
-        try:
-            self.env.run(until=self.ended)
-        except RuntimeError:  # SimPy: no scheduled events left
-            if self.end is None:
+        while self.end is None:
+            if env.peek() == float("inf"):
+                wheel["now"] = env.now + 1
                 self.end = Exit("deadlock", 0, self.deadlock_message())
-        self.chip.wheel[0]["now"] = self.env.now
+                return
+            if self.limit is not None and env.peek() >= self.limit:
+                self.end = self._limit_reached()
+                wheel["now"] = self.limit
+                return
+            env.step()
+        wheel["now"] = env.now
+
+    def _limit_reached(self) -> Exit:
+        return Exit("max_cycles", 0, f"cycle limit of {self.limit} reached")
 
     def _changed(self) -> None:
         """Event engine: a hart asked the host, or stopped, or has exited."""
@@ -149,13 +153,6 @@ class Simulation:
         self._handle(reason)
         if self.spec.control_page and self.end is None:
             self._note_exits()
-        if self.end is not None and not self.ended.triggered:
-            self.ended.succeed()
-
-    def _reach_limit(self) -> None:
-        if self.end is None:
-            self.end = Exit("max_cycles", 0, f"cycle limit of {self.limit} reached")
-            self.ended.succeed()
 
     @property
     def cycle(self) -> int:
@@ -167,7 +164,7 @@ class Simulation:
         env, wheel = self.env, self.chip.wheel[0]
         while self.end is None:
             if self.limit is not None and env.now >= self.limit:
-                self.end = Exit("max_cycles", 0, f"cycle limit of {self.limit} reached")
+                self.end = self._limit_reached()
                 return
             window = min(env.peek() - env.now, LONGEST_WINDOW)
             if self.limit is not None:
@@ -207,7 +204,8 @@ class Simulation:
                     self.env.process(self._serve(self.platform, h))
             wheel["host"] = 0
         if reason == HALT:
-            self._stop(self.cycle - 1, self.fault_message(int(wheel["stop_hart"])))
+            h = int(wheel["stop_hart"])
+            self._stop(self._fault_cycle(h), self.fault_message(h))
         elif reason == DMA_ERROR:
             text = f"cycle {self.cycle - 1}: dma: {error_message(self.chip.dma[0])}"
             self._stop(self.cycle - 1, text)
@@ -236,8 +234,6 @@ class Simulation:
     def _stopped(self) -> None:
         if self.end is None:
             self.end = self.stopping
-            if self.engine == "event":
-                self.ended.succeed()
 
     def _fall_asleep(self) -> None:
         """Nothing is due in the clocked parts: has the program ended, or is it stuck?"""
@@ -259,11 +255,24 @@ class Simulation:
             wait = min(wait, self.limit - self.env.now)
         return int(wait)
 
+    def _fault_cycle(self, h: int) -> int:
+        """The cycle in which a hart did what stopped the simulation; it may have run ahead."""
+        hart = self.chip.harts[h]
+        fault = int(hart["fault"])
+        if fault == harts_module.FAULT_FETCH:
+            return int(max(hart["free"], hart["seen"]))
+        at_bus = (
+            harts_module.FAULT_LOAD,
+            harts_module.FAULT_STORE,
+            harts_module.FAULT_EVENT_UNIT,
+        )
+        return self.cycle - 1 if fault in at_bus else int(hart["issued"])
+
     def fault_message(self, h: int) -> str:
         """What a hart did that stopped the simulation."""
         hart = self.chip.harts[h]
         fault, value = int(hart["fault"]), int(hart["fault_value"])
-        pc = int(hart["pc"])
+        pc, cycle = int(hart["pc"]), self._fault_cycle(h)
         if fault in (harts_module.FAULT_LOAD, harts_module.FAULT_STORE):
             row = self.chip.code[int(hart["row"])]
             pc = self.spec.l2.base + 2 * int(hart["row"])
@@ -272,8 +281,8 @@ class Simulation:
                 h, pc, int(row["word"]), f"{access} at {value:#010x}", self.cycle - 1
             )
         if fault == harts_module.FAULT_FETCH:
-            return f"cycle {self.cycle - 1}, hart {self._name(h)}, pc {pc:#010x}: {FAULTS[fault]}"
-        return self._located(h, pc, value, FAULTS[fault], self.cycle - 1)
+            return f"cycle {cycle}, hart {self._name(h)}, pc {pc:#010x}: {FAULTS[fault]}"
+        return self._located(h, pc, value, FAULTS[fault], cycle)
 
     def _located(self, h: int, pc: int, word: int, what: str, cycle: int) -> str:
         text = disassemble(word, self.isa, pc)

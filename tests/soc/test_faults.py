@@ -1,0 +1,118 @@
+"""Programs that go wrong: what ends the run, in which words, on both engines."""
+
+import re
+
+import pytest
+
+from isa.asm import assemble
+from isa.profiles import profile
+from isa.program import Program
+from soc.chip import UnfitProgramError
+from soc.run import run_program
+from soc.spec import load_chip
+
+ISA = profile("ri5cy", "x")
+
+FAULTS = {
+    "an illegal instruction": (
+        "nop\n.word 0xffffffff",
+        "trap",
+        r"^cycle 4, hart fc, pc 0x1c008004 \(\.word 0xffffffff\): illegal instruction on this "
+        r"chip$",
+    ),
+    "a load from a hole": (
+        "li a0, 0x30000000\nlw a1, 0(a0)",
+        "trap",
+        r"^cycle 13, hart fc, pc 0x1c008004 \(lw a1, 0\(a0\)\): address 0x30000000 is in no region "
+        r"of the memory map \(nearest: l2_shared 0x1c010000\.\.0x1c1fffff\)$",
+    ),
+    "a jump out of code memory": (
+        "li a0, 0x10000000\njr a0",
+        "trap",
+        r"^cycle \d+, hart fc, pc 0x10000000: the hart fetches from outside the code memory, "
+        r"which is L2$",
+    ),
+    "a breakpoint without a handler": (
+        "ebreak",
+        "trap",
+        r"^cycle 3, hart fc, pc 0x1c008000 \(ebreak\): breakpoint, and the program has no trap "
+        r"handler$",
+    ),
+    "sleep for ever": (
+        "wfi",
+        "deadlock",
+        r"^deadlock at cycle 4: harts 0, 1, 2, 3, 4, 5, 6, 7 are not started; harts fc wait for an "
+        r"interrupt \(wfi\)$",
+    ),
+    "an endless loop": ("1: j 1b", "max_cycles", r"^cycle limit of 1000 reached$"),
+}
+
+
+def program(text: str) -> Program:
+    return assemble(f"_start:\n{text}\n", ISA)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "event"])
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_program_that_goes_wrong_ends_with_a_sentence(name, engine):
+    text, reason, message = FAULTS[name]
+    result = run_program(program(text), engine=engine, max_cycles=1000)
+    assert result.exit.reason == reason
+    assert result.exit.code == 0
+    assert re.match(message, result.exit.message), result.exit.message
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_both_engines_leave_the_same_where_a_program_goes_wrong(name):
+    results = [
+        run_program(program(FAULTS[name][0]), engine=engine, max_cycles=1000).to_json()
+        for engine in ("compiled", "event")
+    ]
+    for result in results:
+        del result["host"]
+    assert results[0] == results[1]
+
+
+def test_a_handler_of_the_program_takes_its_exceptions():
+    text = """
+        la t0, handler
+        csrw mtvec, t0
+        .word 0xffffffff
+        .balign 256
+    handler:
+        csrr a1, mcause
+        li a0, 0x1A1040A0
+        li a2, 0x80000000
+        or a1, a1, a2
+        sw a1, 0(a0)
+    1:  j 1b
+    """
+    result = run_program(program(text), max_cycles=1000)
+    assert (result.exit.reason, result.exit.code) == ("exit", 2)
+
+
+def test_a_program_with_floats_in_other_registers_is_refused():
+    with_registers = assemble("_start:\n flw fa0, 0(a0)\n", profile("ri5cy", "f"))
+    chip = load_chip("pulp", {"core.float_registers": "x"})
+    with pytest.raises(
+        UnfitProgramError,
+        match=r"^the program keeps floats in f registers \(.*\), the chip pulp in x; "
+        r"core\.float_registers = 'f' \(or 'auto'\) would fit$",
+    ):
+        run_program(with_registers, chip)
+
+
+def test_a_segment_outside_the_memories_is_refused():
+    outside = assemble("_start:\n nop\n", ISA, text_base=0x20000000)
+    with pytest.raises(
+        UnfitProgramError,
+        match=r"^segment 0x20000000\.\.0x2000000\w of the program is outside the chip's memories "
+        r"\(L1 0x10000000\.\.0x1000ffff, L2 0x1c000000\.\.0x1c1fffff\); link it to these, or "
+        r"enlarge l1\.size or l2\.size$",
+    ):
+        run_program(outside)
+
+
+def test_there_are_two_engines():
+    with pytest.raises(ValueError, match=r"^engine 'fast'; the engines are compiled, event$"):
+        run_program(program("nop"), engine="fast")
