@@ -185,7 +185,7 @@ class Control(Forms):
 
         Temporary registers do not survive a call, except that the arguments may be in some.
 
-        raises    KernelError if a temporary or ra is live, with more than eight arguments, or inside
+        raises    KernelError if a temporary or ra is live, with more than 8 arguments, or inside
                   a hardware loop
         """
         if len(arguments) > len(A):

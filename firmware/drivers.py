@@ -123,9 +123,9 @@ class Console:
                 k.sb(value, 0, base)
 
     def text(self, text: str) -> None:
-        """Print a text (Latin-1). A call: temporary registers are lost."""
+        """Print a text, as UTF-8. A call: temporary registers are lost."""
         if text not in self._texts:
-            contents = text.encode("latin-1") + b"\0"
+            contents = text.encode() + b"\0"
             self._texts[text] = self.k.data(f"text_{len(self._texts)}", contents, align=1)
         self.k.call(self._function(self._print_text), self._texts[text])
 

@@ -36,7 +36,7 @@ class Machine:
     """Runs a program to its exit; cores that did not ask for it go on until they sleep.
 
     code       exit code
-    console    what was printed
+    printed    bytes
     retired    instructions, by hart number
     """
 
@@ -50,7 +50,7 @@ class Machine:
         self.boot: dict[int, int] = {}
         self.command: list[int] = []
         self.code: int | None = None
-        self.console = ""
+        self.printed = bytearray()
         self.retired: dict[int, int] = {}
 
     def read(self, address: int, size: int) -> bytes:
@@ -150,7 +150,7 @@ class Machine:
             self.code = value & 0x7FFFFFFF
             hart.is_asleep = True
         elif address == STDOUT:
-            self.console += chr(value & 0xFF)
+            self.printed.append(value & 0xFF)
         elif BOOT <= address < BOOT + 64:
             self.boot[(address - BOOT) // 4] = value
         elif address == FETCH_ENABLE:

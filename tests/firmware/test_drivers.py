@@ -137,7 +137,7 @@ def test_the_console_prints_characters_texts_and_numbers(runner):
     functions = [symbol.name for symbol in k.build().symbols if symbol.kind == "function"]
     assert functions == ["print_text", "print_number"]
     if runner == "machine":
-        text = Machine(k.build(), k.isa).run().console
+        text = Machine(k.build(), k.isa).run().printed.decode()
     else:
         text = run_program(k.build(), PULP, max_cycles=100_000).console
     assert text == "caf\u00e9: 1234567890, 0; 7; 10; 4294967295; \n"
