@@ -113,6 +113,8 @@ def start_division(chip, hart, row, start, first, second):
     else:
         cycles = fsqrt_cycles(first, thead, extra)
     charge(hart, FPU_CONTENTION, free - start - 1)
+    hart["earlier_return"] = hart["fpu_return"]
+    hart["earlier_register"] = hart["fpu_register"]
     hart["fpu_return"] = begin + cycles
     hart["fpu_register"] = row["rd"]
     hart["fpu_mask"] = row["late_fpu"]

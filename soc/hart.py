@@ -88,10 +88,12 @@ def jump_register_ready(chip, hart, entry, free):
         ready = free + 1
     if entry and last["rp"] == entry:
         ready = free + 1
-    if entry and hart["load_register"] == entry and hart["load_grant"] + 2 > ready:
-        ready = hart["load_grant"] + 2
-    if entry and hart["fpu_register"] == entry and hart["fpu_return"] + 1 > ready:
-        ready = hart["fpu_return"] + 1
+    if entry and hart["load_register"] == entry:
+        ready = max(ready, hart["load_grant"] + 2)
+    if entry and hart["fpu_register"] == entry:
+        ready = max(ready, hart["fpu_return"] + 1)
+    if entry and hart["earlier_register"] == entry:
+        ready = max(ready, hart["earlier_return"] + 1)
     return ready
 
 
@@ -322,6 +324,8 @@ def make_advance(execute: Callable) -> Callable:
                     free = hart["fpu_return"] + 1
                     charge(hart, FPU_CONTENTION, free - start - 1)
                 ready = free + latency
+                hart["earlier_return"] = hart["fpu_return"]
+                hart["earlier_register"] = hart["fpu_register"]
                 hart["fpu_return"] = ready
                 hart["fpu_register"] = row["rd"]
                 if latency > 1:

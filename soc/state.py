@@ -102,6 +102,8 @@ HART = np.dtype(
         ("load_grant", "i8"),
         ("fpu_return", "i8"),  # cycle in which the last FPU result returns
         ("fpu_register", "i8"),
+        ("earlier_return", "i8"),  # the same of the result before
+        ("earlier_register", "i8"),
         ("fpu_mask", "u8"),
         ("jump_ready", "i8"),  # first cycle in which the last jalr could use its register
         ("memory_grant", "i8"),  # of the last load or store

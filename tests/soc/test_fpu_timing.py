@@ -134,6 +134,14 @@ def test_a_result_is_not_held_from_the_jalr_that_waits_for_it() -> None:  # rule
     assert latency(2).cycles(code, setup="la a1, target; fmv.w.x f1, a1; nop; nop") == 7
 
 
+def test_jalr_waits_for_a_result_also_behind_another_operation() -> None:
+    setup = "la a1, target; fmv.w.x f1, a1; nop; nop"
+    code = "fmv.x.w a1, f1; {}; jr a1; nop; target:"
+
+    assert on_each(code.format("nop"), setup=setup) == [5, 6, 7]
+    assert on_each(code.format("fadd.s f4, f5, f6"), setup=setup) == [5, 6, 7]
+
+
 def test_a_result_does_not_disturb_a_division_but_in_its_last_cycle() -> None:
     setup = "li a2, 0x80000000; " + loaded(3.0, 3.0)  # three cycles, and twelve
 
