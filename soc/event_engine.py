@@ -120,6 +120,9 @@ class EventEngine:
             if not self.wheel["dma_busy"]:
                 yield self.dma_awake
                 self.dma_awake = self.env.event()
+            else:
+                self.parts.signal_dma(chip, self.now)
+                self.deliver()
             yield self.at(self.env.event(), self.now, DMA_REQUEST)
             granted, lanes = self.parts.dma_requests(chip)
             yield self.at(self.env.event(), self.now, DMA_ACCESS)

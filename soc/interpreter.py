@@ -53,6 +53,8 @@ MANIFEST = "manifest.json"
 HEAD = '''\
 """The interpreter of {name}, generated from the declarations in isa/."""
 
+import numpy as np
+
 from isa.words import i32, u32
 from soc import loop
 from soc.control_page import generator_request as _generator_request
@@ -98,6 +100,11 @@ def access_l1(chip, due, now):
 
 
 @kept_step
+def signal_dma(chip, now):
+    loop.signal_dma(chip, now)
+
+
+@kept_step
 def dma_requests(chip):
     granted = grant_ports(chip.dma[0])
     return granted, loop.request_dma_lanes(chip)
@@ -133,6 +140,7 @@ PARTS_ENTRIES = {
     "run_hart": ["int64"] * 3,
     "collect_hart": ["int64"] * 2,
     "access_l1": ["uint64", "int64"],
+    "signal_dma": ["int64"],
     "dma_requests": [],
     "cycle_dma": ["int64"] * 3,
     "clock_event_unit": ["int64"],

@@ -50,6 +50,9 @@ WFI_WAKE = 3
 DMA_EVENT, DMA_INTERRUPT = 8, 9
 """Event lines of a core's DMA transfers (cluster_event_map.sv)."""
 
+DMA_AWAKE = 4
+"""Cycles that the DMA is clocked when nothing moves; a port takes its next access after 2."""
+
 
 @inlined_step
 def bank_of(chip, word):
@@ -161,14 +164,13 @@ def clock_event_unit(chip, now):
 
 
 @step
-def tick_dma(chip, lanes, granted_lanes, now):
-    """Advance the DMA by one cycle and pass on its events."""
+def signal_dma(chip, now):
+    """Pass the DMA's event lines of this cycle on to the event unit, before its other inputs."""
     dma = chip.dma[0]
-    tick(dma, lanes, granted_lanes, chip.l1, chip.l2, chip.l2_port[0], now)
     if dma["event"]:
-        eu_set_event(chip.event_unit[0], dma["event"], DMA_EVENT, now + 1)
+        eu_set_event(chip.event_unit[0], dma["event"], DMA_EVENT, now)
     if dma["interrupt"]:
-        eu_set_event(chip.event_unit[0], dma["interrupt"], DMA_INTERRUPT, now + 1)
+        eu_set_event(chip.event_unit[0], dma["interrupt"], DMA_INTERRUPT, now)
 
 
 @step
@@ -199,7 +201,12 @@ def cycle_dma(chip, granted, lanes, now):
                 granted_lanes |= 1 << lane
             else:
                 bank["conflicts"] += 1
-    tick_dma(chip, lanes, granted_lanes, now)
+    dma = chip.dma[0]
+    wheel = chip.wheel[0]
+    tick(dma, lanes, granted_lanes, chip.l1, chip.l2, chip.l2_port[0], now)
+    wheel["dma_busy"] = wheel["dma_busy"] - 1 if dma_is_idle(dma) else DMA_AWAKE
+    if dma["error"]:
+        wheel["stop"] = DMA_ERROR
     return answer_dma_ports(chip, granted, now)
 
 
@@ -370,6 +377,8 @@ def make_run(advance: Callable) -> Callable:
                     continue
                 slots[slot] = np.uint64(0)
                 wheel["due"] &= ~due
+                if wheel["dma_busy"]:
+                    signal_dma(chip, now)
                 going = collect(chip, due, now)
                 if control["busy"]:
                     control_page.generator_request(chip, now)
@@ -378,9 +387,6 @@ def make_run(advance: Callable) -> Callable:
                     lanes = request_dma_lanes(chip)
                     going |= access_l1(chip, due, now)
                     going |= cycle_dma(chip, granted, lanes, now)
-                    wheel["dma_busy"] = 0 if dma_is_idle(dma) else 1
-                    if dma["error"]:
-                        wheel["stop"] = DMA_ERROR
                 else:
                     going |= access_l1(chip, due, now)
                 if control["busy"]:

@@ -158,7 +158,7 @@ def dma_request(chip, h):
     ask(chip.dma[0], h, write, offset, value)
     hart["state"] = WAIT
     chip.wheel[0]["at_dma"] |= bit(h)
-    chip.wheel[0]["dma_busy"] = 1
+    chip.wheel[0]["dma_busy"] = max(chip.wheel[0]["dma_busy"], 1)
 
 
 @step
