@@ -49,10 +49,10 @@ IMMEDIATE_COLUMNS = ("imm", "imm2", "imm3")
 HEADER = '''\
 def execute(op, row, x, pc, hart):
     """Perform one instruction; return the address of its access or of the next instruction."""
-    rs1 = int(x[row["rs1"]])
-    rs2 = int(x[row["rs2"]])
-    imm = int(row["imm"])
-    size = int(row["size"])
+    rs1 = np.int64(x[row["rs1"]])
+    rs2 = np.int64(x[row["rs2"]])
+    imm = np.int64(row["imm"])
+    size = np.int64(row["size"])
     out = 0
     value = 0
 '''
@@ -183,19 +183,19 @@ def _argument(insn: Insn, name: str) -> str:
     if name in HOISTED:
         return name.replace("f", "r") if name.startswith("f") else name
     if name in REGISTER_COLUMNS:
-        return f'int(x[row["{REGISTER_COLUMNS[name]}"]])'
+        return f'np.int64(x[row["{REGISTER_COLUMNS[name]}"]])'
     if name in ("pc", "boxed"):
         return {"pc": "pc", "boxed": 'int(hart["boxed"])'}[name]
     if name == "rm":
-        return 'int(row["rm"]) if row["rm"] != 7 else int(hart["frm"])'
+        return 'np.int64(row["rm"]) if row["rm"] != 7 else int(hart["frm"])'
     if name in ("frm", "fflags"):
         return f'int(hart["{name}"])'
     if name == "size":
         return "size"
     if name == "L":
-        return 'int(row["loop"])'
+        return 'np.int64(row["loop"])'
     column = IMMEDIATE_COLUMNS[immediates(insn).index(name)]
-    return "imm" if column == "imm" else f'int(row["{column}"])'
+    return "imm" if column == "imm" else f'np.int64(row["{column}"])'
 
 
 def _store(token: str, value: str) -> str:
