@@ -1,5 +1,6 @@
 """The interpreter's text, run by Python, does what each declaration means."""
 
+import numpy as np
 import pytest
 
 from isa.compiled import HART_ACTS, execute_source, immediates, meanings, op_number
@@ -37,7 +38,7 @@ def test_the_text_of_every_instruction_does_what_it_means(core, registers, reque
     isa = profile(core, registers)
     extensions = {extension.name for extension in isa.extensions}
     called, names = meanings(isa, extensions)
-    space = {"i32": i32, "u32": u32, **called, **names}
+    space = {"np": np, "i32": i32, "u32": u32, **called, **names}
     exec(execute_source(isa, extensions), space)
     wrong = []
     for insn in isa.insns:
