@@ -11,7 +11,7 @@ LONGEST_RUN = 4096
 
 
 class CodeMemory:
-    """Fills the chip's rows on demand, and forgets them on fence.i."""
+    """Fills the chip's rows on demand, and anew on fence.i."""
 
     def __init__(self, chip: Chip, decoder: RowDecoder):
         self.chip, self.decoder = chip, decoder
@@ -22,10 +22,10 @@ class CodeMemory:
     def decode_for_waiting_harts(self) -> set[str]:
         """Decode at each hart that waits for it; returns the extensions that came up."""
         wheel = self.chip.wheel[0]
+        extensions: set[str] = set()
         if wheel["stale"]:
             wheel["stale"] = 0
-            self.forget()
-        extensions: set[str] = set()
+            extensions |= self.decode_again()
         for h, hart in enumerate(self.chip.harts):
             if int(wheel["resume"]) >> h & 1:
                 extensions |= self.decode(int(hart["pc"]))
@@ -48,12 +48,19 @@ class CodeMemory:
         self.runs.append((first, index))
         return extensions
 
-    def forget(self) -> None:
-        """Drop all that is decoded; active hardware loops keep their ends."""
-        for first, end in self.runs:
+    def decode_again(self) -> set[str]:
+        """Decode anew all that is decoded, at once: harts may wait with accesses of these rows.
+
+        Active hardware loops keep their ends.
+        """
+        runs, self.runs = self.runs, []
+        for first, end in runs:
             self.chip.code[first:end] = np.zeros(1, self.chip.code.dtype)
-        self.runs.clear()
+        extensions: set[str] = set()
+        for first, _ in runs:
+            extensions |= self.decode(self.base + 2 * first)
         for hart in self.chip.harts:
             for loop in range(2):
                 if hart["lp_count"][loop]:
                     mark_loop_end(self.chip, hart, loop)
+        return extensions

@@ -205,7 +205,10 @@ def rare_instruction(chip, hart, row, pc, start, out, first, second):
         return exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
     hart["seen"] = start + FENCE_CYCLES + is_split(chip, pc + size)
     charge(hart, FENCE_STALL, hart["seen"] - start - 1)
-    return NEEDS_DECODER if kind == FENCE_I else RUN
+    if kind == FENCE_I:
+        chip.wheel[0]["stale"] = 1
+        return NEEDS_DECODER
+    return RUN
 
 
 def make_advance(execute: Callable) -> Callable:

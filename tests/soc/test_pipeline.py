@@ -226,6 +226,16 @@ def test_ri5cy_divides_twice_before_a_split_target() -> None:  # rule S
     assert RI5CY.cycles(code, setup="li a2, 0x80000000") == 1 + 2 + 2 * 3
 
 
+@pytest.mark.parametrize("bench", BOTH, ids=lambda bench: bench.core)
+def test_a_program_sees_what_it_has_written_into_its_code_behind_fence_i(bench: Bench) -> None:
+    patch = "la a1, target; lw a2, 0(a1); li a3, 0x100000; add a2, a2, a3; sw a2, 0(a1); "
+    after = "call target; " + patch + "fence.i; call target"
+
+    result = bench.run("nop", after=after, functions="target: addi a0, a0, 1; ret")
+
+    assert result.to_json()["harts"][0]["exit_code"] == 1 + 2
+
+
 def test_a_hardware_loop_costs_nothing_but_its_set_up() -> None:
     assert CV32E40P.cycles("cv.setupi 0, 5, 1f; nop; nop; nop; 1:") == 1 + 1 + 5 * 3
     ri5cy = Bench("ri5cy", floats="x")
