@@ -25,11 +25,12 @@ from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic, overload, register_jitable
+from numba import njit, types
+from numba.extending import intrinsic
 
 from isa import floatformat, softfloat
 from isa.floatformat import F32, RNE, TOP
+from isa.jitable import compile_as
 from isa.softfloat import add, divide, from_integer, multiply, multiply_add, square_root, subtract
 from isa.words import JITABLE
 
@@ -108,14 +109,12 @@ def leading_zeros(typing, value):
     return types.int64(types.int64), emit
 
 
-@register_jitable
 def outside(pattern):
     """Negative unless the biased exponent is one of 2..254."""
     biased = pattern >> 23 & 0xFF
     return biased - 2 | 254 - biased
 
 
-@register_jitable
 def is_settled(rm, pattern, total):
     """May the host's result be taken? total is zero if and only if the true result is.
 
@@ -126,9 +125,51 @@ def is_settled(rm, pattern, total):
     return rm | (outside(pattern) & nonzero) >> 63 == RNE
 
 
-@register_jitable
 def is_exact_sum(result, total, p, w):
     return (f64(result) == total) & (total - p == w) & (total - w == p)
+
+
+# What the host does not settle. Rare, and long: a compiler may keep it apart, see `register`.
+
+
+def defined_add(a, b, rm):
+    return add(F32, a, b, rm)
+
+
+def defined_subtract(a, b, rm):
+    return subtract(F32, a, b, rm)
+
+
+def defined_multiply(a, b, rm):
+    return multiply(F32, a, b, rm)
+
+
+def defined_multiply_add(a, b, c, rm):
+    return multiply_add(F32, a, b, c, rm)
+
+
+def defined_divide(a, b, rm):
+    return divide(F32, a, b, rm)
+
+
+def defined_square_root(a, rm):
+    return square_root(F32, a, rm)
+
+
+def defined_from_integer(value, rm):
+    return from_integer(F32, value, rm)
+
+
+DEFINITIONS: tuple[Callable, ...] = (
+    defined_add,
+    defined_subtract,
+    defined_multiply,
+    defined_multiply_add,
+    defined_divide,
+    defined_square_root,
+    defined_from_integer,
+)
+PARTS: tuple[Callable, ...] = (outside, is_settled, is_exact_sum)
 
 
 def fast_add(a, b, rm):
@@ -138,7 +179,7 @@ def fast_add(a, b, rm):
     pattern = as_pattern(result)
     if is_settled(rm, pattern, total):
         return pattern, int(not is_exact_sum(result, total, f64(x), f64(y)))
-    return add(F32, a, b, rm)
+    return defined_add(a, b, rm)
 
 
 def fast_subtract(a, b, rm):
@@ -148,7 +189,7 @@ def fast_subtract(a, b, rm):
     pattern = as_pattern(result)
     if is_settled(rm, pattern, total):
         return pattern, int(not is_exact_sum(result, total, f64(x), -f64(y)))
-    return subtract(F32, a, b, rm)
+    return defined_subtract(a, b, rm)
 
 
 def fast_multiply(a, b, rm):
@@ -158,7 +199,7 @@ def fast_multiply(a, b, rm):
     pattern = as_pattern(result)
     if is_settled(rm, pattern, product):
         return pattern, int(f64(result) != product)
-    return multiply(F32, a, b, rm)
+    return defined_multiply(a, b, rm)
 
 
 def fast_multiply_add(a, b, c, rm):
@@ -169,7 +210,7 @@ def fast_multiply_add(a, b, c, rm):
     pattern = as_pattern(result)
     if is_settled(rm, pattern, total):
         return pattern, int(not is_exact_sum(result, total, product, f64(z)))
-    return multiply_add(F32, a, b, c, rm)
+    return defined_multiply_add(a, b, c, rm)
 
 
 def fast_divide(a, b, rm):
@@ -178,7 +219,7 @@ def fast_divide(a, b, rm):
     pattern = as_pattern(result)
     if rm | outside(pattern) >> 63 == RNE:
         return pattern, int(f64(result) * f64(y) != f64(x))
-    return divide(F32, a, b, rm)
+    return defined_divide(a, b, rm)
 
 
 def fast_square_root(a, rm):
@@ -187,14 +228,14 @@ def fast_square_root(a, rm):
     pattern = as_pattern(result)
     if rm | outside(pattern) >> 63 == RNE:
         return pattern, int(f64(result) * f64(result) != f64(x))
-    return square_root(F32, a, rm)
+    return defined_square_root(a, rm)
 
 
 def fast_from_integer(value, rm):
     result = np.float32(value)
     if rm == RNE:
         return as_pattern(result), int(f64(result) != f64(value))
-    return from_integer(F32, value, rm)
+    return defined_from_integer(value, rm)
 
 
 def fast_normalize(exponent, significand):
@@ -216,23 +257,16 @@ COMPILED: dict[Callable, Callable] = {
 _registered: set[Callable] = set()
 
 
-def register() -> None:
+def register(jit: Callable = njit) -> None:
     """Let compiled functions call what meanings call: JITABLE as written, COMPILED by these forms.
 
     To be called before compiling; again, if modules that add to JITABLE were imported since.
-    """
-    for function in JITABLE:
-        _replace(function, function)
-    for function, form in COMPILED.items():
-        _replace(function, form)
-
-
-def _replace(function: Callable, form: Callable) -> None:
-    """Compile calls of a function as calls of a form of it.
-
     NOTE: the parts that operations are made of are inlined: a third faster, no slower to compile.
+
+    jit    compiles them
     """
-    if function not in _registered:
-        options = {"forceinline": function.__module__ == floatformat.__name__}
-        overload(function, strict=False, jit_options=options)(lambda *arguments: form)
+    forms = {function: function for function in (*JITABLE, *PARTS, *DEFINITIONS)} | COMPILED
+    for function in forms.keys() - _registered:
+        is_part = function in PARTS or function.__module__ == floatformat.__name__
+        compile_as(function, jit(forms[function], forceinline=is_part))
         _registered.add(function)
