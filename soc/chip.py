@@ -7,7 +7,7 @@ from isa.profiles import profile
 from isa.program import Program
 from soc.chip_state import Chip
 from soc.control_page import control_state
-from soc.csr import MSTATUS_RESET
+from soc.csr_numbers import MSTATUS_RESET
 from soc.decode import RowDecoder
 from soc.dma import new_dma
 from soc.event_unit_state import event_unit_state

@@ -4,7 +4,7 @@ import numpy as np
 
 from soc.chip_state import Chip
 from soc.decode import RowDecoder
-from soc.hardware_loop import mark_loop_end
+from soc.links import mark_loop_end
 
 LONGEST_RUN = 4096
 """Instructions decoded ahead at once, in a straight line."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from isa.compiled import IMMEDIATE_COLUMNS, SINK, immediates
 from isa.declare import Decoded, Insn, Isa
-from soc.csr import MODES, csr_cost
+from soc.csr_numbers import MODES, csr_cost
 
 # Kinds of rows: what the pipeline does with an instruction.
 UNDECODED = 0

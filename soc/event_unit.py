@@ -20,12 +20,16 @@ from issue to issue, software event 5, mutex 5, store or load of a register 1.
 from soc import event_unit_offsets as at
 from soc.event_unit_clock import barrier_value, core_value, end_wait
 from soc.event_unit_clock import eu_clock as eu_clock
-from soc.event_unit_state import CLOCK_OFF, INTERRUPTED, NONE
+from soc.event_unit_state import (
+    CLOCK_OFF,
+    FAULT,
+    INTERRUPTED,
+    LOADING,
+    NONE,
+    STALLED,
+    STORED,
+)
 from soc.step import step
-
-STALLED, STORED, LOADING, FAULT = range(4)
-"""What an access returns: repeat it in the next cycle; done; eu_clock will report its grant, maybe
-for this very cycle; there is no such core, barrier or mutex."""
 
 
 @step

@@ -17,6 +17,10 @@ from soc.state import NEVER
 RUNNING, CLOCK_OFF, INTERRUPTED = range(3)
 """States of a core's clock: ACTIVE, SLEEP, IRQ_WHILE_SLEEP in event_unit_core.sv."""
 
+STALLED, STORED, LOADING, FAULT = range(4)
+"""What an access returns: repeat it in the next cycle; done; eu_clock will report its grant, maybe
+for this very cycle; there is no such core, barrier or mutex."""
+
 NONE = -1
 FIFO = 16  # entries that the records hold; the Spec says how many the chip has
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import numpy as np
 
 from isa.words import clz32
-from soc import csr as csr_file
 from soc.chip_state import Chip
 from soc.code_rows import is_split, row_index
+from soc.csr_numbers import WRITE
 from soc.decode import (
     ALU,
     BRANCH,
@@ -57,6 +57,7 @@ from soc.hart_status import (
     charge,
     stop_at,
 )
+from soc.links import csr_exists, csr_modify, csr_read, csr_read_only, csr_write
 from soc.regions import mark_region
 from soc.state import COUNT
 from soc.step import inlined_step, step
@@ -127,19 +128,19 @@ def csr_instruction(chip, hart, row, cycle):
     """Perform a CSR access; return False if it is illegal."""
     mode = int(row["loop"])
     number = int(row["imm"])
-    if not csr_file.csr_exists(hart, number):
+    if not csr_exists(hart, number):
         return False
     if row["access"]:
         operand = int(row["imm2"])
-        writes = mode == csr_file.WRITE or operand != 0
+        writes = mode == WRITE or operand != 0
     else:
         operand = int(hart["regs"][row["rs1"]]) & 0xFFFFFFFF
-        writes = mode == csr_file.WRITE or row["rs1"] != 0
-    if writes and csr_file.csr_read_only(hart, number):
+        writes = mode == WRITE or row["rs1"] != 0
+    if writes and csr_read_only(hart, number):
         return False
-    old = csr_file.csr_read(hart, number, cycle)
+    old = csr_read(hart, number, cycle)
     if writes:
-        csr_file.csr_write(hart, number, csr_file.csr_modify(mode, old, operand), cycle)
+        csr_write(hart, number, csr_modify(mode, old, operand), cycle)
         if hart["ri5cy"] and 0x7C0 <= number <= 0x7C6:
             mark_loop_end(chip, hart, number >> 2 & 1)
     hart["regs"][row["rd"]] = (old & 0xFFFFFFFF ^ 0x80000000) - 0x80000000

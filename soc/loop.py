@@ -12,9 +12,6 @@ import numpy as np
 from soc import control_page
 from soc.bits import bit, lowest_index
 from soc.chip_state import Chip
-from soc.dma import grant_ports, request_lanes, tick
-from soc.dma import is_idle as dma_is_idle
-from soc.event_unit import eu_clock, eu_interrupt, eu_set_event, eu_take_interrupt
 from soc.hart_status import (
     ACCESS,
     L1_REQUEST,
@@ -27,6 +24,16 @@ from soc.hart_status import (
     charge,
 )
 from soc.l1 import DMA_PORTS, arbitrate
+from soc.links import (
+    eu_clock,
+    eu_interrupt,
+    eu_set_event,
+    eu_take_interrupt,
+    grant_ports,
+    request_lanes,
+    tick,
+)
+from soc.links import is_idle as dma_is_idle
 from soc.memory import transact
 from soc.requests import access_granted, answer, l2_grant, redirect, schedule, serve
 from soc.state import COUNT, NEVER, SLOTS

@@ -8,9 +8,15 @@ from simpy import Environment, Event
 from soc.chip import start_hart
 from soc.chip_state import Chip
 from soc.decode import STORE, WIDTH
-from soc.dma import ask
-from soc.event_unit import eu_push_soc_event, eu_set_event
-from soc.loop import raise_interrupt
+from soc.links import (
+    answer,
+    ask,
+    eu_push_soc_event,
+    eu_set_event,
+    raise_interrupt,
+    schedule,
+    store_value,
+)
 from soc.peripherals.bus import Bus, Peripheral
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
 from soc.peripherals.console import Console
@@ -37,7 +43,6 @@ from soc.registers import (
     memory_map,
     region_at,
 )
-from soc.requests import answer, schedule, store_value
 from soc.spec import SocSpec
 
 START_CYCLES = 2

@@ -6,8 +6,7 @@ from soc import control_page
 from soc.bits import bit, lowest_index
 from soc.control_page import barrier_arrive, control_read, control_write
 from soc.decode import ELW, LOAD, STORE, WIDTH
-from soc.dma import ask
-from soc.event_unit import FAULT, LOADING, STALLED, eu_access
+from soc.event_unit_state import FAULT, LOADING, STALLED
 from soc.hart_status import (
     ACCESS,
     FAULT_EVENT_UNIT,
@@ -22,6 +21,7 @@ from soc.hart_status import (
     stop_at,
 )
 from soc.l2 import l2_controller_access, l2_core_request
+from soc.links import ask, eu_access
 from soc.memory import extended, transact
 from soc.state import COUNT, SLOTS
 from soc.step import inlined_step, step

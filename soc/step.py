@@ -1,26 +1,37 @@
-"""The decorator of step functions: plain Python that Numba compiles, called by both engines."""
+"""Step functions: plain Python that is compiled, called by both engines.
 
-import os
+Called by another one, a step function is compiled with it, into the same unit (soc.linking). Called
+by Python itself, which only tests and the curious do, it is compiled by Numba then and there.
+"""
 
-import numba
+from collections.abc import Callable
+from functools import cached_property, partial, update_wrapper
+from typing import Any
 
-BUILDING = "PULPSIM_BUILDING"
-"""Set in the process that builds a generated module: see soc.build_interpreter."""
 
-OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-"""The interpreter lock is released while step functions run. Nothing is allocated on the way, so
-arrays need not be counted: faster to compile and to run."""
+class Step:
+    """A step function.
 
-_LINKED_ONLY = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Who only calls step functions from others needs no way into them from Python."""
+    function    as it is written: the same in plain Python, to debug it
+    """
 
-_INNER = OPTIONS | (_LINKED_ONLY if BUILDING in os.environ else {})
+    def __init__(self, function: Callable, is_inlined: bool = False):
+        update_wrapper(self, function)
+        self.function, self.is_inlined = function, is_inlined
 
-step = numba.njit(**_INNER)
+    def __call__(self, *arguments: Any) -> Any:
+        return self.dispatcher(*arguments)
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """Numba's object for it."""
+        from soc.step_types import dispatcher
+
+        return dispatcher(self.function, self.is_inlined)
+
+
+step = Step
 """Compile a step function."""
 
-inlined_step = numba.njit(**_INNER, forceinline=True)
+inlined_step = partial(Step, is_inlined=True)
 """The same for the few functions on the hottest path, which LLVM must inline."""
-
-kept_step = numba.njit(**OPTIONS, cache=True)
-"""The same, kept on disk: for the entries of generated modules."""

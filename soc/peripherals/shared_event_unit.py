@@ -3,7 +3,8 @@
 import numpy as np
 from simpy import Environment, Event
 
-from soc.event_unit import STALLED, eu_shared_exists, eu_shared_load, eu_shared_store
+from soc.event_unit_state import STALLED
+from soc.links import eu_shared_exists, eu_shared_load, eu_shared_store
 from soc.peripherals.bus import BusError
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numba
 import numpy as np
 
+import soc.step_types  # noqa: F401 (lets Numba call step functions)
 from soc.dma import DmaSpec, ask, grant_ports, is_idle, new_dma, request_lanes, tick
 from soc.dma_state import DATA0
 from soc.l1 import nearest, next_rr

@@ -1,0 +1,32 @@
+"""Object files loaded into this process, by LLVM's run-time linker."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+
+@cache
+def _target_machine() -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(codemodel="jitdefault", jit=True)
+
+
+def load(file: Path) -> Any:
+    """Load an object file: its symbols have addresses then, as get_function_address tells.
+
+    What it calls of other object files has to be defined before.
+    """
+    machine = _target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(file.read_bytes()))
+    engine.finalize_object()
+    return engine
+
+
+def define(symbol: str, address: int) -> None:
+    """Let object files that are loaded from now on find a symbol."""
+    llvm.add_symbol(symbol, address)
