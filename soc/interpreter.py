@@ -43,14 +43,14 @@ from isa.words import i32, u32
 from soc.hart import make_advance
 from soc.interpreter import meanings
 from soc.loop import make_run, make_run_hart
-from soc.step import inlined_step
+from soc.step import Step
 
 globals().update(meanings("{name}", {extensions}))
 
 
 {execute}
 
-advance = make_advance(inlined_step(execute))
+advance = make_advance(Step(execute, is_inlined=True, keeps_types=True))
 run = make_run(advance)
 run_hart = make_run_hart(advance)
 '''

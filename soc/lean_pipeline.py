@@ -15,15 +15,14 @@ PASSES = (
     untyped_passes.DeadBranchPrune,
     untyped_passes.GenericRewrites,
     untyped_passes.InlineInlinables,
-    untyped_passes.ReconstructSSA,
     typed_passes.NopythonTypeInference,
     typed_passes.PreLowerStripPhis,
     typed_passes.InlineOverloads,
-    typed_passes.NopythonRewrites,
     typed_passes.IRLegalization,
     typed_passes.NativeLowering,
     typed_passes.NoPythonBackend,
 )
+TYPING = PASSES.index(typed_passes.NopythonTypeInference)
 
 
 class LeanPasses(PassManager):
@@ -41,11 +40,19 @@ class LeanPasses(PassManager):
 
 
 class LeanCompiler(CompilerBase):
-    """Numba's pipeline of these passes."""
+    """Numba's pipeline of these passes, for functions whose variables keep their types."""
+
+    passes = PASSES
 
     def define_pipelines(self):
         passes = LeanPasses("step function")
-        for kind in PASSES:
+        for kind in self.passes:
             passes.add_pass(kind, kind._name)
         passes.finalize()
         return [passes]
+
+
+class RenamingCompiler(LeanCompiler):
+    """The same for functions whose variables may change their types between assignments."""
+
+    passes = (*PASSES[:TYPING], untyped_passes.ReconstructSSA, *PASSES[TYPING:])

@@ -12,12 +12,14 @@ from typing import Any
 class Step:
     """A step function.
 
-    function    as it is written: the same in plain Python, to debug it
+    function      as it is written: the same in plain Python, to debug it
+    is_inlined    LLVM must inline it
+    keeps_types   every variable keeps its type: hundreds of branches compile faster then
     """
 
-    def __init__(self, function: Callable, is_inlined: bool = False):
+    def __init__(self, function: Callable, is_inlined: bool = False, keeps_types: bool = False):
         update_wrapper(self, function)
-        self.function, self.is_inlined = function, is_inlined
+        self.function, self.is_inlined, self.keeps_types = function, is_inlined, keeps_types
 
     def __call__(self, *arguments: Any) -> Any:
         return self.dispatcher(*arguments)
@@ -27,7 +29,7 @@ class Step:
         """Numba's object for it."""
         from soc.step_types import dispatcher
 
-        return dispatcher(self.function, self.is_inlined)
+        return dispatcher(self.function, self.is_inlined, self.keeps_types)
 
 
 step = Step

@@ -189,9 +189,12 @@ def _forward(
 def _object_file(texts: Iterable[str], links: Iterable[Link]) -> bytes:
     """Optimise all texts as one, and translate them."""
     machine = cpu_target.target_context.codegen()._tm
-    module = llvm.parse_assembly("")
-    for text in texts:
-        module.link_in(llvm.parse_assembly(text))
+    modules = [llvm.parse_assembly(text) for text in texts]
+    while len(modules) > 1:  # in pairs: it takes as long as what is there is large
+        for module, other in zip(modules[::2], modules[1::2], strict=False):
+            module.link_in(other)
+        modules = modules[::2]
+    module = modules[0]
     module.data_layout = str(machine.target_data)
     module.triple = machine.triple
     entries = {symbol for link in links for symbol in (link.symbol, link.python_symbol)}
