@@ -29,7 +29,11 @@ class Exit:
 
 @dataclass(frozen=True)
 class RunResult:
-    """The end of a run."""
+    """The end of a run.
+
+    seconds              that the simulation took, without what comes before it
+    processor_seconds    the same, as processor time of its thread
+    """
 
     exit: Exit
     cycles: int
@@ -41,6 +45,7 @@ class RunResult:
     seconds: float
     warnings: tuple[str, ...] = ()
     region_names: dict[int, str] = field(default_factory=dict)
+    processor_seconds: float = 0.0
 
     @property
     def instructions(self) -> int:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from os import PathLike
-from time import perf_counter
+from time import perf_counter, thread_time
 
 from isa.program import Program
 from soc.result import RunResult
@@ -39,6 +40,7 @@ def run_program(
         program = Program.from_elf(program)
     spec = load_chip(chip) if isinstance(chip, str) else chip
     simulation = Simulation(program, spec, engine, on_console or (lambda text: None), progress)
-    started = perf_counter()
+    started, worked = perf_counter(), thread_time()
     end = simulation.run(max_cycles)
-    return simulation.result(end, perf_counter() - started)
+    seconds, processor_seconds = perf_counter() - started, thread_time() - worked
+    return replace(simulation.result(end, seconds), processor_seconds=processor_seconds)

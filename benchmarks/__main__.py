@@ -1,0 +1,57 @@
+"""python -m benchmarks: print how fast the simulator is as a table, and whether that is enough."""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks import command, events, flatness, speed
+from benchmarks.figure import Figure, show
+
+Benchmark = Callable[[int, bool], Iterator[Figure]]
+
+
+def _lengths(rounds: int, is_long: bool) -> Iterator[Figure]:
+    longest = (flatness.LONGEST,) if is_long else ()
+    return flatness.by_length(rounds, flatness.LENGTHS + longest)
+
+
+def _memory(rounds: int, is_long: bool) -> Iterator[Figure]:
+    longest = (command.LONGEST,) if is_long else ()
+    return command.memory(command.LENGTHS + longest)
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "speed": lambda rounds, _: speed.speed(rounds),
+    "lengths": _lengths,
+    "chips": lambda rounds, _: flatness.by_chip(rounds),
+    "asleep": lambda rounds, _: flatness.asleep(rounds),
+    "startup": lambda rounds, _: command.start_up(rounds),
+    "memory": _memory,
+    "events": lambda rounds, _: events.event_engine(rounds),
+    "first": lambda rounds, is_long: command.first_run() if is_long else iter(()),
+}
+
+
+def main() -> None:
+    """Measure what the command line names, or else everything."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
+    parser.add_argument("--rounds", type=int, default=5, help="runs behind a median (default 5)")
+    parser.add_argument(
+        "--long", action="store_true", help="runs of 2 G instructions and the very first one, too"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    given = parser.parse_args()
+    for name in given.names:
+        if name not in BENCHMARKS:
+            parser.error(f"{name}: no such benchmark; there are {', '.join(BENCHMARKS)}")
+    names = given.names or BENCHMARKS
+    figures = [figure for name in names for figure in BENCHMARKS[name](given.rounds, given.long)]
+    show(figures)
+    if given.json:
+        given.json.write_text(json.dumps([figure.to_json() for figure in figures], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

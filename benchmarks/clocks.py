@@ -1,0 +1,92 @@
+"""Running a program, or a command, and what it took."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from isa.program import Program
+from soc.result import RunResult
+from soc.run import run_program
+from soc.spec import SocSpec
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a command took.
+
+    processor    seconds, its own and the system's for it
+    wall         seconds
+    memory       MB resident, at the most
+    """
+
+    processor: float
+    wall: float
+    memory: float
+
+
+def simulate(program: Program, spec: SocSpec | str = "pulp", engine: str = "compiled") -> RunResult:
+    """Run a program that has to end well.
+
+    raises    RuntimeError if it does not
+    """
+    result = run_program(program, spec, engine=engine)
+    if result.exit.reason != "exit" or result.exit.code:
+        raise RuntimeError(f"{program.name}: {result.exit}")
+    return result
+
+
+def million_per_second(result: RunResult) -> float:
+    """Millions of instructions per second of processor time inside the run."""
+    return result.instructions / result.processor_seconds / 1e6
+
+
+def ns_per_instruction(result: RunResult) -> float:
+    """Nanoseconds of processor time inside the run for each instruction."""
+    return result.processor_seconds / result.instructions * 1e9
+
+
+def pulpsim(*arguments: str, cache: Path | None = None) -> Cost:
+    """Run the command to its end; what it prints is thrown away.
+
+    cache     where compiled interpreters are kept; None: where they are anyway
+    raises    RuntimeError if it fails
+    """
+    environment = os.environ | ({"PULPSIM_CACHE": str(cache)} if cache else {})
+    started = perf_counter()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "pulpsim", *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(running.pid, 0)
+    running.returncode = os.waitstatus_to_exitcode(status)
+    if running.returncode:
+        raise RuntimeError(f"pulpsim {' '.join(arguments)}: exit status {running.returncode}")
+    kilobytes = usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+    return Cost(usage.ru_utime + usage.ru_stime, perf_counter() - started, kilobytes * 1024 / 1e6)
+
+
+def run_elf(program: Program, cache: Path | None = None) -> Cost:
+    """`pulpsim run` of a program in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "program.elf"
+        file.write_bytes(program.to_elf())
+        return pulpsim("run", "--elf", str(file), cache=cache)
+
+
+def middle(costs: list[Cost]) -> Cost:
+    """The medians."""
+    return Cost(
+        median(cost.processor for cost in costs),
+        median(cost.wall for cost in costs),
+        median(cost.memory for cost in costs),
+    )

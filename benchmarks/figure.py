@@ -1,0 +1,73 @@
+"""A measured figure beside what it should be, and figures as a table and as JSON."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row of the table.
+
+    name      what was measured
+    ours      in `unit`
+    limit     what it is held against, in the same unit: the yardstick, or the best of a series
+    ratio     ours over limit, taken pair by pair where the two were measured in pairs
+    least     the ratio, or where there is none `ours`, should be at least this
+    most      the same, at most
+    """
+
+    name: str
+    ours: float
+    unit: str
+    limit: float | None = None
+    ratio: float | None = None
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def is_met(self) -> bool | None:
+        """Does it reach its target? None: it has none."""
+        value = self.ours if self.ratio is None else self.ratio
+        if self.least is not None:
+            return value >= self.least
+        return None if self.most is None else value <= self.most
+
+    @property
+    def target(self) -> str:
+        """The target in words."""
+        if self.least is not None:
+            return f"at least {self.least:g}"
+        return "" if self.most is None else f"at most {self.most:g}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The row for programs."""
+        return vars(self) | {"is_met": self.is_met}
+
+
+def show(figures: Iterable[Figure]) -> None:
+    """Print figures as a table as they come."""
+    table = Table(box=None, header_style="bold")
+    table.add_column("figure")
+    for heading in ("ours", "limit", "", "ratio", "target", ""):
+        table.add_column(heading, justify="left" if heading == "target" else "right")
+    for figure in figures:
+        table.add_row(
+            figure.name,
+            _number(figure.ours),
+            _number(figure.limit),
+            figure.unit,
+            _number(figure.ratio),
+            figure.target,
+            {True: "met", False: "missed", None: ""}[figure.is_met],
+        )
+    Console(width=120).print(table)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
