@@ -1,5 +1,7 @@
 """The chip's State from its Spec, and a program in its memory."""
 
+import mmap
+
 import numpy as np
 
 from isa.declare import Isa
@@ -8,7 +10,6 @@ from isa.program import Program
 from soc.chip_state import Chip
 from soc.control_page import control_state
 from soc.csr_numbers import MSTATUS_RESET
-from soc.decode import RowDecoder
 from soc.dma import new_dma
 from soc.event_unit_state import event_unit_state
 from soc.hart_status import OFF, RUN
@@ -52,16 +53,6 @@ def isa_of(spec: SocSpec, registers: str) -> Isa:
     return profile(spec.core.isa, registers, spec.core.small_floats)
 
 
-def row_decoder(spec: SocSpec, registers: str) -> RowDecoder:
-    """The decoder of the chip's code memory."""
-    return RowDecoder(
-        isa_of(spec, registers),
-        f_registers=registers == "f",
-        fpu_latency=spec.core.fpu_latency,
-        ri5cy=spec.core.isa == "ri5cy",
-    )
-
-
 def new_chip(spec: SocSpec, registers: str) -> Chip:
     """The chip at reset, with empty memories."""
     harts = spec.cores + (1 if spec.fabric_controller.present else 0)
@@ -69,17 +60,26 @@ def new_chip(spec: SocSpec, registers: str) -> Chip:
     return Chip(
         config=_config(spec, registers, harts),
         harts=_harts(spec, registers, harts),
-        code=np.zeros(spec.l2.size // 2, ROW),
-        regions=np.zeros(harts * REGIONS, REGION),
+        code=_memory(spec.l2.size // 2, ROW),
+        regions=_memory(harts * REGIONS, REGION),
         l1=np.zeros(spec.l1.size // 4, np.int32),
         banks=np.zeros(spec.l1.banks, BANK),
-        l2=np.zeros(spec.l2.size // 4, np.int32),
+        l2=_memory(spec.l2.size // 4, np.dtype(np.int32)),
         wheel=wheel,
         control=control_state(),
         event_unit=event_unit_state(spec.event_unit, spec.cores),
         dma=new_dma(spec.dma, l1_size=spec.l1.size, l2_base=spec.l2.base, l2_size=spec.l2.size),
         l2_port=l2_state(spec.l2),
     )
+
+
+def _memory(count: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros of which only those pages take memory, and time, that are written.
+
+    np.zeros would clear memory that was in use before, or ask for pages of 2 MB.
+    """
+    pages = mmap.mmap(-1, count * dtype.itemsize, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(pages, dtype)
 
 
 def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:

@@ -1,22 +1,63 @@
 """Code memory: decodes what harts come to."""
 
+from functools import cache
+
 import numpy as np
 
+from isa.profiles import profile
 from soc.chip_state import Chip
 from soc.decode import RowDecoder
 from soc.links import mark_loop_end
+from soc.state import ROW
 
 LONGEST_RUN = 4096
 """Instructions decoded ahead at once, in a straight line."""
 
 
+WHOLE_ROW = np.dtype((np.void, ROW.itemsize))
+"""A row as bytes: copied at once, where a record is copied field by field."""
+
+
+class KnownRows:
+    """Decoded rows by instruction word. Programs repeat their words, and simulations programs."""
+
+    def __init__(self, decoder: RowDecoder):
+        self.decoder = decoder
+        self.rows: dict[int, tuple[np.void, str | None]] = {}
+
+    def row(self, word: int) -> tuple[np.void, str | None]:
+        """The row of a word and the extension it is of; None if it is illegal: its row traps.
+
+        Of a 16-bit instruction, the word is its 16 bits.
+        """
+        if word not in self.rows:
+            row = np.zeros(1, ROW)
+            decoded = self.decoder.fill(row[0], word)
+            self.rows[word] = row.view(WHOLE_ROW)[0], decoded and decoded.insn.extension
+        return self.rows[word]
+
+
+@cache
+def known_rows(isa: str, registers: str, small_floats: bool, fpu_latency: int) -> KnownRows:
+    """The rows that all chips with these cores share; arguments as in soc.core.CoreSpec."""
+    decoder = RowDecoder(
+        profile(isa, registers, small_floats),
+        f_registers=registers == "f",
+        fpu_latency=fpu_latency,
+        ri5cy=isa == "ri5cy",
+    )
+    return KnownRows(decoder)
+
+
 class CodeMemory:
     """Fills the chip's rows on demand, and anew on fence.i."""
 
-    def __init__(self, chip: Chip, decoder: RowDecoder):
-        self.chip, self.decoder = chip, decoder
+    def __init__(self, chip: Chip, known: KnownRows):
+        self.chip, self.known = chip, known
         self.base = int(chip.config[0]["code_base"])
-        self.bytes = chip.l2.view(np.uint8)
+        self.halves = memoryview(chip.l2).cast("B").cast("H")
+        self.kinds = chip.code["kind"]
+        self.rows = chip.code.view(WHOLE_ROW)
         self.runs: list[tuple[int, int]] = []
 
     def decode_for_waiting_harts(self) -> set[str]:
@@ -33,18 +74,22 @@ class CodeMemory:
 
     def decode(self, pc: int) -> set[str]:
         """Decode in a straight line from pc up to known or illegal code."""
-        rows, extensions = self.chip.code, set()
+        halves, known = self.halves, self.known
+        extensions: set[str] = set()
         first = index = (pc - self.base) >> 1
         for _ in range(LONGEST_RUN):
-            if index >= rows.size or rows[index]["kind"]:
+            if index >= len(halves) or self.kinds[index]:
                 break
-            word = int.from_bytes(self.bytes[2 * index : 2 * index + 4].tobytes(), "little")
-            decoded = self.decoder.fill(rows[index], word)
-            if decoded:
-                extensions.add(decoded.insn.extension)
-            index += int(rows[index]["size"]) >> 1
-            if decoded is None:
+            word = halves[index]
+            size = 1
+            if word & 3 == 3:
+                word |= halves[index + 1] << 16 if index + 1 < len(halves) else 0
+                size = 2
+            self.rows[index], extension = known.row(word)
+            index += size
+            if extension is None:
                 break
+            extensions.add(extension)
         self.runs.append((first, index))
         return extensions
 

@@ -14,11 +14,10 @@ from soc.chip import (
     isa_of,
     load,
     new_chip,
-    row_decoder,
     start_hart,
 )
 from soc.chip_state import Chip
-from soc.code_memory import CodeMemory
+from soc.code_memory import CodeMemory, known_rows
 from soc.dma import error_message
 from soc.event_engine import EventEngine
 from soc.event_unit_waits import waits
@@ -67,7 +66,9 @@ class Simulation:
         self.isa = isa_of(spec, registers)
         self.chip: Chip = new_chip(spec, registers)
         load(self.chip, program)
-        self.code = CodeMemory(self.chip, row_decoder(spec, registers))
+        core = spec.core
+        rows = known_rows(core.isa, registers, core.small_floats, core.fpu_latency)
+        self.code = CodeMemory(self.chip, rows)
         self.extensions = base_extensions(self.isa)
         self.env = Environment()
         self.text: list[str] = []
