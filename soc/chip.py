@@ -1,13 +1,11 @@
 """The chip's State from its Spec, and a program in its memory."""
 
-import mmap
-
 import numpy as np
 
 from isa.declare import Isa
 from isa.profiles import profile
 from isa.program import Program
-from soc.chip_state import Chip
+from soc.chip_state import Chip, zeros
 from soc.control_page import control_state
 from soc.csr_numbers import MSTATUS_RESET
 from soc.dma import new_dma
@@ -60,26 +58,17 @@ def new_chip(spec: SocSpec, registers: str) -> Chip:
     return Chip(
         config=_config(spec, registers, harts),
         harts=_harts(spec, registers, harts),
-        code=_memory(spec.l2.size // 2, ROW),
-        regions=_memory(harts * REGIONS, REGION),
+        code=zeros(spec.l2.size // 2, ROW),
+        regions=zeros(harts * REGIONS, REGION),
         l1=np.zeros(spec.l1.size // 4, np.int32),
         banks=np.zeros(spec.l1.banks, BANK),
-        l2=_memory(spec.l2.size // 4, np.dtype(np.int32)),
+        l2=zeros(spec.l2.size // 4, np.dtype(np.int32)),
         wheel=wheel,
         control=control_state(),
         event_unit=event_unit_state(spec.event_unit, spec.cores),
         dma=new_dma(spec.dma, l1_size=spec.l1.size, l2_base=spec.l2.base, l2_size=spec.l2.size),
         l2_port=l2_state(spec.l2),
     )
-
-
-def _memory(count: int, dtype: np.dtype) -> np.ndarray:
-    """Zeros of which only those pages take memory, and time, that are written.
-
-    np.zeros would clear memory that was in use before, or ask for pages of 2 MB.
-    """
-    pages = mmap.mmap(-1, count * dtype.itemsize, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return np.frombuffer(pages, dtype)
 
 
 def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:

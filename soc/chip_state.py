@@ -1,6 +1,8 @@
 """The chip's State: the arrays of all its clocked parts."""
 
-from typing import TYPE_CHECKING
+import mmap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -8,6 +10,8 @@ from soc.dma_state import DMA_STATE
 from soc.event_unit_state import EU_STATE
 from soc.l2 import L2_STATE
 from soc.state import BANK, CONFIG, CONTROL, HART, REGION, ROW, WHEEL
+
+PAGE = 4096  # bytes
 
 ARRAYS = {
     "config": CONFIG,  # [1]
@@ -26,6 +30,40 @@ ARRAYS = {
 """The arrays of a chip: type of their records."""
 
 
+def zeros(count: int, dtype: np.dtype) -> np.ndarray:
+    """Zeros of which only those pages take memory, and time, that are written.
+
+    np.zeros would clear memory that was in use before, or ask for pages of 2 MB.
+    """
+    pages = mmap.mmap(-1, count * dtype.itemsize, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(pages, dtype)
+
+
+class Packed(NamedTuple):
+    """An array without its pages of zeros: elements, the numbers of other pages, their bytes."""
+
+    elements: int
+    numbers: np.ndarray
+    pages: np.ndarray
+
+
+def pack(array: np.ndarray) -> Packed:
+    """Most of a chip's memories is zeros: leave them out."""
+    data = array.view(np.uint8)
+    data = np.pad(data, (0, -data.size % PAGE)) if data.size % PAGE else data
+    pages = data.reshape(-1, PAGE)
+    numbers = np.flatnonzero(pages.view(np.uint64).any(axis=1))
+    return Packed(array.size, numbers, pages[numbers])
+
+
+def unpack(packed: Packed, dtype: np.dtype) -> np.ndarray:
+    """The array again."""
+    size = packed.elements * dtype.itemsize
+    data = zeros(-(-size // PAGE), np.dtype((np.void, PAGE)))
+    data[packed.numbers] = packed.pages.view(data.dtype).reshape(-1)
+    return data.view(np.uint8)[:size].view(dtype)
+
+
 class Chip:
     """Everything that a step function may touch: one array for each name in ARRAYS."""
 
@@ -42,6 +80,10 @@ class Chip:
         self.address = self._table.ctypes.data
         """Of the table of the arrays' addresses and lengths, for compiled code."""
 
+    def __reduce__(self) -> tuple:
+        """To copy and to pickle it: the table of addresses is made anew."""
+        return _unpacked, ({name: pack(getattr(self, name)) for name in ARRAYS},)
+
     if TYPE_CHECKING:
         config: np.ndarray
         harts: np.ndarray
@@ -55,3 +97,7 @@ class Chip:
         event_unit: np.ndarray
         dma: np.ndarray
         l2_port: np.ndarray
+
+
+def _unpacked(arrays: Mapping[str, Packed]) -> Chip:
+    return Chip(**{name: unpack(packed, ARRAYS[name]) for name, packed in arrays.items()})

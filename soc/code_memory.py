@@ -55,7 +55,7 @@ class CodeMemory:
     def __init__(self, chip: Chip, known: KnownRows):
         self.chip, self.known = chip, known
         self.base = int(chip.config[0]["code_base"])
-        self.halves = memoryview(chip.l2).cast("B").cast("H")
+        self.halves = chip.l2.data.cast("B").cast("H")
         self.kinds = chip.code["kind"]
         self.rows = chip.code.view(WHOLE_ROW)
         self.runs: list[tuple[int, int]] = []

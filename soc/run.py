@@ -34,12 +34,27 @@ def run_program(
     raises    ElfError, ConfigError, UnfitProgramError; what goes wrong while the program runs is
               not raised, it is the result's `exit`
     """
+    return carry_out(prepare(program, chip, engine, on_console, progress), max_cycles)
+
+
+def prepare(
+    program: Program | str | PathLike,
+    chip: SocSpec | str,
+    engine: str,
+    on_console: Callable[[str], None] | None = None,
+    progress: Callable = nullcontext,
+) -> Simulation:
+    """A simulation that has not begun; arguments and exceptions as in run_program."""
     if engine not in ENGINES:
         raise ValueError(f"engine {engine!r}; the engines are {', '.join(ENGINES)}")
     if not isinstance(program, Program):
         program = Program.from_elf(program)
     spec = load_chip(chip) if isinstance(chip, str) else chip
-    simulation = Simulation(program, spec, engine, on_console or (lambda text: None), progress)
+    return Simulation(program, spec, engine, on_console or (lambda text: None), progress)
+
+
+def carry_out(simulation: Simulation, max_cycles: int | None) -> RunResult:
+    """Let a simulation run to its end, or this cycle."""
     started, worked = perf_counter(), thread_time()
     end = simulation.run(max_cycles)
     seconds, processor_seconds = perf_counter() - started, thread_time() - worked

@@ -118,9 +118,13 @@ class Simulation:
         try:
             run()
         except KeyboardInterrupt:
-            self.end = Exit("interrupted", 0, f"interrupted in cycle {self.cycle}")
+            self.interrupt()
         assert self.end is not None
         return self.end
+
+    def interrupt(self) -> None:
+        """Let the run end in the cycles under way; any thread may say so."""
+        self.end = Exit("interrupted", 0, f"interrupted in cycle {self.cycle}")
 
     def _run_compiled(self) -> None:
         self.env.run(until=self.env.process(self._clock_domain()))

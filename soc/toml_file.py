@@ -34,8 +34,11 @@ class ConfigError(ValueError):
     """
 
     def __init__(self, mistakes: Sequence[str]):
-        super().__init__("\n".join(mistakes))
+        super().__init__(mistakes)
         self.mistakes = list(mistakes)
+
+    def __str__(self) -> str:
+        return "\n".join(self.mistakes)
 
 
 class Mistakes:
