@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import command, events, flatness, speed
+from benchmarks import command, events, flatness, many, speed
 from benchmarks.figure import Figure, show
 
 Benchmark = Callable[[int, bool], Iterator[Figure]]
@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "asleep": lambda rounds, _: flatness.asleep(rounds),
     "startup": lambda rounds, _: command.start_up(rounds),
     "memory": _memory,
+    "many": lambda rounds, _: many.many(rounds),
     "events": lambda rounds, _: events.event_engine(rounds),
     "first": lambda rounds, is_long: command.first_run() if is_long else iter(()),
 }

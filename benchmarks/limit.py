@@ -1,4 +1,4 @@
-"""The yardstick: data/limit.c, the least that a cycle-level simulator of eight cores must do in C."""
+"""The yardstick: data/limit.c, the least that a cycle-level simulator of eight cores does, in C."""
 
 import re
 import subprocess

@@ -74,8 +74,9 @@ def run_many(
         raise ValueError(f"workers is {workers}; at least one is needed")
     count = workers or getattr(os, "process_cpu_count", os.cpu_count)() or 1
     place = Threads(progress) if isolation == "thread" else Processes(carry_out_here)
+    every = list(runs)
     with place, ThreadPoolExecutor(count) as threads:
-        futures = {threads.submit(place.outcome, run, keep): i for i, run in enumerate(runs)}
+        futures = {threads.submit(place.outcome, run, keep): i for i, run in enumerate(every)}
         try:
             for future in as_completed(futures):
                 if on_end:
