@@ -10,13 +10,12 @@ Phases of a cycle, in order: peripherals, requests, the DMA's requests, L1, the 
 then the harts that go on. SimPy orders events of one time by priority.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 
 import numpy as np
 from simpy import Environment, Event
 from simpy.events import EventPriority
 
-from soc.bits import lowest_index
 from soc.chip_state import Chip
 from soc.hart_status import L1_REQUEST, RUN
 from soc.interpreter import Parts
@@ -46,8 +45,13 @@ class EventEngine:
     ):
         self.env, self.chip, self.parts = env, chip, parts
         self.decode, self.changed = decode, changed
-        self.wheel = chip.wheel[0]
-        harts = range(chip.harts.size)
+        wheel, state = chip.wheel, chip.harts
+        self.entered, self.resume = wheel["due"].data, wheel["resume"].data
+        self.dma_busy, self.host, self.stop = (wheel[n].data for n in ("dma_busy", "host", "stop"))
+        self.slots = wheel["slots"][0]
+        self.unit_next = chip.event_unit["next"].data
+        self.state, self.when, self.exited = (state[n].data for n in ("state", "when", "exited"))
+        harts = range(state.size)
         self.due = [env.event() for _ in harts]
         self.going = [env.event() for _ in harts]
         self.requests = env.event()
@@ -74,7 +78,7 @@ class EventEngine:
         if event.callbacks is not None and not event.triggered:
             event._ok = True
             event._value = None
-            self.env.schedule(event, EventPriority(phase), cycle - self.now)
+            self.env.schedule(event, EventPriority(phase), cycle - self.env.now)
         return event
 
     def hart(self, h: int) -> Generator[Event, None, None]:
@@ -83,10 +87,11 @@ class EventEngine:
         while True:
             yield self.due[h]
             self.due[h] = self.env.event()
-            self.go_on(self.parts.collect_hart(self.chip, h, self.now))
-            if self._asks_l1(h):
+            now = self.now
+            self.go_on(self.parts.collect_hart(self.chip, h, now))
+            if self.state[h] == L1_REQUEST and self.when[h] <= now:
                 self.posted |= 1 << h
-                self.at(self.requests, self.now, ACCESS_L1)
+                self.at(self.requests, now, ACCESS_L1)
             self.deliver()
 
     def run_on(self, h: int) -> Generator[Event, None, None]:
@@ -96,11 +101,11 @@ class EventEngine:
             self.going[h] = self.env.event()
             now = self.now
             self.parts.run_hart(self.chip, h, now, now + 1)
-            while self.wheel["resume"]:
+            while self.resume[0]:
                 self.decode()
-                self.wheel["resume"] = 0
+                self.resume[0] = 0
                 self.parts.run_hart(self.chip, h, now, now + 1)
-            if self.chip.harts[h]["exited"]:
+            if self.exited[h]:
                 self.changed()
             self.deliver()
 
@@ -117,7 +122,7 @@ class EventEngine:
         """Clock the DMA while it is busy."""
         chip = self.chip
         while True:
-            if not self.wheel["dma_busy"]:
+            if not self.dma_busy[0]:
                 yield self.dma_awake
                 self.dma_awake = self.env.event()
             else:
@@ -137,7 +142,7 @@ class EventEngine:
             yield self.unit_due
             self.unit_due = self.env.event()
             self.unit_cycle = NEVER
-            if self.chip.event_unit[0]["next"] <= self.now:
+            if self.unit_next[0] <= self.now:
                 self.go_on(self.parts.clock_event_unit(self.chip, self.now))
             self.deliver()
 
@@ -157,39 +162,35 @@ class EventEngine:
 
     def go_on(self, harts: np.uint64) -> None:
         """Let these harts run on at the end of this cycle."""
-        rest = int(harts)
-        while rest:
-            h = lowest_index(rest)
-            rest &= rest - 1
-            self.at(self.going[h], self.now, GO_ON + h)
+        now = self.now
+        for h in _indices(int(harts)):
+            self.at(self.going[h], now, GO_ON + h)
 
     def deliver(self) -> None:
         """Pass on what step functions have entered for later cycles."""
-        wheel, now = self.wheel, self.now
-        rest = int(wheel["due"])
-        if rest:
-            wheel["due"] = 0
-            wheel["slots"] = 0
-            while rest:
-                h = lowest_index(rest)
-                rest &= rest - 1
+        now, entered = self.now, self.entered[0]
+        if entered:
+            self.entered[0] = 0
+            self.slots.fill(0)
+            for h in _indices(entered):
                 self.at(self.due[h], self._cycle_of(h, now), COLLECT + h)
-        unit = int(self.chip.event_unit[0]["next"])
+        unit = self.unit_next[0]
         if unit < self.unit_cycle:
             self.unit_cycle = unit
             self.at(self.unit_due, max(unit, now), EVENT_UNIT)
-        if wheel["dma_busy"]:
+        if self.dma_busy[0]:
             self.at(self.dma_awake, now, DMA_REQUEST)
-        if wheel["host"] or wheel["stop"]:
+        if self.host[0] or self.stop[0]:
             self.changed()
-
-    def _asks_l1(self, h: int) -> bool:
-        """Has the hart put a request to a bank in this cycle?"""
-        hart = self.chip.harts[h]
-        return bool(hart["state"] == L1_REQUEST and hart["when"] <= self.now)
 
     def _cycle_of(self, h: int, now: int) -> int:
         """The cycle in which a hart is due: a loser of L1's arbitration in the next one."""
-        hart = self.chip.harts[h]
-        when = int(hart["when"])
-        return when if when > now or hart["state"] == RUN else now + 1
+        when = self.when[h]
+        return when if when > now or self.state[h] == RUN else now + 1
+
+
+def _indices(bits: int) -> Iterator[int]:
+    """The numbers of the bits that are set, lowest first."""
+    while bits:
+        yield (bits & -bits).bit_length() - 1
+        bits &= bits - 1
