@@ -2,21 +2,24 @@
 
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from copy import deepcopy
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from firmware.registers import KernelError
 from isa.asm import assemble
 from isa.elf import ElfError
 from isa.profiles import profile
 from isa.program import Program
-from soc import interpreter
 from soc.chip_state import ARRAYS, Chip
 from soc.result import RunResult
 from soc.run import run_program
@@ -35,6 +38,7 @@ def written(text: str) -> Program:
     return assemble(text, profile("ri5cy", "x"))
 
 
+ROOT = Path(__file__).parents[2]
 MATMULS = [Run(matmul(n, cols)) for n in (8, 16, 24) for cols in (1, 2, 4)]
 
 
@@ -61,28 +65,40 @@ def test_the_event_engine_takes_part() -> None:
 
 
 @in_threads_and_processes
-def test_a_run_that_goes_wrong_harms_no_other(isolation: str) -> None:
+def test_a_run_that_goes_wrong_or_cannot_be_built_harms_no_other(isolation: str) -> None:
     good = MATMULS[0]
     runs = [
         good,
         Run(written("ebreak")),
         good,
         Run(written("wfi")),
-        Run(written("j .")),
+        Run(written("j ."), max_cycles=1000),
         good,
         Run("there/is/no.elf"),
         Run(good.program, "plup"),
-        good,
+        Run(partial(matmul, 10_000, 4)),
+        Run(partial(matmul, 8, 4)),
     ]
-    runs[4] = Run(runs[4].program, max_cycles=1000)
     outcomes = run_many(runs, workers=2, isolation=isolation)
-    ends = [o.exit.reason if isinstance(o, RunResult) else type(o) for o in outcomes]
-    trap, deadlock, limit = "trap", "deadlock", "max_cycles"
-    assert ends == ["exit", trap, "exit", deadlock, limit, "exit", ElfError, ConfigError, "exit"]
+    assert [o.exit.reason if isinstance(o, RunResult) else type(o) for o in outcomes] == [
+        "exit",
+        "trap",
+        "exit",
+        "deadlock",
+        "max_cycles",
+        "exit",
+        ElfError,
+        ConfigError,
+        KernelError,
+        "exit",
+    ]
     assert outcomes[4].cycles == 1000
     assert str(outcomes[6]) == "there/is/no.elf: cannot be read: No such file or directory"
     assert str(outcomes[7]) == (
         "chip 'plup': no such chip; did you mean pulp? The path of a chip file ends in .toml"
+    )
+    assert str(outcomes[8]) == (
+        "L1: A_in_L1 of 360000 bytes does not fit: 57344 of 57344 bytes are left"
     )
 
 
@@ -98,15 +114,6 @@ def test_a_process_that_dies_is_the_outcome_of_its_run_alone() -> None:
     first, died, last = run_many(runs, workers=1, isolation="process", keep=attrgetter("cycles"))
     assert first == last == run_program(good.program).cycles
     assert repr(died) == 'RuntimeError("the run\'s process ended with exit code 7")'
-
-
-@in_threads_and_processes
-def test_a_program_may_be_built_where_it_runs(isolation: str) -> None:
-    runs = [Run(partial(matmul, n, 4)) for n in (8, 10_000)]
-    built, impossible = run_many(runs, workers=1, isolation=isolation, keep=attrgetter("cycles"))
-    assert built == run_program(matmul(8, 4)).cycles
-    message = "L1: A_in_L1 of 360000 bytes does not fit: 57344 of 57344 bytes are left"
-    assert repr(impossible) == f"KernelError({message!r})"
 
 
 def test_what_keep_raises_is_the_outcome() -> None:
@@ -153,20 +160,22 @@ def test_an_unknown_isolation_and_no_workers_are_refused() -> None:
         run_many([], workers=0)
 
 
-def test_threads_load_an_interpreter_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = []
-    load = interpreter.load_generated
+FIRST_RUNS = """
+from operator import attrgetter
+from firmware.registers import KernelError
+from isa.asm import assemble
+from isa.profiles import profile
+from soc.run_many import Run, run_many
+program = assemble("j .", profile("ri5cy", "x"))
+runs = [Run(program, engine=engine, max_cycles=500) for engine in 4 * ["compiled", "event"]]
+print(run_many(runs, workers=8, keep=attrgetter("exit.reason", "cycles")))
+"""
 
-    def slowly(*arguments: Any) -> Any:
-        loaded.append(arguments)
-        time.sleep(0.2)
-        return load(*arguments)
 
-    monkeypatch.setattr(interpreter, "_modules", {})
-    monkeypatch.setattr(interpreter, "load_generated", slowly)
-    cycles = run_many(MATMULS[:1] * 4, workers=4, keep=attrgetter("cycles"))
-    assert len(loaded) == 1
-    assert len(set(cycles)) == 1
+def test_the_first_runs_of_a_process_may_be_at_once() -> None:
+    command = [sys.executable, "-c", FIRST_RUNS]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == (f"{8 * [('max_cycles', 500)]}\n", "")
 
 
 @pytest.mark.parametrize("copied", [deepcopy, lambda chip: pickle.loads(pickle.dumps(chip))])

@@ -1,0 +1,69 @@
+"""What the benchmarks run and how they judge it; the figures themselves are not tested."""
+
+import shutil
+from itertools import pairwise
+
+import pytest
+
+from benchmarks import limit
+from benchmarks.clocks import pulpsim, simulate
+from benchmarks.figure import Figure
+from benchmarks.workload import INSTRUCTIONS, chip, elf, products
+from isa.asm import assemble
+from isa.profiles import profile
+from soc.state import COUNT
+
+
+@pytest.mark.parametrize(
+    ("figure", "is_met", "target"),
+    [
+        (Figure("speed", 80, "M/s", 100, 0.8, least=0.75), True, "at least 0.75"),
+        (Figure("speed", 70, "M/s", 100, 0.7, least=0.75), False, "at least 0.75"),
+        (Figure("memory", 349, "MB", most=350), True, "at most 350"),
+        (Figure("memory", 351, "MB", most=350), False, "at most 350"),
+        (Figure("first run", 60, "s"), None, ""),
+    ],
+)
+def test_a_ratio_is_judged_or_else_the_figure(figure: Figure, is_met: bool, target: str) -> None:
+    assert (figure.is_met, figure.target) == (is_met, target)
+    assert figure.to_json()["is_met"] is is_met
+
+
+@pytest.mark.parametrize(("cores", "banks"), [(1, 4), (8, 16), (16, 64)])
+def test_every_core_has_the_same_work_for_each_repetition(cores: int, banks: int) -> None:
+    spec = chip(cores, banks)
+    runs = [simulate(products(spec, repetitions), spec) for repetitions in (2, 3, 4)]
+    for before, after in pairwise(runs):
+        counts = [run.chip.harts["counts"][:cores, COUNT.instructions] for run in (before, after)]
+        assert (counts[1] - counts[0] == counts[1][0] - counts[0][0]).all()
+        assert abs(counts[1][0] - counts[0][0] - INSTRUCTIONS) < 0.1 * INSTRUCTIONS
+
+
+def test_seven_cores_sleep_while_one_works() -> None:
+    spec = chip()
+    result = simulate(products(spec, 50, working=1), spec)
+    asleep = result.chip.harts["counts"][:8, COUNT.event] / result.cycles
+    assert asleep[0] < 0.01
+    assert (asleep[1:] > 0.95).all()
+
+
+def test_hello_prints_what_its_eight_cores_wrote() -> None:
+    numbers = " ".join(f"{0x100 + core:08x}" for core in range(8))
+    assert simulate(elf("hello")).console == f"hello from FC\n{numbers} \n"
+
+
+def test_a_program_that_fails_is_not_measured() -> None:
+    with pytest.raises(RuntimeError, match=r"^source: Exit\(reason='deadlock', .*\)$"):
+        simulate(assemble("wfi", profile("ri5cy", "x")))
+
+
+def test_a_command_that_fails_is_not_measured() -> None:
+    with pytest.raises(RuntimeError, match=r"^pulpsim run --nothing: exit status 2$"):
+        pulpsim("run", "--nothing")
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_the_yardstick_reports_a_rate() -> None:
+    with limit.compiled() as program:
+        rate = limit.rate(program)
+    assert 0 < rate.wall <= 1.1 * rate.processor
