@@ -1,6 +1,6 @@
 """Code memory: decodes what harts come to."""
 
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from soc.state import ROW
 LONGEST_RUN = 4096
 """Instructions decoded ahead at once, in a straight line."""
 
-
 WHOLE_ROW = np.dtype((np.void, ROW.itemsize))
 """A row as bytes: copied at once, where a record is copied field by field."""
 
@@ -23,18 +22,16 @@ class KnownRows:
 
     def __init__(self, decoder: RowDecoder):
         self.decoder = decoder
-        self.rows: dict[int, tuple[np.void, str | None]] = {}
+        self.row = lru_cache(maxsize=1 << 16)(self._row)
 
-    def row(self, word: int) -> tuple[np.void, str | None]:
+    def _row(self, word: int) -> tuple[np.void, str | None]:
         """The row of a word and the extension it is of; None if it is illegal: its row traps.
 
         Of a 16-bit instruction, the word is its 16 bits.
         """
-        if word not in self.rows:
-            row = np.zeros(1, ROW)
-            decoded = self.decoder.fill(row[0], word)
-            self.rows[word] = row.view(WHOLE_ROW)[0], decoded and decoded.insn.extension
-        return self.rows[word]
+        row = np.zeros(1, ROW)
+        decoded = self.decoder.fill(row[0], word)
+        return row.view(WHOLE_ROW)[0], decoded and decoded.insn.extension
 
 
 @cache
@@ -74,7 +71,7 @@ class CodeMemory:
 
     def decode(self, pc: int) -> set[str]:
         """Decode in a straight line from pc up to known or illegal code."""
-        halves, known = self.halves, self.known
+        halves, row_of = self.halves, self.known.row
         extensions: set[str] = set()
         first = index = (pc - self.base) >> 1
         for _ in range(LONGEST_RUN):
@@ -85,7 +82,7 @@ class CodeMemory:
             if word & 3 == 3:
                 word |= halves[index + 1] << 16 if index + 1 < len(halves) else 0
                 size = 2
-            self.rows[index], extension = known.row(word)
+            self.rows[index], extension = row_of(word)
             index += size
             if extension is None:
                 break
