@@ -138,7 +138,7 @@ _interpreter = cache(Interpreter)
 def interpreter(isa: Isa, extensions: frozenset[str], progress: Progress = nullcontext) -> Link:
     """Return the loop `run(chip, end)` that executes these extensions, compiled."""
     unit = _interpreter("run", isa.name, extensions)
-    kept((unit, *unit.uses, links.HOST), progress)
+    _prepare((unit, *unit.uses, links.HOST), progress)
     return unit.entry
 
 
@@ -161,5 +161,10 @@ class Parts(NamedTuple):
 def parts(isa: Isa, extensions: frozenset[str], progress: Progress = nullcontext) -> Parts:
     """Return the step functions, for harts that execute these extensions."""
     unit = _interpreter("run_hart", isa.name, extensions)
-    kept((unit, *unit.uses, links.HOST, links.PHASES), progress)
+    _prepare((unit, *unit.uses, links.HOST, links.PHASES), progress)
     return Parts(unit.entry)
+
+
+def _prepare(units: Iterable[Unit], progress: Progress) -> None:
+    """Have units compiled; those that are loaded need no look into the cache."""
+    kept([unit for unit in units if not unit.is_loaded], progress)

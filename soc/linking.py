@@ -106,6 +106,11 @@ class Unit:
         """The module that declares one of its step functions."""
         return import_module(name)
 
+    @property
+    def is_loaded(self) -> bool:
+        """Is its machine code in this process?"""
+        return "_code" in self.__dict__
+
     def address(self, symbol: str) -> int:
         """Where a symbol of its machine code lies."""
         return int(self._code.get_function_address(symbol))
@@ -117,7 +122,7 @@ class Unit:
         from soc.unit_cache import kept
 
         with _LOADING:
-            if "_code" in self.__dict__:
+            if self.is_loaded:
                 return self.__dict__["_code"]
             files = kept([self, *self.uses])
             for unit in self.uses:
