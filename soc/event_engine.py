@@ -10,12 +10,13 @@ Phases of a cycle, in order: peripherals, requests, the DMA's requests, L1, the 
 then the harts that go on. SimPy orders events of one time by priority.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 
 import numpy as np
 from simpy import Environment, Event
 from simpy.events import EventPriority
 
+from soc.bits import lowest_index
 from soc.chip_state import Chip
 from soc.hart_status import L1_REQUEST, RUN
 from soc.interpreter import Parts
@@ -162,8 +163,10 @@ class EventEngine:
 
     def go_on(self, harts: np.uint64) -> None:
         """Let these harts run on at the end of this cycle."""
-        now = self.now
-        for h in _indices(int(harts)):
+        now, rest = self.now, int(harts)
+        while rest:
+            h = lowest_index(rest)
+            rest &= rest - 1
             self.at(self.going[h], now, GO_ON + h)
 
     def deliver(self) -> None:
@@ -172,8 +175,13 @@ class EventEngine:
         if entered:
             self.entered[0] = 0
             self.slots.fill(0)
-            for h in _indices(entered):
-                self.at(self.due[h], self._cycle_of(h, now), COLLECT + h)
+            while entered:
+                h = lowest_index(entered)
+                entered &= entered - 1
+                when = self.when[h]
+                # A loser of L1's arbitration is due in the next cycle.
+                cycle = when if when > now or self.state[h] == RUN else now + 1
+                self.at(self.due[h], cycle, COLLECT + h)
         unit = self.unit_next[0]
         if unit < self.unit_cycle:
             self.unit_cycle = unit
@@ -182,15 +190,3 @@ class EventEngine:
             self.at(self.dma_awake, now, DMA_REQUEST)
         if self.host[0] or self.stop[0]:
             self.changed()
-
-    def _cycle_of(self, h: int, now: int) -> int:
-        """The cycle in which a hart is due: a loser of L1's arbitration in the next one."""
-        when = self.when[h]
-        return when if when > now or self.state[h] == RUN else now + 1
-
-
-def _indices(bits: int) -> Iterator[int]:
-    """The numbers of the bits that are set, lowest first."""
-    while bits:
-        yield (bits & -bits).bit_length() - 1
-        bits &= bits - 1
