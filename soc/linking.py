@@ -63,6 +63,8 @@ class Link:
         code = ctypes.CFUNCTYPE(results[self.returns], *words)(
             self.unit.address(self.python_symbol)
         )
+        if self.takes[0] is Chip and set(self.takes[1:]) <= {int, np.uint64}:
+            return lambda chip, *numbers: code(chip.address, *map(int, numbers))
         convert = [_converter(kind) for kind in self.takes]
         return lambda *given: code(*[to(value) for to, value in zip(convert, given, strict=True)])
 
