@@ -2,11 +2,16 @@
 
 import argparse
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import command, events, flatness, many, speed
 from benchmarks.figure import Figure, show
+
+BUSY = 0.5
+"""Processes at work beside the benchmarks, more or less, that leave wall time without meaning."""
 
 Benchmark = Callable[[int, bool], Iterator[Figure]]
 
@@ -47,6 +52,9 @@ def main() -> None:
     for name in given.names:
         if name not in BENCHMARKS:
             parser.error(f"{name}: no such benchmark; there are {', '.join(BENCHMARKS)}")
+    load = os.getloadavg()[0]
+    if load > BUSY:
+        print(f"load average {load:.1f}: only figures of processor time will do", file=sys.stderr)
     names = given.names or BENCHMARKS
     figures = [figure for name in names for figure in BENCHMARKS[name](given.rounds, given.long)]
     show(figures)
