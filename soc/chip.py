@@ -10,9 +10,11 @@ from soc.control_page import control_state
 from soc.csr_numbers import MSTATUS_RESET
 from soc.dma import new_dma
 from soc.event_unit_state import event_unit_state
+from soc.fetching import icache_state
 from soc.hart_status import OFF, RUN
 from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
 from soc.l2 import l2_state
+from soc.links import start_fetching
 from soc.spec import SocSpec
 from soc.state import BANK, CONFIG, COUNT, HART, REGION, REGIONS, ROW, WHEEL
 
@@ -51,17 +53,26 @@ def isa_of(spec: SocSpec, registers: str) -> Isa:
     return profile(spec.core.isa, registers, spec.core.small_floats)
 
 
+def _banks(number: int) -> np.ndarray:
+    banks = np.zeros(number, BANK)
+    banks["asked"] = -1
+    return banks
+
+
 def new_chip(spec: SocSpec, registers: str) -> Chip:
     """The chip at reset, with empty memories."""
     harts = spec.cores + (1 if spec.fabric_controller.present else 0)
     wheel = np.zeros(1, WHEEL)
+    icache, fetch = icache_state(spec.icache, spec.cores, harts - spec.cores)
     return Chip(
         config=_config(spec, registers, harts),
+        icache=icache,
+        fetch=fetch,
         harts=_harts(spec, registers, harts),
         code=zeros(spec.l2.size // 2, ROW),
         regions=zeros(harts * REGIONS, REGION),
         l1=np.zeros(spec.l1.size // 4, np.int32),
-        banks=np.zeros(spec.l1.banks, BANK),
+        banks=_banks(spec.l1.banks),
         l2=zeros(spec.l2.size // 4, np.dtype(np.int32)),
         wheel=wheel,
         control=control_state(),
@@ -138,6 +149,7 @@ def start_hart(chip: Chip, h: int, pc: int, cycle: int) -> None:
     hart["issued"] = cycle - 1
     hart["counts"][COUNT.off] += cycle
     hart["state"] = RUN
+    start_fetching(chip, h, pc, cycle)
     slots = chip.wheel[0]["slots"]
     slots[cycle % slots.size] |= np.uint64(1 << h)
     chip.wheel[0]["due"] |= np.uint64(1 << h)

@@ -8,7 +8,9 @@ import numpy as np
 
 from soc.dma_state import DMA_STATE
 from soc.event_unit_state import EU_STATE
+from soc.icache import ICACHE
 from soc.l2 import L2_STATE
+from soc.private_cache import FETCH
 from soc.state import BANK, CONFIG, CONTROL, HART, REGION, ROW, WHEEL
 
 PAGE = 4096  # bytes
@@ -26,6 +28,8 @@ ARRAYS = {
     "event_unit": EU_STATE,  # [1]
     "dma": DMA_STATE,  # [1]
     "l2_port": L2_STATE,  # [1]
+    "icache": ICACHE,  # [1]
+    "fetch": FETCH,  # [harts]
 }
 """The arrays of a chip: type of their records."""
 
@@ -97,6 +101,8 @@ class Chip:
         event_unit: np.ndarray
         dma: np.ndarray
         l2_port: np.ndarray
+        icache: np.ndarray
+        fetch: np.ndarray
 
 
 def _unpacked(arrays: Mapping[str, Packed]) -> Chip:

@@ -70,14 +70,18 @@ def _itemsize(context, dtype) -> int:
     return context.get_abi_sizeof(context.get_data_type(dtype))
 
 
+def _entry(builder, table, place: int):
+    """Load a word of the table, which never changes: LLVM need not load it again behind stores."""
+    word = builder.load(builder.gep(table, [ir.Constant(WORD, place)]))
+    word.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return word
+
+
 def _define_attribute(name: str, index: int, array: types.Array) -> None:
     @lower_getattr(ChipType, name)
     def make(context, builder, kind, chip):
         table = builder.inttoptr(chip, WORD.as_pointer())
-        address, length = (
-            builder.load(builder.gep(table, [ir.Constant(WORD, 2 * index + part)]))
-            for part in range(2)
-        )
+        address, length = (_entry(builder, table, 2 * index + part) for part in range(2))
         item = context.get_constant(types.intp, _itemsize(context, array.dtype))
         made = make_array(array)(context, builder)
         populate_array(

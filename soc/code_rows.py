@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from soc.step import step
+from soc.step import inlined_step, step
 
 
 @step
@@ -11,7 +11,7 @@ def row_index(config, pc):
     return (pc - config["code_base"]) >> 1
 
 
-@step
+@inlined_step
 def is_split(chip, pc):
     """Is there a 32-bit instruction at 2 mod 4, which takes one more fetch to arrive?"""
     if pc & 2 == 0:

@@ -6,7 +6,7 @@ Source: the platform contract of the programs measured on RTL; rules J, L and T.
 import numpy as np
 
 from soc.bits import bit
-from soc.l1 import DMA_PORTS
+from soc.l1 import DMA_PORTS, ask_bank
 from soc.state import CONTROL, NEVER
 from soc.step import step
 
@@ -86,9 +86,8 @@ def generator_request(chip, now):
             busy = 1
         if control["next"][port] == now:
             address = control["base"] + 16 * control["done"][port] + 4 * port
-            chip.banks[address >> 2 & config["banks"] - 1]["requests"] |= bit(
-                config["inputs"] - DMA_PORTS + port
-            )
+            bank = chip.banks[address >> 2 & config["banks"] - 1]
+            ask_bank(bank, config["inputs"] - DMA_PORTS + port, now)
     control["busy"] = busy
 
 

@@ -1,13 +1,14 @@
 """The readable engine: SimPy schedules every part of the chip, one process each.
 
-A process for each hart, for L1's arbiter, for the DMA, for the event unit. They call the step
-functions that the compiled loop fuses, in the same phases of a cycle; between two instructions of
-a hart nothing is skipped. So this defines what the compiled engine, which lets harts run ahead,
-must come to. Where a step function enters a hart into the timing wheel, that is a letter to the
-hart's process: `deliver` passes it on as an event.
+A process for each hart, for L1's arbiter, the DMA, the event unit. They call the step functions
+that the compiled loop fuses, in the same phases of a cycle; between two instructions of a hart
+nothing is skipped. The instruction cache is clocked when something happens to it. So this defines
+what the compiled engine, which lets harts run ahead, must come to. Where a step function enters a
+hart into the timing wheel, that is a letter to the hart's process: `deliver` passes it on as an
+event.
 
 Phases of a cycle, in order: peripherals, requests, the DMA's requests, L1, the DMA, the event unit,
-then the harts that go on. SimPy orders events of one time by priority.
+then the harts that go on, the instruction cache. SimPy orders events of one time by priority.
 """
 
 from collections.abc import Callable, Generator
@@ -23,7 +24,9 @@ from soc.interpreter import Parts
 from soc.state import NEVER
 
 HARTS = 64
-COLLECT, DMA_REQUEST, ACCESS_L1, DMA_ACCESS, EVENT_UNIT, GO_ON = range(HARTS, 7 * HARTS, HARTS)
+COLLECT, DMA_REQUEST, ACCESS_L1, DMA_ACCESS, EVENT_UNIT, GO_ON, ICACHE = range(
+    HARTS, 8 * HARTS, HARTS
+)
 """Priorities of SimPy's events, whose own are 0 and 1. Harts of one phase act in their order."""
 
 
@@ -51,6 +54,7 @@ class EventEngine:
         self.dma_busy, self.host, self.stop = (wheel[n].data for n in ("dma_busy", "host", "stop"))
         self.slots = wheel["slots"][0]
         self.unit_next = chip.event_unit["next"].data
+        self.icache_wake = chip.icache["wake"].data
         self.state, self.when, self.exited = (state[n].data for n in ("state", "when", "exited"))
         harts = range(state.size)
         self.due = [env.event() for _ in harts]
@@ -64,6 +68,7 @@ class EventEngine:
             env.process(self.hart(h))
         env.process(self.l1())
         env.process(self.dma())
+        self.icache_cycle = NEVER
         env.process(self.event_unit())
         if chip.config[0]["control_page"]:
             env.process(self.control_page())
@@ -131,7 +136,7 @@ class EventEngine:
                 self.deliver()
             yield self.at(self.env.event(), self.now, DMA_REQUEST)
             granted = self.parts.grant_ports(chip.dma[0])
-            lanes = self.parts.request_dma_lanes(chip)
+            lanes = self.parts.request_dma_lanes(chip, self.now)
             yield self.at(self.env.event(), self.now, DMA_ACCESS)
             self.go_on(self.parts.cycle_dma(chip, granted, lanes, self.now))
             self.deliver()
@@ -146,6 +151,13 @@ class EventEngine:
             if self.unit_next[0] <= self.now:
                 self.go_on(self.parts.clock_event_unit(self.chip, self.now))
             self.deliver()
+
+    def icache(self, _: Event) -> None:
+        """Clock the instruction cache; it may have been woken for nothing."""
+        self.icache_cycle = NEVER
+        if self.icache_wake[0] <= self.now:
+            self.parts.step_icache(self.chip, self.now)
+        self.deliver()
 
     def control_page(self) -> Generator[Event, None, None]:
         """Generator and interrupt of the test benches' control page."""
@@ -186,6 +198,11 @@ class EventEngine:
         if unit < self.unit_cycle:
             self.unit_cycle = unit
             self.at(self.unit_due, max(unit, now), EVENT_UNIT)
+        wake = self.icache_wake[0]
+        if wake < self.icache_cycle:
+            self.icache_cycle = int(wake)
+            event = self.at(self.env.event(), max(self.icache_cycle, now), ICACHE)
+            event.callbacks.append(self.icache)
         if self.dma_busy[0]:
             self.at(self.dma_awake, now, DMA_REQUEST)
         if self.host[0] or self.stop[0]:

@@ -42,7 +42,7 @@ from soc.private_cache import (
     keep_line,
 )
 from soc.state import NEVER
-from soc.step import inlined_step, step
+from soc.step import cold_step, inlined_step, step
 
 
 @inlined_step
@@ -50,7 +50,7 @@ def _has_target(fetch, target):
     return fetch["target"] == target or has_lines(fetch, target)
 
 
-@step
+@cold_step
 def _become_exact(fetch, word, arrival, left):
     """Keep every word by itself from now on.
 
@@ -87,7 +87,7 @@ def fetch_reset(fetch, sets, ways, enabled):
         fetch["mode"] = IDEAL
 
 
-@step
+@cold_step
 def _become_steady(fetch, pc):
     """See whether arrivals no longer limit the hart, whose next instruction is at pc."""
     head = fetch["head"]
@@ -117,7 +117,7 @@ def _word_comes(fetch, cycle):
     fetch["word"] += 1
 
 
-@step
+@cold_step
 def _ask_ahead(fetch):
     """Date every fetch that no longer depends on the hart, up to a miss."""
     arrivals = fetch["arrivals"]
@@ -138,7 +138,7 @@ def _ask_ahead(fetch):
         _word_comes(fetch, granted + 1)
 
 
-@step
+@cold_step
 def _take_turn(fetch):
     """Ask for the target of the jump to come, unless a miss before it is still under way.
 
@@ -159,7 +159,7 @@ def _take_turn(fetch):
     _ask_ahead(fetch)
 
 
-@step
+@cold_step
 def _turn(fetch, target, cycle, stay):
     """Ask for target from this cycle on; so many words stay in the queue before it."""
     if fetch["mode"] == STEADY:
@@ -204,6 +204,17 @@ def _next_exact(fetch, pc, size, cycle, ready):
 
 
 @inlined_step
+def fetch_steadily(fetch, pc, size, cycle):
+    """fetch_next in STEADY mode, where the hand-over takes place in this cycle."""
+    if (pc & 3) + size >= 4:
+        arrival = fetch["arrival"]
+        fetch["arrival"] = arrival + 1 if fetch["left"] < arrival else cycle + 2
+        fetch["left"] = cycle
+        if pc & 12 == 0:
+            _look_ahead(fetch, pc)
+
+
+@inlined_step
 def fetch_next(fetch, pc, size, cycle, ready):
     """Hand the instruction at pc, of size bytes, over to the decode stage.
 
@@ -218,12 +229,7 @@ def fetch_next(fetch, pc, size, cycle, ready):
     """
     mode = fetch["mode"]
     if mode == STEADY:
-        if (pc & 3) + size >= 4:
-            arrival = fetch["arrival"]
-            fetch["arrival"] = arrival + 1 if fetch["left"] < arrival else cycle + 2
-            fetch["left"] = cycle
-            if pc & 12 == 0:
-                _look_ahead(fetch, pc)
+        fetch_steadily(fetch, pc, size, cycle)
         return cycle
     if mode == EXACT:
         return _next_exact(fetch, pc, size, cycle, ready)

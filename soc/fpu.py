@@ -25,7 +25,7 @@ from soc.decode import (
 from soc.divsqrt import fdiv_cycles, fdiv_is_late, fsqrt_cycles
 from soc.hart_status import charge
 from soc.state import COUNT
-from soc.step import step
+from soc.step import cold_step, step
 
 FPU_CONTENTION, FPU_WRITEBACK = COUNT.fpu_contention, COUNT.fpu_writeback
 
@@ -59,17 +59,18 @@ def is_held(hart, in_ex, row, cycle, seen):
 
 
 @step
-def settle_result(chip, hart, row, free, seen, start, until):
+def settle_result(chip, hart, row, start, until):
     """Let the result under way return, if it does so before the instruction in ID issues.
 
     row           the instruction in ID
-    free, seen    first cycles in which EX can take it, and in which it is in ID
     start         its issue cycle but for this result
     until         it is to issue before this cycle, else nothing happens yet
 
-    Returns free, seen and start as the result leaves them. A conflict keeps what is in EX there for
-    one more cycle, and out of ID what has not arrived there (rule E).
+    Returns start, and sets free and seen, as the result leaves them. A conflict keeps what is in
+    EX there for one more cycle, and out of ID what has not arrived there (rule E).
     """
+    free = hart["free"]
+    seen = hart["seen"]
     in_ex = chip.code[np.uint64(hart["last"])]
     waits = row["uses_fpu"] & hart["fpu_mask"] != 0
     empties = row["kind"] == CSR
@@ -88,12 +89,14 @@ def settle_result(chip, hart, row, free, seen, start, until):
     delayed = 1 if stays and seen > cycle else 0
     start = max(start, free + stays, seen + delayed)
     if start >= until:
-        return free, seen, start
+        return start
     hart["pending"] = 1 if cycle > start else 0
     hart["fpu_return"] = cycle
     if stays:
         charge(hart, FPU_WRITEBACK, 1)
-    return free + stays, seen + delayed, start
+    hart["free"] = free + stays
+    hart["seen"] = seen + delayed
+    return start
 
 
 @step
@@ -122,7 +125,7 @@ def start_division(chip, hart, row, start, first, second):
     return free
 
 
-@step
+@cold_step
 def wrong_path_cycles(chip, hart, row, target, cycle):
     """Cycles that the instruction right behind a branch taken keeps its target out of ID (rule Q).
 

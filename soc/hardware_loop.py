@@ -7,10 +7,10 @@ import numpy as np
 
 from soc.code_rows import row_index
 from soc.decode import LOOP_END
-from soc.step import step
+from soc.step import inlined_step, step
 
 
-@step
+@inlined_step
 def loop_next(hart, pc, size):
     """Return the address behind the instruction at pc, which may end a hardware loop.
 
@@ -24,6 +24,15 @@ def loop_next(hart, pc, size):
             if hart["ri5cy"] == 0 and hart["lp_count"][loop] == 1:
                 hart["lp_count"][loop] = 0
     return pc + size
+
+
+@step
+def loop_start(hart, pc):
+    """Return where the instruction at pc goes back to, or -1."""
+    for loop in range(2):
+        if pc == hart["lp_last"][loop] and hart["lp_count"][loop] > 1:
+            return hart["lp_start"][loop]
+    return -1
 
 
 @step

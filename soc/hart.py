@@ -13,11 +13,11 @@ from collections.abc import Callable
 import numpy as np
 
 from isa.words import clz32
+from soc.bits import bit
 from soc.chip_state import Chip
-from soc.code_rows import is_split, row_index
+from soc.code_rows import is_split
 from soc.csr_numbers import WRITE
 from soc.decode import (
-    ALU,
     BRANCH,
     COUNTED,
     CSR,
@@ -26,6 +26,7 @@ from soc.decode import (
     DIVISION,
     ELW,
     FDIV,
+    FENCE,
     FENCE_CYCLES,
     FENCE_I,
     FPU,
@@ -35,22 +36,25 @@ from soc.decode import (
     JALR,
     JUMP,
     LOAD,
+    LOOP_END,
     MARKER,
     MULTICYCLE,
-    SLOW,
     STORE,
     SYSTEM,
     TO_NEXT,
     UNDECODED,
     WRITES_ALU,
 )
+from soc.fetch import fetch_jump, fetch_loop, fetch_next, fetch_steadily
 from soc.fpu import settle_result, start_division, wrong_path_cycles
-from soc.hardware_loop import loop_next, mark_loop_end
+from soc.hardware_loop import loop_next, loop_start, mark_loop_end
 from soc.hart_status import (
     FAULT_CSR,
     FAULT_FETCH,
     FAULT_ILLEGAL,
+    FETCHING,
     L1_REQUEST,
+    LATER,
     NEEDS_DECODER,
     REQUEST,
     RUN,
@@ -58,9 +62,11 @@ from soc.hart_status import (
     stop_at,
 )
 from soc.links import csr_exists, csr_modify, csr_read, csr_read_only, csr_write
+from soc.memory import WORD
+from soc.private_cache import IDEAL, STEADY
 from soc.regions import mark_region
-from soc.state import COUNT
-from soc.step import inlined_step, step
+from soc.state import COUNT, NEVER
+from soc.step import cold_step, inlined_step, step
 from soc.traps import CAUSE_ILLEGAL, exception, interrupts_enabled, system_instruction
 
 INSTRUCTIONS = COUNT.instructions
@@ -69,6 +75,7 @@ COMPRESSED = COUNT.compressed
 LOAD_USE, JUMP_REGISTER = COUNT.load_use, COUNT.jump_register
 BRANCH_STALL, JUMP_STALL = COUNT.branch, COUNT.jump
 MULTICYCLE_STALL, CSR_STALL, FENCE_STALL = COUNT.multicycle, COUNT.csr, COUNT.fence
+FETCH_STALL = COUNT.fetch
 FPU_DEPENDENCY, FPU_CONTENTION = COUNT.fpu_dependency, COUNT.fpu_contention
 
 
@@ -98,7 +105,7 @@ def jump_register_ready(chip, hart, entry, free):
     return ready
 
 
-@step
+@cold_step
 def divided_behind_branch(hart, row, split):
     """Cycles more that RI5CY's branch takes for a division right behind it (rule S).
 
@@ -108,14 +115,13 @@ def divided_behind_branch(hart, row, split):
     return 2 * cycles - 2 if split else cycles - 1
 
 
-@step
+@inlined_step
 def shadow_cycles(chip, hart, behind, target, cycle):
     """Cycles that a branch taken waits for the instruction right behind it (rules Q and S)."""
-    config = chip.config[0]
-    index = row_index(config, behind)
-    if index < 0 or index >= config["rows"]:
+    index = np.uint64(behind - chip.config[0]["code_base"]) >> np.uint64(1)
+    if index >= np.uint64(chip.config[0]["rows"]):
         return 0
-    row = chip.code[np.uint64(index)]
+    row = chip.code[index]
     if hart["ri5cy"] == 0:
         return wrong_path_cycles(chip, hart, row, target, cycle)
     if row["flags"] & DIVISION:
@@ -147,15 +153,24 @@ def csr_instruction(chip, hart, row, cycle):
     return True
 
 
-@step
-def late_start(chip, hart, row, start, free, last):
+@cold_step
+def late_start(chip, hart, fetch, row, start, until):
     """Return the issue cycle of an instruction that waits for more than late operands.
 
-    jalr waits for its target register; a CSR access until the FPU is empty (rule H).
+    That is for a result of the FPU under way; jalr for its target register, to ask for its target
+    as soon as that is known; a CSR access until the FPU is empty (rule H). `free` and `seen` may
+    become later.
     """
+    if hart["pending"]:
+        start = settle_result(chip, hart, row, start, until)
+    hart["jump_waits"] = 0
     if row["kind"] == JALR:
-        hart["last"] = last
-        hart["jump_ready"] = jump_register_ready(chip, hart, row["rs1"], free)
+        hart["jump_ready"] = jump_register_ready(chip, hart, row["rs1"], hart["free"])
+        hart["jump_waits"] = hart["jump_ready"] > start
+        if hart["handed"] == 1:
+            target = int(hart["regs"][row["rs1"]]) + row["imm"] & 0xFFFFFFFE
+            fetch_jump(fetch, target, max(hart["seen"], hart["jump_ready"]))
+            hart["handed"] = 2
         return max(start, hart["jump_ready"])
     if row["kind"] == CSR and chip.config[0]["fpu_latency"]:
         return max(start, hart["fpu_return"] + 1)
@@ -174,17 +189,53 @@ def flush_cycles(hart, row, pc):
     return cycles
 
 
-@step
-def rare_instruction(chip, hart, row, pc, start, out, first, second):
-    """Perform an instruction of the kinds behind JALR; returns the hart's state.
+@cold_step
+def charge_wait(hart, by_load, cycles):
+    """Count the cycles for which an instruction waited in ID.
 
-    Sets pc, free and seen for the next one.
+    by_load    for a load; else for what late_start says
     """
+    cause = LOAD_USE if by_load else FPU_DEPENDENCY
+    if hart["jump_waits"]:
+        hart["jump_waits"] = 0
+        cause = JUMP_REGISTER
+    charge(hart, cause, cycles)
+
+
+@step
+def jump(chip, hart, row, target):
+    """jal, jalr: go to the target, which was asked for when the jump was in ID."""
+    hart["counts"][JUMPS] += 1
+    free = hart["free"]
+    asked = hart["seen"] if row["kind"] == JUMP else max(hart["seen"], hart["jump_ready"])
+    split = is_split(chip, target)
+    if split and hart["ri5cy"]:
+        seen = max(asked + 3, free)
+    else:
+        seen = max(asked + 2, free) + split
+        if row["kind"] == JALR and row["rd"] == row["rs1"] and seen > free:
+            seen += 1
+    charge(hart, JUMP_STALL, seen - free)
+    hart["seen"] = seen
+    hart["pc"] = target
+    return RUN
+
+
+@step
+def multicycle(hart, row, start, second):
+    """Stay in EX for more than one cycle."""
+    cycles = int(row["cost"])
+    if row["kind"] != MULTICYCLE:
+        cycles = division_cycles(second, row["kind"] == DIVIDE)
+    hart["free"] = start + cycles
+    charge(hart, MULTICYCLE_STALL, cycles - 1)
+    return RUN
+
+
+@step
+def serialising(chip, hart, row, pc, start):
+    """Perform a CSR access, a fence or a system instruction."""
     kind = row["kind"]
-    size = row["size"]
-    hart["free"] = start + 1
-    hart["seen"] = start + 1
-    hart["pc"] = loop_next(hart, pc, size) if row["flags"] & SLOW else pc + size
     if kind == CSR:
         if not csr_instruction(chip, hart, row, start):
             return exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_CSR, int(row["word"]))
@@ -192,19 +243,11 @@ def rare_instruction(chip, hart, row, pc, start, out, first, second):
         hart["seen"] = start + cycles
         charge(hart, CSR_STALL, cycles - 1)
         return RUN
-    if kind == FDIV or kind == FSQRT:
-        if row["rm"] == 7 and hart["frm"] > 4:
-            return exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
-        hart["free"] = start_division(chip, hart, row, start, first, second)
-        return RUN
-    if kind == ELW:
-        hart["address"] = out
-        return REQUEST
     if kind == SYSTEM:
         return system_instruction(chip, hart, row, pc, start)
     if kind == ILLEGAL:
         return exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
-    hart["seen"] = start + FENCE_CYCLES + is_split(chip, pc + size)
+    hart["seen"] = start + FENCE_CYCLES + is_split(chip, hart["pc"])
     charge(hart, FENCE_STALL, hart["seen"] - start - 1)
     if kind == FENCE_I:
         chip.wheel[0]["stale"] = 1
@@ -212,11 +255,230 @@ def rare_instruction(chip, hart, row, pc, start, out, first, second):
     return RUN
 
 
-def make_advance(execute: Callable) -> Callable:
-    """Return the step function that lets a hart run, around this interpreter.
+@cold_step
+def rare_instruction(chip, hart, fetch, row, pc, start, out, first, second):
+    """Perform an instruction of the kinds behind BRANCH; returns the hart's state.
+
+    Sets pc, free and seen for the next one.
+    """
+    kind = row["kind"]
+    if row["flags"] & COUNTED == 0:
+        hart["counts"][INSTRUCTIONS] -= 1
+    if kind == JUMP or kind == JALR:
+        return jump(chip, hart, row, out)
+    hart["seen"] = start + 1
+    hart["pc"] = pc + int(row["size"])
+    if kind == HWLOOP:
+        mark_loop_end(chip, hart, int(row["loop"]))
+        return RUN
+    if row["flags"] & LOOP_END:
+        hart["pc"] = loop_next(hart, pc, int(row["size"]))
+    if kind <= DIVIDE_UNSIGNED:
+        return multicycle(hart, row, start, second)
+    if kind == FDIV or kind == FSQRT:
+        hart["free"] = start_division(chip, hart, row, start, first, second)
+        return RUN
+    if kind == ELW:
+        hart["row"] = hart["last"]
+        hart["address"] = out
+        return REQUEST
+    state = serialising(chip, hart, row, pc, start)
+    leaves = hart["pc"] != pc + row["size"] and row["flags"] & LOOP_END == 0
+    if leaves or kind == FENCE or kind == FENCE_I:
+        fetch_jump(fetch, hart["pc"], hart["seen"] - 2 - is_split(chip, hart["pc"]))
+    return state
+
+
+@cold_step
+def illegal_rounding(chip, hart, fetch, row, pc, start):
+    """An operation of the FPU asks for the rounding mode in frm, which is none."""
+    hart["issued"] = start
+    hart["late_load"] = hart["late_fpu"] = np.uint64(0)
+    hart["handed"] = 0
+    state = exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
+    fetch_jump(fetch, hart["pc"], hart["seen"] - 2 - is_split(chip, hart["pc"]))
+    return state
+
+
+@inlined_step
+def taken_branch(chip, hart, fetch, row, pc, start, target):
+    """Go to the target of a branch, which is asked for when the branch is in EX."""
+    size = int(row["size"])
+    if row["flags"] & TO_NEXT:
+        target = pc + size
+    split = is_split(chip, target)
+    wait = 2 + split
+    if hart["ri5cy"] or hart["pending"]:
+        wait += shadow_cycles(chip, hart, pc + size, target, start)
+    seen = start + 1 + wait
+    hart["counts"][TAKEN] += 1
+    charge(hart, BRANCH_STALL, wait)
+    hart["seen"] = seen
+    hart["pc"] = target
+    fetch_jump(fetch, target, seen - 2 - split)
+
+
+@inlined_step
+def occupy_fpu(chip, hart, row, start):
+    """Start an operation of the FPU."""
+    if hart["pending"]:
+        hart["free"] = hart["fpu_return"] + 1
+        charge(hart, FPU_CONTENTION, hart["free"] - start - 1)
+    latency = chip.config[0]["fpu_latency"]
+    returns = hart["free"] + latency
+    hart["ready"] = returns
+    hart["earlier_return"] = hart["fpu_return"]
+    hart["earlier_register"] = hart["fpu_register"]
+    hart["fpu_return"] = returns
+    hart["fpu_register"] = row["rd"]
+    hart["fpu_mask"] = row["late_fpu"]
+    hart["pending"] = latency > 1
+
+
+@inlined_step
+def request_memory(chip, h, hart, row, index, address, cycle):
+    """Ask for a load or store from this cycle on; returns the hart's state."""
+    config = chip.config[0]
+    hart["row"] = np.int64(index)
+    hart["address"] = address
+    hart["when"] = cycle
+    offset = np.uint64(address - config["l1_base"])
+    if offset >= np.uint64(config["l1_size"]) or hart["external"]:
+        return REQUEST
+    if row["access"] == WORD and address & 3 == 0:
+        chip.wheel[0]["plain"] |= bit(h)
+    return L1_REQUEST
+
+
+@inlined_step
+def fetch_behind(chip, hart, fetch, row, pc, cycle):
+    """Ask for what follows an instruction that entered the decode stage in this cycle.
+
+    A jump asks for its target; what comes right before the end of a hardware loop for its start.
+    """
+    if row["kind"] == JUMP:
+        fetch_jump(fetch, pc + row["imm"], cycle)
+        return
+    end = pc + int(row["size"])
+    index = np.uint64(end - chip.config[0]["code_base"]) >> np.uint64(1)
+    if index < np.uint64(chip.config[0]["rows"]) and chip.code[index]["flags"] & LOOP_END:
+        start = loop_start(hart, end)
+        if start >= 0:
+            fetch_loop(fetch, end, start, cycle)
+
+
+@inlined_step
+def hand_over(chip, hart, fetch, row, pc):
+    """Let the next instruction enter the decode stage, if it has certainly come.
+
+    Returns False if not: see await_hand_over.
+    """
+    mode = fetch["mode"]
+    if mode != IDEAL:
+        if mode != STEADY:
+            return False
+        fetch_steadily(fetch, pc, int(row["size"]), hart["seen"] - 1)
+        fetch_behind(chip, hart, fetch, row, pc, hart["seen"])
+    hart["handed"] = 1
+    return True
+
+
+@cold_step
+def await_hand_over(chip, hart, fetch, row, pc, ready):
+    """Let the next instruction enter the decode stage when it comes; returns False if that is open.
+
+    ready    first cycle in which EX can take it, or NEVER: see fetch_next
+    """
+    given = fetch_next(fetch, pc, int(row["size"]), hart["seen"] - 1, ready)
+    if given == NEVER:
+        return False
+    given += 1
+    late = given - max(hart["seen"], hart["free"])
+    if late > 0:
+        charge(hart, FETCH_STALL, late)
+    hart["seen"] = max(hart["seen"], given)
+    fetch_behind(chip, hart, fetch, row, pc, given)
+    hart["handed"] = 1
+    return True
+
+
+@inlined_step
+def hand_over_behind_access(chip, hart, fetch):
+    """Let the instruction behind a load or store enter the decode stage while that is in EX."""
+    pc = hart["pc"]
+    index = np.uint64(pc - chip.config[0]["code_base"]) >> np.uint64(1)
+    if index < np.uint64(chip.config[0]["rows"]):
+        row = chip.code[index]
+        if row["kind"] != UNDECODED and not hand_over(chip, hart, fetch, row, pc):
+            await_hand_over(chip, hart, fetch, row, pc, NEVER)
+
+
+def make_issue(execute: Callable) -> Callable:
+    """Return the step function that issues an instruction, around this interpreter.
 
     execute    generated from the declarations, see isa.compiled
     """
+
+    @inlined_step
+    def issue(chip, h, hart, fetch, row, index, pc, until):
+        """Issue the instruction in the decode stage, if that is in a cycle before `until`.
+
+        Returns the hart's new state; LATER if it does not issue yet.
+        """
+        kind = row["kind"]
+        flags = row["flags"]
+        size = int(row["size"])
+        base = max(hart["free"], hart["seen"])
+        start = base
+        waits = row["uses_load"] & hart["late_load"] | row["uses_fpu"] & hart["late_fpu"]
+        if waits:
+            start = max(start, hart["ready"])
+        by_load = start > base and hart["late_load"] != 0
+        if hart["pending"] or kind >= JALR:
+            start = late_start(chip, hart, fetch, row, start, until)
+            base = max(hart["free"], hart["seen"])
+        hart["when"] = start
+        if start >= until:
+            return LATER
+        if start > base:
+            charge_wait(hart, by_load, start - base)
+        if flags & MARKER:
+            mark_region(chip, h, int(row["imm"]), start)
+        if row["rm"] == 7 and hart["frm"] > 4:
+            return illegal_rounding(chip, hart, fetch, row, pc, start)
+        counts = hart["counts"]
+        counts[INSTRUCTIONS] += 1
+        counts[COMPRESSED] += size == 2
+        regs = hart["regs"]
+        first = int(regs[row["rs1"]])
+        second = int(regs[row["rs2"]])
+        out = execute(row["op"], row, regs, pc, hart)
+        hart["late_load"] = row["late_load"]
+        hart["late_fpu"] = row["late_fpu"]
+        hart["issued"] = start
+        hart["last"] = np.int64(index)
+        hart["handed"] = 0
+        hart["free"] = start + 1
+        if kind > FPU:
+            if kind > BRANCH:
+                return rare_instruction(chip, hart, fetch, row, pc, start, out, first, second)
+            counts[BRANCHES] += 1
+            if out != pc + size:
+                taken_branch(chip, hart, fetch, row, pc, start, out)
+                return RUN
+        hart["seen"] = start + 1
+        hart["pc"] = loop_next(hart, pc, size) if flags & LOOP_END else pc + size
+        if kind == LOAD or kind == STORE:
+            return request_memory(chip, h, hart, row, index, out, start + 1)
+        if kind == FPU:
+            occupy_fpu(chip, hart, row, start)
+        return RUN
+
+    return issue
+
+
+def make_advance(issue: Callable) -> Callable:
+    """Return the step function that lets a hart run, around this `issue`."""
 
     @inlined_step
     def advance(chip: Chip, h: int, until: int) -> int:
@@ -224,186 +486,36 @@ def make_advance(execute: Callable) -> Callable:
 
         Returns the hart's new state; `when` and `address` say what it asks for.
         """
-        hart = chip.harts[h]
-        config = chip.config[0]
-        code = chip.code
-        regs = hart["regs"]
-        counts = hart["counts"]
-        code_base = config["code_base"]
-        rows = config["rows"]
-        l1_base = config["l1_base"]
-        l1_size = config["l1_size"]
-        external = hart["external"]
-        latency = config["fpu_latency"]
-        pc = hart["pc"]
-        free = hart["free"]
-        seen = hart["seen"]
-        ready = hart["ready"]
-        late_load = hart["late_load"]
-        late_fpu = hart["late_fpu"]
-        pending = hart["pending"]
-        last = hart["last"]
-        issued = hart["issued"]
-        ri5cy = hart["ri5cy"]
-        retired = 0
-        compressed = 0
-        when = until
+        hart = chip.harts[np.uint64(h)]
+        fetch = chip.fetch[np.uint64(h)]
         state = RUN
-        while True:
-            index = (pc - code_base) >> 1
-            if index < 0 or index >= rows:
+        kind = UNDECODED
+        while state == RUN:
+            pc = hart["pc"]
+            index = np.uint64(pc - chip.config[0]["code_base"]) >> np.uint64(1)
+            if index >= np.uint64(chip.config[0]["rows"]):
                 state = stop_at(hart, FAULT_FETCH, pc)
                 break
-            row = code[np.uint64(index)]
+            row = chip.code[index]
             kind = row["kind"]
-            base = free if free > seen else seen
-            start = base
-            cause = FPU_DEPENDENCY
-            if (row["uses_load"] & late_load) | (row["uses_fpu"] & late_fpu) and ready > start:
-                start = ready
-                if late_load:
-                    cause = LOAD_USE
-            if pending:
-                hart["last"] = last
-                hart["issued"] = issued
-                free, seen, start = settle_result(chip, hart, row, free, seen, start, until)
-                pending = hart["pending"]
-                base = free if free > seen else seen
-            if (kind - 1) & 255 >= JALR - 1:
-                if kind == UNDECODED:
-                    state = NEEDS_DECODER
-                    when = start
-                    break
-                later = late_start(chip, hart, row, start, free, last)
-                if later > start and kind == JALR:
-                    cause = JUMP_REGISTER
-                start = later
-            if start >= until:
-                when = start
+            if kind == UNDECODED:
+                hart["when"] = max(hart["free"], hart["seen"])
+                state = NEEDS_DECODER
                 break
-            if start > base:
-                charge(hart, cause, start - base)
-            if row["flags"] & MARKER:
-                counts[INSTRUCTIONS] += retired
-                counts[COMPRESSED] += compressed
-                retired = compressed = 0
-                mark_region(chip, h, int(row["imm"]), start)
-            retired += 1
-            size = int(row["size"])
-            compressed += size == 2
-            first = int(regs[row["rs1"]])
-            second = int(regs[row["rs2"]])
-            out = execute(row["op"], row, regs, pc, hart)
-            late_load = row["late_load"]
-            late_fpu = row["late_fpu"]
-            issued = start
-            last = index
-            free = start + 1
-            if kind == ALU:
-                seen = free
-                pc = loop_next(hart, pc, size) if row["flags"] & SLOW else pc + size
-            elif kind == LOAD or kind == STORE:
-                seen = free
-                hart["row"] = index
-                hart["address"] = out
-                state = REQUEST
-                if np.uint64(out - l1_base) < np.uint64(l1_size) and external == 0:
-                    state = L1_REQUEST
-                when = free
-                pc = loop_next(hart, pc, size) if row["flags"] & SLOW else pc + size
-                break
-            elif kind == FPU:
-                seen = free
-                if row["rm"] == 7 and hart["frm"] > 4:
-                    retired -= 1
-                    state = exception(
-                        chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"])
-                    )
-                    pc = hart["pc"]
-                    seen = hart["seen"]
-                    if state != RUN:
-                        break
-                    continue
-                if pending:
-                    free = hart["fpu_return"] + 1
-                    charge(hart, FPU_CONTENTION, free - start - 1)
-                ready = free + latency
-                hart["earlier_return"] = hart["fpu_return"]
-                hart["earlier_register"] = hart["fpu_register"]
-                hart["fpu_return"] = ready
-                hart["fpu_register"] = row["rd"]
-                if latency > 1:
-                    hart["fpu_mask"] = late_fpu
-                pending = 1 if latency > 1 else 0
-                hart["pending"] = pending
-                pc = loop_next(hart, pc, size) if row["flags"] & SLOW else pc + size
-            elif kind == BRANCH:
-                counts[BRANCHES] += 1
-                seen = free
-                if out != pc + size:
-                    if row["flags"] & TO_NEXT:
-                        out = pc + size
-                    wait = 2 + is_split(chip, out)
-                    if ri5cy or pending:
-                        wait += shadow_cycles(chip, hart, pc + size, out, start)
-                    seen += wait
-                    counts[TAKEN] += 1
-                    charge(hart, BRANCH_STALL, wait)
-                    pc = out
-                else:
-                    pc = loop_next(hart, pc, size) if row["flags"] & SLOW else pc + size
-            elif kind == JUMP or kind == JALR:
-                counts[JUMPS] += 1
-                fetch = seen if kind == JUMP else max(seen, hart["jump_ready"])
-                split = is_split(chip, out)
-                if split and ri5cy:
-                    seen = max(fetch + 3, free)
-                else:
-                    seen = max(fetch + 2, free) + split
-                    if kind == JALR and row["rd"] == row["rs1"] and seen > free:
-                        seen += 1
-                charge(hart, JUMP_STALL, seen - free)
-                pc = out
-            elif kind == HWLOOP:
-                seen = free
-                mark_loop_end(chip, hart, int(row["loop"]))
-                pc += size
-            elif kind <= DIVIDE_UNSIGNED:
-                cycles = int(row["cost"])
-                if kind != MULTICYCLE:
-                    cycles = division_cycles(second, kind == DIVIDE)
-                seen = free
-                free = start + cycles
-                charge(hart, MULTICYCLE_STALL, cycles - 1)
-                pc = loop_next(hart, pc, size) if row["flags"] & SLOW else pc + size
-            else:
-                hart["row"] = index
-                hart["issued"] = issued
-                hart["pending"] = pending
-                counts[INSTRUCTIONS] += retired - (0 if row["flags"] & COUNTED else 1)
-                retired = 0
-                state = rare_instruction(chip, hart, row, pc, start, out, first, second)
-                pc = hart["pc"]
-                free = hart["free"]
-                seen = hart["seen"]
-                pending = hart["pending"]
-                when = free
-                if state != RUN:
+            if hart["handed"] == 0 and not hand_over(chip, hart, fetch, row, pc):
+                if not await_hand_over(chip, hart, fetch, row, pc, hart["free"]):
+                    state = FETCHING
                     break
+            state = issue(chip, h, hart, fetch, row, index, pc, until)
+            if kind > BRANCH and state != LATER:
+                hart["when"] = hart["free"]
                 if interrupts_enabled(hart):
-                    until = min(until, free)
-        hart["pc"] = pc
-        hart["free"] = free
-        hart["seen"] = seen
-        hart["ready"] = ready
-        hart["late_load"] = late_load
-        hart["late_fpu"] = late_fpu
-        hart["last"] = last
-        hart["issued"] = issued
-        hart["when"] = when
+                    until = min(until, hart["free"])
+        if state == LATER:
+            state = RUN
+        elif (state == L1_REQUEST or state == REQUEST) and kind <= STORE:
+            hand_over_behind_access(chip, hart, fetch)
         hart["state"] = state
-        counts[INSTRUCTIONS] += retired
-        counts[COMPRESSED] += compressed
         return state
 
     return advance

@@ -1,6 +1,6 @@
 """What a hart does or waits for, why it stops, and where its cycles go."""
 
-from soc.step import step
+from soc.step import inlined_step, step
 
 # What a hart does, or waits for.
 RUN = 0  # goes on at `when`
@@ -13,6 +13,8 @@ WFI = 6
 OFF = 7
 STOPPED = 8  # the simulation has to stop: see `fault`
 NEEDS_DECODER = 9  # the row at pc is not decoded
+FETCHING = 10  # for its next instruction, which the instruction cache has not got
+LATER = 11  # goes on when it may: only inside `advance`
 
 # Reasons to stop.
 FAULT_ILLEGAL = 1
@@ -25,7 +27,7 @@ FAULT_DMA = 7
 FAULT_EVENT_UNIT = 8
 
 
-@step
+@inlined_step
 def charge(hart, cause, cycles):
     """Count stall cycles."""
     hart["counts"][cause] += cycles

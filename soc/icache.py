@@ -16,13 +16,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from soc.bits import bit, lowest_index
-from soc.fetch import fetch_control, fetch_reset, fetch_send
+from soc.fetch import fetch_control, fetch_send
 from soc.icache_bank import (
     BANK_LINES,
     BYPASS,
     EMPTY,
-    NONE,
-    OPERATE,
     REFILLS,
     SHARED_BANK,
     end_cycle,
@@ -31,7 +29,7 @@ from soc.icache_bank import (
 )
 from soc.l1 import nearest, next_rr
 from soc.l2 import READ, l2_burst
-from soc.private_cache import FETCH, LINE_BYTES, PRIVATE_LINES, missing_line
+from soc.private_cache import LINE_BYTES, PRIVATE_LINES, missing_line
 from soc.setting import setting
 from soc.state import NEVER
 from soc.step import step
@@ -110,31 +108,6 @@ ICACHE = np.dtype(
     ],
     align=True,
 )
-
-
-def icache_state(spec: IcacheSpec, cores: int, others: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The caches at reset: ICACHE[1] and FETCH[cores + others].
-
-    others    harts outside the cluster, behind the cores: they fetch in the ideal two cycles
-    """
-    icache = np.zeros(1, ICACHE)
-    fetch = np.zeros(cores + others, FETCH)
-    ideal = spec.kind == "ideal"
-    sets = 0 if ideal else spec.private_size // LINE_BYTES // spec.private_ways
-    for h in range(cores + others):
-        fetch_reset(fetch[h], sets if h < cores else 0, spec.private_ways, int(spec.enabled))
-    icache["ports"] = 1 << (cores - 1).bit_length()
-    icache["banks"] = spec.banks
-    icache["bank_bits"] = (spec.banks - 1).bit_length()
-    icache["ways"] = spec.shared_ways
-    icache["sets"] = spec.shared_size // LINE_BYTES // spec.banks // spec.shared_ways
-    icache["refills"] = spec.refills
-    icache["private_sets"] = sets
-    icache["wake"] = NEVER
-    icache["bank"]["state"] = OPERATE if spec.enabled else BYPASS
-    icache["bank"]["hart"] = icache["bank"]["order"] = NONE
-    icache["bank"]["lines"] = NONE
-    return icache, fetch
 
 
 @step
@@ -219,6 +192,42 @@ def icache_step(icache, fetch, l2, now):
 
 
 @step
+def private_flush(icache, fetch, h, pc, now):
+    """Invalidate a hart's private cache; pc is that of the instruction to be handed over next."""
+    grants = now + EMPTIES + fetch["sets"]
+    fetch_control(fetch, pc, grants, fetch["enabled"])
+    icache_note(icache, fetch, h)
+
+
+@step
+def private_switch(icache, fetch, h, pc, now, on):
+    """Switch a hart's private cache on or off; pc as in private_flush."""
+    if fetch["enabled"] != on:
+        grants = now + EMPTIES + (fetch["sets"] if on else 0)
+        fetch_control(fetch, pc, grants, on)
+        icache_note(icache, fetch, h)
+
+
+@step
+def banks_flush(icache, now):
+    """Invalidate the shared banks, as soon as no line is under way."""
+    for b in range(icache["banks"]):
+        if icache["bank"][b]["state"] != BYPASS:
+            icache["bank"][b]["order"] = EMPTY
+    icache["wake"] = min(icache["wake"], now + 1)
+
+
+@step
+def banks_switch(icache, now, on):
+    """Switch the shared banks on or off, as soon as no line is under way."""
+    for b in range(icache["banks"]):
+        bank = icache["bank"][b]
+        if on == (bank["state"] == BYPASS):
+            bank["order"] = EMPTY if on else BYPASS
+    icache["wake"] = min(icache["wake"], now + 1)
+
+
+@step
 def icache_flush(icache, fetch, pcs, now, shared):
     """Invalidate the private level, or both: a 1 is written to FLUSH_PRIVATE or FLUSH.
 
@@ -226,15 +235,10 @@ def icache_flush(icache, fetch, pcs, now, shared):
     returns    the cycle of the response to the write, if no line is under way
     """
     for h in range(fetch.size):
-        grants = now + EMPTIES + fetch[h]["sets"]
-        fetch_control(fetch[h], pcs[h], grants, fetch[h]["enabled"])
-        icache_note(icache, fetch[h], h)
+        private_flush(icache, fetch[h], h, pcs[h], now)
     if not shared:
         return now + EMPTIES + icache["private_sets"]
-    for b in range(icache["banks"]):
-        if icache["bank"][b]["state"] != BYPASS:
-            icache["bank"][b]["order"] = EMPTY
-    icache["wake"] = min(icache["wake"], now + 1)
+    banks_flush(icache, now)
     return now + EMPTIES + icache["sets"]
 
 
@@ -246,13 +250,6 @@ def icache_switch(icache, fetch, pcs, now, on):
     returns    the cycle of the response to the write, if no line is under way
     """
     for h in range(fetch.size):
-        if fetch[h]["enabled"] != on:
-            grants = now + EMPTIES + (fetch[h]["sets"] if on else 0)
-            fetch_control(fetch[h], pcs[h], grants, on)
-            icache_note(icache, fetch[h], h)
-    for b in range(icache["banks"]):
-        bank = icache["bank"][b]
-        if on == (bank["state"] == BYPASS):
-            bank["order"] = EMPTY if on else BYPASS
-    icache["wake"] = min(icache["wake"], now + 1)
+        private_switch(icache, fetch[h], h, pcs[h], now, on)
+    banks_switch(icache, now, on)
     return now + (ENABLED if on else DISABLED)

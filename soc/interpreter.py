@@ -40,7 +40,7 @@ TEXT = '''\
 import numpy as np
 
 from isa.words import i32, u32
-from soc.hart import make_advance
+from soc.hart import make_advance, make_issue
 from soc.interpreter import meanings
 from soc.loop import make_run, make_run_hart
 from soc.step import Step
@@ -50,7 +50,8 @@ globals().update(meanings("{name}", {extensions}))
 
 {execute}
 
-advance = make_advance(Step(execute, is_inlined=True, keeps_types=True))
+issue = make_issue(Step(execute, is_inlined=True, keeps_types=True))
+advance = make_advance(issue)
 run = make_run(advance)
 run_hart = make_run_hart(advance)
 '''
@@ -153,6 +154,7 @@ class Parts(NamedTuple):
     request_dma_lanes: Link = links.request_dma_lanes
     cycle_dma: Link = links.cycle_dma
     clock_event_unit: Link = links.clock_event_unit
+    step_icache: Link = links.step_icache
     interrupt_from_control_page: Link = links.interrupt_from_control_page
     generator_request: Link = links.generator_request
     cycle_generator: Link = links.cycle_generator

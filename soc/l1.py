@@ -10,7 +10,7 @@ Source: tcdm_interconnect and rr_arb_tree (common_cells), checked against 69,957
 import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from soc.bits import lowest_index
+from soc.bits import bit, lowest_index
 from soc.setting import setting
 from soc.step import inlined_step, step
 
@@ -58,15 +58,27 @@ def next_rr(requests, rr):
 
 
 @inlined_step
-def arbitrate(bank):
-    """Serve one of the requests of this cycle; leaves the winner in the bank."""
-    requests = bank["requests"]
-    if requests & (requests - np.uint64(1)):
-        bank["winner"] = nearest(requests, bank["rr"])
-        bank["rr"] = next_rr(requests, bank["rr"])
-    else:
-        initiator = lowest_index(requests)
-        bank["winner"] = initiator
-        bank["rr"] = initiator
-    bank["requests"] = np.uint64(0)
-    bank["accesses"] += 1
+def ask_bank(bank, initiator, now):
+    """Put a request to a bank in this cycle; when all are there, the winner is known.
+
+    NOTE: no branches, since nobody can predict them: a request of an earlier cycle counts as none.
+    """
+    is_first = bank["asked"] != now
+    key = initiator ^ bank["rr"]
+    wins = is_first | (key < bank["key"])
+    bank["asked"] = now
+    bank["requests"] = bit(initiator) | (np.uint64(0) if is_first else bank["requests"])
+    bank["key"] = key if wins else bank["key"]
+    bank["winner"] = initiator if wins else bank["winner"]
+
+
+@inlined_step
+def grant_bank(bank, initiator):
+    """Serve a request of this cycle, or make it wait; returns 1 or 0."""
+    granted = np.int64(bank["winner"] == initiator)
+    rr = bank["rr"]
+    above = bank["requests"] & ~((np.uint64(2) << np.uint64(rr)) - np.uint64(1))
+    bank["rr"] = lowest_index(above if above else bank["requests"]) if granted else rr
+    bank["accesses"] += granted
+    bank["conflicts"] += 1 - granted
+    return granted

@@ -5,7 +5,8 @@ Step functions are plain: no closures, no context managers, no arrays made, no e
 
 from numba.core import transforms, typed_passes, untyped_passes
 from numba.core.compiler import CompilerBase
-from numba.core.compiler_machinery import PassManager, _pass_registry
+from numba.core.compiler_machinery import PassManager, _pass_registry, register_pass
+from numba.core.lowering import Lower
 
 PASSES = (
     untyped_passes.TranslateByteCode,
@@ -56,3 +57,31 @@ class RenamingCompiler(LeanCompiler):
     """The same for functions whose variables may change their types between assignments."""
 
     passes = (*PASSES[:TYPING], untyped_passes.ReconstructSSA, *PASSES[TYPING:])
+
+
+class ColdLower(Lower):
+    """Writes LLVM's text of a function that is not to be inlined."""
+
+    def setup_function(self, fndesc):
+        super().setup_function(fndesc)
+        self.function.attributes.add("noinline")
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class ColdLowering(typed_passes.BaseNativeLowering):
+    """NativeLowering, for such a function."""
+
+    _name = "cold_lowering"
+
+    @property
+    def lowering_class(self):
+        return ColdLower
+
+
+class ColdCompiler(RenamingCompiler):
+    """The same for functions that LLVM must not inline."""
+
+    passes = tuple(
+        ColdLowering if kind is typed_passes.NativeLowering else kind
+        for kind in RenamingCompiler.passes
+    )

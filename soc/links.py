@@ -11,6 +11,7 @@ from soc.dma_state import DMA_STATE
 from soc.event_unit_state import EU_STATE
 from soc.l2 import L2_STATE
 from soc.linking import WORDS, Unit
+from soc.private_cache import FETCH
 from soc.state import HART, ROW
 
 BITS = np.uint64  # a set of harts
@@ -60,7 +61,14 @@ float_links = [
 ]
 """The operands that the host's floating-point unit does not settle."""
 
-LINKED = (DMA, EVENT_UNIT, REGISTERS, FLOATS)
+ICACHE = Unit("icache")
+step_icache = ICACHE.link("soc.fetching.step_icache", Chip, int)
+fetch_reset = ICACHE.link("soc.fetch.fetch_reset", FETCH, int, int, int)
+start_fetching = ICACHE.link("soc.fetching.start_fetching", Chip, int, int, int)
+switch_icache = ICACHE.link("soc.fetching.switch_icache", Chip, int, int)
+flush_icache = ICACHE.link("soc.fetching.flush_icache", Chip, int, int)
+
+LINKED = (DMA, EVENT_UNIT, REGISTERS, FLOATS, ICACHE)
 """The units that interpreters call."""
 
 HOST = Unit("host", uses=LINKED)
@@ -74,7 +82,7 @@ PHASES = Unit("phases", uses=LINKED)
 collect_hart = PHASES.link("soc.loop.collect_hart", Chip, int, int, returns=BITS)
 access_l1 = PHASES.link("soc.loop.access_l1", Chip, BITS, int, returns=BITS)
 signal_dma = PHASES.link("soc.loop.signal_dma", Chip, int)
-request_dma_lanes = PHASES.link("soc.loop.request_dma_lanes", Chip, returns=int)
+request_dma_lanes = PHASES.link("soc.loop.request_dma_lanes", Chip, int, returns=int)
 cycle_dma = PHASES.link("soc.loop.cycle_dma", Chip, int, int, int, returns=BITS)
 clock_event_unit = PHASES.link("soc.loop.clock_event_unit", Chip, int, returns=BITS)
 interrupt_from_control_page = PHASES.link("soc.loop.interrupt_from_control_page", Chip, int)

@@ -12,6 +12,8 @@ import numpy as np
 from soc import control_page
 from soc.bits import bit, lowest_index
 from soc.chip_state import Chip
+from soc.decode import LOAD
+from soc.fetch import fetch_jump, fetch_stop
 from soc.hart_status import (
     ACCESS,
     L1_REQUEST,
@@ -23,7 +25,8 @@ from soc.hart_status import (
     WFI,
     charge,
 )
-from soc.l1 import DMA_PORTS, arbitrate
+from soc.icache_bank import icache_note
+from soc.l1 import DMA_PORTS, ask_bank, grant_bank
 from soc.links import (
     eu_clock,
     eu_interrupt,
@@ -31,13 +34,14 @@ from soc.links import (
     eu_take_interrupt,
     grant_ports,
     request_lanes,
+    step_icache,
     tick,
 )
 from soc.links import is_idle as dma_is_idle
 from soc.memory import transact
 from soc.requests import access_granted, answer, l2_grant, redirect, schedule, serve
 from soc.state import COUNT, NEVER, SLOTS
-from soc.step import inlined_step, step
+from soc.step import cold_step, inlined_step, step
 from soc.traps import WFI_CYCLES, enter_trap, interrupts_enabled, wake_up
 
 # Why the loop returns.
@@ -49,7 +53,7 @@ HALT = 4  # a hart stopped the simulation
 DMA_ERROR = 5
 
 L1_CONTENTION, MISALIGNED = COUNT.l1_contention, COUNT.misaligned
-L1_ACCESSES = COUNT.l1_accesses
+L1_ACCESSES, LOADS, STORES = COUNT.l1_accesses, COUNT.loads, COUNT.stores
 
 INTERRUPT_SEEN = 2
 INTERRUPT_FETCH = 2
@@ -119,7 +123,7 @@ def interrupt_pending(hart):
     return hart["mstatus"] & 8 != 0 and hart["mip"] & hart["mie"] != 0
 
 
-@step
+@cold_step
 def take_interrupt(chip, h, start, now):
     """Enter the handler instead of the instruction that would have issued at start (rule T)."""
     hart = chip.harts[np.uint64(h)]
@@ -128,10 +132,12 @@ def take_interrupt(chip, h, start, now):
     while pending >> line & 1 == 0:
         line -= 1
     hart["pc"] = enter_trap(hart, 0x80000000 | line, hart["pc"])
+    hart["handed"] = 0
     taken = max(hart["irq_cycle"] + INTERRUPT_SEEN, hart["seen"])
     handler = max(taken + INTERRUPT_FETCH, start + 1)
     charge(hart, COUNT.trap, handler - max(hart["free"], hart["seen"]))
     hart["seen"] = hart["free"] = hart["when"] = handler
+    fetch_jump(chip.fetch[np.uint64(h)], hart["pc"], handler - 2)
     config = chip.config[0]
     if config["control_page"] == 0 and hart["external"] == 0:
         eu_take_interrupt(chip.event_unit[0], h, line, now)
@@ -150,7 +156,7 @@ def raise_interrupt(chip, h, line, now):
         schedule(chip, h, hart["free"])
 
 
-@step
+@cold_step
 def clock_event_unit(chip, now):
     """Clock the event unit; returns the harts whose loads it grants."""
     unit = chip.event_unit[0]
@@ -170,7 +176,7 @@ def clock_event_unit(chip, now):
     return granted
 
 
-@step
+@cold_step
 def signal_dma(chip, now):
     """Pass the DMA's event lines of this cycle on to the event unit, before its other inputs."""
     dma = chip.dma[0]
@@ -194,7 +200,7 @@ def answer_dma_ports(chip, granted, now):
     return harts
 
 
-@step
+@cold_step
 def cycle_dma(chip, granted, lanes, now):
     """The DMA's cycle behind the collection of requests; returns the harts that go on."""
     first = chip.config[0]["inputs"] - DMA_PORTS
@@ -202,12 +208,7 @@ def cycle_dma(chip, granted, lanes, now):
     for lane in range(DMA_PORTS):
         if lanes >> lane & 1:
             bank = bank_of(chip, chip.dma[0]["lane_word"][lane])
-            if bank["requests"]:
-                arbitrate(bank)
-            if bank["winner"] == first + lane:
-                granted_lanes |= 1 << lane
-            else:
-                bank["conflicts"] += 1
+            granted_lanes |= grant_bank(bank, first + lane) << lane
     dma = chip.dma[0]
     wheel = chip.wheel[0]
     tick(dma, lanes, granted_lanes, chip.l1, chip.l2, chip.l2_port[0], now)
@@ -217,18 +218,18 @@ def cycle_dma(chip, granted, lanes, now):
     return answer_dma_ports(chip, granted, now)
 
 
-@step
-def request_dma_lanes(chip):
+@cold_step
+def request_dma_lanes(chip, now):
     """Put the DMA's requests to L1; returns its lanes that request, a bit each."""
     lanes = request_lanes(chip.dma[0])
     first = chip.config[0]["inputs"] - DMA_PORTS
     for lane in range(DMA_PORTS):
         if lanes >> lane & 1:
-            bank_of(chip, chip.dma[0]["lane_word"][lane])["requests"] |= bit(first + lane)
+            ask_bank(bank_of(chip, chip.dma[0]["lane_word"][lane]), first + lane, now)
     return lanes
 
 
-@step
+@cold_step
 def cycle_generator(chip, now):
     """Let the control page's generator access L1 behind the collection of requests."""
     control = chip.control[0]
@@ -236,15 +237,11 @@ def cycle_generator(chip, now):
     for port in range(DMA_PORTS):
         if control["next"][port] == now:
             bank = bank_of(chip, control["base"] + 16 * control["done"][port] + 4 * port >> 2)
-            if bank["requests"]:
-                arbitrate(bank)
-            won = bank["winner"] == first + port
-            if not won:
-                bank["conflicts"] += 1
+            won = grant_bank(bank, first + port)
             control_page.generator_access(chip, port, won, now)
 
 
-@step
+@cold_step
 def interrupt_from_control_page(chip, now):
     """Raise the test bench's interrupt in every core."""
     chip.control[0]["irq_cycle"] = NEVER
@@ -252,7 +249,7 @@ def interrupt_from_control_page(chip, now):
         raise_interrupt(chip, h, control_page.INTERRUPT_LINE, now)
 
 
-@inlined_step
+@step
 def collect_hart(chip, h, now):
     """Take up a hart that is due: its request goes to a bank of L1 or is served.
 
@@ -273,11 +270,11 @@ def collect_hart(chip, h, now):
     elif hart["state"] == RUN:
         going = bit(h)
     if hart["state"] == L1_REQUEST and hart["when"] <= now:
-        bank_of(chip, l1_word(hart))["requests"] |= bit(h)
+        ask_bank(bank_of(chip, l1_word(hart)), h, now)
     return going
 
 
-@inlined_step
+@cold_step
 def collect(chip, due, now):
     """Collect the requests of this cycle; returns the harts that go on without L1."""
     going = np.uint64(0)
@@ -289,6 +286,73 @@ def collect(chip, due, now):
 
 
 @inlined_step
+def plain_bank(chip, h):
+    """Return the bank of the plain word that a hart asks for."""
+    return bank_of(chip, chip.harts[np.uint64(h)]["address"] >> 2)
+
+
+@inlined_step
+def request_plain(chip, harts, now):
+    """Put the requests of harts for plain words to the banks."""
+    rest = harts
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        ask_bank(plain_bank(chip, h), h, now)
+
+
+@inlined_step
+def grant_plain(chip, harts, now):
+    """Grant requests for plain words; returns the harts that are served, the others ask again."""
+    wheel = chip.wheel[0]
+    granted = np.uint64(0)
+    rest = harts
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        granted |= np.uint64(grant_bank(plain_bank(chip, h), h)) << np.uint64(h)
+    losers = harts & ~granted
+    wheel["slots"][np.uint64(now + 1) % np.uint64(SLOTS)] |= losers
+    wheel["due"] |= losers
+    wheel["plain"] &= ~granted
+    return granted
+
+
+@inlined_step
+def l1_word_access(chip, h, row, now):
+    """Perform the access of this row to an aligned word of L1, which is granted."""
+    hart = chip.harts[np.uint64(h)]
+    counts = hart["counts"]
+    counts[L1_ACCESSES] += 1
+    lost = now - hart["when"]
+    if lost:
+        charge(hart, L1_CONTENTION, lost)
+    word = np.uint64(hart["address"] - chip.config[0]["l1_base"]) >> np.uint64(2)
+    if row["kind"] == LOAD:
+        counts[LOADS] += 1
+        hart["regs"][row["rd"]] = chip.l1[word]
+        hart["load_register"] = row["rd"]
+        hart["load_grant"] = now
+    else:
+        counts[STORES] += 1
+        chip.l1[word] = hart["regs"][row["rs2"]]
+    hart["l1_grant"] = now
+    hart["memory_grant"] = now
+    hart["free"] = now
+    hart["ready"] = now + 1
+
+
+@inlined_step
+def access_plain(chip, harts, now):
+    """Perform the accesses of harts to plain words of L1."""
+    while harts:
+        h = lowest_index(harts)
+        harts &= harts - np.uint64(1)
+        row = chip.code[np.uint64(chip.harts[np.uint64(h)]["row"])]
+        l1_word_access(chip, h, row, now)
+
+
+@cold_step
 def access_l1(chip, due, now):
     """Arbitrate the banks and perform what was granted; returns the harts that go on."""
     wheel = chip.wheel[0]
@@ -300,12 +364,9 @@ def access_l1(chip, due, now):
         hart = chip.harts[np.uint64(h)]
         if hart["state"] == L1_REQUEST and hart["when"] <= now:
             bank = bank_of(chip, l1_word(hart))
-            if bank["requests"]:
-                arbitrate(bank)
-            if bank["winner"] == h:
+            if grant_bank(bank, h):
                 going |= l1_access(chip, h, now)
             else:
-                bank["conflicts"] += 1
                 wheel["slots"][np.uint64(now + 1) % np.uint64(SLOTS)] |= bit(h)
                 wheel["due"] |= bit(h)
     return going
@@ -334,8 +395,10 @@ def make_run_hart(advance: Callable) -> Callable:
                     until = now + 1
                     continue
             break
+        fetch = chip.fetch[np.uint64(h)]
         if hart["exited"]:
             hart["state"] = OFF
+            fetch_stop(fetch)
         elif state <= REQUEST:
             slot = min(hart["when"], now + SLOTS - 1)
             wheel["slots"][np.uint64(slot) % np.uint64(SLOTS)] |= bit(h)
@@ -346,6 +409,7 @@ def make_run_hart(advance: Callable) -> Callable:
         elif state == STOPPED:
             wheel["stop"] = HALT
             wheel["stop_hart"] = h
+        icache_note(chip.icache[0], fetch, h)
 
     return run_hart
 
@@ -361,6 +425,7 @@ def make_run(advance: Callable) -> Callable:
         control = chip.control[0]
         unit = chip.event_unit[0]
         dma = chip.dma[0]
+        icache = chip.icache[0]
         slots = wheel["slots"]
         now = wheel["now"]
         if wheel["resume"] == 0:
@@ -374,8 +439,9 @@ def make_run(advance: Callable) -> Callable:
                 if control["irq_cycle"] == now:
                     interrupt_from_control_page(chip, now)
                 due = slots[slot]
-                if due == 0 and control["busy"] | wheel["dma_busy"] == 0 and unit["next"] > now:
-                    quiet = unit["next"] == NEVER and control["irq_cycle"] == NEVER
+                next_part = min(unit["next"], icache["wake"])
+                if due == 0 and control["busy"] | wheel["dma_busy"] == 0 and next_part > now:
+                    quiet = next_part == NEVER and control["irq_cycle"] == NEVER
                     if wheel["due"] == 0 and quiet:
                         wheel["now"] = now
                         return ASLEEP
@@ -386,16 +452,24 @@ def make_run(advance: Callable) -> Callable:
                 wheel["due"] &= ~due
                 if wheel["dma_busy"]:
                     signal_dma(chip, now)
-                going = collect(chip, due, now)
+                plain = due & wheel["plain"]
+                others = due & ~plain
+                if others:
+                    going = collect(chip, others, now)
                 if control["busy"]:
                     control_page.generator_request(chip, now)
+                granted = lanes = 0
                 if wheel["dma_busy"]:
                     granted = grant_ports(dma)
-                    lanes = request_dma_lanes(chip)
-                    going |= access_l1(chip, due, now)
+                    lanes = request_dma_lanes(chip, now)
+                request_plain(chip, plain, now)
+                served = grant_plain(chip, plain, now)
+                access_plain(chip, served, now)
+                going |= served
+                if others:
+                    going |= access_l1(chip, others, now)
+                if wheel["dma_busy"]:
                     going |= cycle_dma(chip, granted, lanes, now)
-                else:
-                    going |= access_l1(chip, due, now)
                 if control["busy"]:
                     cycle_generator(chip, now)
                 if unit["next"] <= now:
@@ -407,6 +481,8 @@ def make_run(advance: Callable) -> Callable:
             if wheel["resume"]:
                 wheel["now"] = now
                 return DECODE
+            if icache["wake"] <= now:
+                step_icache(chip, now)
             if wheel["host"] and wheel["stop"] == END:
                 wheel["stop"] = HOST
             now += 1

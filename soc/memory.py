@@ -7,7 +7,7 @@ import numpy as np
 
 from soc.decode import ACCESSES, BOX, LOAD, WIDTH, ZERO_EXTEND
 from soc.state import COUNT
-from soc.step import inlined_step, step
+from soc.step import cold_step, inlined_step, step
 
 WORD = ACCESSES["i32"]
 LOADS, STORES = COUNT.loads, COUNT.stores
@@ -30,7 +30,7 @@ def extended(value, access, boxed):
     return value
 
 
-@step
+@cold_step
 def unaligned_load(hart, row, words, offset):
     """Read a narrow or unaligned value; returns True if its second half is due."""
     word = offset >> 2
@@ -55,7 +55,7 @@ def merged(word, data, mask):
     return ((word & ~mask | data & mask) & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
 
 
-@step
+@cold_step
 def unaligned_store(hart, row, words, offset):
     """Write a narrow or unaligned value; returns True if its second half is due."""
     word = offset >> 2

@@ -13,9 +13,11 @@ from soc.links import (
     ask,
     eu_push_soc_event,
     eu_set_event,
+    flush_icache,
     raise_interrupt,
     schedule,
     store_value,
+    switch_icache,
 )
 from soc.peripherals.bus import Bus, Peripheral
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
@@ -107,7 +109,12 @@ class Platform:
             "cluster_timer": self._timer("cluster_timer", self._cluster_event),
             "event_unit_shared": SharedEventUnit(env, chip.event_unit[0]),
             "cluster_icache": IcacheControl(
-                "cluster_icache", ICACHE_CONTROL, warn, self._enable_icache, self._flush_icache
+                "cluster_icache",
+                ICACHE_CONTROL,
+                warn,
+                self._enable_icache,
+                lambda: self._flush_icache(True),
+                lambda: self._flush_icache(False),
             ),
             "dma_shared": RegisterBlock("dma_shared", PMU, warn),
             "gpio": RegisterBlock("gpio", GPIO, warn),
@@ -208,7 +215,9 @@ class Platform:
             self.changed()
 
     def _enable_icache(self, enable: bool) -> None:
-        pass
+        switch_icache(self.chip, self.env.now, int(enable))
+        self.changed()
 
-    def _flush_icache(self) -> None:
-        pass
+    def _flush_icache(self, shared: bool) -> None:
+        flush_icache(self.chip, self.env.now, int(shared))
+        self.changed()

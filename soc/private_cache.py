@@ -8,7 +8,7 @@ Sources: pri_icache_controller.sv, lfsr_8bit of hier-icache v1.3.0; replayed fet
 
 import numpy as np
 
-from soc.step import step
+from soc.step import cold_step, step
 
 IDEAL, STEADY, EXACT = range(3)
 """Modes."""
@@ -66,7 +66,7 @@ def forget_lines(fetch):
         fetch["lines"][k] = -1
 
 
-@step
+@cold_step
 def is_cached(fetch, line):
     """Look a line up."""
     index = line & (fetch["sets"] - 1)
@@ -79,7 +79,7 @@ def is_cached(fetch, line):
     return False
 
 
-@step
+@cold_step
 def has_lines(fetch, target):
     """Are the four words from target on, which are asked for in any case, all cached?"""
     if not is_cached(fetch, target >> 4):

@@ -1,10 +1,10 @@
 """Regions that a program measures between two markers, slti x0, x0, n."""
 
 from soc.state import COUNT, REGIONS
-from soc.step import step
+from soc.step import cold_step
 
 
-@step
+@cold_step
 def mark_region(chip, h, number, cycle):
     """Open region number / 2, or close it if number is odd, at a marker's issue.
 

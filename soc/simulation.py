@@ -37,6 +37,7 @@ WAITING = {
     harts_module.WFI: COUNT.wfi,
     harts_module.OFF: COUNT.off,
     harts_module.L1_REQUEST: COUNT.l1_contention,
+    harts_module.FETCHING: COUNT.fetch,
 }
 """Cause of the cycles of a hart that waits at the end, by its state."""
 

@@ -89,59 +89,63 @@ ROW = np.dtype(
 
 HART = np.dtype(
     [
-        ("regs", "i4", (72,)),
+        # What every access to L1 reads and writes, in few cache lines.
         ("pc", "i8"),
         ("free", "i8"),  # first cycle in which the next instruction can issue
         ("seen", "i8"),  # first cycle in which it is in the decode stage
+        ("handed", "i8"),  # it is there, or on the way; 2: and a jalr's target is asked for
         ("ready", "i8"),  # first issue cycle that can use what the last instruction delivers late
         ("late_load", "u8"),
         ("late_fpu", "u8"),
         ("last", "i8"),  # row of the last instruction issued
         ("issued", "i8"),  # its issue cycle
-        ("load_register", "i8"),  # destination of the last load and the cycle of its grant
-        ("load_grant", "i8"),
-        ("fpu_return", "i8"),  # cycle in which the last FPU result returns
-        ("fpu_register", "i8"),
-        ("earlier_return", "i8"),  # the same of the result before
-        ("earlier_register", "i8"),
-        ("fpu_mask", "u8"),
-        ("jump_ready", "i8"),  # first cycle in which the last jalr could use its register
-        ("memory_grant", "i8"),  # of the last load or store
-        ("l1_grant", "i8"),
-        ("pending", "i8"),  # an FPU result that competes for the ALU's write port is under way
         ("state", "i8"),
         ("row", "i8"),  # of the request
         ("address", "i8"),
         ("when", "i8"),  # cycle of the request, or of what the hart waits for
+        ("load_register", "i8"),  # destination of the last load and the cycle of its grant
+        ("load_grant", "i8"),
+        ("memory_grant", "i8"),  # of the last load or store
+        ("l1_grant", "i8"),
         ("second", "i8"),  # the second half of a split access is due
         ("test_and_set", "i8"),  # the load leaves -1 behind
-        ("partial", "i8"),  # what its first half read
-        ("value", "i8"),  # data of a peripheral access
-        ("cause", "i8"),  # stall cause charged last
-        ("lp_start", "i8", (2,)),
-        ("lp_end", "i8", (2,)),
-        ("lp_count", "i8", (2,)),
-        ("lp_last", "i8", (2,)),  # address of the last instruction of the body
+        ("external", "i8"),  # no L1 of its own: the fabric controller
+        ("exited", "i8"),
+        ("mstatus", "i8"),
+        ("mie", "i8"),
+        ("pending", "i8"),  # an FPU result that competes for the ALU's write port is under way
+        ("fpu_return", "i8"),  # cycle in which the last FPU result returns
+        ("fpu_register", "i8"),
+        ("earlier_return", "i8"),  # the same of the result before
+        ("earlier_register", "i8"),
         ("fflags", "i8"),
         ("frm", "i8"),
-        ("boxed", "i8"),
         ("ri5cy", "i8"),
+        ("lp_start", "i8", (2,)),
+        ("lp_last", "i8", (2,)),  # address of the last instruction of the body
+        ("lp_count", "i8", (2,)),
+        ("lp_end", "i8", (2,)),
+        ("regs", "i4", (72,)),
+        # The rest.
+        ("fpu_mask", "u8"),
+        ("jump_ready", "i8"),  # first cycle in which the last jalr could use its register
+        ("jump_waits", "i8"),  # it does so for the register alone
+        ("partial", "i8"),  # what the first half of a split access read
+        ("value", "i8"),  # data of a peripheral access
+        ("cause", "i8"),  # stall cause charged last
+        ("boxed", "i8"),
         ("f_registers", "i8"),
         ("misa", "i8"),
-        ("external", "i8"),  # no L1 of its own: the fabric controller
         ("hart_id", "i8"),
-        ("mstatus", "i8"),
         ("mtvec", "i8"),
         ("mepc", "i8"),
         ("mcause", "i8"),
         ("mscratch", "i8"),
-        ("mie", "i8"),
         ("mip", "i8"),
         ("irq_cycle", "i8"),  # cycle in which the pending interrupt was seen
         ("handler", "i8"),  # the program has installed a trap handler
         ("fault", "i8"),
         ("fault_value", "i8"),
-        ("exited", "i8"),
         ("exit_code", "i8"),
         ("exit_cycle", "i8"),
         ("first_issue", "i8"),
@@ -172,11 +176,14 @@ REGION = np.dtype(
 
 BANK = np.dtype(
     [
-        ("requests", "u8"),  # initiators that request in this cycle
+        ("asked", "i8"),  # last cycle with requests, whose are
+        ("requests", "u8"),  # initiators
         ("winner", "i8"),
+        ("key", "i8"),  # winner XOR rr
         ("rr", "i8"),
         ("accesses", "i8"),
         ("conflicts", "i8"),
+        ("pad", "i8"),
     ],
     align=True,
 )
@@ -190,6 +197,7 @@ WHEEL = np.dtype(
         ("stale", "i8"),  # fence.i: what is decoded may not be what is in memory
         ("dma_busy", "i8"),
         ("host", "u8"),  # harts whose request waits for the host
+        ("plain", "u8"),  # harts that ask L1 for an aligned word
         ("at_event_unit", "u8"),  # harts whose load the event unit holds
         ("at_dma", "u8"),  # harts whose access a DMA port holds
         ("stop", "i8"),  # why the loop returned

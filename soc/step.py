@@ -14,12 +14,20 @@ class Step:
 
     function      as it is written: the same in plain Python, to debug it
     is_inlined    LLVM must inline it
+    is_cold       LLVM must not: it happens rarely, and inlined it would burden what is hot
     keeps_types   every variable keeps its type: hundreds of branches compile faster then
     """
 
-    def __init__(self, function: Callable, is_inlined: bool = False, keeps_types: bool = False):
+    def __init__(
+        self,
+        function: Callable,
+        is_inlined: bool = False,
+        is_cold: bool = False,
+        keeps_types: bool = False,
+    ):
         update_wrapper(self, function)
-        self.function, self.is_inlined, self.keeps_types = function, is_inlined, keeps_types
+        self.function, self.keeps_types = function, keeps_types
+        self.is_inlined, self.is_cold = is_inlined, is_cold
 
     def __call__(self, *arguments: Any) -> Any:
         return self.dispatcher(*arguments)
@@ -29,7 +37,7 @@ class Step:
         """Numba's object for it."""
         from soc.step_types import dispatcher
 
-        return dispatcher(self.function, self.is_inlined, self.keeps_types)
+        return dispatcher(self.function, self.is_inlined, self.is_cold, self.keeps_types)
 
 
 step = Step
@@ -37,3 +45,6 @@ step = Step
 
 inlined_step = partial(Step, is_inlined=True)
 """The same for the few functions on the hottest path, which LLVM must inline."""
+
+cold_step = partial(Step, is_cold=True)
+"""The same for what is rare beside such a path, which LLVM must not inline there."""

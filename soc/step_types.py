@@ -19,7 +19,7 @@ from isa.jitable import compile_as
 from soc.bits import bit, lowest_index
 from soc.chip_state import Chip
 from soc.chip_types import ARRAY_TYPES, CHIP_TYPE
-from soc.lean_pipeline import LeanCompiler, RenamingCompiler
+from soc.lean_pipeline import ColdCompiler, LeanCompiler, RenamingCompiler
 from soc.linking import WORDS, Link, Unit
 from soc.step import Step
 
@@ -42,13 +42,16 @@ class StepDispatcher(CPUDispatcher):
 
 
 def dispatcher(
-    function: Callable, forceinline: bool = False, keeps_types: bool = False
+    function: Callable,
+    forceinline: bool = False,
+    is_cold: bool = False,
+    keeps_types: bool = False,
 ) -> Callable:
     """Numba's object for a step function; itself where NUMBA_DISABLE_JIT says so."""
     if numba.config.DISABLE_JIT:
         return function
     options = OPTIONS | {"forceinline": forceinline}
-    pipeline = LeanCompiler if keeps_types else RenamingCompiler
+    pipeline = LeanCompiler if keeps_types else ColdCompiler if is_cold else RenamingCompiler
     return StepDispatcher(function, targetoptions=options, pipeline_class=pipeline)
 
 

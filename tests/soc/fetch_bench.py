@@ -14,7 +14,8 @@ import numpy as np
 
 from isa.profiles import profile
 from soc.fetch import fetch_jump, fetch_loop, fetch_next
-from soc.icache import IcacheSpec, icache_note, icache_state, icache_step
+from soc.fetching import icache_state
+from soc.icache import IcacheSpec, icache_note, icache_step
 from soc.l2 import L2Spec, l2_state
 from soc.state import NEVER
 from soc.step import step

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from soc.fetch import fetch_jump, fetch_next, fetch_stop
+from soc.fetching import icache_state
 from soc.icache import (
     IcacheSpec,
     icache_flush,
     icache_note,
-    icache_state,
     icache_step,
     icache_switch,
 )

@@ -1,0 +1,100 @@
+"""The instruction cache in the chip: harts that wait for it, and its control registers."""
+
+import numpy as np
+
+from soc.bits import lowest_index
+from soc.chip_state import Chip
+from soc.fetch import fetch_jump
+from soc.hart_status import FETCHING, RUN
+from soc.icache import (
+    ICACHE,
+    IcacheSpec,
+    banks_flush,
+    banks_switch,
+    icache_step,
+    private_flush,
+    private_switch,
+)
+from soc.icache_bank import BYPASS, NONE, OPERATE, icache_note
+from soc.links import fetch_reset
+from soc.private_cache import FETCH, LINE_BYTES
+from soc.requests import schedule
+from soc.state import NEVER
+from soc.step import step
+
+
+def icache_state(spec: IcacheSpec, cores: int, others: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The caches at reset: ICACHE[1] and FETCH[cores + others].
+
+    others    harts outside the cluster, behind the cores: they fetch in the ideal two cycles
+    """
+    icache = np.zeros(1, ICACHE)
+    fetch = np.zeros(cores + others, FETCH)
+    ideal = spec.kind == "ideal"
+    sets = 0 if ideal else spec.private_size // LINE_BYTES // spec.private_ways
+    for h in range(cores + others):
+        fetch_reset(fetch[h], sets if h < cores else 0, spec.private_ways, int(spec.enabled))
+    icache["ports"] = 1 << (cores - 1).bit_length()
+    icache["banks"] = spec.banks
+    icache["bank_bits"] = (spec.banks - 1).bit_length()
+    icache["ways"] = spec.shared_ways
+    icache["sets"] = spec.shared_size // LINE_BYTES // spec.banks // spec.shared_ways
+    icache["refills"] = spec.refills
+    icache["private_sets"] = sets
+    icache["wake"] = NEVER
+    icache["bank"]["state"] = OPERATE if spec.enabled else BYPASS
+    icache["bank"]["hart"] = icache["bank"]["order"] = NONE
+    icache["bank"]["lines"] = NONE
+    return icache, fetch
+
+
+@step
+def step_icache(chip: Chip, now: int) -> None:
+    """Clock the instruction cache; harts whose line has come go on in the next cycle."""
+    answered = icache_step(chip.icache[0], chip.fetch, chip.l2_port[0], now)
+    while answered:
+        h = lowest_index(answered)
+        answered &= answered - np.uint64(1)
+        hart = chip.harts[np.uint64(h)]
+        if hart["state"] == FETCHING:
+            hart["state"] = RUN
+            schedule(chip, h, now + 1)
+
+
+@step
+def start_fetching(chip: Chip, h: int, pc: int, cycle: int) -> None:
+    """Let a hart fetch its first instruction, which the decode stage can have in this cycle."""
+    fetch = chip.fetch[np.uint64(h)]
+    chip.harts[np.uint64(h)]["handed"] = 0
+    fetch_jump(fetch, pc, cycle - 2)
+    icache_note(chip.icache[0], fetch, h)
+
+
+@step
+def handed_over_next(chip: Chip, h: int) -> int:
+    """Return the address of the instruction that a hart is handed over next."""
+    hart = chip.harts[np.uint64(h)]
+    pc = hart["pc"]
+    if hart["handed"] == 0:
+        return pc
+    index = np.uint64(pc - chip.config[0]["code_base"]) >> np.uint64(1)
+    return pc + chip.code[index]["size"]
+
+
+@step
+def switch_icache(chip: Chip, now: int, on: int) -> None:
+    """Switch the instruction cache on or off: ENABLE is written in this cycle."""
+    icache = chip.icache[0]
+    for h in range(chip.fetch.size):
+        private_switch(icache, chip.fetch[h], h, handed_over_next(chip, h), now, on)
+    banks_switch(icache, now, on)
+
+
+@step
+def flush_icache(chip: Chip, now: int, shared: int) -> None:
+    """Invalidate the private caches, and the shared one: FLUSH is written in this cycle."""
+    icache = chip.icache[0]
+    for h in range(chip.fetch.size):
+        private_flush(icache, chip.fetch[h], h, handed_over_next(chip, h), now)
+    if shared:
+        banks_flush(icache, now)
