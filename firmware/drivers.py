@@ -14,11 +14,30 @@ from soc.registers import CLUSTER_EVENTS, event_line
 COMMAND, STATUS = (platform.DMA.offset(name) for name in ("COMMAND", "STATUS"))
 FIELDS = {field.name: field for field in platform.DMA.register("COMMAND").fields}
 LONGEST = FIELDS["length"].mask  # bytes of one command
+TO_L1, TO_L2 = FIELDS["to_l1"].mask, 0
 DMA_EVENT = 1 << event_line(CLUSTER_EVENTS, "dma")
 CONTROL = DMA - EVENT_UNIT  # from one base register both are in reach
 WORD = 4
 
 Address = Register | int
+
+
+def command_word(size: int, direction: int, line: int = 0, l1_line: int = 0) -> int:
+    """The first word of a command: size in bytes, TO_L1 or TO_L2, a line's bytes or 0 on each side.
+
+    raises    KernelError if no command can say it
+    """
+    if not 1 <= size <= LONGEST:
+        raise KernelError(f"dma: {size} bytes; a command copies 1 to {LONGEST}, make several")
+    for bytes_of_line in (line, l1_line):
+        if bytes_of_line and size % bytes_of_line:
+            raise KernelError(
+                f"dma: {size} bytes are not a whole number of {bytes_of_line}-byte lines"
+            )
+    flags = FIELDS["increment"].mask | FIELDS["event"].mask
+    flags |= FIELDS["l2_2d"].mask if line else 0
+    flags |= FIELDS["l1_2d"].mask if l1_line else 0
+    return size | direction | flags
 
 
 class Dma:
@@ -30,8 +49,8 @@ class Dma:
         dma.wait(counter)
 
     Copies run behind the core's back. With line and stride, L2 holds lines of `line` bytes, each
-    `stride` bytes behind the one before; L1 holds them without gaps. A stride below the line
-    repeats what overlaps: so rows get padding in L1.
+    `stride` bytes behind the one before; with l1_line and l1_stride, so does L1. The other side
+    holds them without gaps, or in lines of its own.
     """
 
     def __init__(self, k: Kernel) -> None:
@@ -47,34 +66,39 @@ class Dma:
             k.li(one, 1)
             k.sll(counter, one, counter)
 
-    def to_l1(self, l1: Address, l2: Address, size: int, line: int = 0, stride: int = 0) -> None:
-        """Start a copy of size bytes from L2 to L1.
+    def to_l1(self, l1: Address, l2: Address, size: int, **lines: int) -> None:
+        """Start a copy of size bytes from L2 to L1; lines are line, stride, l1_line, l1_stride.
 
         raises    KernelError if no command can say it
         """
-        self._copy(l1, l2, size, line, stride, FIELDS["to_l1"].mask)
+        self._copy(l1, l2, size, TO_L1, **lines)
 
-    def to_l2(self, l1: Address, l2: Address, size: int, line: int = 0, stride: int = 0) -> None:
-        """Start a copy of size bytes from L1 to L2.
+    def to_l2(self, l1: Address, l2: Address, size: int, **lines: int) -> None:
+        """Start a copy of size bytes from L1 to L2; lines are line, stride, l1_line, l1_stride.
 
         raises    KernelError if no command can say it
         """
-        self._copy(l1, l2, size, line, stride, 0)
+        self._copy(l1, l2, size, TO_L2, **lines)
 
     def _copy(
-        self, l1: Address, l2: Address, size: int, line: int, stride: int, direction: int
+        self,
+        l1: Address,
+        l2: Address,
+        size: int,
+        direction: int,
+        line: int = 0,
+        stride: int = 0,
+        l1_line: int = 0,
+        l1_stride: int = 0,
     ) -> None:
-        if not 1 <= size <= LONGEST:
-            raise KernelError(f"dma: {size} bytes; a command copies 1 to {LONGEST}, make several")
-        if line and size % line:
-            raise KernelError(f"dma: {size} bytes are not a whole number of {line}-byte lines")
-        command = size | direction | FIELDS["increment"].mask | FIELDS["event"].mask
-        words: list[Address] = [command | (FIELDS["l2_2d"].mask if line else 0), l1, l2]
+        command = command_word(size, direction, line, l1_line)
+        words: list[Address] = [command, l1, l2]
+        words += [line, stride] * bool(line) + [l1_line, l1_stride] * bool(l1_line)
         k = self.k
         with k.scope():
             base, value = k.x(2)
             k.li(base, EVENT_UNIT)
-            for word in [*words, line, stride] if line else words:
+            for word in words:
                 if isinstance(word, int):
                     k.li(value, word)
                 k.sw(value if isinstance(word, int) else word, CONTROL + COMMAND, base)

@@ -165,17 +165,17 @@ class Machine:
     def _command(self, value: int) -> None:
         """Copy when all words of a command have come."""
         self.command.append(value)
-        is_2d = self.command[0] >> 19 & 1
-        if len(self.command) < (5 if is_2d else 3):
+        lines = self.command[0] >> 19 & 1, self.command[0] >> 23 & 1
+        if len(self.command) < 3 + 2 * sum(lines):
             return
-        command, l1, l2, *lines = self.command
-        assert not command >> 23, "lines on the L1 side"
-        size = command & 0x1FFFF
-        line, stride = lines if is_2d else (size, 0)
-        for index in range(-(-size // line)):
-            count = min(line, size - index * line)
-            source, target = l2 + index * stride, l1 + index * line
-            if not command >> 17 & 1:
-                source, target = target, source
-            self.write(target, self.read(source, count))
+        command, *starts = self.command[:3]
+        size, operands = command & 0x1FFFF, self.command[3:]
+        sides = []
+        for start, has_lines in zip(starts[::-1], lines, strict=True):
+            line, stride = operands[:2] if has_lines else (size, 0)
+            operands = operands[2 * has_lines :]
+            sides.append([start + n // line * stride + n % line for n in range(size)])
+        sources, targets = sides if command >> 17 & 1 else sides[::-1]
+        for source, target in zip(sources, targets, strict=True):
+            self.write(target, self.read(source, 1))
         self.command = []

@@ -72,6 +72,31 @@ def test_lines_of_l2_come_together_in_l1_and_a_short_stride_pads_them(runner):
     assert read_by(runner, k, *places) == [b"".join(lines), b"".join(wide), apart]
 
 
+@pytest.mark.parametrize("runner", ["machine", "chip"])
+def test_lines_lie_apart_in_l1_too(runner):
+    k = new_kernel(PULP)
+    source = k.data("source", DATA)
+    l1 = k.buffer(k.l1, "l1", 400)
+    k.put(l1, bytes(400))
+    target = k.data("target", bytes(200))
+    dma = Dma(k)
+    with team_of(k, PULP, 1), k.scope():
+        counter = k.x()
+        dma.begin(counter)
+        dma.to_l1(l1, source, 96, l1_line=24, l1_stride=28)
+        dma.to_l1(l1 + 200, source, 96, line=24, stride=40, l1_line=48, l1_stride=52)
+        dma.wait(counter)
+        dma.begin(counter)
+        dma.to_l2(l1, target, 96, l1_line=24, l1_stride=28)
+        dma.to_l2(l1 + 200, target + 100, 96, line=24, stride=25, l1_line=48, l1_stride=52)
+        dma.wait(counter)
+    apart = b"".join(DATA[24 * n : 24 * n + 24] + bytes(4) for n in range(4))
+    both = [DATA[40 * n : 40 * n + 24] for n in range(4)]
+    back = DATA[:96] + bytes(4) + b"".join(line + bytes(1) for line in both)
+    halves = b"".join(both[:2]) + bytes(4) + b"".join(both[2:])
+    assert read_by(runner, k, (l1, 112), (l1 + 200, 100), (target, 200)) == [apart, halves, back]
+
+
 def test_a_barrier_behind_the_dma_waits_although_its_event_came():
     """An event of the DMA that nobody took must not end the wait at the barrier."""
     k = new_kernel(PULP)
