@@ -4,16 +4,19 @@ from firmware.registers import KernelError
 
 
 class Arena:
-    """Addresses base .. base + size - 1, dealt out from the bottom."""
+    """Addresses base .. base + size - 1, dealt out from the bottom.
 
-    def __init__(self, name: str, base: int, size: int) -> None:
-        self.name, self.base, self.size = name, base, size
-        self.next = base
+    guard    bytes that stay free around every buffer
+    """
+
+    def __init__(self, name: str, base: int, size: int, guard: int = 0) -> None:
+        self.name, self.base, self.size, self.guard = name, base, size, guard
+        self.next = base + guard
 
     @property
     def left(self) -> int:
         """Bytes that are not dealt out yet."""
-        return self.base + self.size - self.next
+        return max(self.base + self.size - self.guard - self.next, 0)
 
     def take(self, what: str, size: int, align: int = 16) -> int:
         """Return the address of a new buffer.
@@ -25,11 +28,11 @@ class Arena:
         raises    KernelError if it does not fit
         """
         address = -(-self.next // align) * align
-        end = self.base + self.size
+        end = self.base + self.size - self.guard
         if address + size > end:
             raise KernelError(
                 f"{self.name}: {what} of {size} bytes does not fit: {max(end - address, 0)} of "
                 f"{self.size} bytes are left"
             )
-        self.next = address + size
+        self.next = address + size + self.guard
         return address

@@ -23,6 +23,7 @@ __all__ = ["EQ", "GE", "GEU", "LT", "LTU", "NE", "Kernel", "KernelError", "Label
 CODE = Arena("code", 0x1C010080, 0xFF80)
 """Where code lies if nothing else is said: L2 behind its private banks and 32 vectors."""
 
+POISON = bytes.fromhex("a5a5a5ff")  # a NaN; as an index, far outside
 MOST_REGIONS = 1024  # what the markers' immediate can say
 
 
@@ -70,6 +71,20 @@ class Kernel(Control):
     def put(self, address: int, contents: bytes) -> None:
         """Let memory hold these bytes when the program starts."""
         self._pieces.append((address, contents))
+
+    def poison(self) -> None:
+        """Let both memories hold POISON where nothing else is put: call it last.
+
+        A float that is read there is no number, a word that is missing was written over.
+        """
+        for arena in (self.l1, self.l2):
+            at, pieces = arena.base, []
+            taken = [(start, len(data)) for start, data in sorted(self._pieces)]
+            for start, size in (*taken, (arena.base + arena.size, 0)):
+                if at <= start <= arena.base + arena.size:
+                    pieces.append((at, _poison(at, start - at)))
+                    at = start + size
+            self._pieces += [(start, data) for start, data in pieces if data]
 
     @contextmanager
     def region(self, name: str) -> Iterator[None]:
@@ -141,6 +156,12 @@ def python_listing(program: Program, isa: Isa) -> str:
 def _with_text(comment: re.Match) -> str:
     source = Source(comment[1], int(comment[2]))
     return f"# {source}: {source.text}"
+
+
+def _poison(address: int, size: int) -> bytes:
+    """Poison from an address on: its words are those of memory."""
+    first = address % len(POISON)
+    return (POISON * (size // len(POISON) + 2))[first : first + size]
 
 
 def _joined(pieces: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:

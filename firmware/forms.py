@@ -28,6 +28,16 @@ class Forms(Emitter):
         if low:
             self.addi(rd, rd, low)
 
+    def set(self, rd: Register, value: Register | int, offset: int = 0) -> None:
+        """Load a number or what a register holds, and an offset: rd = value + offset.
+
+        rd may be the register itself if the offset is one that add_constant needs no scratch for.
+        """
+        if isinstance(value, int):
+            self.li(rd, value + offset)
+        else:
+            self.add_constant(rd, value, offset, rd)
+
     def add_constant(self, rd: Register, rs1: Register, value: int, scratch: Register) -> None:
         """Add a constant of any size: rd = rs1 + value; scratch may change, may be rd, not rs1."""
         if value in SMALL:

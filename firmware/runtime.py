@@ -39,8 +39,10 @@ def address_of(region: str, register: str, index: int = 0) -> int:
     return _REGIONS[region].base + block.offset(register, index)
 
 
-def new_kernel(chip: SocSpec, name: str = "program") -> Kernel:
+def new_kernel(chip: SocSpec, name: str = "program", guard: int = 0) -> Kernel:
     """An empty program for a chip. Floats live in x registers unless the chip says otherwise.
+
+    guard     bytes that stay free around every buffer
 
     raises    KernelError if the chip is a test bench, or its memories are too small
     """
@@ -58,8 +60,8 @@ def new_kernel(chip: SocSpec, name: str = "program") -> Kernel:
     code = Arena("code", chip.l2.base + CODE_OFFSET, DATA_OFFSET - CODE_OFFSET)
     return Kernel(
         profile(chip.core.isa, registers, chip.core.small_floats),
-        Arena("L1", chip.l1.base, l1_size),
-        Arena("L2", chip.l2.base + DATA_OFFSET, l2_size),
+        Arena("L1", chip.l1.base, l1_size, guard),
+        Arena("L2", chip.l2.base + DATA_OFFSET, l2_size, guard),
         name=name,
         code_at=code,
     )

@@ -4,10 +4,11 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from firmware.arena import Arena
-from firmware.builder import Kernel
+from firmware.builder import POISON, Kernel
 from firmware.registers import A, T
 from firmware.runtime import exit_
 from isa.disasm import disassemble
@@ -41,6 +42,16 @@ def test_constants_of_any_size_are_added(value, is_same):
     k.add_constant(rd, rs1, value, scratch)
     assert len(words(k)) - before <= (3 if abs(value) > 4096 or value == 4095 else 2)
     assert returned(k, rd) == 100000 + value
+
+
+@pytest.mark.parametrize("offset", [0, 7, -5000, 100000])
+def test_an_address_is_a_number_or_in_a_register(offset):
+    for is_register in (False, True):
+        k = new_kernel()
+        base, rd = k.x(2)
+        k.li(base, 0x10000)
+        k.set(rd, base if is_register else 0x10000, offset)
+        assert returned(k, rd) == 0x10000 + offset
 
 
 def test_adding_nothing_to_a_register_takes_no_instruction():
@@ -146,6 +157,28 @@ def test_data_that_does_not_fit_is_refused():
     assert refusal(arena.take, "tensor y", 1000) == (
         "L1: tensor y of 1000 bytes does not fit: 0 of 100 bytes are left"
     )
+
+
+def test_buffers_with_guards_keep_their_distance():
+    arena = Arena("L1", 0x10000000, 128, guard=16)
+    assert [arena.take("a", 5), arena.take("b", 16), arena.left] == [0x10000010, 0x10000030, 32]
+    assert arena.take("c", 32) == 0x10000050
+    assert refusal(arena.take, "d", 1) == ("L1: d of 1 bytes does not fit: 0 of 128 bytes are left")
+
+
+def test_poison_lies_wherever_nothing_is_put():
+    k = new_kernel()
+    text = k.data("text", b"hello", align=1)
+    a = k.buffer(k.l1, "a", 8)
+    k.put(a + 4, b"1234")
+    k.poison()
+    k.nop()
+    contents = {s.address: s.data for s in k.build().segments if not s.executable}
+    l1, l2 = contents[0x10000000], contents[0x1C020000]
+    assert text == 0x1C020000
+    assert l1 == POISON + b"1234" + POISON * (0xE000 // 4 - 2)
+    assert l2 == b"hello" + POISON[1:] + POISON * (0x1E0000 // 4 - 2)
+    assert np.isnan(np.frombuffer(POISON, "<f4")).all()
 
 
 def test_code_that_does_not_fit_is_refused():
