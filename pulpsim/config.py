@@ -2,7 +2,8 @@
 
     chip = "pulp"               # a chip by name, or the path of a chip file
     [program]
-    elf = "hello.elf"           # or kernel = "matmul_f32" with a [program.args] table
+    elf = "hello.elf"           # or kernel = "matmul_f32" with a [program.args] table,
+                                # and maybe inputs = "values.npz" instead of random ones
     [run]
     engine = "compiled"         # or "event"
     max_cycles = 100_000_000    # no limit if left out
@@ -45,13 +46,15 @@ class ProgramTable(BaseModel):
     elf: FileName | None = None
     kernel: str | None = None
     args: dict[str, Any] = {}
+    inputs: FileName | None = None
 
     @model_validator(mode="after")
     def _one_program(self) -> "ProgramTable":
         if self.elf is not None and self.kernel is not None:
             raise ValueError("elf and kernel exclude each other; leave one out")
-        if self.args and self.kernel is None:
-            raise ValueError("args belong to a kernel; name it with program.kernel")
+        for name in ("args", "inputs"):
+            if getattr(self, name) and self.kernel is None:
+                raise ValueError(f"{name} belong to a kernel; name it with program.kernel")
         return self
 
 
@@ -121,7 +124,7 @@ def load_run(file: Path | None, options: Options) -> Run:
     with mistakes.collected():
         config = validated(RunConfig, [Layer(source, table), *_run_layers(options)])
         elf = options.elf or _path(folder, config.program.elf)
-        program = elf or _kernel_program(source, config.program, chip or DEFAULT_CHIP)
+        program = elf or _kernel_program(source, folder, config.program, chip or DEFAULT_CHIP)
     mistakes.raise_any()
     assert chip is not None
     json = options.json or _path(folder, config.report.json_file)
@@ -137,7 +140,9 @@ def _run_layers(options: Options) -> list[Layer]:
     ]
 
 
-def _kernel_program(source: str, table: ProgramTable, chip: SocSpec | str) -> "KernelProgram":
+def _kernel_program(
+    source: str, folder: Path, table: ProgramTable, chip: SocSpec | str
+) -> "KernelProgram":
     """Build the kernel of a [program]. A chip with mistakes does not hide those of arguments."""
     if table.kernel is None:
         raise ConfigError(
@@ -145,10 +150,14 @@ def _kernel_program(source: str, table: ProgramTable, chip: SocSpec | str) -> "K
         )
     from firmware.builder import KernelError
     from trainlib.launch import program
+    from trainlib.tensors import read_npz
 
     try:
-        return program(table.kernel, table.args, chip, source=source)
-    except KernelError as error:
+        inputs = read_npz(folder / table.inputs) if table.inputs else None
+        return program(table.kernel, table.args, chip, inputs, source=source)
+    except ConfigError:
+        raise
+    except (KernelError, ValueError) as error:
         raise ConfigError([f"{source}: program: {error}"]) from None
 
 

@@ -35,7 +35,7 @@ def run(file: Path | None, options: Options, is_quiet: bool) -> int:
     result = _simulate(program, ready, is_quiet)
     report = (kernel.named(result) if kernel else result).to_json()
     if kernel:
-        report["program"] = kernel.check(result)
+        report["program"] = kernel.report(result).to_json()
     if ready.json:
         _write_json(report, ready.json)
     if not is_quiet:

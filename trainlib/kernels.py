@@ -1,35 +1,125 @@
-"""The registry: what a config's [program] can name, with its arguments, tensors and meaning."""
+"""What a primitive is: its arguments, its tensors, their meaning, and the code that computes them.
+
+A file of primitives ends in FAMILIES, a tuple of Family; trainlib.registry lists the files.
+
+The code is an emitter, with which all primitives have the same contract:
+
+    def relu_f32(k: Kernel, team: Team, x: Address, y: Address, count: int, *, unroll: int = 4)
+
+    Address     an operand's byte address in L1: a number, or a register that holds it, lives for
+                the whole kernel and is not changed
+    shapes      element counts, bytes from row to row, options: numbers while it is built
+    cores       all of the team execute it; it deals the work out to them
+    barriers    those that it needs between its own parts; none at its end, that is the caller's
+
+So one function of a program can be called for every buffer of the same shape.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from math import prod
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
-from firmware.builder import Kernel
-from soc.spec import SocSpec
+from firmware.builder import Kernel, Register
+from firmware.runtime import Team
 
-Shapes = dict[str, tuple[int, ...]]
-Expected = tuple[np.ndarray, np.ndarray]  # float64 values, largest errors
+WORD = 4  # bytes of an element: float32 and int32
+FLOAT32, INT32 = np.dtype("<f4"), np.dtype("<i4")
+
+Address = int | Register
+Addresses = Mapping[str, Address]
+Arrays = Mapping[str, np.ndarray]
+Role = Literal["in", "out", "inout", "scratch"]
+Expected = tuple[np.ndarray, np.ndarray | float]
+"""Exact values (float64, or integers), and the largest errors that are correct; 0 for integers."""
+
+
+class Arguments(BaseModel):
+    """What every primitive's [program.args] has; its own come from a subclass.
+
+    cores    None: all of the chip
+    seed     of random inputs
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cores: int | None = Field(None, ge=1, le=16)
+    seed: int = Field(0, ge=0, lt=1 << 63)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An operand.
+
+    shape    elements, row-major; at least one
+    role     "in", "out", "inout": read and then overwritten; "scratch": in L1 only, undefined
+    dtype    FLOAT32 or INT32
+    pad      words behind each row (of the last dimension) in L1, undefined: so rows that are read
+             side by side begin in different banks
+    below    random integers are from 0 to below - 1
+    """
+
+    shape: tuple[int, ...]
+    role: Role = "in"
+    dtype: np.dtype = FLOAT32
+    pad: int = 0
+    below: int = 2
+
+    @property
+    def size(self) -> int:
+        """Bytes in L2."""
+        return WORD * prod(self.shape)
+
+    @property
+    def row(self) -> int:
+        """Bytes from one row to the next in L1."""
+        return WORD * (self.shape[-1] + self.pad) if self.shape else WORD
+
+    @property
+    def l1_size(self) -> int:
+        """Bytes in L1."""
+        return prod(self.shape[:-1]) * self.row
+
+    def random(self, numbers: np.random.Generator) -> np.ndarray:
+        """Draw its values: normally distributed, or integers."""
+        if self.dtype == INT32:
+            return numbers.integers(0, self.below, self.shape).astype(INT32)
+        return numbers.standard_normal(self.shape, np.float32)
+
+
+Tensors = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Family:
-    """A kernel: all its shapes and points are arguments.
+    """A primitive at all its shapes and points.
 
+    name         what `kernel` in a config's [program] says
     arguments    model of [program.args]
-    inputs       shapes of what it reads, by name
-    outputs      shapes of what it writes, by name
-    reference    inputs -> outputs, exact, each with the largest error that is correct
+    tensors      operands by name; a KernelError says what is wrong with arguments together
+    reference    outputs by name from inputs by name, those read and overwritten as they were before
     macs         multiply-adds
-    emit         emit the whole program, given L2 addresses of inputs and outputs by name
+    emit_l1      emit the computation, given L1 addresses by name
+    draw         random inputs that are not as Tensor.random has them, by name
     """
 
     name: str
-    arguments: type[BaseModel]
-    inputs: Callable[[Any], Shapes]
-    outputs: Callable[[Any], Shapes]
-    reference: Callable[[Mapping[str, np.ndarray]], dict[str, Expected]]
+    arguments: type[Arguments]
+    tensors: Callable[[Any], Tensors]
+    reference: Callable[[Any, Arrays], Mapping[str, Expected]]
     macs: Callable[[Any], int]
-    emit: Callable[[Kernel, SocSpec, Any, Mapping[str, int]], None]
+    emit_l1: Callable[[Kernel, Team, Any, Addresses], None]
+    draw: Callable[[Any, np.random.Generator], Arrays] | None = None
+
+    def random(self, point: Any) -> dict[str, np.ndarray]:
+        """Draw all inputs from the seed."""
+        numbers = np.random.default_rng(point.seed)
+        values = {
+            name: tensor.random(numbers)
+            for name, tensor in self.tensors(point).items()
+            if tensor.role in ("in", "inout")
+        }
+        return values | dict(self.draw(point, numbers) if self.draw else {})

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from firmware.builder import LT, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
+from trainlib.kernels import WORD, Address
 
-WORD = 4  # bytes
 REACH = 2047  # bytes that the offset of a load or store reaches
 
 
@@ -21,9 +21,9 @@ REACH = 2047  # bytes that the offset of a load or store reaches
 class Operands:
     """Matrices in L1: byte addresses, and bytes from one row to the next."""
 
-    a: int
-    b: int
-    c: int
+    a: Address
+    b: Address
+    c: Address
     a_row: int
     b_row: int
     c_row: int
@@ -188,7 +188,7 @@ def matmul_f32(
             for strip in all_cols.parts_of_cores():
                 all_cols.load_start(pb, strip, 0, WORD)
                 k.add(pc, pc, pb)
-                k.li(t, x.b)
+                k.set(t, x.b)
                 k.add(pb, pb, t)
                 block.part(part.size, strip.size)
 
@@ -241,13 +241,13 @@ class Dealt:
             with self.k.else_():
                 yield Part(least, extra)
 
-    def load_start(self, rd: Register, part: Part, base: int, step: int) -> None:
+    def load_start(self, rd: Register, part: Part, base: Address, step: int) -> None:
         """Load the address of the core's first element: they lie `step` bytes apart from base."""
         k, t = self.k, self.t
         if self.parts == 1:
-            k.li(rd, base)
+            k.set(rd, base)
             return
         k.li(t, part.size * step)
         k.mul(rd, self.index, t)
-        k.li(t, base + part.first * step)
+        k.set(t, base, part.first * step)
         k.add(rd, rd, t)

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pulpsim.config import STANDARD_OUTPUT, Options, Run, load_run
@@ -128,8 +129,18 @@ def test_all_mistakes_of_file_chip_and_options_come_at_once(written) -> None:
 def test_a_kernel_is_built_for_the_chip(written) -> None:
     run = load_run(written(KERNEL), Options(settings=["cores=4"]))
     assert isinstance(run.program, KernelProgram)
-    assert (run.program.family.name, run.program.outputs["C"][1]) == ("matmul_f32", (8, 8))
+    assert (run.program.family.name, run.program.outputs["C"][1].shape) == ("matmul_f32", (8, 8))
     assert run.program.program != load_run(written(KERNEL), Options()).program.program
+
+
+def test_a_kernels_inputs_are_in_a_file_beside_it(written, tmp_path: Path) -> None:
+    np.savez(tmp_path / "v.npz", A=np.full((8, 8), 2.0), B=np.ones((8, 8)))
+    file = written(KERNEL.replace('"\n', '"\ninputs = "v.npz"\n', 1))
+    run = load_run(file, Options())
+    assert isinstance(run.program, KernelProgram)
+    assert (run.program.inputs["A"] == 2).all()
+    np.savez(tmp_path / "v.npz", A=np.ones((8, 8)))
+    assert mistakes(file) == ["FILE: program: matmul_f32: B is missing; the arguments say (8, 8)"]
 
 
 def test_an_elf_option_replaces_a_kernel(written) -> None:
@@ -155,6 +166,14 @@ def test_mistakes_of_a_kernels_arguments_come_with_those_of_the_chip(written) ->
         (
             "args = {n = 8}",
             "FILE: program: args belong to a kernel; name it with program.kernel",
+        ),
+        (
+            "inputs = 'a.npz'",
+            "FILE: program: inputs belong to a kernel; name it with program.kernel",
+        ),
+        (
+            "kernel = 'matmul_f32'\ninputs = 'a.npz'\nargs = {n = 1, k = 1, m = 1}",
+            "FILE: program: FOLDER/a.npz: cannot be read: No such file or directory",
         ),
         ("kernel = 'matmul'", "kernel 'matmul': no such kernel; did you mean matmul_f32?"),
         (

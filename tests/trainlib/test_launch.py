@@ -1,12 +1,24 @@
 """Programs of kernels by name: what they are given, what they tell, what is refused."""
 
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from firmware.builder import POISON
 from soc.run import run_program
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
-from trainlib.launch import KERNELS, launch, program
+from trainlib.kernels import INT32, Arguments, Family, Tensor
+from trainlib.launch import launch, program
+from trainlib.registry import KERNELS
+from trainlib.report import Report
+from trainlib.tensors import read_npz
+
+ROOT = Path(__file__).parents[2]
 
 SHAPE = {"n": 4, "k": 3, "m": 5}
 
@@ -14,9 +26,22 @@ SHAPE = {"n": 4, "k": 3, "m": 5}
 def test_arrays_go_in_and_come_out():
     a = np.arange(12, dtype=np.float64).reshape(4, 3)
     b = np.arange(15, dtype=np.int64).reshape(3, 5)
-    result, built = launch("matmul_f32", SHAPE, inputs={"A": a, "B": b}, max_cycles=100_000)
-    assert built.read(result)["C"].tolist() == (a @ b).tolist()
-    assert built.check(result)["max_error"] == 0
+    outputs, report = launch("matmul_f32", SHAPE, inputs={"A": a, "B": b}, max_cycles=100_000)
+    assert outputs["C"].tolist() == (a @ b).tolist()
+    assert report.max_error == 0
+
+
+def test_torch_tensors_go_in_and_come_out():
+    torch = pytest.importorskip("torch")
+    a = torch.arange(12, dtype=torch.float64).reshape(4, 3).requires_grad_()
+    b = np.arange(15).reshape(3, 5)
+    outputs, _ = launch("matmul_f32", SHAPE, inputs={"A": a, "B": b}, max_cycles=100_000)
+    assert torch.equal(outputs["C"], (a @ torch.tensor(b, dtype=torch.float64)).float())
+
+
+def test_torch_is_never_imported_here():
+    code = "import sys, trainlib.launch; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_random_operands_follow_from_the_seed():
@@ -28,44 +53,89 @@ def test_random_operands_follow_from_the_seed():
 
 
 def test_a_result_has_the_names_of_the_regions():
-    result, _ = launch("matmul_f32", SHAPE, max_cycles=100_000)
-    harts = result.to_json()["harts"]
+    _, report = launch("matmul_f32", SHAPE, max_cycles=100_000)
+    harts = report.result.to_json()["harts"]
     names = [[region["name"] for region in hart["regions"]] for hart in harts]
     assert names == [["dma_in", "compute", "dma_out"]] * 8 + [[]]
+    assert list(report.regions) == ["dma_in", "compute", "dma_out"]
+
+
+def test_a_report_says_how_fast_and_what_it_waited_for():
+    _, report = launch("matmul_f32", SHAPE, max_cycles=100_000)
+    harts = report.result.to_json()["harts"][:8]
+    passed = [hart["regions"][1] for hart in harts]
+    assert report.macs == 4 * 3 * 5
+    assert report.cycles == max(region["cycles"] for region in passed)
+    assert report.macs_per_cycle == 60 / report.cycles
+    assert report.stalls["event"] == sum(region["stalls"].get("event", 0) for region in passed)
+    assert report.regions["compute"].instructions == sum(r["instructions"] for r in passed)
+    assert report.regions["compute"].count == 1
+    assert report.dma_overlap == 0
+
+
+def test_what_the_dma_does_while_cores_compute_overlaps():
+    region = {"count": 1, "first_start": 0, "instructions": 0, "stalls": {}}
+    stored = {
+        "harts": [{"regions": [region | {"name": "dma_wait", "cycles": 25}]}],
+        "dma": {"beats": [40, 60]},
+    }
+    result = SimpleNamespace(to_json=lambda: stored)
+    report = Report(result, 1, {}, {})
+    assert report.dma_overlap == 0.75
+    assert (report.cycles, report.macs_per_cycle, report.stalls) == (0, None, {})
+    stored["dma"] = {"beats": [0, 0]}
+    assert report.dma_overlap is None
 
 
 def test_nan_and_infinity_go_through_as_in_the_reference():
     a = np.ones((4, 3), np.float32)
     a[0, 0], a[1, 0], a[2, 0] = np.nan, np.inf, -np.inf
     b = np.ones((3, 5), np.float32)
-    result, built = launch("matmul_f32", SHAPE, inputs={"A": a, "B": b}, max_cycles=100_000)
-    c = built.read(result)["C"]
+    outputs, report = launch("matmul_f32", SHAPE, inputs={"A": a, "B": b}, max_cycles=100_000)
+    c = outputs["C"]
     assert np.isnan(c[0]).all()
     assert (c[1] == np.inf).all()
     assert (c[2] == -np.inf).all()
-    assert built.check(result)["correct"]
+    assert report.is_correct
 
 
 def test_a_wrong_output_is_told():
-    result, built = launch("matmul_f32", SHAPE, max_cycles=100_000)
+    built = program("matmul_f32", SHAPE)
+    result = run_program(built.program, max_cycles=100_000)
     address, _ = built.outputs["C"]
     word = (address - result.spec.l2.base) // 4
     result.chip.l2[word] = np.float32(7.5).view(np.int32)
-    report = built.check(result)
+    report = built.report(result).to_json()
     assert not report["correct"]
     assert report["max_error"] == pytest.approx(
         abs(7.5 - (built.inputs["A"] @ built.inputs["B"])[0, 0]), rel=1e-6
     )
     result.chip.l2[word] = np.float32(np.nan).view(np.int32)
-    assert built.check(result)["max_error"] is None
-    assert not built.check(result)["correct"]
+    assert built.report(result).max_error is None
+    assert not built.report(result).is_correct
 
 
 def test_a_run_that_does_not_end_is_not_correct():
-    result, built = launch("matmul_f32", SHAPE, max_cycles=100)
-    assert result.exit.reason == "max_cycles"
-    report = built.check(result)
-    assert (report["correct"], report["macs_per_cycle"]) == (False, None)
+    _, report = launch("matmul_f32", SHAPE, max_cycles=100)
+    assert report.result.exit.reason == "max_cycles"
+    assert (report.is_correct, report.macs_per_cycle) == (False, None)
+
+
+def test_stray_writes_are_told_byte_by_byte():
+    built = program("matmul_f32", SHAPE, guard=64)
+    result = run_program(built.program, max_cycles=100_000)
+    assert built.report(result).stray_writes == []
+    (c, tensor), l1 = built.outputs["C"], result.spec.l1.base
+    assert result.read(c - 4, 4) == POISON
+    assert result.read(c + tensor.size, 64) == POISON * 16
+    a = built.program.symbol("A").address
+    code = built.program.entry
+    result.chip.l1.view(np.uint8)[[0, 63]] = 0
+    for address in (c - 1, c, c + tensor.size, a, code):
+        result.chip.l2.view(np.uint8)[address - result.spec.l2.base] ^= 1
+    assert sorted(built.report(result).stray_writes) == [
+        l1, l1 + 63, code, a, c - 1, c + tensor.size
+    ]  # fmt: skip
 
 
 def test_the_program_of_an_elf_file_is_the_same():
@@ -73,7 +143,7 @@ def test_the_program_of_an_elf_file_is_the_same():
     from isa.program import Program
 
     result = run_program(Program.from_elf(built.program.to_elf()), max_cycles=100_000)
-    assert built.check(result)["correct"]
+    assert built.report(result).is_correct
 
 
 def test_unknown_kernels_and_bad_arguments_are_told_all_at_once():
@@ -98,15 +168,111 @@ def test_unknown_kernels_and_bad_arguments_are_told_all_at_once():
         program("matmul_f32", {"k": 1, "m": 1})
 
 
-def test_inputs_of_other_shapes_are_refused():
+def test_inputs_of_other_shapes_or_types_are_refused():
     a, b = np.zeros((4, 3)), np.zeros((3, 5))
     for inputs, message in (
         ({"A": b, "B": b}, r"^matmul_f32: A has shape \(3, 5\); the arguments say \(4, 3\)$"),
-        ({"A": a}, r"^matmul_f32: B has shape None; the arguments say \(3, 5\)$"),
-        ({"A": a, "B": b, "D": b}, r"^matmul_f32: D has shape \(3, 5\); the arguments say None$"),
+        ({"A": a}, r"^matmul_f32: B is missing; the arguments say \(3, 5\)$"),
+        ({"A": a, "B": b, "D": b}, r"^matmul_f32: no input D; its inputs are A, B$"),
+        ({"A": a, "B": b + 1j}, r"^matmul_f32: B is of type complex128; it takes numbers$"),
     ):
         with pytest.raises(ValueError, match=message):
             program("matmul_f32", SHAPE, inputs=inputs)
+
+
+def pick_family():
+    """y[0] = x[i[0]], z[0] += 1 as a family: integers, and what is read and overwritten."""
+
+    def tensors(_):
+        scratch = Tensor((3,), "scratch")
+        return {
+            "x": Tensor((5,)),
+            "i": Tensor((1,), dtype=INT32, below=5),
+            "y": Tensor((1,), "out"),
+            "z": Tensor((1,), "inout", INT32),
+            "s": scratch,
+        }
+
+    def reference(_, values):
+        exact = values["x"][values["i"]].astype(np.float64)
+        return {"y": (exact, 0.0), "z": (values["z"] + 1, 0)}
+
+    def emit_l1(k, team, point, l1):
+        with team.only(0), k.scope():
+            a, b = k.x(2)
+            k.set(a, l1["i"])
+            k.lw(a, 0, a)
+            k.slli(a, a, 2)
+            k.set(b, l1["x"])
+            k.add(a, a, b)
+            k.fload(b, 0, a)
+            k.set(a, l1["y"])
+            k.fstore(b, 0, a)
+            k.set(a, l1["z"])
+            k.lw(b, 0, a)
+            k.addi(b, b, 1)
+            k.sw(b, 0, a)
+            k.set(a, l1["s"], 8)
+            k.sw(b, 0, a)
+
+    return Family(
+        "pick",
+        Arguments,
+        tensors,
+        reference,
+        lambda _: 0,
+        emit_l1,
+        draw=lambda _, numbers: {"z": numbers.integers(40, 50, 1).astype(INT32)},
+    )
+
+
+@pytest.fixture
+def pick(monkeypatch):
+    monkeypatch.setitem(KERNELS, "pick", pick_family())
+
+
+def test_integers_and_tensors_that_are_overwritten_go_in_and_out(pick):
+    inputs = {"x": range(5), "i": [3], "z": np.array([-7])}
+    outputs, report = launch("pick", {}, inputs=inputs, guard=32, max_cycles=100_000)
+    assert (outputs["y"].tolist(), outputs["z"].tolist()) == ([3.0], [-6])
+    assert outputs["z"].dtype == np.int32
+    assert report.is_correct
+    assert report.stray_writes == []
+    assert report.macs_per_cycle == 0
+
+
+def test_random_integers_stay_below_their_limit_and_a_family_draws_its_own(pick):
+    drawn = [program("pick", {"seed": seed}).inputs for seed in range(40)]
+    assert {int(values["i"][0]) for values in drawn} == set(range(5))
+    assert all(40 <= values["z"][0] < 50 for values in drawn)
+    _, report = launch("pick", {"cores": 2}, max_cycles=100_000)
+    assert report.is_correct
+
+
+def test_integers_are_integers_of_32_bits(pick):
+    for i, message in (
+        ([0.5], r"^pick: i is of type float64; it takes integers$"),
+        ([1 << 31], r"^pick: i has values of 2147483648 to 2147483648; it takes int32$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            program("pick", {}, inputs={"x": range(5), "i": i, "z": [0]})
+
+
+def test_arrays_of_a_file_are_inputs(tmp_path):
+    file = tmp_path / "values.npz"
+    np.savez(file, A=np.ones((4, 3)), B=np.ones((3, 5)))
+    assert program("matmul_f32", SHAPE, inputs=read_npz(file)).inputs["B"].shape == (3, 5)
+    with pytest.raises(ValueError, match=rf"^{tmp_path}/x: cannot be read: No such file or dir"):
+        read_npz(tmp_path / "x")
+    for contents in (b"", b"PK\3\4", b"text"):
+        file.write_bytes(contents)
+        with pytest.raises(
+            ValueError, match=rf"^{file}: not an .npz file; numpy.savez writes one$"
+        ):
+            read_npz(file)
+    np.save(tmp_path / "one.npy", np.ones(3))
+    with pytest.raises(ValueError, match=r"^.*one.npy: not an .npz file; numpy.savez writes one$"):
+        read_npz(tmp_path / "one.npy")
 
 
 def test_every_kernel_is_known_by_its_name():

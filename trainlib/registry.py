@@ -1,0 +1,26 @@
+"""The registry: all primitives, by the name that `kernel` in a config's [program] says."""
+
+from difflib import get_close_matches
+
+from soc.toml_file import ConfigError
+from trainlib import (
+    matmul_program,
+)
+from trainlib.kernels import Family
+
+FILES = (
+    matmul_program.FAMILIES,
+)  # fmt: skip
+KERNELS = {family.name: family for families in FILES for family in families}
+
+
+def family_of(kernel: str) -> Family:
+    """The primitive of that name.
+
+    raises    ConfigError if there is none
+    """
+    if kernel in KERNELS:
+        return KERNELS[kernel]
+    near = get_close_matches(kernel, KERNELS, 1)
+    known = f"did you mean {near[0]}?" if near else f"the kernels are {', '.join(KERNELS)}"
+    raise ConfigError([f"kernel {kernel!r}: no such kernel; {known}"])

@@ -1,0 +1,79 @@
+"""Values of tensors: NumPy arrays or torch tensors given, an .npz file, or random numbers."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from trainlib.kernels import INT32, Family, Tensor
+
+INT32_LIMITS = np.iinfo(INT32)
+
+
+def values_of(family: Family, point: Any, given: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
+    """The values of what a primitive reads: those given, or else random ones from the seed.
+
+    raises    ValueError if one is missing, unknown, of another shape, or of another type
+    """
+    if given is None:
+        return family.random(point)
+    wanted = {n: t for n, t in family.tensors(point).items() if t.role in ("in", "inout")}
+    for name in given:
+        if name not in wanted:
+            raise ValueError(f"{family.name}: no input {name}; its inputs are {', '.join(wanted)}")
+    return {name: _value(f"{family.name}: {name}", t, given) for name, t in wanted.items()}
+
+
+def _value(what: str, tensor: Tensor, given: Mapping[str, Any]) -> np.ndarray:
+    name = what.rpartition(" ")[2]
+    if name not in given:
+        raise ValueError(f"{what} is missing; the arguments say {tensor.shape}")
+    array = _array(given[name])
+    if array.shape != tensor.shape:
+        raise ValueError(f"{what} has shape {array.shape}; the arguments say {tensor.shape}")
+    if tensor.dtype != INT32:
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"{what} is of type {array.dtype}; it takes numbers")
+    elif array.dtype.kind not in "iub":
+        raise ValueError(f"{what} is of type {array.dtype}; it takes integers")
+    elif array.min() < INT32_LIMITS.min or array.max() > INT32_LIMITS.max:
+        raise ValueError(f"{what} has values of {array.min()} to {array.max()}; it takes int32")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array, tensor.dtype)
+
+
+def _array(value: Any) -> np.ndarray:
+    """NOTE: torch is found where the caller has imported it, and never imported here."""
+    if is_torch(value):
+        value = value.detach().cpu()
+        return (value.float() if value.is_floating_point() else value).numpy()
+    return np.asarray(value)
+
+
+def is_torch(value: Any) -> bool:
+    """Is it a torch tensor?"""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def as_torch(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The same values as torch tensors; torch has been imported."""
+    torch = sys.modules["torch"]
+    return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+
+
+def read_npz(file: Path) -> dict[str, np.ndarray]:
+    """Read the arrays of an .npz file.
+
+    raises    ValueError if it cannot be read
+    """
+    try:
+        with np.load(file, allow_pickle=False) as contents:
+            return dict(contents)
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {error.strerror or error}") from None
+    except (BadZipFile, ValueError, EOFError, TypeError, AttributeError):
+        raise ValueError(f"{file}: not an .npz file; numpy.savez writes one") from None
