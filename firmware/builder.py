@@ -4,13 +4,16 @@ a Python `for` unrolls; `with k.loop(n)` and `with k.hwloop(n)` repeat on the ha
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+
+import numpy as np
 
 from firmware.arena import Arena
 from firmware.code import Code, Half, Label, Source
 from firmware.control import EQ, GE, GEU, LT, LTU, NE, Control
+from firmware.forms import WORD
 from firmware.registers import ZERO, KernelError, Register
 from isa.attributes import RVC, architecture
 from isa.declare import Isa
@@ -44,6 +47,7 @@ class Kernel(Control):
         self.regions: dict[int, str] = {}
         self._symbols: list[Symbol] = []
         self._pieces: list[tuple[int, bytes]] = []  # initialised data by address
+        self._label_words: list[tuple[int, Label]] = []  # words of it that are labels' addresses
 
     def la(self, rd: Register, label: Label) -> None:
         """Load the address of a label: two instructions."""
@@ -66,6 +70,20 @@ class Kernel(Control):
         """
         address = self.buffer(self.l2, name, len(contents), align)
         self.put(address, contents)
+        return address
+
+    def words(self, name: str, values: Sequence[int | Label], align: int = 16) -> int:
+        """Put words into L2, labels as their addresses; return where they are.
+
+        raises    KernelError if they do not fit
+        """
+        numbers = [0 if isinstance(value, Label) else value & 0xFFFFFFFF for value in values]
+        address = self.data(name, np.array(numbers, "<u4").tobytes(), align)
+        self._label_words += [
+            (address + WORD * index, value)
+            for index, value in enumerate(values)
+            if isinstance(value, Label)
+        ]
         return address
 
     def put(self, address: int, contents: bytes) -> None:
@@ -118,7 +136,7 @@ class Kernel(Control):
         text, lines = code.encode(syntax_of(self.isa), base)
         insns = [instruction.insn for instruction in code.instructions]
         start = base if entry is None or entry.address is None else entry.address
-        pieces = list(_joined(sorted(self._pieces)))
+        pieces = list(_joined(sorted(self._with_labels())))
         return Program(
             (
                 Segment(base, text, size, executable=True, writable=False),
@@ -135,6 +153,17 @@ class Kernel(Control):
             LineTable(lines),
             self.name,
         )
+
+    def _with_labels(self) -> Iterator[tuple[int, bytes]]:
+        labels = dict(self._label_words)
+        for start, data in self._pieces:
+            inside = [address for address in labels if start <= address < start + len(data)]
+            words = bytearray(data)
+            for address in inside:
+                value = labels[address].address
+                assert value is not None
+                words[address - start : address - start + WORD] = value.to_bytes(WORD, "little")
+            yield start, bytes(words)
 
     def _code_symbols(self) -> Iterator[Symbol]:
         for part in (self.code, *self._functions):

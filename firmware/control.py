@@ -152,22 +152,39 @@ class Control(Forms):
         Its arguments are in a0, a1, ... until they are freed. It restores the saved registers that
         its body takes, and ra if it calls; it returns at its end and at return_().
         """
+        with self._aside(name) as label:
+            epilogue = self._epilogue = self.label()
+            self.registers.hold(*A[:arguments])
+            yield label
+            body, used = self.code, self.registers.used | ({RA} if self._calls else set())
+            saved = sorted((r for r in used if r.is_saved), key=lambda r: (r.file, r.number))
+            self.code = Code()
+            self.place(label)
+            self._save(saved)
+            self.code.items += body.items
+            self.place(epilogue)
+            self._restore(saved)
+            self.ret()
+
+    @contextmanager
+    def routine(self, name: str) -> Iterator[Label]:
+        """Emit code that is jumped to, out of the way of the code around it; `as` its label.
+
+        All registers are free in it, and none is restored. It ends with a jump.
+        """
+        with self._aside(name) as label:
+            self.place(label)
+            yield label
+
+    @contextmanager
+    def _aside(self, name: str) -> Iterator[Label]:
+        """Let the body be emitted behind all other code, with registers of its own."""
         outer = self.code, self.registers, self._loops, self._epilogue, self._calls
-        label, epilogue = self.label(name), self.label()
+        label = self.label(name)
         label.kind = "function"
         self.code, self.registers, self._loops = Code(), Registers(), []
-        self._epilogue, self._calls = epilogue, False
-        self.registers.hold(*A[:arguments])
+        self._epilogue, self._calls = None, False
         yield label
-        body, used = self.code, self.registers.used | ({RA} if self._calls else set())
-        saved = sorted((r for r in used if r.is_saved), key=lambda r: (r.file, r.number))
-        self.code = Code()
-        self.place(label)
-        self._save(saved)
-        self.code.items += body.items
-        self.place(epilogue)
-        self._restore(saved)
-        self.ret()
         self._functions.append(self.code)
         self.code, self.registers, self._loops, self._epilogue, self._calls = outer
 

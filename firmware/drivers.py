@@ -3,7 +3,8 @@
 Register addresses, and what the registers mean: soc.registers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from firmware.builder import Kernel, KernelError, Label, Register
 from firmware.registers import SP, A
@@ -14,7 +15,6 @@ from soc.registers import CLUSTER_EVENTS, event_line
 COMMAND, STATUS = (platform.DMA.offset(name) for name in ("COMMAND", "STATUS"))
 FIELDS = {field.name: field for field in platform.DMA.register("COMMAND").fields}
 LONGEST = FIELDS["length"].mask  # bytes of one command
-TO_L1, TO_L2 = FIELDS["to_l1"].mask, 0
 DMA_EVENT = 1 << event_line(CLUSTER_EVENTS, "dma")
 CONTROL = DMA - EVENT_UNIT  # from one base register both are in reach
 WORD = 4
@@ -22,22 +22,31 @@ WORD = 4
 Address = Register | int
 
 
-def command_word(size: int, direction: int, line: int = 0, l1_line: int = 0) -> int:
-    """The first word of a command: size in bytes, TO_L1 or TO_L2, a line's bytes or 0 on each side.
+def command_words(
+    to_l1: bool,
+    l1: Address,
+    l2: Address,
+    size: int,
+    line: int = 0,
+    stride: int = 0,
+    l1_line: int = 0,
+    l1_stride: int = 0,
+) -> list[Address]:
+    """What is stored to COMMAND, one after the other, for a copy of size bytes.
 
     raises    KernelError if no command can say it
     """
     if not 1 <= size <= LONGEST:
         raise KernelError(f"dma: {size} bytes; a command copies 1 to {LONGEST}, make several")
-    for bytes_of_line in (line, l1_line):
-        if bytes_of_line and size % bytes_of_line:
-            raise KernelError(
-                f"dma: {size} bytes are not a whole number of {bytes_of_line}-byte lines"
-            )
-    flags = FIELDS["increment"].mask | FIELDS["event"].mask
-    flags |= FIELDS["l2_2d"].mask if line else 0
-    flags |= FIELDS["l1_2d"].mask if l1_line else 0
-    return size | direction | flags
+    for a_line in (line, l1_line):
+        if a_line and size % a_line:
+            raise KernelError(f"dma: {size} bytes are not a whole number of {a_line}-byte lines")
+    command = size | FIELDS["increment"].mask | FIELDS["event"].mask
+    command |= FIELDS["to_l1"].mask if to_l1 else 0
+    command |= FIELDS["l2_2d"].mask if line else 0
+    command |= FIELDS["l1_2d"].mask if l1_line else 0
+    lines = [line, stride] * bool(line) + [l1_line, l1_stride] * bool(l1_line)
+    return [command, l1, l2, *lines]
 
 
 class Dma:
@@ -71,29 +80,17 @@ class Dma:
 
         raises    KernelError if no command can say it
         """
-        self._copy(l1, l2, size, TO_L1, **lines)
+        self.start(command_words(True, l1, l2, size, **lines))
 
     def to_l2(self, l1: Address, l2: Address, size: int, **lines: int) -> None:
         """Start a copy of size bytes from L1 to L2; lines are line, stride, l1_line, l1_stride.
 
         raises    KernelError if no command can say it
         """
-        self._copy(l1, l2, size, TO_L2, **lines)
+        self.start(command_words(False, l1, l2, size, **lines))
 
-    def _copy(
-        self,
-        l1: Address,
-        l2: Address,
-        size: int,
-        direction: int,
-        line: int = 0,
-        stride: int = 0,
-        l1_line: int = 0,
-        l1_stride: int = 0,
-    ) -> None:
-        command = command_word(size, direction, line, l1_line)
-        words: list[Address] = [command, l1, l2]
-        words += [line, stride] * bool(line) + [l1_line, l1_stride] * bool(l1_line)
+    def start(self, words: Sequence[Address]) -> None:
+        """Start what the words of a command say."""
         k = self.k
         with k.scope():
             base, value = k.x(2)
@@ -105,24 +102,43 @@ class Dma:
 
     def wait(self, counter: Register) -> None:
         """Sleep until the copies under a counter are done, and free it."""
+        self.wait_open(counter)
+        k = self.k
+        with k.scope():
+            base = k.x()
+            k.li(base, EVENT_UNIT)
+            k.sw(counter, CONTROL + STATUS, base)
+
+    def wait_open(self, counter: Register, region: str | None = None) -> None:
+        """Sleep until the copies under a counter are done, and keep it for others.
+
+        counter    a bit of STATUS; 0: nothing to wait for
+        region     what measures it
+        """
         k = self.k
         with k.scope():
             base, value = k.x(2)
             k.li(base, EVENT_UNIT)
-            k.li(value, DMA_EVENT)
-            k.sw(value, address_of("event_unit", "MASK") - EVENT_UNIT, base)
-            again, done = k.label(), k.label()
-            k.place(again)
-            k.lw(value, CONTROL + STATUS, base)
-            k.and_(value, value, counter)
-            k.beqz(value, done)
-            offset = address_of("event_unit", "WAIT_CLEAR") - EVENT_UNIT
-            k.by_field(("p_elw", "cv_elw"), rd=value, imm=offset, rs1=base)
-            k.j(again)
-            k.place(done)
-            k.sw(counter, CONTROL + STATUS, base)
-            k.li(value, BARRIER_EVENT)
-            k.sw(value, address_of("event_unit", "MASK") - EVENT_UNIT, base)
+            done = k.label()
+            with k.region(region) if region else nullcontext():
+                k.lw(value, CONTROL + STATUS, base)  # waits until the last command has begun
+                k.and_(value, value, counter)
+                k.beqz(value, done)
+                self._sleep(counter, base, value)
+                k.place(done)
+
+    def _sleep(self, counter: Register, base: Register, value: Register) -> None:
+        k = self.k
+        k.li(value, DMA_EVENT)
+        k.sw(value, address_of("event_unit", "MASK") - EVENT_UNIT, base)
+        again = k.here()
+        offset = address_of("event_unit", "WAIT_CLEAR") - EVENT_UNIT
+        k.by_field(("p_elw", "cv_elw"), rd=value, imm=offset, rs1=base)
+        k.lw(value, CONTROL + STATUS, base)
+        k.and_(value, value, counter)
+        k.bnez(value, again)
+        k.li(value, BARRIER_EVENT)
+        k.sw(value, address_of("event_unit", "MASK") - EVENT_UNIT, base)
 
 
 class Console:
