@@ -18,13 +18,16 @@ So one function of a program can be called for every buffer of the same shape.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
+
+if TYPE_CHECKING:
+    from trainlib.tiling import Tiling
 
 WORD = 4  # bytes of an element: float32 and int32
 FLOAT32, INT32 = np.dtype("<f4"), np.dtype("<i4")
@@ -40,14 +43,19 @@ Expected = tuple[np.ndarray, np.ndarray | float]
 class Arguments(BaseModel):
     """What every primitive's [program.args] has; its own come from a subclass.
 
-    cores    None: all of the chip
-    seed     of random inputs
+    cores      None: all of the chip
+    seed       of random inputs
+    tile       sizes of tiles by dimension, for tensors in L2; those left out are chosen. None: no
+               tiles if all fits L1
+    buffers    of each tensor in L1: 1 to copy, then compute; 2 for both at the same time
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cores: int | None = Field(None, ge=1, le=16)
     seed: int = Field(0, ge=0, lt=1 << 63)
+    tile: dict[str, int] | None = None
+    buffers: int = Field(2, ge=1, le=2)
 
 
 @dataclass(frozen=True)
@@ -69,9 +77,14 @@ class Tensor:
     below: int = 2
 
     @property
+    def elements(self) -> int:
+        """How many it has."""
+        return prod(self.shape)
+
+    @property
     def size(self) -> int:
         """Bytes in L2."""
-        return WORD * prod(self.shape)
+        return WORD * self.elements
 
     @property
     def row(self) -> int:
@@ -102,7 +115,8 @@ class Family:
     tensors      operands by name; a KernelError says what is wrong with arguments together
     reference    outputs by name from inputs by name, those read and overwritten as they were before
     macs         multiply-adds
-    emit_l1      emit the computation, given L1 addresses by name
+    emit_l1      emit the computation, given L1 addresses by name; None: as one tile
+    tiling       how it is cut into tiles; None: its tensors fit L1
     draw         random inputs that are not as Tensor.random has them, by name
     """
 
@@ -111,7 +125,8 @@ class Family:
     tensors: Callable[[Any], Tensors]
     reference: Callable[[Any, Arrays], Mapping[str, Expected]]
     macs: Callable[[Any], int]
-    emit_l1: Callable[[Kernel, Team, Any, Addresses], None]
+    emit_l1: Callable[[Kernel, Team, Any, Addresses], None] | None = None
+    tiling: Callable[[Any], "Tiling"] | None = None
     draw: Callable[[Any, np.random.Generator], Arrays] | None = None
 
     def random(self, point: Any) -> dict[str, np.ndarray]:

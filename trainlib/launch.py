@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from firmware.builder import python_listing
-from firmware.runtime import new_kernel, team_of
+from firmware.builder import Kernel, KernelError, python_listing
+from firmware.runtime import Team, new_kernel, team_of
 from isa.declare import Isa
 from isa.program import Program
 from soc.result import RunResult
@@ -26,8 +26,9 @@ from soc.toml_file import Layer, validated
 from trainlib.kernels import Arguments, Family, Tensor
 from trainlib.registry import family_of
 from trainlib.report import Report
-from trainlib.resident import emit_resident
+from trainlib.resident import Resident
 from trainlib.tensors import as_torch, is_torch, values_of
+from trainlib.tiles import emit_tiled
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def program(
     k = new_kernel(spec, kernel, guard)
     l2 = {name: k.buffer(k.l2, name, tensor.size) for name, tensor in tensors.items()}
     with team_of(k, spec, spec.cores if point.cores is None else point.cores) as team:
-        emit_resident(k, team, family, point, l2)
+        _emit(k, team, family, point, l2)
     values = values_of(family, point, inputs)
     for name, array in values.items():
         k.put(l2[name], array.tobytes())
@@ -127,6 +128,20 @@ def program(
         k.poison()
     outputs = {name: (l2[name], t) for name, t in tensors.items() if t.role != "in"}
     return KernelProgram(k.build(), family, point, k.isa, dict(k.regions), values, outputs)
+
+
+def _emit(k: Kernel, team: Team, family: Family, point: Arguments, l2: Mapping[str, int]) -> None:
+    """Emit the computation: in L1 if all fits there, by tiles if not, or if that is asked for."""
+    tensors = family.tensors(point)
+    resident = Resident.of(family, point, tensors)
+    if family.tiling is None:
+        if point.tile is not None:
+            raise KernelError(f"{family.name}: it has no tiles; leave tile out")
+        resident.emit(k, team, l2)
+    elif point.tile is None and resident.fits(k.l1):
+        resident.emit(k, team, l2)
+    else:
+        emit_tiled(k, team, family.tiling(point), tensors, l2, point.tile or {}, point.buffers)
 
 
 def launch(

@@ -3,61 +3,103 @@
 Its regions are dma_in, compute and dma_out, barriers included.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from firmware.builder import Kernel
-from firmware.drivers import LONGEST, Dma
+from firmware.arena import Arena
+from firmware.builder import Kernel, KernelError
+from firmware.drivers import Dma
 from firmware.runtime import Team
-from trainlib.kernels import WORD, Family, Tensor
+from trainlib.copies import copies
+from trainlib.kernels import Addresses, Family, Tensors
+from trainlib.tiling import Box, Tiling
 
 
-def emit_resident(k: Kernel, team: Team, family: Family, point: Any, l2: Mapping[str, int]) -> None:
-    """Emit the body of the program.
+@dataclass(frozen=True)
+class Resident:
+    """What is in L1: boxes of tensors, and further buffers by their bytes; and what computes."""
 
-    l2        addresses of tensors by name
+    tensors: Tensors
+    boxes: Mapping[str, Box]
+    scratch: Mapping[str, int]
+    compute: Callable[[Kernel, Team, Addresses], None]
 
-    raises    KernelError if the tensors do not fit L1
-    """
-    tensors = family.tensors(point)
-    l1 = {name: k.buffer(k.l1, f"{name}_in_L1", t.l1_size) for name, t in tensors.items()}
-    read = {name: t for name, t in tensors.items() if t.role in ("in", "inout")}
-    written = {name: t for name, t in tensors.items() if t.role in ("out", "inout")}
-    _copies(k, team, "dma_in", read, l1, l2, is_in=True)
-    with k.region("compute"):
-        family.emit_l1(k, team, point, l1)
-        team.barrier()
-    _copies(k, team, "dma_out", written, l1, l2, is_in=False)
+    @classmethod
+    def of(cls, family: Family, point: Any, tensors: Tensors) -> "Resident":
+        """All of a primitive."""
+        emit_l1 = family.emit_l1
+        if emit_l1 is None:
+            assert family.tiling is not None
+            return cls.of_tiling(family.tiling(point), tensors)
+        return cls(
+            tensors,
+            {name: Box.of_all(t) for name, t in tensors.items() if t.role != "scratch"},
+            {name: t.l1_size for name, t in tensors.items() if t.role == "scratch"},
+            lambda k, team, l1: emit_l1(k, team, point, l1),
+        )
 
+    @classmethod
+    def of_tiling(cls, tiling: Tiling, tensors: Tensors) -> "Resident":
+        """All of a primitive as one tile."""
+        tile = tiling.whole(tensors)
+        scratch = tiling.scratch(tile.shape) if tiling.scratch else {}
+        return cls(
+            tensors,
+            tile.boxes,
+            scratch,
+            lambda k, team, l1: tiling.emit(k, team, tile.shape, l1),
+        )
 
-def _copies(
-    k: Kernel,
-    team: Team,
-    region: str,
-    tensors: Mapping[str, Tensor],
-    l1: Mapping[str, int],
-    l2: Mapping[str, int],
-    is_in: bool,
-) -> None:
-    dma = Dma(k)
-    with k.region(region):
-        with team.only(0), k.scope():
-            counter = k.x()
-            dma.begin(counter)
-            for name, tensor in tensors.items():
-                _copy(dma, tensor, l1[name], l2[name], is_in)
-            dma.wait(counter)
-        team.barrier()
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of all buffers."""
+        parts = {f"{name}_in_L1": box.part.size for name, box in self.boxes.items()}
+        return parts | dict(self.scratch)
 
+    def fits(self, l1: Arena) -> bool:
+        """Is there room for all of it?"""
+        trial = Arena(l1.name, l1.next, l1.left)
+        try:
+            for name, size in self.sizes.items():
+                trial.take(name, size + l1.guard)
+        except KernelError:
+            return False
+        return True
 
-def _copy(dma: Dma, tensor: Tensor, l1: int, l2: int, is_in: bool) -> None:
-    """All of a tensor: as it is, or row by row with what pads them in L1."""
-    start = dma.to_l1 if is_in else dma.to_l2
-    line = WORD * tensor.shape[-1] if tensor.pad else WORD
-    piece = LONGEST // line * line
-    for at in range(0, tensor.size, piece):
-        size = min(piece, tensor.size - at)
-        if tensor.pad:
-            start(l1 + at // line * tensor.row, l2 + at, size, l1_line=line, l1_stride=tensor.row)
-        else:
-            start(l1 + at, l2 + at, size)
+    def emit(self, k: Kernel, team: Team, l2: Mapping[str, int]) -> None:
+        """Emit the body of the program.
+
+        l2        addresses of tensors by name
+
+        raises    KernelError if it does not fit L1
+        """
+        l1 = {name: k.buffer(k.l1, name, size) for name, size in self.sizes.items()}
+        parts = {name: l1[f"{name}_in_L1"] for name in self.boxes}
+        read = [name for name in parts if self.tensors[name].role != "out"]
+        written = [name for name in parts if self.tensors[name].role != "in"]
+        self._copy(k, team, "dma_in", read, parts, l2)
+        with k.region("compute"):
+            self.compute(k, team, {**l1, **parts})
+            team.barrier()
+        self._copy(k, team, "dma_out", written, parts, l2)
+
+    def _copy(
+        self,
+        k: Kernel,
+        team: Team,
+        region: str,
+        names: Iterable[str],
+        l1: Mapping[str, int],
+        l2: Mapping[str, int],
+    ) -> None:
+        dma = Dma(k)
+        with k.region(region):
+            with team.only(0), k.scope():
+                counter = k.x()
+                dma.begin(counter)
+                for name in names:
+                    for copy in copies(self.tensors[name], self.boxes[name]):
+                        dma.start(copy.words(region == "dma_in", l1[name], l2[name]))
+                dma.wait(counter)
+            team.barrier()

@@ -1,0 +1,153 @@
+"""When a tile is computed, and when its parts come and go: a schedule of steps, as plain data.
+
+In a step the DMA copies and the cores compute; the next one begins when all of both is done. So a
+part comes in a step before that of the first tile that needs it, and an output goes in the step
+behind that of the last tile that adds to it. How far the DMA is ahead follows from the number of
+buffers alone: with one, a step copies and the next computes; with two, both happen at once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trainlib.copies import Copy, copies
+from trainlib.kernels import Tensor, Tensors
+from trainlib.tiling import Box, Tile, TileShape
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A copy of a part of tensor `name`, from or to its buffer number `slot`."""
+
+    name: str
+    slot: int
+    to_l1: bool
+    copy: Copy
+
+
+@dataclass
+class Step:
+    """What happens at the same time.
+
+    shape        of the tile that is computed, None: none
+    slots        the buffer that it has of each tensor
+    transfers    what the DMA copies
+    """
+
+    shape: TileShape | None = None
+    slots: dict[str, int] = field(default_factory=dict)
+    transfers: list[Transfer] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that it copies."""
+        return sum(transfer.copy.size for transfer in self.transfers)
+
+
+@dataclass
+class Stay:
+    """A box in L1, from the first to the last tile that needs it."""
+
+    box: Box
+    first: int
+    last: int
+
+
+def stays(tiles: Sequence[Tile], name: str) -> list[Stay]:
+    """The boxes of a tensor that L1 holds, one after the other."""
+    found: list[Stay] = []
+    for index, tile in enumerate(tiles):
+        if found and found[-1].box == tile.boxes[name]:
+            found[-1].last = index
+        else:
+            found.append(Stay(tile.boxes[name], index, index))
+    return found
+
+
+def check_outputs(tensors: Tensors, kept: Mapping[str, list[Stay]]) -> None:
+    """Raise ValueError if tiles do not write every element of an output in one stay."""
+    for name, part in kept.items():
+        tensor = tensors[name]
+        if tensor.role == "in":
+            continue
+        places = {stay.box.start for stay in part}
+        elements = sum(stay.box.part.elements for stay in part)
+        if len(places) < len(part) or elements != tensor.elements:
+            raise ValueError(
+                f"{name}: {len(part)} tiles at {len(places)} places write {elements} elements; it "
+                f"has {tensor.elements}, each to be written once: put summed dimensions last"
+            )
+
+
+def schedule(tiles: Sequence[Tile], tensors: Tensors, slots: Mapping[str, int]) -> list[Step]:
+    """Return the steps that compute the tiles in order.
+
+    slots    buffers of each tensor
+
+    raises    ValueError if an output is not written once
+    """
+    kept = {name: stays(tiles, name) for name in slots}
+    check_outputs(tensors, kept)
+    at = _compute_steps(len(tiles), tensors, kept, slots)
+    steps = [Step() for _ in range(at[-1] + 2)]
+    for index, tile in enumerate(tiles):
+        steps[at[index]].shape = tile.shape
+    for name, parts in kept.items():
+        for number, stay in enumerate(parts):
+            slot = number % slots[name]
+            for step in at[stay.first : stay.last + 1]:
+                steps[step].slots[name] = slot
+            if tensors[name].role != "in":
+                steps[at[stay.last] + 1].transfers += _transfers(tensors, name, slot, False, stay)
+    for name, number, earliest in _loads(tensors, kept, slots, at):
+        stay = kept[name][number]
+        window = steps[earliest : at[stay.first]]
+        least = min(reversed(window), key=lambda step: (step.shape is None, step.bytes))
+        slot = number % slots[name]
+        least.transfers += _transfers(tensors, name, slot, True, stay)
+    return steps
+
+
+def _transfers(tensors: Tensors, name: str, slot: int, to_l1: bool, stay: Stay) -> list[Transfer]:
+    return [Transfer(name, slot, to_l1, copy) for copy in copies(tensors[name], stay.box)]
+
+
+def _compute_steps(
+    count: int, tensors: Tensors, kept: Mapping[str, list[Stay]], slots: Mapping[str, int]
+) -> list[int]:
+    """The step in which each tile is computed: as early as buffers allow."""
+    beginning: dict[int, list[tuple[str, int]]] = {}
+    for name, parts in kept.items():
+        for number, stay in enumerate(parts):
+            beginning.setdefault(stay.first, []).append((name, number))
+    at: list[int] = []
+    for tile in range(count):
+        step = at[-1] + 1 if at else 0
+        for name, number in beginning.get(tile, []):
+            is_loaded = tensors[name].role != "out"
+            step = max(step, _free(tensors[name], kept[name], number, slots[name], at) + is_loaded)
+        at.append(step)
+    return at
+
+
+def _free(tensor: Tensor, parts: list[Stay], number: int, slots: int, at: list[int]) -> int:
+    """The first step that may write to the buffer of a stay."""
+    if number < slots:
+        return 0
+    return at[parts[number - slots].last] + (1 if tensor.role == "in" else 2)
+
+
+def _loads(
+    tensors: Tensors,
+    kept: Mapping[str, list[Stay]],
+    slots: Mapping[str, int],
+    at: list[int],
+) -> Iterator[tuple[str, int, int]]:
+    """What is loaded, the first needed first, and the earliest step for it."""
+    loads = [
+        (at[stay.first], name, number)
+        for name, parts in kept.items()
+        if tensors[name].role != "out"
+        for number, stay in enumerate(parts)
+    ]
+    for _, name, number in sorted(loads):
+        yield name, number, _free(tensors[name], kept[name], number, slots[name], at)

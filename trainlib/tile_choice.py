@@ -1,0 +1,270 @@
+"""Sizes of tiles: those that fit L1, and among them those that should take the fewest cycles.
+
+The estimate: per step, the longer of computing and copying, and what a step costs besides; before
+the first and behind the last tile, the copies that nothing hides. All candidates at once, as arrays
+with an axis for each dimension.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import product
+
+import numpy as np
+
+from firmware.arena import Arena
+from firmware.builder import KernelError
+from trainlib.kernels import WORD, Tensors
+from trainlib.tiling import Axis, Dim, Look, Sizes, TileShape, Tiling
+
+STEP = 100  # cycles of a step beside its computation
+BEAT = 8  # bytes that the DMA moves in a cycle
+ALIGN = 16  # bytes, what buffers begin at
+FINE = 8  # parts of a dimension of which every number is tried; beyond, every eighth or so
+
+
+def candidates(dim: Dim) -> list[int]:
+    """Sizes to try, largest first: equal parts, whole units where that is possible."""
+    sizes, parts = [], 1
+    while parts <= dim.size:
+        size = -(-dim.size // parts)
+        if size > dim.unit:
+            size = min(-(-size // dim.unit) * dim.unit, dim.size)
+        sizes.append(size)
+        parts += 1 if parts < FINE else parts // FINE
+    return sorted({*sizes, 1}, reverse=True)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The choice of sizes.
+
+    room        what is left of L1
+    reserved    bytes of it that are for something else
+    """
+
+    name: str
+    tiling: Tiling
+    tensors: Tensors
+    buffers: int
+    room: Arena
+    reserved: int
+
+    def sizes(self, given: Sizes) -> dict[str, int]:
+        """Choose the sizes that are not given.
+
+        raises    KernelError for sizes that do not exist, or do not fit
+        """
+        self._check(given)
+        dims = self.tiling.dims
+        tried = [[given[d.name]] if d.name in given else candidates(d) for d in dims]
+        grid = Grid(self, tried)
+        fits = grid.bytes <= self.free
+        if not fits.any():
+            raise KernelError(self._refusal(given, grid))
+        best = np.where(fits, grid.cycles, np.inf).argmin()
+        return grid.sizes(int(best))
+
+    def slots(self, sizes: Sizes) -> dict[str, int]:
+        """Buffers of each tensor with tiles of these sizes.
+
+        One if its box never changes, more for what is read and overwritten: its next part may come
+        only when the last but one has gone, so it takes one more to hide both.
+        """
+        grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
+        return {name: int(slots.item()) for name, slots in grid.slots.items()}
+
+    @property
+    def free(self) -> int:
+        """Bytes for tiles."""
+        start = -(-self.room.next // ALIGN) * ALIGN
+        end = self.room.base + self.room.size - self.room.guard
+        return end - start - self.reserved
+
+    def _check(self, given: Sizes) -> None:
+        sizes = {dim.name: dim.size for dim in self.tiling.dims}
+        for name, size in given.items():
+            if name not in sizes:
+                raise KernelError(
+                    f"{self.name}: tile.{name} = {size}: no such dimension; there are "
+                    f"{', '.join(sizes)}"
+                )
+            if not 1 <= size <= sizes[name]:
+                raise KernelError(
+                    f"{self.name}: tile.{name} = {size}: a size is from 1 to {sizes[name]}"
+                )
+
+    def _refusal(self, given: Sizes, grid: "Grid") -> str:
+        """What is too large, by how much, and what would fit."""
+        least = int(grid.bytes.argmin())
+        what = "a tile" if len(given) == len(self.tiling.dims) else "the smallest tile"
+        largest = Grid(self, [candidates(dim) for dim in self.tiling.dims]).largest(self.free)
+        hint = f"the largest that fits is {_shown(largest)}" if largest else "none fits"
+        needed = int(grid.bytes.flat[least])
+        return (
+            f"{self.name}: {what} of {_shown(grid.sizes(least))} needs {needed} bytes of L1 with "
+            f"buffers = {self.buffers}, {self.free} are free; {hint}"
+        )
+
+
+def _shown(sizes: Sizes) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All combinations of sizes that are tried: arrays with an axis for each dimension."""
+
+    choice: Choice
+    tried: list[list[int]]
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        return self.choice.tiling.dims
+
+    def sizes(self, index: int) -> dict[str, int]:
+        """The sizes of one of them."""
+        places = np.unravel_index(index, tuple(len(sizes) for sizes in self.tried))
+        chosen = zip(self.dims, self.tried, places, strict=True)
+        return {dim.name: sizes[int(place)] for dim, sizes, place in chosen}
+
+    def largest(self, free: int) -> dict[str, int] | None:
+        """The largest tile that fits; of equals, the fastest."""
+        volume = _product(self._along(i, sizes) for i, sizes in enumerate(self.tried))
+        volume = np.where(self.bytes <= free, volume, 0)
+        if not volume.any():
+            return None
+        return self.sizes(int(np.where(volume == volume.max(), self.cycles, np.inf).argmin()))
+
+    def _along(self, axis: int, values: list[int] | np.ndarray) -> np.ndarray:
+        """Values by size of one dimension, as an array of all."""
+        shape = [1] * len(self.dims)
+        shape[axis] = -1
+        return np.asarray(values, np.float64).reshape(shape)
+
+    @cached_property
+    def parts(self) -> list[np.ndarray]:
+        """Tiles by dimension."""
+        return [
+            self._along(i, [-(-dim.size // size) for size in sizes])
+            for i, (dim, sizes) in enumerate(zip(self.dims, self.tried, strict=True))
+        ]
+
+    @cached_property
+    def part_bytes(self) -> dict[str, np.ndarray]:
+        """Bytes in L1 of the largest part of each tensor."""
+        found = {}
+        for name, axes in self.choice.tiling.boxes.items():
+            tensor = self.choice.tensors[name]
+            lengths = [
+                self._lengths(axis, size) for axis, size in zip(axes, tensor.shape, strict=True)
+            ]
+            lengths[-1] = lengths[-1] + tensor.pad
+            found[name] = WORD * _product(lengths)
+        return found
+
+    def _lengths(self, axis: Axis, size: int) -> np.ndarray:
+        """Elements of an axis in the largest tile."""
+        if axis is None:
+            return np.array(size)
+        name = axis if isinstance(axis, str) else axis.dim
+        index = [dim.name for dim in self.dims].index(name)
+        tried = self.tried[index]
+        if isinstance(axis, str):
+            return self._along(index, tried)
+        whole = self.dims[index].size
+        return self._along(index, [_longest(axis, tile, whole, size) for tile in tried])
+
+    @cached_property
+    def slots(self) -> dict[str, np.ndarray]:
+        """Buffers of each tensor."""
+        choice, found = self.choice, {}
+        for name in choice.tiling.boxes:
+            extra = choice.buffers > 1 and choice.tensors[name].role == "inout"
+            found[name] = np.minimum(self._stays(name), choice.buffers + extra)
+        return found
+
+    def _stays(self, name: str) -> np.ndarray:
+        """How often a tensor's box changes, and once more."""
+        follows = self.choice.tiling.follows(name)
+        stays: np.ndarray = np.ones([len(sizes) for sizes in self.tried])
+        for index in reversed(range(len(self.dims))):
+            parts = self.parts[index]
+            counts = (stays > 1) | (self.dims[index].name in follows)
+            stays = np.where(counts, stays * parts, stays)
+        return stays
+
+    @cached_property
+    def bytes(self) -> np.ndarray:
+        """Bytes of L1 that all buffers take."""
+        guard = self.choice.room.guard
+        total: np.ndarray = np.zeros([len(sizes) for sizes in self.tried])
+        for name, size in self.part_bytes.items():
+            total = total + self.slots[name] * (np.ceil((size + guard) / ALIGN) * ALIGN)
+        return total + self._scratch()
+
+    def _scratch(self) -> np.ndarray:
+        tiling, guard = self.choice.tiling, self.choice.room.guard
+        shape = tuple(len(sizes) for sizes in self.tried)
+        total = np.zeros(shape)
+        if tiling.scratch is None:
+            return total
+        for index in range(total.size):
+            sizes = self.sizes(index)
+            needed: dict[str, int] = {}
+            for tile in _corners(tiling, sizes, self.choice.tensors):
+                for name, size in tiling.scratch(tile).items():
+                    needed[name] = max(needed.get(name, 0), size)
+            total.flat[index] = sum(-(-(size + guard) // ALIGN) * ALIGN for size in needed.values())
+        return total
+
+    @cached_property
+    def cycles(self) -> np.ndarray:
+        """What the whole is expected to take."""
+        tensors = self.choice.tensors
+        work = self._work()
+        moved, exposed = np.zeros(()), np.zeros(())
+        for name, size in self.part_bytes.items():
+            beats = size / BEAT * ((tensors[name].role != "out") + (tensors[name].role != "in"))
+            moved = moved + beats * self._stays(name)
+            exposed = exposed + beats
+        steps = _product(self.parts)
+        if self.choice.buffers == 1:
+            return work + moved + 2 * STEP * steps
+        return np.maximum(work, moved) + exposed + STEP * steps
+
+    def _work(self) -> np.ndarray:
+        """Cycles of all cores' computing; a tile counts as if it were whole units."""
+        padded = []
+        for i, (dim, sizes) in enumerate(zip(self.dims, self.tried, strict=True)):
+            units = [
+                dim.size // size * -(-size // dim.unit) + -(-(dim.size % size) // dim.unit)
+                for size in sizes
+            ]
+            padded.append(self._along(i, units) * dim.unit)
+        return _product(padded) / self.choice.tiling.rate
+
+
+def _product(factors: Iterable[np.ndarray]) -> np.ndarray:
+    return reduce(np.multiply, factors, np.ones(()))
+
+
+def _longest(axis: Look, tile: int, whole: int, size: int) -> int:
+    """Elements inside an axis of `size` that the tile needs that needs most; ends are shorter."""
+    starts = [*range(0, whole, tile)]
+    places = [range(at, min(at + tile, whole)) for at in {*starts[:4], *starts[-4:]}]
+    wanted = [axis.of(place) for place in places]
+    return max(max(0, min(r.stop, size) - max(r.start, 0)) for r in wanted)
+
+
+def _corners(tiling: Tiling, sizes: Sizes, tensors: Tensors) -> Iterator[TileShape]:
+    """Shapes at both ends of every dimension, and behind the first tile."""
+    places = []
+    for dim in tiling.dims:
+        starts = range(0, dim.size, sizes[dim.name])
+        places.append(
+            [range(at, min(at + starts.step, dim.size)) for at in {*starts[:2], starts[-1]}]
+        )
+    for there in product(*places):
+        names = (dim.name for dim in tiling.dims)
+        yield tiling.tile(dict(zip(names, there, strict=True)), tensors).shape
