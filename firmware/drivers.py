@@ -5,6 +5,7 @@ Register addresses, and what the registers mean: soc.registers.
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 from firmware.builder import Kernel, KernelError, Label, Register
 from firmware.registers import SP, A
@@ -31,8 +32,11 @@ def command_words(
     stride: int = 0,
     l1_line: int = 0,
     l1_stride: int = 0,
+    to_all: bool = False,
 ) -> list[Address]:
     """What is stored to COMMAND, one after the other, for a copy of size bytes.
+
+    to_all    its end is an event for all cores, not just the one that starts it
 
     raises    KernelError if no command can say it
     """
@@ -45,6 +49,7 @@ def command_words(
     command |= FIELDS["to_l1"].mask if to_l1 else 0
     command |= FIELDS["l2_2d"].mask if line else 0
     command |= FIELDS["l1_2d"].mask if l1_line else 0
+    command |= FIELDS["broadcast"].mask if to_all else 0
     lines = [line, stride] * bool(line) + [l1_line, l1_stride] * bool(l1_line)
     return [command, l1, l2, *lines]
 
@@ -75,14 +80,14 @@ class Dma:
             k.li(one, 1)
             k.sll(counter, one, counter)
 
-    def to_l1(self, l1: Address, l2: Address, size: int, **lines: int) -> None:
+    def to_l1(self, l1: Address, l2: Address, size: int, **lines: Any) -> None:
         """Start a copy of size bytes from L2 to L1; lines are line, stride, l1_line, l1_stride.
 
         raises    KernelError if no command can say it
         """
         self.start(command_words(True, l1, l2, size, **lines))
 
-    def to_l2(self, l1: Address, l2: Address, size: int, **lines: int) -> None:
+    def to_l2(self, l1: Address, l2: Address, size: int, **lines: Any) -> None:
         """Start a copy of size bytes from L1 to L2; lines are line, stride, l1_line, l1_stride.
 
         raises    KernelError if no command can say it

@@ -26,11 +26,12 @@ class Copy:
     stride: int = 0
     l1_stride: int = 0
 
-    def words(self, to_l1: bool, l1: int, l2: int) -> list[Address]:
-        """The words to store, given where buffer and tensor lie."""
+    def words(self, to_l1: bool, l1: int, l2: int, to_all: bool = False) -> list[Address]:
+        """The words to store, given where buffer and tensor lie; see command_words."""
         sides = [(self.line, self.stride), (self.line, self.l1_stride)]
         lines = [(line, stride) if line != stride else (0, 0) for line, stride in sides]
-        return command_words(to_l1, l1 + self.l1, l2 + self.l2, self.size, *lines[0], *lines[1])
+        places = l1 + self.l1, l2 + self.l2
+        return command_words(to_l1, *places, self.size, *lines[0], *lines[1], to_all=to_all)
 
 
 @dataclass(frozen=True)

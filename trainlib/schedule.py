@@ -1,9 +1,10 @@
 """When a tile is computed, and when its parts come and go: a schedule of steps, as plain data.
 
-In a step the DMA copies and the cores compute; the next one begins when all of both is done. So a
-part comes in a step before that of the first tile that needs it, and an output goes in the step
-behind that of the last tile that adds to it. How far the DMA is ahead follows from the number of
-buffers alone: with one, a step copies and the next computes; with two, both happen at once.
+In a step the cores compute what earlier steps have copied, while its own copies start; they end by
+the computation of the next. So a part comes in a step before that of the first tile that needs it,
+and an output goes in the step behind that of the last tile that adds to it. How far the DMA is
+ahead follows from the number of buffers alone: with one, a step copies and the next computes; with
+two, both happen at once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,14 @@ from dataclasses import dataclass, field
 from trainlib.copies import Copy, copies
 from trainlib.kernels import Tensor, Tensors
 from trainlib.tiling import Box, Tile, TileShape
+
+LEFT = {"in": 1, "out": 2, "inout": 3}
+"""Steps from the last use of a buffer to the next write to it.
+
+in       the DMA writes it: starts in the step behind
+out      the cores write it: when the copy that started in the step behind has ended
+inout    the DMA writes it: starts in the step behind the one in which that copy has ended
+"""
 
 
 @dataclass(frozen=True)
@@ -130,10 +139,8 @@ def _compute_steps(
 
 
 def _free(tensor: Tensor, parts: list[Stay], number: int, slots: int, at: list[int]) -> int:
-    """The first step that may write to the buffer of a stay."""
-    if number < slots:
-        return 0
-    return at[parts[number - slots].last] + (1 if tensor.role == "in" else 2)
+    """The first step that may write to the buffer of a stay: LEFT behind the last use of it."""
+    return 0 if number < slots else at[parts[number - slots].last] + LEFT[tensor.role]
 
 
 def _loads(

@@ -17,8 +17,9 @@ from firmware.builder import KernelError
 from trainlib.kernels import WORD, Tensors
 from trainlib.tiling import Axis, Dim, Look, Sizes, TileShape, Tiling
 
-STEP = 100  # cycles of a step beside its computation
-BEAT = 8  # bytes that the DMA moves in a cycle
+STEP = 80  # cycles of a step beside its computation
+BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
+BURST = 256  # bytes
 ALIGN = 16  # bytes, what buffers begin at
 FINE = 8  # parts of a dimension of which every number is tried; beyond, every eighth or so
 
@@ -68,8 +69,8 @@ class Choice:
     def slots(self, sizes: Sizes) -> dict[str, int]:
         """Buffers of each tensor with tiles of these sizes.
 
-        One if its box never changes, more for what is read and overwritten: its next part may come
-        only when the last but one has gone, so it takes one more to hide both.
+        One if its box never changes. Two more for what is read and overwritten: one part comes, one
+        is in work, two are on their way back, see trainlib.schedule.
         """
         grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
         return {name: int(slots.item()) for name, slots in grid.slots.items()}
@@ -154,14 +155,19 @@ class Grid:
     def part_bytes(self) -> dict[str, np.ndarray]:
         """Bytes in L1 of the largest part of each tensor."""
         found = {}
-        for name, axes in self.choice.tiling.boxes.items():
-            tensor = self.choice.tensors[name]
-            lengths = [
-                self._lengths(axis, size) for axis, size in zip(axes, tensor.shape, strict=True)
-            ]
-            lengths[-1] = lengths[-1] + tensor.pad
-            found[name] = WORD * _product(lengths)
+        for name, lengths in self.part_lengths.items():
+            row = lengths[-1] + self.choice.tensors[name].pad
+            found[name] = WORD * _product([*lengths[:-1], row])
         return found
+
+    @cached_property
+    def part_lengths(self) -> dict[str, list[np.ndarray]]:
+        """Elements by axis of the largest part of each tensor."""
+        tensors, boxes = self.choice.tensors, self.choice.tiling.boxes
+        return {
+            name: [self._lengths(*axis) for axis in zip(axes, tensors[name].shape, strict=True)]
+            for name, axes in boxes.items()
+        }
 
     def _lengths(self, axis: Axis, size: int) -> np.ndarray:
         """Elements of an axis in the largest tile."""
@@ -180,7 +186,7 @@ class Grid:
         """Buffers of each tensor."""
         choice, found = self.choice, {}
         for name in choice.tiling.boxes:
-            extra = choice.buffers > 1 and choice.tensors[name].role == "inout"
+            extra = 2 * (choice.buffers > 1 and choice.tensors[name].role == "inout")
             found[name] = np.minimum(self._stays(name), choice.buffers + extra)
         return found
 
@@ -222,16 +228,31 @@ class Grid:
     def cycles(self) -> np.ndarray:
         """What the whole is expected to take."""
         tensors = self.choice.tensors
-        work = self._work()
-        moved, exposed = np.zeros(()), np.zeros(())
-        for name, size in self.part_bytes.items():
-            beats = size / BEAT * ((tensors[name].role != "out") + (tensors[name].role != "in"))
-            moved = moved + beats * self._stays(name)
-            exposed = exposed + beats
+        moved = {True: np.zeros(()), False: np.zeros(())}
+        exposed = np.zeros(())
+        for name in self.part_bytes:
+            once = self._copy_cycles(name)
+            for to_l1, other in ((True, "out"), (False, "in")):
+                if tensors[name].role != other:
+                    moved[to_l1] = moved[to_l1] + once * self._stays(name)
+                    exposed = exposed + once
         steps = _product(self.parts)
         if self.choice.buffers == 1:
-            return work + moved + 2 * STEP * steps
-        return np.maximum(work, moved) + exposed + STEP * steps
+            return self._work() + moved[True] + moved[False] + 2 * STEP * steps
+        return np.maximum(self._work(), np.maximum(*moved.values())) + exposed + STEP * steps
+
+    def _copy_cycles(self, name: str) -> np.ndarray:
+        """Cycles of the DMA for the largest part: beats, and two a burst."""
+        tensor = self.choice.tensors[name]
+        lengths = self.part_lengths[name]
+        run, is_whole = WORD * np.ones(()), np.array(tensor.pad == 0)
+        for axis, (length, size) in enumerate(
+            zip(reversed(lengths), reversed(tensor.shape), strict=True)
+        ):
+            run = np.where(is_whole | (axis == 0), run * length, run)
+            is_whole = is_whole & (length == size)
+        beats = np.ceil(run / BEAT) + 2 * np.ceil(run / BURST)
+        return WORD * _product(lengths) / run * beats
 
     def _work(self) -> np.ndarray:
         """Cycles of all cores' computing; a tile counts as if it were whole units."""

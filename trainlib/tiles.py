@@ -3,34 +3,39 @@
 The schedule is data: Python works out all steps and writes them into a table in L2, an entry each.
 The code that walks it is short. In every step each core
 
-    waits for the copies that it has started in the step before, then for the other cores;
+    waits for the others: the tile before is computed, its buffers are free;
     starts its share of this step's copies: outputs of the tile before, inputs of the tile behind,
-        and the next entry;
+        and the next entry but one;
+    waits for the others again, one of which waits for all copies of the step before;
     jumps to the function for this tile's shape, which jumps back.
 
-An entry: the function, the entry's successor, the address of each buffer that is not always the
-same, a zero, then blocks of commands: their number of words, and the words. Block i is for core
-cores - 1 - i: the last cores have the least to compute. Commands are spread over cores since a port
-of the DMA takes its next command only when the last one has begun.
+So the DMA always has its next commands while it works. An entry: the function, the entry's
+successor, the address of each buffer that is not always the same, a zero, then blocks of commands:
+their number of words, and the words. Block i is for core cores - 1 - i: the last cores have the
+least to compute. A port of the DMA takes its next command, or says who is done, only when its last
+command has begun: so commands are spread over cores, and the one that waits for them has none.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from firmware.builder import LT, Kernel, Label, Register
+from firmware.builder import LT, NE, Kernel, Label, Register
 from firmware.drivers import COMMAND, CONTROL, Dma, command_words
-from firmware.registers import SP, A, S
+from firmware.registers import SP, ZERO, A, S
 from firmware.runtime import EVENT_UNIT, Team
 from trainlib.kernels import WORD, Address, Tensors
 from trainlib.schedule import Step, schedule
 from trainlib.tile_choice import Choice
 from trainlib.tiling import Sizes, TileShape, Tiling
 
-FRAME = 16  # bytes of a core's stack: its entry, its block's offset, its counter
-ENTRY, BLOCK, COUNTER = (WORD * slot for slot in range(3))
+FRAME = 16  # bytes of a core's stack
+ENTRY, BLOCK, COUNTERS, WAITS = (WORD * slot for slot in range(4))
+"""Its entry, its block's offset, the counters that it waits for, and 1 if it does."""
 FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
 WORDS_OF_COMMAND = 7
+RING = 3  # entries in L1
+MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
 
 
 def emit_tiled(
@@ -84,9 +89,9 @@ class Plan:
             tiles = list(tiling.tiles(sizes, tensors))
             steps = schedule(tiles, tensors, slots)
             plan = cls(tiling, steps, slots, *_bytes(tiling, tiles), team.cores)
-            if 2 * plan.entry_size <= entries:
+            if RING * plan.entry_size <= entries:
                 return plan
-            entries = 2 * plan.entry_size
+            entries = RING * plan.entry_size
 
     @property
     def shapes(self) -> list[TileShape]:
@@ -100,9 +105,18 @@ class Plan:
 
     @property
     def issuers(self) -> int:
-        """Cores that start copies; one of them loads entries."""
-        most = max(len(step.transfers) for step in self.steps) + 1
-        return min(self.cores, most)
+        """Cores that start copies; not all, unless there is but one."""
+        return min(max(self.cores - 1, 1), self.most_commands, MOST_ISSUERS)
+
+    @property
+    def waiter(self) -> int:
+        """The core that waits for all copies."""
+        return max(self.cores - 1 - self.issuers, 0)
+
+    @property
+    def most_commands(self) -> int:
+        """Commands in a step: its transfers, and an entry."""
+        return max(len(step.transfers) for step in self.steps) + 1
 
     @property
     def first_block(self) -> int:
@@ -112,8 +126,7 @@ class Plan:
     @property
     def block(self) -> int:
         """Bytes of a block of commands."""
-        most = max(len(step.transfers) for step in self.steps) + 1
-        return WORD * (1 + WORDS_OF_COMMAND * -(-most // self.issuers))
+        return WORD * (1 + WORDS_OF_COMMAND * -(-self.most_commands // self.issuers))
 
     @property
     def entry_size(self) -> int:
@@ -143,7 +156,7 @@ class Walk:
             for name, n in plan.slots.items()
         }
         self.scratch = {name: k.buffer(k.l1, name, size) for name, size in plan.scratch.items()}
-        self.entries = [k.buffer(k.l1, f"entry_{i}", plan.entry_size) for i in range(2)]
+        self.entries = k.buffer(k.l1, "entries", RING * plan.entry_size)
         self.next, self.finish = k.label("next_step"), k.label("last_step")
 
     def emit(self) -> None:
@@ -157,67 +170,96 @@ class Walk:
         self._step()
         k.place(self.finish)
         with k.scope():
-            counter = k.x()
-            k.lw(counter, COUNTER, SP)
-            dma = Dma(k)
-            dma.wait(counter)
+            counters = k.x()
+            k.lw(counters, COUNTERS, SP)
+            Dma(k).wait(counters)
         k.addi(SP, SP, FRAME)
 
     def _prepare(self, table: int) -> None:
-        """Fill the core's frame. Cores that issue commands load the first entry, each its block.
-
-        NOTE: a port of the DMA that has allocated a counter takes nothing but a command.
-        """
+        """Fill the core's frame, and load the first two entries."""
         k, plan = self.k, self.plan
         with k.scope():
-            place, value, most, counter, l1, l2 = k.x(6)
-            k.li(l1, self.entries[0])
-            k.sw(l1, ENTRY, SP)
+            place, value, most = k.x(3)
+            for slot in (COUNTERS, WAITS):
+                k.sw(ZERO, slot, SP)
+            k.li(value, self.entries)
+            k.sw(value, ENTRY, SP)
             self.team.core(value)
             k.li(place, plan.cores - 1)
             k.sub(place, place, value)
             k.li(value, plan.first_block - WORD)
-            k.li(counter, 0)
             k.li(most, plan.issuers)
             with k.if_(LT, place, most):
                 k.li(value, plan.block)
                 k.mul(value, value, place)
-                k.add(l1, l1, value)
-                k.li(l2, table)
-                k.add(l2, l2, value)
-                dma = Dma(k)
-                dma.begin(counter)
-                dma.to_l1(l1, l2, plan.first_block + plan.block)
                 k.addi(value, value, plan.first_block)
             k.sw(value, BLOCK, SP)
-            k.sw(counter, COUNTER, SP)
+        with self.team.only(plan.waiter), k.scope():
+            counter, dma = k.x(), Dma(k)
+            k.li(counter, 1)
+            k.sw(counter, WAITS, SP)
+            dma.begin(counter)
+            dma.to_l1(self.entries, table, 2 * plan.entry_size)
+            dma.wait(counter)
 
     def _step(self) -> None:
-        """Wait, start copies, jump to the tile's function with the entry in a0."""
-        k = self.k
-        entry = A[0]
+        """Wait, start copies, wait, jump to the tile's function with the entry in a0."""
+        k, entry = self.k, A[0]
+        self.team.barrier()
         with k.scope():
             k.registers.hold(entry)
-            counter, block, base, value = k.x(4)
-            k.lw(counter, COUNTER, SP)
-            Dma(k).wait_open(counter, "dma_wait")
-            self.team.barrier()
+            block, words, value, counters = k.x(4)
             k.lw(entry, ENTRY, SP)
             k.lw(block, BLOCK, SP)
+            k.lw(counters, COUNTERS, SP)
             k.add(block, block, entry)
-            k.load_post(counter, WORD, block)
             k.lw(value, NEXT, entry)
+            k.lw(words, 0, block)
             k.sw(value, ENTRY, SP)
-            skip = k.label()
-            k.beqz(counter, skip)
+            with k.region("dma_wait"):
+                if self.plan.cores == 1:
+                    self._wait(counters)
+                with k.if_(NE, words, ZERO):
+                    self._start(block, words)
+                if self.plan.cores > 1:
+                    self._wait(counters)
+            self.team.barrier()
+            k.lw(value, FUNCTION, entry)
+            self._note(entry, counters)
+            k.jr(value)
+
+    def _wait(self, counters: Register) -> None:
+        with self.k.if_(NE, counters, ZERO):
+            Dma(self.k).wait(counters)
+
+    def _start(self, block: Register, words: Register) -> None:
+        """Start the copies of a block under a fresh counter, and leave that in the block."""
+        k = self.k
+        with k.scope():
+            base, value, counter = k.x(3)
+            Dma(k).begin(counter)
+            k.sw(counter, 0, block)
+            k.addi(block, block, WORD)
             k.li(base, EVENT_UNIT)
-            with k.hwloop(counter):
+            with k.hwloop(words):
                 k.load_post(value, WORD, block)
                 k.nop()  # the load's delay
                 k.sw(value, CONTROL + COMMAND, base)
-            k.place(skip)
-            k.lw(value, FUNCTION, entry)
-            k.jr(value)
+            k.nop()  # a label may not end a hardware loop
+
+    def _note(self, entry: Register, counters: Register) -> None:
+        """Keep the counters of all blocks for the core that waits for them."""
+        k, plan = self.k, self.plan
+        with k.scope():
+            values = k.x(plan.issuers)
+            k.lw(counters, WAITS, SP)
+            with k.if_(NE, counters, ZERO):
+                for issuer, value in enumerate(values):
+                    k.lw(value, plan.first_block + issuer * plan.block, entry)
+                k.mv(counters, values[0])
+                for value in values[1:]:
+                    k.or_(counters, counters, value)
+                k.sw(counters, COUNTERS, SP)
 
     def _function(self, number: int, shape: TileShape) -> Label:
         """The code for tiles of a shape; it takes from the entry which buffers they have."""
@@ -247,19 +289,20 @@ class Walk:
         for number, step in enumerate(plan.steps):
             following = at + (number + 1) * plan.entry_size
             words += self._entry(number, step, functions, following)
-        words += self._words(self.finish, 0, {}, [])
+        words += self._words(self.finish, self.entries, {}, [])
         return k.words("schedule", words)
 
     def _entry(
         self, number: int, step: Step, functions: Mapping[TileShape, Label], following: int
     ) -> list[int | Label]:
-        successor = self.entries[(number + 1) % 2]
-        commands = [command_words(True, successor, following, self.plan.entry_size)]
+        size = self.plan.entry_size
+        places = [self.entries + (number + ahead) % RING * size for ahead in range(RING)]
+        commands = [command_words(True, places[2], following + size, size, to_all=True)]
         for transfer in step.transfers:
             l1 = self.slots[transfer.name][transfer.slot]
-            commands.append(transfer.copy.words(transfer.to_l1, l1, self.l2[transfer.name]))
+            commands.append(transfer.copy.words(transfer.to_l1, l1, self.l2[transfer.name], True))
         function = functions[step.shape] if step.shape else self.next
-        return self._words(function, successor, step.slots, commands)
+        return self._words(function, places[1], step.slots, commands)
 
     def _words(
         self, function: Label, successor: int, slots: Mapping[str, int], commands: list[Any]
