@@ -25,15 +25,14 @@ FINE = 8  # parts of a dimension of which every number is tried; beyond, every e
 
 
 def candidates(dim: Dim) -> list[int]:
-    """Sizes to try, largest first: equal parts, whole units where that is possible."""
-    sizes, parts = [], 1
+    """Sizes to try, largest first: equal parts, and the whole units next to them."""
+    sizes, parts = {1}, 1
     while parts <= dim.size:
         size = -(-dim.size // parts)
-        if size > dim.unit:
-            size = min(-(-size // dim.unit) * dim.unit, dim.size)
-        sizes.append(size)
+        below, above = (size // dim.unit * dim.unit, -(-size // dim.unit) * dim.unit)
+        sizes |= {size} | {near for near in (below, above) if 0 < near < dim.size}
         parts += 1 if parts < FINE else parts // FINE
-    return sorted({*sizes, 1}, reverse=True)
+    return sorted(sizes, reverse=True)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,13 @@
 """Primitives by tiles: on the chip, whatever the sizes, the buffers, the cores."""
 
+import numpy as np
 import pytest
 
-from tests.trainlib.tile_families import FAMILIES
-from trainlib.launch import launch
+from firmware.builder import KernelError
+from soc.spec import load_chip
+from tests.trainlib.tile_families import FAMILIES, Product
+from trainlib.kernels import Family
+from trainlib.launch import launch, program
 from trainlib.registry import KERNELS
 
 SHAPE = {"n": 13, "k": 11, "m": 7}
@@ -52,3 +56,71 @@ def test_every_tiling_computes_the_same_and_writes_nothing_else(kernel, point, b
 @pytest.mark.parametrize("tile", [{"y": 2, "x": 2}, {"y": 2, "x": 1, "c": 1}, {"y": 1, "x": 3}])
 def test_windows_with_strides_and_gaps_are_cut_anywhere(kernel, tile):
     run(kernel, ODD | {"tile": tile})
+
+
+def test_sums_that_are_cut_are_those_that_are_not_bit_for_bit():
+    """Whatever the sizes, an element's terms are added in the same order."""
+    random = np.random.default_rng(3)
+    a, b = (random.standard_normal(shape) for shape in ((13, 11), (11, 7)))
+    outputs = []
+    for tile in (None, {}, {"n": 5, "k": 11, "m": 3}, {"n": 5, "k": 4, "m": 3}):
+        values, _ = launch("product", SHAPE | {"tile": tile}, inputs={"A": a, "B": b})
+        outputs.append(values["C"].tobytes())
+    assert outputs == [outputs[0]] * 4
+
+
+def test_all_stays_in_l1_unless_tiles_are_asked_for_or_it_does_not_fit():
+    def regions(point):
+        return list(run("vector", point)[1].regions)
+
+    assert regions({"count": 3000}) == ["dma_in", "compute", "dma_out"]
+    assert regions({"count": 3000, "tile": {}}) == ["compute", "dma_wait"]
+    assert regions({"count": 5000}) == ["compute", "dma_wait"]
+
+
+def test_two_buffers_hide_what_the_dma_does():
+    point = {"count": 9000, "tile": {"i": 500}}
+    one, two = (run("vector", point | {"buffers": buffers})[1] for buffers in (1, 2))
+    assert one.dma_overlap < 0.2
+    assert two.dma_overlap > 0.7
+    assert two.cycles < 0.8 * one.cycles
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_a_step_costs_few_cycles(cores):
+    """Beside the computation: barriers, commands, the way to the function and back."""
+    cycles = [
+        run("nothing", {"count": 8 * steps, "tile": {"i": 8}, "cores": cores})[1].cycles
+        for steps in (10, 30)
+    ]
+    assert (cycles[1] - cycles[0]) / 20 < 110
+
+
+def test_bad_tiles_are_refused_before_anything_runs():
+    with pytest.raises(KernelError, match=r"^product: tile.i = 3: no such dimension; there are n"):
+        program("product", SHAPE | {"tile": {"i": 3}})
+    tile = {"n": 200, "k": 100, "m": 100}
+    with pytest.raises(
+        KernelError,
+        match=r"^product: a tile of n = 200, m = 100, k = 100 needs 364800 bytes of L1 with "
+        r"buffers = 2, 57344 are free; the largest that fits is n = 45, m = 50, k = 50$",
+    ):
+        program("product", {"n": 400, "k": 100, "m": 100, "tile": tile})
+    with pytest.raises(
+        KernelError,
+        match=r"^L2: B of 1600000 bytes does not fit: 366080 of 1966080 bytes are left$",
+    ):
+        program("product", {"n": 1000, "k": 400, "m": 1000})
+
+
+def test_a_primitive_without_tiles_says_so(monkeypatch):
+    product = KERNELS["product"]
+    lump = Family("lump", Product, product.tensors, product.reference, product.macs, print)
+    monkeypatch.setitem(KERNELS, "lump", lump)
+    with pytest.raises(KernelError, match=r"^lump: it has no tiles; leave tile out$"):
+        program("lump", SHAPE | {"tile": {}})
+
+
+def test_small_l1_and_other_chips_do():
+    run("product", {"n": 40, "k": 30, "m": 20}, load_chip("pulp", {"l1.size": 0x3000}))
+    run("product", SHAPE | {"tile": {"n": 4}}, load_chip("pulp", {"cores": 2}))

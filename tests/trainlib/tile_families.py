@@ -302,4 +302,14 @@ VECTOR = Family(
         "rate": np.array([-2], "<f4"),
     },
 )
-FAMILIES = (PRODUCT, WINDOWS, SPREAD, VECTOR)
+NOTHING = Family(
+    "nothing",
+    Vector,
+    lambda p: {"x": Tensor((p.count,)), "w": Tensor((p.count,)), "y": Tensor((p.count,), "out")},
+    lambda p, v: {},
+    lambda p: 0,
+    tiling=lambda p: Tiling(
+        (Dim("i", p.count),), dict.fromkeys("xwy", ("i",)), lambda k, team, shape, at: k.nop()
+    ),
+)
+FAMILIES = (NOTHING, PRODUCT, WINDOWS, SPREAD, VECTOR)

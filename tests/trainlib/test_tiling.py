@@ -1,0 +1,306 @@
+"""How primitives are cut: windows, boxes, copies and steps by hand, sizes that are chosen."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from firmware.arena import Arena
+from firmware.builder import KernelError
+from trainlib.copies import Copy, copies
+from trainlib.kernels import Tensor
+from trainlib.schedule import schedule, stays
+from trainlib.tile_choice import Choice, candidates
+from trainlib.tiling import Box, Dim, Part, Spread, Tiling, Window
+
+LOOKS = [
+    {"kernel": kernel, "stride": stride, "dilation": dilation, "before": before}
+    for kernel, stride, dilation, before in product((1, 2, 3), (1, 2, 3), (1, 2), (0, 1, 2))
+]
+
+
+def nothing(k, team, shape, addresses):
+    """No computation."""
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: "-".join(map(str, look.values())))
+def test_a_window_and_its_spread_are_what_a_loop_over_all_taps_finds(look):
+    def at(output, tap):
+        return output * look["stride"] - look["before"] + tap * look["dilation"]
+
+    taps, outputs = range(look["kernel"]), range(-20, 20)
+    for start, stop in ((0, 1), (2, 3), (1, 5), (3, 9)):
+        there = range(start, stop)
+        seen = [at(output, tap) for output in there for tap in taps]
+        assert Window("y", **look).of(there) == range(min(seen), max(seen) + 1)
+        spread = Spread("y", **look).of(there)
+        looking = [o for o in outputs for tap in taps if at(o, tap) in there]
+        assert all(output in spread for output in looking)
+        wide = range(start - (look["kernel"] - 1) * look["dilation"], stop)
+        assert spread == range(
+            min(o for o in outputs if o * look["stride"] - look["before"] >= wide.start),
+            max(o for o in outputs if o * look["stride"] - look["before"] < stop) + 1,
+        )
+        phase = Spread("y", **look).phase(there)
+        assert start + look["before"] == spread.start * look["stride"] + phase
+
+
+def copied(tensor, box):
+    """What the commands bring to L1, word by word, where nothing is brought -1."""
+    l2 = np.arange(tensor.elements)
+    l1 = np.full(box.part.size // 4, -1)
+    found = copies(tensor, box)
+    for copy in found:
+        line = copy.line or copy.size
+        for n in range(0, copy.size, 4):
+            source = copy.l2 + n // line * copy.stride + n % line
+            target = copy.l1 + n // line * copy.l1_stride + n % line
+            assert l1[target // 4] == -1
+            l1[target // 4] = l2[source // 4]
+    return l1, len(found)
+
+
+@pytest.mark.parametrize(
+    ("shape", "start", "count", "pad", "commands"),
+    [
+        ((7,), (2,), (3,), 0, 1),
+        ((6, 8), (1, 0), (4, 8), 0, 1),
+        ((6, 8), (1, 0), (4, 8), 1, 1),
+        ((6, 8), (1, 2), (4, 3), 0, 1),
+        ((6, 8), (1, 2), (4, 3), 2, 1),
+        ((6, 8), (0, 7), (6, 1), 0, 1),
+        ((3, 6, 8), (0, 1, 0), (3, 4, 8), 0, 1),
+        ((3, 6, 8), (1, 0, 0), (2, 6, 8), 0, 1),
+        ((3, 6, 8), (0, 1, 2), (3, 4, 5), 0, 3),
+        ((5, 6, 8), (0, 1, 2), (5, 2, 5), 1, 2),
+        ((2, 3, 4, 5), (0, 1, 1, 1), (2, 2, 3, 3), 0, 4),
+        ((2, 3, 4, 5), (0, 0, 1, 0), (2, 3, 2, 5), 0, 1),
+        ((2, 3, 4, 5), (1, 1, 1, 1), (1, 1, 1, 1), 3, 1),
+        ((6, 8), (1, 2), (0, 3), 0, 0),
+    ],
+)
+def test_commands_copy_a_box_and_are_few(shape, start, count, pad, commands):
+    tensor, zeros = Tensor(shape, pad=pad), (0,) * len(shape)
+    box = Box(start, Part(count, zeros, zeros, zeros, 4 * (count[-1] + pad)))
+    l1, found = copied(tensor, box)
+    inside = tuple(slice(s, s + c) for s, c in zip(start, count, strict=True))
+    wanted = np.arange(tensor.elements).reshape(shape)[inside]
+    rows = l1.reshape(-1, count[-1] + pad) if l1.size else l1.reshape(0, count[-1] + pad)
+    assert rows[:, : count[-1]].tolist() == wanted.reshape(-1, count[-1]).tolist()
+    assert (rows[:, count[-1] :] == -1).all()
+    assert found == commands
+
+
+def test_what_one_command_cannot_say_takes_several():
+    tensor = Tensor((300, 1000))
+    whole = copies(tensor, Box.of_all(tensor))
+    assert [copy.size for copy in whole] == [131068] * 9 + [20388]
+    assert sum(copy.size for copy in whole) == tensor.size
+    assert [copy.l1 for copy in whole] == [copy.l2 for copy in whole] == [
+        131068 * n for n in range(10)
+    ]  # fmt: skip
+    box = Box((0, 0), Part((300, 500), (0, 0), (0, 0), (0, 0), 2000))
+    assert copies(tensor, box) == [
+        Copy(65 * 2000 * n, 65 * 4000 * n, 2000 * lines, 2000, 4000, 2000)
+        for n, lines in enumerate((65, 65, 65, 65, 40))
+    ]
+
+
+TENSORS = {"A": Tensor((4,)), "B": Tensor((6,)), "C": Tensor((4,), "out")}
+
+
+def log(tiling, tensors, sizes, slots):
+    """Each step: the tile's slots, then what comes and what goes."""
+    tiles = list(tiling.tiles(sizes, tensors))
+    return [
+        (
+            "".join(f"{name}{slot}" for name, slot in step.slots.items()),
+            *(
+                " ".join(
+                    f"{t.name}{t.slot}@{t.copy.l2 // 4}" for t in step.transfers if t.to_l1 is way
+                )
+                for way in (True, False)
+            ),
+        )
+        for step in schedule(tiles, tensors, slots)
+    ]
+
+
+def one_loop(count):
+    return Tiling((Dim("i", count),), {"X": ("i",), "Y": ("i",)}, nothing)
+
+
+XY = {"X": Tensor((6,)), "Y": Tensor((6,), "out")}
+
+
+def test_with_two_buffers_a_step_computes_while_the_next_part_comes_and_the_last_goes():
+    assert log(one_loop(6), XY, {"i": 2}, {"X": 2, "Y": 2}) == [
+        ("", "X0@0", ""),
+        ("X0Y0", "X1@2", ""),
+        ("X1Y1", "X0@4", "Y0@0"),
+        ("X0Y0", "", "Y1@2"),
+        ("", "", "Y0@4"),
+    ]
+
+
+def test_with_one_buffer_a_step_copies_and_the_next_computes():
+    assert log(one_loop(6), XY, {"i": 2}, {"X": 1, "Y": 1}) == [
+        ("", "X0@0", ""),
+        ("X0Y0", "", ""),
+        ("", "X0@2", "Y0@0"),
+        ("X0Y0", "", ""),
+        ("", "X0@4", "Y0@2"),
+        ("X0Y0", "", ""),
+        ("", "", "Y0@4"),
+    ]
+
+
+def test_what_is_overwritten_waits_until_it_has_gone():
+    tiling = Tiling((Dim("i", 5),), {"W": ("i",)}, nothing)
+    tensors = {"W": Tensor((5,), "inout")}
+    assert log(tiling, tensors, {"i": 1}, {"W": 2}) == [
+        ("", "W0@0", ""),
+        ("W0", "W1@1", ""),
+        ("W1", "", "W0@0"),
+        ("", "", "W1@1"),
+        ("", "W0@2", ""),
+        ("W0", "W1@3", ""),
+        ("W1", "", "W0@2"),
+        ("", "", "W1@3"),
+        ("", "W0@4", ""),
+        ("W0", "", ""),
+        ("", "", "W0@4"),
+    ]
+    wide = log(tiling, tensors, {"i": 1}, {"W": 4})
+    assert [step[0] for step in wide] == ["", "W0", "W1", "W2", "W3", "W0", ""]
+
+
+def test_an_output_stays_while_summed_dimensions_advance():
+    tiling = Tiling(
+        (Dim("n", 4), Dim("k", 6, is_summed=True)),
+        {"A": ("n",), "B": ("k",), "C": ("n",)},
+        nothing,
+    )
+    tiles = list(tiling.tiles({"n": 2, "k": 3}, TENSORS))
+    assert [(t.shape.is_first, t.shape.is_last) for t in tiles] == [
+        (True, False),
+        (False, True),
+    ] * 2
+    assert [(s.first, s.last) for s in stays(tiles, "C")] == [(0, 1), (2, 3)]
+    assert log(tiling, TENSORS, {"n": 2, "k": 3}, {"A": 2, "B": 2, "C": 2}) == [
+        ("", "A0@0 B0@0", ""),
+        ("A0B0C0", "B1@3", ""),
+        ("A0B1C0", "A1@2 B0@0", ""),
+        ("A1B0C1", "B1@3", "C0@0"),
+        ("A1B1C1", "", ""),
+        ("", "", "C1@2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dims", "boxes", "message"),
+    [
+        (
+            (Dim("k", 6, is_summed=True), Dim("n", 4)),
+            {"A": ("n",), "B": ("k",), "C": ("n",)},
+            r"^C: 4 tiles at 2 places write 8 elements; it has 4, each to be written once: put "
+            r"summed dimensions last$",
+        ),
+        (
+            (Dim("n", 2),),
+            {"C": ("n",)},
+            r"^C: 1 tiles at 1 places write 1 elements; it has 4, each to be written once: put "
+            r"summed dimensions last$",
+        ),
+    ],
+)
+def test_outputs_that_are_not_written_once_are_refused(dims, boxes, message):
+    tiling = Tiling(dims, boxes, nothing)
+    tiles = list(tiling.tiles({dim.name: (dim.size + 1) // 2 for dim in dims}, TENSORS))
+    with pytest.raises(ValueError, match=message):
+        schedule([tiles[0]] if len(dims) == 1 else tiles, TENSORS, dict.fromkeys(boxes, 2))
+
+
+def test_sizes_to_try_are_equal_parts_in_whole_units():
+    assert candidates(Dim("i", 1)) == [1]
+    assert candidates(Dim("i", 10)) == [10, 5, 4, 3, 2, 1]
+    assert candidates(Dim("i", 100, unit=32))[:8] == [100, 96, 64, 50, 34, 32, 25, 20]
+    assert len(candidates(Dim("i", 1 << 20, unit=64))) < 300
+
+
+def choice(room=1000, buffers=2, guard=0, **changes):
+    tiling = Tiling(
+        (Dim("n", 40, unit=4), Dim("k", 100, is_summed=True)),
+        {"A": ("n", "k"), "x": ("k",), "y": ("n",)},
+        nothing,
+        **changes,
+    )
+    tensors = {"A": Tensor((40, 100), pad=1), "x": Tensor((100,)), "y": Tensor((40,), "out")}
+    return Choice("f", tiling, tensors, buffers, Arena("L1", 0, room, guard), 0)
+
+
+def test_what_is_given_is_taken_and_the_rest_fits():
+    for room in (600, 1000, 5000, 40000):
+        for given in ({}, {"n": 7}, {"k": 9}):
+            chosen = choice(room)
+            sizes = chosen.sizes(given)
+            assert given.items() <= sizes.items()
+            arena = Arena("L1", 0, room)
+            a, x, y = 4 * sizes["n"] * (sizes["k"] + 1), 4 * sizes["k"], 4 * sizes["n"]
+            for name, size in (("A", a), ("x", x), ("y", y)):
+                for _ in range(chosen.slots(sizes)[name]):
+                    arena.take(name, size)
+    assert choice(40000).sizes({"n": 40, "k": 100}) == {"n": 40, "k": 100}
+
+
+def test_buffers_are_as_many_as_there_are_parts_to_come():
+    assert choice().slots({"n": 40, "k": 100}) == {"A": 1, "x": 1, "y": 1}
+    assert choice().slots({"n": 20, "k": 100}) == {"A": 2, "x": 1, "y": 2}
+    assert choice().slots({"n": 40, "k": 10}) == {"A": 2, "x": 2, "y": 1}
+    assert choice(buffers=1).slots({"n": 20, "k": 10}) == {"A": 1, "x": 1, "y": 1}
+
+
+def test_tiles_that_do_not_fit_are_refused_with_the_largest_that_does():
+    refused = (
+        ({"n": 40, "k": 100}, 16720, "a tile of n = 40, k = 100"),
+        ({"n": 40}, 672, "the smallest tile of n = 40, k = 1"),
+    )
+    for given, needed, what in refused:
+        with pytest.raises(
+            KernelError,
+            match=rf"^f: {what} needs {needed} bytes of L1 with buffers = 2, 592 are free; the "
+            r"largest that fits is n = 7, k = 7$",
+        ):
+            choice(592).sizes(given)
+    fitting = [
+        n * k
+        for n, k in product(candidates(Dim("n", 40, unit=4)), candidates(Dim("k", 100)))
+        if 2 * (-(-n * (k + 1) // 4) + -(-k // 4) + -(-n // 4)) <= 592 // 16
+    ]
+    assert max(fitting) == 7 * 7
+    with pytest.raises(
+        KernelError,
+        match=r"^f: the smallest tile of n = 1, k = 1 needs 96 bytes of L1 with buffers = 2, 64 "
+        r"are free; none fits$",
+    ):
+        choice(64).sizes({})
+
+
+def test_sizes_that_do_not_exist_are_refused():
+    for given, message in (
+        ({"m": 3}, r"^f: tile.m = 3: no such dimension; there are n, k$"),
+        ({"n": 0}, r"^f: tile.n = 0: a size is from 1 to 40$"),
+        ({"n": 41}, r"^f: tile.n = 41: a size is from 1 to 40$"),
+    ):
+        with pytest.raises(KernelError, match=message):
+            choice().sizes(given)
+
+
+def test_scratch_and_guards_count():
+    scratch = {"scratch": lambda shape: {"s": 4 * shape["n"] * shape["k"]}}
+    with pytest.raises(KernelError, match=r"a tile of n = 40, k = 100 needs 32720 bytes"):
+        choice(**scratch).sizes({"n": 40, "k": 100})
+    with pytest.raises(
+        KernelError, match=r"a tile of n = 40, k = 100 needs 16912 bytes .* 872 are"
+    ):
+        choice(guard=64).sizes({"n": 40, "k": 100})
