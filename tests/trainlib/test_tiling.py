@@ -263,7 +263,7 @@ def test_buffers_are_as_many_as_there_are_parts_to_come():
 def test_tiles_that_do_not_fit_are_refused_with_the_largest_that_does():
     refused = (
         ({"n": 40, "k": 100}, 16720, "a tile of n = 40, k = 100"),
-        ({"n": 40}, 672, "the smallest tile of n = 40, k = 1"),
+        ({"n": 40}, 832, "the smallest tile of n = 40, k = 1"),
     )
     for given, needed, what in refused:
         with pytest.raises(
