@@ -1,24 +1,21 @@
-"""Drivers: the cluster DMA and the console, as emitted code.
+"""The cluster DMA, as emitted code.
 
 Register addresses, and what the registers mean: soc.registers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from firmware.builder import Kernel, KernelError, Label, Register
-from firmware.registers import SP, A
-from firmware.runtime import BARRIER_EVENT, DMA, EVENT_UNIT, address_of
-from soc import registers as platform
-from soc.registers import CLUSTER_EVENTS, event_line
+from firmware.builder import Kernel, KernelError, Register
+from firmware.platform import DMA, DMA_EVENT, EVENT_UNIT, WAITED_FOR, in_event_unit
+from firmware.team import WAIT
+from soc import registers
 
-COMMAND, STATUS = (platform.DMA.offset(name) for name in ("COMMAND", "STATUS"))
-FIELDS = {field.name: field for field in platform.DMA.register("COMMAND").fields}
+COMMAND, STATUS = (registers.DMA.offset(name) for name in ("COMMAND", "STATUS"))
+FIELDS = {field.name: field for field in registers.DMA.register("COMMAND").fields}
 LONGEST = FIELDS["length"].mask  # bytes of one command
-DMA_EVENT = 1 << event_line(CLUSTER_EVENTS, "dma")
 CONTROL = DMA - EVENT_UNIT  # from one base register both are in reach
-WORD = 4
 
 Address = Register | int
 
@@ -135,88 +132,11 @@ class Dma:
     def _sleep(self, counter: Register, base: Register, value: Register) -> None:
         k = self.k
         k.li(value, DMA_EVENT)
-        k.sw(value, address_of("event_unit", "MASK") - EVENT_UNIT, base)
+        k.sw(value, in_event_unit("MASK"), base)
         again = k.here()
-        offset = address_of("event_unit", "WAIT_CLEAR") - EVENT_UNIT
-        k.by_field(("p_elw", "cv_elw"), rd=value, imm=offset, rs1=base)
+        k.by_field(WAIT, rd=value, imm=in_event_unit("WAIT_CLEAR"), rs1=base)
         k.lw(value, CONTROL + STATUS, base)
         k.and_(value, value, counter)
         k.bnez(value, again)
-        k.li(value, BARRIER_EVENT)
-        k.sw(value, address_of("event_unit", "MASK") - EVENT_UNIT, base)
-
-
-class Console:
-    """The console of the platform. Functions are emitted when they are first called."""
-
-    def __init__(self, k: Kernel) -> None:
-        self.k = k
-        self._functions: dict[Callable[[], Label], Label] = {}
-        self._texts: dict[str, int] = {}
-
-    def character(self, char: int | Register) -> None:
-        """Print one character."""
-        k = self.k
-        with k.scope():
-            base = k.x()
-            k.li(base, address_of("stdout", "PUT"))
-            if isinstance(char, Register):
-                k.sb(char, 0, base)
-            else:
-                value = k.x()
-                k.li(value, char)
-                k.sb(value, 0, base)
-
-    def text(self, text: str) -> None:
-        """Print a text, as UTF-8. A call: temporary registers are lost."""
-        if text not in self._texts:
-            contents = text.encode() + b"\0"
-            self._texts[text] = self.k.data(f"text_{len(self._texts)}", contents, align=1)
-        self.k.call(self._function(self._print_text), self._texts[text])
-
-    def number(self, value: int | Register) -> None:
-        """Print an unsigned number in decimal. A call: temporary registers are lost."""
-        self.k.call(self._function(self._print_number), value)
-
-    def _function(self, emit: Callable[[], Label]) -> Label:
-        if emit not in self._functions:
-            self._functions[emit] = emit()
-        return self._functions[emit]
-
-    def _print_text(self) -> Label:
-        """print_text(a0: address of characters, the last one 0)."""
-        k = self.k
-        with k.function("print_text", arguments=1) as function:
-            base, char = k.x(2)
-            k.li(base, address_of("stdout", "PUT"))
-            again, done = k.here(), k.label()
-            k.lbu(char, 0, A[0])
-            k.addi(A[0], A[0], 1)
-            k.beqz(char, done)
-            k.sb(char, 0, base)
-            k.j(again)
-            k.place(done)
-        return function
-
-    def _print_number(self) -> Label:
-        """print_number(a0): its digits, last one first, to the stack; then from there."""
-        k = self.k
-        with k.function("print_number", arguments=1) as function:
-            base, ten, digit, end, position = k.x(5)
-            k.li(base, address_of("stdout", "PUT"))
-            k.li(ten, 10)
-            k.mv(position, SP)
-            k.mv(end, SP)
-            more = k.here()
-            k.remu(digit, A[0], ten)
-            k.divu(A[0], A[0], ten)
-            k.addi(digit, digit, ord("0"))
-            k.addi(position, position, -WORD)
-            k.sw(digit, 0, position)
-            k.bnez(A[0], more)
-            again = k.here()
-            k.lw(digit, 0, position)
-            k.addi(position, position, WORD)
-            k.sb(digit, 0, base)
-            k.bltu(position, end, again)
-        return function
+        k.li(value, WAITED_FOR)
+        k.sw(value, in_event_unit("MASK"), base)

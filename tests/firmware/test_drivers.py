@@ -1,8 +1,8 @@
-"""DMA and console, on the chip and without time."""
+"""DMA, on the chip and without time."""
 
 import pytest
 
-from firmware.drivers import Console, Dma
+from firmware.drivers import Dma
 from firmware.runtime import new_kernel, team_of
 from soc.run import run_program
 from soc.spec import load_chip
@@ -140,29 +140,3 @@ def test_copies_that_no_command_can_say_are_refused():
     assert refusal(dma.to_l2, 0x10000000, 0x1C000000, 100, line=24, stride=32) == (
         "dma: 100 bytes are not a whole number of 24-byte lines"
     )
-
-
-@pytest.mark.parametrize("runner", ["machine", "chip"])
-def test_the_console_prints_characters_texts_and_numbers(runner):
-    k = new_kernel(PULP)
-    console = Console(k)
-    with team_of(k, PULP, 2) as team, team.only(0), k.scope():
-        kept = k.saved()
-        k.li(kept, 1234567890)
-        console.text("caf\u00e9: ")
-        console.number(kept)
-        console.character(ord(","))
-        console.character(ord(" "))
-        for number in (0, 7, 10, 0xFFFFFFFF):
-            console.number(number)
-            console.text("; ")
-        char = k.saved()
-        k.li(char, ord("\n"))
-        console.character(char)
-    functions = [symbol.name for symbol in k.build().symbols if symbol.kind == "function"]
-    assert functions == ["print_text", "print_number"]
-    if runner == "machine":
-        text = Machine(k.build(), k.isa).run().printed.decode()
-    else:
-        text = run_program(k.build(), PULP, max_cycles=100_000).console
-    assert text == "caf\u00e9: 1234567890, 0; 7; 10; 4294967295; \n"

@@ -3,7 +3,7 @@
 import pytest
 
 from firmware.builder import EQ
-from firmware.drivers import Console
+from firmware.console import Console
 from firmware.registers import SP
 from firmware.runtime import address_of, exit_, new_kernel, team_of
 from isa.names import CSRS

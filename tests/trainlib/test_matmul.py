@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
+from firmware.runtime import STACK
 from soc.run import run_program
 from soc.spec import load_chip
 from tests.firmware.machine import L1, L2, Machine
@@ -55,6 +56,7 @@ def test_every_shape_is_right_and_nothing_else_is_written(chip, point):
     own = [
         (s.address, s.size) for s in built.program.symbols if s.name == "C" or "_in_L1" in s.name
     ]
+    own.append((L1 + PULP.l1.size - STACK * PULP.cores, STACK * PULP.cores))
     for base in (L1, L2):
         after = bytearray(machine.memories[base])
         for start, size in own:

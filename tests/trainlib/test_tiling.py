@@ -280,7 +280,7 @@ def test_tiles_that_do_not_fit_are_refused_with_the_largest_that_does():
     assert max(fitting) == 7 * 7
     with pytest.raises(
         KernelError,
-        match=r"^f: the smallest tile of n = 1, k = 1 needs 96 bytes of L1 with buffers = 2, 64 "
+        match=r"^f: the smallest tile of n = 2, k = 1 needs 96 bytes of L1 with buffers = 2, 64 "
         r"are free; none fits$",
     ):
         choice(64).sizes({})

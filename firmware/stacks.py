@@ -1,0 +1,84 @@
+"""Stacks: one for each core, from the top of L1 down, and what happens when one is not enough.
+
+The lowest word of every stack holds a pattern. Where it is gone when a core ends its work, the
+program prints which core's stack has overflowed and exits with OVERFLOW. RI5CY's stack checker is
+set up as well, for those simulators that have one.
+"""
+
+from firmware.builder import NE, Kernel, Register
+from firmware.platform import address_of
+from firmware.registers import SP, ZERO
+from isa.names import RI5CY_CSRS
+from soc.spec import SocSpec
+
+STACK = 1024  # bytes of each core
+PATTERN = 0x57AC57AC
+OVERFLOW = 0x53  # exit code
+END_OF_RUN = 1 << 31
+TEXT = b"stack overflow on core "
+
+
+def exit_(k: Kernel, code: int | Register) -> None:
+    """End the run with this code, 0 .. 2^31-1."""
+    with k.scope():
+        status, t = k.x(2)
+        if isinstance(code, int):
+            k.li(status, END_OF_RUN | code)
+        else:
+            k.li(t, END_OF_RUN)
+            k.or_(status, code, t)
+        k.li(t, address_of("soc_control", "CORE_STATUS"))
+        k.sw(status, 0, t)
+
+
+def begin_stack(k: Kernel, chip: SocSpec, core: Register) -> None:
+    """Let sp be the top of a core's empty stack, with the pattern at its end."""
+    with k.scope():
+        t = k.x()
+        k.li(SP, chip.l1.base + chip.l1.size)
+        k.slli(t, core, STACK.bit_length() - 1)
+        k.sub(SP, SP, t)
+        if "p_elw" in k.isa:
+            k.csrw(RI5CY_CSRS["stack_end"], SP)
+            k.addi(t, SP, -STACK)
+            k.csrw(RI5CY_CSRS["stack_start"], t)
+            k.li(t, 1)
+            k.csrw(RI5CY_CSRS["stack_conf"], t)
+        k.li(t, PATTERN)
+        k.sw(t, -STACK, SP)
+
+
+def check_stack(k: Kernel, core: Register) -> None:
+    """End the run if the stack of this core, empty again, has overflowed."""
+    with k.scope():
+        value, pattern = k.x(2)
+        k.lw(value, -STACK, SP)
+        k.li(pattern, PATTERN)
+        with k.if_(NE, value, pattern):
+            _report(k, core)
+
+
+def _report(k: Kernel, core: Register) -> None:
+    """Print the message without a stack, and exit."""
+    with k.scope():
+        char, out, ten = k.x(3)
+        k.li(out, address_of("stdout", "PUT"))
+        for letter in TEXT:
+            k.li(char, letter)
+            k.sb(char, 0, out)
+        k.li(ten, 10)
+        k.divu(char, core, ten)
+        k.remu(ten, core, ten)
+        below_ten = k.label()
+        k.beq(char, ZERO, below_ten)
+        k.addi(char, char, ord("0"))
+        k.sb(char, 0, out)
+        k.place(below_ten)
+        k.addi(ten, ten, ord("0"))
+        k.sb(ten, 0, out)
+        k.li(char, ord("\n"))
+        k.sb(char, 0, out)
+    exit_(k, OVERFLOW)
+    again = k.here()
+    k.wfi()
+    k.j(again)
