@@ -1,18 +1,21 @@
 """Stacks: one for each core, from the top of L1 down, and what happens when one is not enough.
 
-The lowest word of every stack holds a pattern. Where it is gone when a core ends its work, the
-program prints which core's stack has overflowed and exits with OVERFLOW. RI5CY's stack checker is
-set up as well, for those simulators that have one.
+The lowest words of every stack hold a pattern. If it is gone when a core ends its work, the program
+prints which core's stack has overflowed and exits with OVERFLOW; a function that leaves all of
+these words in its frame untouched is missed. RI5CY's stack checker, which the simulated core does
+not have, is set up for those simulators that check.
 """
 
 from firmware.builder import NE, Kernel, Register
 from firmware.platform import address_of
 from firmware.registers import SP, ZERO
 from isa.names import RI5CY_CSRS
+from isa.words import sext
 from soc.spec import SocSpec
 
 STACK = 1024  # bytes of each core
 PATTERN = 0x57AC57AC
+ZONE = range(-STACK, -STACK + 32, 4)  # from the top of the stack: where the pattern is
 OVERFLOW = 0x53  # exit code
 END_OF_RUN = 1 << 31
 TEXT = b"stack overflow on core "
@@ -45,16 +48,21 @@ def begin_stack(k: Kernel, chip: SocSpec, core: Register) -> None:
             k.li(t, 1)
             k.csrw(RI5CY_CSRS["stack_conf"], t)
         k.li(t, PATTERN)
-        k.sw(t, -STACK, SP)
+        for offset in ZONE:
+            k.sw(t, offset, SP)
 
 
 def check_stack(k: Kernel, core: Register) -> None:
     """End the run if the stack of this core, empty again, has overflowed."""
     with k.scope():
-        value, pattern = k.x(2)
-        k.lw(value, -STACK, SP)
-        k.li(pattern, PATTERN)
-        with k.if_(NE, value, pattern):
+        values = k.x(len(ZONE))
+        for value, offset in zip(values, ZONE, strict=True):
+            k.lw(value, offset, SP)
+        total, *others = values
+        for value in others:
+            k.add(total, total, value)
+        k.li(others[0], sext(PATTERN * len(ZONE), 32))
+        with k.if_(NE, total, others[0]):
             _report(k, core)
 
 

@@ -1,5 +1,8 @@
 """Teams: sharing work, critical sections, stacks that overflow, fork and join, offloading."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from firmware.fork import crew_of, offload_of
@@ -100,7 +103,7 @@ def overflowing(k, depth):
 
 
 @pytest.mark.parametrize(
-    ("core", "depth", "is_over"), [(5, 62, False), (5, 70, True), (7, 90, True)]
+    ("core", "depth", "is_over"), [(5, 60, False), (5, 70, True), (7, 90, True)]
 )
 def test_a_stack_that_overflows_ends_the_run_with_the_core_s_name(core, depth, is_over):
     k = new_kernel(PULP)
@@ -227,3 +230,13 @@ def test_teams_that_a_crew_does_not_have_are_refused():
             message = f"fork: {cores} cores; the crew has 1 to 4"
             assert refusal(crew.team, cores) == message
             assert refusal(crew.fork, k.label(), 0, cores) == message
+
+
+def test_the_program_of_the_front_page_runs():
+    page = (Path(__file__).parents[2] / "README.md").read_text()
+    (source,) = re.findall(r"^```python\n(from firmware.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(source.replace("print(", "result = ("), names)
+    assert names["result"] == "done\n"
+    result = finished(names["k"])
+    assert numbers(result, names["counts"], 100) == [n * n for n in range(100)]

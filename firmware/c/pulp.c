@@ -1,0 +1,159 @@
+/* The calls of pulp.h that are not inline. */
+
+#include "pulp.h"
+
+enum {
+    TO_L1 = 1 << 17,
+    INCREMENT = 1 << 18,
+    LINES = 1 << 19,
+    EVENT = 1 << 20,
+    CONTROLLER_EVENT = 1,
+};
+
+extern char __l1_arena[], __l1_arena_end[], __l2_arena[], __l2_arena_end[];
+
+volatile struct {
+    void (*function)(void *);
+    void *argument;
+    uint32_t done;
+} cluster_mailbox;
+
+void cluster_run(void (*function)(void *), void *argument)
+{
+    cluster_mailbox.done = 0;
+    cluster_mailbox.function = function;
+    cluster_mailbox.argument = argument;
+    pulp_store(PULP_EVENT_UNIT_SHARED + PULP_SW_EVENT, 1);
+    while (!cluster_mailbox.done)
+        __asm__ volatile("wfi" ::: "memory");
+    pulp_store(PULP_CONTROLLER_EVENTS + PULP_STATUS_CLEAR, CONTROLLER_EVENT);
+}
+
+void cluster_fork(int cores, void (*function)(void *), void *argument)
+{
+    uint32_t team = (1u << cores) - 1;
+    pulp_store(PULP_EVENT_UNIT + PULP_BARRIER_TRIGGER_MASK, team);
+    pulp_store(PULP_EVENT_UNIT + PULP_BARRIER_TARGET_MASK, team);
+    if (cores > 1) {
+        pulp_store(PULP_EVENT_UNIT + PULP_DISPATCH_TEAM, team & ~1u);
+        pulp_store(PULP_EVENT_UNIT + PULP_DISPATCH, (uint32_t)function);
+        pulp_store(PULP_EVENT_UNIT + PULP_DISPATCH, (uint32_t)argument);
+    }
+    function(argument);
+    team_barrier();
+}
+
+uint32_t dma_begin(void) { return 1u << pulp_load(PULP_DMA); }
+
+static void start(uint32_t flags, const void *l1, const void *l2, uint32_t size)
+{
+    pulp_store(PULP_DMA, size | flags | INCREMENT | EVENT);
+    pulp_store(PULP_DMA, (uint32_t)l1);
+    pulp_store(PULP_DMA, (uint32_t)l2);
+}
+
+static void start_lines(uint32_t line, uint32_t stride)
+{
+    pulp_store(PULP_DMA, line);
+    pulp_store(PULP_DMA, stride);
+}
+
+void dma_to_l1(void *l1, const void *l2, uint32_t size) { start(TO_L1, l1, l2, size); }
+
+void dma_to_l2(const void *l1, void *l2, uint32_t size) { start(0, l1, l2, size); }
+
+void dma_lines_to_l1(void *l1, const void *l2, uint32_t size, uint32_t line, uint32_t stride)
+{
+    start(TO_L1 | LINES, l1, l2, size);
+    start_lines(line, stride);
+}
+
+void dma_lines_to_l2(const void *l1, void *l2, uint32_t size, uint32_t line, uint32_t stride)
+{
+    start(LINES, l1, l2, size);
+    start_lines(line, stride);
+}
+
+void dma_wait(uint32_t counter)
+{
+    if (pulp_load(PULP_DMA + PULP_DMA_STATUS) & counter) {
+        pulp_store(PULP_EVENT_UNIT + PULP_MASK, PULP_DMA_EVENT);
+        do
+            (void)pulp_wait(PULP_WAIT_CLEAR);
+        while (pulp_load(PULP_DMA + PULP_DMA_STATUS) & counter);
+        pulp_store(PULP_EVENT_UNIT + PULP_MASK, PULP_WAITED_FOR);
+    }
+    pulp_store(PULP_DMA + PULP_DMA_STATUS, counter);
+}
+
+static void *take(char **next, char *end, size_t size)
+{
+    size = (size + 15) & ~(size_t)15;
+    if (size > (size_t)(end - *next))
+        return NULL;
+    void *taken = *next;
+    *next += size;
+    return taken;
+}
+
+void *l1_take(size_t size)
+{
+    static char *next = __l1_arena;
+    return take(&next, __l1_arena_end, size);
+}
+
+void *l2_take(size_t size)
+{
+    static char *next = __l2_arena;
+    return take(&next, __l2_arena_end, size);
+}
+
+void console_character(char character) { *(volatile char *)PULP_STDOUT = character; }
+
+void console_text(const char *text)
+{
+    while (*text)
+        console_character(*text++);
+}
+
+void console_number(uint32_t value)
+{
+    char digits[10];
+    int count = 0;
+    do
+        digits[count++] = '0' + value % 10;
+    while (value /= 10);
+    while (count)
+        console_character(digits[--count]);
+}
+
+void console_signed(int32_t value)
+{
+    if (value < 0)
+        console_character('-');
+    console_number(value < 0 ? -(uint32_t)value : (uint32_t)value);
+}
+
+void console_hexadecimal(uint32_t value)
+{
+    for (int shift = 28; shift >= 0; shift -= 4)
+        console_character("0123456789abcdef"[value >> shift & 15]);
+}
+
+/* What compilers call without being asked to. */
+void *memcpy(void *restrict target, const void *restrict source, size_t size)
+{
+    char *to = target;
+    const char *from = source;
+    while (size--)
+        *to++ = *from++;
+    return target;
+}
+
+void *memset(void *target, int value, size_t size)
+{
+    char *to = target;
+    while (size--)
+        *to++ = value;
+    return target;
+}

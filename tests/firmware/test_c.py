@@ -1,0 +1,124 @@
+"""Programs in C against the runtime of firmware/c: its calls, its constants, its example."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from firmware import stacks
+from firmware.platform import DMA_EVENT, EVENT_UNIT, SOFTWARE_EVENT, WAITED_FOR, address_of
+from soc.run import run_program
+from soc.spec import load_chip
+
+ROOT = Path(__file__).parents[2]
+SDK = ROOT / "firmware" / "c"
+EXAMPLES = ROOT / "examples" / "c"
+HERE = Path(__file__).parent / "c"
+GCC = "riscv64-unknown-elf-gcc"
+TARGET = ("-march=rv32imf_zicsr", "-mabi=ilp32f", "-ffreestanding", "-nostdlib", "-Wall", "-Werror")
+
+needs_compiler = pytest.mark.skipif(
+    not shutil.which(GCC), reason="gcc-riscv64-unknown-elf is not installed"
+)
+
+
+def compiled(source, folder, *options):
+    elf = folder / f"{source.stem}.elf"
+    sources = (SDK / "crt0.S", SDK / "pulp.c", source)
+    script = (f"-T{SDK / 'link.ld'}", "-Wl,--no-warn-rwx-segments")
+    command = (GCC, *TARGET, f"-I{SDK}", *script, *options, *sources, "-lgcc", "-o", elf)
+    subprocess.run([str(part) for part in command], check=True, capture_output=True)
+    return elf
+
+
+def run(elf, chip="pulp", cycles=2_000_000):
+    result = run_program(elf, chip, max_cycles=cycles)
+    assert result.warnings == ()
+    return result.exit.reason, result.exit.code, result.console
+
+
+@needs_compiler
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_the_example_adds_up_on_all_cores(tmp_path):
+    subprocess.run(["make", "-C", EXAMPLES, f"OUT={tmp_path}"], check=True, capture_output=True)
+    sums = sum((i % 7 - 3) * (i % 5 - 1) for i in range(8192))
+    assert run(tmp_path / "dot.elf") == ("exit", 0, f"x . y = {sums}\n")
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", ["-O0", "-O2", "-Os"])
+def test_every_call_does_what_it_says(level, tmp_path):
+    reason, code, text = run(compiled(HERE / "calls.c", tmp_path, level))
+    counts = [0] * 8
+    for cores in (1, 2, 4, 8):
+        length = -(-21 // cores)
+        for core in range(cores):
+            counts[core] += sum(range(min(core * length, 21), min((core + 1) * length, 21)))
+    back = [0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 13, 14, 15, 16, 0, 0, 0]
+    assert text.splitlines() == [
+        f"{10 * 15} {' '.join(map(str, counts))}",
+        f"back {' '.join(map(str, back))}",
+        "-2147483648 4294967295 89abcdef 16 none left",
+    ]
+    assert (reason, code) == ("exit", 49)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("diver", "depth", "text", "code"),
+    [(3, 5, "done\n", 0), (3, 70, "stack overflow on core 3\n", 0x53), (0, 70, None, 0x53)],
+)
+def test_stacks_that_overflow_end_the_run(diver, depth, text, code, tmp_path):
+    elf = compiled(HERE / "deep.c", tmp_path, "-O1", f"-DDIVER={diver}", f"-DDEPTH={depth}")
+    reason, status, console = run(elf)
+    assert (reason, status) == ("exit", code)
+    assert console == (text or "stack overflow on core 0\n")
+
+
+@needs_compiler
+def test_cv32e40p_has_event_loads_of_its_own(tmp_path, request):
+    if not request.config.getoption("--full"):
+        pytest.skip("--full compiles the other cores")
+    elf = compiled(HERE / "calls.c", tmp_path, "-O2", "-DPULP_CV32E40P")
+    assert run(elf, load_chip("pulp-cv32e40p"))[:2] == ("exit", 49)
+
+
+def test_the_header_s_constants_are_the_platform_s():
+    lines = re.findall(r"^#define PULP_(\w+) (0x\w+|\d+)", (SDK / "pulp.h").read_text(), re.M)
+    constants = {name: int(value, 0) for name, value in lines}
+    blocks = {
+        "EVENT_UNIT": ("event_unit", "MASK"),
+        "DMA": ("dma", "COMMAND"),
+        "EVENT_UNIT_SHARED": ("event_unit_shared", "CORE_MASK"),
+        "CLUSTER_CONTROL": ("cluster_control", "END"),
+        "CLUSTER_ICACHE": ("cluster_icache", "ENABLE"),
+        "FABRIC_ICACHE": ("fabric_icache", "ENABLE"),
+        "CONTROLLER_EVENTS": ("interrupt_controller", "MASK"),
+        "SOC_CONTROL": ("soc_control", "INFO"),
+        "STDOUT": ("stdout", "PUT"),
+    }
+    bases = {name: address_of(*place) for name, place in blocks.items()}
+    event_unit = ["MASK", "WAIT_CLEAR", "DISPATCH", "DISPATCH_TEAM", "MUTEX"]
+    event_unit += ["BARRIER_TRIGGER_MASK", "BARRIER_TARGET_MASK"]
+    offsets = {name: address_of("event_unit", name) - EVENT_UNIT for name in event_unit}
+    offsets["BARRIER_WAIT"] = address_of("event_unit", "BARRIER_TRIGGER_WAIT_CLEAR") - EVENT_UNIT
+    offsets["DMA_STATUS"] = address_of("dma", "STATUS") - bases["DMA"]
+    offsets["SW_EVENT"] = address_of("event_unit_shared", "SW_EVENT") - bases["EVENT_UNIT_SHARED"]
+    for block, region, names in (
+        ("CLUSTER_CONTROL", "cluster_control", ("FETCH_ENABLE", "BOOT_ADDRESS")),
+        ("CONTROLLER_EVENTS", "interrupt_controller", ("MASK_SET", "STATUS_SET", "STATUS_CLEAR")),
+        ("SOC_CONTROL", "soc_control", ("CORE_STATUS",)),
+    ):
+        offsets |= {name: address_of(region, name) - bases[block] for name in names}
+    others = {
+        "SOFTWARE_EVENT": SOFTWARE_EVENT,
+        "DMA_EVENT": DMA_EVENT,
+        "WAITED_FOR": WAITED_FOR,
+        "STACK": stacks.STACK,
+        "STACK_PATTERN": stacks.PATTERN,
+        "STACK_ZONE": 4 * len(stacks.ZONE),
+        "STACK_OVERFLOW": stacks.OVERFLOW,
+    }
+    assert constants == bases | offsets | others
