@@ -7,9 +7,10 @@ from firmware.builder import EQ, LT, Kernel, KernelError, Register
 from firmware.platform import CORE_NUMBER, EVENT_UNIT, in_event_unit
 from firmware.registers import ZERO
 from isa.names import CSRS
-from soc.registers import MUTEXES
+from soc.event_unit_state import EventUnitSpec
 
 WAIT = ("p_elw", "cv_elw")
+MUTEXES = EventUnitSpec().mutexes
 
 
 class Team:

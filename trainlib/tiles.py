@@ -17,7 +17,6 @@ command has begun: so commands are spread over cores, and the one that waits for
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from firmware.builder import LT, NE, Kernel, Label, Register
@@ -25,17 +24,13 @@ from firmware.drivers import COMMAND, CONTROL, Dma, command_words
 from firmware.registers import SP, ZERO, A, S
 from firmware.runtime import EVENT_UNIT, Team
 from trainlib.kernels import WORD, Address, Tensors
-from trainlib.schedule import Step, schedule
-from trainlib.tile_choice import Choice
+from trainlib.schedule import Step
+from trainlib.tile_plan import ADDRESSES, FUNCTION, NEXT, RING, Plan
 from trainlib.tiling import Sizes, TileShape, Tiling
 
 FRAME = 16  # bytes of a core's stack
 ENTRY, BLOCK, COUNTERS, WAITS = (WORD * slot for slot in range(4))
 """Its entry, its block's offset, the counters that it waits for, and 1 if it does."""
-FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
-WORDS_OF_COMMAND = 7
-RING = 3  # entries in L1
-MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
 
 
 def emit_tiled(
@@ -59,91 +54,6 @@ def emit_tiled(
     with k.region("compute"):
         Walk(k, team, plan, l2).emit()
         team.barrier()
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is computed when, and the buffers for it.
-
-    slots    buffers of each tensor
-    sizes    bytes of each of them
-    """
-
-    tiling: Tiling
-    steps: list[Step]
-    slots: dict[str, int]
-    sizes: dict[str, int]
-    scratch: dict[str, int]
-    cores: int
-
-    @classmethod
-    def of(
-        cls, k: Kernel, team: Team, tiling: Tiling, tensors: Tensors, tile: Sizes, buffers: int
-    ) -> "Plan":
-        """Choose sizes of tiles until the table's entries fit too."""
-        entries = 0
-        while True:
-            choice = Choice(k.name, tiling, tensors, buffers, k.l1, entries)
-            sizes = choice.sizes(tile)
-            slots = choice.slots(sizes)
-            tiles = list(tiling.tiles(sizes, tensors))
-            steps = schedule(tiles, tensors, slots)
-            plan = cls(tiling, steps, slots, *_bytes(tiling, tiles), team.cores)
-            if RING * plan.entry_size <= entries:
-                return plan
-            entries = RING * plan.entry_size
-
-    @property
-    def shapes(self) -> list[TileShape]:
-        """All distinct shapes of tiles, in the order of their first use."""
-        return list(dict.fromkeys(step.shape for step in self.steps if step.shape is not None))
-
-    @property
-    def moving(self) -> list[str]:
-        """Tensors that have more than one buffer."""
-        return [name for name, slots in self.slots.items() if slots > 1]
-
-    @property
-    def issuers(self) -> int:
-        """Cores that start copies; not all, unless there is but one."""
-        return min(max(self.cores - 1, 1), self.most_commands, MOST_ISSUERS)
-
-    @property
-    def waiter(self) -> int:
-        """The core that waits for all copies."""
-        return max(self.cores - 1 - self.issuers, 0)
-
-    @property
-    def most_commands(self) -> int:
-        """Commands in a step: its transfers, and an entry."""
-        return max(len(step.transfers) for step in self.steps) + 1
-
-    @property
-    def first_block(self) -> int:
-        """Bytes in an entry before the blocks of commands."""
-        return ADDRESSES + WORD * (len(self.moving) + 1)
-
-    @property
-    def block(self) -> int:
-        """Bytes of a block of commands."""
-        return WORD * (1 + WORDS_OF_COMMAND * -(-self.most_commands // self.issuers))
-
-    @property
-    def entry_size(self) -> int:
-        """Bytes of an entry."""
-        return -(-(self.first_block + self.issuers * self.block) // 16) * 16
-
-
-def _bytes(tiling: Tiling, tiles: list[Any]) -> tuple[dict[str, int], dict[str, int]]:
-    """Bytes that the largest part of each tensor takes, and the largest scratch buffers."""
-    sizes: dict[str, int] = {}
-    scratch: dict[str, int] = {}
-    for shape in dict.fromkeys(tile.shape for tile in tiles):
-        for name, part in shape.parts:
-            sizes[name] = max(sizes.get(name, 0), part.size)
-        for name, size in (tiling.scratch(shape) if tiling.scratch else {}).items():
-            scratch[name] = max(scratch.get(name, 0), size)
-    return sizes, scratch
 
 
 class Walk:

@@ -78,15 +78,15 @@ def test_one_core_at_a_time_is_in_a_critical_section(chip, request):
         k.li(rounds, 20)
         with k.loop(rounds):
             for _ in range(2):
-                with team.critical(3):
+                with team.critical(7):
                     k.lw(value, 0, address)
                     for _ in range(5):
                         k.nop()
                     k.addi(value, value, 1)
                     k.sw(value, 0, address)
     assert numbers(finished(k, spec), total, 1) == [8 * 20 + 8 * 20]
-    for mutex in (-1, 16):
-        message = f"critical: mutex {mutex}; there are 0 to 15"
+    for mutex in (-1, 8):
+        message = f"critical: mutex {mutex}; there are 0 to 7"
         assert refusal(team.critical(mutex).__enter__) == message
 
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
+from soc.run import ENGINES, run_program
 from soc.spec import load_chip
+from tests.firmware.machine import Machine
 from tests.trainlib.tile_families import FAMILIES, Product
 from trainlib.kernels import Family
 from trainlib.launch import launch, program
@@ -124,3 +126,37 @@ def test_a_primitive_without_tiles_says_so(monkeypatch):
 def test_small_l1_and_other_chips_do():
     run("product", {"n": 40, "k": 30, "m": 20}, load_chip("pulp", {"l1.size": 0x3000}))
     run("product", SHAPE | {"tile": {"n": 4}}, load_chip("pulp", {"cores": 2}))
+
+
+CHIPS = {
+    "ri5cy-f": load_chip("pulp", {"core.float_registers": "f"}),
+    "cv32e40p-x": load_chip("pulp-cv32e40p"),
+    "cv32e40p-f": load_chip("pulp-cv32e40p", {"core.float_registers": "f"}),
+}
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(
+    ("kernel", "point"),
+    [
+        ("product", SHAPE | {"tile": {"n": 8, "k": 5, "m": 4}}),
+        ("product", SHAPE | {"tile": {"n": 5, "k": 4}, "cores": 2, "buffers": 1}),
+        ("vector", {"count": 50, "tile": {"i": 16}, "cores": 1}),
+    ],
+    ids=["product", "one buffer", "one core"],
+)
+def test_every_kind_of_chip_works_through_tiles(kernel, point, chip):
+    """Without time: the cores differ in what they execute."""
+    built = program(kernel, point, CHIPS[chip])
+    machine = Machine(built.program, built.isa).run()
+    assert machine.code == 0
+    for name, (exact, _) in built.family.reference(built.arguments, built.inputs).items():
+        address, tensor = built.outputs[name]
+        left = np.frombuffer(machine.read(address, tensor.size), tensor.dtype)
+        assert left.tolist() == exact.ravel().tolist()
+
+
+def test_both_engines_take_the_same_cycles():
+    point = {"count": 30, "tile": {"i": 12}, "cores": 2}
+    results = [run_program(program("vector", point).program, engine=e) for e in ENGINES]
+    assert len({result.cycles for result in results}) == 1

@@ -44,7 +44,8 @@ def emit_product(k, team, shape, at):
     """C (+)= A B, element by element."""
     a, b, c = (shape.part(name) for name in "ABC")
     for row in rows_of_cores(k, team, shape["n"]):
-        pa, pb, pc, x, y, total, columns, b_row = k.x(8)
+        pa, pb, pc, columns, b_row, t = k.x(6)
+        x, y, total = k.f(3)
         k.li(b_row, b.row)
         k.set(pc, at["C"], row * c.row)
         k.set(pb, at["B"])
@@ -60,7 +61,7 @@ def emit_product(k, team, shape, at):
                 k.fload_post(y, b_row, pb)
                 k.fmadd_s(total, x, y, total)
             k.fstore_post(total, WORD, pc)
-            k.add_constant(pb, pb, WORD - shape["k"] * b.row, x)
+            k.add_constant(pb, pb, WORD - shape["k"] * b.row, t)
 
 
 def product_tiling(p):
@@ -247,9 +248,9 @@ def vector_tensors(p):
 
 def emit_vector(k, team, shape, at):
     """W += rate step; age += 1; each through a scratch buffer of its own."""
-    core, count = k.x(2)
+    core, count, number, pw, ps, pa, pt = registers = k.x(7)
+    rate, value, t = floats = k.f(3)
     team.core(core)
-    pw, ps, pa, pt, rate, value, t = k.x(7)
     k.slli(core, core, 2)
     k.set(pw, at["rate"])
     k.fload(rate, 0, pw)
@@ -266,15 +267,15 @@ def emit_vector(k, team, shape, at):
         k.fload(t, 0, pw)
         k.fmadd_s(value, rate, value, t)
         k.fstore(value, 0, pt)
-        k.lw(value, 0, pt)
-        k.sw(value, 0, pw)
-        k.lw(value, 0, pa)
-        k.addi(value, value, 1)
-        k.sw(value, 0, pa)
+        k.lw(number, 0, pt)
+        k.sw(number, 0, pw)
+        k.lw(number, 0, pa)
+        k.addi(number, number, 1)
+        k.sw(number, 0, pa)
         for pointer in (pw, pa, pt):
             k.addi(pointer, pointer, WORD * team.cores)
     k.place(end)
-    k.free(core, count, pw, ps, pa, pt, rate, value, t)
+    k.free(*registers, *floats)
 
 
 def vector_tiling(p):
