@@ -1,9 +1,10 @@
 """The plan of a tiled program: sizes of tiles, steps, buffers, and the form of the table."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.kernels import WORD, Tensors
 from trainlib.schedule import Step, schedule
@@ -12,6 +13,7 @@ from trainlib.tiling import Sizes, TileShape, Tiling
 
 FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
 WORDS_OF_COMMAND = 7
+SMALLEST_ENTRY = 48  # bytes: a zero and a block of one command
 RING = 3  # entries in L1
 MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
 
@@ -40,6 +42,7 @@ class Plan:
         while True:
             choice = Choice(k.name, tiling, tensors, buffers, k.l1, entries)
             sizes = choice.sizes(tile)
+            _check_count(k, tiling, sizes)
             slots = choice.slots(sizes)
             tiles = list(tiling.tiles(sizes, tensors))
             steps = schedule(tiles, tensors, slots)
@@ -87,6 +90,16 @@ class Plan:
     def entry_size(self) -> int:
         """Bytes of an entry."""
         return -(-(self.first_block + self.issuers * self.block) // 16) * 16
+
+
+def _check_count(k: Kernel, tiling: Tiling, sizes: Sizes) -> None:
+    """Raise KernelError if there are more tiles than entries fit L2, before any is worked out."""
+    tiles = prod(-(-dim.size // sizes[dim.name]) for dim in tiling.dims)
+    if tiles * SMALLEST_ENTRY > k.l2.left:
+        raise KernelError(
+            f"{k.name}: {tiles} tiles need {tiles * SMALLEST_ENTRY} bytes of L2 for their schedule "
+            f"at least, {k.l2.left} are left; make them larger"
+        )
 
 
 def _bytes(tiling: Tiling, tiles: list[Any]) -> tuple[dict[str, int], dict[str, int]]:

@@ -1,6 +1,7 @@
 """Constants, loads and stores, data, regions, and the program that comes out."""
 
 import re
+import struct
 import subprocess
 import sys
 
@@ -179,6 +180,37 @@ def test_poison_lies_wherever_nothing_is_put():
     assert l1 == POISON + b"1234" + POISON * (0xE000 // 4 - 2)
     assert l2 == b"hello" + POISON[1:] + POISON * (0x1E0000 // 4 - 2)
     assert np.isnan(np.frombuffer(POISON, "<f4")).all()
+
+
+def test_words_of_data_may_be_addresses_of_labels():
+    k = new_kernel()
+    with k.routine("there") as there:
+        k.li(A[0], 77)
+        exit_(k, A[0])
+    table = k.words("table", [1, there, -1])
+    address = k.x()
+    k.li(address, table + 4)
+    k.lw(address, 0, address)
+    k.jr(address)
+    program = k.build()
+    assert program.bytes_at(table, 12) == struct.pack(
+        "<IIi", 1, program.symbol("there").address, -1
+    )
+    assert Machine(program, k.isa).run().code == 77
+
+
+def test_a_routine_has_all_registers_and_restores_none():
+    k = new_kernel()
+    kept = k.x(20)
+    with k.routine("there") as there:
+        k.x(30)
+        end = k.label()
+        assert refusal(k.return_) == "return_: not in a function"
+        k.j(end)
+    assert k.registers.live == set(kept)
+    k.j(there)
+    k.place(end)
+    assert len(words(k)) == 2
 
 
 def test_code_that_does_not_fit_is_refused():

@@ -115,6 +115,15 @@ def test_bad_tiles_are_refused_before_anything_runs():
         program("product", {"n": 1000, "k": 400, "m": 1000})
 
 
+def test_more_tiles_than_a_schedule_has_room_for_are_refused_at_once():
+    with pytest.raises(
+        KernelError,
+        match=r"^vector: 150000 tiles need 7200000 bytes of L2 for their schedule at least, 166064 "
+        r"are left; make them larger$",
+    ):
+        program("vector", {"count": 150_000, "tile": {"i": 1}})
+
+
 def test_a_primitive_without_tiles_says_so(monkeypatch):
     product = KERNELS["product"]
     lump = Family("lump", Product, product.tensors, product.reference, product.macs, print)
