@@ -1,8 +1,8 @@
 """Sizes of tiles: those that fit L1, and among them those that should take the fewest cycles.
 
-The estimate: per step, the longer of computing and copying, and what a step costs besides; before
-the first and behind the last tile, the copies that nothing hides. All candidates at once, as arrays
-with an axis for each dimension.
+The estimate: the longer of computing and copying, what steps cost besides, what a function costs
+when it is new, and the first and last copies, which nothing hides. It is made for all candidates at
+once, as arrays with an axis for each dimension.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,9 +17,10 @@ from firmware.builder import KernelError
 from trainlib.kernels import WORD, Tensors
 from trainlib.tiling import Axis, Dim, Look, Sizes, TileShape, Tiling
 
-STEP = 80  # cycles of a step beside its computation
+STEP = 200  # cycles of a step beside its inner loops: 80, and about as much of the kernel's own
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
 BURST = 256  # bytes
+COLD = 1000  # cycles until a function is in the instruction caches, about
 ALIGN = 16  # bytes, what buffers begin at
 FINE = 8  # parts of a dimension of which every number is tried; beyond, every eighth or so
 
@@ -66,10 +67,9 @@ class Choice:
         return grid.sizes(int(best))
 
     def slots(self, sizes: Sizes) -> dict[str, int]:
-        """Buffers of each tensor with tiles of these sizes.
+        """Buffers of each tensor with tiles of these sizes: one if its box never changes.
 
-        One if its box never changes. Two more for what is read and overwritten: one part comes, one
-        is in work, two are on their way back, see trainlib.schedule.
+        What is read and overwritten has two more, see trainlib.schedule.LEFT.
         """
         grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
         return {name: int(slots.item()) for name, slots in grid.slots.items()}
@@ -210,8 +210,7 @@ class Grid:
 
     def _scratch(self) -> np.ndarray:
         tiling, guard = self.choice.tiling, self.choice.room.guard
-        shape = tuple(len(sizes) for sizes in self.tried)
-        total = np.zeros(shape)
+        total: np.ndarray = np.zeros([len(sizes) for sizes in self.tried])
         if tiling.scratch is None:
             return total
         for index in range(total.size):
@@ -237,8 +236,19 @@ class Grid:
                     exposed = exposed + once
         steps = _product(self.parts)
         if self.choice.buffers == 1:
-            return self._work() + moved[True] + moved[False] + 2 * STEP * steps
-        return np.maximum(self._work(), np.maximum(*moved.values())) + exposed + STEP * steps
+            both = self._work() + moved[True] + moved[False] + STEP * steps
+        else:
+            both = np.maximum(self._work(), np.maximum(*moved.values())) + exposed
+        return both + STEP * steps + COLD * self._shapes()
+
+    def _shapes(self) -> np.ndarray:
+        """How many functions there are: sizes at the ends differ, and beginnings of sums."""
+        sizes, begins = [], np.zeros((), bool)
+        for i, (dim, tried) in enumerate(zip(self.dims, self.tried, strict=True)):
+            sizes.append(self._along(i, [1 + (dim.size % size > 0) for size in tried]))
+            if dim.is_summed:
+                begins = begins | (self.parts[i] > 1)
+        return _product(sizes) * (1 + begins)
 
     def _copy_cycles(self, name: str) -> np.ndarray:
         """Cycles of the DMA for the largest part: beats, and two a burst."""

@@ -138,7 +138,8 @@ class TileShape:
 
     sizes                elements by dimension: shape["y"]
     parts                of each tensor: shape.part("X")
-    is_first, is_last    does it begin, does it end the sums over the summed dimensions?
+    is_first             does it begin the sums over the summed dimensions?
+    is_last              does it end them? False where the tiling does not tell
     """
 
     sizes: tuple[tuple[str, int], ...]
@@ -179,13 +180,15 @@ class Tile:
 class Tiling:
     """How a primitive is cut, and what computes a tile.
 
-    dims       its loops, outermost first, those that are summed over last
-    boxes      by tensor: for each axis what it follows
-    emit       emit the computation of a tile, given L1 addresses by name: the contract of emitters,
-               see trainlib.kernels. Only the first tile of a sum may rely on nothing in an output
-    scratch    bytes of further buffers in L1, by name
-    rate       multiply-adds, or elements where there are none, per cycle of all cores: to choose
-               the sizes of tiles by
+    dims          its loops, outermost first, those that are summed over last
+    boxes         by tensor: for each axis what it follows
+    emit          emit the computation of a tile, given L1 addresses by name: the contract of
+                  emitters, see trainlib.kernels. Outputs hold nothing for the first tile of a sum,
+                  and what the tile before has left for the others
+    scratch       bytes of further buffers in L1, by name
+    rate          multiply-adds, or elements where there are none, per cycle of all cores: to choose
+                  the sizes of tiles by
+    tells_last    does the code for a tile depend on is_last? If not, fewer functions do
     """
 
     dims: tuple[Dim, ...]
@@ -193,6 +196,7 @@ class Tiling:
     emit: Callable[[Kernel, Team, TileShape, Addresses], None]
     scratch: Callable[[TileShape], dict[str, int]] | None = None
     rate: float = 4.0
+    tells_last: bool = False
 
     def whole(self, tensors: Tensors) -> Tile:
         """The one tile that is everything."""
@@ -218,7 +222,7 @@ class Tiling:
             tuple((name, len(place)) for name, place in there.items()),
             tuple((name, box.part) for name, box in boxes.items()),
             all(place.start == 0 for place, _ in summed),
-            all(place.stop == size for place, size in summed),
+            self.tells_last and all(place.stop == size for place, size in summed),
         )
         return Tile(shape, boxes)
 

@@ -1,5 +1,6 @@
 """How primitives are cut: windows, boxes, copies and steps by hand, sizes that are chosen."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -180,12 +181,15 @@ def test_an_output_stays_while_summed_dimensions_advance():
         (Dim("n", 4), Dim("k", 6, is_summed=True)),
         {"A": ("n",), "B": ("k",), "C": ("n",)},
         nothing,
+        tells_last=True,
     )
     tiles = list(tiling.tiles({"n": 2, "k": 3}, TENSORS))
     assert [(t.shape.is_first, t.shape.is_last) for t in tiles] == [
         (True, False),
         (False, True),
     ] * 2
+    silent = replace(tiling, tells_last=False).tiles({"n": 2, "k": 3}, TENSORS)
+    assert not any(tile.shape.is_last for tile in silent)
     assert [(s.first, s.last) for s in stays(tiles, "C")] == [(0, 1), (2, 3)]
     assert log(tiling, TENSORS, {"n": 2, "k": 3}, {"A": 2, "B": 2, "C": 2}) == [
         ("", "A0@0 B0@0", ""),
