@@ -140,6 +140,64 @@ void console_hexadecimal(uint32_t value)
         console_character("0123456789abcdef"[value >> shift & 15]);
 }
 
+/* mantissa * 2^(exponent - 31), brought to 1 .. 10 times 10^power, with 28 bits behind the point. */
+static uint32_t scaled(uint32_t mantissa, int exponent, int *power)
+{
+    for (;;) {
+        while (!(mantissa >> 31)) {
+            mantissa <<= 1;
+            exponent--;
+        }
+        if (exponent < 0) { /* times ten: 5/8 of 16 */
+            mantissa = (uint64_t)mantissa * 0xA0000000 >> 32;
+            exponent += 4;
+            --*power;
+        } else if (exponent > 3 || (exponent == 3 && mantissa >= 0xA0000000)) { /* 4/5 of 1/8 */
+            mantissa = (uint64_t)mantissa * 0xCCCCCCCD >> 32;
+            exponent -= 3;
+            ++*power;
+        } else
+            return mantissa >> (3 - exponent);
+    }
+}
+
+void console_float(float value)
+{
+    union {
+        float number;
+        uint32_t bits;
+    } as = {value};
+    int exponent = as.bits >> 23 & 0xFF, power = 0;
+    uint32_t mantissa = as.bits << 9 >> 1;
+    if (as.bits >> 31)
+        console_character('-');
+    if (exponent == 0xFF) {
+        console_text(mantissa ? "nan" : "inf");
+        return;
+    }
+    if (exponent)
+        mantissa |= 0x80000000;
+    else
+        exponent = 1;
+    if (mantissa)
+        mantissa = scaled(mantissa, exponent - 127, &power) + 1342; /* half of the last decimal */
+    if (mantissa >= 0xA0000000) {
+        mantissa = 1 << 28;
+        power++;
+    }
+    console_character('0' + (mantissa >> 28));
+    console_character('.');
+    for (int decimals = 0; decimals < 5; decimals++) {
+        mantissa = (mantissa & 0xFFFFFFF) * 10;
+        console_character('0' + (mantissa >> 28));
+    }
+    console_text(power < 0 ? "e-" : "e+");
+    power = power < 0 ? -power : power;
+    if (power < 10)
+        console_character('0');
+    console_number(power);
+}
+
 /* What compilers call without being asked to. */
 void *memcpy(void *restrict target, const void *restrict source, size_t size)
 {

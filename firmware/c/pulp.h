@@ -133,6 +133,7 @@ void console_text(const char *text);
 void console_number(uint32_t value);
 void console_signed(int32_t value);
 void console_hexadecimal(uint32_t value);
+void console_float(float value); /* 1.23457e-01, inf, nan */
 
 _Noreturn void exit(int code);
 

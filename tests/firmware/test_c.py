@@ -1,16 +1,19 @@
 """Programs in C against the runtime of firmware/c: its calls, its constants, its example."""
 
+import math
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from firmware import stacks
 from firmware.platform import DMA_EVENT, EVENT_UNIT, SOFTWARE_EVENT, WAITED_FOR, address_of
 from soc.run import run_program
 from soc.spec import load_chip
+from tests.firmware.test_console import FLOATS
 
 ROOT = Path(__file__).parents[2]
 SDK = ROOT / "firmware" / "c"
@@ -63,6 +66,15 @@ def test_every_call_does_what_it_says(level, tmp_path):
         "-2147483648 4294967295 89abcdef 16 none left",
     ]
     assert (reason, code) == ("exit", 49)
+
+
+@needs_compiler
+def test_floats_are_printed_as_the_emitted_code_prints_them(tmp_path):
+    finite = [value for value in FLOATS if math.isfinite(value)]
+    floats = ", ".join(f"{value!r}f" for value in finite)
+    given = f'-DFLOATS={floats}, __builtin_inff(), -__builtin_inff(), __builtin_nanf("")'
+    lines = run(compiled(HERE / "floats.c", tmp_path, "-O2", given))[2].splitlines()
+    assert lines == [*(f"{np.float32(value):.5e}" for value in finite), "inf", "-inf", "nan"]
 
 
 @needs_compiler
