@@ -109,7 +109,8 @@ from soc import step_types  # noqa: E402
 from soc.links import float_links  # noqa: E402
 from soc.step import Step  # noqa: E402
 
-step_types.register_meanings()
+cpu_target.typing_context.refresh()
+cpu_target.target_context.refresh()
 for _link in float_links:
     compile_as(_link.step_function, _link)
 
