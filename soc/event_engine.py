@@ -13,7 +13,6 @@ then the harts that go on, the instruction cache. SimPy orders events of one tim
 
 from collections.abc import Callable, Generator
 
-import numpy as np
 from simpy import Environment, Event
 from simpy.events import EventPriority
 
@@ -121,7 +120,7 @@ class EventEngine:
             yield self.requests
             self.requests = self.env.event()
             posted, self.posted = self.posted, 0
-            self.go_on(self.parts.access_l1(self.chip, np.uint64(posted), self.now))
+            self.go_on(self.parts.access_l1(self.chip, posted, self.now))
             self.deliver()
 
     def dma(self) -> Generator[Event, None, None]:
@@ -173,7 +172,7 @@ class EventEngine:
             self.deliver()
             yield self.env.timeout(1)
 
-    def go_on(self, harts: np.uint64) -> None:
+    def go_on(self, harts: int) -> None:
         """Let these harts run on at the end of this cycle."""
         now, rest = self.now, int(harts)
         while rest:

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from isa.declare import Isa
 from soc import links
 from soc.chip_state import Chip
-from soc.linking import Link, Unit
+from soc.linking import Link, Progress, Unit, require
 from soc.step import step
-from soc.unit_cache import Progress, kept
 
 OPTIONAL = {
     "xpulpvect": "simd",
@@ -102,7 +101,7 @@ class Interpreter(Unit):
         spec.loader.exec_module(self.generated)
         sys.dont_write_bytecode = write_bytecode
 
-    def module(self, name: str) -> ModuleType:
+    def declaring(self, module: str) -> ModuleType:
         """The generated module."""
         return self.generated
 
@@ -139,7 +138,7 @@ _interpreter = cache(Interpreter)
 def interpreter(isa: Isa, extensions: frozenset[str], progress: Progress = nullcontext) -> Link:
     """Return the loop `run(chip, end)` that executes these extensions, compiled."""
     unit = _interpreter("run", isa.name, extensions)
-    _prepare((unit, *unit.uses, links.HOST), progress)
+    require((unit, *unit.uses, links.HOST), progress)
     return unit.entry
 
 
@@ -163,10 +162,5 @@ class Parts(NamedTuple):
 def parts(isa: Isa, extensions: frozenset[str], progress: Progress = nullcontext) -> Parts:
     """Return the step functions, for harts that execute these extensions."""
     unit = _interpreter("run_hart", isa.name, extensions)
-    _prepare((unit, *unit.uses, links.HOST, links.PHASES), progress)
+    require((unit, *unit.uses, links.HOST, links.PHASES), progress)
     return Parts(unit.entry)
-
-
-def _prepare(units: Iterable[Unit], progress: Progress) -> None:
-    """Have units compiled; those that are loaded need no look into the cache."""
-    kept([unit for unit in units if not unit.is_loaded], progress)

@@ -7,9 +7,11 @@ and nothing else, and a program that only runs needs no compiler at all.
 """
 
 import ctypes
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property, partial
 from importlib import import_module
+from pathlib import Path
 from threading import RLock
 from types import ModuleType
 from typing import Any
@@ -17,6 +19,9 @@ from typing import Any
 import numpy as np
 
 from soc.chip_state import Chip
+
+Progress = Callable[[str], AbstractContextManager]
+"""Wraps a long step that its text names."""
 
 WORDS = np.ndarray
 """An argument: a memory's words, int32[]. Only compiled code can pass it."""
@@ -43,7 +48,7 @@ class Link:
     @property
     def step_function(self) -> Any:
         """The function itself. Imports what only a compiler needs."""
-        return getattr(self.unit.module(self.module), self.name)
+        return getattr(self.unit.declaring(self.module), self.name)
 
     @property
     def python_symbol(self) -> str:
@@ -72,9 +77,13 @@ class Link:
 def _converter(kind: Any) -> Callable[[Any], int]:
     if kind is Chip:
         return lambda chip: chip.address
-    if isinstance(kind, np.dtype):
-        return lambda record: np.frombuffer(record, np.uint8).ctypes.data
-    return int
+    return partial(_record_address, kind) if isinstance(kind, np.dtype) else int
+
+
+def _record_address(wanted: np.dtype, record: np.void) -> int:
+    if record.dtype != wanted:
+        raise TypeError(f"a record of {record.dtype.names} is no record of {wanted.names}")
+    return int(np.frombuffer(record, np.uint8).ctypes.data)
 
 
 class Unit:
@@ -82,11 +91,13 @@ class Unit:
 
     name    the first word names its symbols; the whole name says what is compiled
     uses    units whose links they call
+    file    the object file, once it is needed
     """
 
     def __init__(self, name: str, uses: tuple["Unit", ...] = ()):
         self.name, self.uses = name, uses
         self.links: dict[str, Link] = {}
+        self.file: Path | None = None
 
     @property
     def kind(self) -> str:
@@ -104,14 +115,9 @@ class Unit:
         """Where its step functions are declared: with all that these import, its sources."""
         return {link.module for link in self.links.values()}
 
-    def module(self, name: str) -> ModuleType:
-        """The module that declares one of its step functions."""
-        return import_module(name)
-
-    @property
-    def is_loaded(self) -> bool:
-        """Is its machine code in this process?"""
-        return "_code" in self.__dict__
+    def declaring(self, module: str) -> ModuleType:
+        """Import the module of one of its step functions."""
+        return import_module(module)
 
     def address(self, symbol: str) -> int:
         """Where a symbol of its machine code lies."""
@@ -121,13 +127,20 @@ class Unit:
     def _code(self) -> Any:
         """The loaded machine code."""
         from soc.machine_code import define, load
-        from soc.unit_cache import kept
 
         with _LOADING:
-            if self.is_loaded:
-                return self.__dict__["_code"]
-            files = kept([self, *self.uses])
+            require((self, *self.uses))
             for unit in self.uses:
                 for link in unit.links.values():
                     define(link.symbol, unit.address(link.symbol))
-            return load(files[0])
+            assert self.file
+            return load(self.file)
+
+
+def require(units: Iterable[Unit], progress: Progress = nullcontext) -> None:
+    """Have the machine code of these units: what is not kept is compiled, all of it together."""
+    from soc.unit_cache import kept
+
+    waiting = [unit for unit in units if unit.file is None]
+    for unit, file in zip(waiting, kept(waiting, progress), strict=True):
+        unit.file = file

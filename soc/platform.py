@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator
 
-import numpy as np
 from simpy import Environment, Event
 
 from soc.chip import start_hart
@@ -211,7 +210,7 @@ class Platform:
         hart = self.chip.harts[h]
         hart["mip"] = 0
         if line >= 0:
-            raise_interrupt(self.chip, np.int64(h), line, self.env.now)
+            raise_interrupt(self.chip, h, line, self.env.now)
             self.changed()
 
     def _enable_icache(self, enable: bool) -> None:

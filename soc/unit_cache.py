@@ -15,17 +15,15 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 import llvmlite.binding
 
-from soc.linking import Unit
-
-Progress = Callable[[str], AbstractContextManager]
+from soc.linking import Progress, Unit
 
 CODE = "code.o"
 MANIFEST = "manifest.json"
