@@ -4,8 +4,10 @@ import numpy as np
 
 from soc.bits import lowest_index
 from soc.chip_state import Chip
+from soc.decode import LOAD, STORE
 from soc.fetch import fetch_jump
-from soc.hart_status import FETCHING, RUN
+from soc.hart import hand_over_behind_access
+from soc.hart_status import ACCESS, FETCHING, L1_REQUEST, RUN, WAIT
 from soc.icache import (
     ICACHE,
     IcacheSpec,
@@ -50,7 +52,10 @@ def icache_state(spec: IcacheSpec, cores: int, others: int = 0) -> tuple[np.ndar
 
 @step
 def step_icache(chip: Chip, now: int) -> None:
-    """Clock the instruction cache; harts whose line has come go on in the next cycle."""
+    """Clock the instruction cache; harts whose line has come go on in the next cycle.
+
+    Behind a load or store that is not granted yet, the next instruction enters the decode stage.
+    """
     answered = icache_step(chip.icache[0], chip.fetch, chip.l2_port[0], now)
     while answered:
         h = lowest_index(answered)
@@ -59,6 +64,18 @@ def step_icache(chip: Chip, now: int) -> None:
         if hart["state"] == FETCHING:
             hart["state"] = RUN
             schedule(chip, h, now + 1)
+        elif hart["handed"] == 0 and waits_for_grant(chip, hart):
+            hand_over_behind_access(chip, hart, chip.fetch[np.uint64(h)])
+            icache_note(chip.icache[0], chip.fetch[np.uint64(h)], h)
+
+
+@step
+def waits_for_grant(chip, hart):
+    """Is a load or store of the hart under way?"""
+    state = hart["state"]
+    kind = chip.code[np.uint64(hart["row"])]["kind"]
+    is_access = kind == LOAD or kind == STORE
+    return is_access and (L1_REQUEST <= state <= ACCESS or state == WAIT)
 
 
 @step
