@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from trainlib import reference
+from trainlib.reference import matmul as reference
 
 
 def test_a_product_is_exact_and_its_bound_holds_for_float32_in_any_order():

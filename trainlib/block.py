@@ -1,0 +1,268 @@
+"""A block of sums in registers: rows x cols of them, fed by rows + cols loads for each step.
+
+    for l in range(depth):  acc[r][q] += A[r, l] * B[l, q]
+
+The smaller of a column of A and a row of B is held in registers; the other one goes through as many
+registers as are left, two at least.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from firmware.builder import Kernel, Register
+from trainlib.kept import Kept, kept
+from trainlib.kernels import WORD, Address
+from trainlib.strided import REACH, Strided
+
+AROUND = 8  # instructions around a block's inner loop, nearly
+X_REGISTERS, F_REGISTERS = 30, 32  # that code can have
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Matrices in L1: byte addresses, bytes from one row to the next and from one column to it.
+
+    bias    what the sums start with; None: with 0, or with C where they accumulate
+    """
+
+    a: Address
+    b: Address
+    c: Address
+    bias: Address | None
+    depth: int
+    a_row: int
+    a_column: int
+    b_row: int
+    b_column: int
+    c_row: int
+    bias_row: int = 0
+    bias_column: int = 0
+    accumulates: bool = False
+
+    @property
+    def starts(self) -> bool:
+        """Do the sums start with something that is loaded?"""
+        return self.accumulates or self.bias is not None
+
+    def a_block(self, rows: int) -> Strided:
+        """A[i .. i+rows-1, l], then the next l."""
+        return Strided(rows, self.a_row, self.a_column)
+
+    def b_block(self, cols: int) -> Strided:
+        """B[l, j .. j+cols-1], then the next l."""
+        return Strided(cols, self.b_column, self.b_row)
+
+    def constants(self, rows: int, cols: int) -> set[int]:
+        """What a block's loads need in registers."""
+        return self.a_block(rows).constants | self.b_block(cols).constants
+
+
+class Block:
+    """The registers of one core's block, and the code that works on it.
+
+    pa, pb       addresses of A[i, l], B[l, j]
+    pc, bias     of C[i, j] and its bias
+    panels       panels left
+    acc[r][q]    C[i + r, j + q]
+    held         the smaller of a column of A and a row of B; ring: what goes through of the other
+    steps        constants of the loads that are in registers
+    scratch      two x registers to use outside of the inner loop: scratch, other
+    """
+
+    def __init__(self, k: Kernel, x: Operands, rows: int, cols: int, unroll: int) -> None:
+        self.k, self.x, self.rows, self.cols, self.unroll = k, x, rows, cols, unroll
+        self.steps: dict[int, Register] = {}
+
+    @contextmanager
+    def registers(self, pointers: Sequence[Register], height: int, width: int) -> Iterator[None]:
+        """Take the registers for a part of this size.
+
+        pointers    hold the addresses of its A, B, C, and of its bias if there is one
+
+        raises      KernelError if there are too few registers
+        """
+        k, x, rows, cols = self.k, self.x, self.rows, self.cols
+        self.pa, self.pb, *pointers = pointers
+        steps = step_registers(x, height, width, rows, cols)
+        inner = steps + (2 if k.has_float_registers else float_registers(rows, cols))
+        with kept(k, pointers, 1, inner, [x.a, x.b, x.c, x.bias]) as homes:
+            self.pc, self.panels = homes[0], homes[-1]
+            self.bias = homes[1] if len(homes) > 2 else None
+            self.step_registers: list[Register] = k.x(steps)
+            scratch = k.x(2) if k.has_float_registers else []
+            self.acc: Any = k.f(rows, cols)
+            self.held = k.f(min(rows, cols))
+            left = len(k.registers.free(k.float_file))
+            self.ring = k.f(max(min(max(rows, cols), left), 1))
+            self.scratch, self.other = scratch or (self.held[0], self.ring[0])
+            yield
+
+    def part(self, height: int, width: int) -> None:
+        """C[i:i+height, j:j+width] = A[i:i+height, :] B[:, j:j+width], block by block."""
+        panels, rest = divmod(height, self.rows)
+        if panels:
+            with self.panels.loop(panels, self.scratch):
+                self._panel(self.rows, width, is_last=panels == 1 and not rest)
+        if rest:
+            self._panel(rest, width, is_last=True)
+
+    def _panel(self, height: int, width: int, is_last: bool) -> None:
+        """Compute rows i .. i+height-1, at most a block; then i += height."""
+        k, x = self.k, self.x
+        blocks, rest = divmod(width, self.cols)
+        self.steps = {}
+        if blocks:
+            self._load_steps(height, self.cols)
+        if blocks > 1:
+            k.li(self.scratch, blocks)
+            with k.hwloop(self.scratch):
+                self._block(height, self.cols)
+        elif blocks:
+            self._block(height, self.cols)
+        if rest:
+            self._load_steps(height, rest)
+            self._block(height, rest)
+        if is_last:
+            return
+        k.add_constant(self.pa, self.pa, height * x.a_row, self.scratch)
+        k.add_constant(self.pb, self.pb, -width * x.b_column, self.scratch)
+        self._advance(self.pc, height * x.c_row - WORD * width)
+        if self.bias:
+            self._advance(self.bias, height * x.bias_row - width * x.bias_column)
+
+    def _load_steps(self, height: int, width: int) -> None:
+        """Load what the loads of blocks of this size need in registers."""
+        constants = sorted(self.x.constants(height, width))
+        steps = dict(zip(constants, self.step_registers, strict=False))
+        for constant, register in steps.items():
+            if self.steps.get(constant) != register:
+                self.k.li(register, constant)
+        self.steps = steps
+
+    def _advance(self, pointer: Kept, step: int) -> None:
+        if step:
+            register = pointer.load(self.other)
+            self.k.add_constant(register, register, step, self.scratch)
+            pointer.store(register)
+
+    def _block(self, height: int, width: int) -> None:
+        """Compute one block; then j += width."""
+        k, x = self.k, self.x
+        if x.starts:
+            self._load_sums(height, width)
+        else:
+            self._step(height, width, is_first=True)
+        times, rest = divmod(x.depth - (not x.starts), self.unroll)
+        if times > 1:
+            k.li(self.scratch, times)
+            with k.hwloop(self.scratch):
+                self._steps(self.unroll, height, width)
+        elif times:
+            self._steps(self.unroll, height, width)
+        self._steps(rest, height, width)
+        pc = self.pc.load(self.other)
+        walked = self._each_of_c(k.fstore, pc, height, width)
+        k.add_constant(pc, pc, WORD * width - walked, self.scratch)
+        self.pc.store(pc)
+        k.add_constant(self.pa, self.pa, -x.depth * x.a_column, self.scratch)
+        step = width * x.b_column - x.depth * x.b_row
+        k.add_constant(self.pb, self.pb, step, self.scratch)
+
+    def _load_sums(self, height: int, width: int) -> None:
+        """Load what the sums start with."""
+        k, x = self.k, self.x
+        if self.bias:
+            bias = self.bias.load(self.other)
+            for r, q in product(range(height), range(width)):
+                k.fload(self.acc[r][q], r * x.bias_row + q * x.bias_column, bias)
+            self._advance(self.bias, width * x.bias_column)
+        else:
+            pc = self.pc.load(self.other)
+            walked = self._each_of_c(k.fload, pc, height, width)
+            k.add_constant(pc, pc, -walked, self.scratch)
+
+    def _each_of_c(self, access: Callable, pc: Register, height: int, width: int) -> int:
+        """Load or store a block of C; return how far pc has been moved."""
+        k, x = self.k, self.x
+        walks = (height - 1) * x.c_row + WORD * (width - 1) not in REACH
+        columns = x.b_block(width).order
+        for r in range(height):
+            if r and walks:
+                k.add_constant(pc, pc, x.c_row, self.scratch)
+            for q in columns:
+                access(self.acc[r][q], WORD * q + (0 if walks else r * x.c_row), pc)
+        return (height - 1) * x.c_row if walks else 0
+
+    def _steps(self, count: int, height: int, width: int) -> None:
+        for _ in range(count):
+            self._step(height, width, is_first=False)
+
+    def _step(self, height: int, width: int, is_first: bool) -> None:
+        """Add one column of A times one row of B; in the first step, the sums are the products.
+
+        The order keeps a load from the instruction that needs it, where there is another.
+        """
+        a, b = self.x.a_block(height), self.x.b_block(width)
+        streams_b = self.cols >= self.rows
+        held, streamed = (a, b) if streams_b else (b, a)
+        ph, ps = (self.pa, self.pb) if streams_b else (self.pb, self.pa)
+        place = {e: self.ring[t % len(self.ring)] for t, e in enumerate(streamed.order)}
+        ahead, later = streamed.order[: len(self.ring)], streamed.order[len(self.ring) :]
+        if len(ahead) == 1:
+            streamed.load(self.k, place[ahead[0]], ahead[0], ps, self.steps)
+        for e in held.order:
+            held.load(self.k, self.held[e], e, ph, self.steps)
+        if len(ahead) > 1:
+            for e in ahead:
+                streamed.load(self.k, place[e], e, ps, self.steps)
+        for t, e in enumerate(streamed.order):
+            for h in held.order:
+                r, q = (h, e) if streams_b else (e, h)
+                self._multiply(self.acc[r][q], self.held[h], place[e], is_first)
+            if t < len(later):
+                streamed.load(self.k, place[later[t]], later[t], ps, self.steps)
+
+    def _multiply(self, acc: Register, u: Register, v: Register, is_first: bool) -> None:
+        if is_first:
+            self.k.fmul_s(acc, u, v)
+        else:
+            self.k.fmadd_s(acc, u, v, acc)
+
+
+def float_registers(rows: int, cols: int) -> int:
+    """Registers of floats that a block needs at least."""
+    return rows * cols + min(rows, cols) + min(2, max(rows, cols))
+
+
+def step_registers(x: Operands, height: int, width: int, rows: int, cols: int) -> int:
+    """Registers that the loads of a part's blocks need for constants."""
+    sizes = product(_blocks(height, rows), _blocks(width, cols))
+    return max(len(x.constants(h, w)) for (h, _), (w, _) in sizes)
+
+
+def fits(x: Operands, height: int, width: int, rows: int, cols: int, shares: bool) -> bool:
+    """Do the registers suffice for a part? Floats share them with addresses, or do not."""
+    floats = float_registers(rows, cols)
+    addresses = 2 + step_registers(x, height, width, rows, cols)
+    return floats + addresses <= X_REGISTERS if shares else floats <= F_REGISTERS
+
+
+def cycles_of_part(x: Operands, height: int, width: int, rows: int, cols: int) -> int:
+    """Cycles of a part, nearly: what the inner loops issue, and what stands around them."""
+    cycles = 0
+    for h, panels in _blocks(height, rows):
+        for w, blocks in _blocks(width, cols):
+            stall = h * w == 1
+            step = h * w + h + w + stall
+            cycles += panels * blocks * (x.depth * step + (1 + x.starts) * h * w + AROUND)
+        cycles += panels * AROUND
+    return cycles
+
+
+def _blocks(size: int, blocking: int) -> list[tuple[int, int]]:
+    """Sizes of the blocks of a part, and how many there are."""
+    times, rest = divmod(size, blocking)
+    return [(blocking, times)] * (times > 0) + [(rest, 1)] * (rest > 0)
