@@ -32,20 +32,23 @@ class Kept:
     @contextmanager
     def loop(self, count: int, scratch: Register) -> Iterator[None]:
         """Repeat the body count times, counting here; scratch may be changed by the body."""
-        k = self.k
         if count == 1:
             yield
             return
-        if isinstance(self.home, Register):
-            k.li(self.home, count)
-            with k.loop(self.home):
-                yield
-            return
-        k.li(scratch, count)
-        with k.loop(scratch):
-            k.sw(scratch, self.home, SP)
+        register = scratch if isinstance(self.home, int) else self.home
+        self.k.li(register, count)
+        self.store(register)
+        with self.rounds(scratch):
             yield
-            k.lw(scratch, self.home, SP)
+
+    @contextmanager
+    def rounds(self, scratch: Register) -> Iterator[None]:
+        """Repeat the body as often as this value says, at least once."""
+        k, counter = self.k, self.load(scratch)
+        with k.loop(counter):
+            self.store(counter)
+            yield
+            self.load(scratch)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """matmul_f32 as a primitive: its arguments and its tensors."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,8 +12,12 @@ from trainlib import kernels
 from trainlib.kernels import Addresses, Arrays, Expected, Family, Tensor, Tensors
 from trainlib.matmul import matmul_f32
 from trainlib.reference.matmul import matmul
+from trainlib.tiling import Axis, Dim, TileShape, Tiling
 
 LARGEST = 1 << 20  # elements of a dimension
+UNIT = 8  # rows and columns of a tile
+RATE = 5.0  # multiply-adds per cycle, nearly
+POINT = ("rows", "cols", "unroll", "split")
 PAD = 1  # words behind rows in L1 that a block reads side by side: they begin in different banks
 
 
@@ -55,23 +60,48 @@ def tensors(arguments: Arguments) -> Tensors:
     return of
 
 
-def emit_l1(k: Kernel, team: Team, arguments: Arguments, l1: Addresses) -> None:
-    of = tensors(arguments)
-    matmul_f32(
-        *(k, team, l1["A"], l1["B"], l1["C"], arguments.n, arguments.k, arguments.m),
-        bias=l1.get("bias"),
-        bias_by=arguments.bias or "column",
-        trans_a=arguments.trans_a,
-        trans_b=arguments.trans_b,
-        accumulate=arguments.accumulate,
-        a_line=of["A"].row,
-        b_line=of["B"].row,
-        c_line=of["C"].row,
-        rows=arguments.rows,
-        cols=arguments.cols,
-        unroll=arguments.unroll,
-        split=arguments.split,
-    )
+def tiling(arguments: Arguments) -> Tiling:
+    n, depth, m = arguments.n, arguments.k, arguments.m
+    boxes: dict[str, tuple[Axis, ...]] = {
+        "A": ("k", "n") if arguments.trans_a else ("n", "k"),
+        "B": ("m", "k") if arguments.trans_b else ("k", "m"),
+        "C": ("n", "m"),
+    }
+    if arguments.bias:
+        boxes["bias"] = ("m" if arguments.bias == "column" else "n",)
+
+    def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
+        sizes = tile["n"], tile["k"], tile["m"]
+        point = {name: getattr(arguments, name) for name in POINT}
+        adds = arguments.accumulate or not tile.is_first
+        matmul_f32(
+            *(k, team, at["A"], at["B"], at["C"], *sizes),
+            bias=None if adds else at.get("bias"),
+            bias_by=arguments.bias or "column",
+            trans_a=arguments.trans_a,
+            trans_b=arguments.trans_b,
+            accumulate=adds,
+            a_line=tile.part("A").row,
+            b_line=tile.part("B").row,
+            c_line=tile.part("C").row,
+            **(point if sizes == (n, depth, m) else clipped(point, sizes)),
+        )
+
+    dims = (Dim("n", n, min(UNIT, n)), Dim("m", m, min(UNIT, m)), Dim("k", depth, is_summed=True))
+    return Tiling(dims, boxes, emit, rate=RATE)
+
+
+def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, Any]:
+    """A point for a smaller product: no more rows, columns, steps and parts than that has."""
+    n, depth, m = sizes
+    split = point["split"] and (min(point["split"][0], n), min(point["split"][1], m))
+    height, width = (-(-n // split[0]), -(-m // split[1])) if split else (n, m)
+    return {
+        "rows": point["rows"] and min(point["rows"], height),
+        "cols": point["cols"] and min(point["cols"], width),
+        "unroll": min(point["unroll"], max(depth - 1, 1)),
+        "split": split,
+    }
 
 
 def expected(arguments: Arguments, values: Arrays) -> dict[str, Expected]:
@@ -89,4 +119,4 @@ def macs(arguments: Arguments) -> int:
     return arguments.n * arguments.k * arguments.m
 
 
-FAMILIES = (Family("matmul_f32", Arguments, tensors, expected, macs, emit_l1),)
+FAMILIES = (Family("matmul_f32", Arguments, tensors, expected, macs, tiling=tiling),)

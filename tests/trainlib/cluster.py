@@ -8,9 +8,17 @@ import numpy as np
 from firmware.runtime import STACK, new_kernel, team_of
 from soc.run import run_program
 from soc.spec import SocSpec, load_chip
+from tests.firmware.machine import L1, L1_SIZE, L2, Machine
+from trainlib.launch import program
 
 PULP = load_chip("pulp")
 WARM = load_chip("pulp", {"icache.kind": "ideal"})  # as if every instruction were cached
+CHIPS = {
+    "ri5cy-x": PULP,
+    "ri5cy-f": load_chip("pulp", {"core.float_registers": "f"}),
+    "cv32e40p-x": load_chip("pulp-cv32e40p"),
+    "cv32e40p-f": load_chip("pulp-cv32e40p", {"core.float_registers": "f"}),
+}
 GUARD = 64  # bytes around each operand, NaN: what reads them shows
 COMPUTE = "compute"
 
@@ -93,3 +101,31 @@ def check_registers(k, given, addresses):
 def random(*shape: int, seed: int = 0) -> np.ndarray:
     """Normally distributed float32."""
     return np.random.default_rng([seed, *shape]).standard_normal(shape, np.float32)
+
+
+def is_right_without_time(kernel: str, point: Mapping, chip: SocSpec) -> bool:
+    """Does the program compute what it should, by the meanings of its instructions alone?
+
+    Nothing but outputs, buffers in L1 and stacks may change.
+    """
+    built = program(kernel, point, chip, guard=GUARD)
+    machine = Machine(built.program, built.isa)
+    before = {base: bytes(memory) for base, memory in machine.memories.items()}
+    machine.run()
+    assert machine.code == 0
+    own = [(address, tensor.size) for address, tensor in built.outputs.values()]
+    own += [(s.address, s.size) for s in built.program.symbols if L1 <= s.address < L1 + L1_SIZE]
+    own.append((L1 + chip.l1.size - STACK * chip.cores, STACK * chip.cores))
+    for base in (L1, L2):
+        after = bytearray(machine.memories[base])
+        for start, size in own:
+            if base <= start < base + len(after):
+                after[start - base : start - base + size] = before[base][start - base :][:size]
+        assert bytes(after) == before[base]
+    expected = built.family.reference(built.arguments, built.inputs)
+    is_right = True
+    for name, (address, tensor) in built.outputs.items():
+        values = np.frombuffer(machine.read(address, tensor.size), "<f4").reshape(tensor.shape)
+        exact, bound = expected[name]
+        is_right &= bool((np.abs(values - exact) <= bound).all())
+    return is_right

@@ -3,26 +3,16 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from firmware.builder import KernelError
-from firmware.runtime import STACK
 from soc.run import run_program
-from soc.spec import load_chip
-from tests.firmware.machine import L1, L2, Machine
-from tests.trainlib.cluster import PULP, WARM, random, run
+from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time, random, run
 from trainlib.launch import launch, program
 from trainlib.matmul import matmul_f32
 from trainlib.reference import matmul as reference
 
 GOLDEN = Path(__file__).parent / "golden"
-CHIPS = {
-    "ri5cy-x": PULP,
-    "ri5cy-f": load_chip("pulp", {"core.float_registers": "f"}),
-    "cv32e40p-x": load_chip("pulp-cv32e40p"),
-    "cv32e40p-f": load_chip("pulp-cv32e40p", {"core.float_registers": "f"}),
-}
 POINTS = (
     {"n": 1, "k": 1, "m": 1},
     {"n": 1, "k": 7, "m": 1, "cores": 2},
@@ -67,25 +57,7 @@ WRONG_ELSEWHERE = {
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: "-".join(map(str, point.values())))
 def test_every_shape_is_right_and_nothing_else_is_written(chip, point):
-    built = program("matmul_f32", point, CHIPS[chip], guard=64)
-    machine = Machine(built.program, built.isa)
-    before = {base: bytes(memory) for base, memory in machine.memories.items()}
-    machine.run()
-    address, tensor = built.outputs["C"]
-    c = np.frombuffer(machine.read(address, tensor.size), "<f4").reshape(tensor.shape)
-    [(exact, bound)] = built.family.reference(built.arguments, built.inputs).values()
-    assert (np.abs(c - exact) <= bound).all()
-    assert machine.code == 0
-    own = [
-        (s.address, s.size) for s in built.program.symbols if s.name == "C" or "_in_L1" in s.name
-    ]
-    own.append((L1 + PULP.l1.size - STACK * PULP.cores, STACK * PULP.cores))
-    for base in (L1, L2):
-        after = bytearray(machine.memories[base])
-        for start, size in own:
-            if base <= start < base + len(after):
-                after[start - base : start - base + size] = before[base][start - base :][:size]
-        assert bytes(after) == before[base]
+    assert is_right_without_time("matmul_f32", point, CHIPS[chip])
 
 
 def is_right(point, chip=PULP):
