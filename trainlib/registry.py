@@ -4,12 +4,16 @@ from difflib import get_close_matches
 
 from soc.toml_file import ConfigError
 from trainlib import (
+    conv2d_program,
+    linear_program,
     matmul_program,
 )
 from trainlib.kernels import Family
 
 FILES = (
     matmul_program.FAMILIES,
+    linear_program.FAMILIES,
+    conv2d_program.FAMILIES,
 )  # fmt: skip
 KERNELS = {family.name: family for families in FILES for family in families}
 

@@ -1,6 +1,6 @@
 """Elements at equal distances in memory, loaded a few at a time while a pointer steps on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from firmware.builder import Kernel, Register
@@ -65,3 +65,20 @@ class Strided:
             k.fload_post(rd, steps.get(self.along, self.along), p)
         else:
             k.fload(rd, element * self.across - (self.along if way == "first" else 0), p)
+
+
+def access_each(
+    k: Kernel,
+    access: Callable,
+    floats: Mapping[int, Register],
+    place: Register,
+    moved: Register,
+    scratch: Register,
+) -> None:
+    """Load or store floats at offsets from a place; moved and scratch may change."""
+    pointer, at = place, 0
+    for offset in sorted(floats):
+        if offset - at not in REACH:
+            k.add_constant(moved, pointer, offset - at, scratch)
+            pointer, at = moved, offset
+        access(floats[offset], offset - at, pointer)

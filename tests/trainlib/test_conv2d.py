@@ -1,0 +1,280 @@
+"""Convolutions of every kind, their gradients, in L1 and by tiles, against PyTorch in float64."""
+
+import re
+
+import numpy as np
+import pytest
+
+from firmware.builder import KernelError
+from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time
+from trainlib.launch import launch, program
+from trainlib.registry import family_of
+
+STEPS = ("fw", "wg", "ig")
+SQUARE = {"inputs": 3, "outputs": 5, "height": 8, "width": 8, "kernel": 3}
+ODD = {
+    "inputs": 3, "outputs": 5, "height": 7, "width": 6, "kernel": (3, 2), "stride": (2, 1),
+    "padding": (1, 0, 2, 1), "dilation": (1, 2), "batch": 2,
+}  # fmt: skip
+SHAPES = {
+    "square": SQUARE,
+    "padded": SQUARE | {"padding": 1},
+    "odd": ODD,
+    "one": {"inputs": 1, "outputs": 1, "height": 1, "width": 1, "kernel": 1},
+    "one place": {"inputs": 2, "outputs": 3, "height": 3, "width": 3, "kernel": 3},
+    "wide padding": SQUARE | {"padding": (4, 3, 5, 2)},
+    "only padding": {"inputs": 1, "outputs": 2, "height": 1, "width": 2, "kernel": 1, "padding": 2},
+    "wide stride": SQUARE | {"stride": (3, 4), "padding": (1, 1, 0, 2)},
+    "stride beyond the kernel": SQUARE | {"kernel": 1, "stride": 3},
+    "dilated": SQUARE | {"dilation": (2, 3), "padding": (2, 2, 3, 3)},
+    "dilated stride": SQUARE | {"dilation": 2, "stride": 3, "padding": 2},
+    "long lines": {"inputs": 1, "outputs": 2, "height": 2, "width": 530, "kernel": (1, 3)},
+    "high": {"inputs": 2, "outputs": 3, "height": 29, "width": 2, "kernel": (5, 2)},
+    "many taps": {"inputs": 1, "outputs": 1, "height": 12, "width": 27, "kernel": (2, 25)},
+    "groups": SQUARE | {"inputs": 6, "outputs": 4, "groups": 2, "padding": 1},
+    "batch": SQUARE | {"batch": 3, "padding": (0, 1, 1, 0)},
+}
+DEPTHWISE = {
+    "25 x 5": {"inputs": 9, "height": 25, "width": 5, "kernel": 3, "padding": 1},
+    "odd": {"inputs": 5, "height": 7, "width": 6, "kernel": (3, 2), "stride": (1, 2), "batch": 2},
+    "multiplied": {"inputs": 3, "height": 6, "width": 7, "kernel": 3, "multiplier": 3},
+}
+TRANSPOSED = {
+    "stride 1": {"inputs": 4, "outputs": 3, "height": 5, "width": 4, "kernel": 3, "padding": 1},
+    "stride 2": {"inputs": 3, "outputs": 4, "height": 3, "width": 5, "kernel": 3, "padding": 1,
+                 "stride": 2, "output_padding": 1, "batch": 2},
+    "odd": {"inputs": 4, "outputs": 6, "height": 4, "width": 3, "kernel": (2, 4), "groups": 2,
+            "stride": (3, 2), "padding": (0, 1, 2, 1), "dilation": (2, 1),
+            "output_padding": (2, 0)},
+}  # fmt: skip
+
+
+def right(kernel, point, chip=WARM):
+    """Run it; the report of a run that is right and writes nowhere else."""
+    _, report = launch(kernel, point, chip, guard=64, max_cycles=5_000_000)
+    assert (report.result.exit.message, report.result.warnings) == ("", ())
+    assert report.stray_writes == []
+    assert report.is_correct
+    return report
+
+
+def cases(kind, shapes):
+    return [(f"{kind}_{step}_f32", name) for name in shapes for step in STEPS]
+
+
+@pytest.mark.parametrize(("kernel", "shape"), cases("conv2d", SHAPES))
+def test_a_convolution_is_right(kernel, shape):
+    right(kernel, SHAPES[shape])
+    right(kernel, SHAPES[shape] | {"layout": "hwc"})
+
+
+@pytest.mark.parametrize(("kernel", "shape"), cases("dwconv2d", DEPTHWISE))
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+def test_a_depthwise_convolution_is_right(kernel, shape, layout):
+    right(kernel, DEPTHWISE[shape] | {"layout": layout})
+
+
+@pytest.mark.parametrize(("kernel", "shape"), cases("tconv2d", TRANSPOSED))
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+def test_a_transposed_convolution_is_right(kernel, shape, layout):
+    right(kernel, TRANSPOSED[shape] | {"layout": layout})
+
+
+BIASED = (("conv2d", ODD), ("dwconv2d", DEPTHWISE["odd"]), ("tconv2d", TRANSPOSED["stride 2"]))
+
+
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.parametrize(("kind", "shape"), BIASED, ids=lambda value: str(value)[:12])
+def test_a_bias_is_added_once_and_its_gradient_is_a_sum_over_all_images(kind, shape, layout):
+    for step in ("fw", "wg"):
+        right(f"{kind}_{step}_f32", shape | {"bias": True, "layout": layout})
+
+
+@pytest.mark.parametrize(("kind", "shape"), BIASED, ids=lambda value: str(value)[:12])
+def test_results_add_to_what_is_there(kind, shape):
+    for step in STEPS:
+        right(f"{kind}_{step}_f32", shape | {"accumulate": True, "bias": step == "wg"})
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("step", STEPS)
+def test_any_number_of_cores_computes_it(step, cores):
+    right(f"conv2d_{step}_f32", ODD | {"cores": cores})
+    right(f"conv2d_{step}_f32", SQUARE | {"cores": cores, "outputs": 1, "padding": 1})
+
+
+TILES = (
+    {"y": 2, "x": 3},
+    {"y": 1, "x": 1, "co": 2, "ci": 1},
+    {"n": 1, "co": 3, "y": 3},
+    {"n": 2, "ci": 2, "x": 4},
+    {},
+)
+
+
+@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize("step", STEPS)
+def test_tiles_of_a_convolution_are_right_wherever_they_are_cut(step, tile):
+    right(f"conv2d_{step}_f32", ODD | {"tile": tile, "bias": step != "ig"})
+    other = {"layout": "hwc", "stride": 2, "accumulate": True, "bias": False}
+    right(f"conv2d_{step}_f32", ODD | {"tile": tile} | other)
+
+
+@pytest.mark.parametrize("tile", [{"y": 2, "x": 3, "g": 2}, {"y": 1, "x": 1, "g": 1}, {}], ids=str)
+@pytest.mark.parametrize("step", STEPS)
+def test_tiles_of_channels_with_kernels_of_their_own_are_right(step, tile):
+    shape = {"inputs": 5, "height": 7, "width": 6, "kernel": 3, "padding": 1, "tile": tile}
+    right(f"dwconv2d_{step}_f32", shape | {"multiplier": 2, "bias": step != "ig"})
+    right(f"dwconv2d_{step}_f32", shape | {"layout": "hwc", "batch": 2})
+
+
+@pytest.mark.parametrize("tile", [{"co": 2, "ci": 1}, {"ci": 2}, {"y": 1, "x": 2}], ids=str)
+@pytest.mark.parametrize("step", STEPS)
+def test_tiles_of_a_transposed_convolution_are_right(step, tile):
+    shape = {"inputs": 5, "outputs": 4, "height": 5, "width": 6, "kernel": 3, "padding": 1}
+    biased = step == "fw" or step == "wg" and "y" not in tile
+    stride = {"stride": 2, "output_padding": 1, "batch": 2}
+    right(f"tconv2d_{step}_f32", shape | stride | {"tile": tile, "bias": biased})
+    right(f"tconv2d_{step}_f32", shape | {"tile": tile, "stride": 3, "dilation": 2})
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_tiles_add_up_bit_for_bit_what_one_piece_does(step):
+    """Where the order of a sum is the same: images and channels that are summed are not cut."""
+    tile = {"fw": {"y": 2, "co": 3}, "wg": {"co": 2, "ci": 1}, "ig": {"y": 2, "ci": 2}}[step]
+    blocks = {"rows": 1, "cols": 1, "is_turned": False}
+    outputs = [
+        launch(f"conv2d_{step}_f32", SQUARE | blocks | {"tile": t}, WARM)[0] for t in (None, tile)
+    ]
+    assert [v.tobytes() for v in outputs[0].values()] == [v.tobytes() for v in outputs[1].values()]
+
+
+POINTS = (
+    ("fw", {"rows": 1, "cols": 1, "split": (1, 1)}),
+    ("fw", {"rows": 4, "cols": 5, "is_turned": True}),
+    ("fw", {"rows": 3, "cols": 6, "split": (2, 3)}),
+    ("ig", {"rows": 2, "cols": 8, "split": (3, 2)}),
+    ("ig", {"rows": 3, "cols": 1, "is_turned": True}),
+    ("wg", {"rows": 5, "channels": 1, "cols": 2}),
+    ("wg", {"rows": 1, "channels": 3, "cols": 1, "is_turned": True}),
+    ("wg", {"rows": 2, "channels": 2, "cols": 6, "split": (2, 3)}),
+)
+
+
+@pytest.mark.parametrize(("step", "point"), POINTS, ids=str)
+def test_every_point_is_right(step, point):
+    right(f"conv2d_{step}_f32", SQUARE | {"padding": 1} | point)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("step", STEPS)
+def test_every_kind_of_chip_computes_it(step, chip):
+    few = {"height": 5, "width": 4, "padding": 1, "cores": 3}
+    assert is_right_without_time(f"conv2d_{step}_f32", ODD | few, CHIPS[chip])
+    assert is_right_without_time(f"tconv2d_{step}_f32", TRANSPOSED["odd"] | few, CHIPS[chip])
+
+
+# Against PyTorch
+
+ALL = [
+    *(("conv2d", shape) for shape in SHAPES.values()),
+    *(("dwconv2d", shape) for shape in DEPTHWISE.values()),
+    *(("tconv2d", shape) for shape in TRANSPOSED.values()),
+]
+
+
+@pytest.mark.parametrize(("kind", "shape"), ALL, ids=lambda value: str(value)[:60])
+def test_the_reference_means_what_pytorch_means(kind, shape):
+    torch = pytest.importorskip("torch")
+    expected, given = {}, {}
+    for step in STEPS:
+        family = family_of(f"{kind}_{step}_f32")
+        arguments = family.arguments(**shape, bias=step != "ig")
+        given = family.random(arguments) | given
+        own = {name: given[name] for name in family.random(arguments)}
+        expected |= family.reference(arguments, own)
+    x, w, bias, dy = (
+        torch.tensor(array, dtype=torch.float64, requires_grad=True)
+        for array in (given["X"], given["W"], given["bias"], given["dY"])
+    )
+    y = torch_convolution(torch, kind, arguments, x, w, bias)
+    y.backward(dy)
+    for name, exact in (("Y", y), ("dX", x.grad), ("dW", w.grad), ("dbias", bias.grad)):
+        np.testing.assert_allclose(expected[name][0], exact.detach().numpy(), 1e-12, 1e-12)
+
+
+def torch_convolution(torch, kind, a, x, w, bias):
+    top, bottom, left, right_ = a.padding
+    if kind != "tconv2d":
+        groups = a.inputs if kind == "dwconv2d" else a.groups
+        padded = torch.nn.functional.pad(x, (left, right_, top, bottom))
+        return torch.nn.functional.conv2d(
+            padded, w, bias, stride=a.stride, dilation=a.dilation, groups=groups
+        )
+    y = torch.nn.functional.conv_transpose2d(
+        x, w, bias, stride=a.stride, dilation=a.dilation, groups=a.groups,
+        output_padding=a.output_padding,
+    )  # fmt: skip
+    return y[:, :, top : y.shape[2] - bottom, left : y.shape[3] - right_]
+
+
+# Performance
+
+FAST = (
+    ("conv2d_fw_f32", {"inputs": 16, "outputs": 32, "height": 32, "width": 32, "kernel": 3,
+                       "padding": 1}, 5.3),
+    ("conv2d_wg_f32", {"inputs": 16, "outputs": 32, "height": 32, "width": 32, "kernel": 3,
+                       "padding": 1}, 4.9),
+    ("conv2d_ig_f32", {"inputs": 16, "outputs": 32, "height": 32, "width": 32, "kernel": 3,
+                       "padding": 1}, 5.3),
+    ("dwconv2d_fw_f32", {"inputs": 64, "height": 25, "width": 5, "kernel": 3, "padding": 1}, 2.8),
+    ("dwconv2d_wg_f32", {"inputs": 64, "height": 25, "width": 5, "kernel": 3, "padding": 1}, 2.8),
+    ("dwconv2d_ig_f32", {"inputs": 64, "height": 25, "width": 5, "kernel": 3, "padding": 1}, 2.8),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("kernel", "shape", "least"), FAST, ids=lambda value: str(value)[:16])
+def test_macs_per_cycle_from_l2_do_not_fall_below_what_was_reached(kernel, shape, least):
+    assert right(kernel, shape, PULP).macs_per_cycle >= least
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_eight_cores_are_nearly_eight_times_as_fast(step):
+    shape = {"inputs": 8, "outputs": 16, "height": 16, "width": 16, "kernel": 3, "padding": 1}
+    one, eight = (right(f"conv2d_{step}_f32", shape | {"cores": n}).cycles for n in (1, 8))
+    assert one / eight >= 0.93 * 8
+
+
+# Refusals
+
+REFUSED = (
+    ("conv2d_fw_f32", SQUARE | {"kernel": 9},
+     "conv2d: a kernel that reaches over 9 lines does not fit into 8 of them with a padding of 0 "
+     "and 0"),
+    ("conv2d_fw_f32", SQUARE | {"kernel": (1, 5), "dilation": (1, 2)},
+     "conv2d: a kernel that reaches over 9 places does not fit into 8 of them with a padding of 0 "
+     "and 0"),
+    ("conv2d_ig_f32", SQUARE | {"groups": 2},
+     "conv2d: 3 and 5 channels in 2 groups; both are multiples of the groups"),
+    ("tconv2d_fw_f32", TRANSPOSED["stride 2"] | {"output_padding": (0, 2)},
+     "tconv2d: output_padding 2 with a stride of 2; it is less"),
+    ("conv2d_fw_f32", SQUARE | {"bias": True, "accumulate": True},
+     "conv2d_fw_f32: accumulate with a bias; Y holds what the sums start with"),
+    ("tconv2d_fw_f32", TRANSPOSED["odd"] | {"bias": True, "accumulate": True},
+     "conv2d_ig_f32: accumulate with a bias; dX holds what the sums start with"),
+    ("conv2d_fw_f32", SQUARE | {"rows": 6},
+     "conv2d_fw_f32: rows 6: no such point for 1 x 5 rows of 6 x 6 outputs on 8 cores, 30 "
+     "registers each"),
+    ("conv2d_ig_f32", SQUARE | {"split": (4, 2), "cores": 7},
+     "conv2d_ig_f32: split (4, 2): no such point for 1 x 3 rows of 8 x 8 outputs on 7 cores, 30 "
+     "registers each"),
+    ("conv2d_wg_f32", SQUARE | {"rows": 1, "cols": 7},
+     "conv2d_wg_f32: rows 1, cols 7: no such point for 1 x 5 rows and 3 channels of 6 x 6 "
+     "outputs on 8 cores, 30 registers each"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("kernel", "point", "message"), REFUSED, ids=lambda v: str(v)[:20])
+def test_what_is_no_convolution_or_no_point_is_refused(kernel, point, message):
+    with pytest.raises(KernelError, match=f"^{re.escape(message)}$"):
+        program(kernel, point)

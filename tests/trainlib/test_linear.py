@@ -1,0 +1,124 @@
+"""Fully connected layers and convolutions of 1 x 1, their gradients, in L1 and by tiles."""
+
+import numpy as np
+import pytest
+
+from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time, random, run
+from trainlib.launch import launch
+from trainlib.reference.matmul import matmul
+from trainlib.registry import family_of
+from trainlib.sums import sums_f32
+
+STEPS = ("fw", "wg", "ig")
+LAYERS = {
+    "one": {"inputs": 1, "outputs": 1},
+    "vector": {"inputs": 37, "outputs": 11},
+    "few outputs": {"inputs": 130, "outputs": 3},
+    "batch": {"inputs": 13, "outputs": 7, "batch": 5},
+    "long rows": {"inputs": 600, "outputs": 5, "batch": 2},
+}
+POINTWISE = {
+    "one": {"inputs": 1, "outputs": 1, "height": 1, "width": 1},
+    "odd": {"inputs": 5, "outputs": 7, "height": 5, "width": 3},
+    "batch": {"inputs": 3, "outputs": 2, "height": 4, "width": 7, "batch": 3},
+}
+
+
+def right(kernel, point, chip=WARM):
+    """Run it; the report of a run that is right and writes nowhere else."""
+    _, report = launch(kernel, point, chip, guard=64, max_cycles=5_000_000)
+    assert (report.result.exit.message, report.result.warnings) == ("", ())
+    assert report.stray_writes == []
+    assert report.is_correct
+    return report
+
+
+@pytest.mark.parametrize("shape", LAYERS)
+@pytest.mark.parametrize("step", STEPS)
+def test_a_linear_layer_is_right(step, shape):
+    right(f"linear_{step}_f32", LAYERS[shape])
+    right(f"linear_{step}_f32", LAYERS[shape] | {"bias": step != "ig", "cores": 3})
+    right(f"linear_{step}_f32", LAYERS[shape] | {"accumulate": True, "bias": step == "wg"})
+
+
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.parametrize("shape", POINTWISE)
+@pytest.mark.parametrize("step", STEPS)
+def test_a_pointwise_convolution_is_right(step, shape, layout):
+    point = POINTWISE[shape] | {"layout": layout}
+    right(f"pwconv2d_{step}_f32", point | {"bias": step != "ig"})
+    right(f"pwconv2d_{step}_f32", point | {"accumulate": True, "bias": step == "wg"})
+
+
+@pytest.mark.parametrize("tile", [{"n": 2, "ci": 3, "co": 2}, {"n": 3, "co": 4}, {}], ids=str)
+@pytest.mark.parametrize("step", STEPS)
+def test_tiles_are_right_wherever_they_are_cut(step, tile):
+    point = {"inputs": 7, "outputs": 11, "batch": 3, "tile": tile}
+    right(f"linear_{step}_f32", point | {"bias": step != "ig"})
+    right(f"linear_{step}_f32", point | {"accumulate": True, "rows": 1, "cols": 1})
+    point |= {"height": 5, "width": 3, "tile": tile | {"y": 2}}
+    right(f"pwconv2d_{step}_f32", point | {"bias": step != "ig"})
+    right(f"pwconv2d_{step}_f32", point | {"layout": "hwc", "batch": 4})
+
+
+def test_the_gradient_of_a_bias_is_added_once_whatever_the_tiles():
+    point = {"inputs": 9, "outputs": 5, "bias": True, "accumulate": True, "tile": {"co": 2}}
+    right("linear_wg_f32", point)
+    right("pwconv2d_wg_f32", point | {"height": 3, "width": 2})
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("step", STEPS)
+def test_every_kind_of_chip_computes_it(step, chip):
+    assert is_right_without_time(f"linear_{step}_f32", LAYERS["batch"], CHIPS[chip])
+    assert is_right_without_time(f"pwconv2d_{step}_f32", POINTWISE["batch"], CHIPS[chip])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (20, 5), (65, 2), (8, 600)])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_rows_are_summed_up_whatever_their_strides(shape, is_transposed):
+    rows, terms = shape
+    x = random(rows, terms)
+    strides = {"row": 4, "term": 4 * rows} if is_transposed else {"row": 4 * terms, "term": 4}
+    operands = {"x": x.T.copy() if is_transposed else x, "y": random(rows, seed=1)}
+
+    def emit(k, team, x, y):
+        sums_f32(k, team, x, y, rows, terms, **strides)
+        sums_f32(k, team, x, y, rows, terms, **strides, accumulate=True)
+
+    left = run(emit, operands, in_registers=True, writes=("y",))
+    exact, bound = matmul(np.concatenate((x, x), 1), np.ones((2 * terms, 1)))
+    assert (abs(left.values["y"] - exact[:, 0]) <= bound[:, 0]).all()
+
+
+@pytest.mark.parametrize("kind", ["linear", "pwconv2d"])
+def test_the_reference_means_what_pytorch_means(kind):
+    torch = pytest.importorskip("torch")
+    for shape in (LAYERS if kind == "linear" else POINTWISE).values():
+        expected, given = {}, {}
+        for step in STEPS:
+            family = family_of(f"{kind}_{step}_f32")
+            arguments = family.arguments(**shape, bias=step != "ig")
+            given = family.random(arguments) | given
+            own = {name: given[name] for name in family.random(arguments)}
+            expected |= family.reference(arguments, own)
+        x, w, bias, dy = (
+            torch.tensor(given[name], dtype=torch.float64, requires_grad=True)
+            for name in ("X", "W", "bias", "dY")
+        )
+        if kind == "linear":
+            y = torch.nn.functional.linear(x, w, bias)
+        else:
+            y = torch.nn.functional.conv2d(x, w[:, :, None, None], bias)
+        y.backward(dy)
+        for name, exact in (("Y", y), ("dX", x.grad), ("dW", w.grad), ("dbias", bias.grad)):
+            np.testing.assert_allclose(expected[name][0], exact.detach().numpy(), 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_macs_per_cycle_from_l2_do_not_fall_below_what_was_reached(step):
+    """Weights of a linear layer come at 8 bytes a cycle: 2 multiply-adds at most."""
+    point = {"inputs": 64, "outputs": 64, "height": 25, "width": 5}
+    assert right(f"pwconv2d_{step}_f32", point, PULP).macs_per_cycle >= 4.6
+    linear = right(f"linear_{step}_f32", {"inputs": 640, "outputs": 128}, PULP)
+    assert linear.macs_per_cycle >= 1.3

@@ -1,0 +1,241 @@
+"""Fully connected layers and convolutions of 1 x 1 as primitives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from firmware.builder import Kernel
+from firmware.runtime import Team
+from trainlib import kernels
+from trainlib.kernels import Addresses, Arrays, Expected, Family, Role, Tensor, Tensors
+from trainlib.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
+from trainlib.matmul_program import POINT, clipped
+from trainlib.pointwise import Pointwise, pwconv2d_fw_f32, pwconv2d_ig_f32, pwconv2d_wg_f32
+from trainlib.reference.matmul import matmul
+from trainlib.tiling import Axis, Dim, TileShape, Tiling
+
+LARGEST = 1 << 20  # elements of a dimension
+UNIT = 8  # channels of a tile
+RATE = 5.0  # multiply-adds per cycle, nearly
+Size = Callable[[str], int]
+"""Elements of a tile by dimension."""
+
+
+class Layer(kernels.Arguments):
+    """A fully connected layer; the blocking is that of matmul_f32.
+
+    X[batch, inputs]    W[outputs, inputs]    Y[batch, outputs]
+
+    bias          one for each output; or the gradient of it
+    accumulate    add to what the outputs hold
+    """
+
+    inputs: int = Field(ge=1, le=LARGEST)
+    outputs: int = Field(ge=1, le=LARGEST)
+    batch: int = Field(1, ge=1, le=LARGEST)
+    bias: bool = False
+    accumulate: bool = False
+    rows: int | None = Field(None, ge=1)
+    cols: int | None = Field(None, ge=1)
+    unroll: int = Field(1, ge=1)
+    split: tuple[int, int] | None = None
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """The blocking."""
+        return {name: getattr(self, name) for name in POINT}
+
+    @property
+    def dims(self) -> dict[str, Dim]:
+        """Dimensions of tiles by name."""
+        return {
+            "n": Dim("n", self.batch),
+            "co": Dim("co", self.outputs, min(UNIT, self.outputs)),
+            "ci": Dim("ci", self.inputs, min(UNIT, self.inputs)),
+        }
+
+    @property
+    def places(self) -> int:
+        """Places of all images."""
+        return self.batch
+
+    def image(self, channels: int) -> tuple[int, ...]:
+        """Shape of what goes in or comes out."""
+        return (self.batch, channels)
+
+    def axes(self, channels: str | None) -> tuple[Axis, ...]:
+        """What its axes follow."""
+        return ("n", channels)
+
+    def matrix(self, array: np.ndarray) -> np.ndarray:
+        """What goes in or comes out as [places, channels]."""
+        return array
+
+    def from_matrix(self, array: np.ndarray) -> np.ndarray:
+        """The other way round."""
+        return array
+
+    def emit(self, step: str, tile: Size, k: Kernel, team: Team, *at: Any, **how: Any) -> None:
+        """Emit a step for a tile."""
+        emit: Any = {"fw": linear_fw_f32, "wg": linear_wg_f32, "ig": linear_ig_f32}[step]
+        emit(k, team, *at, tile("n"), tile("ci"), tile("co"), **how)
+
+    def product(self, step: str, tile: Size) -> tuple[int, int, int]:
+        """Rows, inner dimension and columns of the product of a step."""
+        n, ci, co = tile("n"), tile("ci"), tile("co")
+        return {"fw": (n, ci, co), "wg": (co, n, ci), "ig": (n, co, ci)}[step]
+
+
+class PointwiseLayer(Layer):
+    """A convolution of 1 x 1.
+
+    X[batch, inputs, height, width]    W[outputs, inputs]    Y[batch, outputs, height, width]
+
+    layout    "chw": as above; "hwc": channels behind lines and places
+    """
+
+    height: int = Field(ge=1, le=LARGEST)
+    width: int = Field(ge=1, le=LARGEST)
+    layout: Literal["chw", "hwc"] = "chw"
+
+    @property
+    def dims(self) -> dict[str, Dim]:
+        """Dimensions of tiles by name."""
+        return super().dims | {"y": Dim("y", self.height)}
+
+    @property
+    def places(self) -> int:
+        """Places of all images."""
+        return self.batch * self.height * self.width
+
+    def image(self, channels: int) -> tuple[int, ...]:
+        """Shape of what goes in or comes out."""
+        size = self.height, self.width
+        return (self.batch, *((channels, *size) if self.layout == "chw" else (*size, channels)))
+
+    def axes(self, channels: str | None) -> tuple[Axis, ...]:
+        """What its axes follow."""
+        return ("n", channels, "y", None) if self.layout == "chw" else ("n", "y", None, channels)
+
+    def matrix(self, array: np.ndarray) -> np.ndarray:
+        """What goes in or comes out as [places, channels]."""
+        last = np.moveaxis(array, 1, 3) if self.layout == "chw" else array
+        return last.reshape(-1, last.shape[3])
+
+    def from_matrix(self, array: np.ndarray) -> np.ndarray:
+        """The other way round."""
+        last = array.reshape(self.batch, self.height, self.width, -1)
+        return np.moveaxis(last, 3, 1) if self.layout == "chw" else last
+
+    def emit(self, step: str, tile: Size, k: Kernel, team: Team, *at: Any, **how: Any) -> None:
+        """Emit a step for a tile."""
+        places = tile("y") * self.width
+        shape = Pointwise(tile("ci"), tile("co"), places, tile("n"), self.layout)
+        emit: Any = {"fw": pwconv2d_fw_f32, "wg": pwconv2d_wg_f32, "ig": pwconv2d_ig_f32}[step]
+        emit(k, team, *at, shape, **how)
+
+    def product(self, step: str, tile: Size) -> tuple[int, int, int]:
+        """Rows, inner dimension and columns of the product of a step."""
+        ci, co, places = tile("ci"), tile("co"), tile("y") * self.width
+        if self.layout == "chw":
+            return {"fw": (co, ci, places), "wg": (co, places, ci), "ig": (ci, co, places)}[step]
+        places *= tile("n")
+        return {"fw": (places, ci, co), "wg": (co, places, ci), "ig": (places, co, ci)}[step]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a layer.
+
+    names     of what it reads, and of its result
+    order     of the loops over tiles, those that are summed over last
+    summed    those
+    """
+
+    name: str
+    names: tuple[str, str, str]
+    order: tuple[str, ...]
+    summed: tuple[str, ...]
+
+    def tensors(self, a: Layer) -> Tensors:
+        """Operands by name."""
+        written: Role = "inout" if a.accumulate else "out"
+        of: dict[str, Tensor] = {}
+        for name, shape in zip(self.names, self._of(a.image, a.inputs, a.outputs), strict=True):
+            of[name] = Tensor(shape, written if name == self.names[2] else "in")
+        if a.bias and self.name == "fw":
+            of["bias"] = Tensor((a.outputs,))
+        elif a.bias and self.name == "wg":
+            of["dbias"] = Tensor((a.outputs,), written)
+        return of
+
+    def _of(self, image: Callable, inputs: Any, outputs: Any) -> tuple[Any, Any, Any]:
+        """What holds for each operand, given what holds for images and channels."""
+        x, w, y = image(inputs), (outputs, inputs), image(outputs)
+        return {"fw": (x, w, y), "wg": (y, x, w), "ig": (y, w, x)}[self.name]
+
+    def tiling(self, a: Layer) -> Tiling:
+        """How it is cut; a gradient of a bias that is added to, not along other channels."""
+        is_added_once = self.name == "wg" and a.bias and a.accumulate
+        dims = {n: d for n, d in a.dims.items() if not (is_added_once and n == "ci")}
+        axes = self._of(a.axes, "ci" if "ci" in dims else None, "co")
+        boxes: dict[str, tuple[Axis, ...]] = dict(zip(self.names, axes, strict=True))
+        if a.bias and self.name != "ig":
+            boxes["bias" if self.name == "fw" else "dbias"] = ("co",)
+        whole = a.product(self.name, lambda name: a.dims[name].size)
+
+        def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
+            def size(name: str) -> int:
+                return tile[name] if name in dims else a.dims[name].size
+
+            part = a.product(self.name, size)
+            how = a.point if part == whole else clipped(a.point, part)
+            how["accumulate"] = a.accumulate or not tile.is_first
+            if self.name == "wg":
+                how["dbias"] = at.get("dbias")
+            elif self.name == "fw":
+                how["bias"] = None if not tile.is_first else at.get("bias")
+            a.emit(self.name, size, k, team, *(at[name] for name in self.names), **how)
+
+        cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)
+        return Tiling(tuple(cut), boxes, emit, rate=RATE)
+
+    def expected(self, a: Layer, values: Arrays) -> dict[str, Expected]:
+        """What it means."""
+        images = ("X", "Y", "dX", "dY")
+        of = {n: a.matrix(v).astype(np.float64) if n in images else v for n, v in values.items()}
+        first, second, result = self.names
+        start = of.get(result) if a.accumulate else of.get("bias")
+        u, v = of[first], of[second]
+        if self.name == "wg":
+            results = {result: matmul(u.T, v, start)}
+            if a.bias:
+                held = of.get("dbias") if a.accumulate else None
+                exact, bound = matmul(np.ones((1, len(u))), u, held)
+                results["dbias"] = exact[0], np.asarray(bound)[0]
+            return results
+        exact, bound = matmul(u, v.T if self.name == "fw" else v, start)
+        return {result: (a.from_matrix(exact), a.from_matrix(np.asarray(bound)))}
+
+    def family(self, name: str, arguments: type[Layer]) -> Family:
+        """The step of a kind of layer."""
+        return Family(
+            f"{name}_{self.name}_f32",
+            arguments,
+            self.tensors,
+            self.expected,
+            lambda a: a.inputs * a.outputs * a.places,
+            tiling=self.tiling,
+        )
+
+
+STEPS = (
+    Step("fw", ("X", "W", "Y"), ("n", "y", "co", "ci"), ("ci",)),
+    Step("wg", ("dY", "X", "dW"), ("co", "ci", "n", "y"), ("n", "y")),
+    Step("ig", ("dY", "W", "dX"), ("n", "y", "ci", "co"), ("co",)),
+)
+LAYERS: tuple[tuple[str, type[Layer]], ...] = (("linear", Layer), ("pwconv2d", PointwiseLayer))
+FAMILIES = tuple(step.family(name, arguments) for name, arguments in LAYERS for step in STEPS)
