@@ -1,6 +1,6 @@
 """Convolutions as primitives: forward, gradient of the weights, gradient of the input, of each."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -57,6 +57,11 @@ class Images(kernels.Arguments):
     cols: int | None = Field(None, ge=1)
     split: tuple[int, int] | None = None
     is_turned: bool | None = None
+
+    @property
+    def by_columns(self) -> bool:
+        """Is it a product with the columns of the images?"""
+        return False
 
     @property
     def point(self) -> dict[str, Any]:
@@ -141,7 +146,27 @@ class Transposed(Images):
         return self.convolution(self.outputs, self.inputs, self.groups, (size[0], size[1]))
 
 
-class ConvolutionGradient(Convolution):
+class ForwardConvolution(Convolution):
+    """The same by a method.
+
+    method    "direct", or "columns": im2col (in "hwc" im2row), then a product, whose rows, cols
+              and split are those of matmul_f32; smaller tiles choose their own
+    """
+
+    method: Literal["direct", "columns"] = "direct"
+
+    @property
+    def by_columns(self) -> bool:
+        """Is it a product with the columns of the images?"""
+        if self.method == "columns" and (self.groups > 1 or self.is_turned is not None):
+            raise KernelError(
+                f"conv2d: columns with groups = {self.groups}, is_turned = {self.is_turned}; they "
+                f"are for one group and have no turn, the direct method has"
+            )
+        return self.method == "columns"
+
+
+class ConvolutionGradient(ForwardConvolution):
     """The same for the gradient of the weights; channels: inputs of a block of sums."""
 
     channels: int | None = Field(None, ge=1)
@@ -172,7 +197,7 @@ def _family(name: str, arguments: type[Images], step: Step) -> Family:
 
 
 FAMILIES = (
-    _family("conv2d_fw_f32", Convolution, FORWARD),
+    _family("conv2d_fw_f32", ForwardConvolution, FORWARD),
     _family("conv2d_wg_f32", ConvolutionGradient, WEIGHTS),
     _family("conv2d_ig_f32", Convolution, INPUT),
     _family("dwconv2d_fw_f32", Depthwise, FORWARD),

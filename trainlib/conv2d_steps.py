@@ -15,8 +15,9 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.axis import Axis
 from trainlib.conv2d import Conv2d, Layout, Strides, conv2d_fw_f32, conv2d_ig_f32, conv2d_wg_f32
+from trainlib.conv2d_columns import columns_of, conv2d_fw_by_columns, conv2d_wg_by_columns
 from trainlib.conv2d_shape import IMAGES, Times, Wanted, by_axis
-from trainlib.kernels import Addresses, Arrays, Expected, Tensor, Tensors
+from trainlib.kernels import WORD, Addresses, Arrays, Expected, Tensor, Tensors
 from trainlib.reference import conv2d as reference
 from trainlib.tiling import Axis as Along
 from trainlib.tiling import Dim, Part, Spread, TileShape, Tiling, Window
@@ -78,7 +79,8 @@ class Step:
         def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
             self._emit(k, team, a, tile, at)
 
-        return Tiling(tuple(self._dims(a, cut)), boxes, emit, rate=RATE)
+        scratch = (lambda tile: self._scratch(a, tile)) if a.by_columns else None
+        return Tiling(tuple(self._dims(a, cut)), boxes, emit, scratch, RATE)
 
     def _cut(self, a: Wanted) -> dict[str, str]:
         """The dimensions along which it is cut, by themselves.
@@ -137,18 +139,17 @@ class Step:
                 looks.append(Spread(*window) if self.result == "x" else Window(*window))
         return looks
 
-    def _emit(self, k: Kernel, team: Team, a: Wanted, tile: TileShape, at: Addresses) -> None:
-        """Emit the computation of a tile."""
+    def _convolution(self, a: Wanted, tile: TileShape) -> Conv2d:
+        """What a tile computes."""
         shape, cut = a.shape, self._cut(a)
         parts = {role: tile.part(name) for role, name in self.names.items()}
-        where = {role: at[name] for role, name in self.names.items()}
         size = {role: by_axis(part.shape, shape.layout) for role, part in parts.items()}
         axes = [
             self._axis(axis, name in cut, 2 + index, parts, shape.layout)
             for index, (name, axis) in enumerate((("y", shape.ys), ("x", shape.xs)))
         ]
         strides = {role: Strides.of(p.strides, shape.layout) for role, p in parts.items()}
-        conv = Conv2d(
+        return Conv2d(
             *(size["x"][1], size["y"][1], axes[0], axes[1]),
             x=strides["x"],
             w=strides["w"],
@@ -156,24 +157,37 @@ class Step:
             groups=tile["g"] if shape.groups > 1 else 1,
             batch=size["x"][0],
         )
-        whole = all(tile[dim.name] == dim.size for dim in self._dims(a, cut))
-        how = a.point if whole else clipped(a.point, conv, self.result)
+
+    def _emit(self, k: Kernel, team: Team, a: Wanted, tile: TileShape, at: Addresses) -> None:
+        """Emit the computation of a tile."""
+        conv, is_whole = self._convolution(a, tile), True
+        for dim in self._dims(a, self._cut(a)):
+            is_whole &= tile[dim.name] == dim.size
         adds = a.accumulate or not tile.is_first
-        bias = at.get(self.bias)
+        how: dict[str, Any] = {"accumulate": adds}
         if self.result == "w":
-            conv2d_wg_f32(
-                *(k, team, where["y"], where["x"], where["w"], conv),
-                dbias=bias,
-                dbias_of_x=self.biased == "x",
-                accumulate=adds,
-                **how,
-            )
+            how["dbias"] = at.get(self.bias)
+            u, v, result = (at[self.names[role]] for role in "yxw")
+        else:
+            how["bias"] = at.get(self.bias) if tile.is_first else None
+            source = "x" if self.result == "y" else "y"
+            u, v, result = (at[self.names[role]] for role in (source, "w", self.result))
+        if a.by_columns:
+            emit = conv2d_wg_by_columns if self.result == "w" else conv2d_fw_by_columns
+            how |= {n: a.point[n] for n in ("rows", "cols", "split")} if is_whole else {}
+            emit(k, team, u, v, result, at["columns"], conv, a.shape.layout, **how)
             return
-        emit = conv2d_fw_f32 if self.result == "y" else conv2d_ig_f32
-        source = where["x" if self.result == "y" else "y"]
-        bias = None if adds and not a.accumulate else bias
-        result = where[self.result]
-        emit(k, team, source, where["w"], result, conv, bias=bias, accumulate=adds, **how)
+        how |= a.point if is_whole else clipped(a.point, conv, self.result)
+        if self.result == "w":
+            conv2d_wg_f32(k, team, u, v, result, conv, dbias_of_x=self.biased == "x", **how)
+        else:
+            direct = conv2d_fw_f32 if self.result == "y" else conv2d_ig_f32
+            direct(k, team, u, v, result, conv, **how)
+
+    def _scratch(self, a: Wanted, tile: TileShape) -> dict[str, int]:
+        """Buffers in L1 beside the operands."""
+        _, words, places = columns_of(self._convolution(a, tile), a.shape.layout)
+        return {"columns": WORD * words * places}
 
     def _axis(
         self, axis: Axis, is_cut: bool, index: int, parts: Mapping[str, Part], layout: Layout

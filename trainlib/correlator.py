@@ -206,8 +206,6 @@ class Correlator:
         for pointer, register in zip(body.pointers, self.pointers, strict=False):
             place = v.load("w_line" if pointer.stream == "w" else "x_block", self.scratch[0])
             k.add_constant(register, place, pointer.bias, self.scratch[1])
-            if not pointer.bias:
-                k.mv(register, place)
         has_lines = x.ys.taps > 1 or not self.lines.is_even
         back = {
             "w": x.w.line * x.ys.tap_step - x.channels * x.w.channel,

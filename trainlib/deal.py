@@ -54,8 +54,6 @@ class Dealt:
             k.li(rd, base + first)
         else:
             k.add_constant(rd, base, first, t)
-            if rd != base and not first:
-                k.mv(rd, base)
         self.add_start(rd, Part(part.size, 0), step)
 
     def add_start(self, rd: Register, part: Part, step: int) -> None:

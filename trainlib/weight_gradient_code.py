@@ -163,8 +163,6 @@ class Code:
             for pointer, register in zip(first.pointers, self.pointers, strict=False):
                 if pointer.stream == stream:
                     k.add_constant(register, start, pointer.bias, t)
-                    if not pointer.bias:
-                        k.mv(register, start)
 
     def _lines(self, nest: Nest, sums: list[Register], count: Register) -> None:
         """All lines; of each, all runs."""

@@ -149,6 +149,24 @@ def test_tiles_add_up_bit_for_bit_what_one_piece_does(step):
     assert [v.tobytes() for v in outputs[0].values()] == [v.tobytes() for v in outputs[1].values()]
 
 
+COLUMNS = (
+    SQUARE | {"padding": 1, "bias": True},
+    ODD | {"bias": True},
+    ODD | {"accumulate": True, "cores": 3},
+    SHAPES["only padding"],
+    SHAPES["long lines"],
+    ODD | {"tile": {"y": 1, "x": 3, "co": 2, "ci": 2}, "bias": True},
+    ODD | {"tile": {}, "rows": 2, "cols": 3},
+)
+
+
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.parametrize("shape", COLUMNS, ids=lambda shape: str(shape)[:70])
+def test_a_product_with_columns_is_a_convolution(shape, layout):
+    for step in ("fw", "wg"):
+        right(f"conv2d_{step}_f32", shape | {"method": "columns", "layout": layout})
+
+
 POINTS = (
     ("fw", {"rows": 1, "cols": 1, "split": (1, 1)}),
     ("fw", {"rows": 4, "cols": 5, "is_turned": True}),
@@ -262,6 +280,9 @@ REFUSED = (
      "conv2d_fw_f32: accumulate with a bias; Y holds what the sums start with"),
     ("tconv2d_fw_f32", TRANSPOSED["odd"] | {"bias": True, "accumulate": True},
      "conv2d_ig_f32: accumulate with a bias; dX holds what the sums start with"),
+    ("conv2d_fw_f32", SQUARE | {"inputs": 4, "outputs": 4, "groups": 2, "method": "columns"},
+     "conv2d: columns with groups = 2, is_turned = None; they are for one group and have no turn, "
+     "the direct method has"),
     ("conv2d_fw_f32", SQUARE | {"rows": 6},
      "conv2d_fw_f32: rows 6: no such point for 1 x 5 rows of 6 x 6 outputs on 8 cores, 30 "
      "registers each"),
