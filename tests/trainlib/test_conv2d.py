@@ -156,7 +156,7 @@ COLUMNS = (
     SHAPES["only padding"],
     SHAPES["long lines"],
     ODD | {"tile": {"y": 1, "x": 3, "co": 2, "ci": 2}, "bias": True},
-    ODD | {"tile": {}, "rows": 2, "cols": 3},
+    ODD | {"rows": 2, "cols": 3},
 )
 
 
