@@ -18,7 +18,6 @@ from trainlib.reference.matmul import matmul
 from trainlib.tiling import Axis, Dim, TileShape, Tiling
 
 LARGEST = 1 << 20  # elements of a dimension
-UNIT = 8  # channels of a tile
 RATE = 5.0  # multiply-adds per cycle, nearly
 Size = Callable[[str], int]
 """Elements of a tile by dimension."""
@@ -49,12 +48,17 @@ class Layer(kernels.Arguments):
         return {name: getattr(self, name) for name in POINT}
 
     @property
+    def unit(self) -> int:
+        """Channels of a tile: with a batch of 1, each of 8 cores has 4 sums to work on at least."""
+        return 8 if self.batch > 1 else 32
+
+    @property
     def dims(self) -> dict[str, Dim]:
         """Dimensions of tiles by name."""
         return {
             "n": Dim("n", self.batch),
-            "co": Dim("co", self.outputs, min(UNIT, self.outputs)),
-            "ci": Dim("ci", self.inputs, min(UNIT, self.inputs)),
+            "co": Dim("co", self.outputs, min(self.unit, self.outputs)),
+            "ci": Dim("ci", self.inputs, min(self.unit, self.inputs)),
         }
 
     @property
@@ -100,6 +104,11 @@ class PointwiseLayer(Layer):
     height: int = Field(ge=1, le=LARGEST)
     width: int = Field(ge=1, le=LARGEST)
     layout: Literal["chw", "hwc"] = "chw"
+
+    @property
+    def unit(self) -> int:
+        """Channels of a tile."""
+        return 8
 
     @property
     def dims(self) -> dict[str, Dim]:
