@@ -76,7 +76,7 @@ def tiling(arguments: Arguments) -> Tiling:
         adds = arguments.accumulate or not tile.is_first
         matmul_f32(
             *(k, team, at["A"], at["B"], at["C"], *sizes),
-            bias=None if adds else at.get("bias"),
+            bias=at.get("bias") if tile.is_first else None,
             bias_by=arguments.bias or "column",
             trans_a=arguments.trans_a,
             trans_b=arguments.trans_b,

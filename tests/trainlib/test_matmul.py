@@ -181,6 +181,14 @@ def test_the_listing_and_the_cycles_of_the_default_point_are_golden(request):
     assert text == golden.read_text(), "a change is seen and explained: --update-golden"
 
 
+@pytest.mark.parametrize("trans", TRANSPOSED, ids=str)
+def test_tiles_are_right_wherever_they_are_cut(trans):
+    shape = {"n": 33, "k": 17, "m": 19, "tile": {"n": 16, "k": 5, "m": 7}}
+    assert is_right(shape | trans)
+    assert is_right(shape | trans | {"bias": "row", "rows": 4, "cols": 4, "split": (8, 1)})
+    assert is_right(shape | trans | {"accumulate": True, "unroll": 3})
+
+
 REFUSED = (
     ({"split": (4, 4)}, "split [4, 4]; 9 rows have 1 to 8 parts and 5 columns 1 to 5, together no "
      "more than 8 cores"),
@@ -206,13 +214,14 @@ def test_points_that_cannot_be_built_are_refused_before_anything_runs(point, mes
 
 
 def test_operands_that_do_not_fit_are_refused():
-    shape = {"n": 32, "k": 32, "m": 32}
+    shape, large = {"n": 32, "k": 32, "m": 32}, {"n": 100, "k": 100, "m": 100}
     program("matmul_f32", shape | {"rows": 2, "cols": 8})
     with pytest.raises(
         KernelError,
-        match=r"^L1: B_in_L1 of 40000 bytes does not fit: 16944 of 57344 bytes are left$",
+        match=r"^matmul_f32: a tile of n = 100, m = 100, k = 100 needs 120400 bytes of L1 with "
+        r"buffers = 2, 57344 are free; the largest that fits is n = 48, m = 48, k = 50$",
     ):
-        program("matmul_f32", {"n": 100, "k": 100, "m": 100})
+        program("matmul_f32", large | {"tile": large})
     with pytest.raises(
         KernelError,
         match=r"^L2: A of 4398046511104 bytes does not fit: 1966080 of 1966080 bytes are left$",
