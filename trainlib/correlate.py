@@ -15,12 +15,12 @@ from itertools import product
 from firmware.builder import KernelError
 from trainlib.axis import Axis, Outputs, Run
 from trainlib.kernels import Address
-from trainlib.plan import Body, Mac, Value
+from trainlib.plan import CACHED, REFETCH, Body, Mac, Value, loop_cycles
 
 REGISTERS = 30  # that code can have
 POOL = 3  # registers for what is loaded, at least
 AROUND = 12  # instructions around a block's loops besides its loads and stores, nearly
-PLANNED = 6  # points whose inner loops are planned to choose among them
+PLANNED = 8  # blocks whose inner loops are planned to choose among them
 BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows and columns that are tried where none are given
 
 
@@ -151,11 +151,11 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
     for point in points:
         shape = replace(point, split=(1, 1))
         if shape not in ratios:
+            if sum(map(bool, ratios.values())) == PLANNED:
+                break
             ratios[shape] = _planned(x, shape)
         if ratios[shape]:
             chosen[point] = cycles(x, point) * ratios[shape]
-        if len(chosen) == PLANNED:
-            break
     if not chosen:
         wanted = ", ".join(f"{key} {value}" for key, value in given.items() if value is not None)
         raise KernelError(
@@ -230,11 +230,12 @@ def least(run: Run, rows: int) -> int:
 def _line(ys: Axis, xs: Axis, channels: int, rows: int, cols: int) -> float:
     """Cycles of a line, nearly."""
     reads = sum(ys.line(y).reads for y in range(ys.outputs)) / ys.outputs
-    return AROUND + sum(
-        run.times
-        * (reads * (channels * least(run, rows) + 4) + AROUND + 2 * rows * run.first.width)
-        for run in xs.runs(cols)
-    )
+    total = code = float(AROUND)
+    for run in xs.runs(cols):
+        inner, around = least(run, rows), AROUND + 2 * rows * run.first.width
+        total += run.times * (reads * (channels * loop_cycles(inner) + 4) + around)
+        code += inner + around
+    return total + (REFETCH * code if code > CACHED else 0)
 
 
 def cycles(x: Correlation, point: Point) -> float:

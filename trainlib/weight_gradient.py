@@ -18,7 +18,7 @@ from trainlib.plan import CACHED, REFETCH, Body, Mac, Value, loop_cycles, reache
 
 ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 8), (1, 2, 3, 4, 6), (1, 2, 4, 8)
 AROUND = 40  # instructions around all lines of a block besides its stores, nearly
-PLANNED = 6  # points whose inner loops are planned to choose among them
+PLANNED = 8  # blocks whose inner loops are planned to choose among them
 
 
 @dataclass(frozen=True)
@@ -145,11 +145,11 @@ def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
     for point in points:
         shape = replace(point, split=(1, 1))
         if shape not in nests:
+            if sum(nest is not None for nest in nests.values()) == PLANNED:
+                break
             nests[shape] = fitting(g, shape)
         if nest := nests[shape]:
             chosen[point] = cycles(g, point) * nest.slowness
-        if len(chosen) == PLANNED:
-            break
     if not chosen:
         wanted = ", ".join(f"{key} {value}" for key, value in given.items() if value is not None)
         raise KernelError(
