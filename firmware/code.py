@@ -21,6 +21,7 @@ BUILDER = (
     "firmware.control",
     "firmware.builder",
     "firmware.forms",
+    "firmware.lanes",
     "contextlib",
 )
 COMPRESSED_JUMPS = ("jal", "jalr", "beq", "bne")  # what these expand to
