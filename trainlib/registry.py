@@ -6,14 +6,18 @@ from soc.toml_file import ConfigError
 from trainlib import (
     conv2d_program,
     linear_program,
+    act,
     matmul_program,
+    optim,
 )
 from trainlib.kernels import Family
 
 FILES = (
+    act.FAMILIES,
     matmul_program.FAMILIES,
     linear_program.FAMILIES,
     conv2d_program.FAMILIES,
+    optim.FAMILIES,
 )  # fmt: skip
 KERNELS = {family.name: family for families in FILES for family in families}
 

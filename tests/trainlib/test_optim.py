@@ -1,0 +1,89 @@
+"""Optimisers: every shape and team, steps in a row, the contract of addresses, torch's steps."""
+
+import numpy as np
+import pytest
+
+from tests.trainlib.primitives import check, check_in_registers, check_with_torch
+
+POINTS = (
+    ("sgd_f32", {"lr": 0.1}),
+    ("sgd_f32", {"lr": 0.1, "weight_decay": 0.01}),
+    ("sgd_momentum_f32", {"lr": 0.1, "momentum": 0.9}),
+    ("sgd_momentum_f32", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True}),
+    ("accumulate_f32", {}),
+    ("accumulate_f32", {"scale": 0.25}),
+    ("adam_f32", {}),
+    ("adam_f32", {"weight_decay": 0.01, "betas": (0.8, 0.99), "eps": 1e-6}),
+    ("adamw_f32", {}),
+    ("adamw_f32", {"weight_decay": 0.1}),
+)
+SHAPES = (
+    {"shape": (1,)},
+    {"shape": (7,), "cores": 3},
+    {"shape": (3, 5, 7), "cores": 8},
+    {"shape": (2, 131), "cores": 4},
+    {"shape": (16,), "cores": 1, "unroll": 1},
+)
+
+
+def each(points):
+    return pytest.mark.parametrize(("name", "options"), points, ids=str)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each(POINTS)
+def test_every_shape_and_team_is_right(name, options, shape):
+    check(name, options | shape)
+
+
+@each([POINTS[1], POINTS[3], POINTS[5], POINTS[6], POINTS[9]])
+def test_addresses_may_be_in_registers(name, options):
+    check_in_registers(name, options | {"shape": (37,), "cores": 4})
+
+
+@each(POINTS)
+def test_nan_and_infinity_go_through(name, options):
+    special = np.array([np.nan, np.inf, -np.inf, 1.0, 0.0], np.float32)
+    inputs = {state: np.ones(5, np.float32) for state in "wbmv"} | {"g": special, "x": special}
+    inputs["corrections"] = np.array([0.5, 0.5], np.float32)
+    if name == "accumulate_f32":
+        inputs["g"] = inputs["w"]
+    used = {"sgd_f32": "w g", "sgd_momentum_f32": "w b g", "accumulate_f32": "g x"}
+    names = used.get(name, "w m v corrections g").split()
+    check(name, options | {"shape": (5,)}, {n: inputs[n] for n in names})
+
+
+@each(POINTS[:4] + POINTS[6:])
+def test_three_steps_are_torchs(name, options):
+    """The states of each step are those that the one before has left, on the chip and in torch."""
+    torch = pytest.importorskip("torch")
+    random = np.random.default_rng(7)
+    w = random.standard_normal(12).astype(np.float32)
+    golden = torch.tensor(w.astype(np.float64), requires_grad=True)
+    kinds = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW"}
+    optimiser = getattr(torch.optim, kinds[name.split("_")[0]])([golden], **options)
+    names = {"sgd_f32": "w", "sgd_momentum_f32": "w b"}.get(name, "w m v corrections").split()
+    state = {n: np.zeros(2 if n == "corrections" else 12, np.float32) for n in names} | {"w": w}
+    for _ in range(3):
+        g = random.standard_normal(12).astype(np.float32)
+        state = check(name, options | {"shape": (12,)}, state | {"g": g})
+        golden.grad = torch.tensor(g.astype(np.float64))
+        optimiser.step()
+        np.testing.assert_allclose(state["w"], golden.detach().numpy(), rtol=0, atol=3e-6)
+
+
+@each(POINTS[4:6])
+def test_the_reference_of_accumulation_is_torchs(name, options):
+    def golden(torch, g, x):
+        return g + options.get("scale", 1.0) * x
+
+    check_with_torch(name, options | {"shape": (50,)}, golden)
+
+
+def test_the_first_corrections_of_adam_are_accurate():
+    """1 - beta would be wrong by 6e-5 for 0.999 if beta were rounded to float32 first."""
+    zeros = {n: np.zeros(2, np.float32) for n in ("w", "m", "v", "corrections")}
+    ones = {"g": np.ones(2, np.float32)}
+    outputs = check("adam_f32", {"shape": (2,)}, zeros | ones)
+    np.testing.assert_allclose(outputs["corrections"], [0.1, 0.001], rtol=1e-7)
+    np.testing.assert_allclose(outputs["w"], [-0.001, -0.001], rtol=1e-6)

@@ -1,0 +1,135 @@
+"""Maps: the same operation on every element of some tensors, and their families.
+
+An operation is a function that takes registers for its constants, and returns the body of a nest.
+"""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from pydantic import Field, PositiveInt
+
+from firmware.arena import Arena
+from firmware.builder import Kernel, KernelError
+from firmware.runtime import Team
+from trainlib import kernels
+from trainlib.kernels import (
+    WORD,
+    Address,
+    Addresses,
+    Arrays,
+    Expected,
+    Family,
+    Role,
+    Tensor,
+    Tensors,
+)
+from trainlib.nest import UNROLL, Body, Nest, Operand
+
+Operation = Callable[[Kernel], Body]
+
+
+def fitting(k: Kernel, emit: Callable[[Kernel, int], None], unroll: int) -> None:
+    """Emit with the largest unrolling that the registers allow.
+
+    raises    KernelError if not even one element fits
+    """
+    for width in range(unroll, 1, -1):
+        trial = Kernel(k.isa, Arena("L1", 0, 0), Arena("L2", 0, 0), name=k.name)
+        trial.registers.hold(*k.registers.live)
+        try:
+            emit(trial, width)
+        except KernelError:
+            continue
+        emit(k, width)
+        return
+    emit(k, 1)
+
+
+def map_nest(
+    k: Kernel,
+    team: Team,
+    operation: Operation,
+    dims: Sequence[int],
+    sources: Sequence[Operand],
+    targets: Sequence[Operand],
+    *,
+    late: Sequence[int] = (),
+    unroll: int = UNROLL,
+) -> None:
+    """Results of an operation go to targets, in a space of any dimensions."""
+
+    def emit(k: Kernel, width: int) -> None:
+        with k.scope():
+            nest = Nest(k, team, dims, sources, targets, late=late, unroll=width)
+            nest.deal()
+            nest.start()
+            nest.run(operation(k))
+
+    fitting(k, emit, unroll)
+
+
+def map_f32(
+    k: Kernel,
+    team: Team,
+    operation: Operation,
+    sources: Sequence[Address],
+    targets: Sequence[Address],
+    count: int,
+    *,
+    late: Sequence[int] = (),
+    unroll: int = UNROLL,
+) -> None:
+    """Results of an operation on sources[0][i], sources[1][i], ... for i < count go to targets."""
+    operands = [[Operand(a, (WORD,)) for a in group] for group in (sources, targets)]
+    map_nest(k, team, operation, (count,), *operands, late=late, unroll=unroll)
+
+
+class Arguments(kernels.Arguments):
+    """Tensors of one shape, element by element.
+
+    unroll    elements that are computed side by side, if registers allow
+    """
+
+    shape: tuple[PositiveInt, ...] = Field(min_length=1)
+    unroll: int = Field(UNROLL, ge=1, le=8)
+
+
+def map_family(
+    emitter: Callable[..., None],
+    inputs: str,
+    outputs: str,
+    reference: Callable[..., Any],
+    arguments: type[Arguments] = Arguments,
+) -> Family:
+    """The family of an emitter(k, team, *addresses, count, **options).
+
+    inputs, outputs    names of tensors, in the emitter's order; those in both are overwritten
+    reference          of arrays of the inputs, with the options: what each output should be
+    arguments          those that Arguments does not have are options
+    """
+    sources, targets = inputs.split(), outputs.split()
+    options = [name for name in arguments.model_fields if name not in Arguments.model_fields]
+
+    def chosen(point: Any) -> dict[str, Any]:
+        return {name: getattr(point, name) for name in options}
+
+    def tensors(point: Any) -> Tensors:
+        roles: dict[str, Role] = dict.fromkeys(targets, "out")
+        roles |= {name: "inout" if name in targets else "in" for name in sources}
+        names = dict.fromkeys([*sources, *targets])
+        return {name: Tensor(point.shape, roles[name]) for name in names}
+
+    def expected(point: Any, values: Arrays) -> dict[str, Expected]:
+        results = reference(*(values[name] for name in sources), **chosen(point))
+        return dict(zip(targets, results, strict=True))
+
+    def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        addresses = [l1[name] for name in tensors(point)]
+        emitter(k, team, *addresses, prod(point.shape), unroll=point.unroll, **chosen(point))
+
+    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit)
+
+
+def no_macs(_: Any) -> int:
+    return 0

@@ -1,0 +1,315 @@
+"""Optimisers: they step weights w by gradients g, element by element, and keep their state in L1.
+
+SGD and Adam are torch's, in every option that they have here. Adam's state has one more tensor:
+the bias corrections 1 - beta^t of the steps made so far, zeros at first; a step advances them by
+1 - beta^(t + 1) = (1 - beta) + beta (1 - beta^t), so that they are accurate from the first on.
+
+Sources: D. Kingma, J. Ba, Adam: A Method for Stochastic Optimization, algorithm 1; I. Loshchilov,
+F. Hutter, Decoupled Weight Decay Regularization, algorithms 1 and 2.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from firmware.builder import Kernel, Register
+from firmware.lanes import Lane, Lanes, constant
+from firmware.runtime import Team
+from trainlib.kernels import WORD, Address, Addresses, Arrays, Expected, Family, Tensor, Tensors
+from trainlib.maps import UNROLL, Arguments, Operation, map_f32, map_family, no_macs
+from trainlib.nest import Body
+from trainlib.reference import optim as reference
+
+
+def _sgd(lr: float, weight_decay: float) -> Operation:
+    """w -= lr (g + weight_decay w)."""
+
+    def operation(k: Kernel) -> Body:
+        step, decay = constant(k, lr), constant(k, weight_decay)
+
+        def body(v: Lanes, w: Lane, g: Lane) -> list[Lane]:
+            if weight_decay:
+                v.fmadd_s(g, w, decay, g)
+            v.fnmsub_s(w, g, step, w)
+            return [w]
+
+        return body
+
+    return operation
+
+
+def _sgd_momentum(lr: float, momentum: float, weight_decay: float, nesterov: bool) -> Operation:
+    """b = momentum b + g + weight_decay w; w -= lr b, or lr (g + weight_decay w + momentum b)."""
+
+    def operation(k: Kernel) -> Body:
+        step, decay, keeps = (constant(k, c) for c in (lr, weight_decay, momentum))
+
+        def body(v: Lanes, w: Lane, b: Lane, g: Lane) -> list[Lane]:
+            if weight_decay:
+                v.fmadd_s(g, w, decay, g)
+            v.fmadd_s(b, b, keeps, g)
+            if nesterov:
+                v.fmadd_s(g, b, keeps, g)
+            v.fnmsub_s(w, g if nesterov else b, step, w)
+            return [w, b]
+
+        return body
+
+    return operation
+
+
+def sgd_f32(
+    k: Kernel,
+    team: Team,
+    w: Address,
+    g: Address,
+    count: int,
+    *,
+    lr: float,
+    weight_decay: float = 0.0,
+    unroll: int = UNROLL,
+) -> None:
+    """w -= lr (g + weight_decay w)."""
+    map_f32(k, team, _sgd(lr, weight_decay), [w, g], [w], count, unroll=unroll)
+
+
+def sgd_momentum_f32(
+    k: Kernel,
+    team: Team,
+    w: Address,
+    b: Address,
+    g: Address,
+    count: int,
+    *,
+    lr: float,
+    momentum: float,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
+    unroll: int = UNROLL,
+) -> None:
+    """b = momentum b + g + weight_decay w; w -= lr b, with Nesterov's lr (g + momentum b).
+
+    b is zero before the first step.
+    """
+    operation = _sgd_momentum(lr, momentum, weight_decay, nesterov)
+    map_f32(k, team, operation, [w, b, g], [w, b], count, unroll=unroll)
+
+
+def accumulate_f32(
+    k: Kernel,
+    team: Team,
+    g: Address,
+    x: Address,
+    count: int,
+    *,
+    scale: float = 1.0,
+    unroll: int = UNROLL,
+) -> None:
+    """g += scale x: gradients of several batches."""
+
+    def operation(k: Kernel) -> Body:
+        factor = constant(k, scale)
+
+        def body(v: Lanes, g: Lane, x: Lane) -> list[Lane]:
+            if scale == 1:
+                v.fadd_s(g, g, x)
+            else:
+                v.fmadd_s(g, x, factor, g)
+            return [g]
+
+        return body
+
+    map_f32(k, team, operation, [g, x], [g], count, unroll=unroll)
+
+
+class _Adam:
+    """One step of Adam or AdamW.
+
+    corrections    address of the two bias corrections
+    """
+
+    def __init__(
+        self,
+        corrections: Address,
+        lr: float,
+        betas: tuple[float, float],
+        eps: float,
+        weight_decay: float,
+        is_decoupled: bool,
+    ) -> None:
+        self.corrections, self.lr, self.betas, self.eps = corrections, lr, betas, eps
+        self.decay = 1 - lr * weight_decay if is_decoupled else weight_decay
+        self.decays, self.is_decoupled = weight_decay != 0, is_decoupled
+
+    def corrected(self, k: Kernel, base: Register, index: int) -> Register:
+        """1 - beta^(t + 1), in a new register."""
+        beta = self.betas[index]
+        value = k.f()
+        with k.scope():
+            keeps, rest = constant(k, beta), constant(k, 1 - beta)
+            k.fload(value, WORD * index, base)
+            k.fmadd_s(value, value, keeps, rest)
+        return value
+
+    def __call__(self, k: Kernel) -> Body:
+        first, second = self.betas
+        with k.scope():
+            base = k.x()
+            k.set(base, self.corrections)
+            step, root = self.corrected(k, base, 0), self.corrected(k, base, 1)
+            one, rate = constant(k, 1.0), constant(k, self.lr)
+            k.fdiv_s(step, rate, step)
+            k.fsqrt_s(root, root)
+            k.fdiv_s(root, one, root)
+        k.registers.hold(step, root)
+        keeps, adds, squares_keep, squares_add, eps, decay = (
+            constant(k, c) for c in (first, 1 - first, second, 1 - second, self.eps, self.decay)
+        )
+
+        def body(v: Lanes, w: Lane, m: Lane, s: Lane, g: Lane) -> list[Lane]:
+            t = v.f()
+            if self.decays and self.is_decoupled:
+                v.fmul_s(w, w, decay)
+            elif self.decays:
+                v.fmadd_s(g, w, decay, g)
+            v.fmul_s(t, g, g)
+            v.fmul_s(m, m, keeps)
+            v.fmul_s(s, s, squares_keep)
+            v.fmadd_s(m, g, adds, m)
+            v.fmadd_s(s, t, squares_add, s)
+            v.fsqrt_s(t, s)
+            v.fmadd_s(t, t, root, eps)
+            v.fdiv_s(t, m, t)
+            v.fnmsub_s(w, t, step, w)
+            return [w, m, s]
+
+        return body
+
+    def advance(self, k: Kernel, team: Team) -> None:
+        """Store the corrections of this step, when all cores have read those of the last."""
+        team.barrier()
+        with team.only(0), k.scope():
+            base = k.x()
+            k.set(base, self.corrections)
+            for index in range(2):
+                k.fstore(self.corrected(k, base, index), WORD * index, base)
+
+
+def _adam_f32(
+    k: Kernel,
+    team: Team,
+    operands: tuple[Address, Address, Address, Address],
+    adam: _Adam,
+    count: int,
+    unroll: int,
+) -> None:
+    w, m, s, g = operands
+    map_f32(k, team, adam, [w, m, s, g], [w, m, s], count, unroll=unroll)
+    adam.advance(k, team)
+
+
+def adam_f32(
+    k: Kernel,
+    team: Team,
+    w: Address,
+    m: Address,
+    v: Address,
+    corrections: Address,
+    g: Address,
+    count: int,
+    *,
+    lr: float = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    unroll: int = UNROLL,
+) -> None:
+    """g += weight_decay w; m, v: means of g and g^2; w -= lr m' / (sqrt(v') + eps), corrected.
+
+    m, v and corrections are zero before the first step.
+    """
+    adam = _Adam(corrections, lr, betas, eps, weight_decay, False)
+    _adam_f32(k, team, (w, m, v, g), adam, count, unroll)
+
+
+def adamw_f32(
+    k: Kernel,
+    team: Team,
+    w: Address,
+    m: Address,
+    v: Address,
+    corrections: Address,
+    g: Address,
+    count: int,
+    *,
+    lr: float = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 1e-2,
+    unroll: int = UNROLL,
+) -> None:
+    """w *= 1 - lr weight_decay; then as adam_f32 without decay."""
+    adam = _Adam(corrections, lr, betas, eps, weight_decay, True)
+    _adam_f32(k, team, (w, m, v, g), adam, count, unroll)
+
+
+class SgdArguments(Arguments):
+    lr: float = Field(ge=0, allow_inf_nan=False)
+    weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False)
+
+
+class MomentumArguments(SgdArguments):
+    momentum: float = Field(gt=0, le=1)
+    nesterov: bool = False
+
+
+class AccumulateArguments(Arguments):
+    scale: float = Field(1.0, allow_inf_nan=False)
+
+
+class AdamArguments(SgdArguments):
+    lr: float = Field(1e-3, ge=0, allow_inf_nan=False)
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = Field(1e-8, gt=0, allow_inf_nan=False)
+
+
+class AdamwArguments(AdamArguments):
+    weight_decay: float = Field(1e-2, ge=0, allow_inf_nan=False)
+
+
+def _adam_family(emitter: Any, arguments: type[Arguments], is_decoupled: bool) -> Family:
+    def tensors(point: Any) -> Tensors:
+        states = {name: Tensor(point.shape, "inout") for name in ("w", "m", "v")}
+        return {**states, "corrections": Tensor((2,), "inout"), "g": Tensor(point.shape)}
+
+    def options(point: Any) -> dict[str, Any]:
+        names = ("lr", "betas", "eps", "weight_decay")
+        return {name: getattr(point, name) for name in names}
+
+    def expected(point: Any, values: Arrays) -> dict[str, Expected]:
+        arrays = (values[name] for name in tensors(point))
+        results = reference.adam(*arrays, **options(point), is_decoupled=is_decoupled)
+        return dict(zip(("w", "m", "v", "corrections"), results, strict=True))
+
+    def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        addresses = (l1[name] for name in tensors(point))
+        emitter(k, team, *addresses, prod(point.shape), unroll=point.unroll, **options(point))
+
+    def draw(point: Any, numbers: np.random.Generator) -> Arrays:
+        """State as after a few steps: squares are not negative."""
+        betas = np.array(point.betas, np.float32)
+        squares = numbers.standard_normal(point.shape, np.float32) ** 2
+        return {"v": squares, "corrections": 1 - betas ** np.float32(3)}
+
+    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit, draw)
+
+
+FAMILIES = (
+    map_family(sgd_f32, "w g", "w", reference.sgd, SgdArguments),
+    map_family(sgd_momentum_f32, "w b g", "w b", reference.sgd_momentum, MomentumArguments),
+    map_family(accumulate_f32, "g x", "g", reference.accumulate, AccumulateArguments),
+    _adam_family(adam_f32, AdamArguments, False),
+    _adam_family(adamw_f32, AdamwArguments, True),
+)

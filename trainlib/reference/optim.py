@@ -1,0 +1,60 @@
+"""Steps of optimisers in float64, and how far float32 may be from them."""
+
+import numpy as np
+
+from trainlib.reference.act import Array, Outputs, bounded, wide
+
+
+def sgd(w: Array, g: Array, lr: float, weight_decay: float) -> Outputs:
+    w, g = wide(w, g)
+    step, size = lr * (g + weight_decay * w), lr * (np.abs(g) + weight_decay * np.abs(w))
+    return (bounded(w - step, w, step, 4 * size),)
+
+
+def sgd_momentum(
+    w: Array, b: Array, g: Array, lr: float, momentum: float, weight_decay: float, nesterov: bool
+) -> Outputs:
+    w, b, g = wide(w, b, g)
+    slope, size = g + weight_decay * w, np.abs(g) + weight_decay * np.abs(w)
+    total, largest = momentum * b + slope, momentum * np.abs(b) + size
+    step, most = (slope + momentum * total, size + largest) if nesterov else (total, largest)
+    return bounded(w - lr * step, w, lr * step, 8 * lr * most), bounded(total, 5 * largest)
+
+
+def accumulate(g: Array, x: Array, scale: float) -> Outputs:
+    g, x = wide(g, x)
+    return (bounded(g + scale * x, g, 3 * scale * np.abs(x)),)
+
+
+def adam(
+    w: Array,
+    m: Array,
+    v: Array,
+    corrections: Array,
+    g: Array,
+    lr: float,
+    betas: tuple[float, float],
+    eps: float,
+    weight_decay: float,
+    is_decoupled: bool,
+) -> Outputs:
+    """w, m, v and corrections after the step."""
+    w, m, v, corrections, g = wide(w, m, v, corrections, g)
+    first, second = betas
+    kept = w * (1 - lr * weight_decay) if is_decoupled else w
+    slope = g if is_decoupled else g + weight_decay * w
+    size = np.abs(g) + weight_decay * np.abs(w)
+    mean, largest = first * m + (1 - first) * slope, first * np.abs(m) + (1 - first) * size
+    square = second * v + (1 - second) * slope**2
+    square_size = second * v + (1 - second) * size**2
+    now = 1 - np.array(betas) * (1 - corrections)
+    root = np.sqrt(square / now[1]) + eps
+    with np.errstate(invalid="ignore"):
+        change = lr / now[0] * mean / root
+        most = lr / now[0] * largest / root * (1 + square_size / np.maximum(square, 1e-300))
+    return (
+        bounded(kept - change, 3 * w, 12 * most),
+        bounded(mean, 4 * largest),
+        bounded(square, 6 * square_size),
+        bounded(now, 4 * now),
+    )
