@@ -5,7 +5,7 @@ depends on it comes late enough.
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from firmware.builder import Kernel
@@ -23,19 +23,22 @@ def pattern(value: float) -> int:
 
 def constant(k: Kernel, value: float) -> Register:
     """A register that holds a float; +0 is x0 where floats live in x registers."""
-    bits = pattern(value)
-    if not k.has_float_registers:
-        if not bits:
-            return ZERO
-        register = k.x()
-        k.li(register, bits)
-        return register
+    if not k.has_float_registers and not pattern(value):
+        return ZERO
     register = k.f()
+    load_constant(k, register, value)
+    return register
+
+
+def load_constant(k: Kernel, register: Register, value: float) -> None:
+    """Load a float."""
+    if not k.has_float_registers:
+        k.li(register, pattern(value))
+        return
     with k.scope():
         word = k.x()
-        k.li(word, bits)
+        k.li(word, pattern(value))
         k.fmv_w_x(register, word)
-    return register
 
 
 class Lanes:
@@ -90,5 +93,5 @@ class Lanes:
             self._each(self.k.mv, target, words)
 
 
-def _of_lane(operand: Argument | Sequence[Register], lane: int) -> Argument:
+def _of_lane(operand: Argument | Lane, lane: int) -> Argument:
     return operand[lane] if isinstance(operand, list) else operand

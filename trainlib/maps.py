@@ -29,8 +29,8 @@ from trainlib.nest import UNROLL, Body, Nest, Operand
 Operation = Callable[[Kernel], Body]
 
 
-def fitting(k: Kernel, emit: Callable[[Kernel, int], None], unroll: int) -> None:
-    """Emit with the largest unrolling that the registers allow.
+def fitting(k: Kernel, team: Team, emit: Callable[[Kernel, Team, int], None], unroll: int) -> None:
+    """Emit with the largest unrolling that the registers allow: emit(k, team, unroll).
 
     raises    KernelError if not even one element fits
     """
@@ -38,12 +38,12 @@ def fitting(k: Kernel, emit: Callable[[Kernel, int], None], unroll: int) -> None
         trial = Kernel(k.isa, Arena("L1", 0, 0), Arena("L2", 0, 0), name=k.name)
         trial.registers.hold(*k.registers.live)
         try:
-            emit(trial, width)
+            emit(trial, Team(trial, team.cores), width)
         except KernelError:
             continue
-        emit(k, width)
+        emit(k, team, width)
         return
-    emit(k, 1)
+    emit(k, team, 1)
 
 
 def map_nest(
@@ -59,14 +59,14 @@ def map_nest(
 ) -> None:
     """Results of an operation go to targets, in a space of any dimensions."""
 
-    def emit(k: Kernel, width: int) -> None:
+    def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
             nest = Nest(k, team, dims, sources, targets, late=late, unroll=width)
             nest.deal()
             nest.start()
             nest.run(operation(k))
 
-    fitting(k, emit, unroll)
+    fitting(k, team, emit, unroll)
 
 
 def map_f32(

@@ -12,7 +12,7 @@ from functools import partial
 from math import gcd, prod
 
 from firmware.builder import EQ, LT, Kernel, Register
-from firmware.hwloop import MOST
+from firmware.hwloop import MOST, SHORTEST
 from firmware.lanes import Lane, Lanes
 from firmware.registers import ZERO
 from firmware.runtime import Team
@@ -36,10 +36,14 @@ Load = Callable[[Lane], None]
 
 @dataclass(frozen=True)
 class Operand:
-    """Words in L1: the address of the first, and bytes between neighbours in each dimension."""
+    """Words in L1: the address of the first, and bytes between neighbours in each dimension.
+
+    offset    a register that is added to the address
+    """
 
     address: Address
     steps: tuple[int, ...]
+    offset: Register | None = None
 
 
 def row_major(address: Address, dims: Sequence[int]) -> Operand:
@@ -169,13 +173,13 @@ class Nest:
 
     def start(self) -> None:
         """Load the pointers to what this core has."""
-        by_step: dict[int, dict[Register, Address]] = {}
+        by_step: dict[int, dict[Register, Operand]] = {}
         for (operand, _), pointer in self.pointers.items():
-            by_step.setdefault(operand.steps[0], {})[pointer] = operand.address
+            by_step.setdefault(operand.steps[0], {})[pointer] = operand
         for step, pointers in by_step.items():
             self._start(step if self.cores > 1 else 0, pointers)
 
-    def _start(self, step: int, pointers: Mapping[Register, Address]) -> None:
+    def _start(self, step: int, pointers: Mapping[Register, Operand]) -> None:
         k = self.k
         with k.scope():
             away = k.x() if step else ZERO
@@ -184,25 +188,26 @@ class Nest:
                 Team(k, self.cores).core(away)
                 k.li(first, self.share * step)
                 k.mul(away, away, first)
-            for pointer, address in pointers.items():
+            for pointer, operand in pointers.items():
+                address, offset = operand.address, operand.offset
                 if isinstance(address, int):
                     k.li(pointer, address)
+                    address = pointer
+                if offset is not None:
+                    k.add(pointer, address, offset)
                     address = pointer
                 if step:
                     k.add(pointer, address, away)
                 elif address != pointer:
                     k.mv(pointer, address)
 
-    def run(self, body: Body, *, again: bool = False) -> None:
-        """Emit the loops around body; its results go to the targets.
-
-        again    will it be started and run again?
-        """
+    def run(self, body: Body) -> None:
+        """Emit the loops around body; its results go to the targets. Only once."""
         k = self.k
         is_idle = not self.is_even and (self.cores - 1) * self.share >= self.dims[0]
         self._load_shared(-1)
         if self.is_run and not self.is_even:
-            self._run_of_core(body, again)
+            self._run_of_core(body)
             return
         with k.if_(LT, ZERO, self.rounds) if is_idle else nullcontext():
             self._loop(0, body)
@@ -249,20 +254,27 @@ class Nest:
         k = self.k
         rounds, tail = divmod(self.share if self.is_run else self.dims[-1], self.unroll)
         with k.hwloop(self._counted(rounds)) if rounds > 1 else nullcontext():
-            self._elements(self.unroll, body)
+            self._round(body)
         if tail:
             self._elements(tail, body)
 
-    def _run_of_core(self, body: Body, again: bool) -> None:
+    def _round(self, body: Body) -> None:
+        """The body of the innermost loop, as long as a hardware loop's must be."""
+        k = self.k
+        start = len(k.code.items)
+        self._elements(self.unroll, body)
+        for _ in range(SHORTEST - (len(k.code.items) - start)):
+            k.nop()
+
+    def _run_of_core(self, body: Body) -> None:
         """The rounds of this core; the core that comes to the end has the rest too."""
         k = self.k
         (whole, tail), share = divmod(self.dims[0], self.unroll), self.share // self.unroll
         is_busy = whole > (self.cores - 1) * share
         has_any = nullcontext() if is_busy else k.if_(LT, ZERO, self.rounds)
         with has_any, k.hwloop(self.rounds), k.scope():
-            if not again:
-                k.free(self.rounds)
-            self._elements(self.unroll, body)
+            k.free(self.rounds)
+            self._round(body)
         if tail:
             with k.scope():
                 core, last = k.x(2)

@@ -9,6 +9,7 @@ from trainlib import (
     act,
     matmul_program,
     optim,
+    softmax,
 )
 from trainlib.kernels import Family
 
@@ -18,6 +19,7 @@ FILES = (
     linear_program.FAMILIES,
     conv2d_program.FAMILIES,
     optim.FAMILIES,
+    softmax.FAMILIES,
 )  # fmt: skip
 KERNELS = {family.name: family for families in FILES for family in families}
 

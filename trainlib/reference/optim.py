@@ -1,7 +1,10 @@
 """Steps of optimisers in float64, and how far float32 may be from them."""
 
+from typing import Any
+
 import numpy as np
 
+from trainlib.kernels import Arrays
 from trainlib.reference.act import Array, Outputs, bounded, wide
 
 
@@ -26,29 +29,18 @@ def accumulate(g: Array, x: Array, scale: float) -> Outputs:
     return (bounded(g + scale * x, g, 3 * scale * np.abs(x)),)
 
 
-def adam(
-    w: Array,
-    m: Array,
-    v: Array,
-    corrections: Array,
-    g: Array,
-    lr: float,
-    betas: tuple[float, float],
-    eps: float,
-    weight_decay: float,
-    is_decoupled: bool,
-) -> Outputs:
-    """w, m, v and corrections after the step."""
-    w, m, v, corrections, g = wide(w, m, v, corrections, g)
-    first, second = betas
+def adam(values: Arrays, options: Any, is_decoupled: bool) -> Outputs:
+    """w, m, v and corrections after the step; options has lr, betas, eps and weight_decay."""
+    w, m, v, corrections, g = wide(*(values[name] for name in "w m v corrections g".split()))
+    lr, (first, second), weight_decay = options.lr, options.betas, options.weight_decay
     kept = w * (1 - lr * weight_decay) if is_decoupled else w
     slope = g if is_decoupled else g + weight_decay * w
     size = np.abs(g) + weight_decay * np.abs(w)
     mean, largest = first * m + (1 - first) * slope, first * np.abs(m) + (1 - first) * size
     square = second * v + (1 - second) * slope**2
     square_size = second * v + (1 - second) * size**2
-    now = 1 - np.array(betas) * (1 - corrections)
-    root = np.sqrt(square / now[1]) + eps
+    now = 1 - np.array([first, second]) * (1 - corrections)
+    root = np.sqrt(square / now[1]) + options.eps
     with np.errstate(invalid="ignore"):
         change = lr / now[0] * mean / root
         most = lr / now[0] * largest / root * (1 + square_size / np.maximum(square, 1e-300))
