@@ -8,6 +8,7 @@ from trainlib import (
     linear_program,
     act,
     matmul_program,
+    norm,
     optim,
     softmax,
 )
@@ -18,6 +19,7 @@ FILES = (
     matmul_program.FAMILIES,
     linear_program.FAMILIES,
     conv2d_program.FAMILIES,
+    norm.FAMILIES,
     optim.FAMILIES,
     softmax.FAMILIES,
 )  # fmt: skip

@@ -84,47 +84,39 @@ class Rows:
         self.steps = [operand.steps for operand in operands]
         self.offsets = dict(zip(steps, k.x(len(steps)), strict=True))
         self.scratch = k.x()
-        self.share = -(-self.dims[0] // self.cores)
 
     @contextmanager
     def each(self) -> Iterator[None]:
         """Loop over the rows that this core has; the body is one row's."""
         k = self.k
-        is_even = self.share * self.cores == self.dims[0]
+        least, more = divmod(self.dims[0], self.cores)
         with k.scope():
-            counts = [k.x() if n > 1 else ZERO for n in (self.share, *self.dims[1:])]
-            if not is_even and self.share == 1:
+            counts = [k.x() if n > 1 else ZERO for n in (least, *self.dims[1:])]
+            if more and counts[0] == ZERO:
                 counts[0] = k.x()
-            self._start(counts[0], is_even)
-            is_idle = not is_even and (self.cores - 1) * self.share >= self.dims[0]
-            with k.if_(LT, ZERO, counts[0]) if is_idle else nullcontext(), self._loop(0, counts):
+            self._start(counts[0], least, more)
+            has_any = nullcontext() if least else k.if_(LT, ZERO, counts[0])
+            with has_any, self._loop(0, counts):
                 yield
                 if self.by_columns and self.reductions == 1:
                     self.team.barrier()  # before the next row's parts replace those of this one
 
-    def _start(self, count: Register, is_even: bool) -> None:
-        """Load the offsets of this core's first row, and how many it has."""
-        k, t = self.k, self.scratch
-        if self.cores == 1:
-            for offset in self.offsets.values():
-                k.mv(offset, ZERO)
-        else:
-            for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
-                self.team.core(t)
-                k.li(offset, self.share * steps[0])
-                k.mul(offset, offset, t)
-        if is_even:
-            if count != ZERO:
-                k.li(count, self.share)
-            return
-        self.team.core(count)
-        k.li(t, self.share)
-        k.mul(count, count, t)
-        with k.scope():
-            total = k.x()
-            k.li(total, self.dims[0])
-            k.sub(count, total, count)
-        Lanes(k, 1).pulp("clipur", rd=count, rs1=count, rs2=t)
+    def _start(self, count: Register, least: int, more: int) -> None:
+        """Load the offsets of this core's first row, and how many it has: every `cores`th."""
+        k, core = self.k, self.scratch
+        if self.cores > 1:
+            self.team.core(core)
+        for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
+            if self.cores > 1:
+                k.li(offset, steps[0])
+                k.mul(offset, offset, core)
+            else:
+                k.li(offset, 0)
+        if more:
+            k.sltiu(count, core, more)
+            k.addi(count, count, least)
+        elif count != ZERO:
+            k.li(count, least)
 
     @contextmanager
     def _loop(self, level: int, counts: list[Register]) -> Iterator[None]:
@@ -141,7 +133,8 @@ class Rows:
                 return
             for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
                 inside = self.dims[level + 1] * steps[level + 1] if steps[level + 1 :] else 0
-                k.add_constant(offset, offset, steps[level] - inside, self.scratch)
+                step = steps[level] * (1 if level else self.cores)
+                k.add_constant(offset, offset, step - inside, self.scratch)
 
     def _operand(self, name: str) -> Operand:
         field = self.fields[name]
@@ -240,6 +233,15 @@ class Rows:
         k = self.k
         with self.team.only(0) if self.by_columns else nullcontext(), k.scope():
             k.fstore(value, 0, self._address(name))
+
+    def add(self, name: str, value: Register) -> None:
+        """Add to the row's value of a field without elements, once."""
+        k = self.k
+        with self.team.only(0) if self.by_columns else nullcontext(), k.scope():
+            old, address = k.f(), self._address(name)
+            k.fload(old, 0, address)
+            k.fadd_s(old, old, value)
+            k.fstore(old, 0, address)
 
     def _address(self, name: str) -> Register:
         """In a new register."""

@@ -1,0 +1,142 @@
+"""Normalisations: every shape, layout, split and team; hard data; torch's meaning; refusals."""
+
+import numpy as np
+import pytest
+
+from firmware.builder import KernelError
+from tests.trainlib.primitives import check, check_in_registers, check_with_torch
+from trainlib.launch import program
+from trainlib.norm import NORMS
+
+MAPS = ["batchnorm", "batchnorm_frozen", "instancenorm", "groupnorm"]
+ROWS = ["layernorm", "rmsnorm"]
+PASSES = pytest.mark.parametrize("pass_", ["fw", "bw"])
+MAP_POINTS = (
+    {"b": 1, "c": 2, "hw": 2, "groups": 1},
+    {"b": 2, "c": 6, "hw": 7, "groups": 3, "cores": 4},
+    {"b": 2, "c": 6, "hw": 7, "groups": 3, "cores": 3, "layout": "hwc"},
+    {"b": 3, "c": 4, "hw": 25, "groups": 2, "split": "columns"},
+    {"b": 2, "c": 4, "hw": 9, "groups": 4, "split": "columns", "layout": "hwc", "cores": 2},
+    {"b": 5, "c": 17, "hw": 3, "groups": 17, "split": "rows", "cores": 8},
+    {"b": 1, "c": 3, "hw": 600, "groups": 1, "layout": "hwc", "cores": 1},
+)
+ROW_POINTS = (
+    {"rows": 1, "columns": 2},
+    {"rows": 5, "columns": 7, "cores": 3},
+    {"rows": 3, "columns": 130, "split": "columns"},
+    {"rows": 19, "columns": 16, "cores": 8},
+    {"rows": 2, "columns": 33, "cores": 1},
+)
+
+
+def arguments(name, point):
+    """A point without what the normalisation does not have."""
+    return {key: value for key, value in point.items() if key != "groups" or name == "groupnorm"}
+
+
+@pytest.mark.parametrize("point", MAP_POINTS, ids=str)
+@pytest.mark.parametrize("name", MAPS)
+@PASSES
+def test_every_map_and_split_is_right(name, pass_, point):
+    check(f"{name}_{pass_}_f32", arguments(name, point))
+
+
+@pytest.mark.parametrize("point", ROW_POINTS, ids=str)
+@pytest.mark.parametrize("name", ROWS)
+@PASSES
+def test_every_row_and_split_is_right(name, pass_, point):
+    check(f"{name}_{pass_}_f32", point)
+
+
+@pytest.mark.parametrize("split", ["rows", "columns"])
+@pytest.mark.parametrize("name", MAPS + ROWS)
+@PASSES
+def test_addresses_may_be_in_registers(name, pass_, split):
+    point = {"b": 3, "c": 6, "hw": 11, "groups": 2} if name in MAPS else {"rows": 9, "columns": 13}
+    check_in_registers(f"{name}_{pass_}_f32", arguments(name, point) | {"split": split, "cores": 4})
+
+
+def test_a_mean_far_from_zero_leaves_the_variance_its_digits():
+    """With E[x^2] - E[x]^2, nothing would be left of it."""
+    x = np.random.default_rng(3).standard_normal((2, 100), np.float32) + 4096
+    outputs = check(
+        "layernorm_fw_f32",
+        {"rows": 2, "columns": 100},
+        {"x": x, "gamma": np.ones(100, np.float32), "beta": np.zeros(100, np.float32)},
+    )
+    exact = 1 / np.sqrt(x.astype(np.float64).var(1) + 1e-5)
+    np.testing.assert_allclose(outputs["rstd"], exact, rtol=3e-5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_make_their_row_nan(value):
+    x = np.ones((3, 5), np.float32)
+    x[1, 2] = value
+    parameters = {"gamma": np.ones(5, np.float32), "beta": np.zeros(5, np.float32)}
+    outputs = check("layernorm_fw_f32", {"rows": 3, "columns": 5}, {"x": x, **parameters})
+    assert np.isnan(outputs["y"]).all(axis=1).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.parametrize("name", MAPS)
+def test_the_references_of_maps_are_torchs(name, layout):
+    point = arguments(name, {"b": 3, "c": 6, "hw": 5, "groups": 2}) | {"layout": layout}
+    compare(name, point, (0, 2, 1) if layout == "hwc" else (0, 1, 2))
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_references_of_rows_are_torchs(name):
+    compare(name, {"rows": 4, "columns": 6}, (0, 1))
+
+
+def compare(name, point, order):
+    """Forward, and backward by autograd; x in torch's order of dimensions."""
+
+    def function(torch, x, gamma, beta=None, running_mean=None, running_var=None):
+        f = torch.nn.functional
+        if name == "layernorm":
+            return f.layer_norm(x, (6,), gamma, beta)
+        if name == "rmsnorm":
+            return f.rms_norm(x, (6,), gamma, 1e-5)
+        if name == "groupnorm":
+            return f.group_norm(x, 2, gamma, beta)
+        if name == "instancenorm":
+            return f.instance_norm(x, weight=gamma, bias=beta)
+        return f.batch_norm(x, running_mean, running_var, gamma, beta, name == "batchnorm")
+
+    def forward(torch, x, **others):
+        y = function(torch, x.permute(order), **others).permute(order)
+        running = [others[n] for n in ("running_mean", "running_var") if n in others]
+        return (y, *running) if name == "batchnorm" else y
+
+    def backward(torch, x, dy, gamma, mean=None, rstd=None, **others):
+        beta = torch.zeros_like(gamma) if name != "rmsnorm" else None
+        leaves = [t.requires_grad_() for t in (x, gamma, beta) if t is not None]
+        y = function(torch, x.permute(order), gamma, beta, **others)
+        y.permute(order).backward(dy)
+        return [leaf.grad for leaf in leaves]
+
+    check_with_torch(f"{name}_fw_f32", point, forward, is_part=True)
+    norm = next(norm for norm in NORMS if norm.name == name)
+    family = norm.backward()
+    values = family.random(family.arguments(**point))
+    exact = {}
+    if not norm.is_frozen:
+        wide = norm.wide(family.arguments(**point), values["x"].astype(np.float64))
+        mean = wide.mean(norm.axes, keepdims=True) * norm.is_centred
+        rstd = 1 / np.sqrt(((wide - mean) ** 2).mean(norm.axes) + 1e-5)
+        exact = {"mean": mean.reshape(rstd.shape), "rstd": rstd}
+    check_with_torch(
+        f"{name}_bw_f32", point, backward, {n: a for n, a in exact.items() if n in values}
+    )
+
+
+def test_groups_that_do_not_divide_the_channels_are_refused():
+    with pytest.raises(KernelError, match=r"^groupnorm: c 6 is no multiple of groups 4$"):
+        program("groupnorm_fw_f32", {"c": 6, "hw": 5, "groups": 4})
+
+
+def test_a_batch_of_one_value_is_refused():
+    message = r"^batchnorm: b 1 and hw 1 give one value a channel, no variance$"
+    with pytest.raises(KernelError, match=message):
+        program("batchnorm_fw_f32", {"c": 6, "hw": 1})

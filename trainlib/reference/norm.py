@@ -1,0 +1,117 @@
+"""Normalisations in float64, and how far float32 may be from them.
+
+Arrays have the same number of dimensions; axes are those that a mean goes over, means keep them.
+"""
+
+import numpy as np
+
+from trainlib.kernels import Expected
+from trainlib.reference.act import Array, Outputs, bounded, wide
+from trainlib.reference.bounds import ROUNDING
+
+Axes = tuple[int, ...]
+
+
+def _count(x: Array, axes: Axes) -> int:
+    return int(np.prod([x.shape[axis] for axis in axes]))
+
+
+def _apply(
+    x: Array, gamma: Array, beta: Array, mean: Array, rstd: Array, errors: tuple[Array, Array]
+) -> Expected:
+    """y; errors are those of the mean, and of rstd relative to it, in u."""
+    of_mean, of_rstd = errors
+    h = (x - mean) * rstd
+    most = (np.abs(x) + np.abs(mean)) * rstd
+    error = np.abs(gamma) * (np.abs(h) * (of_rstd + 2) + rstd * of_mean + 3 * most)
+    return bounded(h * gamma + beta, error, 2 * np.abs(beta))
+
+
+def forward(
+    x: Array, gamma: Array, beta: Array, axes: Axes, eps: float, is_centred: bool
+) -> tuple[Expected, Expected, Expected, Expected]:
+    """y, mean, rstd, and the variance."""
+    x, gamma, beta = wide(x, gamma, beta)
+    n = _count(x, axes)
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = x.mean(axes, keepdims=True) * is_centred
+        of_mean = (n + 2) * np.abs(x).mean(axes, keepdims=True) * is_centred
+        d = x - mean
+        variance = (d * d).mean(axes, keepdims=True)
+        shifted = (of_mean * ROUNDING) ** 2 / (variance + eps) / ROUNDING
+        of_rstd = n + 8 + shifted
+        rstd = 1 / np.sqrt(variance + eps)
+        y = _apply(x, gamma, beta, mean, rstd, (of_mean, of_rstd))
+        of_variance = 2 * of_rstd * (variance + eps)
+        return (
+            y,
+            bounded(mean, of_mean),
+            bounded(rstd, of_rstd * rstd),
+            bounded(variance, of_variance),
+        )
+
+
+def run_on(old: Array, new: Expected, momentum: float, factor: float) -> Expected:
+    """(1 - momentum) old + momentum factor new."""
+    exact, bound = new
+    (old,) = wide(old)
+    result = (1 - momentum) * old + momentum * factor * exact
+    with np.errstate(invalid="ignore"):
+        return bounded(result, 3 * old, 4 * exact * factor, bound * factor / ROUNDING)
+
+
+def frozen_forward(
+    x: Array, gamma: Array, beta: Array, mean: Array, variance: Array, eps: float
+) -> Expected:
+    x, gamma, beta, mean, variance = wide(x, gamma, beta, mean, variance)
+    with np.errstate(invalid="ignore"):
+        rstd = 1 / np.sqrt(variance + eps)
+        return _apply(x, gamma, beta, mean, rstd, (0 * mean, 4 + 0 * mean))
+
+
+def backward(
+    x: Array,
+    dy: Array,
+    gamma: Array,
+    mean: Array,
+    rstd: Array,
+    axes: Axes,
+    gamma_axes: Axes,
+    is_frozen: bool = False,
+) -> Outputs:
+    """dx, dgamma, dbeta, given the means; RMS norm's mean is 0 and takes no part."""
+    x, dy, gamma, mean, rstd = wide(x, dy, gamma, mean, rstd)
+    n, others = _count(x, axes), tuple(a for a in range(x.ndim) if a not in gamma_axes)
+    terms = _count(x, others)
+
+    def means(a: Array) -> Array:
+        return a.mean(axes, keepdims=True)
+
+    def totals(a: Array) -> Expected:
+        size = np.abs(a).sum(others, keepdims=True)
+        return bounded(a.sum(others, keepdims=True), (terms + 6) * size)
+
+    with np.errstate(invalid="ignore"):
+        h, g = (x - mean) * rstd, dy * gamma
+        dgamma, dbeta = totals(dy * h), totals(dy)
+        if is_frozen:
+            return bounded(g * rstd, 8 * g * rstd), dgamma, dbeta
+        dx = rstd * (g - means(g) - h * means(g * h))
+        size = np.abs(g), means(np.abs(g)), np.abs(h) * means(np.abs(g * h))
+        error = 6 * size[0] + (n + 8) * (size[1] + size[2])
+        return bounded(dx, rstd * error), dgamma, dbeta
+
+
+def rms_backward(
+    x: Array, dy: Array, gamma: Array, rstd: Array, axes: Axes, gamma_axes: Axes
+) -> Outputs:
+    """dx and dgamma."""
+    x, dy, gamma, rstd = wide(x, dy, gamma, rstd)
+    n, others = _count(x, axes), tuple(a for a in range(x.ndim) if a not in gamma_axes)
+    with np.errstate(invalid="ignore"):
+        h, g = x * rstd, dy * gamma
+        product, size = (g * h).mean(axes, keepdims=True), np.abs(g * h).mean(axes, keepdims=True)
+        error = 6 * np.abs(g) + (n + 10) * np.abs(h) * size
+        total, most = ((a * (dy * h)).sum(others, keepdims=True) for a in (1, np.sign(dy * h)))
+        dgamma = bounded(total, (_count(x, others) + 6) * most)
+        return bounded(rstd * (g - h * product), rstd * error), dgamma
