@@ -137,17 +137,27 @@ class ExpOfNegative(Reduced):
     """e^(s x) and e^(s x) - 1 for s x <= 0, s positive: 2 u; below 2^-126: 0.
 
     No NaN comes in with a sign: arithmetic and fmin never give one.
+
+    is_thrifty    with fewer registers and more loads; s is 1, and only exp can be had
     """
 
-    def __init__(self, k: Kernel, one: Register, scale: float = 1.0) -> None:
+    def __init__(
+        self, k: Kernel, one: Register, scale: float = 1.0, *, is_thrifty: bool = False
+    ) -> None:
         super().__init__(k, one, scale, BIAS, VANISHES)
-        self.rest = [constant(k, EXP[n] * scale ** (n + 2)) for n in reversed(range(len(EXP)))]
+        self.stacked = Stacked(k, (1.0, 1.0, *EXP)) if is_thrifty else None
+        powers = [] if is_thrifty else reversed(range(len(EXP)))
+        self.rest = [constant(k, EXP[n] * scale ** (n + 2)) for n in powers]
 
     def exp(self, v: Lanes, x: Lane, t: Lane, p: Lane) -> None:
         """p = e^(s x); x is lost, t changes."""
         self.limit(v, x)
         self.split(v, x, t, p)
-        horner(v, p, x, [*self.rest, self.scale, self.one])
+        if self.stacked:
+            with v.k.scope():
+                self.stacked(v, p, x, v.f())
+        else:
+            horner(v, p, x, [*self.rest, self.scale, self.one])
         v.fmul_s(p, p, t)
 
     def expm1(self, v: Lanes, x: Lane, t: Lane, p: Lane) -> None:
@@ -270,9 +280,9 @@ class Log:
 
     def __init__(self, k: Kernel) -> None:
         self.zero, self.tiny = constant(k, 0.0), constant(k, self.TINY)
-        self.one, self.minus_half = constant(k, 1.0), constant(k, -0.5)
+        self.one = constant(k, 1.0)
         self.high, self.low = constant(k, LN2_HIGH), constant(k, LN2 - LN2_HIGH)
-        self.rest = [constant(k, c) for c in reversed(LOG)]
+        self.rest = Stacked(k, (-0.5, *LOG))
         self.largest = constant(k, float(np.finfo(np.float32).max))
         self.shift, self.half_root = k.x(2)
         k.li(self.shift, self.SHIFT)
@@ -286,7 +296,7 @@ class Log:
             self._find_special(v, x, special, t)
             self._split(v, x, m, n, t)
             v.fsub_s(m, m, self.one)
-            horner(v, p, m, [*self.rest, self.minus_half])  # log(1 + m) = m + m^2 p
+            self.rest(v, p, m, x)  # log(1 + m) = m + m^2 p
             v.fmul_s(p, p, m)
             v.fmul_s(p, p, m)
             v.fcvt_s_w(x, n)

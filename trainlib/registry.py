@@ -7,6 +7,7 @@ from trainlib import (
     conv2d_program,
     linear_program,
     act,
+    loss,
     matmul_program,
     norm,
     optim,
@@ -16,6 +17,7 @@ from trainlib.kernels import Family
 
 FILES = (
     act.FAMILIES,
+    loss.FAMILIES,
     matmul_program.FAMILIES,
     linear_program.FAMILIES,
     conv2d_program.FAMILIES,

@@ -167,6 +167,7 @@ class Rows:
         kinds: Sequence[Kind],
         *,
         targets: Sequence[str] = (),
+        late: Sequence[int] = (),
     ) -> list[Register]:
         """Sums or maxima over the row, in new registers.
 
@@ -181,7 +182,7 @@ class Rows:
         def body(v: Lanes, *values: Lane) -> Sequence[Lane]:
             return step(v, *(total[: v.width] for total in totals), *values) or ()
 
-        self.sweep(sources, targets, body)
+        self.sweep(sources, targets, body, late=late)
         for total, kind in zip(totals, kinds, strict=True):
             for other in total[1:]:
                 self._join(kind, total[0], other)
@@ -225,26 +226,26 @@ class Rows:
         k = self.k
         value = k.f()
         with k.scope():
-            k.fload(value, 0, self._address(name))
+            k.fload(value, 0, self.address(name))
         return value
 
     def store(self, name: str, value: Register) -> None:
         """Set the row's value of a field without elements, once."""
         k = self.k
         with self.team.only(0) if self.by_columns else nullcontext(), k.scope():
-            k.fstore(value, 0, self._address(name))
+            k.fstore(value, 0, self.address(name))
 
     def add(self, name: str, value: Register) -> None:
         """Add to the row's value of a field without elements, once."""
         k = self.k
         with self.team.only(0) if self.by_columns else nullcontext(), k.scope():
-            old, address = k.f(), self._address(name)
+            old, address = k.f(), self.address(name)
             k.fload(old, 0, address)
             k.fadd_s(old, old, value)
             k.fstore(old, 0, address)
 
-    def _address(self, name: str) -> Register:
-        """In a new register."""
+    def address(self, name: str) -> Register:
+        """Address of the row's value of a field, or of its first element, in a new register."""
         k, operand = self.k, self._operand(name)
         pointer = k.x()
         k.set(pointer, operand.address)
