@@ -55,13 +55,21 @@ def map_nest(
     targets: Sequence[Operand],
     *,
     late: Sequence[int] = (),
+    windows: Sequence[int] = (),
+    is_ordered: bool = False,
     unroll: int = UNROLL,
 ) -> None:
-    """Results of an operation go to targets, in a space of any dimensions."""
+    """Results of an operation go to targets, in a space of any dimensions: see Nest."""
 
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
-            nest = Nest(k, team, dims, sources, targets, late=late, unroll=width)
+            nest = Nest(
+                *(k, team, dims, sources, targets),
+                late=late,
+                windows=windows,
+                is_ordered=is_ordered,
+                unroll=width,
+            )
             nest.deal()
             nest.start()
             nest.run(operation(k))

@@ -39,11 +39,13 @@ class Operand:
     """Words in L1: the address of the first, and bytes between neighbours in each dimension.
 
     offset    a register that is added to the address
+    shift     bytes that are added too
     """
 
     address: Address
     steps: tuple[int, ...]
     offset: Register | None = None
+    shift: int = 0
 
 
 def row_major(address: Address, dims: Sequence[int]) -> Operand:
@@ -54,18 +56,19 @@ def row_major(address: Address, dims: Sequence[int]) -> Operand:
 Space = tuple[tuple[int, ...], list[Operand]]
 
 
-def merged(dims: Sequence[int], operands: Sequence[Operand]) -> Space:
-    """The same elements in as few dimensions as possible, at least one."""
+def merged(dims: Sequence[int], operands: Sequence[Operand], first: int = 0) -> Space:
+    """The same elements in as few dimensions as possible, at least one; `first` ones stay."""
     kept: list[tuple[int, list[int]]] = []
     for axis, count in enumerate(dims):
         steps = [operand.steps[axis] for operand in operands]
-        if count == 1:
+        if count == 1 and axis >= first:
             continue
-        if kept and kept[-1][1] == [count * step for step in steps]:
+        if len(kept) > first and kept[-1][1] == [count * step for step in steps]:
             kept[-1] = kept[-1][0] * count, steps
         else:
             kept.append((count, steps))
-    kept = kept or [(1, [WORD] * len(operands))]
+    if len(kept) == first:
+        kept.append((1, [WORD] * len(operands)))
     return _space(kept, operands)
 
 
@@ -94,11 +97,41 @@ def _space(axes: list[tuple[int, list[int]]], operands: Sequence[Operand]) -> Sp
     return tuple(count for count, _ in axes), moved
 
 
+@dataclass(frozen=True)
+class Window:
+    """What surrounds the elements of one source: a body loads and stores there as it likes.
+
+    pointer    to the first lane's element; of a counter, its number
+    step       from lane to lane
+    """
+
+    k: Kernel
+    pointer: Register
+    step: int
+
+    def load(self, value: Lane, offset: int = 0) -> None:
+        """Load the words so many bytes away."""
+        for lane, register in enumerate(value):
+            self.k.fload(register, lane * self.step + offset, self.pointer)
+
+    def store(self, value: Lane, offset: int = 0) -> None:
+        """Store to the words so many bytes away."""
+        for lane, register in enumerate(value):
+            self.k.fstore(register, lane * self.step + offset, self.pointer)
+
+    def count(self, value: Lane) -> None:
+        """Load the number of each lane."""
+        for lane, register in enumerate(value):
+            self.k.addi(register, self.pointer, lane * self.step)
+
+
 class Nest:
     """One nest. `deal` loads what a core has, `start` the pointers to it, `run` emits the loops.
 
     team    None: no dealing
-    late    sources, by their index, that the body itself loads
+    late       sources, by their index, that the body itself loads
+    windows    sources that it gets as a Window
+    is_ordered    the first dimension is dealt out, not the best
     """
 
     def __init__(
@@ -110,11 +143,14 @@ class Nest:
         targets: Sequence[Operand] = (),
         *,
         late: Sequence[int] = (),
+        windows: Sequence[int] = (),
+        is_ordered: bool = False,
         unroll: int = UNROLL,
     ) -> None:
-        self.k, self.late = k, late
+        self.k, self.late, self.windows = k, late, windows
         self.cores = cores = team.cores if team else 1
-        self.dims, operands = dealt(*merged(dims, [*sources, *targets]), cores)
+        space = merged(dims, [*sources, *targets], first=1 if is_ordered else 0)
+        self.dims, operands = space if is_ordered else dealt(*space, cores)
         self.sources, self.targets = operands[: len(sources)], operands[len(sources) :]
         self.last = len(self.dims) - 1
         self.is_run = cores > 1 and not self.last  # a run of the only dimension for each core
@@ -148,7 +184,11 @@ class Nest:
         self.scratch = k.x() if self.last else ZERO
         far = {operand.steps[-1] for operand, _ in self.pointers}
         self.far = {step: k.x() for step in sorted(far) if abs(step) > REACH}
-        self.shared = {operand: k.f() for operand in self.sources if not operand.steps[-1]}
+        self.shared = {
+            operand: k.f()
+            for index, operand in enumerate(self.sources)
+            if not operand.steps[-1] and index not in self.windows
+        }
 
     def _is_near(self, operand: Operand) -> bool:
         return abs(operand.steps[-1]) * self.unroll <= REACH
@@ -190,8 +230,8 @@ class Nest:
                 k.mul(away, away, first)
             for pointer, operand in pointers.items():
                 address, offset = operand.address, operand.offset
-                if isinstance(address, int):
-                    k.li(pointer, address)
+                if isinstance(address, int) or operand.shift:
+                    k.set(pointer, address, operand.shift)
                     address = pointer
                 if offset is not None:
                     k.add(pointer, address, offset)
@@ -306,8 +346,18 @@ class Nest:
             results = body(Lanes(k, width), *values)
             for operand, result in zip(self.targets, results, strict=True):
                 self._store(operand, result, width)
+            for index in self.windows:
+                operand = self.sources[index]
+                pointer = self.pointers[operand, False]
+                with k.scope():
+                    far = abs(width * operand.steps[-1]) > REACH
+                    k.add_constant(
+                        pointer, pointer, width * operand.steps[-1], k.x() if far else ZERO
+                    )
 
-    def _value(self, index: int, operand: Operand, width: int) -> Lane | Register | Load:
+    def _value(self, index: int, operand: Operand, width: int) -> Lane | Register | Load | Window:
+        if index in self.windows:
+            return Window(self.k, self.pointers[operand, False], operand.steps[-1])
         if not operand.steps[-1]:
             return self.shared[operand]
         if index in self.late:

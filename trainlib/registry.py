@@ -11,6 +11,7 @@ from trainlib import (
     matmul_program,
     norm,
     optim,
+    pool,
     softmax,
 )
 from trainlib.kernels import Family
@@ -23,6 +24,7 @@ FILES = (
     conv2d_program.FAMILIES,
     norm.FAMILIES,
     optim.FAMILIES,
+    pool.FAMILIES,
     softmax.FAMILIES,
 )  # fmt: skip
 KERNELS = {family.name: family for families in FILES for family in families}

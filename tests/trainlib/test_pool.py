@@ -1,0 +1,142 @@
+"""Pooling: windows, strides, borders, layouts and teams; NaN; torch's meaning; refusals."""
+
+import numpy as np
+import pytest
+
+from firmware.builder import KernelError
+from tests.trainlib.primitives import check, check_in_registers, check_with_torch
+from trainlib.launch import program
+from trainlib.pool import FAMILIES
+
+NAMES = [family.name for family in FAMILIES]
+POINTS = (
+    {"c": 1, "h": 1, "w": 1, "kernel": (1, 1)},
+    {"c": 3, "h": 7, "w": 6, "kernel": (3, 2), "stride": (2, 1), "pad": (1, 1)},
+    {"b": 2, "c": 3, "h": 7, "w": 5, "kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "cores": 4},
+    {"b": 2, "c": 5, "h": 4, "w": 7, "kernel": (2, 2), "stride": (1, 3), "cores": 3},
+    {"c": 2, "h": 6, "w": 7, "kernel": (6, 7)},
+    {"c": 19, "h": 5, "w": 2, "kernel": (5, 1), "stride": (1, 1), "pad": (2, 0)},
+    {"b": 1, "c": 4, "h": 2, "w": 9, "kernel": (1, 3), "stride": (1, 1), "pad": (0, 1), "cores": 1},
+)
+LAYOUTS = pytest.mark.parametrize("layout", ["chw", "hwc"])
+EACH = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+@LAYOUTS
+@EACH
+def test_every_window_and_layout_is_right(name, layout, point):
+    check(name, point | {"layout": layout})
+
+
+@LAYOUTS
+@pytest.mark.parametrize("name", [name for name in NAMES if "avg" in name])
+def test_elements_outside_may_not_count(name, layout):
+    check(name, POINTS[2] | {"layout": layout, "counts_pad": False})
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "bw" in name])
+def test_planes_of_all_regions_are_the_same_cores(name):
+    """Windows that overlap add to the same elements; 130 planes of one window a region."""
+    point = {"c": 130, "h": 2, "w": 2, "kernel": (2, 2), "stride": (1, 1), "pad": (1, 1)}
+    check(name, point)
+
+
+@LAYOUTS
+@EACH
+def test_addresses_may_be_in_registers(name, layout):
+    check_in_registers(name, POINTS[2] | {"layout": layout})
+
+
+def test_channels_far_from_each_other_are_reached():
+    point = {"c": 520, "h": 3, "w": 3, "kernel": (2, 2), "stride": (1, 1), "layout": "hwc"}
+    for name in NAMES:
+        check(name, point)
+
+
+def test_nan_infinity_and_equals_are_torchs():
+    nan, inf = np.nan, np.inf
+    x = np.array(
+        [
+            *([nan, 1, 5, nan], [2, nan, nan, 9], [-inf, -inf, inf, inf], [-inf, -inf, -nan, inf]),
+            *([3, 3, -0.0, 0.0], [3, 3, 0.0, -0.0]),
+        ],
+        np.float32,
+    ).reshape(1, 1, 6, 4)
+    point = {"c": 1, "h": 6, "w": 4, "kernel": (2, 2)}
+    check("maxpool2d_fw_f32", point, {"x": x})
+    check_with_torch("maxpool2d_fw_f32", point, golden_max(point), {"x": x})
+    large = {"c": 1, "h": 6, "w": 4, "kernel": (6, 4)}
+    for place in ((0, 0), (0, 5), (0, 3)):
+        x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(1, 1, 6, 4)
+        x[0, 0, place[1], place[0]] = nan
+        check("maxpool2d_fw_f32", large, {"x": x})
+
+
+@pytest.mark.parametrize("point", [p for p in POINTS if p["c"] < 10], ids=str)
+def test_the_references_are_torchs(point):
+    def golden_average(counts_pad):
+        def golden(torch, x):
+            stride = point.get("stride", point["kernel"])
+            return torch.nn.functional.avg_pool2d(
+                x, point["kernel"], stride, point.get("pad", 0), count_include_pad=counts_pad
+            )
+
+        return golden
+
+    def backward(forward):
+        def golden(torch, dy):
+            x = torch.zeros(shape, dtype=torch.float64, requires_grad=True)
+            forward(torch, x).backward(dy)
+            return x.grad
+
+        return golden
+
+    check_with_torch("maxpool2d_fw_f32", point, golden_max(point))
+    shape = point.get("b", 1), point["c"], point["h"], point["w"]
+    check_with_torch("maxpool2d_bw_f32", point, backward_of_indices(shape))
+    for counts in (True, False):
+        chosen = point | {"counts_pad": counts}
+        check_with_torch("avgpool2d_fw_f32", chosen, golden_average(counts))
+        check_with_torch("avgpool2d_bw_f32", chosen, backward(golden_average(counts)))
+
+
+def backward_of_indices(shape):
+    def golden(torch, dy, index):
+        planes = torch.zeros(*shape[:2], shape[2] * shape[3], dtype=torch.float64)
+        planes.scatter_add_(2, index.long().flatten(2), dy.flatten(2))
+        return planes.reshape(shape)
+
+    return golden
+
+
+def golden_max(point):
+    def golden(torch, x):
+        stride = point.get("stride", point["kernel"])
+        return torch.nn.functional.max_pool2d(
+            x, point["kernel"], stride, point.get("pad", 0), return_indices=True
+        )
+
+    return golden
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        (
+            {"kernel": (3, 3), "pad": (1, 2)},
+            r"^pool: pad \(1, 2\) is more than half of kernel \(3, 3\)$",
+        ),
+        (
+            {"kernel": (2, 8)},
+            r"^pool: kernel \(2, 8\) is larger than x, \(6, 7\) with pad \(0, 0\)$",
+        ),
+        (
+            {"h": 20, "w": 20, "kernel": (12, 12)},
+            r"^pool: kernel \(12, 12\) has 144 elements; at most 128$",
+        ),
+    ],
+)
+def test_impossible_windows_are_refused(point, message):
+    with pytest.raises(KernelError, match=message):
+        program("maxpool2d_fw_f32", {"c": 2, "h": 6, "w": 7} | point)

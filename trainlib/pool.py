@@ -1,0 +1,522 @@
+"""Max and average pooling in two dimensions, forward and backward, with stride and padding.
+
+Outputs whose windows lie in x alike, whole or cut by the same borders, are a region: its code is
+that of one window, so that borders cost no test. Max pooling saves the index of what it took, in
+its h x w plane as torch does: the first of equals, the last NaN.
+
+Source of the meaning: torch's max_pool2d and avg_pool2d.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from firmware.builder import Kernel, KernelError
+from firmware.lanes import Lane, Lanes, constant, pattern
+from firmware.registers import ZERO
+from firmware.runtime import Team
+from trainlib import kernels
+from trainlib.fill import fill_f32
+from trainlib.kernels import (
+    FLOAT32,
+    INT32,
+    WORD,
+    Address,
+    Addresses,
+    Arrays,
+    Expected,
+    Family,
+    Tensor,
+    Tensors,
+)
+from trainlib.maps import map_nest, no_macs
+from trainlib.nest import REACH, UNROLL, Body, Operand, Window
+from trainlib.reference import pool as reference
+
+Layout = Literal["chw", "hwc"]
+Pair = tuple[int, int]
+SCALE = 1 << 12  # of reciprocals of widths
+SIDE_BY_SIDE = 4  # elements of a window that are loaded before the first is stored
+LARGEST = 128  # elements of a window: each is code of its own
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """b images of c channels of h x w places, windows of kernel, step stride, border pad."""
+
+    b: int
+    c: int
+    h: int
+    w: int
+    kernel: Pair
+    stride: Pair
+    pad: Pair = (0, 0)
+    layout: Layout = "chw"
+
+    @property
+    def out(self) -> Pair:
+        """Height and width of the output."""
+        (kh, kw), (sh, sw), (ph, pw) = self.kernel, self.stride, self.pad
+        return (self.h + 2 * ph - kh) // sh + 1, (self.w + 2 * pw - kw) // sw + 1
+
+    @property
+    def is_disjoint(self) -> bool:
+        """Do no two windows share an element?"""
+        return self.stride[0] >= self.kernel[0] and self.stride[1] >= self.kernel[1]
+
+    def shape(self, height: int, width: int) -> tuple[int, ...]:
+        """Of x or y."""
+        if self.layout == "chw":
+            return self.b, self.c, height, width
+        return self.b, height, width, self.c
+
+    def steps(self, size: Pair, by: Pair = (1, 1)) -> tuple[int, int, int, int]:
+        """Bytes between images, channels, rows, columns of a tensor, `by` places a step."""
+        element = 1 if self.layout == "chw" else self.c
+        plane = size[0] * size[1] if self.layout == "chw" else 1
+        row, column = size[1] * element * by[0], element * by[1]
+        return WORD * self.c * size[0] * size[1], WORD * plane, WORD * row, WORD * column
+
+
+@dataclass(frozen=True)
+class Region:
+    """Outputs first .. first + count - 1, in each direction; of their windows, rows and columns."""
+
+    first: Pair
+    count: Pair
+    rows: range
+    columns: range
+
+    @property
+    def taps(self) -> list[Pair]:
+        """Rows and columns of the window's elements that are in x."""
+        return [(i, j) for i in self.rows for j in self.columns]
+
+
+def _runs(size: int, kernel: int, stride: int, pad: int, out: int) -> list[tuple[int, int, range]]:
+    """Runs of outputs with the same part of the window in x: first, count, part."""
+    runs: list[tuple[int, int, range]] = []
+    for at in range(out):
+        start = at * stride - pad
+        part = range(max(0, -start), min(kernel, size - start))
+        if runs and runs[-1][2] == part:
+            runs[-1] = runs[-1][0], runs[-1][1] + 1, part
+        else:
+            runs.append((at, 1, part))
+    return runs
+
+
+def regions(p: Pooling) -> Iterator[Region]:
+    """All regions."""
+    sides = zip((p.h, p.w), p.kernel, p.stride, p.pad, p.out, strict=True)
+    rows, columns = (_runs(*side) for side in sides)
+    for top, height, part in rows:
+        for left, width, part_of_row in columns:
+            yield Region((top, left), (height, width), part, part_of_row)
+
+
+class _Nest:
+    """A region's dimensions, its windows in x, and what lies beside its outputs.
+
+    planes_first    for sums that windows share: a plane is one core's
+    """
+
+    def __init__(
+        self, p: Pooling, region: Region, unroll: int = 1, *, planes_first: bool = False
+    ) -> None:
+        self.p, self.region, self.planes_first = p, region, planes_first
+        sides = zip(region.first, p.stride, p.pad, strict=True)
+        self.origin = tuple(first * stride - pad for first, stride, pad in sides)
+        rows, columns = region.count
+        if p.layout == "chw":
+            self.dims: tuple[int, ...] = p.b * p.c, rows, columns
+        else:
+            self.dims = (p.c, p.b, rows, columns) if planes_first else (p.b, rows, columns, p.c)
+        self.steps = self.arranged(*p.steps((p.h, p.w), p.stride))
+        self.reach = REACH - abs(self.steps[-1]) * (unroll - 1)
+
+    def arranged(self, image: int, channel: int, row: int, column: int) -> tuple[int, ...]:
+        """Bytes in the order of dims."""
+        if self.p.layout == "chw":
+            return channel, row, column
+        if self.planes_first:
+            return channel, image, row, column
+        return image, row, column, channel
+
+    def windows(self, x: Address) -> tuple[list[Operand], list[tuple[int, int]]]:
+        """Operands in x, and for each element of a window, which one and how many bytes behind."""
+        _, _, row, column = self.p.steps((self.p.h, self.p.w))
+        operands: list[Operand] = []
+        places = []
+        for i, j in self.region.taps:
+            shift = row * (self.origin[0] + i) + column * (self.origin[1] + j)
+            if not operands or not 0 <= shift - operands[-1].shift <= self.reach:
+                operands.append(Operand(x, self.steps, shift=shift))
+            places.append((len(operands) - 1, shift - operands[-1].shift))
+        return operands, places
+
+    def output(self, y: Address) -> Operand:
+        """The region's part of y."""
+        _, _, row, column = steps = self.p.steps(self.p.out)
+        top, left = self.region.first
+        return Operand(y, self.arranged(*steps), shift=row * top + column * left)
+
+    def indices(self) -> Operand:
+        """A counter: the number in its plane of the window's first element in x."""
+        (sh, sw), w = self.p.stride, self.p.w
+        top, left = self.origin[0] + self.region.rows[0], self.origin[1] + self.region.columns[0]
+        return Operand(top * w + left, self.arranged(0, 0, sh * w, sw))
+
+    def planes(self, x: Address) -> Operand:
+        """A counter: the address of the plane."""
+        image, channel, _, _ = self.p.steps((self.p.h, self.p.w))
+        return Operand(x, self.arranged(image, channel, 0, 0))
+
+
+CHUNK = 16  # elements of which one word says which were larger, and which no numbers
+
+
+class _Largest:
+    """Emits the largest element of a region's windows, and its number in the plane.
+
+    For each element, one bit says if it is larger than all before, another one if it is a number;
+    what counts is the highest bit, of those that are no numbers if there are any.
+    """
+
+    def __init__(self, k: Kernel, region: Region, w: int, places: list[tuple[int, int]]) -> None:
+        self.k, self.places = k, places
+        self.width, self.more = len(region.columns), w - len(region.columns)
+        self.is_flat = len(region.rows) == 1 or not self.more
+        self.nan = k.x()
+        k.li(self.nan, pattern(float("nan")))
+        chunks = [len(places[at : at + CHUNK]) for at in range(0, len(places), CHUNK)]
+        self.flips = {n: k.x() for n in dict.fromkeys(chunks)}
+        for n, register in self.flips.items():
+            k.li(register, (1 << n) - 1 << CHUNK)
+        if not self.is_flat:
+            self.rest, self.inverse = k.x(), k.x()
+            k.li(self.rest, self.more)
+            k.li(self.inverse, -(-SCALE // self.width))
+
+    def __call__(self, v: Lanes, *sources: Window) -> list[Lane]:
+        *windows, counter = sources
+        most, key, x = v.f(), v.x(), v.f()
+        for first in range(0, len(self.places), CHUNK):
+            self._chunk(v, windows, first, most, key, x)
+        is_nan = v.x()
+        v.srli(is_nan, key, 8)
+        v.andi(key, key, 255)
+        v.sub(is_nan, ZERO, is_nan)
+        v.and_(is_nan, is_nan, self.nan)
+        words = v.words(most)
+        v.or_(words, words, is_nan)
+        v.floats(most, words)
+        if not self.is_flat:
+            row = is_nan
+            v.mul(row, key, self.inverse)
+            v.srli(row, row, SCALE.bit_length() - 1)
+            v.pulp("mac", rd=key, rs1=row, rs2=self.rest)
+        counter.count(is_nan)
+        v.add(key, key, is_nan)
+        return [most, key]
+
+    def _chunk(
+        self, v: Lanes, windows: list[Window], first: int, most: Lane, key: Lane, x: Lane
+    ) -> None:
+        """Go through up to CHUNK elements; key = 256 if one is no number, plus its number."""
+        with v.k.scope():
+            bits, t = v.x(), v.x()
+            chunk = self.places[first : first + CHUNK]
+            v.li(bits, 0)
+            for number, (window, offset) in enumerate(chunk):
+                is_first = not first and not number
+                value = most if is_first else x
+                windows[window].load(value, offset)
+                if not is_first:
+                    v.flt_s(t, most, value)
+                    v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=number)
+                v.feq_s(t, value, value)
+                v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=CHUNK + number)
+                if not is_first:
+                    v.fmax_s(most, most, value)
+            v.xor(bits, bits, self.flips[len(chunk)])
+            self._find(v, bits, t, key, first)
+
+    def _find(self, v: Lanes, bits: Lane, t: Lane, key: Lane, first: int) -> None:
+        if not first:
+            v.ori(bits, bits, 1)
+        else:
+            any_bit = v.x()
+            v.sltu(any_bit, ZERO, bits)
+        v.pulp("fl1", rd=bits, rs1=bits)
+        v.srli(t, bits, 4)
+        v.slli(t, t, 8)
+        v.andi(bits, bits, CHUNK - 1)
+        if not first:
+            v.or_(key, bits, t)
+            return
+        v.add(bits, bits, t)
+        v.addi(bits, bits, first)
+        v.mul(bits, bits, any_bit)
+        v.pulp("max", rd=key, rs1=key, rs2=bits)
+
+
+def maxpool2d_fw_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    y: Address,
+    index: Address,
+    p: Pooling,
+    *,
+    unroll: int = UNROLL,
+) -> None:
+    """y = the largest element of each window, index = its number in its plane."""
+    for region in regions(p):
+        nest = _Nest(p, region, unroll)
+        windows, places = nest.windows(x)
+
+        def operation(k: Kernel, region: Region = region, places: Any = places) -> Body:
+            return _Largest(k, region, p.w, places)
+
+        map_nest(
+            *(k, team, operation, nest.dims, [*windows, nest.indices()]),
+            [nest.output(y), nest.output(index)],
+            windows=range(len(windows) + 1),
+            unroll=unroll,
+        )
+
+
+def maxpool2d_bw_f32(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    index: Address,
+    dx: Address,
+    p: Pooling,
+    *,
+    unroll: int = UNROLL,
+) -> None:
+    """dx = the sum of dy over the windows that took this element."""
+    fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
+    team.barrier()
+    whole = Region((0, 0), p.out, range(1), range(1))
+    nest = _Nest(p, whole, planes_first=not p.is_disjoint)
+
+    def operation(k: Kernel) -> Body:
+        element = k.x()
+        k.li(element, WORD if p.layout == "chw" else WORD * p.c)
+
+        def body(v: Lanes, dy: Lane, index: Lane, plane: Window) -> list[Lane]:
+            words, base = v.words(index), v.x()
+            v.mul(words, words, element)
+            plane.count(base)
+            v.add(words, words, base)
+            old = v.k.f()
+            for value, place in zip(dy, words, strict=True):
+                if not p.is_disjoint:
+                    v.k.fload(old, 0, place)
+                    v.k.fadd_s(value, value, old)
+                v.k.fstore(value, 0, place)
+            return []
+
+        return body
+
+    map_nest(
+        *(k, team, operation, nest.dims, [nest.output(dy), nest.output(index), nest.planes(dx)]),
+        [],
+        windows=(2,),
+        is_ordered=not p.is_disjoint,
+        unroll=unroll,
+    )
+
+
+def _share(p: Pooling, region: Region, counts_pad: bool) -> float:
+    """What an element of a window counts in its mean."""
+    return 1 / (p.kernel[0] * p.kernel[1] if counts_pad else len(region.taps))
+
+
+def avgpool2d_fw_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    y: Address,
+    p: Pooling,
+    *,
+    counts_pad: bool = True,
+    unroll: int = UNROLL,
+) -> None:
+    """y = the mean of each window; counts_pad: its elements outside x are zeros, else they are no
+    elements.
+    """
+    for region in regions(p):
+        nest = _Nest(p, region, unroll)
+        windows, places = nest.windows(x)
+        share = _share(p, region, counts_pad)
+
+        def operation(k: Kernel, places: Any = places, share: float = share) -> Body:
+            factor = constant(k, share)
+
+            def body(v: Lanes, *around: Window) -> list[Lane]:
+                total, value = v.f(), v.f()
+                for number, (window, offset) in enumerate(places):
+                    around[window].load(value if number else total, offset)
+                    if number:
+                        v.fadd_s(total, total, value)
+                v.fmul_s(total, total, factor)
+                return [total]
+
+            return body
+
+        map_nest(
+            *(k, team, operation, nest.dims, windows, [nest.output(y)]),
+            windows=range(len(windows)),
+            unroll=unroll,
+        )
+
+
+def avgpool2d_bw_f32(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    dx: Address,
+    p: Pooling,
+    *,
+    counts_pad: bool = True,
+    unroll: int = UNROLL,
+) -> None:
+    """dx = the sum of dy over the windows with this element, each divided by its elements."""
+    fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
+    team.barrier()
+    unroll = unroll if p.is_disjoint else 1
+    for region in regions(p):
+        nest = _Nest(p, region, unroll, planes_first=not p.is_disjoint)
+        windows, places = nest.windows(dx)
+        share = _share(p, region, counts_pad)
+
+        def operation(k: Kernel, places: Any = places, share: float = share) -> Body:
+            factor = constant(k, share)
+
+            def body(v: Lanes, dy: Lane, *around: Window) -> list[Lane]:
+                v.fmul_s(dy, dy, factor)
+                if p.is_disjoint:
+                    for window, offset in places:
+                        around[window].store(dy, offset)
+                    return []
+                old = v.k.f(min(SIDE_BY_SIDE, len(places)))
+                for at in range(0, len(places), SIDE_BY_SIDE):
+                    some = list(zip(places[at : at + SIDE_BY_SIDE], old, strict=False))
+                    for (window, offset), register in some:
+                        around[window].load([register], offset)
+                    for _, register in some:
+                        v.k.fadd_s(register, register, dy[0])
+                    for (window, offset), register in some:
+                        around[window].store([register], offset)
+                return []
+
+            return body
+
+        map_nest(
+            *(k, team, operation, nest.dims, [nest.output(dy), *windows], []),
+            windows=range(1, len(windows) + 1),
+            is_ordered=not p.is_disjoint,
+            unroll=unroll,
+        )
+
+
+class Arguments(kernels.Arguments):
+    """x[b, c, h, w] or, layout "hwc", x[b, h, w, c].
+
+    kernel    height and width of a window
+    stride    between windows; None: the window's
+    pad       border on each side, at most half a window
+    unroll    outputs that are computed side by side, if registers allow
+    """
+
+    b: PositiveInt = 1
+    c: PositiveInt
+    h: PositiveInt
+    w: PositiveInt
+    kernel: tuple[PositiveInt, PositiveInt]
+    stride: tuple[PositiveInt, PositiveInt] | None = None
+    pad: tuple[NonNegativeInt, NonNegativeInt] = (0, 0)
+    layout: Layout = "chw"
+    unroll: int = Field(UNROLL, ge=1, le=8)
+
+    @property
+    def pooling(self) -> Pooling:
+        """All but how it is computed.
+
+        raises    KernelError if there is none
+        """
+        kernel, stride, pad = self.kernel, self.stride or self.kernel, self.pad
+        for side, size in enumerate((self.h, self.w)):
+            if 2 * pad[side] > kernel[side]:
+                raise KernelError(f"pool: pad {pad} is more than half of kernel {kernel}")
+            if size + 2 * pad[side] < kernel[side]:
+                raise KernelError(
+                    f"pool: kernel {kernel} is larger than x, {(self.h, self.w)} with pad {pad}"
+                )
+        if kernel[0] * kernel[1] > LARGEST:
+            raise KernelError(
+                f"pool: kernel {kernel} has {kernel[0] * kernel[1]} elements; at most {LARGEST}"
+            )
+        return Pooling(self.b, self.c, self.h, self.w, kernel, stride, pad, self.layout)
+
+
+class AverageArguments(Arguments):
+    """counts_pad    are elements outside x zeros? Else they are no elements."""
+
+    counts_pad: bool = True
+
+
+def _family(
+    emitter: Any, inputs: str, output: str, expects: Any, arguments: type[Arguments]
+) -> Family:
+    names = [*inputs.split(), *output.split()]
+    options = [n for n in arguments.model_fields if n not in Arguments.model_fields]
+
+    def tensors(point: Any) -> Tensors:
+        p = point.pooling
+        outside, inside = p.shape(*p.out), p.shape(p.h, p.w)
+        shapes = {"x": inside, "dx": inside, "y": outside, "dy": outside, "index": outside}
+        return {
+            name: Tensor(
+                shapes[name],
+                "in" if name in inputs.split() else "out",
+                INT32 if name == "index" else FLOAT32,
+            )
+            for name in names
+        }
+
+    def chosen(point: Any) -> dict[str, Any]:
+        return {name: getattr(point, name) for name in options}
+
+    def expected(point: Any, values: Arrays) -> dict[str, Expected]:
+        arrays = (values[name] for name in inputs.split())
+        results = expects(point.pooling, *arrays, **chosen(point))
+        return dict(zip(output.split(), results, strict=True))
+
+    def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        addresses = (l1[name] for name in names)
+        emitter(k, team, *addresses, point.pooling, unroll=point.unroll, **chosen(point))
+
+    def draw(point: Any, numbers: np.random.Generator) -> Arrays:
+        """Indices that a forward pass would give."""
+        if "index" not in inputs.split():
+            return {}
+        x = numbers.standard_normal(point.pooling.shape(point.h, point.w), np.float32)
+        return {"index": reference.max_forward(point.pooling, x)[1][0].astype(INT32)}
+
+    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit, draw)
+
+
+FAMILIES = (
+    _family(maxpool2d_fw_f32, "x", "y index", reference.max_forward, Arguments),
+    _family(maxpool2d_bw_f32, "dy index", "dx", reference.max_backward, Arguments),
+    _family(avgpool2d_fw_f32, "x", "y", reference.average_forward, AverageArguments),
+    _family(avgpool2d_bw_f32, "dy", "dx", reference.average_backward, AverageArguments),
+)
