@@ -7,6 +7,9 @@ from trainlib import (
     conv2d_program,
     linear_program,
     act,
+    dropout,
+    embedding,
+    layout,
     loss,
     matmul_program,
     norm,
@@ -18,6 +21,9 @@ from trainlib.kernels import Family
 
 FILES = (
     act.FAMILIES,
+    dropout.FAMILIES,
+    embedding.FAMILIES,
+    layout.FAMILIES,
     loss.FAMILIES,
     matmul_program.FAMILIES,
     linear_program.FAMILIES,

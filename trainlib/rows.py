@@ -27,6 +27,7 @@ REDUCTIONS, KINDS = 3, 2  # of a row, and results of each
 PARTIALS = Tensor((REDUCTIONS * KINDS * CORES,), "scratch")
 """Where what cores have found meets."""
 MEETING = 16  # elements whose work takes as long as a meeting of all cores
+START = 8  # and as long as what a row begins with
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ def split_of(split: Split, rows: int, elements: int, reductions: int, cores: int
     """What is dealt out; "auto": what takes less time."""
     if split != "auto":
         return split
-    by_rows = -(-rows // cores) * elements
-    by_columns = rows * (-(-elements // cores) + MEETING * reductions)
+    by_rows = -(-rows // cores) * (elements + START)
+    by_columns = rows * (-(-elements // cores) + START + MEETING * reductions)
     return "rows" if by_rows <= by_columns else "columns"
 
 
