@@ -9,12 +9,14 @@ from trainlib import (
     act,
     dropout,
     embedding,
+    interpolate,
     layout,
     loss,
     matmul_program,
     norm,
     optim,
     pool,
+    reduce,
     softmax,
 )
 from trainlib.kernels import Family
@@ -23,6 +25,7 @@ FILES = (
     act.FAMILIES,
     dropout.FAMILIES,
     embedding.FAMILIES,
+    interpolate.FAMILIES,
     layout.FAMILIES,
     loss.FAMILIES,
     matmul_program.FAMILIES,
@@ -31,6 +34,7 @@ FILES = (
     norm.FAMILIES,
     optim.FAMILIES,
     pool.FAMILIES,
+    reduce.FAMILIES,
     softmax.FAMILIES,
 )  # fmt: skip
 KERNELS = {family.name: family for families in FILES for family in families}

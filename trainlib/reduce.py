@@ -1,0 +1,130 @@
+"""Sums, means and maxima over any dimensions of a tensor."""
+
+from math import prod
+from typing import Any, Literal
+
+from pydantic import Field as Setting
+from pydantic import NonNegativeInt, PositiveInt
+
+from firmware.builder import Kernel, KernelError
+from firmware.lanes import Lane, Lanes, constant, pattern
+from firmware.registers import ZERO
+from firmware.runtime import Team
+from trainlib import kernels
+from trainlib.kernels import Address, Addresses, Arrays, Expected, Family, Tensor, Tensors
+from trainlib.maps import fitting, no_macs
+from trainlib.nest import UNROLL, row_major
+from trainlib.reference import reduce as reference
+from trainlib.rows import PARTIALS, Field, Kind, Rows, Split, split_of
+
+What = Literal["sum", "mean", "max"]
+
+
+def reduce_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    y: Address,
+    partials: Address,
+    dims: tuple[int, ...],
+    axes: tuple[int, ...],
+    *,
+    what: What = "sum",
+    split: Split = "auto",
+    unroll: int = UNROLL,
+) -> None:
+    """y = the sum, mean or largest element of x over some of its dimensions, which y has not.
+
+    partials    scratch, as large as trainlib.rows.PARTIALS
+    """
+    kept = [axis for axis in range(len(dims)) if axis not in axes]
+    rows_dims, elements = [dims[a] for a in kept] or [1], [dims[a] for a in axes]
+    steps = row_major(x, dims).steps
+    x_rows = tuple(steps[a] for a in kept) or (0,)
+    y_rows = row_major(y, rows_dims).steps if kept else (0,)
+    fields = {
+        "x": Field(x, x_rows, tuple(steps[a] for a in axes)),
+        "y": Field(y, y_rows, (0,) * len(elements)),
+    }
+    split = split_of(split, prod(rows_dims), prod(elements), 1, team.cores)
+
+    def emit(k: Kernel, team: Team, width: int) -> None:
+        with k.scope():
+            rows = Rows(k, team, rows_dims, elements, fields, partials, split, unroll=width)
+            with rows.each(), k.scope():
+                if what == "max":
+                    rows.store("y", _largest(k, rows))
+                    return
+                [total] = rows.reduce(["x"], _add, ["sum"])
+                if what == "mean":
+                    k.fmul_s(total, total, constant(k, 1 / prod(elements)))
+                rows.store("y", total)
+
+    fitting(k, team, emit, unroll)
+
+
+def _add(v: Lanes, total: Lane, x: Lane) -> None:
+    v.fadd_s(total, total, x)
+
+
+def _largest(k: Kernel, rows: Rows) -> Any:
+    """The largest, NaN if there is any: fmax forgets them, so it is kept apart whether one was."""
+
+    def step(v: Lanes, most: Lane, is_nan: Lane, x: Lane) -> None:
+        t = v.x()
+        v.feq_s(t, x, x)
+        v.xori(t, t, 1)
+        v.fmax_s(most, most, x)
+        flag = x  # 1 as a pattern is the smallest float above 0
+        v.floats(flag, t)
+        v.fmax_s(is_nan, is_nan, flag)
+
+    kinds: list[Kind] = ["max", "max"]
+    most, is_nan = rows.reduce(["x"], step, kinds)
+    v = Lanes(k, 1)
+    words, flag, nan = v.words([most]), v.words([is_nan]), k.x()
+    k.li(nan, pattern(float("nan")))
+    v.slt(flag, ZERO, flag)
+    v.sub(flag, ZERO, flag)
+    v.and_(flag, flag, nan)
+    v.or_(words, words, flag)
+    v.floats([most], words)
+    return most
+
+
+class Arguments(kernels.Arguments):
+    """A tensor of any shape, and the dimensions that are summed over.
+
+    split     what is dealt out: results ("rows"), parts of each sum ("columns"), or what is best
+    unroll    elements that are added side by side
+    """
+
+    shape: tuple[PositiveInt, ...] = Setting(min_length=1)
+    axes: tuple[NonNegativeInt, ...] = Setting(min_length=1)
+    what: What = "sum"
+    split: Split = "auto"
+    unroll: int = Setting(UNROLL, ge=1, le=8)
+
+
+def _tensors(point: Any) -> Tensors:
+    dims, axes = point.shape, point.axes
+    if len(set(axes)) < len(axes) or max(axes) >= len(dims):
+        raise KernelError(f"reduce: axes {axes} are not different ones of {len(dims)} dimensions")
+    kept = tuple(n for axis, n in enumerate(dims) if axis not in axes)
+    return {"x": Tensor(dims), "y": Tensor(kept or (1,), "out"), "partials": PARTIALS}
+
+
+def _expected(point: Any, values: Arrays) -> dict[str, Expected]:
+    return {"y": reference.reduce(values["x"], point.axes, point.what)}
+
+
+def _emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+    reduce_f32(
+        *(k, team, l1["x"], l1["y"], l1["partials"], point.shape, point.axes),
+        what=point.what,
+        split=point.split,
+        unroll=point.unroll,
+    )
+
+
+FAMILIES = (Family("reduce_f32", Arguments, _tensors, _expected, no_macs, _emit),)
