@@ -18,6 +18,7 @@ from trainlib import (
     pool,
     reduce,
     softmax,
+    unary,
 )
 from trainlib.kernels import Family
 
@@ -36,6 +37,7 @@ FILES = (
     pool.FAMILIES,
     reduce.FAMILIES,
     softmax.FAMILIES,
+    unary.FAMILIES,
 )  # fmt: skip
 KERNELS = {family.name: family for families in FILES for family in families}
 

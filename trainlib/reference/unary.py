@@ -1,0 +1,46 @@
+"""Elementary functions in float64, and how far float32 may be from them."""
+
+import math
+
+import numpy as np
+
+from trainlib.reference.act import Array, Outputs, bounded, wide
+from trainlib.reference.bounds import ROUNDING
+
+EXP, LOG, ERF = 3, 4, 12  # u of trainlib.elementary's functions
+EXP_VANISHES = 2.0**-125
+
+
+def exp(x: Array) -> Outputs:
+    with np.errstate(over="ignore"):
+        y = np.exp(*wide(x))
+    return (bounded(y, EXP * y, EXP_VANISHES / ROUNDING),)
+
+
+def log(x: Array) -> Outputs:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        y = np.log(*wide(x))
+    return (bounded(y, LOG * y),)
+
+
+def erf(x: Array) -> Outputs:
+    y = np.vectorize(math.erf, otypes=[np.float64])(*wide(x))
+    return (bounded(y, ERF * y),)
+
+
+def sqrt(x: Array) -> Outputs:
+    with np.errstate(invalid="ignore"):
+        y = np.sqrt(*wide(x))
+    return (bounded(y, y),)
+
+
+def rsqrt(x: Array) -> Outputs:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        y = 1 / np.sqrt(*wide(x))
+    return (bounded(y, 3 * y),)
+
+
+def reciprocal(x: Array) -> Outputs:
+    with np.errstate(divide="ignore"):
+        y = 1 / wide(x)[0]
+    return (bounded(y, y),)
