@@ -213,7 +213,7 @@ class Reciprocal:
 
 
 class Sigmoid:
-    """1 / (1 + e^-x): 6 u; below 2^-126: 0.
+    """1 / (1 + e^-x): 4 u; below 2^-126: 0.
 
     seed    SEED on the stack, where registers are short
     """
@@ -253,7 +253,7 @@ class Sigmoid:
 
 
 class Tanh:
-    """(1 - e^-2x) / (1 + e^-2x): 8 u."""
+    """(1 - e^-2x) / (1 + e^-2x): 5 u."""
 
     def __init__(self, k: Kernel) -> None:
         self.one = constant(k, 1.0)
@@ -273,7 +273,7 @@ class Tanh:
 
 
 class Log:
-    """log(x): 3 u; 0 gives -infinity, less gives NaN."""
+    """log(x): 2 u; 0 gives -infinity, less gives NaN."""
 
     TINY = 2.0**-126
     SHIFT = 23  # numbers below the normal ones are multiplied by 2^23 first

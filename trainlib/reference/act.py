@@ -13,7 +13,7 @@ from trainlib.reference.bounds import ROUNDING
 
 SMALLEST = 2.0**-126  # normal float32: what is below may be 0
 OVERFLOW = 2.0**128 - 2.0**103  # rounds to infinity
-SIGMOID, TANH = 6, 8  # u of trainlib.elementary
+SIGMOID, TANH = 4, 5  # u of trainlib.elementary
 
 Outputs = tuple[Expected, ...]
 Array = np.ndarray
