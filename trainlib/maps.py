@@ -25,6 +25,7 @@ from trainlib.kernels import (
     Tensors,
 )
 from trainlib.nest import UNROLL, Body, Nest, Operand
+from trainlib.tiled import tiled_by_axes
 
 Operation = Callable[[Kernel], Body]
 
@@ -136,7 +137,8 @@ def map_family(
         addresses = [l1[name] for name in tensors(point)]
         emitter(k, team, *addresses, prod(point.shape), unroll=point.unroll, **chosen(point))
 
-    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit)
+    family = Family(emitter.__name__, arguments, tensors, expected, no_macs, emit)
+    return tiled_by_axes(family)
 
 
 def no_macs(_: Any) -> int:

@@ -242,7 +242,7 @@ class Norm:
             return {"running_var": var} if running else {}
 
         name = f"{self.name}_fw_f32"
-        return Family(name, self.arguments, tensors, expected, no_macs, emit, draw)
+        return Family(name, self.arguments, tensors, expected, no_macs, emit, draw=draw)
 
     def backward(self) -> Family:
         stats: tuple[str, ...] = ("mean", "rstd") if self.is_centred else ("rstd",)
@@ -295,7 +295,7 @@ class Norm:
             return {"x": x} | {n: a.reshape(shape).astype(np.float32) for n, a in drawn.items()}
 
         name = f"{self.name}_bw_f32"
-        return Family(name, self.arguments, tensors, expected, no_macs, emit, draw)
+        return Family(name, self.arguments, tensors, expected, no_macs, emit, draw=draw)
 
     def _refuse(self, point: Any) -> None:
         groups = getattr(point, "groups", 1)

@@ -1,7 +1,7 @@
 """Optimisers: they step weights w by gradients g, element by element, and keep their state in L1.
 
-SGD and Adam are torch's, in every option that they have here. Adam's state has one more tensor:
-the bias corrections 1 - beta^t of the steps made so far, zeros at first; a step advances them by
+SGD and Adam are torch's, in every option that they have here. Adam's bias corrections 1 - beta^t
+are a tensor, the same for all weights: before each step, adam_corrections advances them by
 1 - beta^(t + 1) = (1 - beta) + beta (1 - beta^t), so that they are accurate from the first on.
 
 Sources: D. Kingma, J. Ba, Adam: A Method for Stochastic Optimization, algorithm 1; I. Loshchilov,
@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from firmware.builder import Kernel, Register
+from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
+from trainlib import kernels
 from trainlib.kernels import WORD, Address, Addresses, Arrays, Expected, Family, Tensor, Tensors
 from trainlib.maps import UNROLL, Arguments, Operation, map_f32, map_family, no_macs
 from trainlib.nest import Body
 from trainlib.reference import optim as reference
+from trainlib.tiled import tiled_by_axes
 
 
 def _sgd(lr: float, weight_decay: float) -> Operation:
@@ -143,22 +145,14 @@ class _Adam:
         self.decay = 1 - lr * weight_decay if is_decoupled else weight_decay
         self.decays, self.is_decoupled = weight_decay != 0, is_decoupled
 
-    def corrected(self, k: Kernel, base: Register, index: int) -> Register:
-        """1 - beta^(t + 1), in a new register."""
-        beta = self.betas[index]
-        value = k.f()
-        with k.scope():
-            keeps, rest = constant(k, beta), constant(k, 1 - beta)
-            k.fload(value, WORD * index, base)
-            k.fmadd_s(value, value, keeps, rest)
-        return value
-
     def __call__(self, k: Kernel) -> Body:
         first, second = self.betas
         with k.scope():
             base = k.x()
             k.set(base, self.corrections)
-            step, root = self.corrected(k, base, 0), self.corrected(k, base, 1)
+            step, root = k.f(2)
+            k.fload(step, 0, base)
+            k.fload(root, WORD, base)
             one, rate = constant(k, 1.0), constant(k, self.lr)
             k.fdiv_s(step, rate, step)
             k.fsqrt_s(root, root)
@@ -187,27 +181,20 @@ class _Adam:
 
         return body
 
-    def advance(self, k: Kernel, team: Team) -> None:
-        """Store the corrections of this step, when all cores have read those of the last."""
-        team.barrier()
-        with team.only(0), k.scope():
-            base = k.x()
-            k.set(base, self.corrections)
-            for index in range(2):
-                k.fstore(self.corrected(k, base, index), WORD * index, base)
 
-
-def _adam_f32(
-    k: Kernel,
-    team: Team,
-    operands: tuple[Address, Address, Address, Address],
-    adam: _Adam,
-    count: int,
-    unroll: int,
+def adam_corrections_f32(
+    k: Kernel, team: Team, corrections: Address, *, betas: tuple[float, float] = (0.9, 0.999)
 ) -> None:
-    w, m, s, g = operands
-    map_f32(k, team, adam, [w, m, s, g], [w, m, s], count, unroll=unroll)
-    adam.advance(k, team)
+    """1 - beta^t of the last step become 1 - beta^t of the next: zeros before the first one."""
+    with team.only(0), k.scope():
+        base, value = k.x(), k.f()
+        k.set(base, corrections)
+        for index, beta in enumerate(betas):
+            with k.scope():
+                keeps, rest = constant(k, beta), constant(k, 1 - beta)
+                k.fload(value, WORD * index, base)
+                k.fmadd_s(value, value, keeps, rest)
+                k.fstore(value, WORD * index, base)
 
 
 def adam_f32(
@@ -228,10 +215,10 @@ def adam_f32(
 ) -> None:
     """g += weight_decay w; m, v: means of g and g^2; w -= lr m' / (sqrt(v') + eps), corrected.
 
-    m, v and corrections are zero before the first step.
+    m and v are zero before the first step; corrections are this step's, of adam_corrections.
     """
     adam = _Adam(corrections, lr, betas, eps, weight_decay, False)
-    _adam_f32(k, team, (w, m, v, g), adam, count, unroll)
+    map_f32(k, team, adam, [w, m, v, g], [w, m, v], count, unroll=unroll)
 
 
 def adamw_f32(
@@ -252,7 +239,7 @@ def adamw_f32(
 ) -> None:
     """w *= 1 - lr weight_decay; then as adam_f32 without decay."""
     adam = _Adam(corrections, lr, betas, eps, weight_decay, True)
-    _adam_f32(k, team, (w, m, v, g), adam, count, unroll)
+    map_f32(k, team, adam, [w, m, v, g], [w, m, v], count, unroll=unroll)
 
 
 class SgdArguments(Arguments):
@@ -282,7 +269,7 @@ class AdamwArguments(AdamArguments):
 def _adam_family(emitter: Any, arguments: type[Arguments], is_decoupled: bool) -> Family:
     def tensors(point: Any) -> Tensors:
         states = {name: Tensor(point.shape, "inout") for name in ("w", "m", "v")}
-        return {**states, "corrections": Tensor((2,), "inout"), "g": Tensor(point.shape)}
+        return {**states, "corrections": Tensor((2,)), "g": Tensor(point.shape)}
 
     def options(point: Any) -> dict[str, Any]:
         names = ("lr", "betas", "eps", "weight_decay")
@@ -290,7 +277,7 @@ def _adam_family(emitter: Any, arguments: type[Arguments], is_decoupled: bool) -
 
     def expected(point: Any, values: Arrays) -> dict[str, Expected]:
         results = reference.adam(values, point, is_decoupled)
-        return dict(zip(("w", "m", "v", "corrections"), results, strict=True))
+        return dict(zip(("w", "m", "v"), results, strict=True))
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
         addresses = (l1[name] for name in tensors(point))
@@ -300,15 +287,39 @@ def _adam_family(emitter: Any, arguments: type[Arguments], is_decoupled: bool) -
         """State as after a few steps: squares are not negative."""
         betas = np.array(point.betas, np.float32)
         squares = numbers.standard_normal(point.shape, np.float32) ** 2
-        return {"v": squares, "corrections": 1 - betas ** np.float32(3)}
+        return {"v": squares, "corrections": 1 - betas ** np.float32(4)}
 
-    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit, draw)
+    name = emitter.__name__
+    family = Family(name, arguments, tensors, expected, no_macs, emit, draw=draw)
+    return tiled_by_axes(family, whole=("corrections",))
 
+
+class CorrectionArguments(kernels.Arguments):
+    betas: tuple[float, float] = (0.9, 0.999)
+
+
+def _corrected(point: Any, values: Arrays) -> dict[str, Expected]:
+    return {"corrections": reference.corrections(values["corrections"], point.betas)}
+
+
+def _emit_corrections(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+    adam_corrections_f32(k, team, l1["corrections"], betas=point.betas)
+
+
+CORRECTIONS = Family(
+    "adam_corrections_f32",
+    CorrectionArguments,
+    lambda _: {"corrections": Tensor((2,), "inout")},
+    _corrected,
+    no_macs,
+    _emit_corrections,
+)
 
 FAMILIES = (
     map_family(sgd_f32, "w g", "w", reference.sgd, SgdArguments),
     map_family(sgd_momentum_f32, "w b g", "w b", reference.sgd_momentum, MomentumArguments),
     map_family(accumulate_f32, "g x", "g", reference.accumulate, AccumulateArguments),
+    CORRECTIONS,
     _adam_family(adam_f32, AdamArguments, False),
     _adam_family(adamw_f32, AdamwArguments, True),
 )

@@ -511,7 +511,7 @@ def _family(
         x = numbers.standard_normal(point.pooling.shape(point.h, point.w), np.float32)
         return {"index": reference.max_forward(point.pooling, x)[1][0].astype(INT32)}
 
-    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit, draw)
+    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit, draw=draw)
 
 
 FAMILIES = (

@@ -64,6 +64,18 @@ def test_addresses_may_be_in_registers(name):
     check_in_registers(name, {"shape": (37,), "cores": 4})
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_tiles_of_tensors_in_l2_give_the_same_bits(name):
+    shape = {"shape": (5, 41), "cores": 4}
+    whole = check(name, shape)
+    tiles = check(name, shape | {"tile": {"d0": 2, "d1": 17}})
+    assert all(whole[n].tobytes() == tiles[n].tobytes() for n in whole)
+
+
+def test_a_tensor_larger_than_l1_is_cut_by_itself():
+    check("relu_bw_f32", {"shape": (3, 9001)})
+
+
 @each(POINTS)
 def test_the_reference_is_torchs(name, options):
     check_with_torch(name, options | {"shape": (400,)}, golden(name, options))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.kernels import Arrays
+from trainlib.kernels import Arrays, Expected
 from trainlib.reference.act import Array, Outputs, bounded, wide
 
 
@@ -30,7 +30,7 @@ def accumulate(g: Array, x: Array, scale: float) -> Outputs:
 
 
 def adam(values: Arrays, options: Any, is_decoupled: bool) -> Outputs:
-    """w, m, v and corrections after the step; options has lr, betas, eps and weight_decay."""
+    """w, m and v after the step; options has lr, betas, eps and weight_decay."""
     w, m, v, corrections, g = wide(*(values[name] for name in "w m v corrections g".split()))
     lr, (first, second), weight_decay = options.lr, options.betas, options.weight_decay
     kept = w * (1 - lr * weight_decay) if is_decoupled else w
@@ -39,14 +39,18 @@ def adam(values: Arrays, options: Any, is_decoupled: bool) -> Outputs:
     mean, largest = first * m + (1 - first) * slope, first * np.abs(m) + (1 - first) * size
     square = second * v + (1 - second) * slope**2
     square_size = second * v + (1 - second) * size**2
-    now = 1 - np.array([first, second]) * (1 - corrections)
-    root = np.sqrt(square / now[1]) + options.eps
+    root = np.sqrt(square / corrections[1]) + options.eps
     with np.errstate(invalid="ignore"):
-        change = lr / now[0] * mean / root
-        most = lr / now[0] * largest / root * (1 + square_size / np.maximum(square, 1e-300))
+        change = lr / corrections[0] * mean / root
+        most = lr / corrections[0] * largest / root * (1 + square_size / np.maximum(square, 1e-300))
     return (
         bounded(kept - change, 3 * w, 12 * most),
         bounded(mean, 4 * largest),
         bounded(square, 6 * square_size),
-        bounded(now, 4 * now),
     )
+
+
+def corrections(last: Array, betas: tuple[float, float]) -> Expected:
+    (last,) = wide(last)
+    now = 1 - np.array(betas) * (1 - last)
+    return bounded(now, 4 * now)

@@ -1,0 +1,60 @@
+"""Tilings of primitives whose code for a tile is that for smaller arguments."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from firmware.builder import Kernel
+from firmware.runtime import Team
+from trainlib.kernels import Addresses, Family
+from trainlib.tiling import Axis, Dim, TileShape, Tiling
+
+UNIT = 16  # elements of a row that no copy or core is idle for
+
+
+def tiled(
+    family: Family,
+    dims: Callable[[Any], Sequence[Dim]],
+    boxes: Callable[[Any], Mapping[str, Sequence[Axis]]],
+    smaller: Callable[[Any, TileShape], dict[str, Any]],
+    scratch: Mapping[str, int] | None = None,
+) -> Family:
+    """The family with a tiling.
+
+    smaller    what of the arguments is another for a tile
+    scratch    bytes of further buffers
+    """
+    emit_l1 = family.emit_l1
+    assert emit_l1 is not None
+
+    def tiling(point: Any) -> Tiling:
+        def emit(k: Kernel, team: Team, shape: TileShape, l1: Addresses) -> None:
+            emit_l1(k, team, point.model_copy(update=smaller(point, shape)), l1)
+
+        axes = {name: tuple(box) for name, box in boxes(point).items()}
+        further = (lambda _: dict(scratch)) if scratch else None
+        return Tiling(tuple(dims(point)), axes, emit, further)
+
+    return replace(family, tiling=tiling)
+
+
+def tiled_by_axes(family: Family, whole: Sequence[str] = ()) -> Family:
+    """Tiles of the argument `shape`, which all tensors have.
+
+    whole    tensors of another shape, which every tile needs all of
+    """
+
+    def dims(point: Any) -> list[Dim]:
+        last = len(point.shape) - 1
+        sizes = enumerate(point.shape)
+        return [Dim(f"d{axis}", n, UNIT if axis == last else 1) for axis, n in sizes]
+
+    def boxes(point: Any) -> dict[str, list[Axis]]:
+        own: list[Axis] = [f"d{axis}" for axis in range(len(point.shape))]
+        tensors = family.tensors(point)
+        return {n: [None] * len(t.shape) if n in whole else own for n, t in tensors.items()}
+
+    def smaller(point: Any, shape: TileShape) -> dict[str, Any]:
+        return {"shape": tuple(shape[f"d{axis}"] for axis in range(len(point.shape)))}
+
+    return tiled(family, dims, boxes, smaller)
