@@ -28,6 +28,8 @@ from trainlib.maps import no_macs
 from trainlib.nest import UNROLL
 from trainlib.reference import embedding as reference
 from trainlib.rows import Field, Rows, Split, split_of
+from trainlib.tiled import UNIT, tiled
+from trainlib.tiling import Dim
 
 
 class _Tokens(Rows):
@@ -162,21 +164,33 @@ def _emit_backward(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
     embedding_bw_f32(k, team, *at, *shape, unroll=point.unroll)
 
 
+FORWARD = Family(
+    "embedding_fw_f32",
+    Arguments,
+    lambda point: _tensors(point, False),
+    _expected_forward,
+    no_macs,
+    _emit_forward,
+)
+BACKWARD = Family(
+    "embedding_bw_f32",
+    Arguments,
+    lambda point: _tensors(point, True),
+    _expected_backward,
+    no_macs,
+    _emit_backward,
+)
 FAMILIES = (
-    Family(
-        "embedding_fw_f32",
-        Arguments,
-        lambda point: _tensors(point, False),
-        _expected_forward,
-        no_macs,
-        _emit_forward,
+    tiled(
+        FORWARD,
+        lambda point: [Dim("columns", point.columns, UNIT), Dim("tokens", point.tokens)],
+        lambda _: {"table": [None, "columns"], "index": ["tokens"], "y": ["tokens", "columns"]},
+        lambda _, shape: {"columns": shape["columns"], "tokens": shape["tokens"]},
     ),
-    Family(
-        "embedding_bw_f32",
-        Arguments,
-        lambda point: _tensors(point, True),
-        _expected_backward,
-        no_macs,
-        _emit_backward,
+    tiled(
+        BACKWARD,
+        lambda point: [Dim("columns", point.columns, UNIT)],
+        lambda _: {"index": [None], "dy": [None, "columns"], "dtable": [None, "columns"]},
+        lambda _, shape: {"columns": shape["columns"]},
     ),
 )

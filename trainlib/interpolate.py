@@ -23,9 +23,11 @@ from trainlib.fill import fill_f32
 from trainlib.kernels import Address, Addresses, Arrays, Expected, Family, Tensor, Tensors
 from trainlib.maps import fitting, no_macs
 from trainlib.nest import UNROLL
-from trainlib.pool import Layout, Pair, Pooling
+from trainlib.pool import Layout, Pair, Pooling, planes_of
 from trainlib.reference import interpolate as reference
 from trainlib.rows import Field, Rows, Split, split_of
+from trainlib.tiled import tiled
+from trainlib.tiling import Dim
 
 TOWARDS_ZERO = 1  # rounding mode
 
@@ -316,7 +318,12 @@ def _family(
         at = (l1[name] for name in names)
         emitter(k, team, *at, point.planes, unroll=point.unroll, **how)
 
-    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit)
+    return tiled(
+        Family(emitter.__name__, arguments, tensors, expected, no_macs, emit),
+        lambda point: [Dim("b", point.b), Dim("c", point.c)],
+        lambda point: dict.fromkeys(names, planes_of(point.layout)),
+        lambda _, shape: {"b": shape["b"], "c": shape["c"]},
+    )
 
 
 FAMILIES = (

@@ -15,6 +15,8 @@ from trainlib.kernels import WORD, Address, Addresses, Arrays, Expected, Family,
 from trainlib.maps import Operation, map_nest, no_macs
 from trainlib.nest import UNROLL, Body, Operand, row_major
 from trainlib.reference import layout as reference
+from trainlib.tiled import tiled, tiled_by_axes
+from trainlib.tiling import Axis, Dim, TileShape
 
 Dims = Sequence[int]
 
@@ -232,13 +234,30 @@ def _broadcast_family(emitter: Callable[..., None], expects: Callable[..., Expec
     def emit(k: Kernel, team: Team, point: Any, *at: Address) -> None:
         emitter(k, team, *at, *_pair(point), unroll=point.unroll)
 
-    return _family(
+    def dims(point: Any) -> list[Dim]:
+        return [Dim(f"d{i}", n) for i, n in enumerate(broadcast_shape(*_pair(point)))]
+
+    def box(shape: Dims, rank: int) -> list[Axis]:
+        own = enumerate(shape, rank - len(shape))
+        return [f"d{axis}" if n > 1 else None for axis, n in own]
+
+    def boxes(point: Any) -> dict[str, list[Axis]]:
+        a, b = _pair(point)
+        rank = len(broadcast_shape(a, b))
+        y: list[Axis] = [f"d{axis}" for axis in range(rank)]
+        return {"a": box(a, rank), "b": box(b, rank), "y": y}
+
+    def smaller(_: Any, shape: TileShape) -> dict[str, Any]:
+        return {name: shape.part(name).shape for name in ("a", "b")}
+
+    family = _family(
         emitter.__name__,
         BroadcastArguments,
         tensors,
         lambda _, values: [expects(values["a"], values["b"])],
         emit,
     )
+    return tiled(family, dims, boxes, smaller)
 
 
 def _transposed(point: Any) -> Tensors:
@@ -278,23 +297,33 @@ def _emit_residual_bw(
 FAMILIES = (
     _broadcast_family(add_f32, reference.add),
     _broadcast_family(multiply_f32, reference.multiply),
-    _family(
-        "residual_bw_f32",
-        Arguments,
-        lambda point: {
-            "dy": Tensor(point.shape),
-            "da": Tensor(point.shape, "out"),
-            "db": Tensor(point.shape, "out"),
-        },
-        lambda _, values: [(values["dy"], 0.0)] * 2,
-        _emit_residual_bw,
+    tiled_by_axes(
+        _family(
+            "residual_bw_f32",
+            Arguments,
+            lambda point: {
+                "dy": Tensor(point.shape),
+                "da": Tensor(point.shape, "out"),
+                "db": Tensor(point.shape, "out"),
+            },
+            lambda _, values: [(values["dy"], 0.0)] * 2,
+            _emit_residual_bw,
+        )
     ),
-    _family(
-        "transpose_f32",
-        TransposeArguments,
-        _transposed,
-        lambda point, values: [(values["x"].transpose(point.axes), 0.0)],
-        _emit_transpose,
+    tiled(
+        _family(
+            "transpose_f32",
+            TransposeArguments,
+            _transposed,
+            lambda point, values: [(values["x"].transpose(point.axes), 0.0)],
+            _emit_transpose,
+        ),
+        lambda point: [Dim(f"d{axis}", n) for axis, n in enumerate(point.shape)],
+        lambda point: {
+            "x": [f"d{axis}" for axis in range(len(point.shape))],
+            "y": [f"d{axis}" for axis in point.axes],
+        },
+        lambda _, shape: {"shape": shape.part("x").shape},
     ),
     _family(
         "pad_f32",

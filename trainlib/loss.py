@@ -35,15 +35,29 @@ from trainlib.kernels import (
 from trainlib.maps import fitting, no_macs
 from trainlib.nest import UNROLL, Load
 from trainlib.reference import loss as reference
-from trainlib.rows import PARTIALS, Field, Rows, Split, split_of
+from trainlib.rows import PARTIALS, SCRATCH, Field, Rows, Split, split_of
+from trainlib.tiled import tiled
+from trainlib.tiling import Axis, Dim, TileShape
 
 Reduction = Literal["mean", "sum"]
 SMALLEST = 2.0**-126
 Step = Callable[[Lanes, Lane, Lane], list[Lane]]
 
 
-def _scale(reduction: Reduction, count: int) -> float:
-    return 1 / count if reduction == "mean" else 1.0
+@dataclass(frozen=True)
+class Share:
+    """What a tile is of all: elements or rows that the mean is of (None: the tile's own), and
+    whether the loss is added to that of other tiles.
+    """
+
+    whole: int | None = None
+    adds: bool = False
+
+    def scale(self, reduction: Reduction, count: int) -> float:
+        return 1 / (self.whole or count) if reduction == "mean" else 1.0
+
+
+ALL = Share()
 
 
 def _element_loss(
@@ -52,6 +66,7 @@ def _element_loss(
     at: tuple[Address, Address, Address, Address, Address],
     count: int,
     scale: float,
+    adds: bool,
     step_of: Callable[[Kernel, Rows], Step],
     unroll: int,
 ) -> None:
@@ -73,7 +88,7 @@ def _element_loss(
 
                 [total] = rows.reduce(["x", "t"], body, ["sum"], targets=["d"])
                 k.fmul_s(total, total, constant(k, scale))
-                rows.store("loss", total)
+                (rows.add if adds else rows.store)("loss", total)
 
     fitting(k, team, emit, unroll)
 
@@ -89,13 +104,14 @@ def mse_loss_f32(
     count: int,
     *,
     reduction: Reduction = "mean",
+    share: Share = ALL,
     unroll: int = UNROLL,
 ) -> None:
     """loss = mean (x - t)^2 and its gradient dx.
 
     partials    scratch, as large as trainlib.rows.PARTIALS
     """
-    scale = _scale(reduction, count)
+    scale = share.scale(reduction, count)
 
     def step_of(k: Kernel, _: Rows) -> Step:
         slope = constant(k, 2 * scale)
@@ -107,7 +123,7 @@ def mse_loss_f32(
 
         return step
 
-    _element_loss(k, team, (x, t, loss, dx, partials), count, scale, step_of, unroll)
+    _element_loss(k, team, (x, t, loss, dx, partials), count, scale, share.adds, step_of, unroll)
 
 
 def l1_loss_f32(
@@ -121,10 +137,11 @@ def l1_loss_f32(
     count: int,
     *,
     reduction: Reduction = "mean",
+    share: Share = ALL,
     unroll: int = UNROLL,
 ) -> None:
     """loss = mean |x - t| and its gradient dx, 0 where x = t."""
-    scale = _scale(reduction, count)
+    scale = share.scale(reduction, count)
 
     def step_of(k: Kernel, _: Rows) -> Step:
         sign = _Sign(k)
@@ -140,7 +157,7 @@ def l1_loss_f32(
 
         return step
 
-    _element_loss(k, team, (x, t, loss, dx, partials), count, scale, step_of, unroll)
+    _element_loss(k, team, (x, t, loss, dx, partials), count, scale, share.adds, step_of, unroll)
 
 
 def berhu_loss_f32(
@@ -158,7 +175,7 @@ def berhu_loss_f32(
     unroll: int = UNROLL,
 ) -> None:
     """loss = mean berHu(x - t) and its gradient dx, with c = alpha max |x - t|."""
-    scale = _scale(reduction, count)
+    scale = ALL.scale(reduction, count)
 
     def step_of(k: Kernel, rows: Rows) -> Step:
         def larger(v: Lanes, most: Lane, x: Lane, t: Lane) -> None:
@@ -193,7 +210,7 @@ def berhu_loss_f32(
 
         return step
 
-    _element_loss(k, team, (x, t, loss, dx, partials), count, scale, step_of, unroll)
+    _element_loss(k, team, (x, t, loss, dx, partials), count, scale, False, step_of, unroll)
 
 
 class _Sign:
@@ -227,6 +244,7 @@ def cross_entropy_loss_f32(
     *,
     is_soft: bool = False,
     reduction: Reduction = "mean",
+    share: Share = ALL,
     split: Split = "auto",
     unroll: int = UNROLL,
 ) -> None:
@@ -235,7 +253,7 @@ def cross_entropy_loss_f32(
     t          class numbers, 0 .. classes - 1, as integers; is_soft: weights of all classes
     s, m, w    scratch, b words each
     """
-    entropy = _CrossEntropy(b, classes, _scale(reduction, b), is_soft)
+    entropy = _CrossEntropy(b, classes, share.scale(reduction, b), is_soft, share.adds)
     at = {"x": x, "t": t, "dx": dx, "loss": loss, "partials": partials, "s": s, "m": m, "w": w}
 
     def emit_rows(k: Kernel, team: Team, width: int) -> None:
@@ -273,6 +291,7 @@ class _CrossEntropy:
     classes: int
     scale: float
     is_soft: bool
+    adds: bool
 
     def emit_rows(self, k: Kernel, team: Team, at: Addresses, split: Split, width: int) -> None:
         """dx, and s, m and w of all rows."""
@@ -366,7 +385,7 @@ class _CrossEntropy:
         with rows.each(), k.scope():
             [total] = rows.reduce(["s", "m", "w"], step, ["sum"], late=(1, 2))
             k.fmul_s(total, total, constant(k, self.scale))
-            rows.store("loss", total)
+            (rows.add if self.adds else rows.store)("loss", total)
 
 
 class ElementArguments(kernels.Arguments):
@@ -401,6 +420,7 @@ class CrossEntropyArguments(kernels.Arguments):
 def _element_family(
     emitter: Callable[..., None], expects: Callable[..., Any], arguments: type[ElementArguments]
 ) -> Family:
+    """berHu has no tiles: each would need the largest difference of all."""
     options = [n for n in arguments.model_fields if n not in ElementArguments.model_fields]
 
     def tensors(point: Any) -> Tensors:
@@ -413,7 +433,7 @@ def _element_family(
         }
 
     def expected(point: Any, values: Arrays) -> dict[str, Expected]:
-        scale = _scale(point.reduction, prod(point.shape))
+        scale = ALL.scale(point.reduction, prod(point.shape))
         chosen = {name: getattr(point, name) for name in options}
         loss, dx = expects(values["x"], values["t"], scale, **chosen)
         return {"loss": loss, "dx": dx}
@@ -423,7 +443,29 @@ def _element_family(
         chosen = {name: getattr(point, name) for name in ("reduction", "unroll", *options)}
         emitter(k, team, *addresses, prod(point.shape), **chosen)
 
-    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit)
+    family = Family(emitter.__name__, arguments, tensors, expected, no_macs, emit)
+
+    def emit_part(
+        k: Kernel, team: Team, point: Any, part: Any, shape: TileShape, l1: Addresses
+    ) -> None:
+        share = Share(prod(point.shape), not shape.is_first)
+        addresses = (l1[name] for name in tensors(point))
+        options = {"reduction": point.reduction, "share": share, "unroll": point.unroll}
+        emitter(k, team, *addresses, prod(part.shape), **options)
+
+    def dims(point: Any) -> list[Dim]:
+        return [Dim(f"d{axis}", n, is_summed=True) for axis, n in enumerate(point.shape)]
+
+    def boxes(point: Any) -> dict[str, list[Axis]]:
+        own: list[Axis] = [f"d{axis}" for axis in range(len(point.shape))]
+        return {"x": own, "t": own, "loss": [None], "dx": own}
+
+    def smaller(point: Any, shape: TileShape) -> dict[str, Any]:
+        return {"shape": tuple(shape[f"d{axis}"] for axis in range(len(point.shape)))}
+
+    if options:
+        return family
+    return tiled(family, dims, boxes, smaller, SCRATCH, emit_part)
 
 
 def _cross_entropy_tensors(point: Any) -> Tensors:
@@ -441,26 +483,37 @@ def _cross_entropy_tensors(point: Any) -> Tensors:
 
 
 def _cross_entropy_expected(point: Any, values: Arrays) -> dict[str, Expected]:
-    scale = _scale(point.reduction, point.b)
+    scale = ALL.scale(point.reduction, point.b)
     loss, dx = reference.cross_entropy(values["x"], values["t"], scale, point.is_soft)
     return {"loss": loss, "dx": dx}
 
 
-def _cross_entropy_emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+def _cross_entropy_emit(
+    k: Kernel, team: Team, point: Any, l1: Addresses, share: Share = ALL
+) -> None:
     addresses = (l1[name] for name in _cross_entropy_tensors(point))
     cross_entropy_loss_f32(
         *(k, team, *addresses, point.b, point.classes),
         is_soft=point.is_soft,
         reduction=point.reduction,
+        share=share,
         split=point.split,
         unroll=point.unroll,
     )
 
 
-FAMILIES = (
-    _element_family(mse_loss_f32, reference.mse, ElementArguments),
-    _element_family(l1_loss_f32, reference.l1, ElementArguments),
-    _element_family(berhu_loss_f32, reference.berhu, BerhuArguments),
+def _cross_entropy_part(
+    k: Kernel, team: Team, point: Any, part: Any, shape: TileShape, l1: Addresses
+) -> None:
+    _cross_entropy_emit(k, team, part, l1, Share(point.b, not shape.is_first))
+
+
+def _cross_entropy_boxes(point: Any) -> dict[str, list[Axis]]:
+    t: list[Axis] = ["b", None] if point.is_soft else ["b"]
+    return {"x": ["b", None], "t": t, "loss": [None], "dx": ["b", None]}
+
+
+CROSS_ENTROPY = tiled(
     Family(
         "cross_entropy_loss_f32",
         CrossEntropyArguments,
@@ -469,4 +522,16 @@ FAMILIES = (
         no_macs,
         _cross_entropy_emit,
     ),
+    lambda point: [Dim("b", point.b, is_summed=True)],
+    _cross_entropy_boxes,
+    lambda _, shape: {"b": shape["b"]},
+    lambda shape: SCRATCH | dict.fromkeys("smw", WORD * shape["b"]),
+    _cross_entropy_part,
+)
+
+FAMILIES = (
+    _element_family(mse_loss_f32, reference.mse, ElementArguments),
+    _element_family(l1_loss_f32, reference.l1, ElementArguments),
+    _element_family(berhu_loss_f32, reference.berhu, BerhuArguments),
+    CROSS_ENTROPY,
 )

@@ -24,7 +24,9 @@ from trainlib.maps import no_macs
 from trainlib.nest import UNROLL
 from trainlib.normalise import How, View
 from trainlib.reference import norm as reference
-from trainlib.rows import PARTIALS, Split
+from trainlib.rows import PARTIALS, SCRATCH, Split
+from trainlib.tiled import tiled
+from trainlib.tiling import Axis, Dim, TileShape, Window
 
 Layout = Literal["chw", "hwc"]
 Shape = tuple[int, int, int]
@@ -242,7 +244,8 @@ class Norm:
             return {"running_var": var} if running else {}
 
         name = f"{self.name}_fw_f32"
-        return Family(name, self.arguments, tensors, expected, no_macs, emit, draw=draw)
+        family = Family(name, self.arguments, tensors, expected, no_macs, emit, draw=draw)
+        return self._tiled(family, is_summed=False)
 
     def backward(self) -> Family:
         stats: tuple[str, ...] = ("mean", "rstd") if self.is_centred else ("rstd",)
@@ -295,7 +298,63 @@ class Norm:
             return {"x": x} | {n: a.reshape(shape).astype(np.float32) for n, a in drawn.items()}
 
         name = f"{self.name}_bw_f32"
-        return Family(name, self.arguments, tensors, expected, no_macs, emit, draw=draw)
+        family = Family(name, self.arguments, tensors, expected, no_macs, emit, draw=draw)
+        return self._tiled(family, is_summed=self.has_rows)
+
+    @property
+    def has_rows(self) -> bool:
+        """Are its tensors rows? They share gamma."""
+        return self.arguments is RowArguments
+
+    def _tiled(self, family: Family, *, is_summed: bool) -> Family:
+        """Tiles of whole channels, whole groups of them, or whole rows.
+
+        is_summed    gradients are sums over rows
+        """
+
+        def dims(point: Any) -> list[Dim]:
+            if self.has_rows:
+                return [Dim("rows", point.rows, is_summed=is_summed)]
+            return [Dim("c", point.groups if self.parameters else point.c)]
+
+        def boxes(point: Any) -> dict[str, list[Axis]]:
+            size = point.c // point.groups if self.parameters and not self.has_rows else 1
+            channels: Axis = "c" if size == 1 else Window("c", kernel=size, stride=size)
+            found: dict[str, list[Axis]] = {}
+            no_more: list[Axis] = [None]
+            for name, tensor in family.tensors(point).items():
+                if tensor.role == "scratch":
+                    continue
+                is_x, is_mean = name in ("x", "y", "dx", "dy"), name in ("mean", "rstd")
+                if self.has_rows:
+                    row: Axis = "rows" if is_x or is_mean else None
+                    found[name] = [row, *no_more] if is_x else [row]
+                elif is_x:
+                    found[name] = [None, channels, None]
+                    if point.layout == "hwc":
+                        found[name] = [None, None, channels]
+                elif is_mean:
+                    found[name] = [*no_more * (len(tensor.shape) - 1), "c"]
+                else:
+                    found[name] = [channels]
+            return found
+
+        def smaller(point: Any, shape: TileShape) -> dict[str, Any]:
+            if self.has_rows:
+                return {"rows": shape["rows"]}
+            if not self.parameters:
+                return {"c": shape["c"]}
+            return {"c": shape["c"] * (point.c // point.groups), "groups": shape["c"]}
+
+        def emit_part(
+            k: Kernel, team: Team, _: Any, part: Any, shape: TileShape, l1: Addresses
+        ) -> None:
+            assert self.parameters is not None
+            views = self.view(part, True), self.parameters(part)
+            normalise.backward(k, team, *views, l1, self.how(part), adds=not shape.is_first)
+
+        emit = emit_part if is_summed else None
+        return tiled(family, dims, boxes, smaller, SCRATCH, emit)
 
     def _refuse(self, point: Any) -> None:
         groups = getattr(point, "groups", 1)

@@ -321,8 +321,12 @@ def backward(
     parameters: View,
     at: Mapping[str, Address],
     how: How,
+    *,
+    adds: bool = False,
 ) -> None:
     """dx, dgamma and dbeta from x, dy, gamma and the means, where elements of a row have their own.
+
+    adds    to dgamma and dbeta
 
     at    addresses: x, dy, gamma, mean, rstd, dx, dgamma, dbeta, partials; RMS norm: no mean, dbeta
     """
@@ -339,7 +343,7 @@ def backward(
                 else:
                     totals = rows.reduce(sources, _plain_sums, ["sum"])
                 for name, total in zip(("dgamma", "dbeta"), totals, strict=False):
-                    rows.store(name, total)
+                    (rows.add if adds else rows.store)(name, total)
 
     def emit_dx(k: Kernel, team: Team, width: int) -> None:
         with k.scope():

@@ -35,6 +35,8 @@ from trainlib.kernels import (
 from trainlib.maps import map_nest, no_macs
 from trainlib.nest import REACH, UNROLL, Body, Operand, Window
 from trainlib.reference import pool as reference
+from trainlib.tiled import tiled
+from trainlib.tiling import Axis, Dim
 
 Layout = Literal["chw", "hwc"]
 Pair = tuple[int, int]
@@ -511,7 +513,18 @@ def _family(
         x = numbers.standard_normal(point.pooling.shape(point.h, point.w), np.float32)
         return {"index": reference.max_forward(point.pooling, x)[1][0].astype(INT32)}
 
-    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit, draw=draw)
+    family = Family(emitter.__name__, arguments, tensors, expected, no_macs, emit, draw=draw)
+    return tiled(
+        family,
+        lambda point: [Dim("b", point.b), Dim("c", point.c)],
+        lambda point: dict.fromkeys(names, planes_of(point.layout)),
+        lambda _, shape: {"b": shape["b"], "c": shape["c"]},
+    )
+
+
+def planes_of(layout: Layout) -> list[Axis]:
+    """The box of tiles that are whole planes."""
+    return ["b", "c", None, None] if layout == "chw" else ["b", None, None, "c"]
 
 
 FAMILIES = (

@@ -15,7 +15,9 @@ from trainlib.kernels import Address, Addresses, Arrays, Expected, Family, Tenso
 from trainlib.maps import fitting, no_macs
 from trainlib.nest import UNROLL, row_major
 from trainlib.reference import reduce as reference
-from trainlib.rows import PARTIALS, Field, Kind, Rows, Split, split_of
+from trainlib.rows import PARTIALS, SCRATCH, Field, Kind, Rows, Split, split_of
+from trainlib.tiled import tiled
+from trainlib.tiling import Axis, Dim, TileShape
 
 What = Literal["sum", "mean", "max"]
 
@@ -127,4 +129,23 @@ def _emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
     )
 
 
-FAMILIES = (Family("reduce_f32", Arguments, _tensors, _expected, no_macs, _emit),)
+def _dims(point: Any) -> list[Dim]:
+    dims = [Dim(f"d{a}", n) for a, n in enumerate(point.shape) if a not in point.axes]
+    return dims or [Dim("all", 1)]
+
+
+def _boxes(point: Any) -> dict[str, list[Axis]]:
+    x: list[Axis] = [None if a in point.axes else f"d{a}" for a in range(len(point.shape))]
+    return {"x": x, "y": [axis for axis in x if axis] or ["all"]}
+
+
+def _smaller(point: Any, shape: TileShape) -> dict[str, Any]:
+    return {"shape": shape.part("x").shape}
+
+
+FAMILIES = (
+    tiled(
+        Family("reduce_f32", Arguments, _tensors, _expected, no_macs, _emit),
+        *(_dims, _boxes, _smaller, SCRATCH),
+    ),
+)

@@ -26,6 +26,7 @@ CORES = 16  # the most there are
 REDUCTIONS, KINDS = 3, 2  # of a row, and results of each
 PARTIALS = Tensor((REDUCTIONS * KINDS * CORES,), "scratch")
 """Where what cores have found meets."""
+SCRATCH = {"partials": PARTIALS.size}
 MEETING = 16  # elements whose work takes as long as a meeting of all cores
 START = 8  # and as long as what a row begins with
 

@@ -16,7 +16,9 @@ from trainlib.kernels import WORD, Address, Addresses, Arrays, Expected, Family,
 from trainlib.maps import fitting, no_macs
 from trainlib.nest import UNROLL
 from trainlib.reference import softmax as reference
-from trainlib.rows import PARTIALS, Field, Rows, Split, split_of
+from trainlib.rows import PARTIALS, SCRATCH, Field, Rows, Split, split_of
+from trainlib.tiled import tiled
+from trainlib.tiling import Axis, Dim, TileShape
 
 Shape = tuple[int, int, int]
 """Elements before the dimension, of it, and behind it."""
@@ -156,7 +158,25 @@ def _family(emitter: Callable[..., None], inputs: str, output: str, expects: Cal
         addresses = (l1[name] for name in tensors(point))
         emitter(k, team, *addresses, _shape(point), split=point.split, unroll=point.unroll)
 
-    return Family(emitter.__name__, Arguments, tensors, expected, no_macs, emit)
+    family = Family(emitter.__name__, Arguments, tensors, expected, no_macs, emit)
+    return tiled(
+        family, _dims, lambda point: dict.fromkeys([*names, output], _box(point)), _smaller, SCRATCH
+    )
+
+
+def _box(point: Any) -> list[Axis]:
+    """Rows are whole."""
+    rank = len(point.shape)
+    return [None if axis == point.axis % rank else f"d{axis}" for axis in range(rank)]
+
+
+def _dims(point: Any) -> list[Dim]:
+    return [Dim(f"d{axis}", n) for axis, n in enumerate(point.shape) if _box(point)[axis]]
+
+
+def _smaller(point: Any, shape: TileShape) -> dict[str, Any]:
+    box = enumerate(_box(point))
+    return {"shape": tuple(shape[f"d{a}"] if dim else point.shape[a] for a, dim in box)}
 
 
 FAMILIES = (

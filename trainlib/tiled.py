@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from firmware.builder import Kernel
@@ -17,22 +18,28 @@ def tiled(
     dims: Callable[[Any], Sequence[Dim]],
     boxes: Callable[[Any], Mapping[str, Sequence[Axis]]],
     smaller: Callable[[Any, TileShape], dict[str, Any]],
-    scratch: Mapping[str, int] | None = None,
+    scratch: Mapping[str, int] | Callable[[TileShape], dict[str, int]] = MappingProxyType({}),
+    emit_part: Callable[[Kernel, Team, Any, Any, TileShape, Addresses], None] | None = None,
 ) -> Family:
     """The family with a tiling.
 
-    smaller    what of the arguments is another for a tile
-    scratch    bytes of further buffers
+    smaller      what of the arguments is another for a tile
+    scratch      bytes of further buffers
+    emit_part    what emits a tile, given all arguments and the smaller ones; None: the family's
     """
     emit_l1 = family.emit_l1
     assert emit_l1 is not None
 
     def tiling(point: Any) -> Tiling:
         def emit(k: Kernel, team: Team, shape: TileShape, l1: Addresses) -> None:
-            emit_l1(k, team, point.model_copy(update=smaller(point, shape)), l1)
+            part = point.model_copy(update=smaller(point, shape))
+            if emit_part:
+                emit_part(k, team, point, part, shape, l1)
+            else:
+                emit_l1(k, team, part, l1)
 
         axes = {name: tuple(box) for name, box in boxes(point).items()}
-        further = (lambda _: dict(scratch)) if scratch else None
+        further = scratch if callable(scratch) else lambda _: dict(scratch)
         return Tiling(tuple(dims(point)), axes, emit, further)
 
     return replace(family, tiling=tiling)

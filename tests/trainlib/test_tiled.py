@@ -1,0 +1,71 @@
+"""Primitives cut into tiles: right at borders of any size, and bit for bit what one tile gives."""
+
+import pytest
+
+from tests.trainlib.primitives import check
+from trainlib.registry import KERNELS
+
+MAP = {"b": 2, "c": 7, "hw": 6}
+GROUPS = {"b": 2, "c": 10, "hw": 6, "groups": 5}
+ROWS = {"rows": 11, "columns": 9}
+POOL = {"b": 3, "c": 7, "h": 6, "w": 5, "kernel": (3, 2), "stride": (2, 1), "pad": (1, 1)}
+PLANES = {"b": 3, "c": 7, "h": 4, "w": 3, "out": (5, 6)}
+PLACES = {"b": 2, "c": 3}
+
+POINTS = [
+    ("softmax_fw_f32", {"shape": (5, 3, 7), "axis": 1}, {"d0": 2, "d2": 3}),
+    ("softmax_bw_f32", {"shape": (9, 8)}, {"d0": 4}),
+    *((f"batchnorm_{p}_f32", MAP, {"c": 3}) for p in ("fw", "bw")),
+    *((f"batchnorm_frozen_{p}_f32", MAP | {"layout": "hwc"}, {"c": 3}) for p in ("fw", "bw")),
+    *((f"instancenorm_{p}_f32", MAP, {"c": 2}) for p in ("fw", "bw")),
+    ("groupnorm_fw_f32", GROUPS, {"c": 2}),
+    ("groupnorm_fw_f32", GROUPS | {"layout": "hwc"}, {"c": 3}),
+    *((f"{n}_fw_f32", ROWS, {"rows": 4}) for n in ("layernorm", "rmsnorm")),
+    ("cross_entropy_loss_f32", {"b": 1, "classes": 9}, {"b": 1}),
+    *((f"{n}_f32", POOL, PLACES) for n in ("maxpool2d_fw", "maxpool2d_bw", "avgpool2d_fw")),
+    ("avgpool2d_bw_f32", POOL | {"layout": "hwc"}, PLACES),
+    ("nearest_fw_f32", PLANES, PLACES),
+    ("nearest_bw_f32", PLANES | {"layout": "hwc"}, PLACES),
+    ("bilinear_fw_f32", PLANES | {"layout": "hwc"}, PLACES),
+    ("bilinear_bw_f32", PLANES, PLACES),
+    ("embedding_fw_f32", {"entries": 9, "columns": 40, "tokens": 7}, {"columns": 16, "tokens": 3}),
+    ("embedding_bw_f32", {"entries": 9, "columns": 40, "tokens": 7}, {"columns": 16}),
+    ("add_f32", {"a": (4, 5, 6), "b": (5, 1)}, {"d0": 3, "d1": 2, "d2": 4}),
+    ("multiply_f32", {"a": (7, 1), "b": (1, 9)}, {"d0": 3, "d1": 4}),
+    ("residual_bw_f32", {"shape": (5, 9)}, {"d0": 2, "d1": 4}),
+    ("transpose_f32", {"shape": (5, 9, 4), "axes": (2, 0, 1)}, {"d0": 2, "d1": 4, "d2": 3}),
+    ("reduce_f32", {"shape": (5, 9, 4), "axes": (1,)}, {"d0": 2, "d2": 3}),
+    ("reduce_f32", {"shape": (5, 9), "axes": (1, 0), "what": "max"}, {}),
+]
+SUMS = [  # the order of additions differs: sums over tiles, or fewer at a time for want of registers
+    ("groupnorm_bw_f32", GROUPS, {"c": 2}),
+    ("groupnorm_bw_f32", GROUPS | {"layout": "hwc"}, {"c": 3}),
+    *((f"{n}_bw_f32", ROWS, {"rows": 4}) for n in ("layernorm", "rmsnorm")),
+    ("mse_loss_f32", {"shape": (5, 33)}, {"d0": 2, "d1": 16}),
+    ("l1_loss_f32", {"shape": (47,), "reduction": "sum"}, {"d0": 16}),
+    ("cross_entropy_loss_f32", {"b": 11, "classes": 5}, {"b": 4}),
+    ("cross_entropy_loss_f32", {"b": 11, "classes": 5, "is_soft": True}, {"b": 3}),
+]
+
+
+@pytest.mark.parametrize(("name", "point", "tile"), POINTS, ids=str)
+def test_tiles_give_the_same_bits(name, point, tile):
+    point = point | {"cores": 4}
+    if "split" in KERNELS[name].arguments.model_fields:
+        point["split"] = "rows"  # else it may depend on the size of a tile
+    whole = check(name, point)
+    tiles = check(name, point | {"tile": tile})
+    assert all(whole[n].tobytes() == tiles[n].tobytes() for n in whole)
+
+
+@pytest.mark.parametrize("buffers", [1, 2])
+@pytest.mark.parametrize(("name", "point", "tile"), SUMS, ids=str)
+def test_sums_over_tiles_are_right(name, point, tile, buffers):
+    check(name, point | {"tile": tile, "buffers": buffers})
+
+
+def test_tensors_larger_than_l1_are_cut_by_themselves():
+    check("batchnorm_fw_f32", {"c": 33, "hw": 600})
+    check("layernorm_bw_f32", {"rows": 90, "columns": 100})
+    check("maxpool2d_fw_f32", {"c": 40, "h": 20, "w": 20, "kernel": (2, 2)})
+    check("mse_loss_f32", {"shape": (9000,)})
