@@ -37,7 +37,7 @@ POINTS = [
     ("reduce_f32", {"shape": (5, 9, 4), "axes": (1,)}, {"d0": 2, "d2": 3}),
     ("reduce_f32", {"shape": (5, 9), "axes": (1, 0), "what": "max"}, {}),
 ]
-SUMS = [  # the order of additions differs: sums over tiles, or fewer at a time for want of registers
+SUMS = [  # the order of additions differs: over tiles, or fewer side by side for want of registers
     ("groupnorm_bw_f32", GROUPS, {"c": 2}),
     ("groupnorm_bw_f32", GROUPS | {"layout": "hwc"}, {"c": 3}),
     *((f"{n}_bw_f32", ROWS, {"rows": 4}) for n in ("layernorm", "rmsnorm")),
