@@ -18,6 +18,7 @@ BOOT, FETCH_ENABLE, EXIT, STDOUT = 0x10200040, 0x10200008, 0x1A1040A0, 0x1A10F00
 SILENT = (0x1A108800, 0x10201400, 0x10204000, 0x10204200, 0x1020420C)  # stores that only set up
 STACK_CHECKER = [RI5CY_CSRS[name] for name in ("stack_conf", "stack_start", "stack_end")]
 WIDTHS = {"i8": (1, True), "u8": (1, False), "i16": (2, True), "u16": (2, False), "i32": (4, True)}
+DYNAMIC = 7  # rounding mode: the one in frm
 SENTINEL = 0x00BADBAD  # what registers hold at reset: nothing may rely on zeros
 
 
@@ -107,7 +108,7 @@ class Machine:
             return
         floats = hart.f if self.f_registers else hart.x
         values = {"pc": here, "size": decoded.size, "rm": 0, "frm": 0, "boxed": self.f_registers}
-        values |= {n: v for n, v in operands.items() if n != "rm"}
+        values |= {n: v for n, v in operands.items() if n != "rm" or v != DYNAMIC}
         values |= {n: hart.x[operands[n]] for n in ("rs1", "rs2", "rs3", "rd") if n in operands}
         values |= {n: floats[operands[n]] for n in ("fs1", "fs2", "fs3", "fd") if n in operands}
         results = insn.function(*(values[name] for name in insn.reads))
