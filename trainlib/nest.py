@@ -381,10 +381,12 @@ class Nest:
 
     def _store(self, operand: Operand, result: Lane, width: int) -> None:
         k, pointer, step = self.k, self.pointers[operand, True], operand.steps[-1]
+        is_word = result[0].file == "x"  # an integer, or floats are in x registers
+        store, store_post = (k.sw, k.store_post) if is_word else (k.fsw, k.fstore_post)
         if self._is_near(operand):
-            k.fstore_post(result[0], width * step, pointer)
+            store_post(result[0], width * step, pointer)
             for lane in range(1, width):
-                k.fstore(result[lane], (lane - width) * step, pointer)
+                store(result[lane], (lane - width) * step, pointer)
         else:
             for register in result:
-                k.fstore_post(register, self.far.get(step, step), pointer)
+                store_post(register, self.far.get(step, step), pointer)
