@@ -2,6 +2,7 @@
 
 An output's place is a row of trainlib.rows, whose elements are its planes: where it lies in x, and
 the weights, are computed once for all. Backward, cores have planes: outputs share elements of x.
+Nearest to a multiple of the size is pooling the other way round.
 
     nearest     place o of `out` is floor(o in / out), exactly
     bilinear    (o + 1/2) in / out - 1/2, not below 0; aligned corners: o (in - 1) / (out - 1)
@@ -23,7 +24,15 @@ from trainlib.fill import fill_f32
 from trainlib.kernels import Address, Addresses, Arrays, Expected, Family, Tensor, Tensors
 from trainlib.maps import fitting, no_macs
 from trainlib.nest import UNROLL
-from trainlib.pool import Layout, Pair, Pooling, planes_of
+from trainlib.pool import (
+    LARGEST,
+    Layout,
+    Pair,
+    Pooling,
+    avgpool2d_bw_f32,
+    avgpool2d_fw_f32,
+    planes_of,
+)
 from trainlib.reference import interpolate as reference
 from trainlib.rows import Field, Rows, Split, split_of
 from trainlib.tiled import tiled
@@ -38,6 +47,17 @@ class Planes:
     def __init__(self, b: int, c: int, size: Pair, out: Pair, layout: Layout) -> None:
         self.b, self.c, self.size, self.out = b, c, size, out
         self.pooling = Pooling(b, c, *size, (1, 1), (1, 1), (0, 0), layout)
+        self.layout: Layout = layout
+
+    def copies(self) -> Pooling | None:
+        """If each element of x is copied to a window of y, of one size: these windows in y."""
+        height, width = (out // size for out, size in zip(self.out, self.size, strict=True))
+        if (height * self.size[0], width * self.size[1]) != self.out:
+            return None
+        window = height, width
+        if not all(window) or height * width > LARGEST:
+            return None
+        return Pooling(self.b, self.c, *self.out, window, window, (0, 0), self.layout)
 
     def shape(self, size: Pair) -> tuple[int, ...]:
         return self.pooling.shape(*size)
@@ -137,7 +157,10 @@ def nearest_fw_f32(
     split: Split = "auto",
     unroll: int = UNROLL,
 ) -> None:
-    """y = the nearest element of x."""
+    """y = the nearest element of x; split is for sizes that are no multiples."""
+    if copies := p.copies():
+        avgpool2d_bw_f32(k, team, x, y, copies, share=1.0, unroll=unroll)
+        return
     split = split_of(split, p.out[0] * p.out[1], p.b * p.c, 0, team.cores)
 
     def emit(k: Kernel, team: Team, width: int) -> None:
@@ -154,6 +177,9 @@ def nearest_bw_f32(
     k: Kernel, team: Team, dy: Address, dx: Address, p: Planes, *, unroll: int = UNROLL
 ) -> None:
     """dx = the sum of dy over the outputs that took this element."""
+    if copies := p.copies():
+        avgpool2d_fw_f32(k, team, dy, dx, copies, share=1.0, unroll=unroll)
+        return
     fill_f32(k, team, dx, p.b * p.c * p.size[0] * p.size[1])
     team.barrier()
 

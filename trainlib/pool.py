@@ -69,6 +69,13 @@ class Pooling:
         """Do no two windows share an element?"""
         return self.stride[0] >= self.kernel[0] and self.stride[1] >= self.kernel[1]
 
+    @property
+    def is_cover(self) -> bool:
+        """Do windows share no element, and have all together?"""
+        sides = zip(self.out, self.kernel, (self.h, self.w), strict=True)
+        is_whole = all(count * size == all_of for count, size, all_of in sides)
+        return is_whole and self.stride == self.kernel
+
     def shape(self, height: int, width: int) -> tuple[int, ...]:
         """Of x or y."""
         if self.layout == "chw":
@@ -336,8 +343,10 @@ def maxpool2d_bw_f32(
     )
 
 
-def _share(p: Pooling, region: Region, counts_pad: bool) -> float:
-    """What an element of a window counts in its mean."""
+def _share(p: Pooling, region: Region, counts_pad: bool, share: float | None) -> float:
+    """What an element of a window counts in its mean, if that is not given."""
+    if share is not None:
+        return share
     return 1 / (p.kernel[0] * p.kernel[1] if counts_pad else len(region.taps))
 
 
@@ -349,18 +358,19 @@ def avgpool2d_fw_f32(
     p: Pooling,
     *,
     counts_pad: bool = True,
+    share: float | None = None,
     unroll: int = UNROLL,
 ) -> None:
     """y = the mean of each window; counts_pad: its elements outside x are zeros, else they are no
-    elements.
+    elements. With a share, y is that times the sum.
     """
     for region in regions(p):
         nest = _Nest(p, region, unroll)
         windows, places = nest.windows(x)
-        share = _share(p, region, counts_pad)
+        factor = _share(p, region, counts_pad, share)
 
-        def operation(k: Kernel, places: Any = places, share: float = share) -> Body:
-            factor = constant(k, share)
+        def operation(k: Kernel, places: Any = places, part: float = factor) -> Body:
+            factor = constant(k, part)
 
             def body(v: Lanes, *around: Window) -> list[Lane]:
                 total, value = v.f(), v.f()
@@ -368,7 +378,8 @@ def avgpool2d_fw_f32(
                     around[window].load(value if number else total, offset)
                     if number:
                         v.fadd_s(total, total, value)
-                v.fmul_s(total, total, factor)
+                if part != 1:
+                    v.fmul_s(total, total, factor)
                 return [total]
 
             return body
@@ -388,22 +399,27 @@ def avgpool2d_bw_f32(
     p: Pooling,
     *,
     counts_pad: bool = True,
+    share: float | None = None,
     unroll: int = UNROLL,
 ) -> None:
-    """dx = the sum of dy over the windows with this element, each divided by its elements."""
-    fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
-    team.barrier()
+    """dx = the sum of dy over the windows with this element, each divided by its elements, or
+    times the share.
+    """
+    if not p.is_cover:
+        fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
+        team.barrier()
     unroll = unroll if p.is_disjoint else 1
     for region in regions(p):
         nest = _Nest(p, region, unroll, planes_first=not p.is_disjoint)
         windows, places = nest.windows(dx)
-        share = _share(p, region, counts_pad)
+        factor = _share(p, region, counts_pad, share)
 
-        def operation(k: Kernel, places: Any = places, share: float = share) -> Body:
-            factor = constant(k, share)
+        def operation(k: Kernel, places: Any = places, part: float = factor) -> Body:
+            factor = constant(k, part)
 
             def body(v: Lanes, dy: Lane, *around: Window) -> list[Lane]:
-                v.fmul_s(dy, dy, factor)
+                if part != 1:
+                    v.fmul_s(dy, dy, factor)
                 if p.is_disjoint:
                     for window, offset in places:
                         around[window].store(dy, offset)
