@@ -62,4 +62,4 @@ def test_the_references_are_torchs(name, point):
 
 
 def test_sizes_that_no_multiplication_finds_are_right():
-    check("nearest_fw_f32", {"c": 1, "h": 1, "w": 7001, "out": (1, 7000)})
+    check("nearest_fw_f32", {"c": 1, "h": 1, "w": 1500, "out": (1, 1499)})
