@@ -4,13 +4,13 @@ from difflib import get_close_matches
 
 from soc.toml_file import ConfigError
 from trainlib import (
-    conv2d_program,
-    linear_program,
     act,
+    conv2d_program,
     dropout,
     embedding,
     interpolate,
     layout,
+    linear_program,
     loss,
     matmul_program,
     norm,
@@ -24,14 +24,14 @@ from trainlib.kernels import Family
 
 FILES = (
     act.FAMILIES,
+    conv2d_program.FAMILIES,
     dropout.FAMILIES,
     embedding.FAMILIES,
     interpolate.FAMILIES,
     layout.FAMILIES,
+    linear_program.FAMILIES,
     loss.FAMILIES,
     matmul_program.FAMILIES,
-    linear_program.FAMILIES,
-    conv2d_program.FAMILIES,
     norm.FAMILIES,
     optim.FAMILIES,
     pool.FAMILIES,
