@@ -23,8 +23,8 @@ from soc.interpreter import Parts
 from soc.state import NEVER
 
 HARTS = 64
-COLLECT, DMA_REQUEST, ACCESS_L1, DMA_ACCESS, EVENT_UNIT, GO_ON, ICACHE = range(
-    HARTS, 8 * HARTS, HARTS
+COLLECT, DMA_REQUEST, ACCESS_L1, DMA_ACCESS, EVENT_UNIT, GO_ON, ICACHE, END_OF_CYCLE = range(
+    HARTS, 9 * HARTS, HARTS
 )
 """Priorities of SimPy's events, whose own are 0 and 1. Harts of one phase act in their order."""
 

@@ -19,7 +19,7 @@ from soc.chip import (
 from soc.chip_state import Chip
 from soc.code_memory import CodeMemory, known_rows
 from soc.dma import error_message
-from soc.event_engine import EventEngine
+from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, with_group_of
 from soc.loop import ASLEEP, DECODE, DMA_ERROR, HALT
@@ -157,8 +157,9 @@ class Simulation:
         wheel["now"] = self.env.now + 1
         reason, wheel["stop"] = int(wheel["stop"]), 0
         self._handle(reason)
-        if self.spec.control_page and self.end is None:
-            self._note_exits()
+        if self.spec.control_page:  # the others' instructions of this cycle still count
+            end = self.driver.at(self.env.event(), int(self.env.now), END_OF_CYCLE)
+            end.callbacks.append(lambda _: self._note_exits())
 
     @property
     def cycle(self) -> int:
