@@ -129,6 +129,32 @@ def _build(
         build(config, output, Options(chip=chip, settings=settings or ()))
 
 
+@app.command("fidelity")
+def _fidelity(
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A group, a program, a configuration, or a pattern; repeatable."
+        ),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="event|compiled", help="event: what is under 20,000 cycles.")
+    ] = "compiled",
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Result as JSON; - is standard output.")
+    ] = None,
+) -> None:
+    """Repeat what was measured on PULP's RTL, and show where the simulator differs.
+
+    Groups: programs, contention, kernels, dma, icache, l2. Exit status: 0 all is equal, 1 something
+    differs, 2 bad input.
+    """
+    with _reporting_bad_input():
+        from pulpsim.fidelity.report import fidelity
+
+        raise typer.Exit(fidelity(only or (), engine, json))
+
+
 Core = Annotated[str | None, typer.Option(metavar="ri5cy|cv32e40p", help="Whose instructions.")]
 FloatRegisters = Annotated[
     str | None, typer.Option("--float-registers", metavar="f|x", help="Where floats live.")

@@ -5,15 +5,22 @@ from pathlib import Path
 
 import pytest
 
-ELFS = Path(__file__).parents[1] / "oracles" / "elfs.tar.xz"
+from pulpsim.fidelity.programs import PROGRAMS
+
+ARCHIVES = (Path(__file__).parents[1] / "oracles" / "elfs.tar.xz", PROGRAMS)
+KINDS = ("pulp_open", "cv32e40p")
 
 
 @pytest.fixture(scope="session")
 def elfs() -> dict[str, bytes]:
-    """Contents by name, "rtl/elf/alu.elf": by GNU as and gcc 12, for RTL and for GVSoC."""
-    with tarfile.open(ELFS) as archive:
-        members = [member for member in archive if member.isfile()]
-        return {member.name: archive.extractfile(member).read() for member in members}
+    """Contents by name, "cv32e40p/alu.elf": by GNU as and gcc 12, for RTL and for GVSoC."""
+    contents = {}
+    for file in ARCHIVES:
+        with tarfile.open(file) as archive:
+            for member in archive:
+                if member.name.startswith(KINDS):
+                    contents[member.name] = archive.extractfile(member).read()
+    return contents
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from isa.asm import AsmError, assemble, listing
 from isa.profiles import profile
 from isa.program import ElfError, Program
+from pulpsim.fidelity.programs import PROGRAMS
 
 HERE = Path(__file__).parent
 SLOWEST = 2.0  # seconds of processor time
@@ -27,9 +28,13 @@ EXTREMES = (0, 1, 2, 3, 4, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000
 
 def elf_seeds() -> list[bytes]:
     """Programs to mutate: small ones, with all that the reader looks at."""
-    with tarfile.open(HERE.parent / "oracles" / "elfs.tar.xz") as archive:
-        members = ("pulp_open/hello.elf", "rtl/elf/c_crc32_O3_c1.elf")
-        seeds = [archive.extractfile(member).read() for member in members]
+    seeds = []
+    for file, member in (
+        (HERE.parent / "oracles" / "elfs.tar.xz", "pulp_open/hello.elf"),
+        (PROGRAMS, "cv32e40p/c_crc32_O3_c1.elf"),
+    ):
+        with tarfile.open(file) as archive:
+            seeds.append(archive.extractfile(member).read())
     own = assemble((HERE / "asm" / "gnu.s").read_text(), profile("ri5cy"), data_base=0x10000000)
     return [*seeds, (HERE / "data" / "dwarf5.elf").read_bytes(), own.to_elf()]
 

@@ -257,7 +257,7 @@ def test_instructions_of_rv32imfc_read_as_in_gnu_objdump(elfs, tmp_path, request
     for name in names:
         path = tmp_path / "a.elf"
         path.write_bytes(elfs[name])
-        has_x = name.startswith(("pulp_open/", "rtl/elf/fzz", "rtl/elf/mmz"))
+        has_x = name.startswith(("pulp_open/", "cv32e40p/fzz", "cv32e40p/mmz"))
         isa = profile("ri5cy", "x" if has_x else "f")
         csrs = csr_numbers(isa)
         for address, (word, gnu) in gnu_texts(str(path)).items():

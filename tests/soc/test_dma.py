@@ -1,151 +1,60 @@
 """The DMA against MCHAN's RTL: 11,923 measured tests; and what they leave out, by hand."""
 
-import json
-import lzma
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from soc.dma import DmaSpec, ask, error_message, grant_ports, is_idle, new_dma, why_waiting
-from tests.soc.dma_bench import (
+from pulpsim.fidelity.comparison import compared
+from pulpsim.fidelity.dma import FAMILIES, repeat_test, tests_by_family
+from pulpsim.fidelity.dma_bench import (
     ACCESSES,
-    AXI,
-    BURSTS,
     EVENTS,
     INITIAL_L1,
     INITIAL_L2,
-    KINDS,
     L2_BASE,
-    LANES,
     LIMIT,
-    STATUSES,
     STORE,
     Run,
     Script,
-    memory_hash,
     parse_scripts,
     run,
 )
+from soc.dma import DmaSpec, ask, error_message, grant_ports, is_idle, new_dma, why_waiting
 
-DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[2]
 
-# Tests by the first part of their names: what they vary, and of how many one is run regularly.
-FAMILIES = {
-    "1d": ("sizes of 1 to 65,536 bytes, 11 latencies", 10),
-    "al": ("30 sizes at 8 x 8 alignments", 10),
-    "2d": ("lines and strides", 10),
-    "mu": ("2 to 8 commands of one core or of as many", 2),
-    "bi": ("both directions with one counter", 1),
-    "gap1": ("read beats every second cycle", 1),
-    "gap2": ("every third", 1),
-    "gap3": ("every fourth", 1),
-    "cf": ("L1 shared with random rivals, access by access", 1),
-    "tr": ("access by access", 1),
-    "gapst": ("stores with pauses", 1),
-    "other": ("broadcast, no event, polling, all counters taken", 1),
-}
-
-
-def family(name: str) -> str:
-    first = name.split("_")[0]
-    return first if first in FAMILIES else "other"
-
-
-def measured_tests() -> Iterator[tuple[Script, dict[str, Any]]]:
-    with lzma.open(DATA / "dma_scripts.txt.xz", "rt") as text:
-        scripts = parse_scripts(text.read())
-    with lzma.open(DATA / "dma_measured.jsonl.xz", "rt") as lines:
-        for script, line in zip(scripts, lines, strict=True):
-            measured = json.loads(line)
-            assert script.name == measured["name"]
-            yield script, measured
-
-
-@pytest.fixture(scope="module")
-def tests_by_family() -> dict[str, list[tuple[Script, dict[str, Any]]]]:
-    families: dict[str, list[tuple[Script, dict[str, Any]]]] = {name: [] for name in FAMILIES}
-    for script, measured in measured_tests():
-        families[family(script.name)].append((script, measured))
-    return families
-
-
-def in_order(rows: list[list[Any]]) -> list[list[Any]]:
-    """Rows of one cycle in a fixed order: what happens in a cycle happens at once."""
-    return sorted(rows, key=lambda row: (row[0], str(row[1]), str(row[2])))
-
-
-def outcome(result: Run, measured: dict[str, Any]) -> dict[str, Any]:
-    """What the model did, in the form of the measurements, without the hashes of the memories."""
-    logs = [log.tolist() for log in result.logs]
-    won = [row for row in logs[LANES] if row[4]]
-    names = {
-        "ops": in_order([[c, port, KINDS[kind], value] for c, port, kind, value, *_ in logs[0]]),
-        "evt": [row[:3] for row in logs[EVENTS]],
-        "status": [row[:2] for row in logs[STATUSES]],
-        "axi": in_order(
-            [
-                [cycle, AXI[kind], *rest[: 3 if AXI[kind].startswith("A") else 1]]
-                for cycle, kind, *rest in logs[BURSTS]
-            ]
-        ),
-        "tcdm_acc": len(won),
-        "tcdm_conf": len(logs[LANES]) - len(won),
-        "tcdm_first": won[0][0],
-        "tcdm_last": won[-1][0],
-        "comp_grants": result.rival_grants,
-    }
-    if "tcdm" in measured:
-        names["tcdm"] = logs[LANES]
-    return names
-
-
-def hashes(result: Run) -> dict[str, str]:
-    memories = {"h1": result.l1, "h2": result.l2}
-    return {name: f"{memory_hash(words.view(np.uint8)):016x}" for name, words in memories.items()}
-
-
-def differences(script: Script, measured: dict[str, Any], *, memories: bool = True) -> list[str]:
-    """Each field in which model and RTL differ, with both values."""
-    result = run(script, until=measured["end"] + 1 if "cn" in script.options else 0)
-    model = outcome(result, measured) | (hashes(result) if memories else {})
-    measured = {**measured, "ops": in_order(measured["ops"]), "axi": in_order(measured["axi"])}
-    return [
-        f"{script.name}: {name}: {model[name]}, RTL {measured[name]}"
-        for name in model
-        if model[name] != measured[name]
-    ]
+EVERY = dict.fromkeys(("1d", "al", "2d"), 10) | {"mu": 2}
+"""Of how many tests of a family one is run regularly, where that is not every one."""
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_accesses_events_status_bursts_and_memories_equal_the_rtl(name, tests_by_family, request):
-    every = 1 if request.config.getoption("--full") else FAMILIES[name][1]
-    tests = tests_by_family[name][::every]
-    assert [text for test in tests for text in differences(*test)] == []
+def test_accesses_events_status_bursts_and_memories_equal_the_rtl(name, request):
+    every = 1 if request.config.getoption("--full") else EVERY.get(name, 1)
+    for script, measured in tests_by_family()[name][::every]:
+        rtl, simulated = repeat_test(script, measured)
+        assert compared(script.name, rtl, simulated).differences == ()
 
 
-def test_all_measured_tests_are_there(tests_by_family):
-    assert sum(len(tests) for tests in tests_by_family.values()) == 11923
+def test_all_measured_tests_are_there():
+    assert sum(len(tests) for tests in tests_by_family().values()) == 11923
 
 
 def test_plain_python_does_the_same_as_compiled_code():
     code = (
-        "from tests.soc import test_dma as t\n"
-        "tests = [test for test in t.measured_tests() if test[0].name.startswith('tr_')]\n"
-        "print([text for test in tests for text in t.differences(*test, memories=False)])\n"
+        "from pulpsim.fidelity.dma import repeat_test, tests_by_family\n"
+        "results = [repeat_test(*test, memories=False) for test in tests_by_family()['tr']]\n"
+        "print(len(results), [rtl for rtl, simulated in results if rtl != simulated])\n"
     )
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.stdout + done.stderr == "[]\n"
+    assert done.stdout + done.stderr == "18 []\n"
 
 
 def script_of(*lines: str, **options: int) -> Script:
