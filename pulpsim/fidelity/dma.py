@@ -51,7 +51,7 @@ Test = tuple[Script, dict[str, Any]]
 
 
 @cache
-def tests_by_family() -> dict[str, list[Test]]:
+def measured_tests() -> dict[str, list[Test]]:
     """All tests, each with what was measured."""
     families: dict[str, list[Test]] = {name: [] for name in FAMILIES}
     with lzma.open(DATA / "dma_scripts.txt.xz", "rt") as text:
@@ -68,7 +68,7 @@ def tests_by_family() -> dict[str, list[Test]]:
 def measurements() -> Iterator[Measurement]:
     """Each family of tests, its cycles added up."""
     for name, about in FAMILIES.items():
-        cycles = sum(last_change(measured) for _, measured in tests_by_family()[name])
+        cycles = sum(last_change(measured) for _, measured in measured_tests()[name])
         repeat = partial(repeat_family, name)
         yield Measurement("dma", name, about, cycles, repeat, engines=("compiled",))
 
@@ -77,7 +77,7 @@ def repeat_family(name: str, _engine: str = "compiled") -> Comparison:
     """Repeat a family's tests: the DMA by itself, on the bench of the RTL."""
     parts: list[Part] = []
     rtl_cycles = cycles = rtl_waits = waits = 0
-    for script, measured in tests_by_family()[name]:
+    for script, measured in measured_tests()[name]:
         rtl, simulated = repeat_test(script, measured)
         parts.append(compared(script.name, rtl, simulated))
         rtl_cycles += rtl["cycles"]

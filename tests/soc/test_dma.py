@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pulpsim.fidelity.comparison import compared
-from pulpsim.fidelity.dma import FAMILIES, repeat_test, tests_by_family
+from pulpsim.fidelity.dma import FAMILIES, repeat_test, measured_tests
 from pulpsim.fidelity.dma_bench import (
     ACCESSES,
     EVENTS,
@@ -34,19 +34,19 @@ EVERY = dict.fromkeys(("1d", "al", "2d"), 10) | {"mu": 2}
 @pytest.mark.parametrize("name", FAMILIES)
 def test_accesses_events_status_bursts_and_memories_equal_the_rtl(name, request):
     every = 1 if request.config.getoption("--full") else EVERY.get(name, 1)
-    for script, measured in tests_by_family()[name][::every]:
+    for script, measured in measured_tests()[name][::every]:
         rtl, simulated = repeat_test(script, measured)
         assert compared(script.name, rtl, simulated).differences == ()
 
 
 def test_all_measured_tests_are_there():
-    assert sum(len(tests) for tests in tests_by_family().values()) == 11923
+    assert sum(len(tests) for tests in measured_tests().values()) == 11923
 
 
 def test_plain_python_does_the_same_as_compiled_code():
     code = (
-        "from pulpsim.fidelity.dma import repeat_test, tests_by_family\n"
-        "results = [repeat_test(*test, memories=False) for test in tests_by_family()['tr']]\n"
+        "from pulpsim.fidelity.dma import repeat_test, measured_tests\n"
+        "results = [repeat_test(*test, memories=False) for test in measured_tests()['tr']]\n"
         "print(len(results), [rtl for rtl, simulated in results if rtl != simulated])\n"
     )
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
