@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pulpsim.fidelity.comparison import compared
-from pulpsim.fidelity.dma import FAMILIES, repeat_test, measured_tests
+from pulpsim.fidelity.dma import FAMILIES, measured_tests, repeat_test
 from pulpsim.fidelity.dma_bench import (
     ACCESSES,
     EVENTS,
