@@ -320,8 +320,7 @@ class Simulation:
         cycles = self.cycle
         if self.spec.control_page and end.reason == "exit":
             cycles = int(self.chip.harts["exit_cycle"].max()) + 1
-        else:
-            close_counts(self.chip, cycles)
+        close_counts(self.chip, cycles)
         text = "".join(self.text)
         if self.spec.control_page:
             page = self.chip.control[0]
