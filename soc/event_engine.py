@@ -127,12 +127,12 @@ class EventEngine:
         """Clock the DMA while it is busy."""
         chip = self.chip
         while True:
-            if not self.dma_busy[0]:
-                yield self.dma_awake
-                self.dma_awake = self.env.event()
-            else:
+            if self.dma_busy[0]:
                 self.parts.signal_dma(chip, self.now)
                 self.deliver()
+            while not self.dma_busy[0]:
+                yield self.dma_awake
+                self.dma_awake = self.env.event()
             yield self.at(self.env.event(), self.now, DMA_REQUEST)
             granted = self.parts.grant_ports(chip.dma[0])
             lanes = self.parts.request_dma_lanes(chip, self.now)

@@ -18,7 +18,7 @@ from soc.chip import (
 )
 from soc.chip_state import Chip
 from soc.code_memory import CodeMemory, known_rows
-from soc.dma import error_message
+from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, with_group_of
@@ -310,10 +310,15 @@ class Simulation:
             elif state == harts_module.OFF and not hart["exited"]:
                 groups.setdefault("are not started", []).append(self._name(h))
             elif state == harts_module.WAIT:
-                what = f"wait for an answer from {int(hart['address']):#010x}"
-                groups.setdefault(what, []).append(self._name(h))
+                groups.setdefault(f"wait {self._awaited(h)}", []).append(self._name(h))
         parts += [f"harts {', '.join(harts)} {what}" for what, harts in groups.items()]
         return f"deadlock at cycle {self.cycle}: " + "; ".join(parts)
+
+    def _awaited(self, h: int) -> str:
+        """What a hart waits for whose access is not answered."""
+        if int(self.chip.wheel[0]["at_dma"]) >> h & 1:
+            return f"at the DMA {why_waiting(self.chip.dma[0], h)}"
+        return f"for an answer from {int(self.chip.harts[h]['address']):#010x}"
 
     def result(self, end: Exit, seconds: float) -> RunResult:
         """Close the counters and return what the run leaves."""

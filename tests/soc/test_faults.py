@@ -10,6 +10,7 @@ from isa.program import Program
 from soc.chip import UnfitProgramError
 from soc.run import run_program
 from soc.spec import load_chip
+from tests.soc.chip_bench import region_cycles, run
 
 ISA = profile("ri5cy", "x")
 
@@ -43,6 +44,12 @@ FAULTS = {
         "deadlock",
         r"^deadlock at cycle 4: harts 0, 1, 2, 3, 4, 5, 6, 7 are not started; harts fc wait for an "
         r"interrupt \(wfi\)$",
+    ),
+    "an access across the words of a register": (
+        "li a0, 0x1a104000\nlw a1, 2(a0)",
+        "trap",
+        r"^cycle 13, hart fc, pc 0x1c008004 \(lw a1, 2\(a0\)\): address 0x1a104002: 4 bytes cross "
+        r"a word of soc_control; peripherals answer within one word$",
     ),
     "an endless loop": ("1: j 1b", "max_cycles", r"^cycle limit of 1000 reached$"),
 }
@@ -116,3 +123,64 @@ def test_a_segment_outside_the_memories_is_refused():
 def test_there_are_two_engines():
     with pytest.raises(ValueError, match=r"^engine 'fast'; the engines are compiled, event$"):
         run_program(program("nop"), engine="fast")
+
+
+ALLOCATE = "lw t1, 0x400(s1)"
+COMMAND = "li t0, {word:#x}; sw t0, 0x400(s1); li t0, {l1:#x}; sw t0, 0x400(s1); li t0, {l2:#x}; "
+TRANSFERS = {
+    "past the end of L1": (
+        (0x60040, 0x1000FFE0, 0x1C020000),
+        "port 0: a line ends at L1 offset 0x10020, past the end of L1; the DMA drops the upper "
+        "bits of an L1 address and goes on at the start of L1",
+    ),
+    "past the end of L2": (
+        (0x60040, 0x10000000, 0x1C1FFFE0),
+        "port 0: a line begins or ends at external address 0x1c200020, outside L2, the only memory "
+        "that the DMA reaches",
+    ),
+    "of no bytes": (
+        (0x60000, 0x10000000, 0x1C020000),
+        "port 0: command word 0x00060000 has length 0, which moves 2^17 bytes; a length is "
+        "1..131071 bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", ["compiled", "event"])
+@pytest.mark.parametrize("name", TRANSFERS)
+def test_a_transfer_that_hardware_would_not_survive_stops_with_the_rule(name, engine):
+    (word, l1, l2), rule = TRANSFERS[name]
+    command = COMMAND.format(word=word, l1=l1, l2=l2)
+    result = run(f"{ALLOCATE}; {command} sw t0, 0x400(s1)", cores=1, engine=engine)
+    assert result.exit.reason == "trap"
+    assert re.match(rf"^cycle \d+: dma: {re.escape(rule)}$", result.exit.message)
+
+
+def commands(count, size):
+    """As many transfers to L1, each with a counter of its own."""
+    command = COMMAND.format(word=0x60000 | size, l1=0x10001000, l2=0x1C020000)
+    return f"{ALLOCATE}; {command} sw t0, 0x400(s1); " * count
+
+
+@pytest.mark.parametrize("engine", ["compiled", "event"])
+def test_commands_that_the_queue_does_not_take_yet_hold_their_core(engine):
+    """16 commands of eight cores, 1 kB each: the DMA moves 256 bytes in 34 cycles (MCHAN, RTL)."""
+    wait = "1: lw t0, 0x404(s1); slli t0, t0, 16; bnez t0, 1b; slti x0, x0, 1"
+    result = run(f"slti x0, x0, 0; {commands(2, 1024)} {wait}", engine=engine)
+    cycles = region_cycles(result)
+    assert result.to_json()["dma"]["beats"] == [0, 16 * 128]
+    assert all(16 * 4 * 34 < count < 16 * 4 * 34 + 60 for count in cycles)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "event"])
+def test_a_core_that_waits_for_ever_for_a_counter_of_the_dma_is_a_deadlock(engine):
+    """The fabric controller sleeps, so that nothing can happen any more."""
+    sleep = "la t0, core; sw t0, 0x40(s2); li t0, 1; sw t0, 8(s2); wfi"
+    result = run(commands(17, 8), sleep, cores=1, engine=engine)
+    assert result.exit.reason == "deadlock"
+    assert re.match(
+        r"^deadlock at cycle \d+: harts 0 wait at the DMA for a counter: 16 of 16 are allocated; "
+        r"store to STATUS; harts 1, 2, 3, 4, 5, 6, 7 are not started; harts fc wait for an "
+        r"interrupt \(wfi\)$",
+        result.exit.message,
+    )
