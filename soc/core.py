@@ -55,14 +55,14 @@ class AccessSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cluster_register: int = setting(
-        3, "cycles", "data_periph_demux.sv: an access to a cluster peripheral stalls EX", ge=1
+        3, "cycles", "data_periph_demux.sv: an access to a cluster peripheral stalls EX", ge=3
     )
-    soc_register: int = setting(22, "cycles", f"cluster core to APB; {GVSOC}", ge=1, le=200)
+    soc_register: int = setting(22, "cycles", f"cluster core to APB; {GVSOC}", ge=5, le=200)
     controller_register: int = setting(
-        8, "cycles", f"fabric controller to APB; {GVSOC}", ge=1, le=200
+        8, "cycles", f"fabric controller to APB; {GVSOC}", ge=3, le=200
     )
     controller_to_cluster: int = setting(
-        14, "cycles", f"fabric controller to a cluster register; {GVSOC}", ge=1, le=200
+        14, "cycles", f"fabric controller to a cluster register; {GVSOC}", ge=3, le=200
     )
     controller_to_l1: int = setting(
         7, "cycles", f"fabric controller to the cluster's L1 arbiter; {GVSOC}", ge=1, le=100

@@ -13,6 +13,7 @@ from soc.links import (
     eu_push_soc_event,
     eu_set_event,
     flush_icache,
+    is_idle,
     raise_interrupt,
     schedule,
     store_value,
@@ -21,6 +22,7 @@ from soc.links import (
 from soc.peripherals.bus import Bus, Peripheral
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
 from soc.peripherals.console import Console
+from soc.peripherals.crossbar import Crossbar
 from soc.peripherals.fll import Fll
 from soc.peripherals.icache_control import IcacheControl
 from soc.peripherals.interrupt_controller import InterruptController
@@ -49,23 +51,59 @@ from soc.spec import SocSpec
 START_CYCLES = 2
 """From fetch enable to the first issue of a core: its first fetch (RI5CY, measured: 2 + 1)."""
 
-CONTROLLER_DMA_PORT = 9
+DMA_PORTS = {"dma_shared": 8, "dma_fabric": 9}
+"""Control ports of the DMA by their regions: the cluster's, the fabric controller's."""
+
+RESPONSE = 2
+"""Cycles from a peripheral's taking an access to the grant that the core sees: the answer, then the
+grant (data_periph_demux.sv: TRANS_PENDING, TRANS_GRANTED)."""
 
 
 class DmaPort:
-    """The DMA's control port of the fabric controller: the bus's side of a clocked part."""
+    """A control port of the DMA on the peripheral interconnect: the bus's side of a clocked part.
 
-    def __init__(self, env: Environment, chip: Chip):
-        self.env, self.chip = env, chip
+    Ports
+        event      out   0 event, 1 interrupt: a transfer of this port has ended
+        changed    out   called when the clocked part has a request
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        chip: Chip,
+        number: int,
+        event: Callable[[int], None],
+        changed: Callable[[], None],
+    ):
+        self.env, self.chip, self.number = env, chip, number
+        self.event, self.changed = event, changed
+        self.is_watched = False
 
     def access(self, write: bool, offset: int, value: int) -> Generator[Event, None, int]:
-        """Ask until the port grants; return what a load reads."""
-        dma = self.chip.dma[0]
-        ask(dma, CONTROLLER_DMA_PORT, write, offset, value)
-        self.chip.wheel[0]["dma_busy"] = 1
-        while int(dma["asked"]) >> CONTROLLER_DMA_PORT & 1:
+        """Ask until the port grants; return what a load reads, in the cycle behind the grant."""
+        dma, wheel = self.chip.dma[0], self.chip.wheel[0]
+        ask(dma, self.number, write, offset, value)
+        wheel["dma_busy"] = max(1, wheel["dma_busy"])
+        self.changed()
+        while int(dma["asked"]) >> self.number & 1:
             yield self.env.timeout(1)
-        return int(dma["port"][CONTROLLER_DMA_PORT]["reply"])
+        if write and not self.is_watched:
+            self.is_watched = True
+            self.env.process(self._watch())
+        return int(dma["port"][self.number]["reply"])
+
+    def _watch(self) -> Generator[Event, None, None]:
+        """Pass the port's event lines on, while the DMA moves."""
+        dma = self.chip.dma[0]
+        while True:
+            lines = [int(dma[name]) >> self.number & 1 for name in ("event", "interrupt")]
+            for line in range(2):
+                if lines[line]:
+                    self.event(line)
+            if is_idle(dma) and not any(lines):
+                self.is_watched = False
+                return
+            yield self.env.timeout(1)
 
 
 class Platform:
@@ -92,7 +130,11 @@ class Platform:
         self.changed: Callable[[], None] = lambda: None
         self.enabled = 0
         self.regions = memory_map(spec.l1.size, spec.l2.size)
-        self.dma_port = DmaPort(env, chip)
+        self.crossbar = Crossbar(env)
+        self.dma_ports = {
+            name: DmaPort(env, chip, number, self._dma_event(name), lambda: self.changed())
+            for name, number in DMA_PORTS.items()
+        }
         fields = spec.peripherals
         self.interrupts = InterruptController(env, fields, warn, self._interrupt_controller)
         self.control = ClusterControl(
@@ -115,7 +157,7 @@ class Platform:
                 lambda: self._flush_icache(True),
                 lambda: self._flush_icache(False),
             ),
-            "dma_shared": RegisterBlock("dma_shared", PMU, warn),
+            **{name: RegisterBlock(name, PMU, warn) for name in DMA_PORTS},
             "gpio": RegisterBlock("gpio", GPIO, warn),
             "udma": RegisterBlock("udma", UDMA, warn),
             "soc_control": SocControl(spec.cores, warn, exit, self.control.enable_all),
@@ -160,29 +202,54 @@ class Platform:
         value = int(store_value(hart, row)) if write else 0
         external = bool(hart["external"])
         bus = self.controller_bus if external else self.core_bus
-        grant = int(hart["when"]) + self._latency(address, external)
-        yield self.env.timeout(grant - self.env.now)
         region = region_at(self.regions, address, bus.master)
-        result = 0
-        if region and region.kind == Kind.CLUSTER_PERIPHERAL and region.name == "dma_shared":
-            result = yield from self.dma_port.access(write, address - region.base, value)
-        elif write:
-            bus.write(address, value, int(row["access"] & WIDTH))
+        port = self.dma_ports.get(region.name.removesuffix("_alias")) if region else None
+        free = yield from self._reach(h, address, external)
+        if port:
+            result = yield from port.access(write, address & 0x3FF, value)
+            free.succeed(0)
+            yield self.env.timeout(RESPONSE - 1)
         else:
-            size = int(row["access"] & WIDTH)
-            result = bus.read(address, size) << 8 * (address & 3)
+            free.succeed(1)
+            yield self.env.timeout(RESPONSE)
+            result = self._access(bus, write, address, value, int(row["access"] & WIDTH))
         answer(chip, h, result, self.env.now)
         schedule(chip, h, self.env.now)
         self.changed()
 
-    def _latency(self, address: int, external: bool) -> int:
-        """Cycles from a request to its grant."""
-        access = self.spec.access
+    @staticmethod
+    def _access(bus: Bus, write: bool, address: int, value: int, size: int) -> int:
+        if write:
+            bus.write(address, value, size)
+            return 0
+        return bus.read(address, size) << 8 * (address & 3)
+
+    def _reach(self, h: int, address: int, external: bool) -> Generator[Event, None, Event]:
+        """Wait until a request is at its peripheral; returns how to let the next one in there."""
+        access, asked = self.spec.access, int(self.chip.harts[h]["when"])
         region = region_at(self.regions, address, Master.ALL)
-        in_cluster = region is not None and region.kind == Kind.CLUSTER_PERIPHERAL
+        if region is not None and region.kind == Kind.CLUSTER_PERIPHERAL:
+            cycles = access.controller_to_cluster if external else access.cluster_register
+            yield self.env.timeout(asked + cycles - RESPONSE - self.env.now)
+            return (yield from self.crossbar.take(region.target, h))
         if external:
-            return access.controller_to_cluster if in_cluster else access.controller_register
-        return access.cluster_register if in_cluster else access.soc_register
+            yield self.env.timeout(asked + access.controller_register - RESPONSE - self.env.now)
+            return self.env.event()
+        # Accesses of the cores leave the cluster one a cycle, those to L2 among them (per2axi).
+        way = self.chip.l2_port[0]
+        request = asked + int(way["demux"])
+        yield self.env.timeout(request - self.env.now)
+        waited = max(0, int(way["core_free"]) - request)
+        way["core_free"] = request + waited + 1
+        yield self.env.timeout(waited + access.soc_register - RESPONSE - int(way["demux"]))
+        return self.env.event()
+
+    def _dma_event(self, name: str) -> Callable[[int], None]:
+        """Lines of a port: the fabric controller's interrupt it, the cluster's lead nowhere."""
+        line = event_line(FABRIC_EVENTS, "dma")
+        if name == "dma_fabric":
+            return lambda interrupt: self.interrupts.set_event(line + interrupt)
+        return lambda _: None
 
     def _fetch_enable(self, mask: int) -> None:
         for core in range(self.spec.cores):

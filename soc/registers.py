@@ -493,6 +493,7 @@ _CLUSTER = (  # name, base, size, kind, masters, block
     ),
     ("cluster_icache", 0x10201400, 0x400, Kind.CLUSTER_PERIPHERAL, Master.ALL, ICACHE_CONTROL),
     ("dma_shared", 0x10201800, 0x400, Kind.CLUSTER_PERIPHERAL, Master.ALL, DMA),
+    ("dma_fabric", 0x10201C00, 0x400, Kind.CLUSTER_PERIPHERAL, Master.ALL, DMA),
     ("event_unit", 0x10204000, 0x400, Kind.EVENT_UNIT, Master.CORE, EVENT_UNIT),
     ("dma", 0x10204400, 0x400, Kind.DMA, Master.CORE, DMA),
 )

@@ -1,0 +1,53 @@
+"""The cluster's peripheral interconnect: cores and the SoC's port reach each target in turns.
+
+Each target serves one request a cycle; the winner is the requester nearest to a rotating priority,
+as at L1's banks. Source: pulp_cluster xbar_pe_wrap.sv (rr_arb_tree).
+"""
+
+from collections import defaultdict
+from collections.abc import Generator, Hashable
+
+from simpy import Environment, Event
+
+
+class Crossbar:
+    """Arbitrates the targets of the cluster's peripheral interconnect.
+
+    Ports
+        take    in    requester i asks for a target; goes on in the cycle in which it is served
+    """
+
+    def __init__(self, env: Environment):
+        self.env = env
+        self.asking: dict[Hashable, dict[int, tuple[Event, Event]]] = defaultdict(dict)
+        self.priority: dict[Hashable, int] = defaultdict(int)
+        self.is_served: dict[Hashable, bool] = defaultdict(bool)
+
+    def take(self, target: Hashable, requester: int) -> Generator[Event, None, Event]:
+        """Wait for the turn; returns the event by which the target says that it is free again.
+
+        Its value is the number of cycles until then.
+        """
+        turn, free = self.env.event(), self.env.event()
+        self.asking[target][requester] = turn, free
+        if not self.is_served[target]:
+            self.is_served[target] = True
+            self.env.process(self._serve(target))
+        yield turn
+        return free
+
+    def _serve(self, target: Hashable) -> Generator[Event, None, None]:
+        asking = self.asking[target]
+        while True:
+            yield self.env.timeout(0)  # the others of this cycle ask first
+            if not asking:
+                self.is_served[target] = False
+                return
+            priority = self.priority[target]
+            winner = min(asking, key=lambda requester: requester ^ priority)
+            above = [requester for requester in asking if requester > priority]
+            self.priority[target] = min(above or asking)
+            turn, free = asking.pop(winner)
+            turn.succeed()
+            yield free
+            yield self.env.timeout(int(free.value or 0))
