@@ -43,20 +43,27 @@ from soc.step import step
 
 csrrw, csrrs, csrrc = (step(meaning) for meaning in (zicsr.csrrw, zicsr.csrrs, zicsr.csrrc))
 
-EVENTS = 17
+PCER_EVENTS = 21  # 12 of the core, 5 of the cluster, 4 of the FPU
+HPM_EVENTS = 16
+LARGEST = 0xFFFFFFFF
+SATURATE = 2
 
 PLAIN = {0x006: 0, 0x7D0: 1, 0x7D1: 2, 0x7D2: 3}
 """Registers that only remember: fprec, the stack checker's."""
 
 
 @step
-def event_count(hart, event, cycle):
-    """Return how often a performance event has occurred, RI5CY's and CV32E40P's numbering."""
+def event_count(hart, event, cycle, later):
+    """Return how often a performance event has occurred, in the core's own numbering.
+
+    Before the CSR access that issues in this cycle; of what occurs in every cycle (cycles,
+    instructions) so many cycles later.
+    """
     counts = hart["counts"]
     if event == 0:
-        return cycle
+        return cycle + later
     if event == 1:
-        return counts[COUNT.instructions]
+        return counts[COUNT.instructions] - 1 + later
     if event == 2:
         return counts[COUNT.load_use]
     if event == 3:
@@ -77,30 +84,57 @@ def event_count(hart, event, cycle):
         return counts[COUNT.compressed]
     if event == 11:
         return counts[COUNT.event]
+    return _ri5cy_event(counts, event) if hart["ri5cy"] else _cv32e40p_event(counts, event)
+
+
+@step
+def _ri5cy_event(counts, event):
+    """What the cluster adds (data_periph_demux.sv), then the FPU (17 is a type conflict: none).
+
+    Cycles of external accesses include those of their grants.
+    """
     if event == 12:
         return counts[COUNT.external_loads]
     if event == 13:
         return counts[COUNT.external_stores]
     if event == 14:
-        return counts[COUNT.load_external]
+        return counts[COUNT.load_external] + counts[COUNT.external_loads]
     if event == 15:
-        return counts[COUNT.store_external]
-    return counts[COUNT.l1_contention]
+        return counts[COUNT.store_external] + counts[COUNT.external_stores]
+    if event == 16:
+        return counts[COUNT.l1_contention]
+    if event == 18:
+        return counts[COUNT.fpu_contention]
+    if event == 19:
+        return counts[COUNT.fpu_dependency]
+    if event == 20:
+        return counts[COUNT.fpu_writeback]
+    return 0
 
 
 @step
-def counter_live(hart, index, cycle):
+def _cv32e40p_event(counts, event):
+    """The FPU (12 is a type conflict: none)."""
+    if event == 13:
+        return counts[COUNT.fpu_contention]
+    if event == 14:
+        return counts[COUNT.fpu_dependency]
+    if event == 15:
+        return counts[COUNT.fpu_writeback]
+    return 0
+
+
+@step
+def counter_live(hart, index, cycle, later):
     """Return the free-running count behind a counter: PCCR(index), or mhpmcounter(index)."""
     if hart["ri5cy"]:
-        return event_count(hart, index, cycle)
-    if index == 0:
-        return cycle
-    if index == 2:
-        return hart["counts"][COUNT.instructions]
+        return event_count(hart, index, cycle, later)
+    if index == 0 or index == 2:
+        return event_count(hart, index >> 1, cycle, later)
     total = 0
-    for event in range(EVENTS - 1):
+    for event in range(HPM_EVENTS):
         if hart["hpm_event"][index] >> event & 1:
-            total += event_count(hart, event, cycle)
+            total += event_count(hart, event, cycle, later)
     return total
 
 
@@ -113,26 +147,45 @@ def counter_runs(hart, index):
 
 
 @step
-def counter_read(hart, index, cycle):
-    """Return a counter's value."""
+def counter_read(hart, index, cycle, later=0):
+    """Return a counter's value. RI5CY's stop at their largest value unless PCMR lets them wrap."""
     value = hart["counter"][index]
     if counter_runs(hart, index):
-        value += counter_live(hart, index, cycle) - hart["counter_base"][index]
+        value += max(0, counter_live(hart, index, cycle, later) - hart["counter_base"][index])
+    if hart["ri5cy"]:
+        value = min(value, LARGEST) if hart["count_mode"] & SATURATE else value & LARGEST
     return value
+
+
+@step
+def switch_delay(hart):
+    """Cycles from the issue of a CSR access to the last that counts as before.
+
+    It is written in EX, one cycle behind the issue; RI5CY's events reach their counters through one
+    more register (riscv_cs_registers.sv PCCR_inc_q, cv32e40p_cs_registers.sv).
+    """
+    return 2 if hart["ri5cy"] else 1
 
 
 @step
 def counters_freeze(hart, cycle):
     """Bring all counters up to date, before what they count changes."""
     for index in range(32):
-        hart["counter"][index] = counter_read(hart, index, cycle)
+        hart["counter"][index] = counter_read(hart, index, cycle, switch_delay(hart))
 
 
 @step
 def counters_restart(hart, cycle):
     """Let the counters go on from their values under the new settings."""
     for index in range(32):
-        hart["counter_base"][index] = counter_live(hart, index, cycle)
+        hart["counter_base"][index] = counter_live(hart, index, cycle, switch_delay(hart))
+
+
+@step
+def counter_set(hart, index, value, cycle):
+    """Write a counter: what happens behind this cycle is added."""
+    hart["counter"][index] = value
+    hart["counter_base"][index] = counter_live(hart, index, cycle, 1)
 
 
 @step
@@ -210,7 +263,7 @@ def _counter_csr_read(hart, csr, cycle):
     if 0xB00 <= csr <= 0xB9F or 0xC00 <= csr <= 0xC9F:
         index = csr & 31
         if hart["ri5cy"]:
-            value = cycle if index == 0 else event_count(hart, 1, cycle)
+            value = event_count(hart, min(index, 1), cycle, 0)
         else:
             value = counter_read(hart, index, cycle)
         return value >> 32 & 0xFFFFFFFF if high else value & 0xFFFFFFFF
@@ -295,15 +348,13 @@ def _counter_csr_write(hart, csr, value, cycle):
         if 0x7C0 <= csr <= 0x7C6:
             _loop_csr_write(hart, csr, value)
         elif csr == PCCR_ALL:
-            for index in range(32):
-                hart["counter"][index] = value
-                hart["counter_base"][index] = counter_live(hart, index, cycle)
-        elif PCCR <= csr < PCCR_ALL:
-            hart["counter"][csr - PCCR] = value
-            hart["counter_base"][csr - PCCR] = counter_live(hart, csr - PCCR, cycle)
+            for index in range(PCER_EVENTS):
+                counter_set(hart, index, value, cycle)
+        elif PCCR <= csr < PCCR + PCER_EVENTS:
+            counter_set(hart, csr - PCCR, value, cycle)
         elif csr == PCER or csr == PCER_MACHINE:
             counters_freeze(hart, cycle)
-            hart["events"] = value
+            hart["events"] = value & (1 << PCER_EVENTS) - 1
             counters_restart(hart, cycle)
         elif csr == PCMR or csr == PCMR_MACHINE:
             counters_freeze(hart, cycle)
@@ -323,12 +374,11 @@ def _counter_csr_write(hart, csr, value, cycle):
         counters_restart(hart, cycle)
     elif 0xB00 <= csr <= 0xB1F:
         index = csr & 31
-        hart["counter"][index] = hart["counter"][index] >> 32 << 32 | value
-        hart["counter_base"][index] = counter_live(hart, index, cycle)
+        counter_set(hart, index, counter_read(hart, index, cycle) >> 32 << 32 | value, cycle)
     elif 0xB80 <= csr <= 0xB9F:
         index = csr & 31
-        hart["counter"][index] = value << 32 | counter_read(hart, index, cycle) & 0xFFFFFFFF
-        hart["counter_base"][index] = counter_live(hart, index, cycle)
+        low = counter_read(hart, index, cycle) & 0xFFFFFFFF
+        counter_set(hart, index, value << 32 | low, cycle)
 
 
 @step
