@@ -80,6 +80,12 @@ def _run(
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", help="Stop there at the latest.")
     ] = None,
+    issue_trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Every instruction with its cycle, by the event engine; FILE.gz."
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="No report and no progress, only the program's text.")
     ] = False,
@@ -93,7 +99,7 @@ def _run(
         from pulpsim.config import Options
         from pulpsim.run import run
 
-        options = Options(engine, elf, chip, settings or (), json, max_cycles)
+        options = Options(engine, elf, chip, settings or (), json, max_cycles, issue_trace)
         raise typer.Exit(run(config, options, quiet))
 
 

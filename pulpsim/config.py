@@ -92,14 +92,16 @@ class Options:
     settings: Sequence[str] = ()  # "l1.banks=32"
     json: Path | None = None
     max_cycles: int | None = None
+    issue_trace: Path | None = None
 
 
 @dataclass(frozen=True)
 class Run:
     """A run that is ready to start.
 
-    program    an ELF file, or a kernel's program with its data
-    json       where the report goes as JSON; STANDARD_OUTPUT, or None for nowhere
+    program        an ELF file, or a kernel's program with its data
+    json           where the report goes as JSON; STANDARD_OUTPUT, or None for nowhere
+    issue_trace    where a line for every instruction goes, or None
     """
 
     program: "Path | KernelProgram"
@@ -107,6 +109,7 @@ class Run:
     engine: Engine
     max_cycles: int | None
     json: Path | None
+    issue_trace: Path | None = None
 
 
 def load_run(file: Path | None, options: Options) -> Run:
@@ -117,6 +120,8 @@ def load_run(file: Path | None, options: Options) -> Run:
     table = read_toml(file) if file else {}
     source, folder = (str(file), file.parent) if file else ("pulpsim run", Path())
     mistakes = Mistakes()
+    with mistakes.collected():
+        _check_trace(options)
     chip = None
     with mistakes.collected():
         layers = _chip_layers(source, folder, table.get("chip", DEFAULT_CHIP), options.chip)
@@ -128,7 +133,15 @@ def load_run(file: Path | None, options: Options) -> Run:
     mistakes.raise_any()
     assert chip is not None
     json = options.json or _path(folder, config.report.json_file)
-    return Run(program, chip, config.run.engine, config.run.max_cycles, json)
+    engine = "event" if options.issue_trace else config.run.engine
+    return Run(program, chip, engine, config.run.max_cycles, json, options.issue_trace)
+
+
+def _check_trace(options: Options) -> None:
+    if options.issue_trace and options.engine not in (None, "event"):
+        raise ConfigError(
+            [f"--engine {options.engine}: the event engine makes --issue-trace; leave --engine out"]
+        )
 
 
 def _run_layers(options: Options) -> list[Layer]:

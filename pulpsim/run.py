@@ -1,5 +1,6 @@
 """pulpsim run: load, simulate, report; its exit status says how the program ended."""
 
+import gzip
 import json
 import sys
 from contextlib import nullcontext
@@ -11,7 +12,8 @@ from pulpsim.config import STANDARD_OUTPUT, Options, Run, load_run
 from pulpsim.console import GuestConsole, progress, report_console
 from pulpsim.output import check_writable, write
 from pulpsim.report import show
-from soc.chip import UnfitProgramError
+from soc.chip import UnfitProgramError, float_registers, isa_of
+from soc.issue_trace import issue_lines
 from soc.result import RunResult
 from soc.run import run_program
 from soc.toml_file import ConfigError
@@ -31,6 +33,8 @@ def run(file: Path | None, options: Options, is_quiet: bool) -> int:
     ready = load_run(file, options)
     if ready.json and ready.json != STANDARD_OUTPUT:
         check_writable("--json", ready.json)
+    if ready.issue_trace:
+        check_writable("--issue-trace", ready.issue_trace)
     program, kernel = _loaded(ready.program)
     result = _simulate(program, ready, is_quiet)
     report = (kernel.named(result) if kernel else result).to_json()
@@ -38,6 +42,8 @@ def run(file: Path | None, options: Options, is_quiet: bool) -> int:
         report["program"] = kernel.report(result).to_json()
     if ready.json:
         _write_json(report, ready.json)
+    if ready.issue_trace:
+        _write_trace(result, ready.issue_trace)
     if not is_quiet:
         show(report, f"{Path(program.name).name} on {ready.chip.name}", report_console())
     return status(report)
@@ -68,12 +74,21 @@ def _simulate(program: Program, ready: Run, is_quiet: bool) -> RunResult:
             max_cycles=ready.max_cycles,
             on_console=console,
             progress=nullcontext if is_quiet else progress,
+            issue_trace=ready.issue_trace is not None,
         )
     except UnfitProgramError as error:
         raise ConfigError([f"{program.name}: {error}"]) from None
     if console:
         console.close()
     return result
+
+
+def _write_trace(result: RunResult, file: Path) -> None:
+    assert result.issues is not None
+    isa = isa_of(result.spec, float_registers(result.spec, result.program))
+    lines = issue_lines(result.issues, isa)
+    data = "".join(f"{line}\n" for line in lines).encode()
+    write("--issue-trace", file, gzip.compress(data) if file.suffix == ".gz" else data)
 
 
 def _write_json(result: dict[str, Any], file: Path) -> None:

@@ -33,6 +33,7 @@ class RunResult:
 
     seconds              that the simulation took, without what comes before it
     processor_seconds    the same, as processor time of its thread
+    issues               ISSUE[n], the instructions in order, if a trace was asked for
     """
 
     exit: Exit
@@ -46,6 +47,7 @@ class RunResult:
     warnings: tuple[str, ...] = ()
     region_names: dict[int, str] = field(default_factory=dict)
     processor_seconds: float = 0.0
+    issues: np.ndarray | None = None
 
     @property
     def instructions(self) -> int:

@@ -22,6 +22,7 @@ def run_program(
     max_cycles: int | None = None,
     on_console: Callable[[str], None] | None = None,
     progress: Callable = nullcontext,
+    issue_trace: bool = False,
 ) -> RunResult:
     """Run a program to its end and return what it leaves.
 
@@ -30,11 +31,12 @@ def run_program(
     max_cycles    stop there at the latest
     on_console    gets the program's text as it comes
     progress      context manager around long steps: progress("compiling ...")
+    issue_trace   keep every instruction in the result's `issues`; the event engine can
 
     raises    ElfError, ConfigError, UnfitProgramError; what goes wrong while the program runs is
               not raised, it is the result's `exit`
     """
-    return carry_out(prepare(program, chip, engine, on_console, progress), max_cycles)
+    return carry_out(prepare(program, chip, engine, on_console, progress, issue_trace), max_cycles)
 
 
 def prepare(
@@ -43,14 +45,18 @@ def prepare(
     engine: str,
     on_console: Callable[[str], None] | None = None,
     progress: Callable = nullcontext,
+    issue_trace: bool = False,
 ) -> Simulation:
     """A simulation that has not begun; arguments and exceptions as in run_program."""
     if engine not in ENGINES:
         raise ValueError(f"engine {engine!r}; the engines are {', '.join(ENGINES)}")
+    if issue_trace and engine != "event":
+        raise ValueError(f"engine {engine!r} makes no issue trace; engine 'event' does")
     if not isinstance(program, Program):
         program = Program.from_elf(program)
     spec = load_chip(chip) if isinstance(chip, str) else chip
-    return Simulation(program, spec, engine, on_console or (lambda text: None), progress)
+    console = on_console or (lambda text: None)
+    return Simulation(program, spec, engine, console, progress, issue_trace)
 
 
 def carry_out(simulation: Simulation, max_cycles: int | None) -> RunResult:

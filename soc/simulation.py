@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 
+import numpy as np
 from simpy import Environment, Event
 
 from isa.disasm import disassemble
@@ -22,6 +23,7 @@ from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, with_group_of
+from soc.issue_trace import ISSUE
 from soc.loop import ASLEEP, DECODE, DMA_ERROR, HALT
 from soc.peripherals.bus import BusError
 from soc.platform import Platform
@@ -60,7 +62,9 @@ class Simulation:
         engine: str,
         on_console: Callable[[str], None],
         progress: Callable[[str], AbstractContextManager],
+        has_issue_trace: bool = False,
     ):
+        self.issues: list[tuple[int, int, int, int]] | None = [] if has_issue_trace else None
         self.program, self.spec, self.engine = program, spec, engine
         self.progress = progress
         registers = float_registers(spec, program)
@@ -133,7 +137,9 @@ class Simulation:
     def _run_by_events(self) -> None:
         """Let SimPy drive every part, up to the end, or to where nothing happens any more."""
         env, wheel = self.env, self.chip.wheel[0]
-        self.driver = EventEngine(env, self.chip, self.parts, self._decode, self._changed)
+        self.driver = EventEngine(
+            env, self.chip, self.parts, self._decode, self._changed, self._issued
+        )
         if self.platform:
             self.platform.changed = self.driver.deliver
         while self.end is None:
@@ -147,6 +153,13 @@ class Simulation:
                 return
             env.step()
         wheel["now"] = env.now
+
+    def _issued(self, h: int) -> None:
+        """Event engine: a hart has issued an instruction in this cycle."""
+        if self.issues is not None:
+            row = int(self.chip.harts[h]["last"])
+            pc = int(self.chip.config[0]["code_base"]) + 2 * row
+            self.issues.append((int(self.env.now), h, pc, int(self.chip.code[row]["word"])))
 
     def _limit_reached(self) -> Exit:
         return Exit("max_cycles", 0, f"cycle limit of {self.limit} reached")
@@ -340,6 +353,7 @@ class Simulation:
             self.engine,
             seconds,
             tuple(self.warnings),
+            issues=None if self.issues is None else np.array(self.issues, ISSUE),
         )
 
 

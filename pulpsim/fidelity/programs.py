@@ -61,7 +61,7 @@ class Run:
         """What was measured: exit, regions, total_cycles, tcdm_sha256; lists are by core."""
         return measured()[self.core][self.program]["configs"][self.configuration]
 
-    def simulate(self, engine: str = "compiled") -> RunResult:
+    def simulate(self, engine: str = "compiled", *, issue_trace: bool = False) -> RunResult:
         """Run it on the chip that stands for the RTL's test bench."""
         fields = CONFIGURATIONS[self.configuration]
         cores = measured()[self.core][self.program]["cores"]
@@ -69,7 +69,7 @@ class Run:
         name = f"{self.core}/{self.program}.elf"
         program = Program.from_elf(elfs()[name], name)
         limit = 2 * self.expected["total_cycles"] + 1000
-        return run_program(program, chip, engine=engine, max_cycles=limit)
+        return run_program(program, chip, engine=engine, max_cycles=limit, issue_trace=issue_trace)
 
     def repeat(self, engine: str = "compiled") -> Comparison:
         """Hold the simulator's numbers against the RTL's."""
