@@ -4,11 +4,12 @@ import tarfile
 from functools import cache
 from pathlib import Path
 
-from firmware.registers import SP, ZERO
+from firmware.registers import ZERO
 from firmware.runtime import new_kernel, team_of
 from isa.program import Program
 from soc.spec import SocSpec, load_chip
-from trainlib.matmul import WORD, Operands, matmul_f32
+from trainlib.kernels import WORD
+from trainlib.matmul import matmul_f32
 
 DATA = Path(__file__).parent / "data"
 DEPTH, WIDTH, ROWS = 16, 8, 2  # of the products; rows are those of one core
@@ -38,22 +39,26 @@ def products(spec: SocSpec, repetitions: int, *, working: int | None = None) -> 
     k = new_kernel(spec, "products")
     cores = spec.cores if working is None else working
     n = ROWS * cores
-    a_row, b_row = WORD * (DEPTH + 1), WORD * WIDTH
-    x = Operands(
-        a=k.buffer(k.l1, "A", n * a_row),
-        b=k.buffer(k.l1, "B", DEPTH * b_row),
-        c=k.buffer(k.l1, "C", n * b_row),
-        a_row=a_row,
-        b_row=b_row,
-        c_row=b_row,
-    )
+    a_line, b_line = WORD * (DEPTH + 1), WORD * WIDTH
+    a = k.buffer(k.l1, "A", n * a_line)
+    b = k.buffer(k.l1, "B", DEPTH * b_line)
+    c = k.buffer(k.l1, "C", n * b_line)
     with team_of(k, spec, spec.cores) as team:
-        k.li(SP, repetitions)  # no function is called: the stack pointer is free
+        left = k.x()
+        k.li(left, repetitions)
         with team.only(0) if cores == 1 < spec.cores else k.scope():
             again = k.here()
-            matmul_f32(k, team, x, (n, DEPTH, WIDTH), rows=ROWS, cols=4, split=(cores, 1))
+            matmul_f32(
+                k,
+                team,
+                *(a, b, c, n, DEPTH, WIDTH),
+                rows=ROWS,
+                cols=4,
+                split=(cores, 1),
+                a_line=a_line,
+            )
             if cores == spec.cores:
                 team.barrier()
-            k.addi(SP, SP, -1)
-            k.bne(SP, ZERO, again)
+            k.addi(left, left, -1)
+            k.bne(left, ZERO, again)
     return k.build()

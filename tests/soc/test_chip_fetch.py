@@ -1,10 +1,9 @@
 """Harts behind the instruction cache: loops and whole programs as the RTL ran them.
 
 data/icache_programs.tar.xz holds the programs: loops of six iterations whose region 0 is one, and
-matrix products on eight cores. data/icache_loops.jsonl holds the loops' cycles.
+matrix products on eight cores.
 """
 
-import json
 import tarfile
 from functools import cache
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import Any
 import pytest
 
 from isa.program import Program
+from pulpsim.fidelity.icache import measured_loops
 from soc.result import RunResult
 from soc.run import run_program
 from soc.spec import load_chip
 
 DATA = Path(__file__).parent / "data"
-LOOPS = [json.loads(line) for line in (DATA / "icache_loops.jsonl").read_text().splitlines()]
 
 PRODUCTS = {
     "mmz_4x4_16x16x16_c8": {10: 2450, 30: 3030},
@@ -55,7 +54,9 @@ def run(name: str, cores: int, latency: int, engine: str = "compiled") -> RunRes
 
 
 @pytest.mark.parametrize(
-    "loop", LOOPS, ids=lambda loop: f"{loop['name']}-{len(loop['cycles'])}-{loop['latency']}"
+    "loop",
+    measured_loops(),
+    ids=lambda loop: f"{loop['name']}-{len(loop['cycles'])}-{loop['latency']}",
 )
 def test_a_loop_takes_the_cycles_of_the_rtl_on_every_core(loop: dict) -> None:
     report = run(loop["name"], len(loop["cycles"]), loop["latency"]).to_json()
