@@ -4,6 +4,7 @@ An operation is a function that takes registers for its constants, and returns t
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -30,21 +31,29 @@ from trainlib.tiled import tiled_by_axes
 Operation = Callable[[Kernel], Body]
 
 
+def fits(k: Kernel, team: Team, emit: Callable[[Kernel, Team], None]) -> bool:
+    """Are there registers enough for what emit(k, team) would emit now?"""
+    trial = Kernel(k.isa, Arena("L1", 0, 0), Arena("L2", 0, 0), name=k.name)
+    trial.registers.hold(*k.registers.live)
+    try:
+        emit(trial, Team(trial, team.cores))
+    except KernelError:
+        return False
+    return True
+
+
 def fitting(k: Kernel, team: Team, emit: Callable[[Kernel, Team, int], None], unroll: int) -> None:
     """Emit with the largest unrolling that the registers allow: emit(k, team, unroll).
 
     raises    KernelError if not even one element fits
     """
-    for width in range(unroll, 1, -1):
-        trial = Kernel(k.isa, Arena("L1", 0, 0), Arena("L2", 0, 0), name=k.name)
-        trial.registers.hold(*k.registers.live)
-        try:
-            emit(trial, Team(trial, team.cores), width)
-        except KernelError:
-            continue
-        emit(k, team, width)
-        return
-    emit(k, team, 1)
+
+    def trial(k: Kernel, team: Team) -> None:
+        emit(k, team, unroll)
+
+    while unroll > 1 and not fits(k, team, trial):
+        unroll -= 1
+    emit(k, team, unroll)
 
 
 def map_nest(
@@ -62,20 +71,22 @@ def map_nest(
 ) -> None:
     """Results of an operation go to targets, in a space of any dimensions: see Nest."""
 
-    def emit(k: Kernel, team: Team, width: int) -> None:
+    def emit(k: Kernel, team: Team, width: int, borrows: bool = False) -> None:
         with k.scope():
             nest = Nest(
                 *(k, team, dims, sources, targets),
                 late=late,
                 windows=windows,
                 is_ordered=is_ordered,
+                borrows=borrows,
                 unroll=width,
             )
             nest.deal()
             nest.start()
             nest.run(operation(k))
 
-    fitting(k, team, emit, unroll)
+    is_plain = fits(k, team, partial(emit, width=unroll))
+    fitting(k, team, partial(emit, borrows=not is_plain), unroll)
 
 
 def map_f32(

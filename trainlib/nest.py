@@ -14,7 +14,7 @@ from math import gcd, prod
 from firmware.builder import EQ, LT, Kernel, Register
 from firmware.hwloop import MOST, SHORTEST
 from firmware.lanes import Lane, Lanes
-from firmware.registers import ZERO
+from firmware.registers import SP, ZERO
 from firmware.runtime import Team
 from trainlib.kernels import WORD, Address
 
@@ -22,6 +22,8 @@ REACH = 2047  # bytes that an offset or a post-increment reaches
 BANKS = 16  # of the usual L1
 WORTH_IT = 8  # rounds of a core; one more may be the price of different banks
 UNROLL = 2  # elements: enough for no result to be waited for
+
+BORROWED = 128  # bytes below the stack pointer, of which the first ones are for constants
 
 Body = Callable[..., Sequence[Lane]]
 """body(lanes, *values) emits what makes results of values, and returns them.
@@ -132,6 +134,7 @@ class Nest:
     late       sources, by their index, that the body itself loads
     windows    sources that it gets as a Window
     is_ordered    the first dimension is dealt out, not the best
+    borrows       use address registers as pointers; `run` gives them back as they were
     """
 
     def __init__(
@@ -145,9 +148,12 @@ class Nest:
         late: Sequence[int] = (),
         windows: Sequence[int] = (),
         is_ordered: bool = False,
+        borrows: bool = False,
         unroll: int = UNROLL,
     ) -> None:
         self.k, self.late, self.windows = k, late, windows
+        self.borrows = borrows
+        self.borrowed: list[Register] = []
         self.cores = cores = team.cores if team else 1
         space = merged(dims, [*sources, *targets], first=1 if is_ordered else 0)
         self.dims, operands = space if is_ordered else dealt(*space, cores)
@@ -176,10 +182,10 @@ class Nest:
         self.pointers: dict[tuple[Operand, bool], Register] = {}
         for operand in self.sources:
             if (operand, False) not in self.pointers:
-                self.pointers[operand, False] = k.x()
+                self.pointers[operand, False] = self._pointer(operand)
         for operand in self.targets:
             shared = self.pointers.get((operand, False)) if self._is_near(operand) else None
-            self.pointers[operand, True] = shared or k.x()
+            self.pointers[operand, True] = shared or self._pointer(operand)
         self.rounds = ZERO if self.is_even else k.x()
         self.scratch = k.x() if self.last else ZERO
         far = {operand.steps[-1] for operand, _ in self.pointers}
@@ -189,6 +195,16 @@ class Nest:
             for index, operand in enumerate(self.sources)
             if not operand.steps[-1] and index not in self.windows
         }
+
+    def _pointer(self, operand: Operand) -> Register:
+        """A new register, or the one that holds the address."""
+        address = operand.address
+        users = [o for o in (*self.sources, *self.targets) if o.address == address]
+        is_shared = address in self.borrowed or any(user != operand for user in users)
+        if not self.borrows or isinstance(address, int) or is_shared:
+            return self.k.x()
+        self.borrowed.append(address)
+        return address
 
     def _is_near(self, operand: Operand) -> bool:
         return abs(operand.steps[-1]) * self.unroll <= REACH
@@ -213,6 +229,8 @@ class Nest:
 
     def start(self) -> None:
         """Load the pointers to what this core has."""
+        for place, address in enumerate(self.borrowed, 1):
+            self.k.sw(address, -BORROWED - WORD * place, SP)
         by_step: dict[int, dict[Register, Operand]] = {}
         for (operand, _), pointer in self.pointers.items():
             by_step.setdefault(operand.steps[0], {})[pointer] = operand
@@ -224,7 +242,8 @@ class Nest:
         with k.scope():
             away = k.x() if step else ZERO
             if step:
-                first = next(iter(pointers))
+                spare = (p for p in pointers if p not in self.borrowed)
+                first = next(spare, None) or k.x()
                 Team(k, self.cores).core(away)
                 k.li(first, self.share * step)
                 k.mul(away, away, first)
@@ -248,9 +267,15 @@ class Nest:
         self._load_shared(-1)
         if self.is_run and not self.is_even:
             self._run_of_core(body)
+            self._give_back()
             return
         with k.if_(LT, ZERO, self.rounds) if is_idle else nullcontext():
             self._loop(0, body)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        for place, address in enumerate(self.borrowed, 1):
+            self.k.lw(address, -BORROWED - WORD * place, SP)
 
     def _loop(self, level: int, body: Body) -> None:
         if level == self.last:
