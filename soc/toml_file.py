@@ -251,6 +251,8 @@ def _rule(model: type[BaseModel], path: KeyPath, kind: str, message: str, prefix
         return "must be a table"
     if kind == "value_error":
         return message.partition(", ")[2].removeprefix(f"{path[-1]}: " if path else "")
+    if kind == "tuple_type":
+        return "must be a list, such as [4, 2]"
     return message.replace("Input should be", "must be")
 
 

@@ -161,7 +161,7 @@ def test_unknown_kernels_and_bad_arguments_are_told_all_at_once():
         "run.toml: program.args.n = 0: must be greater than or equal to 1",
         'run.toml: program.args.k = "3": must be a valid integer',
         "run.toml: program.args.m: missing",
-        "run.toml: program.args.split = \"diagonal\": must be 'rows' or 'columns' or a valid tuple",
+        'run.toml: program.args.split = "diagonal": must be a list, such as [4, 2]',
         "run.toml: program.args.row = 4: no such field; did you mean program.args.rows?",
     ]
     with pytest.raises(ConfigError, match=r"^matmul_f32: n: missing$"):
