@@ -9,6 +9,7 @@ from isa.asm import assemble
 from isa.profiles import profile
 from soc.result import RunResult
 from soc.run import run_program
+from soc.spec import load_chip
 
 ISA = profile("ri5cy", "x")
 ENTRY = 0x1C010000
@@ -75,7 +76,9 @@ def run(
         code=code.replace(";", "\n"),
         controller=controller.replace(";", "\n"),
     )
-    return run_program(assemble(text, ISA, text_base=ENTRY), engine=engine, max_cycles=20_000)
+    chip = load_chip("pulp", {"icache.kind": "ideal"})  # nothing but the data's ways
+    program = assemble(text, ISA, text_base=ENTRY)
+    return run_program(program, chip, engine=engine, max_cycles=20_000)
 
 
 def region_cycles(result: RunResult) -> list[int]:

@@ -12,7 +12,7 @@ from collections import deque
 
 import numpy as np
 
-from pulpsim.fidelity.fetch_bench import BASE, BRANCH, JUMP, MARKS, ROW, STOP
+from tests.soc.fetch_bench import BASE, BRANCH, JUMP, MARKS, ROW, STOP
 
 
 def next_lfsr(state: int) -> int:

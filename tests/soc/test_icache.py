@@ -10,8 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from pulpsim.fidelity.fetch_bench import BASE, BRANCH, ROW, Bench, loops
-from pulpsim.fidelity.icache import iterations, measured_loops, simulated_iterations, title
+from pulpsim.fidelity.icache import measured_loops, title
 from soc.fetch import fetch_jump, fetch_next, fetch_stop
 from soc.fetching import icache_state
 from soc.icache import (
@@ -24,12 +23,18 @@ from soc.icache import (
 from soc.l2 import L2Spec, l2_state
 from soc.private_cache import EXACT, IDEAL, choose_victim, keep_line, next_lfsr
 from soc.state import NEVER
+from tests.soc.fetch_bench import BASE, BRANCH, ROW, Bench, loops
 from tests.soc.fetch_cycles import Cluster
 from tests.soc.random_code import RandomCode
 
 MEASURED = measured_loops()
 LOOPS = loops()
 LATENCY = 11
+
+
+def iterations(marks: list[list[int]]) -> list[list[int]]:
+    """By hart, the cycles from start to stop marker of each iteration."""
+    return [[stop - start for start, stop in pairwise(hart)][::2] for hart in marks]
 
 
 def name(run: dict) -> str:
@@ -40,7 +45,8 @@ def name(run: dict) -> str:
 def test_a_measured_loop_takes_the_cycles_of_the_rtl_in_every_iteration_on_every_hart(
     run: dict,
 ) -> None:
-    assert simulated_iterations(run) == run["cycles"]
+    bench = Bench([LOOPS[run["name"]]] * len(run["cycles"]), run["latency"])
+    assert iterations(bench.run()) == run["cycles"]
 
 
 @pytest.mark.parametrize("run", MEASURED[::4], ids=name)
@@ -75,7 +81,7 @@ def test_the_harts_lookahead_changes_no_cycle() -> None:
 
 
 PLAIN_RUN = """
-from pulpsim.fidelity.fetch_bench import Bench, loops
+from tests.soc.fetch_bench import Bench, loops
 print(Bench([loops()["jmp16_1024"]] * 3, 11).run())
 """
 
