@@ -102,6 +102,7 @@ def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:
     record["control_page"] = spec.control_page
     record["controller_to_l1"] = spec.access.controller_to_l1
     record["l1_to_controller"] = spec.access.l1_to_controller
+    record["elw_resume"] = spec.event_unit.resume
     record["ideal_l2"] = spec.control_page != 0
     record["lookahead"] = lookahead(spec)
     return config

@@ -248,7 +248,8 @@ def serialising(chip, hart, row, pc, start):
     if kind == ILLEGAL:
         return exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
     hart["seen"] = start + FENCE_CYCLES + is_split(chip, hart["pc"])
-    charge(hart, FENCE_STALL, hart["seen"] - start - 1)
+    counted = 1 if row["flags"] & COUNTED else 0
+    charge(hart, FENCE_STALL, hart["seen"] - start - counted)
     if kind == FENCE_I:
         chip.wheel[0]["stale"] = 1
         return NEEDS_DECODER

@@ -12,7 +12,7 @@ import numpy as np
 from soc import control_page
 from soc.bits import bit, lowest_index
 from soc.chip_state import Chip
-from soc.decode import LOAD
+from soc.decode import LOAD, STORE
 from soc.fetch import fetch_jump, fetch_stop
 from soc.hart_status import (
     ACCESS,
@@ -86,12 +86,13 @@ def l1_access(chip, h, now):
     counts[L1_ACCESSES] += 1
     hart["l1_grant"] = now
     lost = now - hart["when"]
-    if lost:
+    if lost and hart["external"] == 0:
         charge(hart, L1_CONTENTION, lost)
     offset = hart["address"] - chip.config[0]["l1_base"]
     if transact(hart, row, chip.l1, offset):
         hart["second"] = 1
-        charge(hart, MISALIGNED, 1)
+        if hart["external"] == 0:
+            charge(hart, MISALIGNED, 1)
         schedule(chip, h, now + 1)
         return np.uint64(0)
     hart["second"] = 0
@@ -112,7 +113,8 @@ def answer_controller(chip, h, now):
     row = chip.code[np.uint64(hart["row"])]
     hart["state"] = RUN
     access_granted(hart, row, cycle)
-    charge(hart, COUNT.load_external, cycle - hart["issued"] - 1)
+    cause = COUNT.store_external if row["kind"] == STORE else COUNT.load_external
+    charge(hart, cause, cycle - hart["issued"] - 1)
     schedule(chip, h, cycle)
     return np.uint64(0)
 

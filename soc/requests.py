@@ -26,18 +26,19 @@ from soc.memory import extended, transact
 from soc.state import COUNT, SLOTS
 from soc.step import inlined_step, step
 
-MISALIGNED, EVENT_STALL = COUNT.misaligned, COUNT.event
+EVENT_STALL = COUNT.event
 LOADS, STORES = COUNT.loads, COUNT.stores
 LOAD_EXTERNAL, STORE_EXTERNAL = COUNT.load_external, COUNT.store_external
 EXTERNAL_LOADS, EXTERNAL_STORES = COUNT.external_loads, COUNT.external_stores
-
-ELW_RESUME = 3
 
 EVENT_UNIT_PORT, DMA_PORT, PORT_SIZE = 0x4000, 0x4400, 0x400
 """Private ports of a core, from the cluster's base."""
 
 CLUSTER_SIZE = 0x400000
 """Addresses of a cluster."""
+
+PRIVATE_BANK = 0x8000
+"""Bytes of L2's first private bank."""
 
 TEST_AND_SET = 0x100000
 """Alias of L1 whose loads leave -1 behind, from the start of L1."""
@@ -77,11 +78,19 @@ def charge_access(hart, row):
 
 
 @step
+def count_external(hart, row):
+    """Count a core's transaction past L1 (perf_l2_ld and perf_l2_st of data_periph_demux.sv)."""
+    if hart["external"] == 0:
+        hart["counts"][EXTERNAL_STORES if row["kind"] == STORE else EXTERNAL_LOADS] += 1
+
+
+@step
 def answer(chip, h, value, now):
     """Complete an access to a register: grant in this cycle, with this value."""
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
     access_granted(hart, row, now)
+    count_external(hart, row)
     if row["kind"] == STORE:
         hart["counts"][STORES] += 1
     else:
@@ -89,7 +98,7 @@ def answer(chip, h, value, now):
         shifted = (value & 0xFFFFFFFF) >> 8 * (hart["address"] & 3)
         hart["regs"][row["rd"]] = extended(shifted, int(row["access"]), hart["boxed"])
     if row["kind"] == ELW:
-        hart["seen"] = now + ELW_RESUME
+        hart["seen"] = now + chip.config[0]["elw_resume"]
     charge_access(hart, row)
     hart["state"] = RUN
 
@@ -166,9 +175,9 @@ def l2_access(chip, h):
     """Perform one transaction on L2; returns True if the second half of the access is due."""
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
+    count_external(hart, row)
     if transact(hart, row, chip.l2, hart["address"] - chip.config[0]["l2_base"]):
         hart["second"] = 1
-        hart["counts"][MISALIGNED] += 1
         return True
     hart["second"] = 0
     return False
@@ -186,7 +195,6 @@ def l2_request(chip, h, now):
         grant = now
     else:
         grant = l2_core_request(chip.l2_port[0], now, address, row["kind"] == STORE)
-        hart["counts"][EXTERNAL_STORES if row["kind"] == STORE else EXTERNAL_LOADS] += 1
     hart["state"] = ACCESS
     if grant > now:
         schedule(chip, h, grant)
@@ -218,7 +226,7 @@ def redirect(chip, h, now):
     """
     hart = chip.harts[np.uint64(h)]
     config = chip.config[0]
-    if 0 <= hart["address"] < CLUSTER_SIZE:
+    if 0 <= hart["address"] < (PRIVATE_BANK if hart["external"] else CLUSTER_SIZE):
         hart["address"] += config["l2_base"] if hart["external"] else config["l1_base"]
     offset = hart["address"] - config["l1_base"]
     if TEST_AND_SET <= offset < TEST_AND_SET + config["l1_size"]:

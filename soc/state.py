@@ -212,7 +212,7 @@ CONFIG = np.dtype(
         for name in """
             harts cores inputs code_base rows l1_base l1_size banks l2_base l2_size
             cluster_base lookahead fpu_latency ri5cy f_registers thead wfi_sleeps trap_vectors
-            control_page controller_to_l1 l1_to_controller ideal_l2
+            control_page controller_to_l1 l1_to_controller ideal_l2 elw_resume
         """.split()
     ]
 )

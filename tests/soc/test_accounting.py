@@ -18,14 +18,12 @@ def unaccounted(region: dict[str, Any]) -> int:
     return region["cycles"] - region["instructions"] - sum(region["stalls"].values())
 
 
-def check(result: RunResult, is_counted: bool = True) -> int:
+def check(result: RunResult) -> int:
     """Check the account of every hart and region; returns the number of regions."""
     report = result.to_json()
     regions = [region for hart in report["harts"] for region in hart["regions"]]
     assert [hart["cycles"] for hart in report["harts"]] == [report["cycles"]] * len(report["harts"])
     assert all(min(hart["stalls"].values(), default=0) >= 0 for hart in report["harts"])
-    if not is_counted:
-        regions = [region for region in regions if "fence" not in region["stalls"]]
     assert [region for region in regions if unaccounted(region)] == []
     return len(regions)
 
@@ -36,8 +34,7 @@ def test_every_cycle_of_every_measured_program_has_its_cause(
     is_full = request.config.getoption("--full")
     checked = 0
     for run in runs() if is_full else [run for run in runs() if is_short(run)][::2]:
-        # A fence of RI5CY is no instruction that counts: its issue cycle has no cause.
-        checked += check(run.simulate(), is_counted=run.core != "ri5cy")
+        checked += check(run.simulate())
     assert checked > (3500 if is_full else 1000)
 
 

@@ -76,7 +76,7 @@ def test_a_run_that_goes_wrong_or_cannot_be_built_harms_no_other(isolation: str)
         good,
         Run("there/is/no.elf"),
         Run(good.program, "plup"),
-        Run(partial(matmul, 10_000, 4)),
+        Run(partial(matmul, 1_000_000, 4)),  # more than L2 holds
         Run(partial(matmul, 8, 4)),
     ]
     outcomes = run_many(runs, workers=2, isolation=isolation)
