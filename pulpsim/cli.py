@@ -120,6 +120,18 @@ def _chips(
         page_console().print(fields_table(name) if name else chips_table())
 
 
+@app.command("kernels")
+def _kernels(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A kernel by name.")] = None,
+) -> None:
+    """List the kernels that a config's [program] can name, or the arguments of one."""
+    with _reporting_bad_input():
+        from pulpsim.console import page_console
+        from pulpsim.kernels import arguments_table, kernels_list
+
+        page_console().print(arguments_table(name) if name else kernels_list(), highlight=False)
+
+
 @app.command("build")
 def _build(
     config: Annotated[Path, typer.Argument(metavar="CONF.toml", help="With program.kernel.")],

@@ -1,0 +1,69 @@
+"""pulpsim kernels: the kernels that a config's [program] can name, and the arguments of one."""
+
+import inspect
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from rich.columns import Columns
+from rich.console import Group
+
+from pulpsim.console import compact_table
+from soc.toml_file import shown_value
+from trainlib.kernels import Arguments, Family
+from trainlib.registry import KERNELS, family_of
+
+HINT = "pulpsim kernels NAME: its arguments, for [program.args]"
+
+EVERYWHERE = {
+    "cores": "cores of the team; not given: all of the chip",
+    "seed": "of the random inputs",
+    "tile": "sizes of the tiles that L2's tensors are cut into; what is missing is chosen",
+    "buffers": "2: the DMA loads the next tile while this one is computed",
+}
+"""The arguments that every kernel has."""
+
+
+def kernels_list() -> Group:
+    """All kernels by name."""
+    return Group(Columns(KERNELS, padding=(0, 3), column_first=True), "", HINT)
+
+
+def arguments_table(name: str) -> Group:
+    """Every argument of a kernel: what it takes, and what it is if it is not given.
+
+    raises    ConfigError if there is no such kernel
+    """
+    family = family_of(name)
+    table = compact_table("argument", "value", "default", left=3)
+    for argument, field in family.arguments.model_fields.items():
+        default = "required" if field.is_required() else shown_value(field.default)
+        table.add_row(argument, shown_type(field.annotation), default.replace("None", "chosen"))
+    common = [f"{argument:<10}{text}" for argument, text in EVERYWHERE.items()]
+    meaning = "\n\n".join(_paragraphs(family))
+    return Group(name, "", meaning, "", *common, "", table)
+
+
+def shown_type(kind: Any) -> str:
+    """What an argument may be, as a person says it: "integer", '"chw" | "hwc"', "2 integers"."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return shown_type(parts[0])
+    if origin is Literal:
+        return " | ".join(shown_value(part) for part in parts)
+    if origin in (Union, UnionType):
+        return " | ".join(shown_type(part) for part in parts if part is not type(None))
+    if origin is tuple:
+        count = "a list of" if parts[-1] is Ellipsis else str(len(parts))
+        return f"{count} {shown_type(parts[0])}s"
+    if origin is dict:
+        return f"a table of {shown_type(parts[1])}s"
+    return {int: "integer", float: "number", bool: "true | false", str: "text"}[kind]
+
+
+def _paragraphs(family: Family) -> Iterator[str]:
+    """What the classes of its arguments say, the most general first."""
+    for model in reversed(family.arguments.__mro__):
+        if issubclass(model, BaseModel) and model not in (BaseModel, Arguments) and model.__doc__:
+            yield inspect.cleandoc(model.__doc__)
