@@ -56,8 +56,6 @@ KINDS = {
 # Flags of rows.
 LOOP_END = 1  # some hart has set a hardware loop that ends here
 MARKER = 2  # slti x0, x0, n: opens or closes a region
-STOP = 4  # a breakpoint
-SLOW = LOOP_END | MARKER | STOP
 WRITES_ALU = 8  # the result goes through the ALU's write port
 POST_INCREMENT = 16
 COUNTED = 32  # counts as an instruction retired

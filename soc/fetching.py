@@ -6,7 +6,7 @@ from soc.bits import lowest_index
 from soc.chip_state import Chip
 from soc.decode import LOAD, STORE
 from soc.fetch import fetch_jump
-from soc.hart import hand_over_behind_access
+from soc.handover import hand_over_behind_access
 from soc.hart_status import ACCESS, FETCHING, L1_REQUEST, RUN, WAIT
 from soc.icache import (
     ICACHE,

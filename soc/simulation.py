@@ -24,8 +24,9 @@ from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, with_group_of
 from soc.issue_trace import ISSUE
-from soc.loop import ASLEEP, DECODE, DMA_ERROR, HALT
+from soc.loop import ASLEEP, DECODE, HALT
 from soc.peripherals.bus import BusError
+from soc.phases import DMA_ERROR
 from soc.platform import Platform
 from soc.result import Exit, RunResult
 from soc.spec import SocSpec

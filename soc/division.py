@@ -1,0 +1,15 @@
+"""Integer divisions: how long they take.
+
+Source: the timing measured on RTL.
+"""
+
+from isa.words import clz32
+from soc.step import step
+
+
+@step
+def division_cycles(divisor, signed):
+    """Cycles of div, rem and their unsigned forms: by the divisor alone, 3..35."""
+    if signed and divisor < 0:
+        return 2 + clz32(~divisor)
+    return 3 + clz32(divisor)

@@ -1,0 +1,85 @@
+"""From fetch to decode: when a hart's next instruction enters the decode stage.
+
+The prefetch buffer and the caches behind it: soc.fetch, whose sources are those of this too.
+"""
+
+import numpy as np
+
+from soc.decode import (
+    JUMP,
+    LOOP_END,
+    UNDECODED,
+)
+from soc.fetch import fetch_jump, fetch_loop, fetch_next, fetch_steadily
+from soc.hardware_loop import loop_start
+from soc.hart_status import (
+    charge,
+)
+from soc.private_cache import IDEAL, STEADY
+from soc.state import COUNT, NEVER
+from soc.step import cold_step, inlined_step
+
+FETCH_STALL = COUNT.fetch
+
+
+@inlined_step
+def fetch_behind(chip, hart, fetch, row, pc, cycle):
+    """Ask for what follows an instruction that entered the decode stage in this cycle.
+
+    A jump asks for its target; what comes right before the end of a hardware loop for its start.
+    """
+    if row["kind"] == JUMP:
+        fetch_jump(fetch, pc + row["imm"], cycle)
+        return
+    end = pc + int(row["size"])
+    index = np.uint64(end - chip.config[0]["code_base"]) >> np.uint64(1)
+    if index < np.uint64(chip.config[0]["rows"]) and chip.code[index]["flags"] & LOOP_END:
+        start = loop_start(hart, end)
+        if start >= 0:
+            fetch_loop(fetch, end, start, cycle)
+
+
+@inlined_step
+def hand_over(chip, hart, fetch, row, pc):
+    """Let the next instruction enter the decode stage, if it has certainly come.
+
+    Returns False if not: see await_hand_over.
+    """
+    mode = fetch["mode"]
+    if mode != IDEAL:
+        if mode != STEADY:
+            return False
+        fetch_steadily(fetch, pc, int(row["size"]), hart["seen"] - 1)
+        fetch_behind(chip, hart, fetch, row, pc, hart["seen"])
+    hart["handed"] = 1
+    return True
+
+
+@cold_step
+def await_hand_over(chip, hart, fetch, row, pc, ready):
+    """Let the next instruction enter the decode stage when it comes; returns False if that is open.
+
+    ready    first cycle in which EX can take it, or NEVER: see fetch_next
+    """
+    given = fetch_next(fetch, pc, int(row["size"]), hart["seen"] - 1, ready)
+    if given == NEVER:
+        return False
+    given += 1
+    late = given - max(hart["seen"], hart["free"])
+    if late > 0:
+        charge(hart, FETCH_STALL, late)
+    hart["seen"] = max(hart["seen"], given)
+    fetch_behind(chip, hart, fetch, row, pc, given)
+    hart["handed"] = 1
+    return True
+
+
+@inlined_step
+def hand_over_behind_access(chip, hart, fetch):
+    """Let the instruction behind a load or store enter the decode stage while that is in EX."""
+    pc = hart["pc"]
+    index = np.uint64(pc - chip.config[0]["code_base"]) >> np.uint64(1)
+    if index < np.uint64(chip.config[0]["rows"]):
+        row = chip.code[index]
+        if row["kind"] != UNDECODED and not hand_over(chip, hart, fetch, row, pc):
+            await_hand_over(chip, hart, fetch, row, pc, NEVER)

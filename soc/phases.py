@@ -1,0 +1,110 @@
+"""Phases of a cycle in which the DMA, the event unit and a test bench's generator act."""
+
+import numpy as np
+
+from soc import control_page
+from soc.bits import lowest_index
+from soc.interrupts import raise_interrupt
+from soc.l1 import DMA_PORTS, ask_bank, grant_bank
+from soc.l1_access import bank_of
+from soc.links import (
+    eu_clock,
+    eu_interrupt,
+    eu_set_event,
+    request_lanes,
+    tick,
+)
+from soc.links import is_idle as dma_is_idle
+from soc.requests import answer
+from soc.step import cold_step, step
+
+DMA_EVENT, DMA_INTERRUPT = 8, 9
+"""Event lines of a core's DMA transfers (cluster_event_map.sv)."""
+DMA_AWAKE = 4
+"""Cycles that the DMA is clocked when nothing moves; a port takes its next access after 2."""
+DMA_ERROR = 5
+
+
+@cold_step
+def clock_event_unit(chip, now):
+    """Clock the event unit; returns the harts whose loads it grants."""
+    unit = chip.event_unit[0]
+    wheel = chip.wheel[0]
+    granted = np.uint64(eu_clock(unit, now))
+    rest = granted
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        answer(chip, h, unit["value"][h], now)
+    wheel["at_event_unit"] &= ~granted
+    if unit["interrupt"]:
+        for h in range(chip.config[0]["cores"]):
+            line = eu_interrupt(unit, h)
+            if line >= 0 and chip.harts[np.uint64(h)]["mip"] >> line & 1 == 0:
+                raise_interrupt(chip, h, line, now + 1)
+    return granted
+
+
+@cold_step
+def signal_dma(chip, now):
+    """Pass the DMA's event lines of this cycle on to the event unit, before its other inputs."""
+    dma = chip.dma[0]
+    if dma["event"]:
+        eu_set_event(chip.event_unit[0], dma["event"], DMA_EVENT, now)
+    if dma["interrupt"]:
+        eu_set_event(chip.event_unit[0], dma["interrupt"], DMA_INTERRUPT, now)
+
+
+@step
+def answer_dma_ports(chip, granted, now):
+    """Grant the harts whose access a port of the DMA took; returns them."""
+    wheel = chip.wheel[0]
+    harts = np.uint64(granted) & wheel["at_dma"]
+    rest = harts
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        answer(chip, h, chip.dma[0]["port"][h]["reply"], now)
+    wheel["at_dma"] &= ~harts
+    return harts
+
+
+@cold_step
+def request_dma_lanes(chip, now):
+    """Put the DMA's requests to L1; returns its lanes that request, a bit each."""
+    lanes = request_lanes(chip.dma[0])
+    first = chip.config[0]["inputs"] - DMA_PORTS
+    for lane in range(DMA_PORTS):
+        if lanes >> lane & 1:
+            ask_bank(bank_of(chip, chip.dma[0]["lane_word"][lane]), first + lane, now)
+    return lanes
+
+
+@cold_step
+def cycle_dma(chip, granted, lanes, now):
+    """The DMA's cycle behind the collection of requests; returns the harts that go on."""
+    first = chip.config[0]["inputs"] - DMA_PORTS
+    granted_lanes = 0
+    for lane in range(DMA_PORTS):
+        if lanes >> lane & 1:
+            bank = bank_of(chip, chip.dma[0]["lane_word"][lane])
+            granted_lanes |= grant_bank(bank, first + lane) << lane
+    dma = chip.dma[0]
+    wheel = chip.wheel[0]
+    tick(dma, lanes, granted_lanes, chip.l1, chip.l2, chip.l2_port[0], now)
+    wheel["dma_busy"] = wheel["dma_busy"] - 1 if dma_is_idle(dma) else DMA_AWAKE
+    if dma["error"]:
+        wheel["stop"] = DMA_ERROR
+    return answer_dma_ports(chip, granted, now)
+
+
+@cold_step
+def cycle_generator(chip, now):
+    """Let the control page's generator access L1 behind the collection of requests."""
+    control = chip.control[0]
+    first = chip.config[0]["inputs"] - DMA_PORTS
+    for port in range(DMA_PORTS):
+        if control["next"][port] == now:
+            bank = bank_of(chip, control["base"] + 16 * control["done"][port] + 4 * port >> 2)
+            won = grant_bank(bank, first + port)
+            control_page.generator_access(chip, port, won, now)

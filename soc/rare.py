@@ -1,0 +1,164 @@
+"""What a hart issues rarely: jumps, long operations, CSR accesses, fences, system instructions.
+
+Sources: the timing measured on RTL (table and rule R).
+"""
+
+import numpy as np
+
+from soc.branches import jump
+from soc.code_rows import is_split
+from soc.csr_numbers import WRITE
+from soc.decode import (
+    COUNTED,
+    CSR,
+    DIVIDE,
+    DIVIDE_UNSIGNED,
+    ELW,
+    FDIV,
+    FENCE,
+    FENCE_CYCLES,
+    FENCE_I,
+    FSQRT,
+    HWLOOP,
+    ILLEGAL,
+    JALR,
+    JUMP,
+    LOOP_END,
+    MULTICYCLE,
+    SYSTEM,
+)
+from soc.division import division_cycles
+from soc.fetch import fetch_jump
+from soc.fpu import start_division
+from soc.hardware_loop import loop_next, mark_loop_end
+from soc.hart_status import (
+    FAULT_CSR,
+    FAULT_ILLEGAL,
+    NEEDS_DECODER,
+    REQUEST,
+    RUN,
+    charge,
+)
+from soc.links import csr_exists, csr_modify, csr_read, csr_read_only, csr_write
+from soc.state import COUNT
+from soc.step import cold_step, step
+from soc.traps import CAUSE_ILLEGAL, exception, system_instruction
+
+INSTRUCTIONS = COUNT.instructions
+MULTICYCLE_STALL, CSR_STALL, FENCE_STALL = COUNT.multicycle, COUNT.csr, COUNT.fence
+
+
+@step
+def csr_instruction(chip, hart, row, cycle):
+    """Perform a CSR access; return False if it is illegal."""
+    mode = int(row["loop"])
+    number = int(row["imm"])
+    if not csr_exists(hart, number):
+        return False
+    if row["access"]:
+        operand = int(row["imm2"])
+        writes = mode == WRITE or operand != 0
+    else:
+        operand = int(hart["regs"][row["rs1"]]) & 0xFFFFFFFF
+        writes = mode == WRITE or row["rs1"] != 0
+    if writes and csr_read_only(hart, number):
+        return False
+    old = csr_read(hart, number, cycle)
+    if writes:
+        csr_write(hart, number, csr_modify(mode, old, operand), cycle)
+        if hart["ri5cy"] and 0x7C0 <= number <= 0x7C6:
+            mark_loop_end(chip, hart, number >> 2 & 1)
+    hart["regs"][row["rd"]] = (old & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
+    return True
+
+
+@step
+def flush_cycles(hart, row, pc):
+    """Cycles of a CSR access, with what a hardware loop's end right behind adds (rule R)."""
+    cycles = int(row["cost"])
+    if cycles > 1 and hart["ri5cy"] == 0:
+        for loop in range(2):
+            ahead = hart["lp_last"][loop] - pc
+            if hart["lp_count"][loop] > 1 and (ahead == 4 or ahead == 8):
+                return cycles + 1
+    return cycles
+
+
+@step
+def serialising(chip, hart, row, pc, start):
+    """Perform a CSR access, a fence or a system instruction."""
+    kind = row["kind"]
+    if kind == CSR:
+        if not csr_instruction(chip, hart, row, start):
+            return exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_CSR, int(row["word"]))
+        cycles = flush_cycles(hart, row, pc)
+        hart["seen"] = start + cycles
+        charge(hart, CSR_STALL, cycles - 1)
+        return RUN
+    if kind == SYSTEM:
+        return system_instruction(chip, hart, row, pc, start)
+    if kind == ILLEGAL:
+        return exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
+    hart["seen"] = start + FENCE_CYCLES + is_split(chip, hart["pc"])
+    counted = 1 if row["flags"] & COUNTED else 0
+    charge(hart, FENCE_STALL, hart["seen"] - start - counted)
+    if kind == FENCE_I:
+        chip.wheel[0]["stale"] = 1
+        return NEEDS_DECODER
+    return RUN
+
+
+@step
+def multicycle(hart, row, start, second):
+    """Stay in EX for more than one cycle."""
+    cycles = int(row["cost"])
+    if row["kind"] != MULTICYCLE:
+        cycles = division_cycles(second, row["kind"] == DIVIDE)
+    hart["free"] = start + cycles
+    charge(hart, MULTICYCLE_STALL, cycles - 1)
+    return RUN
+
+
+@cold_step
+def illegal_rounding(chip, hart, fetch, row, pc, start):
+    """An operation of the FPU asks for the rounding mode in frm, which is none."""
+    hart["issued"] = start
+    hart["late_load"] = hart["late_fpu"] = np.uint64(0)
+    hart["handed"] = 0
+    state = exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
+    fetch_jump(fetch, hart["pc"], hart["seen"] - 2 - is_split(chip, hart["pc"]))
+    return state
+
+
+@cold_step
+def rare_instruction(chip, hart, fetch, row, pc, start, out, first, second):
+    """Perform an instruction of the kinds behind BRANCH; returns the hart's state.
+
+    Sets pc, free and seen for the next one.
+    """
+    kind = row["kind"]
+    if row["flags"] & COUNTED == 0:
+        hart["counts"][INSTRUCTIONS] -= 1
+    if kind == JUMP or kind == JALR:
+        return jump(chip, hart, row, out)
+    hart["seen"] = start + 1
+    hart["pc"] = pc + int(row["size"])
+    if kind == HWLOOP:
+        mark_loop_end(chip, hart, int(row["loop"]))
+        return RUN
+    if row["flags"] & LOOP_END:
+        hart["pc"] = loop_next(hart, pc, int(row["size"]))
+    if kind <= DIVIDE_UNSIGNED:
+        return multicycle(hart, row, start, second)
+    if kind == FDIV or kind == FSQRT:
+        hart["free"] = start_division(chip, hart, row, start, first, second)
+        return RUN
+    if kind == ELW:
+        hart["row"] = hart["last"]
+        hart["address"] = out
+        return REQUEST
+    state = serialising(chip, hart, row, pc, start)
+    leaves = hart["pc"] != pc + row["size"] and row["flags"] & LOOP_END == 0
+    if leaves or kind == FENCE or kind == FENCE_I:
+        fetch_jump(fetch, hart["pc"], hart["seen"] - 2 - is_split(chip, hart["pc"]))
+    return state
