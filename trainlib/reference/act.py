@@ -36,7 +36,7 @@ def wide(*arrays: Array) -> list[Array]:
     return [array.astype(np.float64) for array in arrays]
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
     with np.errstate(over="ignore"):
         return np.where(x < 0, np.exp(np.minimum(x, 0)), 1) / (1 + np.exp(-np.abs(x)))
 
@@ -71,7 +71,7 @@ def leaky_relu_bw(x: Array, dy: Array, slope: float) -> Outputs:
 
 
 def sigmoid_fw(x: Array) -> Outputs:
-    y = _sigmoid(*wide(x))
+    y = sigmoid(*wide(x))
     return (bounded(y, SIGMOID * y),)
 
 
@@ -97,15 +97,15 @@ def tanh_bw(y: Array, dy: Array) -> Outputs:
 def silu_fw(x: Array) -> Outputs:
     (x,) = wide(x)
     with np.errstate(invalid="ignore"):
-        y = x * _sigmoid(x)
+        y = x * sigmoid(x)
     return (bounded(y, (SIGMOID + 1) * y, x * SMALLEST / ROUNDING),)
 
 
 def _silu_slope(x: Array) -> tuple[Array, Array]:
     """The slope, and its error in u."""
-    s = _sigmoid(x)
+    s = sigmoid(x)
     with np.errstate(invalid="ignore"):
-        second = x * s * _sigmoid(-x)
+        second = x * s * sigmoid(-x)
     return s + second, (SIGMOID + 1) * s + 12 * np.abs(second) + np.abs(x) * SMALLEST / ROUNDING
 
 
@@ -119,7 +119,7 @@ def silu_bw(x: Array, dy: Array) -> Outputs:
 def swiglu_fw(a: Array, b: Array) -> Outputs:
     a, b = wide(a, b)
     with np.errstate(invalid="ignore"):
-        y = a * _sigmoid(a) * b
+        y = a * sigmoid(a) * b
         return (bounded(y, (SIGMOID + 2) * y, a * b * SMALLEST / ROUNDING),)
 
 
@@ -127,7 +127,7 @@ def swiglu_bw(a: Array, b: Array, dy: Array) -> Outputs:
     a, b, dy = wide(a, b, dy)
     slope, error = _silu_slope(a)
     with np.errstate(invalid="ignore"):
-        da, db = dy * b * slope, dy * a * _sigmoid(a)
+        da, db = dy * b * slope, dy * a * sigmoid(a)
         return (
             bounded(da, 2 * da, error * dy * b),
             bounded(db, (SIGMOID + 2) * db, dy * a * SMALLEST / ROUNDING),
@@ -140,8 +140,8 @@ def _gelu_parts(x: Array, approximate: str) -> tuple[Array, Array]:
         return _phi(x), np.exp(-x * x / 2) / sqrt(2 * pi)
     u = 2 * sqrt(2 / pi) * (x + 0.044715 * x**3)
     slope = 2 * sqrt(2 / pi) * (1 + 3 * 0.044715 * x * x)
-    s = _sigmoid(u)
-    return s, s * _sigmoid(-u) * np.where(np.isinf(x), 1, slope)
+    s = sigmoid(u)
+    return s, s * sigmoid(-u) * np.where(np.isinf(x), 1, slope)
 
 
 def gelu_fw(x: Array, approximate: str) -> Outputs:

@@ -1,0 +1,139 @@
+"""Running error analysis: values in float64, each with how far float32 may be from it.
+
+Every operation adds what the errors of its operands can make of its result, and its own rounding.
+
+source    N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 3.3
+"""
+
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from trainlib.kernels import Expected
+from trainlib.reference import act, softmax
+from trainlib.reference.bounds import ROUNDING, of_sum
+
+Operand = Union["Near", float]
+
+
+@dataclass(frozen=True)
+class Near:
+    """Values, and the largest errors that they have in float32."""
+
+    value: np.ndarray
+    error: np.ndarray
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> "Near":
+        """What is known exactly: an input."""
+        value = np.asarray(array, np.float64)
+        return cls(value, np.zeros(value.shape))
+
+    @classmethod
+    def stack(cls, parts: "list[Near]") -> "Near":
+        """Several as one, along a new first axis."""
+        return cls(np.stack([p.value for p in parts]), np.stack([p.error for p in parts]))
+
+    @classmethod
+    def join(cls, parts: "list[Near]") -> "Near":
+        """Several behind each other along the last axis."""
+        return cls(
+            np.concatenate([p.value for p in parts], -1),
+            np.concatenate([p.error for p in parts], -1),
+        )
+
+    @property
+    def expected(self) -> Expected:
+        """As a reference gives it."""
+        return self.value, self.error
+
+    @property
+    def size(self) -> np.ndarray:
+        """The largest that the values may be in float32."""
+        return np.abs(self.value) + self.error
+
+    def _rounded(self, value: np.ndarray, error: np.ndarray) -> "Near":
+        return Near(value, error + ROUNDING * (np.abs(value) + error) + act.SMALLEST)
+
+    def __getitem__(self, index: Any) -> "Near":
+        return Near(self.value[index], self.error[index])
+
+    def __add__(self, other: "Near") -> "Near":
+        return self._rounded(self.value + other.value, self.error + other.error)
+
+    def __sub__(self, other: "Near") -> "Near":
+        return self._rounded(self.value - other.value, self.error + other.error)
+
+    def __rsub__(self, number: float) -> "Near":
+        return self._rounded(number - self.value, self.error)
+
+    def __mul__(self, other: Operand) -> "Near":
+        if not isinstance(other, Near):
+            other = Near(np.array(other), np.array(ROUNDING * abs(other)))
+        error = self.error * other.size + np.abs(self.value) * other.error
+        return self._rounded(self.value * other.value, error)
+
+    def where(self, condition: np.ndarray) -> "Near":
+        """0 where the condition does not hold."""
+        return Near(np.where(condition, self.value, 0), np.where(condition, self.error, 0))
+
+    def matmul(self, other: "Near", start: "Near | None" = None) -> "Near":
+        """self @ other, or that + start: a sum in any order."""
+        value = self.value @ other.value
+        error = self.error @ other.size + np.abs(self.value) @ other.error
+        magnitude, terms = self.size @ other.size, self.value.shape[-1]
+        if start is not None:
+            value, error = value + start.value, error + start.error
+            magnitude, terms = magnitude + start.size, terms + 1
+        return Near(value, error + of_sum(terms, magnitude))
+
+    def transposed(self) -> "Near":
+        """The last two axes exchanged."""
+        return Near(self.value.swapaxes(-1, -2), self.error.swapaxes(-1, -2))
+
+    def reshape(self, *shape: int) -> "Near":
+        """The same in another shape."""
+        return Near(self.value.reshape(*shape), self.error.reshape(*shape))
+
+    def moved(self, source: int, target: int) -> "Near":
+        """An axis at another place."""
+        value, error = (np.moveaxis(array, source, target) for array in (self.value, self.error))
+        return Near(value, error)
+
+    def sum(self) -> "Near":
+        """Over the first axis, in any order."""
+        error = self.error.sum(0) + of_sum(len(self.value), self.size.sum(0))
+        return Near(self.value.sum(0), error)
+
+    def relu(self) -> "Near":
+        """The larger of it and 0."""
+        return Near(np.maximum(self.value, 0), self.error)
+
+    def tanh(self) -> "Near":
+        """The steepest slope is that of the value nearest to 0."""
+        y = np.tanh(self.value)
+        error = self.error * (1 - np.tanh(self._least()) ** 2)
+        return Near(y, error + act.TANH * ROUNDING * (np.abs(y) + error) + act.SMALLEST)
+
+    def sigmoid(self) -> "Near":
+        """The steepest slope is that of the value nearest to 0."""
+        y, least = act.sigmoid(self.value), act.sigmoid(self._least())
+        error = self.error * least * (1 - least)
+        return Near(y, error + act.SIGMOID * ROUNDING * (y + error) + act.SMALLEST)
+
+    def softmax(self) -> "Near":
+        """Along the last axis: factors of every power and of their sum."""
+        y, bound = softmax.forward(self.value, -1)
+        factor = np.exp(2 * self.error.max(-1, keepdims=True))
+        return Near(y, bound * factor + y * (factor - 1))
+
+    def softmax_backward(self, dy: "Near") -> "Near":
+        """self (dy - sum of self dy): the gradient of what softmax gave self for."""
+        value = (self.value * dy.value).sum(-1, keepdims=True)
+        error = (self.error * dy.size + np.abs(self.value) * dy.error).sum(-1, keepdims=True)
+        terms, magnitude = self.value.shape[-1], (self.size * dy.size).sum(-1, keepdims=True)
+        return self * (dy - Near(value, error + of_sum(terms, magnitude)))
+
+    def _least(self) -> np.ndarray:
+        return np.maximum(np.abs(self.value) - self.error, 0)
