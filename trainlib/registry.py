@@ -17,6 +17,7 @@ from trainlib import (
     optim,
     pool,
     reduce,
+    rnn_program,
     softmax,
     unary,
 )
@@ -36,6 +37,7 @@ FILES = (
     optim.FAMILIES,
     pool.FAMILIES,
     reduce.FAMILIES,
+    rnn_program.FAMILIES,
     softmax.FAMILIES,
     unary.FAMILIES,
 )  # fmt: skip

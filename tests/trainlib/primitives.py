@@ -65,8 +65,8 @@ def check_in_registers(kernel: str, arguments: Mapping[str, Any]) -> None:
         name: k.buffer(k.l1, f"{name}_in_L1", tensor.l1_size) for name, tensor in tensors.items()
     }
     for name, array in values.items():
-        assert not tensors[name].pad
-        k.put(places[name], array.tobytes())
+        rows = np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, tensors[name].pad)])
+        k.put(places[name], rows.tobytes())
     with team_of(k, WARM, point.cores or WARM.cores) as team, k.scope():
         registers = dict(zip(places, k.x(len(places)), strict=True))
         for name, register in registers.items():

@@ -14,6 +14,7 @@ CHIPS = {
 }
 SHAPE = {"shape": (7,), "cores": 2}
 MAP = {"b": 2, "c": 3, "hw": 5, "cores": 2}
+SEQUENCE = {"steps": 2, "inputs": 3, "hidden": 2, "batch": 2, "cores": 2}
 ROWS = {"rows": 3, "columns": 5, "cores": 2}
 POOL = {"c": 3, "h": 5, "w": 4, "kernel": (2, 2), "stride": (1, 2), "pad": (1, 0), "cores": 2}
 PLANES = {"b": 2, "c": 3, "h": 3, "w": 2, "out": (2, 3), "cores": 2}
@@ -43,6 +44,7 @@ POINTS = [
     *((f"{name}pool2d_{p}_f32", POOL) for name in ("max", "avg") for p in BOTH),
     *((f"{name}_{p}_f32", PLANES) for name in ("nearest", "bilinear") for p in BOTH),
     *((f"embedding_{p}_f32", {"entries": 4, "columns": 3, "tokens": 5, "cores": 2}) for p in BOTH),
+    *((f"{name}_{p}_f32", SEQUENCE) for name in ("rnn", "lstm", "gru") for p in BOTH),
     ("add_f32", {"a": (3, 1), "b": (1, 5), "cores": 2}),
     ("multiply_f32", {"a": (3, 5), "b": (5,), "cores": 2}),
     ("residual_bw_f32", SHAPE),

@@ -1,0 +1,100 @@
+"""Recurrent layers: every shape, batch and team; torch's meaning; what does not fit."""
+
+import numpy as np
+import pytest
+
+from firmware.builder import KernelError
+from tests.trainlib.primitives import check, check_in_registers
+from trainlib.launch import program
+from trainlib.rnn_program import LAYERS
+
+LAYER = pytest.mark.parametrize("name", ["rnn", "lstm", "gru"])
+DIRECTION = pytest.mark.parametrize("direction", ["fw", "bw"])
+SHAPES = (
+    {"steps": 1, "inputs": 1, "hidden": 1, "cores": 1},
+    {"steps": 3, "inputs": 5, "hidden": 7, "batch": 2},
+    {"steps": 2, "inputs": 3, "hidden": 13, "cores": 4},
+    {"steps": 1, "inputs": 11, "hidden": 2, "batch": 5, "cores": 2},
+    {"steps": 7, "inputs": 2, "hidden": 3, "batch": 3, "cores": 3},
+)
+MODULES = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU"}
+PARAMETERS = {"Wx": "weight_ih_l0", "Wh": "weight_hh_l0", "bias_x": "bias_ih_l0"}
+PARAMETERS |= {"bias_h": "bias_hh_l0"}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@DIRECTION
+@LAYER
+def test_every_shape_is_right(name, direction, shape):
+    check(f"{name}_{direction}_f32", shape)
+
+
+@DIRECTION
+def test_an_rnn_may_have_relus(direction):
+    check(f"rnn_{direction}_f32", SHAPES[1] | {"activation": "relu"})
+
+
+@DIRECTION
+@LAYER
+def test_addresses_may_be_in_registers(name, direction):
+    check_in_registers(f"{name}_{direction}_f32", SHAPES[1])
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@LAYER
+def test_the_references_are_torchs(name, activation):
+    torch = pytest.importorskip("torch")
+    if activation == "relu" and name != "rnn":
+        return
+    layer = next(layer for layer in LAYERS if layer.name == name)
+    option = {"activation": activation} if name == "rnn" else {}
+    point = layer.arguments(steps=4, batch=3, inputs=5, hidden=6, **option)
+    forward, backward = layer.family("fw"), layer.family("bw")
+    given = {n: a.astype(np.float64) for n, a in forward.random(point).items()}
+    tensors = {n: torch.tensor(a, requires_grad=True) for n, a in given.items()}
+    module = getattr(torch.nn, MODULES[name])(5, 6, dtype=torch.float64)
+    if name == "rnn":
+        module.mode = f"RNN_{activation.upper()}"
+    parameters = {own: tensors[n] for n, own in PARAMETERS.items()}
+    state = tuple(tensors[f"{s}0"][None] for s in layer.states)
+    arguments = tensors["X"], state if name == "lstm" else state[0]
+    y, last = torch.func.functional_call(module, parameters, arguments)
+    last = last if name == "lstm" else (last,)
+    outputs = forward.reference(point, given)
+    saved = {n: value for n, (value, _) in outputs.items()}
+    np.testing.assert_allclose(saved["Y"], y.detach().numpy(), 1e-12, 1e-12)
+    if name == "lstm":
+        np.testing.assert_allclose(saved["C"][-1], last[1][0].detach().numpy(), 1e-12, 1e-12)
+    drawn = backward.random(point)
+    incoming = {n: drawn[n].astype(np.float64) for n in drawn if n in ("dY", "dhn", "dcn")}
+    torch.autograd.backward(
+        [y, *last],
+        [
+            torch.tensor(incoming["dY"]),
+            *(torch.tensor(incoming[f"d{s}n"])[None] for s in layer.states),
+        ],
+    )
+    gradients = backward.reference(point, given | saved | incoming)
+    assert set(gradients) == {f"d{n}" for n in given}
+    for n, tensor in tensors.items():
+        np.testing.assert_allclose(gradients[f"d{n}"][0], tensor.grad.numpy(), 1e-11, 1e-12)
+
+
+@LAYER
+def test_bounds_of_errors_are_small(name):
+    """A bound that grows beyond float32's use would pass mistakes."""
+    layer = next(layer for layer in LAYERS if layer.name == name)
+    for direction in ("fw", "bw"):
+        family = layer.family(direction)
+        point = layer.arguments(**SHAPES[1])
+        for exact, bound in family.reference(point, family.random(point)).values():
+            assert bound.max() < 1e-4 * abs(exact).max()
+
+
+@LAYER
+def test_what_does_not_fit_is_refused(name):
+    message = r"^L1: X_in_L1 of 65736 bytes does not fit: 57344 of 57344 bytes are left$"
+    with pytest.raises(KernelError, match=message):
+        program(f"{name}_fw_f32", {"steps": 66, "inputs": 249, "hidden": 2})
+    with pytest.raises(KernelError, match=rf"^{name}_bw_f32: it has no tiles; leave tile out$"):
+        program(f"{name}_bw_f32", SHAPES[1] | {"tile": {"n": 1}})

@@ -1,0 +1,225 @@
+"""What recurrent layers share: the sums of their gates over a sequence, and the gradients of these.
+
+X[steps, batch, inputs]    Wx[gates hidden, inputs]    Wh[gates hidden, hidden]
+
+What does not wait for the step before is one product for the whole sequence.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from firmware.builder import Kernel
+from firmware.lanes import Lane, Lanes
+from firmware.runtime import Team
+from trainlib.kernels import WORD, Addresses
+from trainlib.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
+from trainlib.maps import Operation, map_nest
+from trainlib.nest import Body, Operand
+from trainlib.places import Places, places_of
+from trainlib.sums import sums_f32
+
+
+def pad(words: int) -> int:
+    """Words behind rows that are read side by side: they begin in different banks."""
+    return 1 - words % 2
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Steps of the sequence, sequences side by side, and what a step of one has."""
+
+    steps: int
+    batch: int
+    inputs: int
+    hidden: int
+    gates: int
+
+    @property
+    def sums(self) -> int:
+        """Of all gates."""
+        return self.gates * self.hidden
+
+    @property
+    def x_line(self) -> int:
+        """Bytes from row to row of X and Wx where the sums are computed."""
+        return WORD * (self.inputs + pad(self.inputs))
+
+    @property
+    def h_line(self) -> int:
+        """Bytes from row to row of Wh where the sums are computed."""
+        return WORD * (self.hidden + pad(self.hidden))
+
+    def step(self, gates: int) -> int:
+        """Bytes of a step in a tensor with so many gates."""
+        return WORD * self.batch * gates * self.hidden
+
+
+class Part(NamedTuple):
+    """One of the gates that lie side by side in the rows of a tensor, and how many these are."""
+
+    name: str
+    gate: int = 0
+    gates: int = 1
+
+
+def add(_: Kernel) -> Body:
+    def body(v: Lanes, x: Lane, y: Lane) -> list[Lane]:
+        v.fadd_s(x, x, y)
+        return [x]
+
+    return body
+
+
+def copy(_: Kernel) -> Body:
+    return lambda v, x: [x]
+
+
+class Recurrence:
+    """A layer's code, given where its tensors are."""
+
+    def __init__(self, k: Kernel, team: Team, shape: Shape, places: Places) -> None:
+        self.k, self.team, self.shape, self.places = k, team, shape, places
+
+    @contextmanager
+    def forward(self, names: dict[str, int], state: dict[str, str]) -> Iterator[None]:
+        """Repeat the body for every step from the first on; a barrier ends it.
+
+        names    gates of each tensor that has steps; "Y_t" is the step's part of "Y"
+        state    what moves to the step's part of another when the step is done
+        """
+        with self.places.loop(0, self.shape.steps):
+            yield
+            self.team.barrier()
+            for name, source in state.items():
+                self.places.copy(name, f"{source}_t")
+            for name, gates in names.items():
+                self.places.move(f"{name}_t", self.shape.step(gates))
+
+    @contextmanager
+    def backward(self, names: dict[str, int], state: dict[str, tuple[str, str]]) -> Iterator[None]:
+        """Repeat the body for every step from the last on; a barrier ends it.
+
+        state    what is the step before in a tensor, or at the first step another tensor
+        """
+        with self.places.loop(0, self.shape.steps):
+            yield
+            self.team.barrier()
+            for name, gates in names.items():
+                self.places.move(f"{name}_t", -self.shape.step(gates))
+            for name, (source, first) in state.items():
+                self.places.move_down(name, self.shape.step(1), source, first)
+
+    def each(
+        self,
+        operation: Operation,
+        sources: Sequence[Part],
+        targets: Sequence[Part],
+        *,
+        rows: int | None = None,
+        gates: int = 1,
+        late: Sequence[int] = (),
+    ) -> None:
+        """Results of an operation on gates of the batch's rows go to others."""
+        hidden = self.shape.hidden
+        names = list(dict.fromkeys(part.name for part in (*sources, *targets)))
+        with self.places.load(*names) as loaded:
+            at = dict(zip(names, loaded, strict=True))
+            operands = [
+                [
+                    Operand(at[name], (WORD * of * hidden, WORD), None, WORD * gate * hidden)
+                    for name, gate, of in parts
+                ]
+                for parts in (sources, targets)
+            ]
+            dims = rows or self.shape.batch, gates * hidden
+            map_nest(self.k, self.team, operation, dims, *operands, late=late)
+
+    def input_sums(self, target: str, added: int) -> None:
+        """Wx x + bias_x, and bias_h for the first so many gates, of all steps."""
+        k, team, s = self.k, self.team, self.shape
+        row = Part("bias", 0, s.gates)
+        both = [Part("bias_x", 0, s.gates), Part("bias_h", 0, s.gates)]
+        self.each(add, both, [row], rows=1, gates=added)
+        if added < s.gates:
+            rest = [Part(name, added, s.gates) for name in ("bias_x", "bias")]
+            self.each(copy, rest[:1], rest[1:], rows=1, gates=s.gates - added)
+        team.barrier()
+        with self.places.load("X", "Wx", target, "bias") as (x, w, y, bias):
+            operands, line = (x, w, y, s.steps * s.batch, s.inputs, s.sums), s.x_line
+            linear_fw_f32(k, team, *operands, bias=bias, a_line=line, b_line=line)
+        team.barrier()
+
+    def hidden_sums(self, target: str) -> None:
+        """Add Wh h to the sums of a step."""
+        s = self.shape
+        with self.places.load("h", "Wh", target) as (h, w, y):
+            operands = h, w, y, s.batch, s.hidden, s.sums
+            linear_fw_f32(self.k, self.team, *operands, accumulate=True, b_line=s.h_line)
+        self.team.barrier()
+
+    def hidden_gradient(self, source: str, *, accumulate: bool = False) -> None:
+        """The gradient of h by way of the sums of a step, to dh0; or added to it."""
+        s = self.shape
+        with self.places.load(source, "Wh", "dh0") as (dg, w, dh):
+            operands = dg, w, dh, s.batch, s.hidden, s.sums
+            linear_ig_f32(self.k, self.team, *operands, accumulate=accumulate)
+
+    def gradients(self, of_x: str, of_h: str) -> None:
+        """Gradients of inputs, weights and biases, given those of the sums: X's part and h's.
+
+        of_h + "_1" is the second step of of_h.
+        """
+        k, team, s = self.k, self.team, self.shape
+        rows = s.steps * s.batch
+        with self.places.load(of_x, "Wx", "dX") as (dg, w, dx):
+            linear_ig_f32(k, team, dg, w, dx, rows, s.inputs, s.sums)
+        with self.places.load(of_x, "X", "dWx") as (dg, x, dw):
+            linear_wg_f32(k, team, dg, x, dw, rows, s.inputs, s.sums)
+        for source, target in ((of_x, "dbias_x"), (of_h, "dbias_h")):
+            with self.places.load(source, target) as (dg, dbias):
+                sums_f32(k, team, dg, dbias, s.sums, rows, row=WORD, term=WORD * s.sums)
+        with self.places.load(of_h, "h0", "dWh") as (dg, h, dw):
+            linear_wg_f32(k, team, dg, h, dw, s.batch, s.hidden, s.sums)
+        if s.steps > 1:
+            team.barrier()
+            with self.places.load(f"{of_h}_1", "Y", "dWh") as (dg, h, dw):
+                operands = dg, h, dw, rows - s.batch, s.hidden, s.sums
+                linear_wg_f32(k, team, *operands, accumulate=True)
+
+
+@contextmanager
+def forward_of(
+    k: Kernel, team: Team, at: Addresses, shape: Shape, names: dict[str, int], *more: str
+) -> Iterator[Recurrence]:
+    """The layer before its first step: h is h0, and what more there is; see Recurrence.forward."""
+    moving = {name: (f"{name}0", 0) for name in ("h", *more)}
+    moving |= {f"{name}_t": (name, 0) for name in names}
+    if shape.gates == 3:
+        last = 2 * shape.hidden
+        moving |= {"Wh_n": ("Wh", last * shape.h_line), "bias_n": ("bias_h", WORD * last)}
+    with places_of(k, at, moving, 1) as places:
+        yield Recurrence(k, team, shape, places)
+
+
+@contextmanager
+def backward_of(
+    k: Kernel,
+    team: Team,
+    at: Addresses,
+    shape: Shape,
+    names: dict[str, int],
+    of_h: str,
+    state: dict[str, tuple[str, str]],
+) -> Iterator[Recurrence]:
+    """The layer at its last step; dh0 holds dhn, the gradient of h; see Recurrence.backward."""
+    last = shape.steps - 1
+    moving = {f"{name}_t": (name, last * shape.step(gates)) for name, gates in names.items()}
+    moving[f"{of_h}_1"] = of_h, shape.step(shape.gates)
+    for name, (source, first) in state.items():
+        moving[name] = (source, (last - 1) * shape.step(1)) if last else (first, 0)
+    with places_of(k, at, moving, 1) as places:
+        recurrence = Recurrence(k, team, shape, places)
+        recurrence.each(copy, [Part("dhn")], [Part("dh0")])
+        yield recurrence

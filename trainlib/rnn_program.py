@@ -1,0 +1,155 @@
+"""Recurrent layers as primitives: arguments and tensors of RNN, LSTM and GRU over a sequence.
+
+Y's last step and C's are torch's h_n and c_n; their gradients come in as dhn and dcn.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from firmware.builder import Kernel
+from firmware.runtime import Team
+from trainlib import kernels, rnn
+from trainlib.kernels import Addresses, Arrays, Expected, Family, Role, Tensor, Tensors
+from trainlib.recurrent import Shape, pad
+from trainlib.reference import rnn as reference
+from trainlib.reference.near import Near
+
+LARGEST = 1 << 20  # elements of a dimension
+
+
+class Arguments(kernels.Arguments):
+    """A layer over sequences.
+
+    X[steps, batch, inputs]    Y[steps, batch, hidden]
+    """
+
+    steps: int = Field(ge=1, le=LARGEST)
+    inputs: int = Field(ge=1, le=LARGEST)
+    hidden: int = Field(ge=1, le=LARGEST)
+    batch: int = Field(1, ge=1, le=LARGEST)
+
+
+class RnnArguments(Arguments):
+    activation: rnn.Activation = "tanh"
+
+
+class Layer(NamedTuple):
+    """What layers differ in.
+
+    gates     that lie side by side in the rows of weights
+    states    what one step gives the next
+    saved     outputs of every step by name, and gates that each has: what the gradients need
+    sums      scratch of the gradients with all gates
+    """
+
+    name: str
+    arguments: type[Arguments]
+    gates: int
+    states: tuple[str, ...]
+    saved: dict[str, int]
+    sums: tuple[str, ...]
+
+    def shape(self, point: Any) -> Shape:
+        return Shape(point.steps, point.batch, point.inputs, point.hidden, self.gates)
+
+    def inputs(self, point: Any) -> Tensors:
+        """What both directions read."""
+        s = self.shape(point)
+        return {
+            "X": Tensor((s.steps, s.batch, s.inputs)),
+            "Wx": Tensor((s.sums, s.inputs)),
+            "Wh": Tensor((s.sums, s.hidden)),
+            "bias_x": Tensor((s.sums,)),
+            "bias_h": Tensor((s.sums,)),
+            **{f"{state}0": Tensor((s.batch, s.hidden)) for state in self.states},
+        }
+
+    def steps(self, point: Any, role: Role) -> Tensors:
+        """What forward gives and the gradients read."""
+        s = self.shape(point)
+        shapes = {n: (s.steps, s.batch, gates * s.hidden) for n, gates in self.saved.items()}
+        return {name: Tensor(shape, role) for name, shape in shapes.items()}
+
+    def forward(self, point: Any) -> Tensors:
+        bias = Tensor((self.gates * point.hidden,), "scratch")
+        read = {
+            name: replace(t, pad=pad(t.shape[-1]) if name in ("X", "Wx", "Wh") else 0)
+            for name, t in self.inputs(point).items()
+        }
+        return {**read, **self.steps(point, "out"), "bias": bias}
+
+    def backward(self, point: Any) -> Tensors:
+        s = self.shape(point)
+        read = {n: t for n, t in self.inputs(point).items() if not n.startswith("bias")}
+        state = (s.batch, s.hidden)
+        return {
+            **read,
+            **self.steps(point, "in"),
+            "dY": Tensor((s.steps, s.batch, s.hidden)),
+            **{f"d{name}n": Tensor(state) for name in self.states},
+            **{f"d{n}": Tensor(t.shape, "out") for n, t in self.inputs(point).items()},
+            **{name: Tensor((s.steps, s.batch, s.sums), "scratch") for name in self.sums},
+        }
+
+    def draw(self, point: Any, numbers: np.random.Generator) -> Arrays:
+        """Weights and biases as torch begins with."""
+        most = point.hidden**-0.5
+        return {
+            name: numbers.uniform(-most, most, tensor.shape).astype(np.float32)
+            for name, tensor in self.inputs(point).items()
+            if name.startswith(("W", "bias"))
+        }
+
+    def draw_backward(self, point: Any, numbers: np.random.Generator) -> Arrays:
+        """The same, and what forward gives for them."""
+        values = {name: t.random(numbers) for name, t in self.inputs(point).items()}
+        values |= self.draw(point, numbers)
+        saved = self.exact("fw", point, values)
+        values |= {name: near.value.astype(np.float32) for name, near in saved.items()}
+        return {n: a for n, a in values.items() if not n.startswith("bias")}
+
+    def exact(self, direction: str, point: Any, values: Arrays) -> dict[str, Near]:
+        return getattr(reference, f"{self.name}_{direction}")(values, **options(point))
+
+    def expected(self, direction: str, point: Any, values: Arrays) -> dict[str, Expected]:
+        return {n: near.expected for n, near in self.exact(direction, point, values).items()}
+
+    def macs(self, products: int, point: Any) -> int:
+        s = self.shape(point)
+        return products * s.steps * s.batch * s.sums * (s.inputs + s.hidden)
+
+    def emit(
+        self, emitter: Callable[..., None], k: Kernel, team: Team, point: Any, l1: Addresses
+    ) -> None:
+        emitter(k, team, l1, self.shape(point), **options(point))
+
+    def family(self, direction: str) -> Family:
+        is_forward = direction == "fw"
+        emitter = getattr(rnn, f"{self.name}_{direction}_f32")
+        return Family(
+            emitter.__name__,
+            self.arguments,
+            self.forward if is_forward else self.backward,
+            partial(self.expected, direction),
+            partial(self.macs, 1 if is_forward else 2),
+            partial(self.emit, emitter),
+            draw=self.draw if is_forward else self.draw_backward,
+        )
+
+
+def options(point: Any) -> dict[str, Any]:
+    """Of an emitter and its reference."""
+    return {name: getattr(point, name) for name in type(point).model_fields if name == "activation"}
+
+
+LAYERS = (
+    Layer("rnn", RnnArguments, 1, ("h",), {"Y": 1}, ("dG",)),
+    Layer("lstm", Arguments, 4, ("h", "c"), {"Y": 1, "C": 1, "gates": 4}, ("dG",)),
+    Layer("gru", Arguments, 3, ("h",), {"Y": 1, "gates": 3, "N": 1}, ("dG", "dGh")),
+)
+FAMILIES = tuple(layer.family(direction) for layer in LAYERS for direction in ("fw", "bw"))
