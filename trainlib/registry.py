@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from soc.toml_file import ConfigError
 from trainlib import (
     act,
+    attention_program,
     conv2d_program,
     dropout,
     embedding,
@@ -25,6 +26,7 @@ from trainlib.kernels import Family
 
 FILES = (
     act.FAMILIES,
+    attention_program.FAMILIES,
     conv2d_program.FAMILIES,
     dropout.FAMILIES,
     embedding.FAMILIES,

@@ -45,6 +45,7 @@ POINTS = [
     *((f"{name}_{p}_f32", PLANES) for name in ("nearest", "bilinear") for p in BOTH),
     *((f"embedding_{p}_f32", {"entries": 4, "columns": 3, "tokens": 5, "cores": 2}) for p in BOTH),
     *((f"{name}_{p}_f32", SEQUENCE) for name in ("rnn", "lstm", "gru") for p in BOTH),
+    *((f"mhsa_{p}_f32", {"length": 3, "embed": 4, "heads": 2, "cores": 2}) for p in BOTH),
     ("add_f32", {"a": (3, 1), "b": (1, 5), "cores": 2}),
     ("multiply_f32", {"a": (3, 5), "b": (5,), "cores": 2}),
     ("residual_bw_f32", SHAPE),

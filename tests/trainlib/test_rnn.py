@@ -40,6 +40,17 @@ def test_addresses_may_be_in_registers(name, direction):
     check_in_registers(f"{name}_{direction}_f32", SHAPES[1])
 
 
+@LAYER
+def test_nan_spreads_to_later_steps_of_its_sequence(name):
+    layer = next(layer for layer in LAYERS if layer.name == name)
+    inputs = layer.family("fw").random(layer.arguments(**SHAPES[1]))
+    inputs["X"][1, 0, 2] = np.nan
+    outputs = check(f"{name}_fw_f32", SHAPES[1], inputs)
+    is_nan = np.isnan(outputs["Y"])
+    assert is_nan.all(2).tolist() == [[False, False], [True, False], [True, False]]
+    assert (is_nan.any(2) == is_nan.all(2)).all()
+
+
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @LAYER
 def test_the_references_are_torchs(name, activation):
