@@ -21,7 +21,11 @@ LARGEST = 1 << 20  # elements of a dimension
 
 
 class Arguments(kernels.Arguments):
-    """X[batch, length, embed], Y the same.
+    """Multi-head self-attention, as torch's MultiheadAttention with batch_first; all must fit L1.
+
+    X, Y[batch, length, embed]    W[3 heads size, embed]    Wo[embed, heads size]
+    QKV, P, O: queries divided by sqrt(size), keys and values; softmax of scores; P by the values:
+    which the gradients need
 
     size    numbers of a head; None: embed / heads
     """

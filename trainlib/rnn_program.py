@@ -1,6 +1,6 @@
 """Recurrent layers as primitives: arguments and tensors of RNN, LSTM and GRU over a sequence.
 
-Y's last step and C's are torch's h_n and c_n; their gradients come in as dhn and dcn.
+The last steps of Y and C are torch's h_n and c_n.
 """
 
 from collections.abc import Callable
@@ -23,10 +23,7 @@ LARGEST = 1 << 20  # elements of a dimension
 
 
 class Arguments(kernels.Arguments):
-    """A layer over sequences.
-
-    X[steps, batch, inputs]    Y[steps, batch, hidden]
-    """
+    """A layer over sequences, whose tensors must all fit L1."""
 
     steps: int = Field(ge=1, le=LARGEST)
     inputs: int = Field(ge=1, le=LARGEST)
@@ -35,7 +32,35 @@ class Arguments(kernels.Arguments):
 
 
 class RnnArguments(Arguments):
+    """h = f(Wx x + bias_x + Wh h + bias_h) for every step, as torch's RNN.
+
+    X[steps, batch, inputs]    Y[steps, batch, hidden]    h0[batch, hidden]
+    Wx[hidden, inputs]    Wh[hidden, hidden]    dhn: the gradient of the last h, next to dY
+
+    activation    f
+    """
+
     activation: rnn.Activation = "tanh"
+
+
+class LstmArguments(Arguments):
+    """c = f c + i g, h = o tanh(c) for every step, as torch's LSTM.
+
+    X[steps, batch, inputs]    Y[steps, batch, hidden]    h0, c0[batch, hidden]
+    Wx[4 hidden, inputs]    Wh[4 hidden, hidden]    for gates in the order i, f, g, o
+    C, gates: c and the gates of every step, which the gradients need
+    dhn, dcn: the gradients of the last h and c, next to dY
+    """
+
+
+class GruArguments(Arguments):
+    """n = tanh(Wx x + bias_x + r (Wh h + bias_h)), h = n + z (h - n) for every step: torch's GRU.
+
+    X[steps, batch, inputs]    Y[steps, batch, hidden]    h0[batch, hidden]
+    Wx[3 hidden, inputs]    Wh[3 hidden, hidden]    for gates in the order r, z, n
+    gates, N: the gates and what r is multiplied by, of every step, which the gradients need
+    dhn: the gradient of the last h, next to dY
+    """
 
 
 class Layer(NamedTuple):
@@ -149,7 +174,7 @@ def options(point: Any) -> dict[str, Any]:
 
 LAYERS = (
     Layer("rnn", RnnArguments, 1, ("h",), {"Y": 1}, ("dG",)),
-    Layer("lstm", Arguments, 4, ("h", "c"), {"Y": 1, "C": 1, "gates": 4}, ("dG",)),
-    Layer("gru", Arguments, 3, ("h",), {"Y": 1, "gates": 3, "N": 1}, ("dG", "dGh")),
+    Layer("lstm", LstmArguments, 4, ("h", "c"), {"Y": 1, "C": 1, "gates": 4}, ("dG",)),
+    Layer("gru", GruArguments, 3, ("h",), {"Y": 1, "gates": 3, "N": 1}, ("dG", "dGh")),
 )
 FAMILIES = tuple(layer.family(direction) for layer in LAYERS for direction in ("fw", "bw"))

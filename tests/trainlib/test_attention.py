@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
-from tests.trainlib.primitives import check, check_in_registers
+from tests.trainlib.primitives import WARM, check, check_in_registers
 from trainlib.attention_program import FAMILIES, Arguments
-from trainlib.launch import program
+from trainlib.launch import launch, program
 
 DIRECTION = pytest.mark.parametrize("direction", ["fw", "bw"])
 SHAPES = (
@@ -90,6 +90,15 @@ def test_bounds_of_errors_are_small():
     for family in FAMILIES:
         for exact, bound in family.reference(point, family.random(point)).values():
             assert bound.max() < 1e-4 * abs(exact).max()
+
+
+def test_macs_per_cycle_do_not_fall_below_what_was_reached():
+    for direction, point, least in (
+        ("fw", {"length": 24, "embed": 32, "heads": 2}, 4.35),
+        ("bw", {"length": 24, "embed": 24, "heads": 1}, 4.75),
+    ):
+        _, report = launch(f"mhsa_{direction}_f32", point, WARM)
+        assert report.macs_per_cycle >= least
 
 
 @DIRECTION
