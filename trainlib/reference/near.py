@@ -108,7 +108,8 @@ class Near:
 
     def relu(self) -> "Near":
         """The larger of it and 0."""
-        return Near(np.maximum(self.value, 0), self.error)
+        error = np.where(self.value < 0, np.maximum(self.value + self.error, 0), self.error)
+        return Near(np.maximum(self.value, 0), error)
 
     def tanh(self) -> "Near":
         """The steepest slope is that of the value nearest to 0."""
@@ -123,10 +124,10 @@ class Near:
         return Near(y, error + act.SIGMOID * ROUNDING * (y + error) + act.SMALLEST)
 
     def softmax(self) -> "Near":
-        """Along the last axis: factors of every power and of their sum."""
+        """Along the last axis: the errors of a row are factors of its powers and of their sum."""
         y, bound = softmax.forward(self.value, -1)
         factor = np.exp(2 * self.error.max(-1, keepdims=True))
-        return Near(y, bound * factor + y * (factor - 1))
+        return Near(y, bound * factor + y * (1 - y) * (factor - 1))
 
     def softmax_backward(self, dy: "Near") -> "Near":
         """self (dy - sum of self dy): the gradient of what softmax gave self for."""
