@@ -15,7 +15,7 @@ SHAPES = (
     {"steps": 3, "inputs": 5, "hidden": 7, "batch": 2},
     {"steps": 2, "inputs": 3, "hidden": 13, "cores": 4},
     {"steps": 1, "inputs": 11, "hidden": 2, "batch": 5, "cores": 2},
-    {"steps": 7, "inputs": 2, "hidden": 3, "batch": 3, "cores": 3},
+    {"steps": 20, "inputs": 2, "hidden": 3, "batch": 3, "cores": 3},
 )
 MODULES = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU"}
 PARAMETERS = {"Wx": "weight_ih_l0", "Wh": "weight_hh_l0", "bias_x": "bias_ih_l0"}
@@ -97,9 +97,10 @@ def test_bounds_of_errors_are_small(name):
     layer = next(layer for layer in LAYERS if layer.name == name)
     for direction in ("fw", "bw"):
         family = layer.family(direction)
-        point = layer.arguments(**SHAPES[1])
-        for exact, bound in family.reference(point, family.random(point)).values():
-            assert bound.max() < 1e-4 * abs(exact).max()
+        for shape in SHAPES[1:]:
+            point = layer.arguments(**shape)
+            for exact, bound in family.reference(point, family.random(point)).values():
+                assert bound.max() < 2e-4 * abs(exact).max()
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,14 @@ class Near:
         error = self.error * other.size + np.abs(self.value) * other.error
         return self._rounded(self.value * other.value, error)
 
+    def mixed(self, other: "Near", share: "Near") -> "Near":
+        """self + share (other - self), shares from 0 to 1: the errors of both are shared too."""
+        away, apart = other.value - self.value, self.error + other.error
+        error = self.error * (1 - share.value) + other.error * share.value
+        error += share.error * (np.abs(away) + apart)
+        error += 2 * ROUNDING * share.size * (np.abs(away) + apart)
+        return self._rounded(self.value + share.value * away, error)
+
     def where(self, condition: np.ndarray) -> "Near":
         """0 where the condition does not hold."""
         return Near(np.where(condition, self.value, 0), np.where(condition, self.error, 0))

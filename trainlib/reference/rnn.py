@@ -101,7 +101,7 @@ def gru_fw(values: Arrays) -> Outputs:
         r, z = (gate.sigmoid() for gate in _gates(sums, hidden))
         ns.append(h.matmul(wh[:, new], bh[new]))
         n = (x.matmul(wx[:, new], bx[new]) + r * ns[-1]).tanh()
-        h = n + z * (h - n)
+        h = n.mixed(h, z)
         hs.append(h)
         gates.append(Near.join([r, z, n]))
     return {"Y": Near.stack(hs), "gates": Near.stack(gates), "N": Near.stack(ns)}
