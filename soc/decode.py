@@ -56,6 +56,7 @@ KINDS = {
 # Flags of rows.
 LOOP_END = 1  # some hart has set a hardware loop that ends here
 MARKER = 2  # slti x0, x0, n: opens or closes a region
+BEFORE_LOOP_END = 4  # the next instruction may be one
 WRITES_ALU = 8  # the result goes through the ALU's write port
 POST_INCREMENT = 16
 COUNTED = 32  # counts as an instruction retired

@@ -6,8 +6,8 @@ The prefetch buffer and the caches behind it: soc.fetch, whose sources are those
 import numpy as np
 
 from soc.decode import (
+    BEFORE_LOOP_END,
     JUMP,
-    LOOP_END,
     UNDECODED,
 )
 from soc.fetch import fetch_jump, fetch_loop, fetch_next, fetch_steadily
@@ -31,9 +31,8 @@ def fetch_behind(chip, hart, fetch, row, pc, cycle):
     if row["kind"] == JUMP:
         fetch_jump(fetch, pc + row["imm"], cycle)
         return
-    end = pc + int(row["size"])
-    index = np.uint64(end - chip.config[0]["code_base"]) >> np.uint64(1)
-    if index < np.uint64(chip.config[0]["rows"]) and chip.code[index]["flags"] & LOOP_END:
+    if row["flags"] & BEFORE_LOOP_END:
+        end = pc + int(row["size"])
         start = loop_start(hart, end)
         if start >= 0:
             fetch_loop(fetch, end, start, cycle)

@@ -6,7 +6,7 @@ Source: user manuals of RI5CY and CV32E40P, chapter on hardware loops.
 import numpy as np
 
 from soc.code_rows import row_index
-from soc.decode import LOOP_END
+from soc.decode import BEFORE_LOOP_END, LOOP_END
 from soc.step import inlined_step, step
 
 
@@ -37,10 +37,15 @@ def loop_start(hart, pc):
 
 @step
 def mark_loop_end(chip, hart, loop):
-    """Hint in the decoded program that an instruction may end a hardware loop."""
+    """Hint in the decoded program that an instruction may end a hardware loop.
+
+    So do the rows before it, where an instruction of two or of four bytes may be.
+    """
     config = chip.config[0]
     last = hart["lp_end"][loop] - (0 if hart["ri5cy"] else 4)
     hart["lp_last"][loop] = last
     index = row_index(config, last)
     if 0 <= index < config["rows"]:
         chip.code[np.uint64(index)]["flags"] |= LOOP_END
+        for before in range(max(index - 2, 0), index):
+            chip.code[np.uint64(before)]["flags"] |= BEFORE_LOOP_END
