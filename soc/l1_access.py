@@ -131,9 +131,10 @@ def grant_plain(chip, harts, now):
 
 
 @inlined_step
-def l1_word_access(chip, h, row, now):
-    """Perform the access of this row to an aligned word of L1, which is granted."""
+def l1_word_access(chip, h, now):
+    """Perform a granted access to an aligned word of L1."""
     hart = chip.harts[np.uint64(h)]
+    row = chip.code[np.uint64(hart["row"])]
     counts = hart["counts"]
     counts[L1_ACCESSES] += 1
     lost = now - hart["when"]
@@ -152,13 +153,3 @@ def l1_word_access(chip, h, row, now):
     hart["memory_grant"] = now
     hart["free"] = now
     hart["ready"] = now + 1
-
-
-@inlined_step
-def access_plain(chip, harts, now):
-    """Perform the accesses of harts to plain words of L1."""
-    while harts:
-        h = lowest_index(harts)
-        harts &= harts - np.uint64(1)
-        row = chip.code[np.uint64(chip.harts[np.uint64(h)]["row"])]
-        l1_word_access(chip, h, row, now)

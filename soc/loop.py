@@ -30,7 +30,7 @@ from soc.interrupts import (
     take_interrupt,
 )
 from soc.l1 import ask_bank
-from soc.l1_access import access_l1, access_plain, bank_of, grant_plain, l1_word, request_plain
+from soc.l1_access import access_l1, bank_of, grant_plain, l1_word, l1_word_access, request_plain
 from soc.links import (
     grant_ports,
     step_icache,
@@ -151,6 +151,7 @@ def make_run(advance: Callable) -> Callable:
             wheel["stop"] = END
         while now < end:
             going = wheel["resume"]
+            served = np.uint64(0)
             if going:
                 wheel["resume"] = np.uint64(0)
             else:
@@ -183,7 +184,6 @@ def make_run(advance: Callable) -> Callable:
                     lanes = request_dma_lanes(chip, now)
                 request_plain(chip, plain, now)
                 served = grant_plain(chip, plain, now)
-                access_plain(chip, served, now)
                 going |= served
                 if others:
                     going |= access_l1(chip, others, now)
@@ -196,6 +196,8 @@ def make_run(advance: Callable) -> Callable:
             while going:
                 h = lowest_index(going)
                 going &= going - np.uint64(1)
+                if served >> np.uint64(h) & np.uint64(1):
+                    l1_word_access(chip, h, now)
                 run_hart(chip, h, now, end)
             if wheel["resume"]:
                 wheel["now"] = now
