@@ -77,7 +77,7 @@ def late_start(chip, hart, fetch, row, start, until):
     return start
 
 
-@cold_step
+@inlined_step
 def charge_wait(hart, by_load, cycles):
     """Count the cycles for which an instruction waited in ID.
 
