@@ -110,14 +110,22 @@ class Kernel(Control):
 
         raises    KernelError if there are too many names
         """
+        number = self.region_number(name)
+        self.slti(ZERO, ZERO, 2 * number)
+        yield
+        self.slti(ZERO, ZERO, 2 * number + 1)
+
+    def region_number(self, name: str) -> int:
+        """The number k of a region's markers.
+
+        raises    KernelError if there are too many names
+        """
         numbers = {known: number for number, known in self.regions.items()}
         number = numbers.get(name, len(numbers))
         if number == MOST_REGIONS:
             raise KernelError(f"region {name}: there are {MOST_REGIONS} already, the most")
         self.regions[number] = name
-        self.slti(ZERO, ZERO, 2 * number)
-        yield
-        self.slti(ZERO, ZERO, 2 * number + 1)
+        return number
 
     # The program
 

@@ -48,6 +48,8 @@ class Arguments(BaseModel):
     tile       sizes of tiles by dimension, for tensors in L2; those left out are chosen. None: no
                tiles if all fits L1
     buffers    of each tensor in L1: 1 to copy, then compute; 2 for both at the same time
+    warm       compute twice from the same values, and measure the second time, when the caches
+               have the instructions
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,6 +58,7 @@ class Arguments(BaseModel):
     seed: int = Field(0, ge=0, lt=1 << 63)
     tile: dict[str, int] | None = None
     buffers: int = Field(2, ge=1, le=2)
+    warm: bool = False
 
 
 @dataclass(frozen=True)

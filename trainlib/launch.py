@@ -72,6 +72,7 @@ class KernelProgram:
             self.read(result),
             self.family.reference(self.arguments, self.inputs),
             self._stray_writes(result),
+            self.arguments.warm,
         )
 
     def _stray_writes(self, result: RunResult) -> list[int]:
@@ -137,11 +138,12 @@ def _emit(k: Kernel, team: Team, family: Family, point: Arguments, l2: Mapping[s
     if family.tiling is None:
         if point.tile is not None:
             raise KernelError(f"{family.name}: it has no tiles; leave tile out")
-        resident.emit(k, team, l2)
+        resident.emit(k, team, l2, is_warm=point.warm)
     elif point.tile is None and resident.fits(k.l1):
-        resident.emit(k, team, l2)
+        resident.emit(k, team, l2, is_warm=point.warm)
     else:
-        emit_tiled(k, team, family.tiling(point), tensors, l2, point.tile or {}, point.buffers)
+        how = family.tiling(point), tensors, l2, point.tile or {}, point.buffers
+        emit_tiled(k, team, *how, is_warm=point.warm)
 
 
 def launch(

@@ -41,6 +41,7 @@ class Report:
     expected        what it should have
     stray_writes    addresses of bytes that hold something else than before, without being part of
                     an output or of a buffer in L1; sure to have all only in a guarded program
+    is_warm         was it measured the second time, its instructions in the caches?
     """
 
     result: RunResult
@@ -48,6 +49,7 @@ class Report:
     outputs: Arrays = field(repr=False)
     expected: Mapping[str, Expected] = field(repr=False)
     stray_writes: list[int] = field(default_factory=list)
+    is_warm: bool = False
 
     @cached_property
     def regions(self) -> dict[str, Region]:
@@ -114,6 +116,7 @@ class Report:
         return {
             "macs": self.macs,
             "macs_per_cycle": self.macs_per_cycle,
+            "warm": self.is_warm,
             "dma_overlap": self.dma_overlap,
             "max_error": self.max_error,
             "correct": self.is_correct,

@@ -13,6 +13,7 @@ from firmware.drivers import Dma
 from firmware.runtime import Team
 from trainlib.copies import copies
 from trainlib.kernels import Addresses, Family, Tensors
+from trainlib.passes import passes
 from trainlib.tiling import Box, Tiling
 
 
@@ -67,10 +68,11 @@ class Resident:
             return False
         return True
 
-    def emit(self, k: Kernel, team: Team, l2: Mapping[str, int]) -> None:
+    def emit(self, k: Kernel, team: Team, l2: Mapping[str, int], *, is_warm: bool = False) -> None:
         """Emit the body of the program.
 
-        l2        addresses of tensors by name
+        l2         addresses of tensors by name
+        is_warm    compute twice from the same values, and measure the second time
 
         raises    KernelError if it does not fit L1
         """
@@ -78,10 +80,14 @@ class Resident:
         parts = {name: l1[f"{name}_in_L1"] for name in self.boxes}
         read = [name for name in parts if self.tensors[name].role != "out"]
         written = [name for name in parts if self.tensors[name].role != "in"]
-        self._copy(k, team, "dma_in", read, parts, l2)
-        with k.region("compute"):
-            self.compute(k, team, {**l1, **parts})
-            team.barrier()
+        again = [name for name in read if is_warm and self.tensors[name].role == "inout"]
+        self._copy(k, team, "dma_in", [name for name in read if name not in again], parts, l2)
+        with passes(k, is_warm) as region:
+            if again:
+                self._copy(k, team, "dma_in", again, parts, l2)
+            with region("compute"):
+                self.compute(k, team, {**l1, **parts})
+                team.barrier()
         self._copy(k, team, "dma_out", written, parts, l2)
 
     def _copy(

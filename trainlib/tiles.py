@@ -19,11 +19,12 @@ command has begun: so commands are spread over cores, and the one that waits for
 from collections.abc import Mapping
 from typing import Any
 
-from firmware.builder import LT, NE, Kernel, Label, Register
+from firmware.builder import LT, NE, Kernel, KernelError, Label, Register
 from firmware.drivers import COMMAND, CONTROL, Dma, command_words
 from firmware.registers import SP, ZERO, A, S
 from firmware.runtime import EVENT_UNIT, Team
 from trainlib.kernels import WORD, Address, Tensors
+from trainlib.passes import passes
 from trainlib.schedule import Step
 from trainlib.tile_plan import ADDRESSES, FUNCTION, NEXT, RING, Plan
 from trainlib.tiling import Sizes, TileShape, Tiling
@@ -41,17 +42,27 @@ def emit_tiled(
     l2: Mapping[str, int],
     tile: Sizes,
     buffers: int,
+    *,
+    is_warm: bool = False,
 ) -> None:
     """Emit the body of the program; its region is compute, and dma_wait inside it.
 
     l2         addresses of tensors by name
     tile       sizes by dimension; what it leaves out is chosen
     buffers    1: copy, then compute; 2: both at once
+    is_warm    do all of it twice, and measure the second time
 
-    raises     KernelError if no tile or not this one fits L1, or the schedule does not fit L2
+    raises     KernelError if no tile or not this one fits L1, or the schedule does not fit L2; if
+               is_warm and a tensor is overwritten whose values the second time needs
     """
+    overwritten = [name for name, tensor in tensors.items() if tensor.role == "inout"]
+    if is_warm and overwritten:
+        raise KernelError(
+            f"{k.name}: warm with {overwritten[0]} in L2, which is read and overwritten; leave "
+            f"warm out, or take tensors that fit L1"
+        )
     plan = Plan.of(k, team, tiling, tensors, tile, buffers)
-    with k.region("compute"):
+    with passes(k, is_warm) as region, region("compute"):
         Walk(k, team, plan, l2).emit()
         team.barrier()
 
