@@ -121,6 +121,9 @@ class Family:
     emit_l1      emit the computation, given L1 addresses by name; None: as one tile
     tiling       how it is cut into tiles; None: its tensors fit L1
     draw         random inputs that are not as Tensor.random has them, by name
+    emit_l2      emit the computation, given L2 addresses by name, where not all fits L1 and
+                 there is no tiling: a program of several primitives
+    emit_end     emit what follows when all outputs are in L2, given L2 addresses by name
     """
 
     name: str
@@ -131,6 +134,8 @@ class Family:
     emit_l1: Callable[[Kernel, Team, Any, Addresses], None] | None = None
     tiling: Callable[[Any], "Tiling"] | None = None
     draw: Callable[[Any, np.random.Generator], Arrays] | None = None
+    emit_l2: Callable[[Kernel, Team, Any, Mapping[str, int]], None] | None = None
+    emit_end: Callable[[Kernel, Team, Any, Mapping[str, int]], None] | None = None
 
     def random(self, point: Any) -> dict[str, np.ndarray]:
         """Draw all inputs from the seed."""

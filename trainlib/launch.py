@@ -15,20 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from firmware.builder import Kernel, KernelError, python_listing
-from firmware.runtime import Team, new_kernel, team_of
+from firmware.builder import python_listing
+from firmware.runtime import new_kernel, team_of
 from isa.declare import Isa
 from isa.program import Program
 from soc.result import RunResult
 from soc.run import run_program
 from soc.spec import SocSpec, load_chip
 from soc.toml_file import Layer, validated
+from trainlib.emission import emit_from_l2
 from trainlib.kernels import Arguments, Family, Tensor
 from trainlib.registry import family_of
 from trainlib.report import Report
-from trainlib.resident import Resident
 from trainlib.tensors import as_torch, is_torch, values_of
-from trainlib.tiles import emit_tiled
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,9 @@ def program(
     k = new_kernel(spec, kernel, guard)
     l2 = {name: k.buffer(k.l2, name, tensor.size) for name, tensor in tensors.items()}
     with team_of(k, spec, spec.cores if point.cores is None else point.cores) as team:
-        _emit(k, team, family, point, l2)
+        emit_from_l2(k, team, family, point, l2)
+        if family.emit_end:
+            family.emit_end(k, team, point, l2)
     values = values_of(family, point, inputs)
     for name, array in values.items():
         k.put(l2[name], array.tobytes())
@@ -129,21 +130,6 @@ def program(
         k.poison()
     outputs = {name: (l2[name], t) for name, t in tensors.items() if t.role != "in"}
     return KernelProgram(k.build(), family, point, k.isa, dict(k.regions), values, outputs)
-
-
-def _emit(k: Kernel, team: Team, family: Family, point: Arguments, l2: Mapping[str, int]) -> None:
-    """Emit the computation: in L1 if all fits there, by tiles if not, or if that is asked for."""
-    tensors = family.tensors(point)
-    resident = Resident.of(family, point, tensors)
-    if family.tiling is None:
-        if point.tile is not None:
-            raise KernelError(f"{family.name}: it has no tiles; leave tile out")
-        resident.emit(k, team, l2, is_warm=point.warm)
-    elif point.tile is None and resident.fits(k.l1):
-        resident.emit(k, team, l2, is_warm=point.warm)
-    else:
-        how = family.tiling(point), tensors, l2, point.tile or {}, point.buffers
-        emit_tiled(k, team, *how, is_warm=point.warm)
 
 
 def launch(

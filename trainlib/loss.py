@@ -103,18 +103,19 @@ def mse_loss_f32(
     partials: Address,
     count: int,
     *,
+    factor: float = 1.0,
     reduction: Reduction = "mean",
     share: Share = ALL,
     unroll: int = UNROLL,
 ) -> None:
-    """loss = mean (x - t)^2 and its gradient dx.
+    """loss = mean (x - t)^2 and its gradient dx, times a factor.
 
     partials    scratch, as large as trainlib.rows.PARTIALS
     """
     scale = share.scale(reduction, count)
 
     def step_of(k: Kernel, _: Rows) -> Step:
-        slope = constant(k, 2 * scale)
+        slope = constant(k, 2 * scale * factor)
 
         def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
             v.fmadd_s(total, d, d, total)
@@ -400,6 +401,12 @@ class ElementArguments(kernels.Arguments):
     unroll: int = Setting(UNROLL, ge=1, le=8)
 
 
+class MseArguments(ElementArguments):
+    """factor    of dx: -lr gives gradients that are added to weights"""
+
+    factor: float = Setting(1.0, allow_inf_nan=False)
+
+
 class BerhuArguments(ElementArguments):
     """alpha    c as a part of the largest difference"""
 
@@ -418,7 +425,11 @@ class CrossEntropyArguments(kernels.Arguments):
 
 
 def _element_family(
-    emitter: Callable[..., None], expects: Callable[..., Any], arguments: type[ElementArguments]
+    emitter: Callable[..., None],
+    expects: Callable[..., Any],
+    arguments: type[ElementArguments],
+    *,
+    has_tiles: bool = True,
 ) -> Family:
     """berHu has no tiles: each would need the largest difference of all."""
     options = [n for n in arguments.model_fields if n not in ElementArguments.model_fields]
@@ -450,8 +461,8 @@ def _element_family(
     ) -> None:
         share = Share(prod(point.shape), not shape.is_first)
         addresses = (l1[name] for name in tensors(point))
-        options = {"reduction": point.reduction, "share": share, "unroll": point.unroll}
-        emitter(k, team, *addresses, prod(part.shape), **options)
+        chosen = {name: getattr(point, name) for name in ("reduction", "unroll", *options)}
+        emitter(k, team, *addresses, prod(part.shape), share=share, **chosen)
 
     def dims(point: Any) -> list[Dim]:
         return [Dim(f"d{axis}", n, is_summed=True) for axis, n in enumerate(point.shape)]
@@ -463,7 +474,7 @@ def _element_family(
     def smaller(point: Any, shape: TileShape) -> dict[str, Any]:
         return {"shape": tuple(shape[f"d{axis}"] for axis in range(len(point.shape)))}
 
-    if options:
+    if not has_tiles:
         return family
     return tiled(family, dims, boxes, smaller, SCRATCH, emit_part)
 
@@ -530,8 +541,8 @@ CROSS_ENTROPY = tiled(
 )
 
 FAMILIES = (
-    _element_family(mse_loss_f32, reference.mse, ElementArguments),
+    _element_family(mse_loss_f32, reference.mse, MseArguments),
     _element_family(l1_loss_f32, reference.l1, ElementArguments),
-    _element_family(berhu_loss_f32, reference.berhu, BerhuArguments),
+    _element_family(berhu_loss_f32, reference.berhu, BerhuArguments, has_tiles=False),
     CROSS_ENTROPY,
 )

@@ -40,6 +40,15 @@ def test_addresses_may_be_in_registers(name):
     check_in_registers(name, {"shape": (37,), "cores": 4})
 
 
+@pytest.mark.parametrize("tile", [None, {"d0": 8}])
+def test_a_gradient_may_be_times_a_factor(tile):
+    x, t = np.linspace(-1, 1, 19, dtype=np.float32), np.full(19, 0.25, np.float32)
+    point = {"shape": (19,), "factor": -0.5, "tile": tile}
+    outputs = check("mse_loss_f32", point, {"x": x, "t": t})
+    np.testing.assert_allclose(outputs["dx"], -(x - 0.25) / 19, rtol=1e-6)
+    np.testing.assert_allclose(outputs["loss"], np.mean((x - 0.25) ** 2), rtol=1e-6)
+
+
 @pytest.mark.parametrize("split", ["rows", "columns"])
 @pytest.mark.parametrize("is_soft", [False, True])
 def test_addresses_of_cross_entropy_may_be_in_registers(is_soft, split):

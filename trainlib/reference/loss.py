@@ -14,11 +14,12 @@ def _total(terms: Array, scale: float, each: float = 0.0) -> Expected:
     return bounded(np.array([terms.sum() * scale]), (terms.size + 2 + each) * size)
 
 
-def mse(x: Array, t: Array, scale: float) -> Pair:
+def mse(x: Array, t: Array, scale: float, factor: float) -> Pair:
     x, t = wide(x, t)
     with np.errstate(invalid="ignore"):
         d = x - t
-        return _total(d * d, scale, 3), bounded(2 * scale * d, 6 * scale * d)
+        slope = 2 * scale * factor
+        return _total(d * d, scale, 3), bounded(slope * d, 3 * slope * d)
 
 
 def _sign(d: Array) -> Array:
