@@ -1,4 +1,4 @@
-"""python -m benchmarks: print how fast the simulator is as a table, and whether that is enough."""
+"""python -m benchmarks: print how fast simulator and kernels are, and whether that is enough."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import command, events, flatness, many, speed
+from benchmarks import command, events, flatness, kernels, many, network, speed
 from benchmarks.figure import Figure, show
 
 BUSY = 0.5
@@ -35,6 +35,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "memory": _memory,
     "many": lambda rounds, _: many.many(rounds),
     "events": lambda rounds, _: events.event_engine(rounds),
+    "kernels": lambda *_: kernels.kernels(),
+    "network": lambda *_: network.network(),
     "first": lambda rounds, is_long: command.first_run() if is_long else iter(()),
 }
 

@@ -18,6 +18,7 @@ class Figure:
     ratio     ours over limit, taken pair by pair where the two were measured in pairs
     least     the ratio, or where there is none `ours`, should be at least this
     most      the same, at most
+    published what others have measured, in the same unit
     """
 
     name: str
@@ -27,6 +28,7 @@ class Figure:
     ratio: float | None = None
     least: float | None = None
     most: float | None = None
+    published: float | None = None
 
     @property
     def is_met(self) -> bool | None:
@@ -49,16 +51,17 @@ class Figure:
 
 
 def show(figures: Iterable[Figure]) -> None:
-    """Print figures as a table as they come."""
+    """Print figures as a table."""
     table = Table(box=None, header_style="bold")
     table.add_column("figure")
-    for heading in ("ours", "limit", "", "ratio", "target", ""):
+    for heading in ("ours", "limit", "published", "", "ratio", "target", ""):
         table.add_column(heading, justify="left" if heading == "target" else "right")
     for figure in figures:
         table.add_row(
             figure.name,
             _number(figure.ours),
             _number(figure.limit),
+            _number(figure.published),
             figure.unit,
             _number(figure.ratio),
             figure.target,
