@@ -15,6 +15,7 @@ from firmware.runtime import Team
 from trainlib.block import Block, Operands, cycles_of_part, fits
 from trainlib.deal import Dealt, grid_of
 from trainlib.kernels import WORD, Address
+from trainlib.outer import Outer
 
 LARGEST_BLOCK = 8  # rows or columns that are tried where none are given
 
@@ -88,15 +89,27 @@ def matmul_f32(
         *(x, n, m, team.cores, rows, cols, unroll, split),
         shares_registers=not k.has_float_registers,
     )
-    emit_product(k, team, x, n, m, point)
+    emit_product(k, team, x, n, m, point, (rows, cols))
 
 
-def emit_product(k: Kernel, team: Team, x: Operands, n: int, m: int, point: Blocking) -> None:
-    """Emit C[n, m] = A B at a point."""
+def emit_product(
+    k: Kernel,
+    team: Team,
+    x: Operands,
+    n: int,
+    m: int,
+    point: Blocking,
+    asked: tuple[int | None, int | None] = (None, None),
+) -> None:
+    """Emit C[n, m] = A B at a point.
+
+    asked    rows and columns of a block that are not chosen
+    """
+    outer = Outer.fitting(k, x, *asked)
     with k.scope():
         pointers = k.x(3 if x.bias is None else 4)
         grid = k.x(3)
-        block = Block(k, x, point.rows, point.cols, point.unroll)
+        block = outer or Block(k, x, point.rows, point.cols, point.unroll)
         with grid_of(k, team, point.split, *grid):
             for height, width in _dealt(k, x, n, m, point.split, pointers, grid):
                 with k.scope():
