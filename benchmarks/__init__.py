@@ -1,1 +1,1 @@
-"""How fast the simulator and its kernels are: one figure per target, measured by `python -m benchmarks`."""
+"""How fast the simulator and its kernels are, measured by `python -m benchmarks`."""

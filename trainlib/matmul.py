@@ -6,7 +6,7 @@ the code is specialised for the shape, so that what is left over costs no test.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
@@ -17,6 +17,7 @@ from trainlib.deal import Dealt, grid_of
 from trainlib.kernels import WORD, Address
 from trainlib.outer import Outer
 
+NEARLY = 1.1
 LARGEST_BLOCK = 8  # rows or columns that are tried where none are given
 
 
@@ -89,7 +90,17 @@ def matmul_f32(
         *(x, n, m, team.cores, rows, cols, unroll, split),
         shares_registers=not k.has_float_registers,
     )
-    emit_product(k, team, x, n, m, point, (rows, cols))
+    outer = Outer.fitting(k, x, rows, cols)
+    if outer and split is None:
+        point = replace(point, split=_split_of(outer, n, m, team.cores))
+    emit_product(k, team, x, n, m, point, outer)
+
+
+def _split_of(outer: Outer, n: int, m: int, cores: int) -> tuple[int, int]:
+    """Of the grids that are nearly the fastest, that with most columns: there, banks differ."""
+    cycles = {s: outer.cycles(-(-n // s[0]), -(-m // s[1])) for s in _splits(n, m, cores)}
+    most = NEARLY * min(cycles.values())
+    return min(split for split in cycles if cycles[split] <= most)
 
 
 def emit_product(
@@ -99,13 +110,9 @@ def emit_product(
     n: int,
     m: int,
     point: Blocking,
-    asked: tuple[int | None, int | None] = (None, None),
+    outer: Outer | None = None,
 ) -> None:
-    """Emit C[n, m] = A B at a point.
-
-    asked    rows and columns of a block that are not chosen
-    """
-    outer = Outer.fitting(k, x, *asked)
+    """Emit C[n, m] = A B at a point, or as an outer product."""
     with k.scope():
         pointers = k.x(3 if x.bias is None else 4)
         grid = k.x(3)

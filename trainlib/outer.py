@@ -17,6 +17,7 @@ from trainlib.kernels import WORD
 ROWS, COLS = 4, 4  # of a block where nothing is said
 STEPS = range(-2048, 2048)  # what the step of a load says
 SETS = 3  # rows that are under way
+AROUND = 30  # instructions around a panel's inner loop, nearly
 ADDRESSES = 6  # registers beside those of rows: of A, B, C, a step, a counter, scratch
 
 
@@ -32,9 +33,7 @@ class Outer:
         self.sets = min(rows, SETS)
 
     @classmethod
-    def fitting(
-        cls, k: Kernel, x: Operands, rows: int | None, cols: int | None
-    ) -> "Outer | None":
+    def fitting(cls, k: Kernel, x: Operands, rows: int | None, cols: int | None) -> "Outer | None":
         """The largest that the registers allow; None: it is another product, or they do not.
 
         rows, cols    of a block; None: chosen
@@ -53,6 +52,12 @@ class Outer:
             if is_room:
                 return block
         return None
+
+    def cycles(self, height: int, width: int) -> int:
+        """Cycles of a part, nearly."""
+        moves = 3 if self.x.accumulates else 2
+        panels = -(-height // self.rows)
+        return moves * height * width + panels * (width + AROUND)
 
     @contextmanager
     def registers(self, pointers: Sequence[Register], height: int, width: int) -> Iterator[None]:

@@ -16,6 +16,8 @@ from trainlib.kernels import Addresses, Family, Tensors
 from trainlib.passes import passes
 from trainlib.tiling import Box, Tiling
 
+ALIGNED = 64  # bytes: buffers begin in the first of 16 banks, whatever lies before them
+
 
 @dataclass(frozen=True)
 class Resident:
@@ -63,7 +65,7 @@ class Resident:
         trial = Arena(l1.name, l1.next, l1.left)
         try:
             for name, size in self.sizes.items():
-                trial.take(name, size + l1.guard)
+                trial.take(name, size + l1.guard, ALIGNED)
         except KernelError:
             return False
         return True
@@ -76,7 +78,7 @@ class Resident:
 
         raises    KernelError if it does not fit L1
         """
-        l1 = {name: k.buffer(k.l1, name, size) for name, size in self.sizes.items()}
+        l1 = {name: k.buffer(k.l1, name, size, ALIGNED) for name, size in self.sizes.items()}
         parts = {name: l1[f"{name}_in_L1"] for name in self.boxes}
         read = [name for name in parts if self.tensors[name].role != "out"]
         written = [name for name in parts if self.tensors[name].role != "in"]
