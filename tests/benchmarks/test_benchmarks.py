@@ -2,10 +2,11 @@
 
 import shutil
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import limit
+from benchmarks import kernels, limit, network
 from benchmarks.clocks import pulpsim, simulate
 from benchmarks.figure import Figure
 from benchmarks.workload import INSTRUCTIONS, chip, elf, products
@@ -67,3 +68,36 @@ def test_the_yardstick_reports_a_rate() -> None:
     with limit.compiled() as program:
         rate = limit.rate(program)
     assert 0 < rate.wall <= 1.1 * rate.processor
+
+
+def test_a_kernel_is_measured_cold_and_warm_and_on_one_core() -> None:
+    case = kernels.Case("a matmul", "matmul_f32", {"n": 16, "k": 9, "m": 8}, 0.5, has_tiles=False)
+    cold, warm, part = kernels.kernels(cases=(case,))
+    assert cold.ours < warm.ours < warm.limit == 16 / 3
+    assert (cold.target, warm.target, part.target) == ("", "at least 0.5", "at least 0.93")
+    assert 0 < part.ours < 1
+
+
+def test_a_bound_is_that_of_the_blocking_or_of_the_dma() -> None:
+    bounds = {case.name: kernels.bound(case) for case in kernels.CASES}
+    assert bounds["conv2d 16->32, forward"] == 16 / 3
+    assert bounds["linear 640->128"] == pytest.approx(640 * 128 / ((640 * 128 + 640) / 2))
+
+
+def test_a_wrong_kernel_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = SimpleNamespace(is_correct=False)
+    monkeypatch.setattr(kernels, "launch", lambda *_: ({}, wrong))
+    monkeypatch.setattr(network, "launch", lambda *_: ({}, wrong))
+    with pytest.raises(RuntimeError, match=r"^matmul 64x64x64: its result is wrong$"):
+        next(kernels.kernels())
+    with pytest.raises(RuntimeError, match=r"^train_f32, \{'cores': 1\}: its result is wrong$"):
+        network.second_step("pulp", cores=1)
+
+
+def test_regions_stand_beside_the_published_ones() -> None:
+    cycles = dict.fromkeys((own for region in network.REGIONS.values() for own in region.ours), 50)
+    rows = list(network.figures("best", 8, cycles))
+    assert [row.ours for row in rows] == [50, 50, 50, 100, 50, 50, 100, 50]
+    assert sum(row.published or 0 for row in rows[:-1]) == rows[-1].published == 107_356
+    assert rows[-1].target == "at least 2.8"
+    assert rows[0].ratio == 27_668 / 50

@@ -1,0 +1,166 @@
+"""Networks learn on the simulated chip what they learn in float64; how long each layer takes."""
+
+import re
+
+import numpy as np
+import pytest
+
+from benchmarks.network import L1_SIZE, REGIONS, SPEED_UP, TRAINING, VARIANTS, second_step
+from firmware.builder import KernelError
+from soc.run import run_program
+from soc.spec import load_chip
+from soc.toml_file import ConfigError
+from trainlib.launch import launch, program
+
+ROOMY = load_chip("pulp", {"l1.size": L1_SIZE})
+CONVOLUTION = {"kind": "conv2d", "outputs": 3, "kernel": 3}
+SMALL = {
+    "input": [2, 7, 6],
+    "batch": 3,
+    "lr": 0.05,
+    "steps": 2,
+    "layers": [
+        {**CONVOLUTION, "stride": (2, 1), "padding": (1, 0, 1, 1), "bias": True},
+        {"kind": "sigmoid"},
+        {"kind": "conv2d", "outputs": 5, "kernel": (1, 2)},
+        {"kind": "gelu"},
+        {"kind": "linear", "outputs": 7, "bias": True},
+        {"kind": "tanh"},
+        {"kind": "linear", "outputs": 2},
+    ],
+}
+
+
+def patches(x: np.ndarray) -> np.ndarray:
+    """All 3 x 3 windows of X[c, h, w] as rows [places, c * 9]."""
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))
+    return windows.transpose(1, 2, 0, 3, 4).reshape(-1, x.shape[0] * 9)
+
+
+def trained(values, lr, steps):
+    """The tutorial's network in float64, from the definitions: losses and weights."""
+    x, t = values["X"][0].astype(float), values["T"][0].astype(float)
+    first, last = (values[n].astype(float) for n in ("weight_0", "weight_2"))
+    losses = []
+    for _ in range(steps):
+        columns = patches(x)
+        y = first.reshape(16, -1) @ columns.T
+        hidden = np.maximum(y, 0).reshape(-1)
+        difference = last @ hidden - t
+        losses.append(np.mean(difference**2))
+        slope = 2 / t.size * difference
+        back = (last.T @ slope).reshape(16, -1) * (y > 0)
+        last = last - lr * np.outer(slope, hidden)
+        first = first - lr * (back @ columns).reshape(first.shape)
+    return losses, first, last
+
+
+@pytest.mark.parametrize("chip", ["pulp", ROOMY], ids=["L2", "L1"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_tutorials_network_learns_as_in_float64(variant, chip):
+    arguments = {**TRAINING, **VARIANTS[variant], "steps": 4}
+    built = program("train_f32", arguments, chip)
+    result = run_program(built.program, chip)
+    report = built.report(result)
+    assert report.is_correct
+    losses, first, last = trained(built.inputs, TRAINING["lr"], 4)
+    np.testing.assert_allclose(report.outputs["loss"], losses, rtol=1e-5)
+    np.testing.assert_allclose(report.outputs["weight_0"], first, atol=1e-6)
+    np.testing.assert_allclose(report.outputs["weight_2"], last, atol=1e-6)
+    assert losses[3] < losses[0] / 10
+    printed = re.findall(r"^step (\d): loss (\S+)$", result.console, re.MULTILINE)
+    assert [int(step) for step, _ in printed] == [1, 2, 3, 4]
+    np.testing.assert_allclose([float(loss) for _, loss in printed], losses, rtol=3e-5)
+
+
+@pytest.mark.parametrize("cores", [1, 3, 8])
+@pytest.mark.parametrize("how", [{}, {"fused": False}, {"kernels": "naive"}], ids=str)
+def test_every_layer_learns_on_every_team(how, cores):
+    _, report = launch("train_f32", SMALL | how | {"cores": cores}, guard=64)
+    assert report.is_correct
+    assert report.stray_writes == []
+
+
+def test_the_network_of_torch_is_the_same():
+    torch = pytest.importorskip("torch")
+    built = program("train_f32", SMALL)
+    values = {name: torch.tensor(a.astype(np.float64)) for name, a in built.inputs.items()}
+    learned = {n: v.requires_grad_() for n, v in values.items() if n not in ("X", "T")}
+    f = torch.nn.functional
+    losses = []
+    for _ in range(SMALL["steps"]):
+        y = f.pad(values["X"], (1, 1, 1, 0))
+        y = f.conv2d(y, learned["weight_0"], learned["bias_0"], (2, 1)).sigmoid()
+        y = f.gelu(f.conv2d(y, learned["weight_2"])).flatten(1)
+        y = f.linear(
+            f.linear(y, learned["weight_4"], learned["bias_4"]).tanh(), learned["weight_6"]
+        )
+        loss = f.mse_loss(y, values["T"])
+        losses.append(loss.item())
+        gradients = torch.autograd.grad(loss, list(learned.values()))
+        with torch.no_grad():
+            for value, gradient in zip(learned.values(), gradients, strict=True):
+                value -= SMALL["lr"] * gradient
+    expected = built.family.reference(built.arguments, built.inputs)
+    np.testing.assert_allclose(expected["loss"][0], losses, rtol=1e-9)
+    for name, value in learned.items():
+        np.testing.assert_allclose(expected[name][0], value.detach(), rtol=1e-9)
+
+
+def test_a_wrong_step_would_be_seen():
+    built = program("train_f32", SMALL)
+    again = program("train_f32", SMALL | {"lr": 0.0501})
+    report = built.report(run_program(again.program))
+    assert not report.is_correct
+
+
+def test_regions_are_those_of_layers_and_steps():
+    _, report = launch("train_f32", SMALL | {"fused": False}, ROOMY)
+    wanted = """
+        dma_in compute conv2d_0_fw sigmoid_1_fw conv2d_2_fw gelu_3_fw linear_4_fw tanh_5_fw
+        linear_6_fw loss linear_6_ig linear_6_wg tanh_5_bw linear_4_ig linear_4_wg gelu_3_bw
+        conv2d_2_ig conv2d_2_wg sigmoid_1_bw conv2d_0_wg update dma_out
+    """
+    assert list(report.regions) == wanted.split()
+    assert report.regions["gelu_3_bw"].count == SMALL["steps"]
+
+
+def test_our_best_kernels_are_as_much_faster_than_the_published_as_wanted():
+    cycles = second_step(ROOMY)["compute"]
+    assert REGIONS["total"].eight / cycles >= SPEED_UP
+
+
+def test_naive_products_of_one_core_take_what_was_published():
+    """The FPU, loads and hardware loops decide them, nothing else: 4 cycles a multiply-add."""
+    cycles = second_step(ROOMY, cores=1, **VARIANTS["naive"])
+    for name in ("Linear forward", "Linear backward", "total"):
+        ours = sum(cycles[own] for own in REGIONS[name].ours)
+        assert ours == pytest.approx(REGIONS[name].one, rel=0.05), name
+
+
+REFUSED = (
+    ({"warm": True}, "it has no warm; leave it out: take more steps"),
+    (
+        {"tile": {}},
+        "it has no tile; leave it out: they are chosen where tensors do not fit L1",
+    ),
+    (
+        {"input": [5], "layers": [CONVOLUTION]},
+        "layer 0, conv2d, gets [5]; it takes channels, height and width",
+    ),
+    (
+        {"input": [1, 2, 5], "layers": [CONVOLUTION]},
+        "y_0 would have the shape [3, 3, 0, 3]",
+    ),
+)
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED, ids=str)
+def test_what_is_no_network_is_refused(change, message):
+    with pytest.raises(KernelError, match=f"^{re.escape('train_f32: ' + message)}$"):
+        program("train_f32", SMALL | change)
+
+
+def test_an_unknown_layer_is_told():
+    with pytest.raises(ConfigError, match=r"^train_f32: layers = .*'relu'.*$"):
+        program("train_f32", SMALL | {"layers": [{"kind": "rulu"}]})
