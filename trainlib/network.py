@@ -48,7 +48,7 @@ def _aligned(size: int) -> int:
 
 def _resident(call: Call, a: Arguments) -> Resident:
     family, point = point_of(call, a.cores)
-    return Resident.of(family, point, family.tensors(point))
+    return Resident.of(family, point, family.tensors(point), keeps_all=True)
 
 
 def _operands(call: Call, at: Mapping[str, Place]) -> dict[str, Place]:

@@ -4,7 +4,7 @@ Its regions are dma_in, compute and dma_out, barriers included.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from firmware.arena import Arena
@@ -12,9 +12,9 @@ from firmware.builder import Kernel, KernelError
 from firmware.drivers import Dma
 from firmware.runtime import Team
 from trainlib.copies import copies
-from trainlib.kernels import Addresses, Family, Tensors
+from trainlib.kernels import Addresses, Family, Tensor, Tensors
 from trainlib.passes import passes
-from trainlib.tiling import Box, Tiling
+from trainlib.tiling import Box, Part, Tile, Tiling
 
 ALIGNED = 64  # bytes: buffers begin in the first of 16 banks, whatever lies before them
 
@@ -29,12 +29,17 @@ class Resident:
     compute: Callable[[Kernel, Team, Addresses], None]
 
     @classmethod
-    def of(cls, family: Family, point: Any, tensors: Tensors) -> "Resident":
-        """All of a primitive."""
+    def of(
+        cls, family: Family, point: Any, tensors: Tensors, *, keeps_all: bool = False
+    ) -> "Resident":
+        """All of a primitive.
+
+        keeps_all    tensors are in L1 as a whole, with what it does not need of them
+        """
         emit_l1 = family.emit_l1
         if emit_l1 is None:
             assert family.tiling is not None
-            return cls.of_tiling(family.tiling(point), tensors)
+            return cls.of_tiling(family.tiling(point), tensors, keeps_all)
         return cls(
             tensors,
             {name: Box.of_all(t) for name, t in tensors.items() if t.role != "scratch"},
@@ -43,9 +48,13 @@ class Resident:
         )
 
     @classmethod
-    def of_tiling(cls, tiling: Tiling, tensors: Tensors) -> "Resident":
+    def of_tiling(cls, tiling: Tiling, tensors: Tensors, keeps_all: bool = False) -> "Resident":
         """All of a primitive as one tile."""
         tile = tiling.whole(tensors)
+        if keeps_all:
+            boxes = {n: replace(b, part=_all_of(tensors[n], b.part)) for n, b in tile.boxes.items()}
+            parts = tuple((name, box.part) for name, box in boxes.items())
+            tile = Tile(replace(tile.shape, parts=parts), boxes)
         scratch = tiling.scratch(tile.shape) if tiling.scratch else {}
         return cls(
             tensors,
@@ -111,3 +120,8 @@ class Resident:
                         dma.start(copy.words(region == "dma_in", l1[name], l2[name]))
                 dma.wait(counter)
             team.barrier()
+
+
+def _all_of(tensor: Tensor, part: Part) -> Part:
+    """The part that is needed, where all of the tensor lies: the rest is behind it."""
+    return replace(part, shape=tensor.shape, row=tensor.row)

@@ -81,6 +81,15 @@ def test_every_layer_learns_on_every_team(how, cores):
     assert report.stray_writes == []
 
 
+def test_every_layer_learns_from_l2():
+    tight = load_chip("pulp", {"l1.size": 0x3000})
+    _, report = launch("train_f32", SMALL, tight)
+    assert report.is_correct
+    assert report.regions["linear_4_wg"].count == SMALL["steps"]
+    assert "dma_in" in report.regions
+    assert report.regions["compute"].count > 3 * SMALL["steps"]
+
+
 def test_the_network_of_torch_is_the_same():
     torch = pytest.importorskip("torch")
     built = program("train_f32", SMALL)
