@@ -21,6 +21,7 @@ EVERYWHERE = {
     "seed": "of the random inputs",
     "tile": "sizes of the tiles that L2's tensors are cut into; what is missing is chosen",
     "buffers": "2: the DMA loads the next tile while this one is computed",
+    "warm": "true: compute twice, and measure the second time, when caches are warm",
 }
 """The arguments that every kernel has."""
 
@@ -53,12 +54,14 @@ def shown_type(kind: Any) -> str:
     if origin is Literal:
         return " | ".join(shown_value(part) for part in parts)
     if origin in (Union, UnionType):
-        return " | ".join(shown_type(part) for part in parts if part is not type(None))
+        return " | ".join(dict.fromkeys(shown_type(p) for p in parts if p is not type(None)))
     if origin is tuple:
         count = "a list of" if parts[-1] is Ellipsis else str(len(parts))
         return f"{count} {shown_type(parts[0])}s"
     if origin is dict:
         return f"a table of {shown_type(parts[1])}s"
+    if issubclass(kind, BaseModel):
+        return "table"
     return {int: "integer", float: "number", bool: "true | false", str: "text"}[kind]
 
 

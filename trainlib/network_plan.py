@@ -23,7 +23,8 @@ class Arguments(kernels.Arguments):
     """Training of a network: steps of gradient descent on a batch.
 
     input      shape of an image, without the batch
-    layers     tables with a `kind`, see trainlib.network_layers
+    layers     tables such as { kind = "linear", outputs = 32 }: conv2d with outputs, kernel,
+               stride, padding, bias; linear with outputs, bias; relu, sigmoid, tanh, silu, gelu
     lr         weights -= lr times their gradients
     steps      of training, all with the same batch
     kernels    "best", or "naive": one sum at a time, convolutions by columns

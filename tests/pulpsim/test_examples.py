@@ -66,6 +66,14 @@ def test_the_front_page_shows_the_report_of_the_matmul(request: pytest.FixtureRe
         pytest.fail("README.md shows another report; pytest --update-golden rewrites it")
 
 
+def test_the_training_example_prints_the_losses_that_the_front_page_shows() -> None:
+    result = CliRunner().invoke(cli.app, ["run", str(EXAMPLES / "train.toml")])
+    losses = [line for line in result.stdout.splitlines() if line.startswith("step ")]
+    assert result.exit_code == 0
+    assert len(losses) == 10
+    assert "```\n" + "\n".join(losses[:3]) + "\n```\n" in README.read_text()
+
+
 def _without_host(lines: list[str]) -> list[str]:
     """A report without what depends on the machine: MIPS and seconds."""
     return [lines[0].rpartition(" instructions,")[0], *lines[1:]]

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from pulpsim.cli import app
 from pulpsim.kernels import arguments_table, shown_type
+from trainlib.network_layers import Activation, LinearLayer
 from trainlib.registry import KERNELS
 
 
@@ -53,6 +54,7 @@ def test_an_unknown_kernel_is_bad_input() -> None:
         (tuple[Annotated[int, Field(ge=1)], ...], "a list of integers"),
         (dict[str, float], "a table of numbers"),
         (bool, "true | false"),
+        (tuple[LinearLayer | Activation, ...], "a list of tables"),
     ],
 )
 def test_types_are_shown_as_a_person_says_them(kind: object, text: str) -> None:
