@@ -110,7 +110,7 @@ def emit_product(
     n: int,
     m: int,
     point: Blocking,
-    outer: Outer | None = None,
+    outer: Outer | None,
 ) -> None:
     """Emit C[n, m] = A B at a point, or as an outer product."""
     with k.scope():

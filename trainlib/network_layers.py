@@ -4,6 +4,7 @@ A layer reads tensor x and gives tensor y; backward it reads dy and gives dx, an
 its parameters. Which call needs which tensor is data, see Call.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -80,9 +81,9 @@ class Layer(BaseModel):
         """Shapes of what it learns, by name."""
         return {}
 
+    @abstractmethod
     def calls(self, c: Context, at: Operands) -> tuple[list[Call], list[Call]]:
         """Forward, and backward: the gradient of the input before those of parameters."""
-        raise NotImplementedError
 
     def _region(self, c: Context, step: str) -> str:
         return f"{self.kind}_{c.number}_{step}"
@@ -94,15 +95,13 @@ class _WithWeights(Layer):
     outputs: Size
     bias: bool = False
 
-    @property
-    def _kernel(self) -> str:
-        return self.kind
-
+    @abstractmethod
     def _arguments(self, c: Context) -> dict[str, Any]:
-        raise NotImplementedError
+        """Of all its primitives."""
 
+    @abstractmethod
     def _naive(self, c: Context, step: str) -> dict[str, Any]:
-        raise NotImplementedError
+        """The point of naive kernels."""
 
     def calls(self, c: Context, at: Operands) -> tuple[list[Call], list[Call]]:
         """Forward, and backward: the gradient of the input before those of parameters."""
@@ -111,7 +110,7 @@ class _WithWeights(Layer):
             arguments = self._arguments(c) | more
             if c.kernels == "naive":
                 arguments |= self._naive(c, step)
-            kernel = f"{self._kernel}_{step}_f32"
+            kernel = f"{self.kind}_{step}_f32"
             return Call(self._region(c, step), kernel, arguments, operands)
 
         bias = {"bias": at.parameters["bias"]} if self.bias else {}
@@ -152,7 +151,7 @@ class ConvolutionLayer(_WithWeights):
         return {"batch": c.batch, "outputs": self.outputs, **sizes, **slides}
 
     def _naive(self, c: Context, step: str) -> dict[str, Any]:
-        """Channels are dealt out; the gradient of the input has no columns."""
+        """Output channels are dealt out; the gradient of the input is not by columns."""
         if step == "ig":
             return {"rows": 1, "cols": 1}
         split = min(c.cores, self.outputs), 1
