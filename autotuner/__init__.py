@@ -1,0 +1,1 @@
+"""The fastest tiling and kernel of a layer, found by simulation and remembered."""

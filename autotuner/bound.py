@@ -1,0 +1,57 @@
+"""A lower bound of a layer's cycles: no point can be faster.
+
+The longest of what the cores need for their multiply-adds and what the DMA needs for the bytes,
+each in its direction; the sum of them where they take turns.
+"""
+
+from autotuner.space import Point, Space
+from trainlib.tiling import Sizes, Tiling
+
+BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
+PRODUCTS = ("matmul", "linear", "pwconv2d")
+RATE = 0.7
+"""Multiply-adds per cycle of a core in products: blocks of r x c sums take r c of them and r + c
+loads, and with sums, operands and pointers in 31 registers r c is 20 at most. 5.33 on eight cores
+is the best that is known, with 4 x 4. Elsewhere one per cycle is the bound: padding counts as work.
+"""
+
+
+def lower_bound(space: Space, point: Point) -> float:
+    """Cycles that a point takes at least."""
+    layer = space.layer
+    rate = RATE if layer.kernel.startswith(PRODUCTS) else 1.0
+    work = layer.family.macs(layer.checked({})) / (point.cores * rate)
+    to_l1, to_l2 = moved(space, point)
+    if point.tile is None:
+        return work + (to_l1 + to_l2) / BEAT
+    if point.buffers == 1:
+        return work + max(to_l1, to_l2) / BEAT
+    return max(work, to_l1 / BEAT, to_l2 / BEAT)
+
+
+def moved(space: Space, point: Point) -> tuple[float, float]:
+    """Bytes that a point copies at least to L1, and back to L2: halos not counted."""
+    tiling = space.tiling()
+    to_l1 = to_l2 = 0.0
+    for name, tensor in space.tensors.items():
+        if tensor.role == "scratch":
+            continue
+        size = float(tensor.size)
+        if tiling is not None:
+            size = 4.0 * tiling.whole(space.tensors).boxes[name].part.elements
+        times = rereads(tiling, name, dict(point.tile)) if tiling and point.tile else 1
+        to_l1 += size * times * (tensor.role != "out")
+        to_l2 += size * (tensor.role != "in")
+    return to_l1, to_l2
+
+
+def rereads(tiling: Tiling, name: str, tile: Sizes) -> int:
+    """How often each part of a tensor comes to L1: once for each turn of the loops around it."""
+    follows, times, is_inside = tiling.follows(name), 1, False
+    for dim in reversed(tiling.dims):
+        parts = -(-dim.size // tile[dim.name])
+        if dim.name in follows:
+            is_inside |= parts > 1
+        elif is_inside:
+            times *= parts
+    return times

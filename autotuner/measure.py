@@ -1,0 +1,170 @@
+"""Measure points: build the program, simulate the whole layer, check every output; or remember.
+
+measure = Measure(space.layer, space.chip, database)
+measure([point])[0].cycles
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from autotuner.database import Database, key_of
+from autotuner.footprint import Footprint
+from autotuner.outcome import Outcome
+from autotuner.space import Layer, Point
+from firmware.builder import KernelError
+from isa.program import Program
+from soc.result import RunResult
+from soc.run_many import Run, run_many
+from soc.spec import SocSpec
+from trainlib.launch import KernelProgram, program
+
+LIMIT = 100_000_000  # cycles, unless it is said otherwise
+REGIONS = ("dma_in", "compute", "dma_out")  # they follow each other, from L2 to L2
+
+OnEnd = Callable[[Point, Outcome], None]
+
+
+@dataclass(frozen=True)
+class Checked(Program):
+    """A program that knows what it should compute."""
+
+    kernel: KernelProgram | None = None
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Builds a point's program where it runs."""
+
+    layer: Layer
+    point: Point
+    chip: SocSpec
+
+    def __call__(self) -> Checked:
+        built = program(self.layer.kernel, self.layer.given | self.point.arguments, self.chip)
+        own = {field.name: getattr(built.program, field.name) for field in fields(Program)}
+        return Checked(**own, kernel=built)
+
+
+def outcome_of(result: RunResult) -> Outcome:
+    """What a run says of its point."""
+    assert isinstance(result.program, Checked)
+    kernel = result.program.kernel
+    assert kernel is not None
+    size = Footprint.of(kernel, result.spec).l1_bytes
+    end = result.exit
+    if end.reason != "exit":
+        return Outcome(None, size, f"{end.reason}: {end.message}")
+    if end.code:
+        return Outcome(None, size, f"exit code {end.code}")
+    report = kernel.report(result)
+    if not report.is_correct:
+        return Outcome(None, size, f"wrong result: largest error {report.max_error}")
+    if report.stray_writes:
+        return Outcome(None, size, f"wrote to {report.stray_writes[0]:#010x}, not its own")
+    return Outcome(layer_cycles(kernel.named(result)), size)
+
+
+def layer_cycles(result: RunResult) -> int:
+    """Cycles from the first copy's start to the last copy's end, of the slowest core."""
+    return max(
+        sum(r["cycles"] for r in hart["regions"] if r["name"] in REGIONS)
+        for hart in result.to_json()["harts"]
+    )
+
+
+class Measure:
+    """Measures points of a layer on a chip.
+
+    database      what is known, and gets what is found
+    workers       simulations at a time; None: as many as there are processors
+    isolation     of them, as in run_many
+    on_end        called with each point and its outcome, known or new
+
+    simulated     points that were not known, so far
+    """
+
+    kind = ""  # of measurement, as part of the key
+    builder: Callable[[Layer, Point, SocSpec], Callable[[], Program]] = Builder
+    outcome = staticmethod(outcome_of)
+
+    def __init__(
+        self,
+        layer: Layer,
+        chip: SocSpec,
+        database: Database,
+        *,
+        workers: int | None = None,
+        isolation: str = "thread",
+        max_cycles: int = LIMIT,
+        on_end: OnEnd = lambda point, outcome: None,
+    ) -> None:
+        self.layer, self.chip, self.database = layer, chip, database
+        self.workers, self.isolation, self.max_cycles = workers, isolation, max_cycles
+        self.on_end = on_end
+        self.simulated = 0
+
+    def __call__(self, points: Sequence[Point]) -> list[Outcome]:
+        """The outcome of each point; those that are not known are simulated side by side.
+
+        raises    ConfigError if the database refuses
+        """
+        keys = [self.key(point) for point in points]
+        known = self.database.find(dict.fromkeys(keys))
+        missing = {k: p for k, p in zip(keys, points, strict=True) if k not in known}
+        for key, point in zip(keys, points, strict=True):
+            if key in known:
+                self.on_end(point, known[key])
+        if missing:
+            known |= self._simulate(list(missing), list(missing.values()))
+        return [known[key] for key in keys]
+
+    def key(self, point: Point) -> str:
+        """What the database knows it by."""
+        return key_of(self._name, self._arguments(point), self.chip, self.max_cycles)
+
+    @property
+    def _name(self) -> str:
+        return self.layer.kernel + self.kind
+
+    def _arguments(self, point: Point) -> dict[str, Any]:
+        return self.layer.checked(point.arguments).model_dump(mode="json")
+
+    def _simulate(self, keys: list[str], points: list[Point]) -> dict[str, Outcome]:
+        found: dict[str, Outcome] = {}
+        build = type(self).builder
+
+        def ended(index: int, result: Outcome | Exception) -> None:
+            key, point = keys[index], points[index]
+            outcome = failure(result) if isinstance(result, Exception) else result
+            self.simulated += 1
+            if is_lasting(result):
+                arguments = self._arguments(point)
+                self.database.keep(key, self._name, arguments, self.chip.name, outcome)
+            found[key] = outcome
+            self.on_end(point, outcome)
+
+        run_many(
+            [
+                Run(build(self.layer, point, self.chip), self.chip, max_cycles=self.max_cycles)
+                for point in points
+            ],
+            workers=self.workers,
+            isolation=self.isolation,
+            keep=type(self).outcome,
+            on_end=ended,
+        )
+        return found
+
+
+def failure(error: Exception) -> Outcome:
+    """The outcome of a point that was not even run."""
+    what = str(error) if isinstance(error, KernelError) else f"{type(error).__name__}: {error}"
+    return Outcome(None, None, what)
+
+
+def is_lasting(result: Outcome | Exception) -> bool:
+    """Would it be the same again? Not if a process died, or somebody has stopped it."""
+    if isinstance(result, Outcome):
+        return not result.reason.startswith("interrupted")
+    return isinstance(result, KernelError)

@@ -1,0 +1,159 @@
+"""Policies: against made-up measurements, and by simulation on small layers."""
+
+import pytest
+
+from autotuner.bound import lower_bound, rereads
+from autotuner.database import Database
+from autotuner.measure import Measure
+from autotuner.outcome import Outcome
+from autotuner.search import FEW, SHARE, exhaustive, guided, paper
+from autotuner.single import MeasureTile
+from autotuner.space import Point, Space
+from soc.spec import load_chip
+from trainlib.launch import launch
+from trainlib.tiling import Dim, Tiling
+
+CHIP = load_chip("pulp")
+
+
+def made_up(space, costs):
+    """A measurement that asks a function, and notes what it was asked."""
+    asked = []
+
+    def measure(points):
+        asked.extend(points)
+        return [costs(point) for point in points]
+
+    return measure, asked
+
+
+def pointwise(**changes):
+    arguments = {"inputs": 32, "outputs": 32, "height": 20, "width": 20, "rows": 4, "cols": 4}
+    return Space.of("pwconv2d_fw_f32", arguments | changes, CHIP, sizes=4)
+
+
+def test_exhaustive_measures_every_point_and_sorts_failures_behind():
+    space = Space.of("linear_fw_f32", {"inputs": 64, "outputs": 64}, CHIP, sizes=2)
+    every = list(space)
+    costs = {
+        point: Outcome(None, 0, "trap") if i % 3 else Outcome(10000 - i)
+        for i, point in enumerate(every)
+    }
+    measure, asked = made_up(space, costs.get)
+    found = exhaustive(space, measure)
+    assert asked == every
+    ranks = [f.outcome.rank for f in found]
+    assert ranks == sorted(ranks)
+    assert found[0].outcome == min(costs.values(), key=lambda outcome: outcome.rank)
+
+
+def test_guided_measures_a_fifth_at_most_and_never_a_point_twice():
+    space = pointwise()
+    measure, asked = made_up(space, lambda p: Outcome(1_000_000 + hash(p) % 1000, 64))
+    guided(space, measure)
+    assert len(asked) == len(set(asked)) <= max(FEW, len(space) // SHARE)
+    assert set(asked) <= set(space)
+
+
+def test_guided_skips_what_the_bound_excludes():
+    space = pointwise()
+    fast = min(lower_bound(space, point) for point in space)
+    measure, asked = made_up(space, lambda p: Outcome(int(fast), 64))
+    guided(space, measure)
+    assert len(asked) <= 8
+
+
+def test_guided_tries_other_blockings_where_the_primitives_own_fails():
+    space = Space.of("linear_fw_f32", {"inputs": 40, "outputs": 24}, CHIP, sizes=3)
+    measure, asked = made_up(
+        space, lambda p: Outcome(10**6, 64) if p.kernel else Outcome(None, None, "no registers")
+    )
+    assert guided(space, measure)[0].outcome.cycles == 10**6
+
+
+def test_nothing_that_fails_is_chosen():
+    space = pointwise()
+    own = space.default()
+    measure, _ = made_up(space, lambda p: Outcome(10**6 if p == own else None, 0, "trap"))
+    assert guided(space, measure)[0].point == own
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments"),
+    [
+        ("linear_fw_f32", {"inputs": 40, "outputs": 24, "unroll": 1, "buffers": 2}),
+        ("linear_wg_f32", {"inputs": 100, "outputs": 60, "batch": 2, "unroll": 1, "rows": 2,
+                           "cols": 2}),
+        ("dwconv2d_fw_f32", {"inputs": 8, "height": 6, "width": 6, "kernel": 3, "rows": 1, "cols": 2}),
+    ],
+)  # fmt: skip
+def test_guided_finds_the_optimum_within_one_percent(kernel, arguments):
+    space = Space.of(kernel, arguments, CHIP, sizes=2)
+    measure = Measure(space.layer, CHIP, Database(":memory:"), workers=1)
+    best = guided(space, measure)[0].outcome
+    all_points = exhaustive(space, measure)
+    assert best.cycles <= 1.01 * all_points[0].outcome.cycles
+    for found in all_points:
+        assert lower_bound(space, found.point) <= found.outcome.rank
+    _, report = launch(kernel, arguments | all_points[0].point.arguments)
+    assert report.is_correct
+
+
+def test_the_papers_policy_takes_the_fastest_single_tile_and_measures_its_layer():
+    space = Space.of("linear_fw_f32", {"inputs": 640, "outputs": 64}, CHIP)
+    database = Database(":memory:")
+    measure = Measure(space.layer, CHIP, database, workers=1)
+    tile = MeasureTile(space.layer, CHIP, database, workers=1)
+    found = paper(space, measure, tile, most=1)
+    points = space.paper(1)
+    latency = {p: o.cycles for p, o in zip(points, tile(points), strict=True) if o.cycles}
+    assert latency[found[0].point] == min(latency.values())
+    assert found[0].outcome.cycles > latency[found[0].point]
+    assert (tile.simulated, measure.simulated) == (len(points), 1)
+
+
+def test_where_the_papers_choice_is_wrong_the_next_is_taken():
+    space = Space.of("linear_fw_f32", {"inputs": 64, "outputs": 16}, CHIP)
+    points = space.paper()
+    order = {point: Outcome(10 + i) for i, point in enumerate(points)}
+    order[points[0]] = Outcome(None, None, "trap")
+    measure, asked = made_up(
+        space, lambda p: Outcome(None, 0, "wrong") if p == points[1] else Outcome(99)
+    )
+    found = paper(space, measure, lambda some: [order[p] for p in some])
+    assert found[0].point == points[2]
+    assert asked == points[1:3]
+    assert {f.outcome.reason for f in found} == {"", "wrong"}
+
+
+def test_a_single_tile_of_a_primitive_without_tiles_is_refused():
+    space = Space.of("pad_f32", {"shape": [4], "before": [1], "after": [1]}, CHIP)
+    tile = MeasureTile(space.layer, CHIP, Database(":memory:"), workers=1)
+    whole, cut = tile([Point(None, (), 1, 8), Point((("n", 1),), (), 1, 8)])
+    assert whole.cycles
+    assert cut.reason == "pad_f32: it has no tiles"
+
+
+def test_a_tile_that_does_not_end_has_failed():
+    space = Space.of("linear_fw_f32", {"inputs": 64, "outputs": 16}, CHIP)
+    tile = MeasureTile(space.layer, CHIP, Database(":memory:"), workers=1, max_cycles=500)
+    assert tile([space.default()])[0].reason.startswith("max_cycles: ")
+
+
+def test_what_stays_in_l1_is_read_once_and_what_loops_around_come_back_to_again():
+    def emit(k, team, shape, at):
+        """No computation."""
+
+    tiling = Tiling(
+        (Dim("n", 4), Dim("m", 6), Dim("k", 8, is_summed=True)),
+        {"A": ("n", "k"), "B": ("k", "m"), "C": ("n", "m"), "x": ("n",)},
+        emit,
+    )
+
+    def times(**tile):
+        return [rereads(tiling, name, tile) for name in ("A", "B", "C", "x")]
+
+    assert times(n=4, m=6, k=8) == [1, 1, 1, 1]
+    assert times(n=2, m=2, k=2) == [3, 2, 1, 1]
+    assert times(n=2, m=2, k=8) == [1, 2, 1, 1]
+    assert times(n=4, m=2, k=2) == [3, 1, 1, 1]
