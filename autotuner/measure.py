@@ -22,6 +22,22 @@ from trainlib.launch import KernelProgram, program
 LIMIT = 100_000_000  # cycles, unless it is said otherwise
 REGIONS = ("dma_in", "compute", "dma_out")  # they follow each other, from L2 to L2
 
+
+@dataclass(frozen=True)
+class Limits:
+    """Of simulations.
+
+    workers       at a time; None: as many as there are processors
+    isolation     as in run_many
+    max_cycles    of each; beyond, it has failed
+    """
+
+    workers: int | None = None
+    isolation: str = "thread"
+    max_cycles: int = LIMIT
+
+
+LIMITS = Limits()
 OnEnd = Callable[[Point, Outcome], None]
 
 
@@ -77,8 +93,6 @@ class Measure:
     """Measures points of a layer on a chip.
 
     database      what is known, and gets what is found
-    workers       simulations at a time; None: as many as there are processors
-    isolation     of them, as in run_many
     on_end        called with each point and its outcome, known or new
 
     simulated     points that were not known, so far
@@ -93,15 +107,12 @@ class Measure:
         layer: Layer,
         chip: SocSpec,
         database: Database,
+        limits: Limits = LIMITS,
         *,
-        workers: int | None = None,
-        isolation: str = "thread",
-        max_cycles: int = LIMIT,
         on_end: OnEnd = lambda point, outcome: None,
     ) -> None:
         self.layer, self.chip, self.database = layer, chip, database
-        self.workers, self.isolation, self.max_cycles = workers, isolation, max_cycles
-        self.on_end = on_end
+        self.limits, self.on_end = limits, on_end
         self.simulated = 0
 
     def __call__(self, points: Sequence[Point]) -> list[Outcome]:
@@ -121,7 +132,7 @@ class Measure:
 
     def key(self, point: Point) -> str:
         """What the database knows it by."""
-        return key_of(self._name, self._arguments(point), self.chip, self.max_cycles)
+        return key_of(self._name, self._arguments(point), self.chip, self.limits.max_cycles)
 
     @property
     def _name(self) -> str:
@@ -132,7 +143,7 @@ class Measure:
 
     def _simulate(self, keys: list[str], points: list[Point]) -> dict[str, Outcome]:
         found: dict[str, Outcome] = {}
-        build = type(self).builder
+        build, limits = type(self).builder, self.limits
 
         def ended(index: int, result: Outcome | Exception) -> None:
             key, point = keys[index], points[index]
@@ -146,11 +157,11 @@ class Measure:
 
         run_many(
             [
-                Run(build(self.layer, point, self.chip), self.chip, max_cycles=self.max_cycles)
+                Run(build(self.layer, point, self.chip), self.chip, max_cycles=limits.max_cycles)
                 for point in points
             ],
-            workers=self.workers,
-            isolation=self.isolation,
+            workers=limits.workers,
+            isolation=limits.isolation,
             keep=type(self).outcome,
             on_end=ended,
         )

@@ -68,7 +68,7 @@ def guided(space: Space, measure: MeasurePoints, share: int = SHARE) -> list[Fou
     First tiles with the primitive's own blocking, by trainlib's estimate; then all blockings of
     the best of these; then the best blocking on the tiles around, until nothing is gained.
     """
-    search = Search(space, measure, max(FEW, len(space) // share))
+    search = Search(space, measure, limit(space, share))
     search.tiles(())
     if search.best is None:
         search.kernels(space.default())
@@ -83,6 +83,11 @@ def guided(space: Space, measure: MeasurePoints, share: int = SHARE) -> list[Fou
             search.tiles(search.best.point.kernel)
         if search.best == best:
             return ranked(search.found.values())
+
+
+def limit(space: Space, share: int = SHARE) -> int:
+    """Points that guided simulates at most."""
+    return max(FEW, len(space) // share)
 
 
 class Search:

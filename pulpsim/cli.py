@@ -147,6 +147,62 @@ def _build(
         build(config, output, Options(chip=chip, settings=settings or ()))
 
 
+@app.command("tune")
+def _tune(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="CONF.toml", help="With program.kernel or [[layers]].")
+    ] = None,
+    kernel: Annotated[str | None, typer.Option(metavar="NAME", help="What to tune.")] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
+    ] = None,
+    chip: Chip = None,
+    policy: Annotated[
+        str | None, typer.Option(metavar="guided|exhaustive|paper", help="What is measured.")
+    ] = None,
+    sizes: Annotated[
+        int | None, typer.Option(metavar="N", help="Sizes of each dimension, at most.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", help="Simulations at a time.")] = None,
+    database: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where measurements are kept.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.toml", help="The best point.")
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Every point as JSON; - is standard output.")
+    ] = None,
+    against_paper: Annotated[
+        bool, typer.Option("--against-paper", help="Measure the paper's policy, too.")
+    ] = False,
+) -> None:
+    """Find the fastest tiles and blocking of layers by simulation, from L2 to L2.
+
+    Every measurement is kept: the same command after Ctrl-C goes on where it was. Exit status: 0,
+    1 if all points of a layer fail, 2 bad input, 130 after Ctrl-C.
+    """
+    with _reporting_bad_input():
+        from pulpsim.tune import tune
+        from pulpsim.tune_config import Options
+
+        given = kernel, arguments or (), chip, policy, sizes, workers, database
+        raise typer.Exit(tune(config, Options(*given), output, json, against_paper))
+
+
+@app.command("footprint")
+def _footprint(
+    config: Annotated[Path, typer.Argument(metavar="CONF.toml", help="As for tune.")],
+    chip: Chip = None,
+) -> None:
+    """Show the bytes of every tensor in L2 and every buffer in L1, layer by layer."""
+    with _reporting_bad_input():
+        from pulpsim.footprint import footprint
+
+        footprint(config, chip)
+
+
 @app.command("fidelity")
 def _fidelity(
     only: Annotated[

@@ -10,7 +10,7 @@ import pytest
 
 from autotuner import measure as measuring
 from autotuner.database import VERSION, Database, key_of
-from autotuner.measure import Builder, Checked, Measure, failure, is_lasting
+from autotuner.measure import Builder, Checked, Limits, Measure, failure, is_lasting
 from autotuner.outcome import Outcome
 from autotuner.search import ranked
 from autotuner.space import Layer, Point, Space
@@ -21,6 +21,7 @@ from soc.toml_file import ConfigError
 from trainlib.launch import launch
 
 CHIP = load_chip("pulp")
+ONE = Limits(workers=1)
 LAYER = Layer.of("linear_fw_f32", {"inputs": 16, "outputs": 8})
 WHOLE = Point(None, (), 1, 8)
 TILED = Point((("n", 1), ("co", 4), ("ci", 16)), (), 2, 8)
@@ -32,7 +33,7 @@ def one(measure, point):
 
 
 def test_cycles_are_those_from_l2_to_l2_all_in_l1_or_by_tiles():
-    measure = Measure(LAYER, CHIP, Database(":memory:"), workers=1)
+    measure = Measure(LAYER, CHIP, Database(":memory:"), ONE)
     for point in (WHOLE, TILED):
         _, report = launch(LAYER.kernel, LAYER.given | point.arguments)
         regions = [report.regions[n].cycles for n in ("dma_in", "compute", "dma_out")
@@ -44,7 +45,7 @@ def test_cycles_are_those_from_l2_to_l2_all_in_l1_or_by_tiles():
 
 def test_nothing_is_simulated_twice_not_even_after_the_file_was_closed(tmp_path):
     file = tmp_path / "tuned.db"
-    first = Measure(LAYER, CHIP, Database(file), workers=1)
+    first = Measure(LAYER, CHIP, Database(file), ONE)
     found = first([WHOLE, TILED, WHOLE])
     assert (first.simulated, found[0]) == (2, found[2])
     first.database.close()
@@ -71,14 +72,14 @@ def test_another_chip_layer_limit_or_simulator_is_another_measurement(monkeypatc
 
 
 def test_what_cannot_be_built_fails_with_its_reason_and_is_remembered():
-    measure = Measure(LAYER, CHIP, Database(":memory:"), workers=1)
+    measure = Measure(LAYER, CHIP, Database(":memory:"), ONE)
     outcome = one(measure, IMPOSSIBLE)
     assert outcome.reason.startswith("matmul_f32: rows 99")
     assert (outcome.cycles, one(measure, IMPOSSIBLE), measure.simulated) == (None, outcome, 1)
 
 
 def test_what_overruns_its_limit_has_failed():
-    measure = Measure(LAYER, CHIP, Database(":memory:"), workers=1, max_cycles=1000)
+    measure = Measure(LAYER, CHIP, Database(":memory:"), Limits(workers=1, max_cycles=1000))
     assert one(measure, WHOLE).reason.startswith("max_cycles: ")
     assert one(measure, WHOLE).cycles is None
 
@@ -130,7 +131,7 @@ def test_what_is_not_the_points_fault_is_not_remembered(monkeypatch):
     assert not is_lasting(Outcome(None, 0, "interrupted: by the host"))
     assert is_lasting(Outcome(None, 0, "trap: x"))
     monkeypatch.setattr(Builder, "__call__", lambda self: 1 // 0)
-    measure = Measure(LAYER, CHIP, Database(":memory:"), workers=1)
+    measure = Measure(LAYER, CHIP, Database(":memory:"), ONE)
     assert one(measure, WHOLE).reason.startswith("ZeroDivisionError: ")
     assert len(measure.database) == 0
 
@@ -207,7 +208,7 @@ def test_files_that_are_no_such_database_are_refused(tmp_path):
 )
 def test_a_read_only_or_full_disk_ends_the_search_with_what_it_had(tmp_path, pragma, message):
     file = tmp_path / "tuned.db"
-    measure = Measure(LAYER, CHIP, Database(file), workers=1)
+    measure = Measure(LAYER, CHIP, Database(file), ONE)
     known = one(measure, WHOLE)
     measure.database.connection.execute(f"PRAGMA {pragma}")
     for number in range(200):
@@ -221,12 +222,12 @@ def test_a_read_only_or_full_disk_ends_the_search_with_what_it_had(tmp_path, pra
     ):
         one(measure, TILED)
     measure.database.close()
-    again = Measure(LAYER, CHIP, Database(file), workers=1)
+    again = Measure(LAYER, CHIP, Database(file), ONE)
     assert (one(again, WHOLE), again.simulated) == (known, 0)
 
 
 def test_spaces_and_measurements_agree_on_what_fits():
     space = Space.of("linear_fw_f32", {"inputs": 200, "outputs": 90}, CHIP, sizes=3)
-    measure = Measure(space.layer, CHIP, Database(":memory:"), workers=1)
+    measure = Measure(space.layer, CHIP, Database(":memory:"), ONE)
     points = [Point(tile, (), 2, 8) for tile in space.tiles(2)[:4]]
     assert all(outcome.cycles for outcome in measure(points))

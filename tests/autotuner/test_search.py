@@ -4,7 +4,7 @@ import pytest
 
 from autotuner.bound import lower_bound, rereads
 from autotuner.database import Database
-from autotuner.measure import Measure
+from autotuner.measure import Limits, Measure
 from autotuner.outcome import Outcome
 from autotuner.search import FEW, SHARE, exhaustive, guided, paper
 from autotuner.single import MeasureTile
@@ -14,6 +14,7 @@ from trainlib.launch import launch
 from trainlib.tiling import Dim, Tiling
 
 CHIP = load_chip("pulp")
+ONE = Limits(workers=1)
 
 
 def made_up(space, costs):
@@ -65,7 +66,7 @@ def test_guided_skips_what_the_bound_excludes():
 
 def test_guided_tries_other_blockings_where_the_primitives_own_fails():
     space = Space.of("linear_fw_f32", {"inputs": 40, "outputs": 24}, CHIP, sizes=3)
-    measure, asked = made_up(
+    measure, _ = made_up(
         space, lambda p: Outcome(10**6, 64) if p.kernel else Outcome(None, None, "no registers")
     )
     assert guided(space, measure)[0].outcome.cycles == 10**6
@@ -84,12 +85,13 @@ def test_nothing_that_fails_is_chosen():
         ("linear_fw_f32", {"inputs": 40, "outputs": 24, "unroll": 1, "buffers": 2}),
         ("linear_wg_f32", {"inputs": 100, "outputs": 60, "batch": 2, "unroll": 1, "rows": 2,
                            "cols": 2}),
-        ("dwconv2d_fw_f32", {"inputs": 8, "height": 6, "width": 6, "kernel": 3, "rows": 1, "cols": 2}),
+        ("dwconv2d_fw_f32", {"inputs": 8, "height": 6, "width": 6, "kernel": 3, "rows": 1,
+                             "cols": 2}),
     ],
 )  # fmt: skip
 def test_guided_finds_the_optimum_within_one_percent(kernel, arguments):
     space = Space.of(kernel, arguments, CHIP, sizes=2)
-    measure = Measure(space.layer, CHIP, Database(":memory:"), workers=1)
+    measure = Measure(space.layer, CHIP, Database(":memory:"), ONE)
     best = guided(space, measure)[0].outcome
     all_points = exhaustive(space, measure)
     assert best.cycles <= 1.01 * all_points[0].outcome.cycles
@@ -102,8 +104,8 @@ def test_guided_finds_the_optimum_within_one_percent(kernel, arguments):
 def test_the_papers_policy_takes_the_fastest_single_tile_and_measures_its_layer():
     space = Space.of("linear_fw_f32", {"inputs": 640, "outputs": 64}, CHIP)
     database = Database(":memory:")
-    measure = Measure(space.layer, CHIP, database, workers=1)
-    tile = MeasureTile(space.layer, CHIP, database, workers=1)
+    measure = Measure(space.layer, CHIP, database, ONE)
+    tile = MeasureTile(space.layer, CHIP, database, ONE)
     found = paper(space, measure, tile, most=1)
     points = space.paper(1)
     latency = {p: o.cycles for p, o in zip(points, tile(points), strict=True) if o.cycles}
@@ -128,7 +130,7 @@ def test_where_the_papers_choice_is_wrong_the_next_is_taken():
 
 def test_a_single_tile_of_a_primitive_without_tiles_is_refused():
     space = Space.of("pad_f32", {"shape": [4], "before": [1], "after": [1]}, CHIP)
-    tile = MeasureTile(space.layer, CHIP, Database(":memory:"), workers=1)
+    tile = MeasureTile(space.layer, CHIP, Database(":memory:"), ONE)
     whole, cut = tile([Point(None, (), 1, 8), Point((("n", 1),), (), 1, 8)])
     assert whole.cycles
     assert cut.reason == "pad_f32: it has no tiles"
@@ -136,7 +138,7 @@ def test_a_single_tile_of_a_primitive_without_tiles_is_refused():
 
 def test_a_tile_that_does_not_end_has_failed():
     space = Space.of("linear_fw_f32", {"inputs": 64, "outputs": 16}, CHIP)
-    tile = MeasureTile(space.layer, CHIP, Database(":memory:"), workers=1, max_cycles=500)
+    tile = MeasureTile(space.layer, CHIP, Database(":memory:"), Limits(workers=1, max_cycles=500))
     assert tile([space.default()])[0].reason.startswith("max_cycles: ")
 
 

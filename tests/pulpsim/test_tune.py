@@ -1,0 +1,231 @@
+"""The commands tune and footprint."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from autotuner.measure import Measure
+from autotuner.outcome import Outcome
+from autotuner.space import Point
+from pulpsim import cli
+from pulpsim.tune import Progress
+from pulpsim.tune_config import Options, load_tuning
+from soc.toml_file import ConfigError
+
+NETWORKS = Path(__file__).parents[2] / "configs/networks"
+LAYERS = """
+[[layers]]
+name = "fc"
+kernel = "linear_{}_f32"
+steps = ["fw", "wg"]
+count = 3
+args = { inputs = 16, outputs = 8, unroll = 1, buffers = 2, rows = 1, cols = 1 }
+[tune]
+sizes = 2
+workers = 1
+database = "tuned.db"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "network.toml"
+    file.write_text(LAYERS)
+    return file
+
+
+def pulpsim(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def test_layers_are_tuned_once_and_what_is_written_can_be_run(config: Path) -> None:
+    report, output = config.parent / "tuned.json", config.parent / "best.toml"
+    first = pulpsim("tune", config, "--json", report, "-o", output, "--policy", "exhaustive")
+    assert first.exit_code == 0
+    found = json.loads(report.read_text())
+    again = pulpsim("tune", config, "--json", report, "--policy", "exhaustive")
+    assert again.exit_code == 0
+    repeated = json.loads(report.read_text())
+    assert [layer["simulated"] > 0 for layer in found["layers"]] == [True, True]
+    assert [layer["simulated"] for layer in repeated["layers"]] == [0, 0]
+    assert found["layers"][0]["best"] == repeated["layers"][0]["best"]
+    sums = found["cycles"]
+    best = [layer["best"]["cycles"] for layer in found["layers"]]
+    assert sums["best"] == 3 * sum(best)
+    assert sums["best"] <= sums["one_size"]
+    assert sums["best"] <= sums["default"]
+    for name, cycles in zip(("fw", "wg"), best, strict=True):
+        run_report = config.parent / "run.json"
+        tuned = config.parent / f"best.fc.{name}.toml"
+        assert pulpsim("run", tuned, "--quiet", "--json", run_report).exit_code == 0
+        result = json.loads(run_report.read_text())
+        assert result["program"]["correct"]
+        assert cycles < result["cycles"] < cycles + 1000
+
+
+def test_every_point_has_cycles_or_a_reason(config: Path) -> None:
+    result = pulpsim("tune", config, "--json", "-", "--against-paper")
+    report = json.loads(result.stdout)
+    assert report["schema"] == "pulpsim.tune/1"
+    for layer in report["layers"]:
+        assert layer["paper_cycles"] >= layer["best"]["cycles"]
+        for point in layer["found"]:
+            assert (point["cycles"] is None) == (point["reason"] != "")
+    text = plain(result.stderr)
+    assert "fc.fw: " in text
+    assert re.search(r"\d\.\d\d times as fast as the paper's policy, [\d,]+ cycles", text)
+    assert "all layers, one after the other" in text
+
+
+def test_a_layer_is_given_by_the_command_line_alone(tmp_path: Path) -> None:
+    output = tmp_path / "best.toml"
+    arguments = ["--arg", "inputs=16", "--arg", "outputs=8", "--sizes", "1", "--workers", "1"]
+    where = ["--database", tmp_path / "a.db", "-o", output]
+    result = pulpsim(
+        "tune", "--kernel", "linear_ig_f32", *arguments, "--policy", "paper", *map(str, where)
+    )
+    assert result.exit_code == 0
+    assert pulpsim("run", output, "--quiet").exit_code == 0
+
+
+def test_after_an_interruption_the_same_command_goes_on(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = Measure.__call__
+    calls = []
+
+    def interrupted(self, points):  # type: ignore[no-untyped-def]
+        calls.append(points)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return measured(self, points)
+
+    monkeypatch.setattr(Measure, "__call__", interrupted)
+    result = pulpsim("tune", config)
+    assert result.exit_code == 130
+    assert plain(result.stderr).split() == [
+        *("interrupted; 1 measurements are in".split()),
+        f"{config.parent}/tuned.db:",
+        *("the same command goes on from here".split()),
+    ]
+    monkeypatch.setattr(Measure, "__call__", measured)
+    again = pulpsim("tune", config, "--json", "-")
+    assert again.exit_code == 0
+    layer = json.loads(again.stdout)["layers"][0]
+    built = {json.dumps(point["arguments"]) for point in layer["found"]}
+    assert layer["simulated"] == len(built) - 1
+
+
+def test_progress_says_what_is_done_the_best_and_the_time_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pulpsim.tune.monotonic", iter((0.0, 0.0, 10.0, 10.0)).__next__)
+    with Progress("fc", 4, Console(file=None, force_terminal=False)).shown() as progress:
+        assert progress.line == "fc: 0 points, none has succeeded, 0 s left at most"
+        progress.started = 0.0
+        progress.note(Point(None, (), 1, 8), Outcome(1234))
+        progress.note(Point(None, (), 1, 4), Outcome(None, None, "trap"))
+        progress.note_tile(Point(None, (), 1, 4), Outcome(3))
+        monkeypatch.setattr("pulpsim.tune.monotonic", lambda: 10.0)
+        assert progress.line == "fc: 3 points, best 1,234 cycles, 10 s left at most"
+
+
+def test_networks_are_layers_whose_tensors_fit_each_other() -> None:
+    dscnn = load_tuning(NETWORKS / "dscnn.toml", Options())
+    assert sum(dscnn.counts[n] for n in dscnn.spaces if n.endswith(".fw")) == 10
+    assert dscnn.spaces["conv.fw"].tensors["Y"].shape == (1, 64, 25, 5)
+    for name in ("depthwise.fw", "pointwise.fw"):
+        tensors = dscnn.spaces[name].tensors
+        assert tensors["X"].shape == tensors["Y"].shape == (1, 64, 25, 5)
+    auto = load_tuning(NETWORKS / "autoencoder.toml", Options())
+    assert sum(auto.counts[n] for n in auto.spaces if n.endswith(".fw")) == 10
+    weights = sum(
+        auto.counts[n] * s.tensors["W"].elements
+        for n, s in auto.spaces.items()
+        if n.endswith(".fw")
+    )
+    assert weights == 2 * 640 * 128 + 6 * 128 * 128 + 2 * 128 * 8
+
+
+def test_a_footprint_has_every_tensor_and_buffer(config: Path) -> None:
+    result = pulpsim("footprint", config)
+    assert result.exit_code == 0
+    lines = {tuple(line.split()[:-1]): line.split()[-1] for line in result.stdout.splitlines()[1:]}
+    assert lines["fc.fw", "L2", "X"] == "64"
+    assert lines["fc.fw", "L2", "W"] == "512"
+    assert lines["fc.wg", "L1", "dW_in_L1"] == "512"
+    assert lines["fc.fw", "L1", "all", "buffers"] == str(64 + 512 + 32)
+    assert lines["fc.fw", "L1", "stacks"] == "8,192"
+    assert lines["all", "L2", "tensors"] == f"{3 * 2 * (64 + 512 + 32):,}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "",
+            r"{file}: give one layer as program.kernel or --kernel, or several as \[\[layers\]\]",
+        ),
+        (
+            '[tune]\npolicy = "best"\n[program]\nkernel = "relu_fw_f32"\nargs.shape = [4]',
+            r"{file}: tune.policy = \"best\": must be 'guided', 'exhaustive' or 'paper'",
+        ),
+        (
+            '[program]\nkernel = "linear_fw_f32"\nargs.inputs = 4',
+            r"{file}: linear_fw_f32: linear_fw_f32: outputs: missing",
+        ),
+        (
+            '[program]\nkernel = "linear_fw_f32"\nargs = {inputs = 4, outputs = 4}\n'
+            "[tune]\ncores = [9]",
+            r"{file}: tune.cores: 9; the chip pulp has 1 to 8",
+        ),
+        (
+            '[[layers]]\nname = "a"\nkernel = "relu_fw_f32"\nargs.shape = [4]\n' * 2,
+            r"{file}: layers: there are two of the name a",
+        ),
+        ('layers = ["a"]', r"{file}: layers \(1\): name: missing\n.*kernel: missing"),
+        (
+            '[[layers]]\nname = "a"\nkernel = "relu_fw_f32"\nstep = ["fw"]',
+            r"{file}: layers \(1\): step = \['fw'\]: no such field; did you mean .*steps\?",
+        ),
+        (
+            '[program]\nkernel = "pwconv2d_fw_f32"\n'
+            "args = {inputs = 1, outputs = 1, height = 1, width = 20000}",
+            r"{file}: pwconv2d_fw_f32: pwconv2d_fw_f32: the smallest tile of n = 1, y = 1, co = 1, "
+            r"ci = 1 needs 160016 bytes of L1 with buffers = 1, 57344 are free; none fits",
+        ),
+    ],
+)
+def test_what_cannot_be_tuned_is_told(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=f"^{message.replace('{file}', re.escape(str(file)))}$"):
+        load_tuning(file, Options())
+
+
+def test_a_bad_argument_of_the_command_line_is_told() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^--arg inputs: must be path.to.field=value, such as l1.banks=32$"
+    ):
+        load_tuning(None, Options("linear_fw_f32", ["inputs"]))
+
+
+def test_an_unknown_network_and_a_bad_database_are_told(config: Path) -> None:
+    missing = pulpsim("tune", config.parent / "no.toml")
+    assert (missing.exit_code, plain(missing.stderr)) == (
+        2,
+        f"pulpsim: {config.parent}/no.toml: cannot be read: No such file or directory\n",
+    )
+    bad = pulpsim("tune", config, "--database", config)
+    assert (bad.exit_code, plain(bad.stderr)) == (
+        2,
+        f"pulpsim: {config}: not a database of measurements; give another file\n",
+    )
