@@ -170,7 +170,7 @@ def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
     found: dict[str, ProgramTable] = {}
     for number, written in enumerate(config.layers, 1):
         table = written if isinstance(written, dict) else {}
-        entry = Layer(source, table, prefix=f"layers ({number}): ")
+        entry = Layer(source, table, prefix=f"layers.{number}.")
         layer = validated(LayerTable, [entry])
         for step in layer.steps or ("",):
             name = f"{layer.name}.{step}" if step else layer.name
