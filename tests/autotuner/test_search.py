@@ -101,6 +101,26 @@ def test_guided_finds_the_optimum_within_one_percent(kernel, arguments):
     assert report.is_correct
 
 
+@pytest.mark.parametrize(
+    ("kernel", "arguments"),
+    [
+        ("linear_fw_f32", {"inputs": 128, "outputs": 128}),
+        ("linear_wg_f32", {"inputs": 128, "outputs": 128}),
+        ("pwconv2d_fw_f32", {"inputs": 32, "outputs": 32, "height": 10, "width": 10}),
+        ("dwconv2d_ig_f32", {"inputs": 64, "height": 12, "width": 12, "kernel": 3, "padding": 1}),
+        ("conv2d_wg_f32", {"inputs": 8, "outputs": 8, "height": 16, "width": 16, "kernel": 3}),
+    ],
+)
+def test_guided_finds_the_optimum_of_large_spaces_too(request, kernel, arguments):
+    if not request.config.getoption("--full"):
+        pytest.skip("measures thousands of points; --full does")
+    space = Space.of(kernel, arguments, CHIP, sizes=4)
+    measure = Measure(space.layer, CHIP, Database(":memory:"))
+    best = guided(space, measure)[0].outcome
+    assert measure.simulated <= max(FEW, len(space) // SHARE)
+    assert best.cycles <= 1.01 * exhaustive(space, measure)[0].outcome.cycles
+
+
 def test_the_papers_policy_takes_the_fastest_single_tile_and_measures_its_layer():
     space = Space.of("linear_fw_f32", {"inputs": 640, "outputs": 64}, CHIP)
     database = Database(":memory:")
