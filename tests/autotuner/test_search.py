@@ -114,7 +114,7 @@ def test_guided_finds_the_optimum_within_one_percent(kernel, arguments):
 def test_guided_finds_the_optimum_of_large_spaces_too(request, kernel, arguments):
     if not request.config.getoption("--full"):
         pytest.skip("measures thousands of points; --full does")
-    space = Space.of(kernel, arguments, CHIP, sizes=4)
+    space = Space.of(kernel, arguments, CHIP, sizes=3)
     measure = Measure(space.layer, CHIP, Database(":memory:"))
     best = guided(space, measure)[0].outcome
     assert measure.simulated <= max(FEW, len(space) // SHARE)
