@@ -54,6 +54,7 @@ class CodeMemory:
         self.base = int(chip.config[0]["code_base"])
         self.halves = chip.l2.data.cast("B").cast("H")
         self.kinds = chip.code["kind"]
+        self.flags = chip.code["flags"]
         self.rows = chip.code.view(WHOLE_ROW)
         self.runs: list[tuple[int, int]] = []
 
@@ -70,7 +71,10 @@ class CodeMemory:
         return extensions
 
     def decode(self, pc: int) -> set[str]:
-        """Decode in a straight line from pc up to known or illegal code."""
+        """Decode in a straight line from pc up to known or illegal code.
+
+        A row may already have hints of a hardware loop that has been set up and ends there.
+        """
         halves, row_of = self.halves, self.known.row
         extensions: set[str] = set()
         first = index = (pc - self.base) >> 1
@@ -82,7 +86,10 @@ class CodeMemory:
             if word & 3 == 3:
                 word |= halves[index + 1] << 16 if index + 1 < len(halves) else 0
                 size = 2
+            hints = self.flags[index]
             self.rows[index], extension = row_of(word)
+            if hints:
+                self.flags[index] |= hints
             index += size
             if extension is None:
                 break
