@@ -6,21 +6,11 @@ Sources: the timing measured on RTL (table, rules Q and S).
 import numpy as np
 
 from soc.code_rows import is_split
-from soc.decode import (
-    DIVIDE,
-    DIVISION,
-    JALR,
-    JUMP,
-    TO_NEXT,
-    WRITES_ALU,
-)
+from soc.decode import DIVIDE, DIVISION, JALR, JUMP, TO_NEXT, WRITES_ALU
 from soc.division import division_cycles
 from soc.fetch import fetch_jump
 from soc.fpu import wrong_path_cycles
-from soc.hart_status import (
-    RUN,
-    charge,
-)
+from soc.hart_status import RUN, charge
 from soc.state import COUNT
 from soc.step import cold_step, inlined_step, step
 

@@ -5,16 +5,10 @@ The prefetch buffer and the caches behind it: soc.fetch, whose sources are those
 
 import numpy as np
 
-from soc.decode import (
-    BEFORE_LOOP_END,
-    JUMP,
-    UNDECODED,
-)
+from soc.decode import BEFORE_LOOP_END, JUMP, UNDECODED
 from soc.fetch import fetch_jump, fetch_loop, fetch_next, fetch_steadily
 from soc.hardware_loop import loop_start
-from soc.hart_status import (
-    charge,
-)
+from soc.hart_status import charge
 from soc.private_cache import IDEAL, STEADY
 from soc.state import COUNT, NEVER
 from soc.step import cold_step, inlined_step

@@ -15,17 +15,7 @@ import numpy as np
 from soc.bits import bit
 from soc.branches import jump_register_ready, taken_branch
 from soc.chip_state import Chip
-from soc.decode import (
-    BRANCH,
-    CSR,
-    FPU,
-    JALR,
-    LOAD,
-    LOOP_END,
-    MARKER,
-    STORE,
-    UNDECODED,
-)
+from soc.decode import BRANCH, CSR, FPU, JALR, LOAD, LOOP_END, MARKER, STORE, UNDECODED
 from soc.fetch import fetch_jump
 from soc.fpu import settle_result
 from soc.handover import await_hand_over, hand_over, hand_over_behind_access

@@ -7,14 +7,8 @@ import numpy as np
 
 from soc import control_page
 from soc.fetch import fetch_jump
-from soc.hart_status import (
-    RUN,
-    WFI,
-    charge,
-)
-from soc.links import (
-    eu_take_interrupt,
-)
+from soc.hart_status import RUN, WFI, charge
+from soc.links import eu_take_interrupt
 from soc.requests import schedule
 from soc.state import COUNT, NEVER
 from soc.step import cold_step, step

@@ -50,7 +50,7 @@ def nearest(requests, rr):
     return winner
 
 
-@step
+@inlined_step
 def next_rr(requests, rr):
     """Return the arbiter's next state: the lowest requester above rr, else the lowest of all."""
     above = requests & ~((np.uint64(2) << np.uint64(rr)) - np.uint64(1))
@@ -76,9 +76,7 @@ def ask_bank(bank, initiator, now):
 def grant_bank(bank, initiator):
     """Serve a request of this cycle, or make it wait; returns 1 or 0."""
     granted = np.int64(bank["winner"] == initiator)
-    rr = bank["rr"]
-    above = bank["requests"] & ~((np.uint64(2) << np.uint64(rr)) - np.uint64(1))
-    bank["rr"] = lowest_index(above if above else bank["requests"]) if granted else rr
+    bank["rr"] = next_rr(bank["requests"], bank["rr"]) if granted else bank["rr"]
     bank["accesses"] += granted
     bank["conflicts"] += 1 - granted
     return granted

@@ -1,26 +1,22 @@
 """Accesses of harts to L1: requests to the banks, their grants, what is granted.
 
-An aligned word of a core is plain; all harts with plain requests are served in three short loops.
+An aligned word of a core is plain; plain requests are put, and granted, in two short loops.
 Everything else, and what else takes part in arbitration, goes by way of access_l1.
 """
 
 import numpy as np
 
 from soc.bits import bit, lowest_index
-from soc.decode import LOAD, STORE
-from soc.hart_status import (
-    L1_REQUEST,
-    RUN,
-    charge,
-)
+from soc.decode import STORE
+from soc.hart_status import L1_REQUEST, RUN, charge
 from soc.l1 import ask_bank, grant_bank
-from soc.memory import transact
-from soc.requests import access_granted, schedule
-from soc.state import COUNT, SLOTS
+from soc.memory import transact, transact_word
+from soc.requests import access_granted, enter_wheel, schedule
+from soc.state import COUNT
 from soc.step import cold_step, inlined_step, step
 
 L1_CONTENTION, MISALIGNED = COUNT.l1_contention, COUNT.misaligned
-L1_ACCESSES, LOADS, STORES = COUNT.l1_accesses, COUNT.loads, COUNT.stores
+L1_ACCESSES = COUNT.l1_accesses
 
 
 @inlined_step
@@ -36,16 +32,21 @@ def l1_word(hart):
 
 
 @inlined_step
-def l1_access(chip, h, now):
-    """Perform a granted L1 transaction; returns the harts that go on."""
-    hart = chip.harts[np.uint64(h)]
-    row = chip.code[np.uint64(hart["row"])]
-    counts = hart["counts"]
-    counts[L1_ACCESSES] += 1
+def note_l1_grant(hart, now):
+    """Count a transaction that is granted, and the cycles for which a core has lost arbitration."""
+    hart["counts"][L1_ACCESSES] += 1
     hart["l1_grant"] = now
     lost = now - hart["when"]
     if lost and hart["external"] == 0:
         charge(hart, L1_CONTENTION, lost)
+
+
+@inlined_step
+def l1_access(chip, h, now):
+    """Perform a granted L1 transaction; returns the harts that go on."""
+    hart = chip.harts[np.uint64(h)]
+    row = chip.code[np.uint64(hart["row"])]
+    note_l1_grant(hart, now)
     offset = hart["address"] - chip.config[0]["l1_base"]
     if transact(hart, row, chip.l1, offset):
         hart["second"] = 1
@@ -80,7 +81,6 @@ def answer_controller(chip, h, now):
 @cold_step
 def access_l1(chip, due, now):
     """Arbitrate the banks and perform what was granted; returns the harts that go on."""
-    wheel = chip.wheel[0]
     going = np.uint64(0)
     rest = due
     while rest:
@@ -92,8 +92,7 @@ def access_l1(chip, due, now):
             if grant_bank(bank, h):
                 going |= l1_access(chip, h, now)
             else:
-                wheel["slots"][np.uint64(now + 1) % np.uint64(SLOTS)] |= bit(h)
-                wheel["due"] |= bit(h)
+                enter_wheel(chip.wheel[0], bit(h), now + 1)
     return going
 
 
@@ -123,9 +122,7 @@ def grant_plain(chip, harts, now):
         h = lowest_index(rest)
         rest &= rest - np.uint64(1)
         granted |= np.uint64(grant_bank(plain_bank(chip, h), h)) << np.uint64(h)
-    losers = harts & ~granted
-    wheel["slots"][np.uint64(now + 1) % np.uint64(SLOTS)] |= losers
-    wheel["due"] |= losers
+    enter_wheel(wheel, harts & ~granted, now + 1)
     wheel["plain"] &= ~granted
     return granted
 
@@ -135,21 +132,6 @@ def l1_word_access(chip, h, now):
     """Perform a granted access to an aligned word of L1."""
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
-    counts = hart["counts"]
-    counts[L1_ACCESSES] += 1
-    lost = now - hart["when"]
-    if lost:
-        charge(hart, L1_CONTENTION, lost)
-    word = np.uint64(hart["address"] - chip.config[0]["l1_base"]) >> np.uint64(2)
-    if row["kind"] == LOAD:
-        counts[LOADS] += 1
-        hart["regs"][row["rd"]] = chip.l1[word]
-        hart["load_register"] = row["rd"]
-        hart["load_grant"] = now
-    else:
-        counts[STORES] += 1
-        chip.l1[word] = hart["regs"][row["rs2"]]
-    hart["l1_grant"] = now
-    hart["memory_grant"] = now
-    hart["free"] = now
-    hart["ready"] = now + 1
+    note_l1_grant(hart, now)
+    transact_word(hart, row, chip.l1, hart["address"] - chip.config[0]["l1_base"] >> 2)
+    access_granted(hart, row, now)

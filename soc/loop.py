@@ -13,15 +13,7 @@ from soc import control_page
 from soc.bits import bit, lowest_index
 from soc.chip_state import Chip
 from soc.fetch import fetch_stop
-from soc.hart_status import (
-    ACCESS,
-    L1_REQUEST,
-    NEEDS_DECODER,
-    OFF,
-    REQUEST,
-    RUN,
-    STOPPED,
-)
+from soc.hart_status import ACCESS, L1_REQUEST, NEEDS_DECODER, OFF, REQUEST, RUN, STOPPED
 from soc.icache_bank import icache_note
 from soc.interrupts import (
     INTERRUPT_SEEN,
@@ -31,18 +23,9 @@ from soc.interrupts import (
 )
 from soc.l1 import ask_bank
 from soc.l1_access import access_l1, bank_of, grant_plain, l1_word, l1_word_access, request_plain
-from soc.links import (
-    grant_ports,
-    step_icache,
-)
-from soc.phases import (
-    clock_event_unit,
-    cycle_dma,
-    cycle_generator,
-    request_dma_lanes,
-    signal_dma,
-)
-from soc.requests import l2_grant, redirect, schedule, serve
+from soc.links import grant_ports, step_icache
+from soc.phases import clock_event_unit, cycle_dma, cycle_generator, request_dma_lanes, signal_dma
+from soc.requests import enter_wheel, l2_grant, redirect, schedule, serve
 from soc.state import NEVER, SLOTS
 from soc.step import cold_step, inlined_step, step
 from soc.traps import interrupts_enabled
@@ -104,7 +87,6 @@ def make_run_hart(advance: Callable) -> Callable:
             until = now + 1
         elif interrupts_enabled(hart):
             until = now
-        state = RUN
         while True:
             state = advance(chip, h, until)
             if until == now and state == RUN and hart["when"] == now:
@@ -119,9 +101,7 @@ def make_run_hart(advance: Callable) -> Callable:
             hart["state"] = OFF
             fetch_stop(fetch)
         elif state <= REQUEST:
-            slot = min(hart["when"], now + SLOTS - 1)
-            wheel["slots"][np.uint64(slot) % np.uint64(SLOTS)] |= bit(h)
-            wheel["due"] |= bit(h)
+            enter_wheel(wheel, bit(h), hart["when"])
         elif state == NEEDS_DECODER:
             hart["state"] = RUN
             wheel["resume"] |= bit(h)

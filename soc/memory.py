@@ -73,20 +73,28 @@ def unaligned_store(hart, row, words, offset):
 
 
 @inlined_step
+def transact_word(hart, row, words, word):
+    """Read or write an aligned word; the register of a load is written, the access counted."""
+    counts = hart["counts"]
+    if row["kind"] == LOAD:
+        counts[LOADS] += 1
+        hart["regs"][row["rd"]] = words[np.uint64(word)]
+    else:
+        counts[STORES] += 1
+        words[np.uint64(word)] = hart["regs"][row["rs2"]]
+
+
+@inlined_step
 def transact(hart, row, words, offset):
     """Perform one transaction at a byte offset; returns True if the access needs another.
 
     The register of a load is written, and the counts of loads and stores go up.
     """
-    counts = hart["counts"]
-    if row["kind"] == LOAD:
-        counts[LOADS] += 1
-        if row["access"] == WORD and offset & 3 == 0:
-            hart["regs"][row["rd"]] = words[np.uint64(offset >> 2)]
-            return False
-        return unaligned_load(hart, row, words, offset)
-    counts[STORES] += 1
     if row["access"] == WORD and offset & 3 == 0:
-        words[np.uint64(offset >> 2)] = hart["regs"][row["rs2"]]
+        transact_word(hart, row, words, offset >> 2)
         return False
+    if row["kind"] == LOAD:
+        hart["counts"][LOADS] += 1
+        return unaligned_load(hart, row, words, offset)
+    hart["counts"][STORES] += 1
     return unaligned_store(hart, row, words, offset)

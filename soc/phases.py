@@ -7,13 +7,7 @@ from soc.bits import lowest_index
 from soc.interrupts import raise_interrupt
 from soc.l1 import DMA_PORTS, ask_bank, grant_bank
 from soc.l1_access import bank_of
-from soc.links import (
-    eu_clock,
-    eu_interrupt,
-    eu_set_event,
-    request_lanes,
-    tick,
-)
+from soc.links import eu_clock, eu_interrupt, eu_set_event, request_lanes, tick
 from soc.links import is_idle as dma_is_idle
 from soc.requests import answer
 from soc.step import cold_step, step

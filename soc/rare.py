@@ -31,14 +31,7 @@ from soc.division import division_cycles
 from soc.fetch import fetch_jump
 from soc.fpu import start_division
 from soc.hardware_loop import loop_next, mark_loop_end
-from soc.hart_status import (
-    FAULT_CSR,
-    FAULT_ILLEGAL,
-    NEEDS_DECODER,
-    REQUEST,
-    RUN,
-    charge,
-)
+from soc.hart_status import FAULT_CSR, FAULT_ILLEGAL, NEEDS_DECODER, REQUEST, RUN, charge
 from soc.links import csr_exists, csr_modify, csr_read, csr_read_only, csr_write
 from soc.state import COUNT
 from soc.step import cold_step, step

@@ -45,13 +45,18 @@ TEST_AND_SET = 0x100000
 
 
 @inlined_step
-def schedule(chip, h, cycle):
-    """Enter a hart into the timing wheel."""
-    wheel = chip.wheel[0]
-    chip.harts[np.uint64(h)]["when"] = cycle
+def enter_wheel(wheel, harts, cycle):
+    """Let harts be due in a cycle; one that the wheel does not reach yet is entered again."""
     slot = min(cycle, wheel["now"] + SLOTS - 1)
-    wheel["slots"][np.uint64(slot) % np.uint64(SLOTS)] |= bit(h)
-    wheel["due"] |= bit(h)
+    wheel["slots"][np.uint64(slot) % np.uint64(SLOTS)] |= harts
+    wheel["due"] |= harts
+
+
+@inlined_step
+def schedule(chip, h, cycle):
+    """Let a hart go on, or ask, in a cycle."""
+    chip.harts[np.uint64(h)]["when"] = cycle
+    enter_wheel(chip.wheel[0], bit(h), cycle)
 
 
 @inlined_step
