@@ -86,3 +86,13 @@ def profile(core: str = "ri5cy", float_registers: str = "f", small_floats: bool 
         extensions += (*SMALL_FLOATS, *(SMALL_FLOAT_REGISTERS if moves_floats else ()))
         name += "-small"
     return Isa(*extensions, name=name, loop_end=own.loop_end)
+
+
+def profile_named(name: str) -> Isa:
+    """Return the instruction set of this name, as Isa.name has it: "ri5cy-x", "cv32e40p-f-small".
+
+    raises    ValueError if there is none
+    """
+    core, _, rest = name.partition("-")
+    registers, _, small = rest.partition("-")
+    return profile(core, registers, bool(small))

@@ -85,8 +85,9 @@ class Interpreter(Unit):
     def text(self) -> str:
         """The module that declares its step functions."""
         from isa.compiled import execute_source
+        from isa.profiles import profile_named
 
-        execute = execute_source(_isa(self.profile), self.extensions).rstrip()
+        execute = execute_source(profile_named(self.profile), self.extensions).rstrip()
         return TEXT.format(name=self.profile, extensions=self.extensions, execute=execute)
 
     def write(self, folder: Path) -> None:
@@ -109,16 +110,10 @@ class Interpreter(Unit):
 def meanings(profile: str, extensions: Iterable[str]) -> dict[str, object]:
     """The names in the text of an interpreter."""
     from isa.compiled import meanings
+    from isa.profiles import profile_named
 
-    called, names = meanings(_isa(profile), extensions)
+    called, names = meanings(profile_named(profile), extensions)
     return names | {key: step(function) for key, function in called.items()}
-
-
-def _isa(name: str) -> Isa:
-    from isa.profiles import profile
-
-    core, registers, *small = name.split("-")
-    return profile(core, registers, bool(small))
 
 
 def base_extensions(isa: Isa) -> frozenset[str]:

@@ -1,0 +1,251 @@
+"""A trace: what happened on the chip, 16 bytes for each event, as a file and its reader.
+
+    8 bytes      b"PULPTRC1"
+    4 bytes      length of the header
+    header       JSON in UTF-8 with spaces behind it, so that events begin at a multiple of 64 KiB
+    events       EVENT records, by cycle
+
+All numbers are little-endian. What the fields of an event mean depends on its kind:
+
+    kind        hart         extra                      a          b
+    ISSUE       hart         0                          pc         word, of 16 bits or 32
+    STALL       hart         cause, of soc.state.CAUSES pc         cycles in which it issues nothing
+    MEMORY      hart         STORE, OUTSIDE_L1, ...     address    pc
+    CONFLICT    initiator    bank | winner << 8         pc or 0    address
+    DMA         initiator    1: writes L1               address    0
+    TRANSFER    who asked    0 started, 1 done          id         bytes
+    SLEEP       hart         1: at a barrier            pc         cycles until it goes on
+    REGION      hart         number of the region       1 begins   pc
+                                                        0 ends
+
+Issue and grants are noted in their cycle, stalls and sleep in their first one.
+"""
+
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from enum import IntEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from soc.trace_header import TraceError, read_header
+
+__all__ = ["EVENT", "Kind", "Trace", "TraceError", "pcs_of"]
+
+EVENT = np.dtype(
+    [
+        ("cycle", "<u4"),  # since the trace's first_cycle
+        ("kind", "u1"),
+        ("hart", "u1"),  # in the order of `harts`, or an initiator of L1
+        ("extra", "<u2"),
+        ("a", "<u4"),
+        ("b", "<u4"),
+    ]
+)
+
+
+class Kind(IntEnum):
+    """What an event tells."""
+
+    ISSUE = 1
+    STALL = 2
+    MEMORY = 3
+    CONFLICT = 4
+    DMA = 5
+    TRANSFER = 6
+    SLEEP = 7
+    REGION = 8
+
+
+STORE, OUTSIDE_L1, SECOND_HALF = 1, 2, 4
+"""Bits of a MEMORY event's `extra`."""
+SIZE_SHIFT = 4
+"""Its bits 4 and 5 are log2 of the access's bytes."""
+
+
+class Trace:
+    """A recorded run.
+
+    path      of the file
+    header    what the recorder knew of chip, program and run
+    events    EVENT[n] by cycle, read from the file as they are looked at
+    """
+
+    def __init__(self, path: Path, header: dict[str, Any], events: np.ndarray):
+        self.path, self.header, self.events = path, header, events
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> "Trace":
+        """Read a file; one whose recording broke off has the events up to there.
+
+        raises    TraceError if it cannot be read, is no trace, or one of another format
+        """
+        file = Path(path)
+        try:
+            header, start = read_header(file)
+            count = (file.stat().st_size - start) // EVENT.itemsize
+            events = np.memmap(file, EVENT, "r", start, count) if count else np.zeros(0, EVENT)
+        except OSError as error:
+            raise TraceError(f"{file}: cannot be read: {error.strerror}") from None
+        except ValueError as error:
+            raise TraceError(f"{file}: {error}") from None
+        return cls(file, header, events)
+
+    @property
+    def harts(self) -> list[str]:
+        """Names of the harts, by number."""
+        return self.header["harts"]
+
+    @property
+    def initiators(self) -> list[str]:
+        """Names of the initiators of L1, by number; cores and fabric controller as among harts."""
+        return self.header["initiators"]
+
+    @property
+    def banks(self) -> int:
+        """Banks of L1."""
+        return self.header["banks"]
+
+    @property
+    def first_cycle(self) -> int:
+        """The cycle of the run from which those of the events count."""
+        return self.header["first_cycle"]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the run; if it broke off, up to the last event."""
+        if self.header.get("cycles") is not None:
+            return self.header["cycles"]
+        return self.first_cycle + int(self.events["cycle"][-1]) + 1 if self.events.size else 0
+
+    @property
+    def regions(self) -> dict[int, str]:
+        """Names of regions, by number."""
+        return {int(number): name for number, name in self.header["regions"].items()}
+
+    @property
+    def symbols(self) -> list[tuple[int, int, str]]:
+        """Address, bytes and name of each function or label of the code, by address."""
+        return [tuple(symbol) for symbol in self.header["symbols"]]
+
+    @property
+    def complete(self) -> bool:
+        """Does it tell everything from its first cycle to the end of the run?"""
+        return not self.gap
+
+    @property
+    def gap(self) -> str:
+        """Why something is missing, for people; "" if nothing is."""
+        expected = self.header.get("events")
+        if expected is not None and self.events.size < expected:
+            return f"the file is truncated: {self.events.size} of {expected} events are left"
+        if self.header["complete"]:
+            return ""
+        return self.header.get("why") or "the recording broke off"
+
+    def select(
+        self,
+        kind: int | Iterable[int] | None = None,
+        hart: int | Iterable[int] | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        pc: int | tuple[int, int] | None = None,
+    ) -> np.ndarray:
+        """The events of some kinds and harts, in the cycles start..end - 1 of the run, at a pc.
+
+        A pc may be a range (first, end). Without kind, hart and pc the result is a view.
+        """
+        events = self.events[self._position(start, 0) : self._position(end, self.events.size)]
+        if kind is not None:
+            events = events[_is_one_of(events["kind"], kind)]
+        if hart is not None:
+            events = events[_is_one_of(events["hart"], hart)]
+        if pc is not None:
+            first, behind = pc if isinstance(pc, tuple) else (pc, pc + 1)
+            pcs = pcs_of(events)
+            events = events[(pcs >= first) & (pcs < behind)]
+        return events
+
+    def _position(self, cycle: int | None, default: int) -> int:
+        """Index of the first event of a cycle of the run, or behind it."""
+        if cycle is None:
+            return default
+        cycles = self.events["cycle"]
+        return bisect_left(range(cycles.size), cycle - self.first_cycle, key=cycles.__getitem__)
+
+    def function_of(self, pcs: np.ndarray | Iterable[int]) -> np.ndarray:
+        """The name of the function or label that holds each address, "" where there is none."""
+        return _names_at(self._symbols, pcs)
+
+    def line_of(self, pcs: np.ndarray | Iterable[int]) -> np.ndarray:
+        """ "file:line" of each address, "" where that is not known."""
+        return _names_at(self._lines, pcs)
+
+    @cached_property
+    def _symbols(self) -> tuple[np.ndarray, np.ndarray]:
+        ends = [(start, start + size, name) for start, size, name in self.header["symbols"]]
+        return _steps(ends)
+
+    @cached_property
+    def _lines(self) -> tuple[np.ndarray, np.ndarray]:
+        return _steps([(start, None, name) for start, name in self.header["lines"]])
+
+    def word_at(self, pc: int) -> int | None:
+        """The instruction at an address, of 16 bits or 32; None outside of the program's code."""
+        index = bisect_right(self._code, pc, key=lambda part: part[0]) - 1
+        if index < 0:
+            return None
+        start, data = self._code[index]
+        place = pc - start
+        size = 4 if data[place : place + 1] and data[place] & 3 == 3 else 2
+        found = data[place : place + size]
+        return int.from_bytes(found, "little") if len(found) == size else None
+
+    @cached_property
+    def _code(self) -> list[tuple[int, bytes]]:
+        return sorted((start, bytes.fromhex(digits)) for start, digits in self.header["code"])
+
+    def text_of(self, pc: int) -> str:
+        """The instruction at an address in assembly, "" outside of the program's code."""
+        from isa.disasm import disassemble
+        from isa.profiles import profile_named
+
+        word = self.word_at(pc)
+        return "" if word is None else disassemble(word, profile_named(self.header["isa"]), pc)
+
+
+def pcs_of(events: np.ndarray) -> np.ndarray:
+    """The address of the instruction that each event is about; 0 for those of the DMA."""
+    kinds = events["kind"]
+    in_b = (kinds == Kind.MEMORY) | (kinds == Kind.REGION)
+    none = (kinds == Kind.DMA) | (kinds == Kind.TRANSFER)
+    return np.where(none, np.uint32(0), np.where(in_b, events["b"], events["a"]))
+
+
+def _is_one_of(values: np.ndarray, wanted: int | Iterable[int]) -> np.ndarray:
+    table = np.zeros(256, bool)
+    table[[wanted] if isinstance(wanted, int) else list(wanted)] = True
+    return table[values]
+
+
+def _steps(ranges: list[tuple[int, int | None, str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Addresses from which on a name holds, and these names; a range without end goes on."""
+    steps: dict[int, str] = {}
+    behind = 1 << 62  # where the next range begins
+    for start, end, name in sorted(ranges, key=lambda each: each[0], reverse=True):
+        if end is not None and end < behind:
+            steps[end] = ""
+        steps[start] = name
+        behind = start
+    starts = sorted(steps)
+    names = [steps[start] for start in starts]
+    return np.array(starts, np.int64), np.array([*names, ""], object)
+
+
+def _names_at(steps: tuple[np.ndarray, np.ndarray], pcs: np.ndarray | Iterable[int]) -> np.ndarray:
+    starts, names = steps
+    wanted = np.asarray(pcs if isinstance(pcs, np.ndarray) else list(pcs), np.int64)
+    return names[np.searchsorted(starts, wanted, "right") - 1]

@@ -1,0 +1,90 @@
+"""The header of a trace: what is known of chip, program and run, as JSON; see soc.trace."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+MAGIC = b"PULPTRC1"
+VERSION = 1
+ALIGNMENT = 1 << 16
+"""Bytes; the header and what comes before it fill a multiple of this."""
+LENGTH_END = len(MAGIC) + 4
+
+NEEDED = {
+    "version": int,
+    "harts": list,
+    "initiators": list,
+    "banks": int,
+    "first_cycle": int,
+    "complete": bool,
+    "isa": str,
+    "code": list,
+    "symbols": list,
+    "regions": dict,
+    "lines": list,
+}
+"""Fields without which a header cannot be used, and their types."""
+ROWS = {"symbols": (int, int, str), "lines": (int, str), "code": (int, str)}
+"""What the elements of such a field are made of."""
+
+
+class TraceError(ValueError):
+    """This file is not a trace that can be read. The command line shows it."""
+
+
+def read_header(file: Path) -> tuple[dict[str, Any], int]:
+    """The header of a trace, and where its events begin.
+
+    raises    OSError, TraceError
+    """
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        start = stream.read(LENGTH_END)
+        if start[: len(MAGIC)] != MAGIC:
+            raise TraceError(_foreign(start[: len(MAGIC)]))
+        end = LENGTH_END + int.from_bytes(start[len(MAGIC) :], "little")
+        if len(start) < LENGTH_END or end > size:
+            raise TraceError(f"truncated: its header ends at byte {end}, the file at {size}")
+        text = stream.read(end - LENGTH_END)
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        raise TraceError("damaged: its header is not JSON") from None
+    _check_header(header)
+    return header, end
+
+
+def _foreign(start: bytes) -> str:
+    if not start:
+        return "not a trace: the file is empty"
+    if start[:-1] == MAGIC[:-1]:
+        form = start[-1:].decode("ascii", "backslashreplace")
+        return f"a trace of format {form}; this version of pulpsim reads format {VERSION}"
+    return f"not a trace: it begins with {start!r}, not with {MAGIC!r}"
+
+
+def _check_header(header: Any) -> None:
+    if not isinstance(header, dict):
+        raise TraceError("damaged: its header is not a JSON object")
+    for name, kind in NEEDED.items():
+        if not isinstance(header.get(name), kind):
+            raise TraceError(f"damaged: its header has no {name!r} of type {kind.__name__}")
+    for name, kinds in ROWS.items():
+        for row in header[name]:
+            if not _fits(row, kinds):
+                raise TraceError(f"damaged: {name!r} in its header has {row!s:.60}")
+    if header["version"] != VERSION:
+        raise TraceError(
+            f"a trace of format {header['version']}; this version of pulpsim reads format {VERSION}"
+        )
+
+
+def _fits(row: Any, kinds: tuple[type, ...]) -> bool:
+    """Is it a list of addresses, sizes and names of these types?"""
+    if not isinstance(row, list) or len(row) != len(kinds):
+        return False
+    return all(isinstance(v, kind) and _is_small(v) for v, kind in zip(row, kinds, strict=True))
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, str) or 0 <= value <= 1 << 32

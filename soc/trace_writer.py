@@ -1,0 +1,122 @@
+"""Writes a trace: its header first, events as they come, what is known at the end last."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isa.program import ElfError, Program
+from soc.chip import float_registers, isa_of
+from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
+from soc.spec import SocSpec
+from soc.trace_header import ALIGNMENT, LENGTH_END, MAGIC, VERSION
+
+ROOM = 1 << 16
+"""Bytes of the header at least that are left for what is known at the end."""
+
+
+class TraceWriter:
+    """A trace that is being written.
+
+    header    see soc.trace and new_header; `complete` is False until the trace is closed
+    raises    OSError, here and in append, as the file system has it
+    """
+
+    def __init__(self, file: Path, header: dict[str, Any]):
+        self.header = header | {"complete": False}
+        text = json.dumps(self.header).encode()
+        self.start = -(-(LENGTH_END + len(text) + ROOM) // ALIGNMENT) * ALIGNMENT
+        self.count = 0
+        self.stream = file.open("wb", buffering=0)
+        self._write_header()
+
+    def append(self, events: np.ndarray) -> None:
+        """Write EVENT[n] behind those that are there; all of them, or on an OSError none."""
+        data = np.ascontiguousarray(events).data.cast("B")
+        place = self.start + self.count * events.itemsize
+        self.stream.seek(place)
+        try:
+            while data:
+                data = data[self.stream.write(data) :]
+        except OSError:
+            self.stream.truncate(place)
+            raise
+        self.count += events.size
+
+    def close(self, **known: Any) -> None:
+        """Write what is known now into the header, and close the file."""
+        self.header |= {"events": self.count, **known}
+        try:
+            self._write_header()
+        finally:
+            self.stream.close()
+
+    def _write_header(self) -> None:
+        text = json.dumps(self.header).encode()
+        length = self.start - LENGTH_END
+        self.stream.seek(0)
+        self.stream.write(MAGIC + length.to_bytes(4, "little") + text.ljust(length))
+
+
+def new_header(spec: SocSpec, program: Program, **about: Any) -> dict[str, Any]:
+    """What is known before the run: the chip, the program; `about` adds or replaces fields."""
+    registers = float_registers(spec, program)
+    return {
+        "version": VERSION,
+        "chip": spec.model_dump(mode="json"),
+        "isa": isa_of(spec, registers).name,
+        "harts": hart_names(spec),
+        "initiators": initiator_names(spec),
+        "banks": spec.l1.banks,
+        "first_cycle": 0,
+        "cycles": None,
+        "filters": {},
+        "program": program.name,
+        "code": [[s.address, program.bytes_at(s.address, s.size).hex()] for s in program.code],
+        "symbols": _symbols(program),
+        "regions": {},
+        "lines": _lines(program),
+    } | about
+
+
+def hart_names(spec: SocSpec) -> list[str]:
+    """Names of the harts, by number."""
+    return [*(f"core{h}" for h in range(spec.cores)), *["fc"] * spec.fabric_controller.present]
+
+
+def initiator_names(spec: SocSpec) -> list[str]:
+    """Names of the initiators of L1, by number; "" for numbers between them that nobody has."""
+    external = [f"external{port}" for port in range(EXTERNAL_PORTS)]
+    if spec.fabric_controller.present:
+        external[0] = "fc"
+    names = [*(f"core{h}" for h in range(spec.cores)), *external]
+    inputs = 1 << (len(names) + DMA_PORTS - 1).bit_length()
+    unused = [""] * (inputs - DMA_PORTS - len(names))
+    return [*names, *unused, *(f"dma{lane}" for lane in range(DMA_PORTS))]
+
+
+def _symbols(program: Program) -> list[list]:
+    """Address, bytes and name of what the program's code holds, by address."""
+    rows = []
+    for part in program.code:
+        end = part.address + part.size
+        inside = {s.address for s in program.symbols if part.address <= s.address < end}
+        best = [program.symbol_at(address) for address in sorted(inside)]
+        named = [symbol for symbol in best if symbol is not None]
+        for symbol, behind in zip(named, [*(s.address for s in named[1:]), end], strict=True):
+            rows.append([symbol.address, symbol.size or behind - symbol.address, symbol.name])
+    return sorted(rows)
+
+
+def _lines(program: Program) -> list[list]:
+    """Where each source line begins, and where there is none (""). [] if the table is malformed."""
+    steps: dict[int, str] = {}
+    try:
+        ranges = program.lines.ranges
+    except ElfError:
+        return []
+    for row in ranges:
+        steps[row.start] = f"{row.file}:{row.line}"
+        steps.setdefault(row.end, "")
+    return [[pc, name] for pc, name in sorted(steps.items())]
