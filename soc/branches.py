@@ -49,7 +49,7 @@ def jump(chip, hart, row, target):
         seen = max(asked + 2, free) + split
         if row["kind"] == JALR and row["rd"] == row["rs1"] and seen > free:
             seen += 1
-    charge(hart, JUMP_STALL, seen - free)
+    charge(chip, hart, JUMP_STALL, seen - free)
     hart["seen"] = seen
     hart["pc"] = target
     return RUN
@@ -91,7 +91,7 @@ def taken_branch(chip, hart, fetch, row, pc, start, target):
         wait += shadow_cycles(chip, hart, pc + size, target, start)
     seen = start + 1 + wait
     hart["counts"][TAKEN] += 1
-    charge(hart, BRANCH_STALL, wait)
+    charge(chip, hart, BRANCH_STALL, wait)
     hart["seen"] = seen
     hart["pc"] = target
     fetch_jump(fetch, target, seen - 2 - split)

@@ -14,9 +14,10 @@ from soc.fetching import icache_state
 from soc.hart_status import OFF, RUN
 from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
 from soc.l2 import l2_state
-from soc.links import start_fetching
+from soc.links import charge_off, start_fetching
 from soc.spec import SocSpec
-from soc.state import BANK, CONFIG, COUNT, HART, REGION, REGIONS, ROW, WHEEL
+from soc.state import BANK, CONFIG, HART, REGION, REGIONS, ROW, WHEEL
+from soc.trace_format import RECORDER
 
 LONG_AGO = -10
 CLUSTER_BASE = 0x10200000
@@ -59,8 +60,11 @@ def _banks(number: int) -> np.ndarray:
     return banks
 
 
-def new_chip(spec: SocSpec, registers: str) -> Chip:
-    """The chip at reset, with empty memories."""
+def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
+    """The chip at reset, with empty memories.
+
+    trace_buffer    events that fit into it
+    """
     harts = spec.cores + (1 if spec.fabric_controller.present else 0)
     wheel = np.zeros(1, WHEEL)
     icache, fetch = icache_state(spec.icache, spec.cores, harts - spec.cores)
@@ -79,6 +83,8 @@ def new_chip(spec: SocSpec, registers: str) -> Chip:
         event_unit=event_unit_state(spec.event_unit, spec.cores),
         dma=new_dma(spec.dma, l1_size=spec.l1.size, l2_base=spec.l2.base, l2_size=spec.l2.size),
         l2_port=l2_state(spec.l2),
+        recorder=np.zeros(1, RECORDER),
+        trace=np.zeros(2 * trace_buffer, np.uint64),
     )
 
 
@@ -120,6 +126,7 @@ def lookahead(spec: SocSpec) -> int:
 
 def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:
     harts = np.zeros(count, HART)
+    harts["number"] = range(count)
     ri5cy = spec.core.isa == "ri5cy"
     harts["ri5cy"] = ri5cy
     harts["f_registers"] = harts["boxed"] = registers == "f"
@@ -148,7 +155,7 @@ def start_hart(chip: Chip, h: int, pc: int, cycle: int) -> None:
     hart["pc"] = pc
     hart["free"] = hart["seen"] = hart["when"] = hart["first_issue"] = cycle
     hart["issued"] = cycle - 1
-    hart["counts"][COUNT.off] += cycle
+    charge_off(chip, h, cycle)
     hart["state"] = RUN
     start_fetching(chip, h, pc, cycle)
     slots = chip.wheel[0]["slots"]

@@ -12,6 +12,7 @@ from soc.icache import ICACHE
 from soc.l2 import L2_STATE
 from soc.private_cache import FETCH
 from soc.state import BANK, CONFIG, CONTROL, HART, REGION, ROW, WHEEL
+from soc.trace_format import RECORDER
 
 PAGE = 4096  # bytes
 
@@ -30,6 +31,8 @@ ARRAYS = {
     "l2_port": L2_STATE,  # [1]
     "icache": ICACHE,  # [1]
     "fetch": FETCH,  # [harts]
+    "recorder": RECORDER,  # [1]
+    "trace": np.dtype(np.uint64),  # [2 * events of the recorder's buffer]
 }
 """The arrays of a chip: type of their records."""
 
@@ -103,6 +106,8 @@ class Chip:
         l2_port: np.ndarray
         icache: np.ndarray
         fetch: np.ndarray
+        recorder: np.ndarray
+        trace: np.ndarray
 
 
 def _unpacked(arrays: Mapping[str, Packed]) -> Chip:

@@ -93,7 +93,7 @@ def settle_result(chip, hart, row, start, until):
     hart["pending"] = 1 if cycle > start else 0
     hart["fpu_return"] = cycle
     if stays:
-        charge(hart, FPU_WRITEBACK, 1)
+        charge(chip, hart, FPU_WRITEBACK, 1)
     hart["free"] = free + stays
     hart["seen"] = seen + delayed
     return start
@@ -115,7 +115,7 @@ def start_division(chip, hart, row, start, first, second):
             free += 1
     else:
         cycles = fsqrt_cycles(first, thead, extra)
-    charge(hart, FPU_CONTENTION, free - start - 1)
+    charge(chip, hart, FPU_CONTENTION, free - start - 1)
     hart["earlier_return"] = hart["fpu_return"]
     hart["earlier_register"] = hart["fpu_register"]
     hart["fpu_return"] = begin + cycles

@@ -60,7 +60,7 @@ def await_hand_over(chip, hart, fetch, row, pc, ready):
     given += 1
     late = given - max(hart["seen"], hart["free"])
     if late > 0:
-        charge(hart, FETCH_STALL, late)
+        charge(chip, hart, FETCH_STALL, late)
     hart["seen"] = max(hart["seen"], given)
     fetch_behind(chip, hart, fetch, row, pc, given)
     hart["handed"] = 1

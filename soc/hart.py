@@ -36,6 +36,7 @@ from soc.rare import illegal_rounding, rare_instruction
 from soc.regions import mark_region
 from soc.state import COUNT
 from soc.step import cold_step, inlined_step
+from soc.trace_points import note_issue
 from soc.traps import interrupts_enabled
 
 INSTRUCTIONS, BRANCHES, COMPRESSED = COUNT.instructions, COUNT.branches, COUNT.compressed
@@ -68,7 +69,7 @@ def late_start(chip, hart, fetch, row, start, until):
 
 
 @inlined_step
-def charge_wait(hart, by_load, cycles):
+def charge_wait(chip, hart, by_load, cycles):
     """Count the cycles for which an instruction waited in ID.
 
     by_load    for a load; else for what late_start says
@@ -77,7 +78,7 @@ def charge_wait(hart, by_load, cycles):
     if hart["jump_waits"]:
         hart["jump_waits"] = 0
         cause = JUMP_REGISTER
-    charge(hart, cause, cycles)
+    charge(chip, hart, cause, cycles)
 
 
 @inlined_step
@@ -85,7 +86,7 @@ def occupy_fpu(chip, hart, row, start):
     """Start an operation of the FPU."""
     if hart["pending"]:
         hart["free"] = hart["fpu_return"] + 1
-        charge(hart, FPU_CONTENTION, hart["free"] - start - 1)
+        charge(chip, hart, FPU_CONTENTION, hart["free"] - start - 1)
     latency = chip.config[0]["fpu_latency"]
     returns = hart["free"] + latency
     hart["ready"] = returns
@@ -140,11 +141,12 @@ def make_issue(execute: Callable) -> Callable:
         if start >= until:
             return LATER
         if start > base:
-            charge_wait(hart, by_load, start - base)
+            charge_wait(chip, hart, by_load, start - base)
         if flags & MARKER:
             mark_region(chip, h, int(row["imm"]), start)
         if row["rm"] == 7 and hart["frm"] > 4:
             return illegal_rounding(chip, hart, fetch, row, pc, start)
+        note_issue(chip, hart, row, pc, start)
         counts = hart["counts"]
         counts[INSTRUCTIONS] += 1
         counts[COMPRESSED] += size == 2

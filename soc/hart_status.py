@@ -1,6 +1,7 @@
 """What a hart does or waits for, why it stops, and where its cycles go."""
 
 from soc.step import inlined_step, step
+from soc.trace_points import note_stall
 
 # What a hart does, or waits for.
 RUN = 0  # goes on at `when`
@@ -28,10 +29,11 @@ FAULT_EVENT_UNIT = 8
 
 
 @inlined_step
-def charge(hart, cause, cycles):
+def charge(chip, hart, cause, cycles):
     """Count stall cycles."""
     hart["counts"][cause] += cycles
     hart["cause"] = cause
+    note_stall(chip, hart, cause, cycles)
 
 
 @step

@@ -59,14 +59,16 @@ run_hart = make_run_hart(advance)
 class Interpreter(Unit):
     """The instructions of some extensions of a profile, in one of the loops around them.
 
-    entry      "run", all harts, for the compiled engine; or "run_hart", one hart
+    entry      "run", all harts, for the compiled engine; "run_recording", with trace points;
+               or "run_hart", one hart, with trace points, too
     profile    "ri5cy-x" or "cv32e40p-f-small"
     """
 
     def __init__(self, entry: str, profile: str, extensions: Iterable[str]):
         self.profile, self.extensions = profile, sorted(extensions)
         super().__init__(" ".join([entry, profile, *self.extensions]), uses=links.LINKED)
-        if entry == "run":
+        self.records = entry != "run"
+        if entry != "run_hart":
             self.entry = self.link("interpreter.run", Chip, int, returns=int)
         else:
             self.entry = self.link("interpreter.run_hart", Chip, int, int, int)
@@ -130,9 +132,14 @@ def with_group_of(isa: Isa, extensions: frozenset[str], extension: str) -> froze
 _interpreter = cache(Interpreter)
 
 
-def interpreter(isa: Isa, extensions: frozenset[str], progress: Progress = nullcontext) -> Link:
-    """Return the loop `run(chip, end)` that executes these extensions, compiled."""
-    unit = _interpreter("run", isa.name, extensions)
+def interpreter(
+    isa: Isa, extensions: frozenset[str], progress: Progress = nullcontext, *, records: bool = False
+) -> Link:
+    """Return the loop `run(chip, end)` that executes these extensions, compiled.
+
+    records    with trace points
+    """
+    unit = _interpreter("run_recording" if records else "run", isa.name, extensions)
     require((unit, *unit.uses, links.HOST), progress)
     return unit.entry
 

@@ -37,7 +37,7 @@ def take_interrupt(chip, h, start, now):
     hart["handed"] = 0
     taken = max(hart["irq_cycle"] + INTERRUPT_SEEN, hart["seen"])
     handler = max(taken + INTERRUPT_FETCH, start + 1)
-    charge(hart, COUNT.trap, handler - max(hart["free"], hart["seen"]))
+    charge(chip, hart, COUNT.trap, handler - max(hart["free"], hart["seen"]))
     hart["seen"] = hart["free"] = hart["when"] = handler
     fetch_jump(chip.fetch[np.uint64(h)], hart["pc"], handler - 2)
     config = chip.config[0]
@@ -54,7 +54,7 @@ def raise_interrupt(chip, h, line, now):
     hart["irq_cycle"] = now
     if hart["state"] == WFI and hart["mip"] & hart["mie"]:
         hart["state"] = RUN
-        wake_up(hart, max(now + WFI_WAKE, hart["issued"] + WFI_CYCLES))
+        wake_up(chip, hart, max(now + WFI_WAKE, hart["issued"] + WFI_CYCLES))
         schedule(chip, h, hart["free"])
 
 

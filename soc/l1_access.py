@@ -14,6 +14,7 @@ from soc.memory import transact, transact_word
 from soc.requests import access_granted, enter_wheel, schedule
 from soc.state import COUNT
 from soc.step import cold_step, inlined_step, step
+from soc.trace_points import note_conflicts, note_memory
 
 L1_CONTENTION, MISALIGNED = COUNT.l1_contention, COUNT.misaligned
 L1_ACCESSES = COUNT.l1_accesses
@@ -32,13 +33,14 @@ def l1_word(hart):
 
 
 @inlined_step
-def note_l1_grant(hart, now):
+def note_l1_grant(chip, hart, row, now):
     """Count a transaction that is granted, and the cycles for which a core has lost arbitration."""
     hart["counts"][L1_ACCESSES] += 1
     hart["l1_grant"] = now
+    note_memory(chip, hart, row, False, now)
     lost = now - hart["when"]
     if lost and hart["external"] == 0:
-        charge(hart, L1_CONTENTION, lost)
+        charge(chip, hart, L1_CONTENTION, lost)
 
 
 @inlined_step
@@ -46,12 +48,12 @@ def l1_access(chip, h, now):
     """Perform a granted L1 transaction; returns the harts that go on."""
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
-    note_l1_grant(hart, now)
+    note_l1_grant(chip, hart, row, now)
     offset = hart["address"] - chip.config[0]["l1_base"]
     if transact(hart, row, chip.l1, offset):
         hart["second"] = 1
         if hart["external"] == 0:
-            charge(hart, MISALIGNED, 1)
+            charge(chip, hart, MISALIGNED, 1)
         schedule(chip, h, now + 1)
         return np.uint64(0)
     hart["second"] = 0
@@ -73,7 +75,7 @@ def answer_controller(chip, h, now):
     hart["state"] = RUN
     access_granted(hart, row, cycle)
     cause = COUNT.store_external if row["kind"] == STORE else COUNT.load_external
-    charge(hart, cause, cycle - hart["issued"] - 1)
+    charge(chip, hart, cause, cycle - hart["issued"] - 1)
     schedule(chip, h, cycle)
     return np.uint64(0)
 
@@ -93,6 +95,7 @@ def access_l1(chip, due, now):
                 going |= l1_access(chip, h, now)
             else:
                 enter_wheel(chip.wheel[0], bit(h), now + 1)
+                note_conflicts(chip, bit(h), now)
     return going
 
 
@@ -123,6 +126,7 @@ def grant_plain(chip, harts, now):
         rest &= rest - np.uint64(1)
         granted |= np.uint64(grant_bank(plain_bank(chip, h), h)) << np.uint64(h)
     enter_wheel(wheel, harts & ~granted, now + 1)
+    note_conflicts(chip, harts & ~granted, now)
     wheel["plain"] &= ~granted
     return granted
 
@@ -132,6 +136,6 @@ def l1_word_access(chip, h, now):
     """Perform a granted access to an aligned word of L1."""
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
-    note_l1_grant(hart, now)
+    note_l1_grant(chip, hart, row, now)
     transact_word(hart, row, chip.l1, hart["address"] - chip.config[0]["l1_base"] >> 2)
     access_granted(hart, row, now)

@@ -76,6 +76,7 @@ answer = HOST.link("soc.requests.answer", Chip, int, int, int)
 schedule = HOST.link("soc.requests.schedule", Chip, int, int)
 store_value = HOST.link("soc.requests.store_value", HART, ROW, returns=int)
 raise_interrupt = HOST.link("soc.interrupts.raise_interrupt", Chip, int, int, int)
+charge_off = HOST.link("soc.requests.charge_off", Chip, int, int)
 mark_loop_end = HOST.link("soc.hardware_loop.mark_loop_end", Chip, HART, int)
 
 PHASES = Unit("phases", uses=LINKED)

@@ -28,6 +28,7 @@ from soc.phases import clock_event_unit, cycle_dma, cycle_generator, request_dma
 from soc.requests import enter_wheel, l2_grant, redirect, schedule, serve
 from soc.state import NEVER, SLOTS
 from soc.step import cold_step, inlined_step, step
+from soc.trace_points import is_full
 from soc.traps import interrupts_enabled
 
 # Why the loop returns, besides soc.phases.DMA_ERROR.
@@ -36,6 +37,7 @@ ASLEEP = 1  # nothing is due
 HOST = 2  # requests wait for the host
 DECODE = 3  # a hart has come to code that is not decoded
 HALT = 4  # a hart stopped the simulation
+TRACE = 6  # the trace's buffer is full
 
 
 @step
@@ -130,6 +132,8 @@ def make_run(advance: Callable) -> Callable:
         if wheel["resume"] == 0:
             wheel["stop"] = END
         while now < end:
+            if is_full(chip):
+                return TRACE
             going = wheel["resume"]
             served = np.uint64(0)
             if going:

@@ -11,6 +11,7 @@ from soc.links import eu_clock, eu_interrupt, eu_set_event, request_lanes, tick
 from soc.links import is_idle as dma_is_idle
 from soc.requests import answer
 from soc.step import cold_step, step
+from soc.trace_points import note_beat, note_transfers_done, note_transfers_started
 
 DMA_EVENT, DMA_INTERRUPT = 8, 9
 """Event lines of a core's DMA transfers (cluster_event_map.sv)."""
@@ -81,11 +82,17 @@ def cycle_dma(chip, granted, lanes, now):
     granted_lanes = 0
     for lane in range(DMA_PORTS):
         if lanes >> lane & 1:
-            bank = bank_of(chip, chip.dma[0]["lane_word"][lane])
-            granted_lanes |= grant_bank(bank, first + lane) << lane
+            word = chip.dma[0]["lane_word"][lane]
+            won = grant_bank(bank_of(chip, word), first + lane)
+            granted_lanes |= won << lane
+            address = chip.config[0]["l1_base"] + 4 * word
+            note_beat(chip, first + lane, address, won, lane >> 1, now)
     dma = chip.dma[0]
+    offered = dma["offered"]
+    note_transfers_done(chip, now)
     wheel = chip.wheel[0]
     tick(dma, lanes, granted_lanes, chip.l1, chip.l2, chip.l2_port[0], now)
+    note_transfers_started(chip, offered & ~dma["offered"], now)
     wheel["dma_busy"] = wheel["dma_busy"] - 1 if dma_is_idle(dma) else DMA_AWAKE
     if dma["error"]:
         wheel["stop"] = DMA_ERROR
@@ -99,6 +106,7 @@ def cycle_generator(chip, now):
     first = chip.config[0]["inputs"] - DMA_PORTS
     for port in range(DMA_PORTS):
         if control["next"][port] == now:
-            bank = bank_of(chip, control["base"] + 16 * control["done"][port] + 4 * port >> 2)
-            won = grant_bank(bank, first + port)
+            address = control["base"] + 16 * control["done"][port] + 4 * port
+            won = grant_bank(bank_of(chip, address >> 2), first + port)
+            note_beat(chip, first + port, address, won, control["write"], now)
             control_page.generator_access(chip, port, won, now)

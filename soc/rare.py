@@ -35,6 +35,7 @@ from soc.hart_status import FAULT_CSR, FAULT_ILLEGAL, NEEDS_DECODER, REQUEST, RU
 from soc.links import csr_exists, csr_modify, csr_read, csr_read_only, csr_write
 from soc.state import COUNT
 from soc.step import cold_step, step
+from soc.trace_points import note_issue, note_uncounted
 from soc.traps import CAUSE_ILLEGAL, exception, system_instruction
 
 INSTRUCTIONS = COUNT.instructions
@@ -86,7 +87,7 @@ def serialising(chip, hart, row, pc, start):
             return exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_CSR, int(row["word"]))
         cycles = flush_cycles(hart, row, pc)
         hart["seen"] = start + cycles
-        charge(hart, CSR_STALL, cycles - 1)
+        charge(chip, hart, CSR_STALL, cycles - 1)
         return RUN
     if kind == SYSTEM:
         return system_instruction(chip, hart, row, pc, start)
@@ -94,7 +95,7 @@ def serialising(chip, hart, row, pc, start):
         return exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
     hart["seen"] = start + FENCE_CYCLES + is_split(chip, hart["pc"])
     counted = 1 if row["flags"] & COUNTED else 0
-    charge(hart, FENCE_STALL, hart["seen"] - start - counted)
+    charge(chip, hart, FENCE_STALL, hart["seen"] - start - counted)
     if kind == FENCE_I:
         chip.wheel[0]["stale"] = 1
         return NEEDS_DECODER
@@ -102,19 +103,21 @@ def serialising(chip, hart, row, pc, start):
 
 
 @step
-def multicycle(hart, row, start, second):
+def multicycle(chip, hart, row, start, second):
     """Stay in EX for more than one cycle."""
     cycles = int(row["cost"])
     if row["kind"] != MULTICYCLE:
         cycles = division_cycles(second, row["kind"] == DIVIDE)
     hart["free"] = start + cycles
-    charge(hart, MULTICYCLE_STALL, cycles - 1)
+    charge(chip, hart, MULTICYCLE_STALL, cycles - 1)
     return RUN
 
 
 @cold_step
 def illegal_rounding(chip, hart, fetch, row, pc, start):
     """An operation of the FPU asks for the rounding mode in frm, which is none."""
+    note_issue(chip, hart, row, pc, start)
+    note_uncounted(hart)
     hart["issued"] = start
     hart["late_load"] = hart["late_fpu"] = np.uint64(0)
     hart["handed"] = 0
@@ -132,6 +135,7 @@ def rare_instruction(chip, hart, fetch, row, pc, start, out, first, second):
     kind = row["kind"]
     if row["flags"] & COUNTED == 0:
         hart["counts"][INSTRUCTIONS] -= 1
+        note_uncounted(hart)
     if kind == JUMP or kind == JALR:
         return jump(chip, hart, row, out)
     hart["seen"] = start + 1
@@ -142,7 +146,7 @@ def rare_instruction(chip, hart, fetch, row, pc, start, out, first, second):
     if row["flags"] & LOOP_END:
         hart["pc"] = loop_next(hart, pc, int(row["size"]))
     if kind <= DIVIDE_UNSIGNED:
-        return multicycle(hart, row, start, second)
+        return multicycle(chip, hart, row, start, second)
     if kind == FDIV or kind == FSQRT:
         hart["free"] = start_division(chip, hart, row, start, first, second)
         return RUN

@@ -2,6 +2,7 @@
 
 from soc.state import COUNT, REGIONS
 from soc.step import cold_step
+from soc.trace_points import note_region
 
 
 @cold_step
@@ -11,6 +12,7 @@ def mark_region(chip, h, number, cycle):
     A grant in the marker's own issue cycle does not belong to what precedes it (rule J).
     """
     hart = chip.harts[h]
+    note_region(chip, hart, number, cycle)
     region = chip.regions[h * REGIONS + (number >> 1)]
     counts = hart["counts"]
     early = 1 if hart["l1_grant"] == cycle else 0

@@ -4,8 +4,10 @@ import numpy as np
 
 from soc import control_page
 from soc.bits import bit, lowest_index
+from soc.chip_state import Chip
 from soc.control_page import barrier_arrive, control_read, control_write
 from soc.decode import ELW, LOAD, STORE, WIDTH
+from soc.event_unit_offsets import BARRIER
 from soc.event_unit_state import FAULT, LOADING, STALLED
 from soc.hart_status import (
     ACCESS,
@@ -25,6 +27,7 @@ from soc.links import ask, eu_access
 from soc.memory import extended, transact
 from soc.state import COUNT, SLOTS
 from soc.step import inlined_step, step
+from soc.trace_points import note_memory, note_sleep, note_stall
 
 EVENT_STALL = COUNT.event
 LOADS, STORES = COUNT.loads, COUNT.stores
@@ -71,15 +74,25 @@ def access_granted(hart, row, now):
 
 
 @step
-def charge_access(hart, row):
+def charge_access(chip, hart, row):
     """Count the cycles that an access outside L1 kept the hart from issuing."""
     cycles = max(hart["free"], hart["seen"]) - hart["issued"] - 1
     if row["kind"] == ELW:
-        charge(hart, EVENT_STALL, cycles)
+        offset = hart["address"] - chip.config[0]["cluster_base"] - EVENT_UNIT_PORT
+        note_sleep(chip, hart, offset & 0x3FC >= BARRIER, cycles)
+        charge(chip, hart, EVENT_STALL, cycles)
     elif row["kind"] == LOAD:
-        charge(hart, LOAD_EXTERNAL, cycles)
+        charge(chip, hart, LOAD_EXTERNAL, cycles)
     else:
-        charge(hart, STORE_EXTERNAL, cycles)
+        charge(chip, hart, STORE_EXTERNAL, cycles)
+
+
+@step
+def charge_off(chip: Chip, h: int, cycles: int) -> None:
+    """Count the cycles before a hart starts."""
+    hart = chip.harts[np.uint64(h)]
+    hart["counts"][COUNT.off] += cycles
+    note_stall(chip, hart, COUNT.off, cycles)
 
 
 @step
@@ -96,6 +109,7 @@ def answer(chip, h, value, now):
     row = chip.code[np.uint64(hart["row"])]
     access_granted(hart, row, now)
     count_external(hart, row)
+    note_memory(chip, hart, row, True, now)
     if row["kind"] == STORE:
         hart["counts"][STORES] += 1
     else:
@@ -104,7 +118,7 @@ def answer(chip, h, value, now):
         hart["regs"][row["rd"]] = extended(shifted, int(row["access"]), hart["boxed"])
     if row["kind"] == ELW:
         hart["seen"] = now + chip.config[0]["elw_resume"]
-    charge_access(hart, row)
+    charge_access(chip, hart, row)
     hart["state"] = RUN
 
 
@@ -211,13 +225,14 @@ def l2_request(chip, h, now):
 def l2_grant(chip, h, now):
     """Complete a transaction with L2; returns the harts that go on."""
     hart = chip.harts[np.uint64(h)]
+    note_memory(chip, hart, chip.code[np.uint64(hart["row"])], True, now)
     if l2_access(chip, h):
         hart["state"] = REQUEST
         schedule(chip, h, now + 1)
         return np.uint64(0)
     row = chip.code[np.uint64(hart["row"])]
     access_granted(hart, row, now)
-    charge_access(hart, row)
+    charge_access(chip, hart, row)
     hart["state"] = RUN
     return bit(h)
 

@@ -7,6 +7,7 @@ from os import PathLike
 from time import perf_counter, thread_time
 
 from isa.program import Program
+from soc.recorder import Recording
 from soc.result import RunResult
 from soc.simulation import Simulation
 from soc.spec import SocSpec, load_chip
@@ -23,6 +24,7 @@ def run_program(
     on_console: Callable[[str], None] | None = None,
     progress: Callable = nullcontext,
     issue_trace: bool = False,
+    trace: Recording | None = None,
 ) -> RunResult:
     """Run a program to its end and return what it leaves.
 
@@ -32,11 +34,13 @@ def run_program(
     on_console    gets the program's text as it comes
     progress      context manager around long steps: progress("compiling ...")
     issue_trace   keep every instruction in the result's `issues`; the event engine can
+    trace         record what happens in a file, see soc.trace
 
-    raises    ElfError, ConfigError, UnfitProgramError; what goes wrong while the program runs is
-              not raised, it is the result's `exit`
+    raises    ElfError, ConfigError, UnfitProgramError, OSError for the trace's file; what goes
+              wrong while the program runs is not raised, it is the result's `exit`
     """
-    return carry_out(prepare(program, chip, engine, on_console, progress, issue_trace), max_cycles)
+    simulation = prepare(program, chip, engine, on_console, progress, issue_trace, trace)
+    return carry_out(simulation, max_cycles)
 
 
 def prepare(
@@ -46,6 +50,7 @@ def prepare(
     on_console: Callable[[str], None] | None = None,
     progress: Callable = nullcontext,
     issue_trace: bool = False,
+    trace: Recording | None = None,
 ) -> Simulation:
     """A simulation that has not begun; arguments and exceptions as in run_program."""
     if engine not in ENGINES:
@@ -56,7 +61,7 @@ def prepare(
         program = Program.from_elf(program)
     spec = load_chip(chip) if isinstance(chip, str) else chip
     console = on_console or (lambda text: None)
-    return Simulation(program, spec, engine, console, progress, issue_trace)
+    return Simulation(program, spec, engine, console, progress, issue_trace, trace)
 
 
 def carry_out(simulation: Simulation, max_cycles: int | None) -> RunResult:

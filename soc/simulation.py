@@ -14,6 +14,7 @@ from soc.chip import (
     float_registers,
     isa_of,
     load,
+    lookahead,
     new_chip,
     start_hart,
 )
@@ -24,13 +25,14 @@ from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, with_group_of
 from soc.issue_trace import ISSUE
-from soc.loop import ASLEEP, DECODE, HALT
+from soc.loop import ASLEEP, DECODE, HALT, TRACE
 from soc.peripherals.bus import BusError
 from soc.phases import DMA_ERROR
 from soc.platform import Platform
+from soc.recorder import BUFFER, Recorder, Recording, buffer_size
 from soc.result import Exit, RunResult
 from soc.spec import SocSpec
-from soc.state import COUNT
+from soc.state import COUNT, COUNTS
 
 LONGEST_WINDOW = 1 << 20
 """Cycles between two looks at the world outside: signals, progress."""
@@ -64,13 +66,16 @@ class Simulation:
         on_console: Callable[[str], None],
         progress: Callable[[str], AbstractContextManager],
         has_issue_trace: bool = False,
+        recording: Recording | None = None,
     ):
         self.issues: list[tuple[int, int, int, int]] | None = [] if has_issue_trace else None
         self.program, self.spec, self.engine = program, spec, engine
         self.progress = progress
         registers = float_registers(spec, program)
         self.isa = isa_of(spec, registers)
-        self.chip: Chip = new_chip(spec, registers)
+        harts = spec.cores + spec.fabric_controller.present
+        room = buffer_size(harts, lookahead(spec)) if recording else 1
+        self.chip: Chip = new_chip(spec, registers, room)
         load(self.chip, program)
         core = spec.core
         rows = known_rows(core.isa, registers, core.small_floats, core.fpu_latency)
@@ -89,6 +94,9 @@ class Simulation:
             self.platform = Platform(
                 self.env, spec, self.chip, self._exit, self._put, self.warnings.append
             )
+        self.recorder: Recorder | None = None
+        if recording:
+            self.recorder = Recorder(self.chip, spec, program, recording, self.warnings.append)
         self._boot()
         self._compile()
 
@@ -97,7 +105,8 @@ class Simulation:
         if self.engine == "event":
             self.parts = parts(self.isa, self.extensions, self.progress)
         else:
-            self.run_cycles = interpreter(self.isa, self.extensions, self.progress)
+            records = self.recorder is not None and self.recorder.is_on
+            self.run_cycles = interpreter(self.isa, self.extensions, self.progress, records=records)
             self.run_cycles(self.chip, 0)  # loads the machine code: no part of the run
 
     def _boot(self) -> None:
@@ -143,6 +152,7 @@ class Simulation:
         )
         if self.platform:
             self.platform.changed = self.driver.deliver
+        noted = self.chip.recorder["count"].data
         while self.end is None:
             if env.peek() == float("inf"):
                 wheel["now"] = env.now + 1
@@ -153,6 +163,9 @@ class Simulation:
                 wheel["now"] = self.limit
                 return
             env.step()
+            if noted[0] >= BUFFER:
+                wheel["now"] = env.now
+                self._write_trace()
         wheel["now"] = env.now
 
     def _issued(self, h: int) -> None:
@@ -205,9 +218,19 @@ class Simulation:
         """Simulate cycles before `end`, decoding code as harts come to it."""
         while True:
             reason = self.run_cycles(self.chip, end)
-            if reason != DECODE:
+            if reason == TRACE or (self.recorder and self.cycle >= self.recorder.end):
+                self._write_trace()
+            if reason == DECODE:
+                self._decode()
+            elif reason != TRACE:
                 return int(reason)
-            self._decode()
+
+    def _write_trace(self) -> None:
+        """Write away what is noted; go on without trace points where the recording has ended."""
+        if self.recorder and self.recorder.is_on:
+            self.recorder.write()
+            if not self.recorder.is_on and self.engine == "compiled":
+                self._compile()
 
     def _decode(self) -> None:
         """Decode for the harts that wait for it; compile what is new."""
@@ -339,7 +362,11 @@ class Simulation:
         cycles = self.cycle
         if self.spec.control_page and end.reason == "exit":
             cycles = int(self.chip.harts["exit_cycle"].max()) + 1
+        counts = self.chip.harts["counts"]
+        before = counts.copy()
         close_counts(self.chip, cycles)
+        if self.recorder:
+            self._close_trace(counts - before, cycles, end)
         text = "".join(self.text)
         if self.spec.control_page:
             page = self.chip.control[0]
@@ -355,6 +382,23 @@ class Simulation:
             seconds,
             tuple(self.warnings),
             issues=None if self.issues is None else np.array(self.issues, ISSUE),
+        )
+
+    def _close_trace(self, rest: np.ndarray, cycles: int, end: Exit) -> None:
+        """End the recording with the counts that the trace's events add up to."""
+        assert self.recorder
+        banks = self.chip.banks
+        why = f"the run was {end.message}" if end.reason == "interrupted" else ""
+        self.recorder.close(
+            rest,
+            cycles,
+            why,
+            exit=vars(end),
+            counts=[
+                dict(zip(COUNTS, counts.tolist(), strict=True))
+                for counts in self.chip.harts["counts"]
+            ],
+            l1=[{name: int(bank[name]) for name in ("accesses", "conflicts")} for bank in banks],
         )
 
 

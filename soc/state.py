@@ -157,6 +157,9 @@ HART = np.dtype(
         ("hpm_event", "i8", (32,)),
         ("csr", "i8", (16,)),  # plain storage: stack checker, fprec, ...
         ("counts", "i8", (len(COUNTS),)),
+        ("number", "i8"),  # its index, for traces
+        ("accounted", "i8"),  # cycle from which the next stall in a trace counts
+        ("open", "i8"),  # the trace has a wait of this hart whose end it does not know
     ],
     align=True,
 )

@@ -5,65 +5,32 @@
     header       JSON in UTF-8 with spaces behind it, so that events begin at a multiple of 64 KiB
     events       EVENT records, by cycle
 
-All numbers are little-endian. What the fields of an event mean depends on its kind:
-
-    kind        hart         extra                      a          b
-    ISSUE       hart         0                          pc         word, of 16 bits or 32
-    STALL       hart         cause, of soc.state.CAUSES pc         cycles in which it issues nothing
-    MEMORY      hart         STORE, OUTSIDE_L1, ...     address    pc
-    CONFLICT    initiator    bank | winner << 8         pc or 0    address
-    DMA         initiator    1: writes L1               address    0
-    TRANSFER    who asked    0 started, 1 done          id         bytes
-    SLEEP       hart         1: at a barrier            pc         cycles until it goes on
-    REGION      hart         number of the region       1 begins   pc
-                                                        0 ends
-
-Issue and grants are noted in their cycle, stalls and sleep in their first one.
+All numbers are little-endian. What the fields of an event mean: soc.trace_format.
 """
 
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from soc.trace_format import EVENT, OUTSIDE_L1, SECOND_HALF, SIZE_SHIFT, STORE, Kind
 from soc.trace_header import TraceError, read_header
 
-__all__ = ["EVENT", "Kind", "Trace", "TraceError", "pcs_of"]
-
-EVENT = np.dtype(
-    [
-        ("cycle", "<u4"),  # since the trace's first_cycle
-        ("kind", "u1"),
-        ("hart", "u1"),  # in the order of `harts`, or an initiator of L1
-        ("extra", "<u2"),
-        ("a", "<u4"),
-        ("b", "<u4"),
-    ]
-)
-
-
-class Kind(IntEnum):
-    """What an event tells."""
-
-    ISSUE = 1
-    STALL = 2
-    MEMORY = 3
-    CONFLICT = 4
-    DMA = 5
-    TRANSFER = 6
-    SLEEP = 7
-    REGION = 8
-
-
-STORE, OUTSIDE_L1, SECOND_HALF = 1, 2, 4
-"""Bits of a MEMORY event's `extra`."""
-SIZE_SHIFT = 4
-"""Its bits 4 and 5 are log2 of the access's bytes."""
+__all__ = [
+    "EVENT",
+    "OUTSIDE_L1",
+    "SECOND_HALF",
+    "SIZE_SHIFT",
+    "STORE",
+    "Kind",
+    "Trace",
+    "TraceError",
+    "pcs_of",
+]
 
 
 class Trace:

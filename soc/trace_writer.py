@@ -10,6 +10,7 @@ from isa.program import ElfError, Program
 from soc.chip import float_registers, isa_of
 from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
 from soc.spec import SocSpec
+from soc.trace_format import EVENT
 from soc.trace_header import ALIGNMENT, LENGTH_END, MAGIC, VERSION
 
 ROOM = 1 << 16
@@ -28,21 +29,32 @@ class TraceWriter:
         text = json.dumps(self.header).encode()
         self.start = -(-(LENGTH_END + len(text) + ROOM) // ALIGNMENT) * ALIGNMENT
         self.count = 0
-        self.stream = file.open("wb", buffering=0)
+        self.stream = file.open("w+b", buffering=0)
         self._write_header()
 
     def append(self, events: np.ndarray) -> None:
         """Write EVENT[n] behind those that are there; all of them, or on an OSError none."""
+        self.put(self.count, events)
+
+    def put(self, place: int, events: np.ndarray) -> None:
+        """Write EVENT[n] from a place on, where events are or end; as append."""
         data = np.ascontiguousarray(events).data.cast("B")
-        place = self.start + self.count * events.itemsize
-        self.stream.seek(place)
+        position = self.start + place * events.itemsize
+        self.stream.seek(position)
         try:
             while data:
                 data = data[self.stream.write(data) :]
         except OSError:
-            self.stream.truncate(place)
+            self.stream.truncate(max(position, self.start + self.count * events.itemsize))
             raise
-        self.count += events.size
+        self.count = max(self.count, place + events.size)
+
+    def tail(self, most: int) -> tuple[int, np.ndarray]:
+        """The last events, at most so many, and the place of the first of them."""
+        place = max(0, self.count - most)
+        self.stream.seek(self.start + place * EVENT.itemsize)
+        data = self.stream.read((self.count - place) * EVENT.itemsize)
+        return place, np.frombuffer(data, EVENT).copy()
 
     def close(self, **known: Any) -> None:
         """Write what is known now into the header, and close the file."""

@@ -56,25 +56,25 @@ def exception(chip, hart, pc, start, cause, fault, value):
     hart["pc"] = enter_trap(hart, cause, pc)
     hart["free"] = start + 1
     hart["seen"] = start + ECALL_CYCLES
-    charge(hart, TRAP_STALL, ECALL_CYCLES - 1)
+    charge(chip, hart, TRAP_STALL, ECALL_CYCLES - 1)
     return RUN
 
 
 @step
-def wait_for_interrupt(hart, start):
+def wait_for_interrupt(chip, hart, start):
     """wfi: sleep, but not if an interrupt is already pending, enabled in mstatus or not."""
     if hart["mip"] & hart["mie"] == 0:
         return WFI
-    wake_up(hart, start + WFI_CYCLES)
+    wake_up(chip, hart, start + WFI_CYCLES)
     return RUN
 
 
 @step
-def wake_up(hart, cycle):
+def wake_up(chip, hart, cycle):
     """Let a hart in wfi issue its next instruction in this cycle, if no interrupt comes first."""
     hart["seen"] = cycle - 1
     hart["free"] = cycle
-    charge(hart, WFI_STALL, cycle - hart["issued"] - 1)
+    charge(chip, hart, WFI_STALL, cycle - hart["issued"] - 1)
 
 
 @step
@@ -87,15 +87,15 @@ def system_instruction(chip, hart, row, pc, start):
     if operation == MRET:
         hart["pc"] = leave_trap(hart)
         hart["seen"] = start + MRET_CYCLES + is_split(chip, hart["pc"])
-        charge(hart, TRAP_STALL, hart["seen"] - start - 1)
+        charge(chip, hart, TRAP_STALL, hart["seen"] - start - 1)
         return RUN
     if operation == WFI_OP and chip.config[0]["wfi_sleeps"]:
-        return wait_for_interrupt(hart, start)
+        return wait_for_interrupt(chip, hart, start)
     if operation == WFI_OP:
         return RUN
     if operation == ECALL:
         hart["pc"] = enter_trap(hart, CAUSE_ECALL, pc)
         hart["seen"] = start + ECALL_CYCLES
-        charge(hart, TRAP_STALL, ECALL_CYCLES - 1)
+        charge(chip, hart, TRAP_STALL, ECALL_CYCLES - 1)
         return RUN
     return exception(chip, hart, pc, start, CAUSE_BREAKPOINT, FAULT_BREAKPOINT, int(row["word"]))

@@ -1,0 +1,243 @@
+"""Records a run: takes what trace points have noted, sorts it by cycle, writes it into a file.
+
+Harts run ahead of each other: what they note is written when none can note anything earlier, see
+soc.trace_waits for those that wait. Ctrl-C may come at any time: what it interrupts is repeated.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isa.program import Program
+from soc.chip_state import Chip
+from soc.spec import SocSpec
+from soc.state import COUNT
+from soc.trace_filter import Sieve, trace_filter
+from soc.trace_format import CORRECTION, EVENT, Kind
+from soc.trace_points import FIRST_CAUSE
+from soc.trace_waits import Waits, ended, horizon, long_waits, written_waits
+from soc.trace_writer import TraceWriter, hart_names, initiator_names, new_header
+
+BUFFER = 1 << 16
+"""Events that are written at once: 1 MB, which stays in the processor's cache."""
+MARGIN = 1 << 12
+MOST_CYCLES = (1 << 32) - 1
+"""Of a trace: what an event's cycle can count."""
+TAIL = 1 << 20
+"""Events among which the last stall of a hart is looked for at the end of a run."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is to be recorded, and where.
+
+    limit      of events: behind it the run goes on without
+    filters    see soc.trace_filter
+    regions    names of regions, by number
+    about      fields for the header
+    """
+
+    file: Path
+    limit: int | None = None
+    filters: tuple[str, ...] = ()
+    regions: Mapping[int, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Progress(NamedTuple):
+    """How far the recording is. Replaced as a whole: an interrupt leaves one or the other.
+
+    taken      events of the buffer that are dealt with
+    written    events in the file
+    carried    events that are not written yet
+    horizon    nothing is noted any more before this cycle
+    """
+
+    taken: int
+    written: int
+    carried: np.ndarray
+    horizon: int
+    waits: Waits
+
+
+def buffer_size(harts: int, lookahead: int) -> int:
+    """Events that fit into the buffer: with those that may come in the cycle that fills it."""
+    return BUFFER + MARGIN + 4 * harts * lookahead
+
+
+class Recorder:
+    """Records the run of one chip.
+
+    warn      gets a sentence if the recording ends before the run
+    is_on     it has not ended
+    raises    ConfigError for filters that name what there is not; OSError if the file cannot be
+    """
+
+    def __init__(
+        self,
+        chip: Chip,
+        spec: SocSpec,
+        program: Program,
+        recording: Recording,
+        warn: Callable[[str], None],
+    ):
+        self.chip, self.recording, self.warn = chip, recording, warn
+        harts, initiators = hart_names(spec), initiator_names(spec)
+        self.wanted = trace_filter(recording.filters, initiators, program, recording.regions)
+        self.sieve = Sieve(self.wanted, len(harts))
+        self.first, end = self.wanted.cycles or (0, 1 << 62)
+        self.end = min(end, self.first + MOST_CYCLES)
+        about = {
+            "first_cycle": self.first,
+            "filters": list(recording.filters),
+            "regions": {str(number): name for number, name in recording.regions.items()},
+            **recording.about,
+        }
+        self.writer = TraceWriter(recording.file, new_header(spec, program, **about))
+        self.progress = _Progress(0, 0, np.zeros(0, EVENT), 0, {})
+        self.is_on, self.why = True, ""
+        self._start()
+
+    def _start(self) -> None:
+        """Say in the chip's state what is wanted."""
+        recorder = self.chip.recorder[0]
+        kinds = set(Kind) if self.wanted.kinds is None else set(self.wanted.kinds)
+        if self.wanted.regions is not None:
+            kinds.add(Kind.REGION)
+        recorder["kinds"] = sum(1 << kind | 1 << kind + CORRECTION for kind in kinds)
+        harts = range(64) if self.wanted.harts is None else self.wanted.harts
+        recorder["harts"] = sum(1 << hart for hart in harts)
+        recorder["first"], recorder["cycles"] = self.first, max(0, self.end - self.first)
+        recorder["limit"] = BUFFER
+
+    def write(self) -> None:
+        """Write away what is noted, as far as it is complete; end the recording if need be."""
+        now = int(self.chip.wheel[0]["now"])
+        try:
+            waits = long_waits(self.chip, self.first, now)
+            self.chip.harts["open"][waits["hart"]] = 1
+            self._write(self._wanted(waits), horizon(self.chip, now))
+        except OSError as error:
+            self._stop(f"it cannot be written: {error.strerror}", now)
+            return
+        limit = self.recording.limit
+        if limit is not None and self.progress.written >= limit:
+            self._stop(f"its limit of {limit} events is reached", now)
+        elif now >= self.end and not self.progress.carried.size:
+            whole = self.end - self.first < MOST_CYCLES
+            self._stop("" if whole else f"it has {MOST_CYCLES} cycles, the most it can have", now)
+
+    def _wanted(self, events: np.ndarray) -> np.ndarray:
+        """Of events that no trace point has noted, those that it would have."""
+        recorder = self.chip.recorder[0]
+        kinds, harts = int(recorder["kinds"]), int(recorder["harts"])
+        keep = [
+            kinds >> int(event["kind"]) & harts >> int(event["hart"]) & 1 != 0
+            and event["cycle"] < recorder["cycles"]
+            for event in events
+        ]
+        return events[np.array(keep, bool)]
+
+    def _write(self, more: np.ndarray, horizon: int) -> None:
+        """Write what is before a cycle, and carry the rest.
+
+        more    events besides those that trace points have noted
+        """
+        before = self.progress
+        count = int(self.chip.recorder[0]["count"])
+        taken = before.taken if before.taken <= count else 0
+        new = self.chip.trace[2 * taken : 2 * count].view(EVENT)
+        events, ends = ended(np.concatenate([before.carried, new, more]), before.waits)
+        events = _by_cycle(events)
+        first = max(before.horizon - self.first, 0)
+        if events.size and events["cycle"][0] < first:
+            events["cycle"] = np.maximum(events["cycle"], first)
+        split = int(np.searchsorted(events["cycle"], max(horizon - self.first, 0)))
+        ready = self.sieve.passed(events[:split])
+        if self.recording.limit is not None:
+            ready = ready[: self.recording.limit - before.written]
+        self.writer.put(before.written, ready)
+        for place, event in ends.values():
+            self.writer.put(place, np.array([event]))
+        waits = {key: wait for key, wait in before.waits.items() if key not in ends}
+        waits |= written_waits(ready, before.written)
+        written = before.written + ready.size
+        self.progress = _Progress(count, written, events[split:].copy(), horizon, waits)
+        self.chip.recorder[0]["count"] = 0
+        self.progress = self.progress._replace(taken=0)
+
+    def _stop(self, why: str, now: int) -> None:
+        """End the recording; waits that go on end here."""
+        self.chip.recorder[0]["kinds"] = 0
+        self.is_on, self.why = False, why
+        with suppress(OSError):
+            for place, event in self.progress.waits.values():
+                event["b"] = now - self.first - event["cycle"]
+                self.writer.put(place, np.array([event]))
+        if why:
+            self.why = f"{why} in cycle {now}"
+            self.warn(f"the trace {self.recording.file} ends early: {self.why}")
+
+    def close(self, rest: np.ndarray, cycles: int, why: str, **known: Any) -> None:
+        """Write what is left, and the header.
+
+        rest      cycles by hart and count that the run's end has charged, see soc.simulation
+        cycles    of the run
+        why       it is not complete, "" if it is
+        """
+        if self.is_on:
+            try:
+                self._write(self._wanted(self._ends(rest)), self.first + MOST_CYCLES)
+                self._shorten(rest)
+            except OSError as error:
+                self._stop(f"it cannot be written: {error.strerror}", cycles)
+        why = self.why or why
+        with suppress(OSError):
+            self.writer.close(cycles=cycles, complete=not why, why=why, **known)
+
+    def _ends(self, rest: np.ndarray) -> np.ndarray:
+        """What harts wait for when the run ends."""
+        events = []
+        for h, count in zip(*np.nonzero(rest > 0), strict=True):
+            hart = self.chip.harts[h]
+            start = int(hart["accounted"]) - self.first
+            if not 0 <= start < MOST_CYCLES:
+                continue
+            pc = int(self.chip.config[0]["code_base"]) + 2 * int(hart["last"])
+            kind = CORRECTION if hart["open"] else 0
+            cycles = rest[h, count]
+            events.append((start, kind + Kind.STALL, h, count - FIRST_CAUSE, pc, cycles))
+            if count == COUNT.event:
+                events.append((start, kind + Kind.SLEEP, h, 0, pc, cycles))
+        return np.array(events, EVENT)
+
+    def _shorten(self, rest: np.ndarray) -> None:
+        """Cut what harts have been charged with beyond the end of the run."""
+        place, events = self.writer.tail(TAIL)
+        for h, count in zip(*np.nonzero(rest < 0), strict=True):
+            is_its = (events["kind"] == Kind.STALL) & (events["hart"] == h)
+            is_its &= events["extra"] == count - FIRST_CAUSE
+            over = -int(rest[h, count])
+            for k in np.flatnonzero(is_its)[::-1]:
+                cut = min(over, int(events["b"][k]))
+                events["b"][k] -= cut
+                over -= cut
+                if not over:
+                    break
+        self.writer.put(place, events)
+
+
+def _by_cycle(events: np.ndarray) -> np.ndarray:
+    """The events sorted by cycle; those of one cycle keep their order."""
+    cycles = events["cycle"]
+    if not events.size:
+        return events
+    first = cycles.min()
+    if cycles.max() - first < 1 << 16:
+        cycles = (cycles - first).astype(np.uint16)  # NOTE: NumPy sorts 16 bits by radix
+    order = np.argsort(cycles, kind="stable")
+    return events.view(np.complex128).take(order).view(EVENT)

@@ -1,0 +1,189 @@
+"""Trace points: what step functions note for a trace, and where. They change no cycle.
+
+The events lie in the chip's `trace`, a buffer, in the order in which they are noted; soc.recorder
+sorts them by cycle and writes them away. One unit is compiled without trace points, see RECORDING.
+In the others `recorder` says what is wanted: nothing unless somebody records.
+
+The cycles of a hart are noted without gaps: `accounted` is the cycle from which its next stall
+counts. A wait that is under way when the buffer is written away is written too, with 0 cycles; the
+hart is `open` then, and the wait at its end replaces what was written.
+"""
+
+import numpy as np
+
+from soc.bits import lowest_index
+from soc.decode import STORE, WIDTH
+from soc.state import COUNT
+from soc.step import cold_step, inlined_step
+from soc.trace_format import CORRECTION, OUTSIDE_L1, SECOND_HALF, SIZE_SHIFT, Kind
+from soc.trace_format import STORE as WRITES
+
+RECORDING = True
+"""False where the loop of a run without a trace is compiled: then nothing of this is left there."""
+
+ISSUE, STALL, MEMORY, CONFLICT, DMA, TRANSFER, SLEEP, REGION = (int(kind) for kind in Kind)
+
+PAID_BY_NEXT = (
+    1 << COUNT.load_use | 1 << COUNT.jump_register | 1 << COUNT.fetch | 1 << COUNT.fpu_dependency
+)
+"""Causes that keep the next instruction from issuing; others are the last one's."""
+FIRST_CAUSE = COUNT.load_use
+
+
+@inlined_step
+def record(chip, kind, hart, cycle, extra, a, b):
+    """Note an event, if it is wanted."""
+    recorder = chip.recorder[0]
+    number = np.uint64(hart)
+    since = np.uint64(cycle - recorder["first"])
+    wanted = recorder["kinds"] >> np.uint64(kind) & recorder["harts"] >> number & np.uint64(1)
+    if wanted and since < recorder["cycles"]:
+        place = np.uint64(2 * recorder["count"])
+        what = np.uint64(kind) | number << np.uint64(8) | np.uint64(extra) << np.uint64(16)
+        chip.trace[place] = since | what << np.uint64(32)
+        low = np.uint64(a) & np.uint64(0xFFFFFFFF)
+        chip.trace[place + np.uint64(1)] = low | np.uint64(b) << np.uint64(32)
+        recorder["count"] += 1
+
+
+@inlined_step
+def is_full(chip):
+    """Has the buffer to be written away before the next cycle?"""
+    if RECORDING:
+        return chip.recorder[0]["count"] >= chip.recorder[0]["limit"] > 0
+    return False
+
+
+@inlined_step
+def pc_of_row(chip, row):
+    """Return the address of a decoded row."""
+    return chip.config[0]["code_base"] + 2 * row
+
+
+@inlined_step
+def note_issue(chip, hart, row, pc, cycle):
+    """An instruction leaves the decode stage."""
+    if RECORDING:
+        hart["accounted"] = cycle + 1
+        record(chip, ISSUE, hart["number"], cycle, 0, pc, row["word"])
+
+
+@inlined_step
+def note_uncounted(hart):
+    """The instruction that issued is none to the counters: its cycle is a stall's."""
+    if RECORDING:
+        hart["accounted"] -= 1
+
+
+@inlined_step
+def note_stall(chip, hart, cause, cycles):
+    """A hart has been charged with cycles."""
+    if RECORDING:
+        if cycles:
+            _record_stall(chip, hart, cause, cycles)
+
+
+@cold_step
+def _record_stall(chip, hart, cause, cycles):
+    start = hart["accounted"]
+    hart["accounted"] = start + cycles
+    pc = hart["pc"] if PAID_BY_NEXT >> cause & 1 else pc_of_row(chip, hart["last"])
+    kind = STALL + (CORRECTION if hart["open"] else 0)
+    hart["open"] = 0
+    record(chip, kind, hart["number"], start, cause - FIRST_CAUSE, pc, cycles)
+
+
+@inlined_step
+def note_sleep(chip, hart, is_barrier, cycles):
+    """A hart goes on behind an event load, for which it is about to be charged."""
+    if RECORDING:
+        if cycles:
+            kind = SLEEP + (CORRECTION if hart["open"] else 0)
+            pc = pc_of_row(chip, hart["last"])
+            record(chip, kind, hart["number"], hart["accounted"], is_barrier, pc, cycles)
+
+
+@inlined_step
+def note_memory(chip, hart, row, outside, now):
+    """A transaction of a load or store is granted.
+
+    outside    of L1: in L2, or by a peripheral
+    """
+    if RECORDING:
+        address = hart["address"]
+        extra = (int(row["access"] & WIDTH) >> 1) << SIZE_SHIFT
+        if row["kind"] == STORE:
+            extra |= WRITES
+        if outside:
+            extra |= OUTSIDE_L1
+        if hart["second"]:
+            address = (address & ~3) + 4
+            extra |= SECOND_HALF
+        pc = pc_of_row(chip, hart["row"])
+        record(chip, MEMORY, hart["number"], now, extra, address, pc)
+
+
+@inlined_step
+def note_conflicts(chip, harts, now):
+    """These harts have lost the arbitration of their banks."""
+    if RECORDING:
+        while harts:
+            h = lowest_index(harts)
+            harts &= harts - np.uint64(1)
+            hart = chip.harts[np.uint64(h)]
+            address = hart["address"]
+            if hart["second"]:
+                address = (address & ~3) + 4
+            _record_conflict(chip, h, address, pc_of_row(chip, hart["row"]), now)
+
+
+@cold_step
+def _record_conflict(chip, initiator, address, pc, now):
+    bank = address >> 2 & chip.config[0]["banks"] - 1
+    winner = chip.banks[np.uint64(bank)]["winner"]
+    record(chip, CONFLICT, initiator, now, bank | winner << 8, pc, address)
+
+
+@inlined_step
+def note_beat(chip, initiator, address, granted, write, now):
+    """A lane of the DMA, or of the test benches' generator, has been granted a word, or not."""
+    if RECORDING:
+        if granted:
+            record(chip, DMA, initiator, now, write, address, 0)
+        else:
+            _record_conflict(chip, initiator, address, 0, now)
+
+
+@inlined_step
+def note_transfers_done(chip, now):
+    """Transfers whose end the DMA is about to note."""
+    if RECORDING:
+        dma = chip.dma[0]
+        ended = dma["running_before"] & ~dma["running"]
+        while ended:
+            counter = lowest_index(np.uint64(ended))
+            ended &= ended - 1
+            _record_transfer(chip, dma["owner"][counter], 1, counter, 0, now)
+
+
+@inlined_step
+def note_transfers_started(chip, ports, now):
+    """Commands of these ports, a bit each, have entered the DMA's queue."""
+    if RECORDING:
+        while ports:
+            port = lowest_index(np.uint64(ports))
+            ports &= ports - 1
+            command = chip.dma[0]["port"][port]["command"]
+            _record_transfer(chip, port, 0, command["counter"], command["length"], now)
+
+
+@cold_step
+def _record_transfer(chip, port, is_done, counter, size, now):
+    record(chip, TRANSFER, min(port, chip.config[0]["cores"]), now, is_done, counter, size)
+
+
+@inlined_step
+def note_region(chip, hart, number, cycle):
+    """A marker of a region issues: an even number opens it, an odd one closes it."""
+    if RECORDING:
+        record(chip, REGION, hart["number"], cycle, number >> 1, 1 - (number & 1), hart["pc"])

@@ -1,0 +1,89 @@
+"""Waits in a trace whose end is not known when they are written: of harts that sleep, above all.
+
+Such a wait is written with 0 cycles, and its hart marked `open`. At its end, a trace point notes
+it again, as a correction, which takes the place of what was written.
+"""
+
+import numpy as np
+
+from soc import hart_status
+from soc.chip_state import Chip
+from soc.decode import ELW, LOAD
+from soc.state import COUNT
+from soc.trace_format import CORRECTION, EVENT, Kind
+from soc.trace_points import FIRST_CAUSE
+
+PATIENCE = 2000
+"""Cycles for which the end of a wait is waited for."""
+
+LONG_WAITS = {
+    hart_status.SLEEP: None,
+    hart_status.WAIT: None,
+    hart_status.WFI: COUNT.wfi,
+    hart_status.OFF: COUNT.off,
+}
+"""States of harts that may last, and what they are charged with; None: it depends on the access."""
+
+Waits = dict[tuple[int, int], tuple[int, np.void]]
+"""Waits in the file whose end is not known, by hart and kind: place and event."""
+
+
+def horizon(chip: Chip, now: int) -> int:
+    """The cycle before which no hart can be charged any more, but for those that wait for long."""
+    harts = chip.harts
+    accounted = harts["accounted"][harts["open"] == 0]
+    return max(int(accounted.min(initial=now)), now - PATIENCE)
+
+
+def long_waits(chip: Chip, first: int, now: int) -> np.ndarray:
+    """What harts wait for that have done so for long, as EVENT[n] of 0 cycles.
+
+    first    cycle from which events count; what is before it is left out
+    """
+    events = []
+    for h, hart in enumerate(chip.harts):
+        state, start = int(hart["state"]), int(hart["accounted"])
+        if hart["open"] or state not in LONG_WAITS or not first <= start < now - PATIENCE:
+            continue
+        cause = LONG_WAITS[state]
+        kind = chip.code[int(hart["row"])]["kind"]
+        if cause is None:
+            cause = COUNT.event if kind == ELW else _access_cause(kind)
+        pc = int(chip.config[0]["code_base"]) + 2 * int(hart["last"])
+        wait = (start - first, Kind.STALL, h, cause - FIRST_CAUSE, pc, 0)
+        events.append(wait)
+        if cause == COUNT.event:
+            events.append((start - first, Kind.SLEEP, h, 0, pc, 0))
+    return np.array(events, EVENT)
+
+
+def _access_cause(kind: int) -> int:
+    return COUNT.load_external if kind == LOAD else COUNT.store_external
+
+
+def written_waits(events: np.ndarray, place: int) -> Waits:
+    """Those of the events, written from a place on, whose end is not known."""
+    is_wait = (events["kind"] == Kind.STALL) | (events["kind"] == Kind.SLEEP)
+    return {
+        (int(events["hart"][k]), int(events["kind"][k])): (place + k, events[k])
+        for k in np.flatnonzero(is_wait & (events["b"] == 0)).tolist()
+    }
+
+
+def ended(events: np.ndarray, waits: Waits) -> tuple[np.ndarray, Waits]:
+    """The events without corrections; and of the waits, those that these say how they end.
+
+    A correction of what is not in the file stands for itself.
+    """
+    is_correction = events["kind"] >= CORRECTION
+    ends: Waits = {}
+    if not is_correction.any():
+        return events, ends
+    for k in np.flatnonzero(is_correction).tolist():
+        events["kind"][k] -= CORRECTION
+        key = int(events["hart"][k]), int(events["kind"][k])
+        if key in waits and key not in ends:
+            ends[key] = waits[key][0], events[k].copy()
+        else:
+            is_correction[k] = False
+    return events[~is_correction], ends
