@@ -116,7 +116,8 @@ def _symbols(program: Program) -> list[list]:
         inside = {s.address for s in program.symbols if part.address <= s.address < end}
         best = [program.symbol_at(address) for address in sorted(inside)]
         named = [symbol for symbol in best if symbol is not None]
-        for symbol, behind in zip(named, [*(s.address for s in named[1:]), end], strict=True):
+        ends = [*(symbol.address for symbol in named), end][1:]
+        for symbol, behind in zip(named, ends, strict=True):
             rows.append([symbol.address, symbol.size or behind - symbol.address, symbol.name])
     return sorted(rows)
 
