@@ -17,7 +17,7 @@ from soc.l2 import l2_state
 from soc.links import charge_off, start_fetching
 from soc.spec import SocSpec
 from soc.state import BANK, CONFIG, HART, REGION, REGIONS, ROW, WHEEL
-from soc.trace_format import RECORDER
+from soc.trace_format import RECORDER, SORTED_CYCLES
 
 LONG_AGO = -10
 CLUSTER_BASE = 0x10200000
@@ -85,6 +85,8 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
         l2_port=l2_state(spec.l2),
         recorder=np.zeros(1, RECORDER),
         trace=np.zeros(2 * trace_buffer, np.uint64),
+        trace_sorted=np.zeros(2 * trace_buffer, np.uint64),
+        trace_places=np.zeros(SORTED_CYCLES + 1 if trace_buffer > 1 else 1, np.int64),
     )
 
 

@@ -32,7 +32,9 @@ ARRAYS = {
     "icache": ICACHE,  # [1]
     "fetch": FETCH,  # [harts]
     "recorder": RECORDER,  # [1]
-    "trace": np.dtype(np.uint64),  # [2 * events of the recorder's buffer]
+    "trace": np.dtype(np.uint64),  # [2 * events that the recorder's buffer holds]
+    "trace_sorted": np.dtype(np.uint64),  # the same
+    "trace_places": np.dtype(np.int64),  # [SORTED_CYCLES + 1]
 }
 """The arrays of a chip: type of their records."""
 
@@ -108,6 +110,8 @@ class Chip:
         fetch: np.ndarray
         recorder: np.ndarray
         trace: np.ndarray
+        trace_sorted: np.ndarray
+        trace_places: np.ndarray
 
 
 def _unpacked(arrays: Mapping[str, Packed]) -> Chip:

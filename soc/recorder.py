@@ -14,6 +14,7 @@ import numpy as np
 
 from isa.program import Program
 from soc.chip_state import Chip
+from soc.links import sort_events
 from soc.spec import SocSpec
 from soc.state import COUNT
 from soc.trace_filter import Sieve, trace_filter
@@ -27,7 +28,7 @@ BUFFER = 1 << 16
 MARGIN = 1 << 12
 MOST_CYCLES = (1 << 32) - 1
 """Of a trace: what an event's cycle can count."""
-TAIL = 1 << 20
+TAIL = 1 << 18
 """Events among which the last stall of a hart is looked for at the end of a run."""
 
 
@@ -51,15 +52,15 @@ class Recording:
 class _Progress(NamedTuple):
     """How far the recording is. Replaced as a whole: an interrupt leaves one or the other.
 
-    taken      events of the buffer that are dealt with
-    written    events in the file
-    carried    events that are not written yet
-    horizon    nothing is noted any more before this cycle
+    written       events in the file
+    carried       events that were sorted, but not written yet
+    is_pending    the buffer is not what is carried yet
+    horizon       nothing is noted any more before this cycle
     """
 
-    taken: int
     written: int
     carried: np.ndarray
+    is_pending: bool
     horizon: int
     waits: Waits
 
@@ -98,7 +99,7 @@ class Recorder:
             **recording.about,
         }
         self.writer = TraceWriter(recording.file, new_header(spec, program, **about))
-        self.progress = _Progress(0, 0, np.zeros(0, EVENT), 0, {})
+        self.progress = _Progress(0, np.zeros(0, EVENT), False, 0, {})
         self.is_on, self.why = True, ""
         self._start()
 
@@ -127,7 +128,7 @@ class Recorder:
         limit = self.recording.limit
         if limit is not None and self.progress.written >= limit:
             self._stop(f"its limit of {limit} events is reached", now)
-        elif now >= self.end and not self.progress.carried.size:
+        elif now >= self.end and not self.chip.recorder[0]["count"]:
             whole = self.end - self.first < MOST_CYCLES
             self._stop("" if whole else f"it has {MOST_CYCLES} cycles, the most it can have", now)
 
@@ -147,12 +148,8 @@ class Recorder:
 
         more    events besides those that trace points have noted
         """
-        before = self.progress
-        count = int(self.chip.recorder[0]["count"])
-        taken = before.taken if before.taken <= count else 0
-        new = self.chip.trace[2 * taken : 2 * count].view(EVENT)
-        events, ends = ended(np.concatenate([before.carried, new, more]), before.waits)
-        events = _by_cycle(events)
+        before = self._resumed()
+        events, ends = self._sorted(more, before.waits)
         first = max(before.horizon - self.first, 0)
         if events.size and events["cycle"][0] < first:
             events["cycle"] = np.maximum(events["cycle"], first)
@@ -164,11 +161,29 @@ class Recorder:
         for place, event in ends.values():
             self.writer.put(place, np.array([event]))
         waits = {key: wait for key, wait in before.waits.items() if key not in ends}
-        waits |= written_waits(ready, before.written)
+        if more.size:
+            waits |= written_waits(ready, before.written)
         written = before.written + ready.size
-        self.progress = _Progress(count, written, events[split:].copy(), horizon, waits)
-        self.chip.recorder[0]["count"] = 0
-        self.progress = self.progress._replace(taken=0)
+        self.progress = _Progress(written, events[split:].copy(), True, horizon, waits)
+        self._resumed()
+
+    def _resumed(self) -> _Progress:
+        """Put what is carried into the buffer, alone, unless that has been done."""
+        if self.progress.is_pending:
+            carried = self.progress.carried
+            self.chip.trace.view(EVENT)[: carried.size] = carried
+            self.chip.recorder[0]["count"] = carried.size
+            self.progress = self.progress._replace(is_pending=False)
+        return self.progress
+
+    def _sorted(self, more: np.ndarray, waits: Waits) -> tuple[np.ndarray, Waits]:
+        """All events that are not written, by cycle, and the ends of waits that are."""
+        count = 2 * int(self.chip.recorder[0]["count"])
+        if not more.size and sort_events(self.chip):
+            return self.chip.trace_sorted[:count].view(EVENT), {}
+        noted = np.concatenate([self.chip.trace[:count].view(EVENT), more])
+        events, ends = ended(noted, waits)
+        return events[np.argsort(events["cycle"], kind="stable")], ends
 
     def _stop(self, why: str, now: int) -> None:
         """End the recording; waits that go on end here."""
@@ -217,6 +232,8 @@ class Recorder:
 
     def _shorten(self, rest: np.ndarray) -> None:
         """Cut what harts have been charged with beyond the end of the run."""
+        if not (rest < 0).any():
+            return
         place, events = self.writer.tail(TAIL)
         for h, count in zip(*np.nonzero(rest < 0), strict=True):
             is_its = (events["kind"] == Kind.STALL) & (events["hart"] == h)
@@ -225,19 +242,7 @@ class Recorder:
             for k in np.flatnonzero(is_its)[::-1]:
                 cut = min(over, int(events["b"][k]))
                 events["b"][k] -= cut
+                self.writer.put(place + k, events[k : k + 1])
                 over -= cut
                 if not over:
                     break
-        self.writer.put(place, events)
-
-
-def _by_cycle(events: np.ndarray) -> np.ndarray:
-    """The events sorted by cycle; those of one cycle keep their order."""
-    cycles = events["cycle"]
-    if not events.size:
-        return events
-    first = cycles.min()
-    if cycles.max() - first < 1 << 16:
-        cycles = (cycles - first).astype(np.uint16)  # NOTE: NumPy sorts 16 bits by radix
-    order = np.argsort(cycles, kind="stable")
-    return events.view(np.complex128).take(order).view(EVENT)

@@ -56,6 +56,9 @@ SIZE_SHIFT = 4
 CORRECTION = 32
 """Added to a kind in the recorder's buffer: the event takes the place of one written before."""
 
+SORTED_CYCLES = 1 << 16
+"""Cycles at most that the events in the buffer span where they are sorted by compiled code."""
+
 RECORDER = np.dtype(
     [
         ("count", "i8"),  # events in the buffer

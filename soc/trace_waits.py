@@ -75,7 +75,7 @@ def ended(events: np.ndarray, waits: Waits) -> tuple[np.ndarray, Waits]:
 
     A correction of what is not in the file stands for itself.
     """
-    is_correction = events["kind"] >= CORRECTION
+    is_correction = events["kind"] & CORRECTION != 0
     ends: Waits = {}
     if not is_correction.any():
         return events, ends

@@ -1,0 +1,47 @@
+"""Sorts the events of the trace's buffer by cycle: a counting sort, for cycles near each other."""
+
+import numpy as np
+
+from soc.chip_state import Chip
+from soc.step import step
+from soc.trace_format import CORRECTION, SORTED_CYCLES
+
+LOW_WORD = np.uint64(0xFFFFFFFF)
+
+
+@step
+def sort_events(chip: Chip) -> bool:
+    """Put the events of `trace` in the order of their cycles into `trace_sorted`.
+
+    Those of one cycle keep their order. Returns False, and does nothing, if there are corrections
+    among them or if they lie too far apart.
+    """
+    trace, places, target = chip.trace, chip.trace_places, chip.trace_sorted
+    count = np.uint64(chip.recorder[0]["count"])
+    one, two = np.uint64(1), np.uint64(2)
+    first = LOW_WORD
+    last = seen = np.uint64(0)
+    for k in range(count):
+        word = trace[two * k]
+        seen |= word
+        first = min(first, word & LOW_WORD)
+        last = max(last, word & LOW_WORD)
+    if count == 0 or seen >> np.uint64(32) & np.uint64(CORRECTION):
+        return False
+    if last - first >= np.uint64(SORTED_CYCLES):
+        return False
+    behind = last - first + one
+    for cycle in range(behind + one):
+        places[cycle] = 0
+    for k in range(count):
+        places[(trace[two * k] & LOW_WORD) - first + one] += 1
+    for cycle in range(behind):
+        places[cycle + one] += places[cycle]
+    for k in range(count):
+        word = trace[two * k]
+        cycle = (word & LOW_WORD) - first
+        place = two * np.uint64(places[cycle])
+        places[cycle] += 1
+        target[place] = word
+        target[place + one] = trace[two * k + one]
+    return True
