@@ -86,6 +86,21 @@ def _run(
             metavar="FILE", help="Every instruction with its cycle, by the event engine; FILE.gz."
         ),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Record what happens in every cycle; see pulpsim trace."),
+    ] = None,
+    trace_limit: Annotated[
+        int | None, typer.Option(metavar="EVENTS", help="Of the trace; the run goes on behind it.")
+    ] = None,
+    trace_filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trace-filter",
+            metavar="KEY=VALUE",
+            help="kind=issue,stall hart=0-3,fc cycle=A-B pc=A-B function=F region=R; repeatable.",
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="No report and no progress, only the program's text.")
     ] = False,
@@ -99,7 +114,8 @@ def _run(
         from pulpsim.config import Options
         from pulpsim.run import run
 
-        options = Options(engine, elf, chip, settings or (), json, max_cycles, issue_trace)
+        traced = trace, trace_limit, trace_filters or ()
+        options = Options(engine, elf, chip, settings or (), json, max_cycles, issue_trace, *traced)
         raise typer.Exit(run(config, options, quiet))
 
 

@@ -9,6 +9,10 @@
     max_cycles = 100_000_000    # no limit if left out
     [report]
     json = "run.json"           # "-" is standard output
+    [trace]
+    file = "run.trace"          # what happens in every cycle, for pulpsim trace
+    limit = 10_000_000          # events; no limit if left out
+    filters = ["kind=issue,stall", "hart=0-3", "cycle=1000-5000", "function=main", "region=0"]
 
 Instead of the chip's name there may be a [chip] table: a chip file written in place, with a `base`
 to start from ("pulp" if left out). Paths are relative to the file that they stand in.
@@ -23,6 +27,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from soc.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose
 from soc.toml_file import ConfigError, Layer, Mistakes, Table, parse_setting, read_toml, validated
+from soc.trace_filter import filter_mistakes
 
 if TYPE_CHECKING:
     from trainlib.launch import KernelProgram
@@ -71,6 +76,27 @@ class ReportTable(BaseModel):
     json_file: FileName | None = Field(default=None, alias="json")
 
 
+def _check_filter(text: str) -> str:
+    mistakes = filter_mistakes(text)
+    if mistakes:
+        raise ValueError("; ".join(mistakes))
+    return text
+
+
+class TraceTable(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: FileName | None = None
+    limit: int | None = Field(default=None, ge=1)
+    filters: tuple[Annotated[str, AfterValidator(_check_filter)], ...] = ()
+
+    @model_validator(mode="after")
+    def _has_a_file(self) -> "TraceTable":
+        if self.file is None and (self.limit is not None or self.filters):
+            raise ValueError("limit and filters belong to a trace; say where with file or --trace")
+        return self
+
+
 class RunConfig(BaseModel):
     """The tables of a config file."""
 
@@ -80,6 +106,7 @@ class RunConfig(BaseModel):
     program: ProgramTable = ProgramTable()
     run: RunTable = RunTable()
     report: ReportTable = ReportTable()
+    trace: TraceTable = TraceTable()
 
 
 @dataclass(frozen=True)
@@ -93,6 +120,9 @@ class Options:
     json: Path | None = None
     max_cycles: int | None = None
     issue_trace: Path | None = None
+    trace: Path | None = None
+    trace_limit: int | None = None
+    trace_filters: Sequence[str] = ()  # "kind=issue"
 
 
 @dataclass(frozen=True)
@@ -102,6 +132,7 @@ class Run:
     program        an ELF file, or a kernel's program with its data
     json           where the report goes as JSON; STANDARD_OUTPUT, or None for nowhere
     issue_trace    where a line for every instruction goes, or None
+    trace          where events go, how many at most, and which
     """
 
     program: "Path | KernelProgram"
@@ -110,6 +141,9 @@ class Run:
     max_cycles: int | None
     json: Path | None
     issue_trace: Path | None = None
+    trace: Path | None = None
+    trace_limit: int | None = None
+    trace_filters: tuple[str, ...] = ()
 
 
 def load_run(file: Path | None, options: Options) -> Run:
@@ -134,7 +168,17 @@ def load_run(file: Path | None, options: Options) -> Run:
     assert chip is not None
     json = options.json or _path(folder, config.report.json_file)
     engine = "event" if options.issue_trace else config.run.engine
-    return Run(program, chip, engine, config.run.max_cycles, json, options.issue_trace)
+    return Run(
+        program,
+        chip,
+        engine,
+        config.run.max_cycles,
+        json,
+        options.issue_trace,
+        options.trace or _path(folder, config.trace.file),
+        config.trace.limit,
+        config.trace.filters,
+    )
 
 
 def _check_trace(options: Options) -> None:
@@ -145,10 +189,16 @@ def _check_trace(options: Options) -> None:
 
 
 def _run_layers(options: Options) -> list[Layer]:
-    values = {"engine": options.engine, "max_cycles": options.max_cycles}
+    values = {
+        "--engine": ("run", "engine", options.engine),
+        "--max-cycles": ("run", "max_cycles", options.max_cycles),
+        "--trace": ("trace", "file", options.trace and str(options.trace)),
+        "--trace-limit": ("trace", "limit", options.trace_limit),
+        "--trace-filter": ("trace", "filters", list(options.trace_filters) or None),
+    }
     return [
-        Layer(f"--{key.replace('_', '-')}", {"run": {key: value}})
-        for key, value in values.items()
+        Layer(option, {table: {key: value}})
+        for option, (table, key, value) in values.items()
         if value is not None
     ]
 

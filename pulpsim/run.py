@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isa.program import Program
+from pulpsim import __version__
 from pulpsim.config import STANDARD_OUTPUT, Options, Run, load_run
 from pulpsim.console import GuestConsole, progress, report_console
 from pulpsim.output import check_writable, write
 from pulpsim.report import show
 from soc.chip import UnfitProgramError, float_registers, isa_of
 from soc.issue_trace import issue_lines
+from soc.recorder import Recording
 from soc.result import RunResult
 from soc.run import run_program
 from soc.toml_file import ConfigError
@@ -35,8 +37,11 @@ def run(file: Path | None, options: Options, is_quiet: bool) -> int:
         check_writable("--json", ready.json)
     if ready.issue_trace:
         check_writable("--issue-trace", ready.issue_trace)
+    if ready.trace:
+        check_writable("--trace", ready.trace)
     program, kernel = _loaded(ready.program)
-    result = _simulate(program, ready, is_quiet)
+    recording = _recording(ready, kernel) if ready.trace else None
+    result = _simulate(program, ready, is_quiet, recording)
     report = (kernel.named(result) if kernel else result).to_json()
     if kernel:
         report["program"] = kernel.report(result).to_json()
@@ -64,7 +69,20 @@ def status(result: dict[str, Any]) -> int:
     return INTERRUPTED if end["reason"] == "interrupted" else STOPPED
 
 
-def _simulate(program: Program, ready: Run, is_quiet: bool) -> RunResult:
+def _recording(ready: Run, kernel: "KernelProgram | None") -> Recording:
+    """What is to be recorded, with what the trace tells of the program."""
+    assert ready.trace
+    about: dict[str, Any] = {"simulator": __version__}
+    if kernel:
+        about["kernel"] = kernel.family.name
+        about["arguments"] = kernel.arguments.model_dump(mode="json")
+    regions = kernel.regions if kernel else {}
+    return Recording(ready.trace, ready.trace_limit, ready.trace_filters, regions, about)
+
+
+def _simulate(
+    program: Program, ready: Run, is_quiet: bool, recording: Recording | None
+) -> RunResult:
     console = None if ready.json == STANDARD_OUTPUT else GuestConsole()
     try:
         result = run_program(
@@ -75,6 +93,7 @@ def _simulate(program: Program, ready: Run, is_quiet: bool) -> RunResult:
             on_console=console,
             progress=nullcontext if is_quiet else progress,
             issue_trace=ready.issue_trace is not None,
+            trace=recording,
         )
     except UnfitProgramError as error:
         raise ConfigError([f"{program.name}: {error}"]) from None

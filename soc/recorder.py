@@ -17,10 +17,11 @@ from soc.chip_state import Chip
 from soc.links import sort_events
 from soc.spec import SocSpec
 from soc.state import COUNT
+from soc.toml_file import ConfigError
 from soc.trace_filter import Sieve, trace_filter
 from soc.trace_format import CORRECTION, EVENT, Kind
 from soc.trace_points import FIRST_CAUSE
-from soc.trace_waits import Waits, ended, horizon, long_waits, written_waits
+from soc.trace_waits import Waits, ended, horizon, long_waits, pc_of, written_waits
 from soc.trace_writer import TraceWriter, hart_names, initiator_names, new_header
 
 BUFFER = 1 << 16
@@ -75,7 +76,7 @@ class Recorder:
 
     warn      gets a sentence if the recording ends before the run
     is_on     it has not ended
-    raises    ConfigError for filters that name what there is not; OSError if the file cannot be
+    raises    ConfigError for filters that name what there is not, and if the file cannot be written
     """
 
     def __init__(
@@ -98,7 +99,11 @@ class Recorder:
             "regions": {str(number): name for number, name in recording.regions.items()},
             **recording.about,
         }
-        self.writer = TraceWriter(recording.file, new_header(spec, program, **about))
+        try:
+            self.writer = TraceWriter(recording.file, new_header(spec, program, **about))
+        except OSError as error:
+            reason = f"cannot be written: {error.strerror}"
+            raise ConfigError([f"trace {recording.file}: {reason}"]) from None
         self.progress = _Progress(0, np.zeros(0, EVENT), False, 0, {})
         self.is_on, self.why = True, ""
         self._start()
@@ -222,7 +227,7 @@ class Recorder:
             start = int(hart["accounted"]) - self.first
             if not 0 <= start < MOST_CYCLES:
                 continue
-            pc = int(self.chip.config[0]["code_base"]) + 2 * int(hart["last"])
+            pc = pc_of(self.chip, hart, count)
             kind = CORRECTION if hart["open"] else 0
             cycles = rest[h, count]
             events.append((start, kind + Kind.STALL, h, count - FIRST_CAUSE, pc, cycles))

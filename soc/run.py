@@ -36,8 +36,8 @@ def run_program(
     issue_trace   keep every instruction in the result's `issues`; the event engine can
     trace         record what happens in a file, see soc.trace
 
-    raises    ElfError, ConfigError, UnfitProgramError, OSError for the trace's file; what goes
-              wrong while the program runs is not raised, it is the result's `exit`
+    raises    ElfError, ConfigError, UnfitProgramError; what goes wrong while the program runs is
+              not raised, it is the result's `exit`
     """
     simulation = prepare(program, chip, engine, on_console, progress, issue_trace, trace)
     return carry_out(simulation, max_cycles)

@@ -42,32 +42,24 @@ class TraceFilter:
     regions: frozenset[int] | None = None
 
 
-def check_filters(filters: Iterable[str]) -> None:
-    """Check what can be checked without knowing chip and program.
-
-    raises    ConfigError with all mistakes
-    """
-    _raise_any(mistake for text in filters for mistake in _mistakes(text))
-
-
-def _mistakes(text: str) -> Iterable[str]:
+def filter_mistakes(text: str) -> list[str]:
+    """What is wrong with a filter, as far as that is known without chip and program."""
     key, equals, values = text.partition("=")
     if not equals or not values or key not in KEYS:
-        yield f"{text}: must be KEY=VALUE with a KEY of {', '.join(KEYS)}"
-        return
+        return [f"{text!r} must be KEY=VALUE with a KEY of {', '.join(KEYS)}"]
+    found = []
     for value in values.split(","):
         if key == "kind" and value not in KINDS:
-            yield f"{text}: {value!r} is no kind of event{_near(value, KINDS)}"
-        if key in ("cycle", "pc"):
-            found = _range(value)
-            if found is None or found[0] >= found[1]:
-                yield f"{text}: {value!r} is no {key} and no range of them, such as 100-200"
-    if key == "cycle" and "," in values:
-        yield f"{text}: a trace has one range of cycles"
+            found.append(f"{text!r}: {value!r} is no kind of event{_near(value, KINDS)}")
+        elif key in ("cycle", "pc") and _range(value) is None:
+            found.append(f"{text!r}: {value!r} is no {key} and no range such as 0x100-0x200")
+    return found
 
 
 def _near(value: str, known: Iterable[str]) -> str:
     names = list(known)
+    if not names:
+        return ""
     near = get_close_matches(value, names, n=1)
     if near:
         return f"; did you mean {near[0]}?"
@@ -79,15 +71,10 @@ def _range(text: str) -> Range | None:
     first, dash, last = text.partition("-")
     try:
         start = int(first, 0)
-        return start, int(last, 0) if dash else start + 1
+        end = int(last, 0) if dash else start + 1
     except ValueError:
         return None
-
-
-def _raise_any(mistakes: Iterable[str]) -> None:
-    lines = [f"--trace-filter {mistake}" for mistake in mistakes]
-    if lines:
-        raise ConfigError(lines)
+    return (start, end) if 0 <= start < end else None
 
 
 def trace_filter(
@@ -102,8 +89,8 @@ def trace_filter(
     regions       names of regions
     raises        ConfigError with all mistakes
     """
-    check_filters(filters)
-    mistakes: list[str] = []
+    mistakes = [mistake for text in filters for mistake in filter_mistakes(text)]
+    _raise_any(mistakes)
     found: dict[str, list] = {}
     known = _Names(initiators, program, regions)
     for text in filters:
@@ -112,7 +99,7 @@ def trace_filter(
             try:
                 found.setdefault(key, []).extend(known.found(key, value))
             except KeyError as error:
-                mistakes.append(f"{text}: {error.args[0]}")
+                mistakes.append(f"{text!r}: {error.args[0]}")
     _raise_any(mistakes)
     cycles = found.get("cycle")
     ranges = (*found.get("pc", ()), *found.get("function", ()))
@@ -123,6 +110,11 @@ def trace_filter(
         ranges=ranges or None,
         regions=_set(found.get("region")),
     )
+
+
+def _raise_any(mistakes: list[str]) -> None:
+    if mistakes:
+        raise ConfigError([f"trace filter {mistake}" for mistake in mistakes])
 
 
 def _set(values: list[int] | None) -> frozenset[int] | None:
@@ -162,7 +154,7 @@ class _Names:
     def _function(self, name: str) -> list[Range]:
         symbols = [symbol for symbol in self.program.symbols if symbol.name == name]
         if not symbols:
-            functions = sorted({s.name for s in self.program.symbols if s.kind == "function"})
+            functions = sorted({s.name for s in self.program.symbols if s.kind != "object"})
             raise KeyError(f"the program has no function {name!r}{_near(name, functions)}")
         return [self._extent(symbol.address, symbol.size) for symbol in symbols]
 

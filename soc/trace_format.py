@@ -2,7 +2,7 @@
 
     kind        hart         extra                      a          b
     ISSUE       hart         0                          pc         word, of 16 bits or 32
-    STALL       hart         cause, of soc.state.CAUSES pc         cycles in which it issues nothing
+    STALL       hart         cause, of soc.state.CAUSES pc, or 0   cycles in which it issues nothing
     MEMORY      hart         STORE, OUTSIDE_L1, ...     address    pc
     CONFLICT    initiator    bank | winner << 8         pc or 0    address
     DMA         initiator    1: writes L1               address    0
@@ -13,7 +13,8 @@
 
 An issue, a grant, a lost arbitration are noted in their cycle, stalls and sleep in their first one.
 A stall has the pc of the instruction that the counters charge: of a load whose bank is taken, of a
-branch, but of what waits for an operand or for its fetch. A memory access of two halves has two
+branch, but of what waits for an operand or for its fetch; none where the hart is off. RI5CY's
+fences issue, but the counters know only their stalls: these begin in the cycle of the issue. A memory access of two halves has two
 events, each with the address of its half. A transfer of the DMA has an id, maybe for several
 commands; it is done when they all are. The DMA's control ports beyond those of the cores count as
 the fabric controller's.

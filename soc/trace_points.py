@@ -88,6 +88,8 @@ def _record_stall(chip, hart, cause, cycles):
     start = hart["accounted"]
     hart["accounted"] = start + cycles
     pc = hart["pc"] if PAID_BY_NEXT >> cause & 1 else pc_of_row(chip, hart["last"])
+    if cause == COUNT.off:
+        pc = 0
     kind = STALL + (CORRECTION if hart["open"] else 0)
     hart["open"] = 0
     record(chip, kind, hart["number"], start, cause - FIRST_CAUSE, pc, cycles)

@@ -49,12 +49,17 @@ def long_waits(chip: Chip, first: int, now: int) -> np.ndarray:
         kind = chip.code[int(hart["row"])]["kind"]
         if cause is None:
             cause = COUNT.event if kind == ELW else _access_cause(kind)
-        pc = int(chip.config[0]["code_base"]) + 2 * int(hart["last"])
+        pc = pc_of(chip, hart, cause)
         wait = (start - first, Kind.STALL, h, cause - FIRST_CAUSE, pc, 0)
         events.append(wait)
         if cause == COUNT.event:
             events.append((start - first, Kind.SLEEP, h, 0, pc, 0))
     return np.array(events, EVENT)
+
+
+def pc_of(chip: Chip, hart: np.void, cause: int) -> int:
+    """The instruction that pays for a wait of this cause, or 0."""
+    return 0 if cause == COUNT.off else int(chip.config[0]["code_base"]) + 2 * int(hart["last"])
 
 
 def _access_cause(kind: int) -> int:

@@ -20,7 +20,7 @@ ROOM = 1 << 16
 class TraceWriter:
     """A trace that is being written.
 
-    header    see soc.trace and new_header; `complete` is False until the trace is closed
+    header    see soc.trace and new_header; not `complete` until the trace is closed
     raises    OSError, here and in append, as the file system has it
     """
 
@@ -30,7 +30,11 @@ class TraceWriter:
         self.start = -(-(LENGTH_END + len(text) + ROOM) // ALIGNMENT) * ALIGNMENT
         self.count = 0
         self.stream = file.open("w+b", buffering=0)
-        self._write_header()
+        try:
+            self._write_header()
+        except OSError:
+            self.stream.close()
+            raise
 
     def append(self, events: np.ndarray) -> None:
         """Write EVENT[n] behind those that are there; all of them, or on an OSError none."""
