@@ -14,10 +14,10 @@
 An issue, a grant, a lost arbitration are noted in their cycle, stalls and sleep in their first one.
 A stall has the pc of the instruction that the counters charge: of a load whose bank is taken, of a
 branch, but of what waits for an operand or for its fetch; none where the hart is off. RI5CY's
-fences issue, but the counters know only their stalls: these begin in the cycle of the issue. A memory access of two halves has two
-events, each with the address of its half. A transfer of the DMA has an id, maybe for several
-commands; it is done when they all are. The DMA's control ports beyond those of the cores count as
-the fabric controller's.
+fences issue, but the counters know only their stalls: these begin in the cycle of the issue. A
+memory access of two halves has two events, each with the address of its half. A transfer of the DMA
+has an id, maybe for several commands; it is done when they all are. Who asked for it is a hart: the
+DMA's control ports beyond those of the cores count as the fabric controller's.
 """
 
 from enum import IntEnum
