@@ -76,6 +76,7 @@ class Recorder:
 
     warn      gets a sentence if the recording ends before the run
     is_on     it has not ended
+    is_full   there were more events than its limit
     raises    ConfigError for filters that name what there is not, and if the file cannot be written
     """
 
@@ -105,7 +106,7 @@ class Recorder:
             reason = f"cannot be written: {error.strerror}"
             raise ConfigError([f"trace {recording.file}: {reason}"]) from None
         self.progress = _Progress(0, np.zeros(0, EVENT), False, 0, {})
-        self.is_on, self.why = True, ""
+        self.is_on, self.is_full, self.why = True, False, ""
         self._start()
 
     def _start(self) -> None:
@@ -130,9 +131,8 @@ class Recorder:
         except OSError as error:
             self._stop(f"it cannot be written: {error.strerror}", now)
             return
-        limit = self.recording.limit
-        if limit is not None and self.progress.written >= limit:
-            self._stop(f"its limit of {limit} events is reached", now)
+        if self.is_full:
+            self._stop(f"its limit of {self.recording.limit} events is reached", now)
         elif now >= self.end and not self.chip.recorder[0]["count"]:
             whole = self.end - self.first < MOST_CYCLES
             self._stop("" if whole else f"it has {MOST_CYCLES} cycles, the most it can have", now)
@@ -161,7 +161,9 @@ class Recorder:
         split = int(np.searchsorted(events["cycle"], max(horizon - self.first, 0)))
         ready = self.sieve.passed(events[:split])
         if self.recording.limit is not None:
-            ready = ready[: self.recording.limit - before.written]
+            room = self.recording.limit - before.written
+            self.is_full = ready.size > room
+            ready = ready[:room]
         self.writer.put(before.written, ready)
         for place, event in ends.values():
             self.writer.put(place, np.array([event]))
@@ -215,6 +217,8 @@ class Recorder:
                 self._shorten(rest)
             except OSError as error:
                 self._stop(f"it cannot be written: {error.strerror}", cycles)
+            if self.is_full:
+                self._stop(f"its limit of {self.recording.limit} events is reached", cycles)
         why = self.why or why
         with suppress(OSError):
             self.writer.close(cycles=cycles, complete=not why, why=why, **known)
@@ -241,13 +245,20 @@ class Recorder:
             return
         place, events = self.writer.tail(TAIL)
         for h, count in zip(*np.nonzero(rest < 0), strict=True):
-            is_its = (events["kind"] == Kind.STALL) & (events["hart"] == h)
-            is_its &= events["extra"] == count - FIRST_CAUSE
-            over = -int(rest[h, count])
-            for k in np.flatnonzero(is_its)[::-1]:
-                cut = min(over, int(events["b"][k]))
-                events["b"][k] -= cut
-                self.writer.put(place + k, events[k : k + 1])
-                over -= cut
-                if not over:
-                    break
+            mine = events["hart"] == h
+            stalls = mine & (events["kind"] == Kind.STALL)
+            self._cut(
+                place, events, stalls & (events["extra"] == count - FIRST_CAUSE), -rest[h, count]
+            )
+            if count == COUNT.event:
+                self._cut(place, events, mine & (events["kind"] == Kind.SLEEP), -rest[h, count])
+
+    def _cut(self, place: int, events: np.ndarray, these: np.ndarray, cycles: int) -> None:
+        """Take cycles from these of the events that are written from a place on, the last first."""
+        for k in np.flatnonzero(these)[::-1]:
+            cut = min(int(cycles), int(events["b"][k]))
+            if not cut:
+                return
+            events["b"][k] -= cut
+            self.writer.put(place + k, events[k : k + 1])
+            cycles -= cut

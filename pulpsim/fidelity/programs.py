@@ -61,15 +61,15 @@ class Run:
         """What was measured: exit, regions, total_cycles, tcdm_sha256; lists are by core."""
         return measured()[self.core][self.program]["configs"][self.configuration]
 
-    def simulate(self, engine: str = "compiled", *, issue_trace: bool = False) -> RunResult:
-        """Run it on the chip that stands for the RTL's test bench."""
+    def simulate(self, engine: str = "compiled", **how: Any) -> RunResult:
+        """Run it on the chip that stands for the RTL's test bench; `how` goes to run_program."""
         fields = CONFIGURATIONS[self.configuration]
         cores = measured()[self.core][self.program]["cores"]
         chip = load_chip(f"{self.core}-rtl", {"cores": cores, "core": fields})
         name = f"{self.core}/{self.program}.elf"
         program = Program.from_elf(elfs()[name], name)
         limit = 2 * self.expected["total_cycles"] + 1000
-        return run_program(program, chip, engine=engine, max_cycles=limit, issue_trace=issue_trace)
+        return run_program(program, chip, engine=engine, max_cycles=limit, **how)
 
     def repeat(self, engine: str = "compiled") -> Comparison:
         """Hold the simulator's numbers against the RTL's."""

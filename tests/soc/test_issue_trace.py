@@ -14,7 +14,9 @@ import pytest
 from isa.profiles import profile
 from pulpsim.fidelity.programs import Run
 from soc.issue_trace import ISSUE, first_difference, issue_lines, parse_issue_trace
+from soc.recorder import Recording
 from soc.run import run_program
+from soc.trace import Trace
 
 TRACES = Path(__file__).parent / "data" / "issue_traces.tar.xz"
 ISA = profile("cv32e40p", "f")
@@ -44,6 +46,19 @@ def test_every_instruction_of_the_rtls_trace_issues_in_its_cycle(run: Run) -> No
     assert first_difference(parse_issue_trace(rtl), result.issues) == ""
     isa = profile("cv32e40p", "x" if "zfinx" in run.configuration else "f")
     assert sorted(issue_lines(result.issues, isa)) == sorted(rtl)
+
+
+@pytest.mark.parametrize("run", measured_lines(), ids=str)
+def test_a_recorded_run_issues_every_instruction_of_the_rtls_trace_in_its_cycle(
+    run: Run, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if "zfinx" in run.configuration and not request.config.getoption("--full"):
+        pytest.skip("another interpreter would have to be compiled")
+    rtl = parse_issue_trace(measured_lines()[run])
+    run.simulate(trace=Recording(tmp_path / "run.trace", filters=("kind=issue",)))
+    events = Trace.open(tmp_path / "run.trace").events
+    assert first_difference(rtl, issues(*events[["cycle", "hart", "a", "b"]].tolist())) == ""
+    assert events.size == rtl.size
 
 
 def test_there_are_traces_of_20_runs() -> None:
