@@ -76,11 +76,11 @@ class ReportTable(BaseModel):
     json_file: FileName | None = Field(default=None, alias="json")
 
 
-def _check_filter(text: str) -> str:
-    mistakes = filter_mistakes(text)
+def _check_filters(filters: tuple[str, ...]) -> tuple[str, ...]:
+    mistakes = [mistake for text in filters for mistake in filter_mistakes(text)]
     if mistakes:
         raise ValueError("; ".join(mistakes))
-    return text
+    return filters
 
 
 class TraceTable(BaseModel):
@@ -88,7 +88,7 @@ class TraceTable(BaseModel):
 
     file: FileName | None = None
     limit: int | None = Field(default=None, ge=1)
-    filters: tuple[Annotated[str, AfterValidator(_check_filter)], ...] = ()
+    filters: Annotated[tuple[str, ...], AfterValidator(_check_filters)] = ()
 
     @model_validator(mode="after")
     def _has_a_file(self) -> "TraceTable":

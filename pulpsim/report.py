@@ -45,6 +45,8 @@ def parts(result: Result, title: str) -> Iterator[RenderableType]:
         yield dma_line(result["dma"])
     if "program" in result:
         yield kernel_line(result["program"])
+    if "trace" in result:
+        yield trace_line(result["trace"])
     for warning in result["warnings"]:
         yield neutralised(f"warning: {warning}")
     yield exit_line(result)
@@ -63,6 +65,11 @@ def exit_line(result: Result) -> str:
     end = result["exit"]
     plain = EXITS.get(end["reason"], end["reason"]).format(**{**result, **end})
     return neutralised(end.get("message") or plain)
+
+
+def trace_line(trace: Result) -> str:
+    """What was recorded, and where it is."""
+    return neutralised(f"trace: {trace['events']:,} events in {trace['file']}")
 
 
 def kernel_line(kernel: Result) -> str:

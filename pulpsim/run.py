@@ -38,13 +38,15 @@ def run(file: Path | None, options: Options, is_quiet: bool) -> int:
     if ready.issue_trace:
         check_writable("--issue-trace", ready.issue_trace)
     if ready.trace:
-        check_writable("--trace", ready.trace)
+        _check_trace(ready.trace, ready.program)
     program, kernel = _loaded(ready.program)
     recording = _recording(ready, kernel) if ready.trace else None
     result = _simulate(program, ready, is_quiet, recording)
     report = (kernel.named(result) if kernel else result).to_json()
     if kernel:
         report["program"] = kernel.report(result).to_json()
+    if ready.trace:
+        report["trace"] = {"file": str(ready.trace), "events": result.trace_events}
     if ready.json:
         _write_json(report, ready.json)
     if ready.issue_trace:
@@ -67,6 +69,12 @@ def status(result: dict[str, Any]) -> int:
         is_correct = result.get("program", {}).get("correct", True)
         return SUCCESS if end["code"] == 0 and is_correct else GUEST_FAILED
     return INTERRUPTED if end["reason"] == "interrupted" else STOPPED
+
+
+def _check_trace(file: Path, program: "Path | KernelProgram") -> None:
+    check_writable("--trace", file)
+    if isinstance(program, Path) and file.exists() and file.samefile(program):
+        raise ConfigError([f"--trace {file}: is the program; name another file"])
 
 
 def _recording(ready: Run, kernel: "KernelProgram | None") -> Recording:

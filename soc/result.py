@@ -34,6 +34,7 @@ class RunResult:
     seconds              that the simulation took, without what comes before it
     processor_seconds    the same, as processor time of its thread
     issues               ISSUE[n], the instructions in order, if a trace was asked for
+    trace_events         how many the trace's file has, if there is one
     """
 
     exit: Exit
@@ -48,6 +49,7 @@ class RunResult:
     region_names: dict[int, str] = field(default_factory=dict)
     processor_seconds: float = 0.0
     issues: np.ndarray | None = None
+    trace_events: int | None = None
 
     @property
     def instructions(self) -> int:

@@ -382,6 +382,7 @@ class Simulation:
             seconds,
             tuple(self.warnings),
             issues=None if self.issues is None else np.array(self.issues, ISSUE),
+            trace_events=self.recorder.writer.count if self.recorder else None,
         )
 
     def _close_trace(self, rest: np.ndarray, cycles: int, end: Exit) -> None:
