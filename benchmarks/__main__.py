@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import command, events, flatness, kernels, many, network, speed
+from benchmarks import command, events, flatness, kernels, many, network, speed, trace
 from benchmarks.figure import Figure, show
 
 BUSY = 0.5
@@ -33,6 +33,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "asleep": lambda rounds, _: flatness.asleep(rounds),
     "startup": lambda rounds, _: command.start_up(rounds),
     "memory": _memory,
+    "trace": lambda rounds, _: trace.traces(rounds),
     "many": lambda rounds, _: many.many(rounds),
     "events": lambda rounds, _: events.event_engine(rounds),
     "kernels": lambda *_: kernels.kernels(),

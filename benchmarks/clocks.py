@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 from isa.program import Program
 from soc.result import RunResult
@@ -31,12 +32,16 @@ class Cost:
     memory: float
 
 
-def simulate(program: Program, spec: SocSpec | str = "pulp", engine: str = "compiled") -> RunResult:
-    """Run a program that has to end well.
+def simulate(
+    program: Program, spec: SocSpec | str = "pulp", engine: str = "compiled", **how: Any
+) -> RunResult:
+    """Run a program that has to end well, or at a limit of cycles; `how` goes to run_program.
 
     raises    RuntimeError if it does not
     """
-    result = run_program(program, spec, engine=engine)
+    result = run_program(program, spec, engine=engine, **how)
+    if "max_cycles" in how and result.exit.reason == "max_cycles":
+        return result
     if result.exit.reason != "exit" or result.exit.code:
         raise RuntimeError(f"{program.name}: {result.exit}")
     return result
@@ -52,11 +57,12 @@ def ns_per_instruction(result: RunResult) -> float:
     return result.processor_seconds / result.instructions * 1e9
 
 
-def pulpsim(*arguments: str, cache: Path | None = None) -> Cost:
+def pulpsim(*arguments: str, cache: Path | None = None, status: int = 0) -> Cost:
     """Run the command to its end; what it prints is thrown away.
 
     cache     where compiled interpreters are kept; None: where they are anyway
-    raises    RuntimeError if it fails
+    status    that it is to end with
+    raises    RuntimeError if it ends with another one
     """
     environment = os.environ | ({"PULPSIM_CACHE": str(cache)} if cache else {})
     started = perf_counter()
@@ -67,9 +73,9 @@ def pulpsim(*arguments: str, cache: Path | None = None) -> Cost:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    _, status, usage = os.wait4(running.pid, 0)
-    running.returncode = os.waitstatus_to_exitcode(status)
-    if running.returncode:
+    _, ended, usage = os.wait4(running.pid, 0)
+    running.returncode = os.waitstatus_to_exitcode(ended)
+    if running.returncode != status:
         raise RuntimeError(f"pulpsim {' '.join(arguments)}: exit status {running.returncode}")
     kilobytes = usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
     return Cost(usage.ru_utime + usage.ru_stime, perf_counter() - started, kilobytes * 1024 / 1e6)
