@@ -21,7 +21,7 @@ from soc.toml_file import ConfigError
 from soc.trace_filter import Sieve, trace_filter
 from soc.trace_format import CORRECTION, EVENT, Kind
 from soc.trace_points import FIRST_CAUSE
-from soc.trace_waits import Waits, ended, horizon, long_waits, pc_of, written_waits
+from soc.trace_waits import Waits, ended, horizon, is_at_barrier, long_waits, pc_of, written_waits
 from soc.trace_writer import TraceWriter, hart_names, initiator_names, new_header
 
 BUFFER = 1 << 16
@@ -129,13 +129,15 @@ class Recorder:
             self.chip.harts["open"][waits["hart"]] = 1
             self._write(self._wanted(waits), horizon(self.chip, now))
         except OSError as error:
-            self._stop(f"it cannot be written: {error.strerror}", now)
+            self._stop(f"it cannot be written: {error.strerror}")
             return
         if self.is_full:
-            self._stop(f"its limit of {self.recording.limit} events is reached", now)
+            self._stop(f"its limit of {self.recording.limit} events is reached")
         elif now >= self.end and not self.chip.recorder[0]["count"]:
-            whole = self.end - self.first < MOST_CYCLES
-            self._stop("" if whole else f"it has {MOST_CYCLES} cycles, the most it can have", now)
+            is_whole = self.end - self.first < MOST_CYCLES
+            self._stop(
+                "" if is_whole else f"it has {MOST_CYCLES} cycles, the most that it can have"
+            )
 
     def _wanted(self, events: np.ndarray) -> np.ndarray:
         """Of events that no trace point has noted, those that it would have."""
@@ -192,17 +194,20 @@ class Recorder:
         events, ends = ended(noted, waits)
         return events[np.argsort(events["cycle"], kind="stable")], ends
 
-    def _stop(self, why: str, now: int) -> None:
-        """End the recording; waits that go on end here."""
+    def _stop(self, why: str) -> None:
+        """End the recording with what is written; waits that go on end there, too."""
         self.chip.recorder[0]["kinds"] = 0
         self.is_on, self.why = False, why
         with suppress(OSError):
+            _, last = self.writer.tail(1)
+            end = int(last["cycle"].max(initial=0)) + 1
             for place, event in self.progress.waits.values():
-                event["b"] = now - self.first - event["cycle"]
+                event["b"] = max(end - int(event["cycle"]), 0)
                 self.writer.put(place, np.array([event]))
+            if why:
+                self.why = f"it ends in cycle {self.first + end}: {why}"
         if why:
-            self.why = f"{why} in cycle {now}"
-            self.warn(f"the trace {self.recording.file} ends early: {self.why}")
+            self.warn(f"trace {self.recording.file}: {self.why}")
 
     def close(self, rest: np.ndarray, cycles: int, why: str, **known: Any) -> None:
         """Write what is left, and the header.
@@ -216,9 +221,9 @@ class Recorder:
                 self._write(self._wanted(self._ends(rest)), self.first + MOST_CYCLES)
                 self._shorten(rest)
             except OSError as error:
-                self._stop(f"it cannot be written: {error.strerror}", cycles)
+                self._stop(f"it cannot be written: {error.strerror}")
             if self.is_full:
-                self._stop(f"its limit of {self.recording.limit} events is reached", cycles)
+                self._stop(f"its limit of {self.recording.limit} events is reached")
         why = self.why or why
         with suppress(OSError):
             self.writer.close(cycles=cycles, complete=not why, why=why, **known)
@@ -236,7 +241,8 @@ class Recorder:
             cycles = rest[h, count]
             events.append((start, kind + Kind.STALL, h, count - FIRST_CAUSE, pc, cycles))
             if count == COUNT.event:
-                events.append((start, kind + Kind.SLEEP, h, 0, pc, cycles))
+                at_barrier = is_at_barrier(self.chip, hart)
+                events.append((start, kind + Kind.SLEEP, h, at_barrier, pc, cycles))
         return np.array(events, EVENT)
 
     def _shorten(self, rest: np.ndarray) -> None:

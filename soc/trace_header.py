@@ -69,6 +69,11 @@ def _check_header(header: Any) -> None:
     for name, kind in NEEDED.items():
         if not isinstance(header.get(name), kind):
             raise TraceError(f"damaged: its header has no {name!r} of type {kind.__name__}")
+    for name in ("harts", "initiators"):
+        if not all(isinstance(each, str) for each in header[name]):
+            raise TraceError(f"damaged: {name!r} in its header are not names")
+    if not all(map(str.isdecimal, header["regions"])):
+        raise TraceError("damaged: 'regions' in its header has names without numbers")
     for name, kinds in ROWS.items():
         for row in header[name]:
             if not _fits(row, kinds):

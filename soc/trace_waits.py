@@ -9,6 +9,8 @@ import numpy as np
 from soc import hart_status
 from soc.chip_state import Chip
 from soc.decode import ELW, LOAD
+from soc.event_unit_offsets import BARRIER
+from soc.requests import EVENT_UNIT_PORT
 from soc.state import COUNT
 from soc.trace_format import CORRECTION, EVENT, Kind
 from soc.trace_points import FIRST_CAUSE
@@ -53,13 +55,19 @@ def long_waits(chip: Chip, first: int, now: int) -> np.ndarray:
         wait = (start - first, Kind.STALL, h, cause - FIRST_CAUSE, pc, 0)
         events.append(wait)
         if cause == COUNT.event:
-            events.append((start - first, Kind.SLEEP, h, 0, pc, 0))
+            events.append((start - first, Kind.SLEEP, h, is_at_barrier(chip, hart), pc, 0))
     return np.array(events, EVENT)
 
 
 def pc_of(chip: Chip, hart: np.void, cause: int) -> int:
     """The instruction that pays for a wait of this cause, or 0."""
     return 0 if cause == COUNT.off else int(chip.config[0]["code_base"]) + 2 * int(hart["last"])
+
+
+def is_at_barrier(chip: Chip, hart: np.void) -> bool:
+    """Does a hart that sleeps wait at a barrier of the event unit?"""
+    address = int(hart["address"]) - int(chip.config[0]["cluster_base"])
+    return address - EVENT_UNIT_PORT & 0x3FC >= BARRIER
 
 
 def _access_cause(kind: int) -> int:

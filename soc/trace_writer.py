@@ -37,21 +37,25 @@ class TraceWriter:
             raise
 
     def append(self, events: np.ndarray) -> None:
-        """Write EVENT[n] behind those that are there; all of them, or on an OSError none."""
+        """Write EVENT[n] behind those that are there."""
         self.put(self.count, events)
 
     def put(self, place: int, events: np.ndarray) -> None:
-        """Write EVENT[n] from a place on, where events are or end; as append."""
+        """Write EVENT[n] from a place on, where events are or end.
+
+        Of what does not fit, the events that do are kept.
+        """
         data = np.ascontiguousarray(events).data.cast("B")
-        position = self.start + place * events.itemsize
+        position = self.start + place * EVENT.itemsize
         self.stream.seek(position)
+        done = 0
         try:
-            while data:
-                data = data[self.stream.write(data) :]
-        except OSError:
-            self.stream.truncate(max(position, self.start + self.count * events.itemsize))
-            raise
-        self.count = max(self.count, place + events.size)
+            while done < len(data):
+                done += self.stream.write(data[done:])
+        finally:
+            self.count = max(self.count, place + done // EVENT.itemsize)
+            if done < len(data):
+                self.stream.truncate(self.start + self.count * EVENT.itemsize)
 
     def tail(self, most: int) -> tuple[int, np.ndarray]:
         """The last events, at most so many, and the place of the first of them."""

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks.workload import elf, products
+from isa.asm import assemble
+from isa.profiles import profile
 from pulpsim.fidelity.programs import runs
 from soc.recorder import BUFFER, Recording
 from soc.run import run_program
@@ -60,7 +62,7 @@ def test_a_kernel_with_dma_barriers_and_regions_adds_up(whole, matmul):
 
 
 def test_random_programs_add_up_and_are_not_changed(file, request):
-    for seed in range(300 if request.config.getoption("--full") else 12):
+    for seed in range(300 if request.config.getoption("--full") else 8):
         program = random_program(seed)
         plain = run_program(program, max_cycles=100_000)
         result, trace = recorded(file, program, max_cycles=100_000)
@@ -118,13 +120,26 @@ def test_the_limit_ends_the_recording_and_not_the_run(whole, file, matmul):
     limited, start = recorded(file, matmul.program, regions=matmul.regions, limit=5000)
     assert numbers(limited)["harts"] == numbers(result)["harts"]
     assert start.events.tolist() == trace.events[:5000].tolist()
-    (warning,) = limited.warnings
-    assert re.fullmatch(
-        f"the trace {re.escape(str(file))} ends early: "
-        r"its limit of 5000 events is reached in cycle \d+",
-        warning,
-    )
-    assert re.fullmatch(r"its limit of 5000 events is reached in cycle \d+", start.gap)
+    end = start.events["cycle"][-1] + 1
+    assert start.gap == f"it ends in cycle {end}: its limit of 5000 events is reached"
+    assert limited.warnings == (f"trace {file}: {start.gap}",)
+
+
+def test_a_trace_has_no_more_cycles_than_an_event_can_tell(file, monkeypatch):
+    monkeypatch.setattr("soc.recorder.MOST_CYCLES", 1000)
+    result, trace = recorded(file, elf("hello"))
+    assert trace.gap == "it ends in cycle 1000: it has 1000 cycles, the most that it can have"
+    assert trace.events["cycle"][-1] == 999
+    assert result.exit.reason == "exit"
+
+
+def test_a_run_without_end_tells_where_its_harts_wait(file):
+    source = "li t0, 0x10204000; li t1, 1; sw t1, 8(t0); p.elw t1, 0x3c(t0)"
+    program = assemble(source.replace("; ", "\n"), profile("ri5cy", "x"))
+    spec = load_chip("pulp", {"fabric_controller.present": False})
+    result, trace = recorded(file, program, spec)
+    assert result.exit.reason == "deadlock"
+    check(trace, result)
 
 
 def test_a_limit_in_the_middle_of_a_buffer_is_exact(long_sleep, file):
@@ -250,10 +265,10 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(long_sleep, file, monkey
     spec = load_chip("pulp")
     result, trace = recorded(file, products(spec, 400, working=1), spec)
     assert numbers(result)["harts"] == numbers(long_sleep[0])["harts"]
-    (warning,) = result.warnings
-    reason = r"it cannot be written: No space left on device in cycle \d+"
-    assert re.fullmatch(f"the trace {re.escape(str(file))} ends early: {reason}", warning)
-    assert re.fullmatch(reason, trace.gap)
+    end = trace.events["cycle"][-1] + 1
+    reason = "it cannot be written: No space left on device"
+    assert trace.gap == f"it ends in cycle {end}: {reason}"
+    assert result.warnings == (f"trace {file}: {trace.gap}",)
     count = trace.events.size
     assert BUFFER // 2 < count < 100_000
     assert trace.select(Kind.ISSUE).tolist() == [

@@ -163,16 +163,17 @@ class _FullDisk:
         return done
 
 
-def test_what_a_full_disk_took_of_a_batch_is_taken_back(tmp_path, program):
+def test_a_full_disk_keeps_the_whole_events_of_a_batch(tmp_path, program):
     writer = TraceWriter(tmp_path / "run.trace", new_header(load_chip("pulp"), program))
     writer.append(EVENTS[:3])
     stream, writer.stream = writer.stream, _FullDisk(writer.stream, 24)
     with pytest.raises(OSError, match=r"^\[Errno 28\] No space left on device$"):
         writer.append(EVENTS[3:])
     writer.stream = stream
+    assert (tmp_path / "run.trace").stat().st_size == writer.start + 4 * 16
     writer.close(why="the disk is full")
     trace = Trace.open(tmp_path / "run.trace")
-    assert trace.events.tolist() == EVENTS[:3].tolist()
+    assert trace.events.tolist() == EVENTS[:4].tolist()
     assert trace.gap == "the disk is full"
 
 
@@ -221,6 +222,8 @@ def test_what_is_no_trace_is_refused(tmp_path, data, message):
         ({"harts": None}, "damaged: its header has no 'harts' of type list"),
         ({"symbols": [[1, 2]]}, "damaged: 'symbols' in its header has [1, 2]"),
         ({"code": [[-1, "00"]]}, "damaged: 'code' in its header has [-1, '00']"),
+        ({"harts": [1]}, "damaged: 'harts' in its header are not names"),
+        ({"regions": {"a": "b"}}, "damaged: 'regions' in its header has names without numbers"),
     ],
 )
 def test_a_header_with_mistakes_is_refused(tmp_path, program, changes, message):
