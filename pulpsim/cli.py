@@ -82,9 +82,7 @@ def _run(
     ] = None,
     issue_trace: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Every instruction with its cycle, by the event engine; FILE.gz."
-        ),
+        typer.Option(metavar="FILE", help="A line for every instruction, with its cycle; FILE.gz."),
     ] = None,
     trace: Annotated[
         Path | None,

@@ -154,8 +154,6 @@ def load_run(file: Path | None, options: Options) -> Run:
     table = read_toml(file) if file else {}
     source, folder = (str(file), file.parent) if file else ("pulpsim run", Path())
     mistakes = Mistakes()
-    with mistakes.collected():
-        _check_trace(options)
     chip = None
     with mistakes.collected():
         layers = _chip_layers(source, folder, table.get("chip", DEFAULT_CHIP), options.chip)
@@ -167,25 +165,20 @@ def load_run(file: Path | None, options: Options) -> Run:
     mistakes.raise_any()
     assert chip is not None
     json = options.json or _path(folder, config.report.json_file)
-    engine = "event" if options.issue_trace else config.run.engine
+    trace = options.trace or _path(folder, config.trace.file)
+    if options.issue_trace and trace:
+        raise ConfigError(["--issue-trace and a trace exclude each other; a trace has all issues"])
     return Run(
         program,
         chip,
-        engine,
+        config.run.engine,
         config.run.max_cycles,
         json,
         options.issue_trace,
-        options.trace or _path(folder, config.trace.file),
+        trace,
         config.trace.limit,
         config.trace.filters,
     )
-
-
-def _check_trace(options: Options) -> None:
-    if options.issue_trace and options.engine not in (None, "event"):
-        raise ConfigError(
-            [f"--engine {options.engine}: the event engine makes --issue-trace; leave --engine out"]
-        )
 
 
 def _run_layers(options: Options) -> list[Layer]:

@@ -36,7 +36,6 @@ class EventEngine:
         parts      the step functions, compiled
         decode     called when harts have come to code that is not decoded
         changed    called in cycles in which a hart asked the host or stopped the simulation
-        issued     called with each hart that has issued an instruction in this cycle
     """
 
     def __init__(
@@ -46,10 +45,9 @@ class EventEngine:
         parts: Parts,
         decode: Callable[[], None],
         changed: Callable[[], None],
-        issued: Callable[[int], None],
     ):
         self.env, self.chip, self.parts = env, chip, parts
-        self.decode, self.changed, self.issued = decode, changed, issued
+        self.decode, self.changed = decode, changed
         wheel, state = chip.wheel, chip.harts
         self.entered, self.resume = wheel["due"].data, wheel["resume"].data
         self.dma_busy, self.host, self.stop = (wheel[n].data for n in ("dma_busy", "host", "stop"))
@@ -57,7 +55,6 @@ class EventEngine:
         self.unit_next = chip.event_unit["next"].data
         self.icache_wake = chip.icache["wake"].data
         self.state, self.when, self.exited = (state[n].data for n in ("state", "when", "exited"))
-        self.issue_cycle = state["issued"].data
         harts = range(state.size)
         self.due = [env.event() for _ in harts]
         self.going = [env.event() for _ in harts]
@@ -113,8 +110,6 @@ class EventEngine:
                 self.decode()
                 self.resume[0] = 0
                 self.parts.run_hart(self.chip, h, now, now + 1)
-            if self.issue_cycle[h] == now:
-                self.issued(h)
             if self.exited[h]:
                 self.changed()
             self.deliver()

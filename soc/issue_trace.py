@@ -3,8 +3,7 @@
     4 0 1c000080 32005073        cycle, hart, address, instruction (its 32-bit form), both in hex
 
 The same form as the traces of the RTL that the simulator is held against, so that the first
-instruction that differs can be found. The event engine makes it, for which nothing happens between
-two instructions of a hart.
+instruction that differs can be found.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,9 +11,20 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from isa.declare import Isa
+from soc.trace import Kind, Trace
 
 ISSUE = np.dtype([("cycle", "i8"), ("hart", "u2"), ("pc", "u4"), ("word", "u4")])
 """One instruction; `word` as it lies in memory, of 16 bits or 32."""
+
+
+def issues_of(trace: Trace) -> np.ndarray:
+    """ISSUE[n], the instructions of a trace."""
+    events = trace.select(Kind.ISSUE)
+    issues = np.empty(events.size, ISSUE)
+    for name, field in {"cycle": "cycle", "hart": "hart", "pc": "a", "word": "b"}.items():
+        issues[name] = events[field]
+    issues["cycle"] += trace.first_cycle
+    return issues
 
 
 def issue_lines(issues: np.ndarray, isa: Isa) -> Iterator[str]:

@@ -4,13 +4,17 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter, thread_time
 
 from isa.program import Program
+from soc.issue_trace import issues_of
 from soc.recorder import Recording
 from soc.result import RunResult
 from soc.simulation import Simulation
 from soc.spec import SocSpec, load_chip
+from soc.trace import Trace
 
 ENGINES = ("compiled", "event")
 
@@ -33,14 +37,21 @@ def run_program(
     max_cycles    stop there at the latest
     on_console    gets the program's text as it comes
     progress      context manager around long steps: progress("compiling ...")
-    issue_trace   keep every instruction in the result's `issues`; the event engine can
-    trace         record what happens in a file, see soc.trace
+    issue_trace   keep every instruction in the result's `issues`
+    trace         record what happens in a file, see soc.trace; not together with issue_trace
 
     raises    ElfError, ConfigError, UnfitProgramError; what goes wrong while the program runs is
               not raised, it is the result's `exit`
     """
-    simulation = prepare(program, chip, engine, on_console, progress, issue_trace, trace)
-    return carry_out(simulation, max_cycles)
+    if not issue_trace:
+        return carry_out(prepare(program, chip, engine, on_console, progress, trace), max_cycles)
+    if trace:
+        raise ValueError("issue_trace and trace exclude each other; a trace has all issues")
+    with TemporaryDirectory() as folder:
+        trace = Recording(Path(folder) / "issues.trace", filters=("kind=issue",))
+        simulation = prepare(program, chip, engine, on_console, progress, trace)
+        result = carry_out(simulation, max_cycles)
+        return replace(result, issues=issues_of(Trace.open(trace.file)), trace_events=None)
 
 
 def prepare(
@@ -49,19 +60,16 @@ def prepare(
     engine: str,
     on_console: Callable[[str], None] | None = None,
     progress: Callable = nullcontext,
-    issue_trace: bool = False,
     trace: Recording | None = None,
 ) -> Simulation:
     """A simulation that has not begun; arguments and exceptions as in run_program."""
     if engine not in ENGINES:
         raise ValueError(f"engine {engine!r}; the engines are {', '.join(ENGINES)}")
-    if issue_trace and engine != "event":
-        raise ValueError(f"engine {engine!r} makes no issue trace; engine 'event' does")
     if not isinstance(program, Program):
         program = Program.from_elf(program)
     spec = load_chip(chip) if isinstance(chip, str) else chip
     console = on_console or (lambda text: None)
-    return Simulation(program, spec, engine, console, progress, issue_trace, trace)
+    return Simulation(program, spec, engine, console, progress, trace)
 
 
 def carry_out(simulation: Simulation, max_cycles: int | None) -> RunResult:

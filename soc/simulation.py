@@ -24,7 +24,6 @@ from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, with_group_of
-from soc.issue_trace import ISSUE
 from soc.loop import ASLEEP, DECODE, HALT, TRACE
 from soc.peripherals.bus import BusError
 from soc.phases import DMA_ERROR
@@ -65,10 +64,8 @@ class Simulation:
         engine: str,
         on_console: Callable[[str], None],
         progress: Callable[[str], AbstractContextManager],
-        has_issue_trace: bool = False,
         recording: Recording | None = None,
     ):
-        self.issues: list[tuple[int, int, int, int]] | None = [] if has_issue_trace else None
         self.program, self.spec, self.engine = program, spec, engine
         self.progress = progress
         registers = float_registers(spec, program)
@@ -147,9 +144,7 @@ class Simulation:
     def _run_by_events(self) -> None:
         """Let SimPy drive every part, up to the end, or to where nothing happens any more."""
         env, wheel = self.env, self.chip.wheel[0]
-        self.driver = EventEngine(
-            env, self.chip, self.parts, self._decode, self._changed, self._issued
-        )
+        self.driver = EventEngine(env, self.chip, self.parts, self._decode, self._changed)
         if self.platform:
             self.platform.changed = self.driver.deliver
         noted = self.chip.recorder["count"].data
@@ -167,13 +162,6 @@ class Simulation:
                 wheel["now"] = env.now
                 self._write_trace()
         wheel["now"] = env.now
-
-    def _issued(self, h: int) -> None:
-        """Event engine: a hart has issued an instruction in this cycle."""
-        if self.issues is not None:
-            row = int(self.chip.harts[h]["last"])
-            pc = int(self.chip.config[0]["code_base"]) + 2 * row
-            self.issues.append((int(self.env.now), h, pc, int(self.chip.code[row]["word"])))
 
     def _limit_reached(self) -> Exit:
         return Exit("max_cycles", 0, f"cycle limit of {self.limit} reached")
@@ -381,7 +369,6 @@ class Simulation:
             self.engine,
             seconds,
             tuple(self.warnings),
-            issues=None if self.issues is None else np.array(self.issues, ISSUE),
             trace_events=self.recorder.writer.count if self.recorder else None,
         )
 

@@ -220,7 +220,7 @@ print(sorted(heavy & set(sys.modules)))
     assert pulpsim("--version").stdout == "pulpsim 0.1.0\n"
 
 
-def test_an_issue_trace_is_written_by_the_event_engine(tmp_path: Path) -> None:
+def test_an_issue_trace_is_written(tmp_path: Path) -> None:
     program = assemble("_start: li a0, 0x1a1040a0; c.li a1, -1; sw a1, 0(a0)", profile("ri5cy"))
     elf, trace = tmp_path / "a.elf", tmp_path / "trace.txt.gz"
     elf.write_bytes(program.to_elf())
@@ -232,13 +232,3 @@ def test_an_issue_trace_is_written_by_the_event_engine(tmp_path: Path) -> None:
         "5 8 1c008008 fff00593",
         "6 8 1c00800a 00b52023",
     ]
-
-
-def test_an_issue_trace_by_the_compiled_engine_is_refused(elf: Path, tmp_path: Path) -> None:
-    file = str(tmp_path / "trace.txt")
-    arguments = ["run", "--elf", str(elf), "--engine", "compiled", "--issue-trace", file]
-    result = CliRunner().invoke(cli.app, arguments)
-    assert result.exit_code == 2
-    assert result.stderr == (
-        "pulpsim: --engine compiled: the event engine makes --issue-trace; leave --engine out\n"
-    )

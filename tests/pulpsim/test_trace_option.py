@@ -139,6 +139,13 @@ def test_a_trace_that_cannot_be_written_is_refused_before_the_run(
     )
 
 
+def test_an_issue_trace_and_a_trace_exclude_each_other(hello: Path, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("run.trace", "issues.txt")]
+    assert refused("--elf", hello, "--trace", files[0], "--issue-trace", files[1]) == (
+        "pulpsim: --issue-trace and a trace exclude each other; a trace has all issues\n"
+    )
+
+
 def test_the_program_is_not_overwritten(hello: Path) -> None:
     before = hello.read_bytes()
     assert refused("--elf", hello, "--trace", hello) == (

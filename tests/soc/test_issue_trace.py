@@ -15,8 +15,7 @@ from isa.profiles import profile
 from pulpsim.fidelity.programs import Run
 from soc.issue_trace import ISSUE, first_difference, issue_lines, parse_issue_trace
 from soc.recorder import Recording
-from soc.run import run_program
-from soc.trace import Trace
+from soc.run import ENGINES, run_program
 
 TRACES = Path(__file__).parent / "data" / "issue_traces.tar.xz"
 ISA = profile("cv32e40p", "f")
@@ -38,27 +37,20 @@ def measured_lines() -> dict[Run, list[str]]:
     return lines
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("run", measured_lines(), ids=str)
-def test_every_instruction_of_the_rtls_trace_issues_in_its_cycle(run: Run) -> None:
+def test_every_instruction_of_the_rtls_trace_issues_in_its_cycle(
+    run: Run, engine: str, request: pytest.FixtureRequest
+) -> None:
+    is_full = request.config.getoption("--full")
+    if engine == "compiled" and "zfinx" in run.configuration and not is_full:
+        pytest.skip("another interpreter would have to be compiled")
     rtl = measured_lines()[run]
-    result = run.simulate("event", issue_trace=True)
+    result = run.simulate(engine, issue_trace=True)
     assert result.issues is not None
     assert first_difference(parse_issue_trace(rtl), result.issues) == ""
     isa = profile("cv32e40p", "x" if "zfinx" in run.configuration else "f")
     assert sorted(issue_lines(result.issues, isa)) == sorted(rtl)
-
-
-@pytest.mark.parametrize("run", measured_lines(), ids=str)
-def test_a_recorded_run_issues_every_instruction_of_the_rtls_trace_in_its_cycle(
-    run: Run, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if "zfinx" in run.configuration and not request.config.getoption("--full"):
-        pytest.skip("another interpreter would have to be compiled")
-    rtl = parse_issue_trace(measured_lines()[run])
-    run.simulate(trace=Recording(tmp_path / "run.trace", filters=("kind=issue",)))
-    events = Trace.open(tmp_path / "run.trace").events
-    assert first_difference(rtl, issues(*events[["cycle", "hart", "a", "b"]].tolist())) == ""
-    assert events.size == rtl.size
 
 
 def test_there_are_traces_of_20_runs() -> None:
@@ -104,8 +96,9 @@ def test_the_first_difference_names_hart_instruction_cycle_and_address() -> None
     assert first_difference(TRACE, TRACE[:2]) == "hart 0: 1 instructions instead of 2"
 
 
-def test_only_the_event_engine_makes_a_trace() -> None:
+def test_an_issue_trace_is_no_second_trace() -> None:
     with pytest.raises(
-        ValueError, match=r"^engine 'compiled' makes no issue trace; engine 'event' does$"
+        ValueError,
+        match=r"^issue_trace and trace exclude each other; a trace has all issues$",
     ):
-        run_program("none.elf", issue_trace=True)
+        run_program("none.elf", issue_trace=True, trace=Recording(Path("none.trace")))
