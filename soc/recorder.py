@@ -18,6 +18,7 @@ from soc.links import sort_events
 from soc.spec import SocSpec
 from soc.state import COUNT
 from soc.toml_file import ConfigError
+from soc.trace import first_at
 from soc.trace_filter import Sieve, trace_filter
 from soc.trace_format import CORRECTION, EVENT, Kind
 from soc.trace_points import FIRST_CAUSE
@@ -160,7 +161,7 @@ class Recorder:
         first = max(before.horizon - self.first, 0)
         if events.size and events["cycle"][0] < first:
             events["cycle"] = np.maximum(events["cycle"], first)
-        split = int(np.searchsorted(events["cycle"], max(horizon - self.first, 0)))
+        split = first_at(events, max(horizon - self.first, 0))
         ready = self.sieve.passed(events[:split])
         if self.recording.limit is not None:
             room = self.recording.limit - before.written

@@ -29,6 +29,7 @@ __all__ = [
     "Kind",
     "Trace",
     "TraceError",
+    "first_at",
     "pcs_of",
 ]
 
@@ -138,10 +139,7 @@ class Trace:
 
     def _position(self, cycle: int | None, default: int) -> int:
         """Index of the first event of a cycle of the run, or behind it."""
-        if cycle is None:
-            return default
-        cycles = self.events["cycle"]
-        return bisect_left(range(cycles.size), cycle - self.first_cycle, key=cycles.__getitem__)
+        return default if cycle is None else first_at(self.events, cycle - self.first_cycle)
 
     def function_of(self, pcs: np.ndarray | Iterable[int]) -> np.ndarray:
         """The name of the function or label that holds each address, "" where there is none."""
@@ -182,6 +180,12 @@ class Trace:
 
         word = self.word_at(pc)
         return "" if word is None else disassemble(word, profile_named(self.header["isa"]), pc)
+
+
+def first_at(events: np.ndarray, cycle: int) -> int:
+    """Index of the first of sorted events that is at a cycle, or behind it."""
+    cycles = events["cycle"]  # NOTE: np.searchsorted would copy them
+    return bisect_left(range(cycles.size), cycle, key=cycles.__getitem__)
 
 
 def pcs_of(events: np.ndarray) -> np.ndarray:

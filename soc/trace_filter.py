@@ -188,6 +188,8 @@ class Sieve:
 
     def passed(self, events: np.ndarray) -> np.ndarray:
         """Those of the next events of a trace that are wanted."""
+        if self.wanted.regions is None and self.wanted.ranges is None:
+            return events
         keep = np.ones(events.size, bool)
         if self.wanted.regions is not None:
             keep &= self._in_regions(events, list(self.wanted.regions))
@@ -196,7 +198,7 @@ class Sieve:
         if self.wanted.ranges is not None:
             pcs = pcs_of(events)
             keep &= np.any([(pcs >= a) & (pcs < b) for a, b in self.wanted.ranges], axis=0)
-        return events if keep.all() else events[keep]
+        return events[keep]
 
     def _in_regions(self, events: np.ndarray, regions: list[int]) -> np.ndarray:
         """Is each event's hart in one of the regions? The DMA is if any hart is."""

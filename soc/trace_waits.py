@@ -42,10 +42,13 @@ def long_waits(chip: Chip, first: int, now: int) -> np.ndarray:
 
     first    cycle from which events count; what is before it is left out
     """
+    harts = chip.harts
+    is_late = (harts["accounted"] >= first) & (harts["accounted"] < now - PATIENCE)
     events = []
-    for h, hart in enumerate(chip.harts):
+    for h in np.flatnonzero(is_late & (harts["open"] == 0)).tolist():
+        hart = harts[h]
         state, start = int(hart["state"]), int(hart["accounted"])
-        if hart["open"] or state not in LONG_WAITS or not first <= start < now - PATIENCE:
+        if state not in LONG_WAITS:
             continue
         cause = LONG_WAITS[state]
         kind = chip.code[int(hart["row"])]["kind"]
