@@ -124,6 +124,8 @@ class Recorder:
 
     def write(self) -> None:
         """Write away what is noted, as far as it is complete; end the recording if need be."""
+        if not self.is_on:
+            return
         now = int(self.chip.wheel[0]["now"])
         try:
             waits = long_waits(self.chip, self.first, now)
@@ -197,7 +199,7 @@ class Recorder:
 
     def _stop(self, why: str) -> None:
         """End the recording with what is written; waits that go on end there, too."""
-        self.chip.recorder[0]["kinds"] = 0
+        self.chip.recorder[:] = 0
         self.is_on, self.why = False, why
         with suppress(OSError):
             _, last = self.writer.tail(1)

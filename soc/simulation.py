@@ -102,8 +102,9 @@ class Simulation:
         if self.engine == "event":
             self.parts = parts(self.isa, self.extensions, self.progress)
         else:
-            records = self.recorder is not None and self.recorder.is_on
-            self.run_cycles = interpreter(self.isa, self.extensions, self.progress, records=records)
+            self.run_cycles = interpreter(
+                self.isa, self.extensions, self.progress, records=self.recorder is not None
+            )
             self.run_cycles(self.chip, 0)  # loads the machine code: no part of the run
 
     def _boot(self) -> None:
@@ -158,9 +159,9 @@ class Simulation:
                 wheel["now"] = self.limit
                 return
             env.step()
-            if noted[0] >= BUFFER:
+            if self.recorder and noted[0] >= BUFFER:
                 wheel["now"] = env.now
-                self._write_trace()
+                self.recorder.write()
         wheel["now"] = env.now
 
     def _limit_reached(self) -> Exit:
@@ -206,19 +207,12 @@ class Simulation:
         """Simulate cycles before `end`, decoding code as harts come to it."""
         while True:
             reason = self.run_cycles(self.chip, end)
-            if reason == TRACE or (self.recorder and self.cycle >= self.recorder.end):
-                self._write_trace()
+            if self.recorder and (reason == TRACE or self.cycle >= self.recorder.end):
+                self.recorder.write()
             if reason == DECODE:
                 self._decode()
             elif reason != TRACE:
                 return int(reason)
-
-    def _write_trace(self) -> None:
-        """Write away what is noted; go on without trace points where the recording has ended."""
-        if self.recorder and self.recorder.is_on:
-            self.recorder.write()
-            if not self.recorder.is_on and self.engine == "compiled":
-                self._compile()
 
     def _decode(self) -> None:
         """Decode for the harts that wait for it; compile what is new."""

@@ -87,6 +87,15 @@ def test_both_engines_record_the_same(file, request):
         assert ordered(np.array(trace.events)) == events, seed
 
 
+def test_the_event_engine_writes_batches_too(file):
+    spec = load_chip("pulp")
+    _, trace = recorded(file, products(spec, 12), spec)
+    events = ordered(np.array(trace.events))
+    _, trace = recorded(file, products(spec, 12), spec, engine="event")
+    assert trace.events.size > BUFFER
+    assert ordered(np.array(trace.events)) == events
+
+
 def test_a_run_that_ends_anywhere_adds_up(file):
     program = random_program(3)
     for cycles in range(1500, 1530):
