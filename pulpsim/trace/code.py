@@ -1,0 +1,106 @@
+"""What is at the addresses that a recording comes to: function, text, calls and returns."""
+
+from bisect import bisect_right
+from functools import cached_property
+
+import numpy as np
+
+from isa.declare import Isa
+from isa.disasm import disassemble
+from isa.profiles import profile_named
+from pulpsim.trace.places import Places
+from soc.trace import Trace
+
+LINKS = (1, 5)
+"""Registers that hold return addresses: ra and t0, by the psABI."""
+
+NO_FLOW, CALL, RETURN = 0, 1, 2
+
+
+class Code:
+    """What is at each address that a recording comes to, looked up once.
+
+    functions    names, by the numbers that `function` has; number 0 is code without a symbol
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.places = Places()
+        self.functions = [""]
+        self._numbers = {"": 0}
+        self._known = np.zeros(0, bool)
+        self._function = np.zeros(0, np.int32)
+        self._flow = np.zeros(0, np.uint8)
+        self._size = np.zeros(0, np.uint8)
+        self._texts: dict[int, str] = {}
+
+    @cached_property
+    def isa(self) -> Isa:
+        """The instructions of the chip."""
+        return profile_named(self.trace.header["isa"])
+
+    def function(self, pcs: np.ndarray) -> np.ndarray:
+        """The number of each address's function, int32[n]."""
+        places = self._learnt(pcs)
+        return self._function[places]
+
+    def flow(self, pcs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the instruction at each address: NO_FLOW, CALL or RETURN, and its bytes."""
+        places = self._learnt(pcs)
+        return self._flow[places], self._size[places]
+
+    def text(self, pc: int) -> str:
+        """The instruction at an address in assembly, with the name of a jump's target."""
+        text = self._texts.get(pc)
+        if text is None:
+            word = self.trace.word_at(pc)
+            text = "?" if word is None else disassemble(word, self.isa, pc, self.place)
+            self._texts[pc] = text
+        return text
+
+    def place(self, pc: int) -> str:
+        """An address in words: "matmul+0x1c"; "0x1c008000" where there is no symbol."""
+        name = self.functions[self.function(np.array([pc]))[0]]
+        if not name:
+            return f"0x{pc:08x}"
+        distance = pc - self._starts[bisect_right(self._starts, pc) - 1]
+        return f"{name}+0x{distance:x}" if distance else name
+
+    def _learnt(self, pcs: np.ndarray) -> np.ndarray:
+        places = self.places.of(pcs)
+        more = self.places.size - self._known.size
+        if more:
+            for name in ("_known", "_function", "_flow", "_size"):
+                array = getattr(self, name)
+                setattr(self, name, np.concatenate([array, np.zeros(more, array.dtype)]))
+        if not self._known[places].all():
+            self._learn(np.unique(places[~self._known[places]]))
+        return places
+
+    def _learn(self, places: np.ndarray) -> None:
+        pcs = self.places.pcs(places)
+        for place, pc, name in zip(places, pcs.tolist(), self.trace.function_of(pcs), strict=True):
+            number = self._numbers.setdefault(name, len(self.functions))
+            if number == len(self.functions):
+                self.functions.append(name)
+            self._function[place] = number
+            self._flow[place], self._size[place] = self._flow_at(pc)
+        self._known[places] = True
+
+    def _flow_at(self, pc: int) -> tuple[int, int]:
+        word = self.trace.word_at(pc)
+        if word is None:
+            return NO_FLOW, 0
+        size = 4 if word & 3 == 3 else 2
+        decoded = self.isa.decode(word)
+        if decoded is None or decoded.insn.name not in ("jal", "jalr"):
+            return NO_FLOW, size
+        operands = decoded.operands
+        if operands["rd"] in LINKS:
+            return CALL, size
+        returns = operands["rd"] == 0 and operands.get("rs1") in LINKS
+        return RETURN if returns else NO_FLOW, size
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [start for start, _, _ in self.trace.symbols]
