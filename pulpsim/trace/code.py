@@ -21,17 +21,16 @@ class Code:
     """What is at each address that a recording comes to, looked up once.
 
     functions    names, by the numbers that `function` has; number 0 is code without a symbol
+    lines        "file:line", by the numbers that `line` has; number 0 is code without
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.places = Places()
-        self.functions = [""]
-        self._numbers = {"": 0}
+        self.functions, self.lines = [""], [""]
         self._known = np.zeros(0, bool)
-        self._function = np.zeros(0, np.int32)
-        self._flow = np.zeros(0, np.uint8)
-        self._size = np.zeros(0, np.uint8)
+        self._function, self._line = np.zeros(0, np.int32), np.zeros(0, np.int32)
+        self._flow, self._size = np.zeros(0, np.uint8), np.zeros(0, np.uint8)
         self._texts: dict[int, str] = {}
 
     @cached_property
@@ -43,6 +42,11 @@ class Code:
         """The number of each address's function, int32[n]."""
         places = self._learnt(pcs)
         return self._function[places]
+
+    def line(self, pcs: np.ndarray) -> np.ndarray:
+        """The number of each address's source line, int32[n]."""
+        places = self._learnt(pcs)
+        return self._line[places]
 
     def flow(self, pcs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of the instruction at each address: NO_FLOW, CALL or RETURN, and its bytes."""
@@ -70,7 +74,7 @@ class Code:
         places = self.places.of(pcs)
         more = self.places.size - self._known.size
         if more:
-            for name in ("_known", "_function", "_flow", "_size"):
+            for name in ("_known", "_function", "_line", "_flow", "_size"):
                 array = getattr(self, name)
                 setattr(self, name, np.concatenate([array, np.zeros(more, array.dtype)]))
         if not self._known[places].all():
@@ -79,11 +83,9 @@ class Code:
 
     def _learn(self, places: np.ndarray) -> None:
         pcs = self.places.pcs(places)
-        for place, pc, name in zip(places, pcs.tolist(), self.trace.function_of(pcs), strict=True):
-            number = self._numbers.setdefault(name, len(self.functions))
-            if number == len(self.functions):
-                self.functions.append(name)
-            self._function[place] = number
+        self._function[places] = _numbered(self.trace.function_of(pcs), self.functions)
+        self._line[places] = _numbered(self.trace.line_of(pcs), self.lines)
+        for place, pc in zip(places, pcs.tolist(), strict=True):
             self._flow[place], self._size[place] = self._flow_at(pc)
         self._known[places] = True
 
@@ -104,3 +106,11 @@ class Code:
     @cached_property
     def _starts(self) -> list[int]:
         return [start for start, _, _ in self.trace.symbols]
+
+
+def _numbered(names: np.ndarray, known: list[str]) -> list[int]:
+    """The place of each name in a list, to which it is added if it is new."""
+    places = {name: number for number, name in enumerate(known)}
+    numbers = [places.setdefault(name, len(places)) for name in names.tolist()]
+    known += list(places)[len(known) :]
+    return numbers
