@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from pulpsim import __version__
+from pulpsim.trace.commands import annotate, trace_app
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
@@ -289,6 +290,10 @@ def _isa(
         from pulpsim.assembly import all_mnemonics, instruction_pages
 
         typer.echo(instruction_pages(name) if name else all_mnemonics())
+
+
+app.add_typer(trace_app, name="trace")
+app.command("annotate")(annotate)
 
 
 @contextmanager

@@ -22,6 +22,11 @@ def neutralised(text: str) -> str:
     return "".join(char if _is_harmless(char) else _escape(char) for char in text)
 
 
+def one_line(text: str) -> str:
+    """A name for one line: neutralised, and line ends and tabs shown as escapes as well."""
+    return neutralised(text).replace("\n", r"\x0a").replace("\t", r"\x09")
+
+
 def _is_harmless(char: str) -> bool:
     return char in "\n\t" or char.isprintable()
 

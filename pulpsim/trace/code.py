@@ -48,10 +48,18 @@ class Code:
         places = self._learnt(pcs)
         return self._line[places]
 
+    def line_name(self, pc: int) -> str:
+        """ "file:line" of one address, "" where that is not known."""
+        return self.lines[self.line(np.array([pc]))[0]]
+
     def flow(self, pcs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of the instruction at each address: NO_FLOW, CALL or RETURN, and its bytes."""
         places = self._learnt(pcs)
         return self._flow[places], self._size[places]
+
+    def size(self, pc: int) -> int:
+        """The bytes of the instruction at one address; 0 outside of the program's code."""
+        return int(self.flow(np.array([pc]))[1][0])
 
     def text(self, pc: int) -> str:
         """The instruction at an address in assembly, with the name of a jump's target."""

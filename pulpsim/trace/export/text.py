@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pulpsim.console import neutralised
+from pulpsim.console import one_line
 
 Column = np.ndarray
 """uint8[n, width]: the text of each row, with zeros where it is shorter."""
@@ -33,11 +33,6 @@ def hexadecimal(values: np.ndarray, digits: int = 8) -> Column:
     """Numbers in hexadecimal with all their digits."""
     shifts = np.arange(4 * (digits - 1), -4, -4)
     return DIGITS[(values.astype(np.int64)[:, None] >> shifts) & 15]
-
-
-def one_line(text: str) -> str:
-    r"""A name with everything that a terminal or a line-based format obeys as an escape: \x0a."""
-    return neutralised(text).replace("\n", r"\x0a").replace("\t", r"\x09")
 
 
 def labels(texts: Sequence[str]) -> Column:

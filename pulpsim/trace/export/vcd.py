@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from pulpsim.console import one_line
 from pulpsim.trace.export import text
 from pulpsim.trace.selection import Selection
 from pulpsim.trace.sums import banks_of
@@ -197,4 +198,4 @@ def _code(number: int) -> str:
 
 def _plain(trace: Trace) -> str:
     """The program's name, so that it cannot end the comment."""
-    return text.one_line(str(trace.header.get("program", ""))).replace("$", "_")
+    return one_line(str(trace.header.get("program", ""))).replace("$", "_")

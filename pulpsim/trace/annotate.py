@@ -1,0 +1,166 @@
+"""pulpsim annotate: the program's listing with cycles, stalls and conflicts at each instruction."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pulpsim.console import WIDTH, one_line
+from pulpsim.report import short
+from pulpsim.trace.code import Code
+from pulpsim.trace.selection import Selection
+from pulpsim.trace.sums import SUM, grouped, instruction_sums, line_sums
+from soc.state import CAUSES
+from soc.trace import Trace
+
+SCHEMA = "pulpsim.annotate/1"
+NO_SYMBOL, NO_CODE = "(no symbol)", "(no instruction)"
+LINES = 15
+"""Rows of the table of source lines; the JSON has them all."""
+COUNTS = ("cycles", "issues", "accesses", "conflicts")
+HEADING = f"{'cycles':>11} {'%':>5} {'issued':>9} {'conflicts':>9}  "
+STALLS = 28  # columns of the causes of stalls
+INSTRUCTION = WIDTH - len(HEADING) - STALLS - 10
+
+
+class Annotation:
+    """What a recording, or a selection of it, says about each instruction.
+
+    rows         SUM[n] by pc; pc 0 stands for cycles that no instruction pays for
+    functions    what each took, the most cycles first
+    """
+
+    def __init__(self, trace: Trace, selection: Selection | None = None) -> None:
+        self.trace = trace
+        self.code = Code(trace)
+        events = (selection or Selection()).parts(trace)
+        self.rows = instruction_sums(trace, events)
+        self.names = trace.function_of(self.rows["pc"])
+        self.names[self.rows["pc"] == 0] = NO_CODE
+        self.names[self.names == ""] = NO_SYMBOL
+        self.functions = grouped(self.rows, self.names)
+
+    @property
+    def total(self) -> np.void:
+        """The sum of all: SUM."""
+        total = np.zeros(1, SUM)[0]
+        for field in SUM.names or ():
+            total[field] = self.rows[field].sum(axis=0)
+        total["pc"] = 0
+        return total
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it for programs."""
+        return {
+            "schema": SCHEMA,
+            "program": self.trace.header.get("program"),
+            "complete": self.trace.complete,
+            "missing": self.trace.gap,
+            "total": _counts(self.total),
+            "functions": [
+                {"name": name, **_counts(row), "instructions": list(self._instructions(name))}
+                for name, row in self.functions.items()
+            ],
+            "lines": [
+                {"line": name, **_counts(row)}
+                for name, row in line_sums(self.trace, self.rows).items()
+                if name
+            ],
+        }
+
+    def _instructions(self, function: str) -> Iterator[dict[str, Any]]:
+        for row in self.rows[self.names == function]:
+            pc = int(row["pc"])
+            about = {"pc": pc, "text": self.code.text(pc), "line": self.code.line_name(pc)}
+            yield (about if pc else {"pc": 0, "text": "", "line": ""}) | _counts(row)
+
+    def lines(self, functions: int | None = None) -> Iterator[str]:
+        """The report for a person: functions, source lines, then the listing of each function.
+
+        functions    how many are listed at most; None: all
+        """
+        yield from (line.rstrip() for line in self._lines(functions))
+
+    def _lines(self, functions: int | None) -> Iterator[str]:
+        yield from self._heading()
+        yield from self._table("function", list(self.functions.items()))
+        by_line = [item for item in line_sums(self.trace, self.rows).items() if item[0]]
+        if by_line:
+            yield ""
+            yield from self._table("source line", by_line[:LINES])
+            if len(by_line) > LINES:
+                yield f"... {len(by_line) - LINES} more: --json has all"
+        listed = [name for name in self.functions if name != NO_CODE][:functions]
+        for name in listed:
+            yield from self._listing(name)
+
+    def _heading(self) -> Iterator[str]:
+        total = self.total
+        yield one_line(
+            f"{self.trace.header.get('program', 'program')}: {total['cycles']:,} cycles of all "
+            f"harts, {total['issues']:,} instructions, {total['conflicts']:,} conflicts"
+        )
+        if self.trace.gap:
+            yield one_line(f"not all of the run: {self.trace.gap}")
+        yield ""
+
+    def _table(self, what: str, rows: list[tuple[str, np.void]]) -> Iterator[str]:
+        yield f"{HEADING}{'stalls':<{STALLS}} {what}"
+        yield from (
+            f"{self._numbers(row)}{_stalls(row):<{STALLS}} {_end(one_line(name))}"
+            for name, row in rows
+        )
+
+    def _numbers(self, row: np.void) -> str:
+        cycles, issues, conflicts = (int(row[name]) for name in ("cycles", "issues", "conflicts"))
+        share = 100 * cycles / max(int(self.total["cycles"]), 1)
+        percent = f"{share:.1f}" if share >= 0.05 else ""
+        return f"{cycles:>11,} {percent:>5} {issues:>9,} {conflicts or '':>9}  "
+
+    def _listing(self, function: str) -> Iterator[str]:
+        """The instructions of a function in order; what never ran between them in one line."""
+        rows = self.rows[self.names == function]
+        yield ""
+        yield one_line(f"{function}: {self.functions[function]['cycles']:,} cycles")
+        yield f"{HEADING}{'stalls':<{STALLS}} {'address':8} instruction"
+        lines = self.trace.line_of(rows["pc"]).tolist()
+        behind = int(rows[0]["pc"])
+        for place, row in enumerate(rows):
+            pc = int(row["pc"])
+            yield from self._never_ran(behind, pc)
+            if lines[place] and (not place or lines[place] != lines[place - 1] or behind < pc):
+                yield f"{'':{len(HEADING) + STALLS + 1}}{_end(one_line(lines[place]))}"
+            text = one_line(self.code.text(pc))[:INSTRUCTION]
+            yield f"{self._numbers(row)}{_stalls(row):<{STALLS}} {pc:08x} {text}"
+            behind = pc + self.code.size(pc)
+
+    def _never_ran(self, start: int, end: int) -> Iterator[str]:
+        count, pc = 0, start
+        while pc < end and self.code.size(pc):
+            count, pc = count + 1, pc + self.code.size(pc)
+        if count:
+            some = "1 instruction" if count == 1 else f"{count} instructions"
+            yield f"{'':{len(HEADING) + STALLS + 1}}{start:08x} {some} not reached"
+
+
+def _counts(row: np.void) -> dict[str, Any]:
+    stalls = {name: int(n) for name, n in zip(CAUSES, row["stalls"], strict=True) if n}
+    return {name: int(row[name]) for name in COUNTS} | {"stalls": stalls}
+
+
+def _stalls(row: np.void) -> str:
+    """The largest causes that fit, the most cycles first."""
+    found = [(int(n), name) for name, n in zip(CAUSES, row["stalls"], strict=True) if n]
+    shown = ""
+    for count, name in sorted(found, reverse=True):
+        more = f"{', ' if shown else ''}{name} {short(count)}"
+        if len(shown) + len(more) > STALLS:
+            break
+        shown += more
+    return shown
+
+
+def _end(name: str) -> str:
+    """The end of a long name: a file's name and line are there."""
+    room = WIDTH - len(HEADING) - STALLS - 1
+    return name if len(name) <= room else "…" + name[len(name) - room + 1 :]

@@ -1,0 +1,193 @@
+"""pulpsim trace and pulpsim annotate: what their command lines say. Loads what they need late."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from soc.trace import Trace
+
+trace_app = typer.Typer(
+    help="Show a recorded run as text, or export it for other tools.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A trace.")]
+Harts = Annotated[
+    list[str] | None, typer.Option("--hart", metavar="NAME", help="core3, 0-3, fc; repeatable.")
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="KIND,...",
+        help="issue, stall, memory, conflict, dma, transfer, sleep, region.",
+    ),
+]
+Functions = Annotated[
+    list[str] | None, typer.Option("--function", metavar="NAME", help="Its code; repeatable.")
+]
+Addresses = Annotated[
+    list[str] | None,
+    typer.Option("--pc", metavar="FIRST-LAST", help="Instructions there; repeatable."),
+]
+Region = Annotated[str | None, typer.Option(metavar="NAME", help="Between its markers.")]
+Cycles = Annotated[str | None, typer.Option(metavar="FIRST-LAST", help="Of the run.")]
+
+
+@trace_app.command("show")
+def show(
+    file: File,
+    hart: Harts = None,
+    kind: Kinds = None,
+    function: Functions = None,
+    pc: Addresses = None,
+    region: Region = None,
+    cycles: Cycles = None,
+) -> None:
+    """Show events as text, a line each, in the order of time."""
+    with _reporting():
+        from pulpsim.trace.selection import Options, Selection
+        from pulpsim.trace.show import lines
+
+        trace = _opened(file)
+        options = Options(hart or (), kind or (), function or (), pc or (), region, cycles)
+        _print(lines(trace, Selection.of(trace, options).parts(trace)))
+        _tell_what_is_missing(trace)
+
+
+@trace_app.command("export")
+def export(
+    file: File,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="perfetto, vcd, konata, spike, speedscope, callgrind, csv or parquet.",
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write.")
+    ] = None,
+    hart: Harts = None,
+    kind: Kinds = None,
+    function: Functions = None,
+    pc: Addresses = None,
+    region: Region = None,
+    cycles: Cycles = None,
+) -> None:
+    """Write a trace in the format of another tool.
+
+    perfetto for ui.perfetto.dev, vcd for GTKWave or Surfer, konata for Konata, spike as
+    `spike -l` writes, speedscope for speedscope.app, callgrind for KCachegrind and
+    callgrind_annotate, csv and parquet for tables; parquet needs pyarrow.
+    """
+    with _reporting():
+        from pulpsim.console import one_line, progress
+        from pulpsim.trace.export import formats
+        from pulpsim.trace.selection import Options, Selection
+
+        trace = _opened(file)
+        options = Options(hart or (), kind or (), function or (), pc or (), region, cycles)
+        selection = Selection.of(trace, options)
+        place = formats.target(trace, to, output)
+        with progress(one_line(f"writing {place}")):
+            formats.export(trace, to, selection, place)
+        _tell_what_is_missing(trace)
+
+
+def annotate(
+    file: File,
+    top: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="List the N hottest functions only.")
+    ] = None,
+    hart: Harts = None,
+    function: Functions = None,
+    pc: Addresses = None,
+    region: Region = None,
+    cycles: Cycles = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="As JSON; - is standard output.")
+    ] = None,
+) -> None:
+    """Show the cycles, stalls and conflicts of each instruction of a traced run, hottest first.
+
+    First the functions, then source lines, then the instructions of each function in order. Cycles
+    are those of all harts together: issues, and the stalls that an instruction pays for.
+    """
+    with _reporting():
+        from json import dumps
+
+        from pulpsim.output import check_writable, write
+        from pulpsim.trace.annotate import Annotation
+        from pulpsim.trace.selection import Options, Selection
+
+        if json and str(json) != "-":
+            check_writable("--json", json)
+        trace = _opened(file)
+        options = Options(hart or (), (), function or (), pc or (), region, cycles)
+        annotation = Annotation(trace, Selection.of(trace, options))
+        if json is None:
+            _print(annotation.lines(top))
+        elif str(json) == "-":
+            _print([dumps(annotation.to_json(), indent=1)])
+        else:
+            write("--json", json, (dumps(annotation.to_json(), indent=1) + "\n").encode())
+
+
+def _opened(file: Path) -> "Trace":
+    from soc.trace import Trace
+
+    return Trace.open(file)
+
+
+def _tell_what_is_missing(trace: "Trace") -> None:
+    from pulpsim.console import one_line
+
+    if trace.gap:
+        typer.echo(
+            f"pulpsim: {one_line(f'{trace.path}: not all of the run: {trace.gap}')}", err=True
+        )
+
+
+def _print(lines: "Iterable[str]") -> None:
+    """Print lines as they come; who reads them may stop reading.
+
+    raises    ConfigError if they cannot be written
+    """
+    import os
+    import sys
+
+    from soc.toml_file import ConfigError
+
+    try:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer has nowhere to go; Python would try once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            message = f"standard output: cannot be written: {error.strerror}"
+            raise ConfigError([message]) from None
+        raise typer.Exit from None
+
+
+@contextmanager
+def _reporting() -> Iterator[None]:
+    """One line for each mistake, a file that is no trace included."""
+    from pulpsim.cli import _reporting_bad_input
+    from soc.toml_file import ConfigError
+    from soc.trace import TraceError
+
+    with _reporting_bad_input():
+        try:
+            yield
+        except TraceError as error:
+            raise ConfigError([str(error)]) from None

@@ -1,0 +1,80 @@
+"""The formats of `pulpsim trace export`, and writing a file of one: whole, or not at all."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from pulpsim.output import check_writable
+from pulpsim.trace.selection import Selection
+from soc.toml_file import ConfigError
+from soc.trace import Trace
+
+Writer = Callable[[Trace, Selection, BinaryIO], None]
+
+
+class Format(NamedTuple):
+    """Where a format is written, and the suffix of its files."""
+
+    module: str
+    suffix: str
+
+
+FORMATS = {
+    "perfetto": Format("perfetto", ".pftrace"),
+    "vcd": Format("vcd", ".vcd"),
+    "konata": Format("konata", ".kanata"),
+    "spike": Format("spike", ".log"),
+    "speedscope": Format("speedscope", ".speedscope.json"),
+    "callgrind": Format("callgrind", ".callgrind"),
+    "csv": Format("table", ".csv"),
+    "parquet": Format("table", ".parquet"),
+}
+
+
+def target(trace: Trace, name: str, output: Path | None) -> Path:
+    """Where an export goes: to `output`, or else beside the trace with the format's suffix.
+
+    raises    ConfigError for an unknown format, and for a place that cannot be written
+    """
+    if name not in FORMATS:
+        raise ConfigError([f"--to {name}: must be of {', '.join(FORMATS)}"])
+    file = output or trace.path.with_suffix(FORMATS[name].suffix)
+    if file.exists() and file.samefile(trace.path):
+        raise ConfigError([f"-o {file}: is the trace itself; give another name"])
+    check_writable("-o", file)
+    return file
+
+
+def export(trace: Trace, name: str, selection: Selection, file: Path) -> None:
+    """Write the selected events in the format of this name.
+
+    raises    ConfigError if the file cannot be written
+    """
+    write: Writer = getattr(import_module(f"pulpsim.trace.export.{FORMATS[name].module}"), name)
+    with _replaced(file) as stream:
+        write(trace, selection, stream)
+
+
+@contextmanager
+def _replaced(file: Path) -> Iterator[BinaryIO]:
+    """A stream whose contents take the file's place at the end; nothing stays behind otherwise.
+
+    What is no regular file, such as a pipe, is written as it comes.
+    """
+    is_special = file.exists() and not file.is_file()
+    place = file if is_special else file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        with place.open("wb", buffering=1 << 20) as stream:
+            yield stream
+        if not is_special:
+            place.replace(file)
+    except BrokenPipeError:
+        return  # who reads it has had enough
+    except OSError as error:
+        raise ConfigError([f"-o {file}: cannot be written: {error.strerror}"]) from None
+    finally:
+        if not is_special:
+            place.unlink(missing_ok=True)
