@@ -26,7 +26,7 @@ INSTRUCTION = WIDTH - len(HEADING) - STALLS - 10
 class Annotation:
     """What a recording, or a selection of it, says about each instruction.
 
-    rows         SUM[n] by pc; pc 0 stands for cycles that no instruction pays for
+    rows         SUM[n] by pc; outside of the program's code are cycles before a hart's first
     functions    what each took, the most cycles first
     """
 
@@ -36,8 +36,9 @@ class Annotation:
         events = (selection or Selection()).parts(trace)
         self.rows = instruction_sums(trace, events)
         self.names = trace.function_of(self.rows["pc"])
-        self.names[self.rows["pc"] == 0] = NO_CODE
         self.names[self.names == ""] = NO_SYMBOL
+        is_code = [trace.word_at(pc) is not None for pc in self.rows["pc"].tolist()]
+        self.names[~np.array(is_code, bool)] = NO_CODE
         self.functions = grouped(self.rows, self.names)
 
     @property
@@ -72,7 +73,7 @@ class Annotation:
         for row in self.rows[self.names == function]:
             pc = int(row["pc"])
             about = {"pc": pc, "text": self.code.text(pc), "line": self.code.line_name(pc)}
-            yield (about if pc else {"pc": 0, "text": "", "line": ""}) | _counts(row)
+            yield about | _counts(row)
 
     def lines(self, functions: int | None = None) -> Iterator[str]:
         """The report for a person: functions, source lines, then the listing of each function.

@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pulpsim.trace.selection import Selection
     from soc.trace import Trace
 
 trace_app = typer.Typer(
@@ -20,7 +21,8 @@ trace_app = typer.Typer(
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A trace.")]
 Harts = Annotated[
-    list[str] | None, typer.Option("--hart", metavar="NAME", help="core3, 0-3, fc; repeatable.")
+    list[str] | None,
+    typer.Option("--hart", metavar="NAME", help="core3, 0-3, fc, dma0; repeatable."),
 ]
 Kinds = Annotated[
     list[str] | None,
@@ -35,10 +37,14 @@ Functions = Annotated[
 ]
 Addresses = Annotated[
     list[str] | None,
-    typer.Option("--pc", metavar="FIRST-LAST", help="Instructions there; repeatable."),
+    typer.Option("--pc", metavar="FROM-TO", help="Instructions before TO; repeatable."),
 ]
-Region = Annotated[str | None, typer.Option(metavar="NAME", help="Between its markers.")]
-Cycles = Annotated[str | None, typer.Option(metavar="FIRST-LAST", help="Of the run.")]
+Regions = Annotated[
+    list[str] | None, typer.Option("--region", metavar="NAME", help="Inside of it; repeatable.")
+]
+Cycles = Annotated[
+    str | None, typer.Option("--cycle", metavar="FROM-TO", help="Of the run, before TO.")
+]
 
 
 @trace_app.command("show")
@@ -48,17 +54,18 @@ def show(
     kind: Kinds = None,
     function: Functions = None,
     pc: Addresses = None,
-    region: Region = None,
-    cycles: Cycles = None,
+    region: Regions = None,
+    cycle: Cycles = None,
 ) -> None:
     """Show events as text, a line each, in the order of time."""
     with _reporting():
-        from pulpsim.trace.selection import Options, Selection
         from pulpsim.trace.show import lines
 
         trace = _opened(file)
-        options = Options(hart or (), kind or (), function or (), pc or (), region, cycles)
-        _print(lines(trace, Selection.of(trace, options).parts(trace)))
+        selection = _selection(
+            trace, hart=hart, kind=kind, function=function, pc=pc, region=region, cycle=cycle
+        )
+        _print(lines(trace, selection.parts(trace)))
         _tell_what_is_missing(trace)
 
 
@@ -79,8 +86,8 @@ def export(
     kind: Kinds = None,
     function: Functions = None,
     pc: Addresses = None,
-    region: Region = None,
-    cycles: Cycles = None,
+    region: Regions = None,
+    cycle: Cycles = None,
 ) -> None:
     """Write a trace in the format of another tool.
 
@@ -91,11 +98,11 @@ def export(
     with _reporting():
         from pulpsim.console import one_line, progress
         from pulpsim.trace.export import formats
-        from pulpsim.trace.selection import Options, Selection
 
         trace = _opened(file)
-        options = Options(hart or (), kind or (), function or (), pc or (), region, cycles)
-        selection = Selection.of(trace, options)
+        selection = _selection(
+            trace, hart=hart, kind=kind, function=function, pc=pc, region=region, cycle=cycle
+        )
         place = formats.target(trace, to, output)
         with progress(one_line(f"writing {place}")):
             formats.export(trace, to, selection, place)
@@ -110,8 +117,8 @@ def annotate(
     hart: Harts = None,
     function: Functions = None,
     pc: Addresses = None,
-    region: Region = None,
-    cycles: Cycles = None,
+    region: Regions = None,
+    cycle: Cycles = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="As JSON; - is standard output.")
     ] = None,
@@ -126,13 +133,14 @@ def annotate(
 
         from pulpsim.output import check_writable, write
         from pulpsim.trace.annotate import Annotation
-        from pulpsim.trace.selection import Options, Selection
 
         if json and str(json) != "-":
             check_writable("--json", json)
         trace = _opened(file)
-        options = Options(hart or (), (), function or (), pc or (), region, cycles)
-        annotation = Annotation(trace, Selection.of(trace, options))
+        selection = _selection(
+            trace, hart=hart, function=function, pc=pc, region=region, cycle=cycle
+        )
+        annotation = Annotation(trace, selection)
         if json is None:
             _print(annotation.lines(top))
         elif str(json) == "-":
@@ -145,6 +153,13 @@ def _opened(file: Path) -> "Trace":
     from soc.trace import Trace
 
     return Trace.open(file)
+
+
+def _selection(trace: "Trace", cycle: str | None, **filters: list[str] | None) -> "Selection":
+    from pulpsim.trace.selection import Selection
+
+    given = {name: values or () for name, values in filters.items()}
+    return Selection.of(trace, cycle=[cycle] if cycle else [], **given)
 
 
 def _tell_what_is_missing(trace: "Trace") -> None:

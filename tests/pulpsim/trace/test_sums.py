@@ -75,7 +75,7 @@ def test_stalls_of_a_hart_are_summed_by_cause(trace: Trace) -> None:
 
 
 def test_sums_of_a_selection_are_those_of_its_events(trace: Trace) -> None:
-    chosen = Selection(harts=(1,), cycles=(8, 9))
+    chosen = Selection.of(trace, hart=["core1"], cycle=["8-10"])
     rows = sums.instruction_sums(trace, chosen.parts(trace))
     assert [(row["pc"], row["cycles"]) for row in rows] == [(LOAD, 1), (AGAIN, 1)]
 
