@@ -27,7 +27,7 @@ class CallStacks:
     """The stacks of all harts; events are given to it in order, part by part."""
 
     def __init__(self, code: Code, harts: int) -> None:
-        self.harts = [_HartStack(code, hart) for hart in range(harts)]
+        self.harts = [HartStack(code, hart) for hart in range(harts)]
 
     def changes(self, part: np.ndarray) -> np.ndarray:
         """What begins and ends in EVENT[n]: CHANGE[m], by cycle."""
@@ -43,17 +43,10 @@ class CallStacks:
 
     def close(self, cycle: int) -> np.ndarray:
         """The ends of what is still open: CHANGE[m]."""
-        rows = [
-            (cycle, stack.hart, False, function, 0, 0)
-            for stack in self.harts
-            for function in reversed(stack.functions)
-        ]
-        for stack in self.harts:
-            stack.functions = []
-        return np.array(rows, CHANGE)
+        return np.concatenate([stack.close(cycle) for stack in self.harts])
 
 
-class _HartStack:
+class HartStack:
     """The stack of one hart: numbers of functions, the outermost first."""
 
     def __init__(self, code: Code, hart: int) -> None:
@@ -79,6 +72,12 @@ class _HartStack:
             depths[points] - before[points],
             callers,
         )
+
+    def close(self, cycle: int) -> np.ndarray:
+        """The ends of what is still open, the innermost first."""
+        functions, self.functions = self.functions, []
+        rows = [(cycle, self.hart, False, function, 0, 0) for function in reversed(functions)]
+        return np.array(rows, CHANGE)
 
     def _depths(self, pcs: np.ndarray) -> np.ndarray:
         """How many functions are below the one that each instruction belongs to: int64[n]."""

@@ -48,7 +48,7 @@ class Slices:
         self._causes = np.array([self._name(cause) for cause in CAUSES], np.int32)
         self._regions: dict[int, list[int]] = {}
         self._bursts: dict[int, tuple[int, int, int]] = {}
-        self._transfers: dict[int, int] = {}
+        self._transfers: dict[int, list[int]] = {}
 
     def edges(self, part: np.ndarray) -> np.ndarray:
         """What begins and ends in EVENT[n]: EDGE[m]; on each track in the order of time."""
@@ -76,7 +76,9 @@ class Slices:
             for hart, open_regions in self._regions.items()
             for name in reversed(open_regions)
         ]
-        rows += [(end, track, 0, False, 0) for track in self._transfers.values()]
+        rows += [
+            (end, track, 0, False, 0) for tracks in self._transfers.values() for track in tracks
+        ]
         bursts = [self._burst(lane) for lane in list(self._bursts)]
         found = [self._functions(self.stacks.close(end)), np.array(rows, EDGE), *bursts]
         edges = np.concatenate(found)
@@ -170,13 +172,15 @@ class Slices:
         return np.array([(begin, track, name, True, 0), (last + 1, track, name, False, 0)], EDGE)
 
     def _transfer_marks(self, rows: np.ndarray) -> np.ndarray:
+        """A transfer may consist of several commands; all are done with it."""
         edges = []
         for cycle, _, _, is_done, number, size in rows.tolist():
             if not is_done:
                 track = self._track(TRANSFERS, len(self.tracks))
-                self._transfers[number] = track
-                text = f"transfer {number}, {size} bytes" if size else f"transfer {number}"
-                edges.append((cycle, track, self._name(text), True, 0))
-            elif number in self._transfers:
-                edges.append((cycle, self._transfers.pop(number), 0, False, 0))
+                self._transfers.setdefault(number, []).append(track)
+                name = self._name(f"transfer {number}, {size} bytes")
+                edges.append((cycle, track, name, True, 0))
+            else:
+                tracks = self._transfers.pop(number, [])
+                edges += [(cycle, track, 0, False, 0) for track in tracks]
         return np.array(edges, EDGE)
