@@ -140,8 +140,7 @@ class Annotation:
         while pc < end and self.code.size(pc):
             count, pc = count + 1, pc + self.code.size(pc)
         if count:
-            some = "1 instruction" if count == 1 else f"{count} instructions"
-            yield f"{'':{len(HEADING) + STALLS + 1}}{start:08x} {some} not reached"
+            yield f"{'':{len(HEADING) + STALLS + 1}}{start:08x} {count} not reached"
 
 
 def _counts(row: np.void) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What is at the addresses that a recording comes to: function, text, calls and returns."""
 
+import re
 from bisect import bisect_right
 from functools import cached_property
 
@@ -13,6 +14,9 @@ from soc.trace import Trace
 
 LINKS = (1, 5)
 """Registers that hold return addresses: ra and t0, by the psABI."""
+
+TARGET = re.compile(r"(?<= )0x[0-9a-f]{8}  # (\S+)$")
+"""An operand that is an address, and its name behind it."""
 
 NO_FLOW, CALL, RETURN = 0, 1, 2
 
@@ -62,11 +66,12 @@ class Code:
         return int(self.flow(np.array([pc]))[1][0])
 
     def text(self, pc: int) -> str:
-        """The instruction at an address in assembly, with the name of a jump's target."""
+        """The instruction at an address in assembly, a jump's target by name: "j main+0x4"."""
         text = self._texts.get(pc)
         if text is None:
             word = self.trace.word_at(pc)
             text = "?" if word is None else disassemble(word, self.isa, pc, self.place)
+            text = TARGET.sub(r"\1", text)
             self._texts[pc] = text
         return text
 

@@ -37,6 +37,6 @@ def spike(trace: Trace, selection: Selection, stream: BinaryIO) -> None:
 
 
 def _spaced(instruction: str) -> str:
-    """With the operands in a column, without the name of a jump's target."""
-    mnemonic, _, operands = instruction.partition("  #")[0].partition(" ")
+    """With the operands in a column."""
+    mnemonic, _, operands = instruction.partition(" ")
     return f"{mnemonic:7} {operands}".rstrip()

@@ -1,0 +1,42 @@
+"""Recordings of real runs, with what the run's counters say."""
+
+from typing import NamedTuple
+
+import pytest
+
+from benchmarks.workload import elf
+from soc.recorder import Recording
+from soc.result import RunResult
+from soc.run import run_program
+from soc.trace import Trace
+from trainlib import launch
+
+
+class Recorded(NamedTuple):
+    """A run and its trace."""
+
+    trace: Trace
+    result: RunResult
+
+
+@pytest.fixture(scope="session")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A matrix product on eight cores: regions, barriers, DMA, conflicts, no calls."""
+    kernel = launch.program("matmul_f32", {"n": 16, "k": 16, "m": 16})
+    file = tmp_path_factory.mktemp("traces") / "product.trace"
+    result = run_program(kernel.program, trace=Recording(file, regions=kernel.regions))
+    return Recorded(Trace.open(file), result)
+
+
+@pytest.fixture(scope="session")
+def hello(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A C program on all harts: functions that call each other."""
+    file = tmp_path_factory.mktemp("traces") / "hello.trace"
+    result = run_program(elf("hello"), trace=Recording(file))
+    return Recorded(Trace.open(file), result)
+
+
+@pytest.fixture(params=["product", "hello"])
+def recorded(request: pytest.FixtureRequest) -> Recorded:
+    """Each of them."""
+    return request.getfixturevalue(request.param)
