@@ -27,13 +27,11 @@ def speedscope(trace: Trace, selection: Selection, stream: BinaryIO) -> None:
     code = Code(trace)
     stacks = CallStacks(code, len(trace.harts))
     changes, stalls = [np.zeros(0, CHANGE)], [np.zeros(0, CHANGE)]
-    last = 0
     for part in selection.parts(trace):
         changes.append(stacks.changes(part))
         stalls.append(_stalls(part))
-        last = int(part["cycle"][-1]) if part.size else last
-    ends = [int(rows["cycle"].max()) for rows in stalls if rows.size]
-    end = max(trace.cycles - trace.first_cycle, last + 1, *ends)
+    ends = [int(rows["cycle"].max(initial=0)) for rows in (*changes, *stalls)]
+    end = max(trace.cycles - trace.first_cycle, *ends)
     functions = np.concatenate([*changes, stacks.close(end)])
     waits = np.concatenate(stalls)
     waits["function"] += len(code.functions)
