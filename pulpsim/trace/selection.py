@@ -1,5 +1,6 @@
 """Which events of a recording are wanted; the filters are those of `pulpsim run --trace-filter`."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +12,8 @@ from soc.toml_file import ConfigError
 from soc.trace import Trace
 from soc.trace_filter import Sieve, TraceFilter, trace_filter
 
-OPTION = "--trace-filter "  # as soc.trace_filter begins its messages
+FILTER = re.compile(r"^trace filter '(\w+)=(.*?)'(?=: )")
+"""What a message of soc.trace_filter begins with."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,5 @@ def _program(trace: Trace) -> Program:
 
 
 def _as_option(line: str) -> str:
-    """--hart x: ... for --trace-filter hart=x: ..."""
-    key, _, rest = line.removeprefix(OPTION).partition("=")
-    return f"--{key} {rest}"
+    """--hart x: ... for trace filter 'hart=x': ..."""
+    return FILTER.sub(r"--\1 \2", line)
