@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import command, events, flatness, kernels, many, network, speed, trace
+from benchmarks import command, events, export, flatness, kernels, many, network, speed, trace
 from benchmarks.figure import Figure, show
 
 BUSY = 0.5
@@ -36,6 +36,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "trace": lambda rounds, _: trace.traces(rounds),
     "many": lambda rounds, _: many.many(rounds),
     "events": lambda rounds, _: events.event_engine(rounds),
+    "export": lambda rounds, is_long: export.export(rounds, is_long),
     "kernels": lambda *_: kernels.kernels(),
     "network": lambda *_: network.network(),
     "first": lambda rounds, is_long: command.first_run() if is_long else iter(()),

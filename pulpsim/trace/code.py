@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,13 @@ TARGET = re.compile(r"(?<= )0x[0-9a-f]{8}  # (\S+)$")
 NO_FLOW, CALL, RETURN = 0, 1, 2
 
 
+class _Told(NamedTuple):
+    """An address in words."""
+
+    place: str
+    line: str
+
+
 class Code:
     """What is at each address that a recording comes to, looked up once.
 
@@ -36,6 +44,7 @@ class Code:
         self._function, self._line = np.zeros(0, np.int32), np.zeros(0, np.int32)
         self._flow, self._size = np.zeros(0, np.uint8), np.zeros(0, np.uint8)
         self._texts: dict[int, str] = {}
+        self._tellings: dict[int, _Told] = {}
 
     @cached_property
     def isa(self) -> Isa:
@@ -54,7 +63,7 @@ class Code:
 
     def line_name(self, pc: int) -> str:
         """ "file:line" of one address, "" where that is not known."""
-        return self.lines[self.line(np.array([pc]))[0]]
+        return self._told(pc).line
 
     def flow(self, pcs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of the instruction at each address: NO_FLOW, CALL or RETURN, and its bytes."""
@@ -71,17 +80,22 @@ class Code:
         if text is None:
             word = self.trace.word_at(pc)
             text = "?" if word is None else disassemble(word, self.isa, pc, self.place)
-            text = TARGET.sub(r"\1", text)
-            self._texts[pc] = text
+            self._texts[pc] = text = TARGET.sub(r"\1", text)
         return text
 
     def place(self, pc: int) -> str:
         """An address in words: "matmul+0x1c"; "0x1c008000" where there is no symbol."""
-        name = self.functions[self.function(np.array([pc]))[0]]
-        if not name:
-            return f"0x{pc:08x}"
-        distance = pc - self._starts[bisect_right(self._starts, pc) - 1]
-        return f"{name}+0x{distance:x}" if distance else name
+        return self._told(pc).place
+
+    def _told(self, pc: int) -> "_Told":
+        told = self._tellings.get(pc)
+        if told is None:
+            pcs = np.array([pc])
+            name, line = self.functions[self.function(pcs)[0]], self.lines[self.line(pcs)[0]]
+            distance = pc - self._starts[bisect_right(self._starts, pc) - 1] if name else 0
+            place = name + (f"+0x{distance:x}" if distance else "") or f"0x{pc:08x}"
+            self._tellings[pc] = told = _Told(place, line)
+        return told
 
     def _learnt(self, pcs: np.ndarray) -> np.ndarray:
         places = self.places.of(pcs)

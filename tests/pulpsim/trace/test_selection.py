@@ -104,7 +104,7 @@ def test_a_region_has_what_its_hart_does_between_its_markers_and_the_dma(
         ({"pc": ["x"]}, "--pc x: 'x' is no pc and no range such as 0x100-0x200"),
         (
             {"cycle": ["2-1"]},
-            "--cycle 2-1: '2-1' is no cycle and no range such as 100-200",
+            "--cycle 2-1: '2-1' is no cycle and no range such as 0x100-0x200",
         ),
         ({"region": ["x"]}, "--region x: no region 'x'; name one by its number; there are work"),
     ],
