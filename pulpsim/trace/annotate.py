@@ -131,7 +131,8 @@ class Annotation:
             yield from self._never_ran(behind, pc)
             if lines[place] and (not place or lines[place] != lines[place - 1] or behind < pc):
                 yield f"{'':{len(HEADING) + STALLS + 1}}{_end(one_line(lines[place]))}"
-            text = one_line(self.code.text(pc))[:INSTRUCTION]
+            text = one_line(self.code.text(pc))
+            text = text if len(text) <= INSTRUCTION else text[: INSTRUCTION - 1] + "…"
             yield f"{self._numbers(row)}{_stalls(row):<{STALLS}} {pc:08x} {text}"
             behind = pc + self.code.size(pc)
 
