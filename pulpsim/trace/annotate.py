@@ -103,6 +103,8 @@ class Annotation:
         )
         if self.trace.gap:
             yield one_line(f"not all of the run: {self.trace.gap}")
+        if self.trace.header.get("filters"):
+            yield one_line(f"recorded: {' '.join(self.trace.header['filters'])}")
         yield ""
 
     def _table(self, what: str, rows: list[tuple[str, np.void]]) -> Iterator[str]:

@@ -19,6 +19,8 @@ from soc.trace import EVENT, Kind, Trace
 
 COSTS = ("Cycles", "Instructions", "Conflicts", *CAUSES)
 CYCLES, INSTRUCTIONS, CONFLICTS, FIRST_CAUSE = range(4)
+HELD = 64
+"""Events behind the last issue, at most, that the next one may have to pay for."""
 
 Call = tuple[int, int]
 """Address of the instruction that calls, and the number of the function that it calls."""
@@ -83,6 +85,8 @@ class _HartCalls:
         split = int(issues[-1]) + 1 if issues.size else 0
         rows, self.held = rows[:split], rows[split:]
         if not split:
+            self._charge(self.held[:-HELD])
+            self.held = self.held[-HELD:]
             return
         changes = self.stack.changes(rows[issues], np.arange(issues.size))
         points, first_of = np.unique(changes["issue"], return_index=True)
@@ -98,8 +102,13 @@ class _HartCalls:
 
     def close(self) -> None:
         """End all calls, with what is behind the last issue."""
-        self.taken = self.taken + _costs(self.held, np.zeros(0, np.int64), np.zeros(0, np.int64))[0]
+        self._charge(self.held)
         self._change(self.stack.close(0), 0)
+
+    def _charge(self, rows: np.ndarray) -> None:
+        """What is taken behind the last issue."""
+        none = np.zeros(0, np.int64)
+        self.taken = self.taken + _costs(rows, none, none)[0]
 
     def _change(self, changes: np.ndarray, caller: int) -> None:
         """Ends and begins at one instruction; what takes another's place has its caller."""

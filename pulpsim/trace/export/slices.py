@@ -79,7 +79,10 @@ class Slices:
         rows += [
             (end, track, 0, False, 0) for tracks in self._transfers.values() for track in tracks
         ]
-        bursts = [self._burst(lane) for lane in list(self._bursts)]
+        bursts = [
+            self._burst_edges(lane, *np.array(burst)[:, None])
+            for lane, burst in self._bursts.items()
+        ]
         found = [self._functions(self.stacks.close(end)), np.array(rows, EDGE), *bursts]
         edges = np.concatenate(found)
         edges["cycle"] += self.trace.first_cycle
@@ -151,25 +154,29 @@ class Slices:
         for lane in np.unique(rows["hart"]).tolist():
             own = rows[rows["hart"] == lane]
             cycles, ways = own["cycle"].astype(np.int64), own["extra"] & WRITE_L1
-            starts = np.flatnonzero((np.diff(cycles) > 1) | (np.diff(ways) != 0)) + 1
-            firsts = np.concatenate([[0], starts])
-            lasts = np.concatenate([starts, [own.size]]) - 1
-            for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-                begin, end, way = int(cycles[first]), int(cycles[last]), int(ways[first])
-                if lane in self._bursts:
-                    before = self._bursts[lane]
-                    if before[1:] in ((begin - 1, way), (begin, way)):
-                        begin = before[0]
-                    else:
-                        found.append(self._burst(lane))
-                self._bursts[lane] = begin, end, way
+            is_first = np.append(True, (np.diff(cycles) > 1) | (np.diff(ways) != 0))
+            begins, ways = cycles[is_first], ways[is_first]
+            lasts = cycles[np.append(np.flatnonzero(is_first)[1:] - 1, own.size - 1)]
+            if lane in self._bursts:
+                begin, last, way = self._bursts.pop(lane)
+                if begins[0] - last <= 1 and ways[0] == way:
+                    begins[0] = begin
+                else:
+                    found.append(self._burst_edges(lane, *np.array([[begin], [last], [way]])))
+            found.append(self._burst_edges(lane, begins[:-1], lasts[:-1], ways[:-1]))
+            self._bursts[lane] = int(begins[-1]), int(lasts[-1]), int(ways[-1])
         return np.concatenate(found)
 
-    def _burst(self, lane: int) -> np.ndarray:
-        begin, last, way = self._bursts.pop(lane)
-        name = self._name("writes L1" if way else "reads L1")
-        track = self._track(BURSTS, lane)
-        return np.array([(begin, track, name, True, 0), (last + 1, track, name, False, 0)], EDGE)
+    def _burst_edges(
+        self, lane: int, begins: np.ndarray, lasts: np.ndarray, ways: np.ndarray
+    ) -> np.ndarray:
+        edges = np.zeros((begins.size, 2), EDGE)
+        edges["cycle"] = np.stack([begins, lasts + 1], axis=1)
+        edges["track"] = self._track(BURSTS, lane)
+        names = np.array([self._name("reads L1"), self._name("writes L1")])
+        edges["name"] = names[ways][:, None]
+        edges["is_begin"][:, 0] = True
+        return edges.reshape(-1)
 
     def _transfer_marks(self, rows: np.ndarray) -> np.ndarray:
         """A transfer may consist of several commands; all are done with it."""

@@ -35,7 +35,9 @@ def speedscope(trace: Trace, selection: Selection, stream: BinaryIO) -> None:
     functions = np.concatenate([*changes, stacks.close(end)])
     waits = np.concatenate(stalls)
     waits["function"] += len(code.functions)
-    _write(trace, code, functions, waits, end, stream)
+    for rows in (functions, waits):
+        rows["cycle"] += trace.first_cycle
+    _write(trace, code, functions, waits, end + trace.first_cycle, stream)
 
 
 def _stalls(part: np.ndarray) -> np.ndarray:
@@ -69,7 +71,7 @@ def _write(
         if not own.size:
             continue
         kind = {"type": "evented", "name": one_line(name), "unit": "none"}
-        about = {**kind, "startValue": 0, "endValue": end}
+        about = {**kind, "startValue": trace.first_cycle, "endValue": end}
         stream.write(f'{start}{json.dumps(about)[:-1]}, "events": ['.encode())
         stream.write(_events(own))
         stream.write(b"]}")

@@ -97,6 +97,12 @@ def test_a_recording_that_broke_off_says_so(tmp_path: Path) -> None:
     assert Annotation(trace).to_json()["missing"] == "limit of 9 events"
 
 
+def test_the_filters_of_a_recording_are_told(tmp_path: Path) -> None:
+    filters = ["hart=0-1", "kind=issue"]
+    trace = recordings.write(tmp_path / "t.trace", recordings.events(), filters=filters)
+    assert list(Annotation(trace).lines())[1] == "recorded: hart=0-1 kind=issue"
+
+
 def test_a_symbol_cannot_reach_the_terminal(small: Trace) -> None:
     small.header["symbols"][0][2] = "\x1b[31m[bold]\nma"
     small.header["lines"][0][1] = "\x1b]0;x\x07:3"

@@ -103,6 +103,39 @@ def test_perfetto_shows_regions_with_their_cycles(product: Recorded, tmp_path: P
     assert transfers == ["transfer 0, 1024 bytes"] * 3
 
 
+@pytest.mark.parametrize("part", [1, 2, 3, 5, 100])
+def test_beats_in_neighbouring_cycles_are_one_burst(
+    tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sums, "PART", part)
+    beats = [(3, 1), (4, 1), (5, 1), (6, 0), (7, 0), (9, 0), (10, 1), (20, 0)]
+    rows = [(cycle, Kind.DMA, recordings.DMA0, way, 0, 0) for cycle, way in beats]
+    trace = recordings.write(tmp_path / "t.trace", np.array(rows, recordings.EVENT))
+    shown = Slices(exported(trace, "perfetto", tmp_path))
+    assert [(name, begin, end) for _, name, begin, end in shown.slices] == [
+        *(("writes L1", 3, 6), ("reads L1", 6, 8), ("reads L1", 9, 10)),
+        *(("writes L1", 10, 11), ("reads L1", 20, 21)),
+    ]
+
+
+@pytest.mark.parametrize("name", formats.FORMATS)
+def test_a_trace_is_exported_the_same_in_smaller_parts(
+    product: Recorded, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = exported(product.trace, name, tmp_path)
+    monkeypatch.setattr(sums, "PART", 997)
+    (tmp_path / "parts").mkdir()
+    parts = exported(product.trace, name, tmp_path / "parts")
+    if name == "parquet":
+        assert parquet.read_table(whole).to_pylist() == parquet.read_table(parts).to_pylist()
+    elif name == "perfetto":
+        one, other = Slices(whole), Slices(parts)
+        assert sorted(one.slices) == sorted(other.slices)
+        assert one.points == other.points
+    else:
+        assert whole.read_bytes() == parts.read_bytes()
+
+
 def test_perfetto_counts_the_conflicts_of_each_bank(product: Recorded, tmp_path: Path) -> None:
     shown = Slices(exported(product.trace, "perfetto", tmp_path))
     assert product.result.cycles < 4096  # so that a point stands for one cycle
