@@ -1,6 +1,7 @@
 """pulpsim annotate: the program's listing with cycles, stalls and conflicts at each instruction."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,11 @@ LINES = 15
 """Rows of the table of source lines; the JSON has them all."""
 COUNTS = ("cycles", "issues", "accesses", "conflicts")
 HEADING = f"{'cycles':>11} {'%':>5} {'issued':>9} {'conflicts':>9}  "
-STALLS = 28  # columns of the causes of stalls
-INSTRUCTION = WIDTH - len(HEADING) - STALLS - 10
+STALLS = 27  # columns of the causes of stalls
+MARKS = " ▁▂▃▄▅▆▇█"
+"""In front of an instruction: what it took of what the hottest one did."""
+PLACE = len(HEADING) + STALLS + 2  # where addresses and names begin
+INSTRUCTION = WIDTH - PLACE - 9
 
 
 class Annotation:
@@ -41,7 +45,7 @@ class Annotation:
         self.names[~np.array(is_code, bool)] = NO_CODE
         self.functions = grouped(self.rows, self.names)
 
-    @property
+    @cached_property
     def total(self) -> np.void:
         """The sum of all: SUM."""
         total = np.zeros(1, SUM)[0]
@@ -108,34 +112,43 @@ class Annotation:
         yield ""
 
     def _table(self, what: str, rows: list[tuple[str, np.void]]) -> Iterator[str]:
-        yield f"{HEADING}{'stalls':<{STALLS}} {what}"
-        yield from (
-            f"{self._numbers(row)}{_stalls(row):<{STALLS}} {_end(one_line(name))}"
-            for name, row in rows
-        )
+        yield f"{HEADING}{'stalls':<{STALLS}}  {what}"
+        for name, row in rows:
+            yield f"{self._numbers(row)}{_stalls(row):<{STALLS}}  {_end(one_line(name))}"
 
     def _numbers(self, row: np.void) -> str:
         cycles, issues, conflicts = (int(row[name]) for name in ("cycles", "issues", "conflicts"))
         share = 100 * cycles / max(int(self.total["cycles"]), 1)
         percent = f"{share:.1f}" if share >= 0.05 else ""
-        return f"{cycles:>11,} {percent:>5} {issues:>9,} {conflicts or '':>9}  "
+        lost = f"{conflicts:,}" if conflicts else ""
+        return f"{cycles:>11,} {percent:>5} {issues:>9,} {lost:>9}  "
+
+    def _mark(self, row: np.void) -> str:
+        """A bar as high as its cycles, rounded up."""
+        return MARKS[-(-int(row["cycles"]) * (len(MARKS) - 1) // self._hottest)]
+
+    @cached_property
+    def _hottest(self) -> int:
+        """Cycles of the instruction that took the most."""
+        return max(int(self.rows["cycles"][self.names != NO_CODE].max(initial=0)), 1)
 
     def _listing(self, function: str) -> Iterator[str]:
         """The instructions of a function in order; what never ran between them in one line."""
         rows = self.rows[self.names == function]
         yield ""
         yield one_line(f"{function}: {self.functions[function]['cycles']:,} cycles")
-        yield f"{HEADING}{'stalls':<{STALLS}} {'address':8} instruction"
+        yield f"{HEADING}{'stalls':<{STALLS}}  {'address':8} instruction"
         lines = self.trace.line_of(rows["pc"]).tolist()
         behind = int(rows[0]["pc"])
         for place, row in enumerate(rows):
             pc = int(row["pc"])
             yield from self._never_ran(behind, pc)
             if lines[place] and (not place or lines[place] != lines[place - 1] or behind < pc):
-                yield f"{'':{len(HEADING) + STALLS + 1}}{_end(one_line(lines[place]))}"
+                yield f"{'':{PLACE}}{_end(one_line(lines[place]))}"
             text = one_line(self.code.text(pc))
             text = text if len(text) <= INSTRUCTION else text[: INSTRUCTION - 1] + "…"
-            yield f"{self._numbers(row)}{_stalls(row):<{STALLS}} {pc:08x} {text}"
+            causes = f"{_stalls(row):<{STALLS}}{self._mark(row)}"
+            yield f"{self._numbers(row)}{causes} {pc:08x} {text}"
             behind = pc + self.code.size(pc)
 
     def _never_ran(self, start: int, end: int) -> Iterator[str]:
@@ -143,7 +156,7 @@ class Annotation:
         while pc < end and self.code.size(pc):
             count, pc = count + 1, pc + self.code.size(pc)
         if count:
-            yield f"{'':{len(HEADING) + STALLS + 1}}{start:08x} {count} not reached"
+            yield f"{'':{PLACE}}{start:08x} {count} not reached"
 
 
 def _counts(row: np.void) -> dict[str, Any]:
@@ -157,7 +170,7 @@ def _stalls(row: np.void) -> str:
     shown = ""
     for count, name in sorted(found, reverse=True):
         more = f"{', ' if shown else ''}{name} {short(count)}"
-        if len(shown) + len(more) > STALLS:
+        if len(shown) + len(more) >= STALLS:
             break
         shown += more
     return shown
@@ -165,5 +178,5 @@ def _stalls(row: np.void) -> str:
 
 def _end(name: str) -> str:
     """The end of a long name: a file's name and line are there."""
-    room = WIDTH - len(HEADING) - STALLS - 1
+    room = WIDTH - PLACE
     return name if len(name) <= room else "…" + name[len(name) - room + 1 :]

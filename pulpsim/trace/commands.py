@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,7 +14,17 @@ if TYPE_CHECKING:
     from pulpsim.trace.selection import Selection
     from soc.trace import Trace
 
+
+class _Group(TyperGroup):
+    """`pulpsim trace FILE` shows the file."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        is_command = args[0] in self.commands
+        return super().resolve_command(ctx, args if is_command else ["show", *args])
+
+
 trace_app = typer.Typer(
+    cls=_Group,
     help="Show a recorded run as text, or export it for other tools.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -49,6 +49,8 @@ def test_show_takes_the_filters_of_a_recording(trace: Trace) -> None:
         ["9", "core1"],
         ["13", "core1"],
     ]
+    whole = pulpsim("trace", "show", trace.path).stdout
+    assert pulpsim("trace", trace.path).stdout == whole
     for arguments in (["--function", "double"], ["--pc", "0x1c008010-0x1c008018"]):
         assert len(pulpsim("trace", "show", trace.path, *arguments).stdout.splitlines()) == 3
     assert len(pulpsim("trace", "show", trace.path, "--region", "work").stdout.splitlines()) == 8
