@@ -26,6 +26,9 @@ NEEDED = {
 """Fields without which a header cannot be used, and their types."""
 ROWS = {"symbols": (int, int, str), "lines": (int, str), "code": (int, str)}
 """What the elements of such a field are made of."""
+LIMITS = {"banks": (1, 256), "first_cycle": (0, 1 << 62), "cycles": (0, 1 << 62)}
+LIMITS |= {"events": (0, 1 << 62)}
+"""The least and the most that a number can be."""
 
 
 class TraceError(ValueError):
@@ -82,6 +85,28 @@ def _check_header(header: Any) -> None:
         raise TraceError(
             f"a trace of format {header['version']}; this version of pulpsim reads format {VERSION}"
         )
+    _check_values(header)
+
+
+def _check_values(header: dict[str, Any]) -> None:
+    """Refuse numbers and texts that nobody writes into a header, and that nobody can use."""
+    from isa.profiles import profile_named
+
+    for name, (least, most) in LIMITS.items():
+        value = header.get(name, least)
+        if value is not None and not (isinstance(value, int) and least <= value <= most):
+            raise TraceError(f"damaged: its header has {name} {value!s:.40}")
+    filters = header.get("filters") or []
+    if not isinstance(filters, list) or not all(isinstance(each, str) for each in filters):
+        raise TraceError(f"damaged: its header has filters {filters!s:.40}")
+    if not all(isinstance(name, str) for name in header["regions"].values()):
+        raise TraceError("damaged: 'regions' in its header are not names")
+    try:
+        profile_named(header["isa"])
+        for _, digits in header["code"]:
+            bytes.fromhex(digits)
+    except ValueError as error:
+        raise TraceError(f"damaged: its header has code that cannot be read: {error}") from None
 
 
 def _fits(row: Any, kinds: tuple[type, ...]) -> bool:

@@ -63,6 +63,8 @@ class _Check:
         wrong = (kinds == 0) | (kinds > max(Kind))
         wrong |= (part["hart"] >= self.harts[kinds]) | (extra >= self.extras[kinds])
         wrong |= (kinds == Kind.CONFLICT) & (extra & 0xFF >= self.banks)
+        if (part["cycle"][1:] < part["cycle"][:-1]).any():
+            raise TraceError(f"{self.path}: damaged: its events are not in the order of cycles")
         if wrong.any():
             event = part[np.flatnonzero(wrong)[0]]
             raise TraceError(f"{self.path}: damaged: {event} is no event of this chip")

@@ -109,6 +109,13 @@ def test_an_event_that_the_chip_cannot_have_is_refused(tmp_path: Path, event: tu
     assert str(error.value) == f"{trace.path}: damaged: ({shown}) is no event of this chip"
 
 
+def test_events_out_of_order_are_refused(tmp_path: Path) -> None:
+    trace = recordings.write(tmp_path / "bad.trace", recordings.events()[::-1])
+    with pytest.raises(TraceError) as error:
+        list(sums.parts(trace))
+    assert str(error.value) == (f"{trace.path}: damaged: its events are not in the order of cycles")
+
+
 def test_an_empty_trace_has_no_sums(tmp_path: Path) -> None:
     trace = recordings.write(tmp_path / "empty.trace", np.zeros(0, EVENT))
     assert sums.instruction_sums(trace).size == 0
