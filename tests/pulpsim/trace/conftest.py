@@ -1,5 +1,7 @@
 """Recordings of real runs, with what the run's counters say."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -10,6 +12,20 @@ from soc.result import RunResult
 from soc.run import run_program
 from soc.trace import Trace
 from trainlib import launch
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compares a text with the file of this name, or rewrites the file on demand."""
+
+    def compare(name: str, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            (DATA / name).write_text(text)
+        assert text == (DATA / name).read_text()
+
+    return compare
 
 
 class Recorded(NamedTuple):

@@ -1,6 +1,7 @@
 """Annotations: their sums are the run's counters; what a person reads of them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -69,8 +70,10 @@ def small(tmp_path: Path) -> Trace:
     return recordings.recording(tmp_path)
 
 
-def test_a_small_recording_is_annotated_like_this(small: Trace) -> None:
-    assert "\n".join(Annotation(small).lines()) == (Path(__file__).parent / "small.txt").read_text()
+def test_a_small_recording_is_annotated_like_this(
+    small: Trace, golden: Callable[[str, str], None]
+) -> None:
+    golden("small.txt", "".join(f"{line}\n" for line in Annotation(small).lines()))
 
 
 def test_lines_fit_a_terminal(recorded: Recorded) -> None:

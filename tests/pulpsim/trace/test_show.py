@@ -1,6 +1,6 @@
 """A recording as text."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +24,10 @@ def shown(trace: Trace, **filters: list[str]) -> list[str]:
     return list(lines(trace, Selection.of(trace, **filters).parts(trace)))
 
 
-def test_a_small_recording_reads_like_this(trace: Trace) -> None:
-    golden = Path(__file__).with_name("small.log")
-    assert shown(trace) == golden.read_text().splitlines()
+def test_a_small_recording_reads_like_this(
+    trace: Trace, golden: Callable[[str, str], None]
+) -> None:
+    golden("small.log", "".join(f"{line}\n" for line in shown(trace)))
 
 
 def test_every_event_has_a_line_that_fits_a_terminal(recorded: Recorded) -> None:
