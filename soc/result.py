@@ -27,6 +27,24 @@ class Exit:
     message: str = ""
 
 
+def read_memory(chip: Chip, spec: SocSpec, address: int, size: int) -> bytes:
+    """Bytes of L1 or L2 as they are now.
+
+    raises    ValueError if they are not in one memory
+    """
+    for base, words in (
+        (spec.l1.base, chip.l1),
+        (spec.l2.base, chip.l2),
+    ):
+        if base <= address and address + size <= base + words.nbytes:
+            start = address - base
+            return words.view(np.uint8)[start : start + size].tobytes()
+    raise ValueError(
+        f"{size} bytes at {address:#010x} are not in L1 ({spec.l1.base:#010x}, "
+        f"{spec.l1.size} bytes) or L2 ({spec.l2.base:#010x}, {spec.l2.size})"
+    )
+
+
 @dataclass(frozen=True)
 class RunResult:
     """The end of a run.
@@ -61,17 +79,7 @@ class RunResult:
 
         raises    ValueError if they are not in one memory
         """
-        for base, words in (
-            (self.spec.l1.base, self.chip.l1),
-            (self.spec.l2.base, self.chip.l2),
-        ):
-            if base <= address and address + size <= base + words.nbytes:
-                start = address - base
-                return words.view(np.uint8)[start : start + size].tobytes()
-        raise ValueError(
-            f"{size} bytes at {address:#010x} are not in L1 ({self.spec.l1.base:#010x}, "
-            f"{self.spec.l1.size} bytes) or L2 ({self.spec.l2.base:#010x}, {self.spec.l2.size})"
-        )
+        return read_memory(self.chip, self.spec, address, size)
 
     def to_json(self) -> dict[str, Any]:
         """The result as the contract of `pulpsim run --json` has it."""

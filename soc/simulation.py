@@ -45,6 +45,8 @@ WAITING = {
 }
 """Cause of the cycles of a hart that waits at the end, by its state."""
 
+WAITING_CAUSES = np.array([WAITING.get(state, 0) for state in range(harts_module.LATER + 1)])
+
 FAULTS = {
     harts_module.FAULT_ILLEGAL: "illegal instruction on this chip",
     harts_module.FAULT_CSR: "a CSR that this core does not have, or that cannot be written",
@@ -56,6 +58,9 @@ FAULTS = {
 
 class Simulation:
     """A chip with a program in it."""
+
+    recorder_of: type[Recorder] = Recorder
+    """What takes up the events of a run that is recorded."""
 
     def __init__(
         self,
@@ -87,13 +92,15 @@ class Simulation:
         self.stopping: Exit | None = None
         self.limit: int | None = None
         self.platform: Platform | None = None
+        self.driver: EventEngine | None = None
         if not spec.control_page:
             self.platform = Platform(
                 self.env, spec, self.chip, self._exit, self._put, self.warnings.append
             )
         self.recorder: Recorder | None = None
         if recording:
-            self.recorder = Recorder(self.chip, spec, program, recording, self.warnings.append)
+            warn = self.warnings.append
+            self.recorder = self.recorder_of(self.chip, spec, program, recording, warn)
         self._boot()
         self._compile()
 
@@ -135,6 +142,25 @@ class Simulation:
         assert self.end is not None
         return self.end
 
+    def run_on(self, cycle: int) -> Exit | None:
+        """Simulate up to the start of a cycle, from wherever it is: changes nothing but the time.
+
+        Returns how the program ended, None if it goes on.
+        """
+        end = self.run(cycle)
+        if end.reason != "max_cycles":
+            return end
+        self.end = None
+        if self.engine == "compiled":
+            self.env.step()  # SimPy's note that the clock domain's process is over
+        return None
+
+    def use(self, extensions: frozenset[str]) -> None:
+        """Be able to execute these extensions."""
+        if extensions != self.extensions:
+            self.extensions = extensions
+            self._compile()
+
     def interrupt(self) -> None:
         """Let the run end in the cycles under way; any thread may say so."""
         self.end = Exit("interrupted", 0, f"interrupted in cycle {self.cycle}")
@@ -145,9 +171,8 @@ class Simulation:
     def _run_by_events(self) -> None:
         """Let SimPy drive every part, up to the end, or to where nothing happens any more."""
         env, wheel = self.env, self.chip.wheel[0]
-        self.driver = EventEngine(env, self.chip, self.parts, self._decode, self._changed)
-        if self.platform:
-            self.platform.changed = self.driver.deliver
+        if self.driver is None:
+            self.driver = self._new_driver()
         noted = self.chip.recorder["count"].data
         while self.end is None:
             if env.peek() == float("inf"):
@@ -164,6 +189,12 @@ class Simulation:
                 self.recorder.write()
         wheel["now"] = env.now
 
+    def _new_driver(self) -> EventEngine:
+        driver = EventEngine(self.env, self.chip, self.parts, self._decode, self._changed)
+        if self.platform:
+            self.platform.changed = driver.deliver
+        return driver
+
     def _limit_reached(self) -> Exit:
         return Exit("max_cycles", 0, f"cycle limit of {self.limit} reached")
 
@@ -173,8 +204,9 @@ class Simulation:
         wheel["now"] = self.env.now + 1
         reason, wheel["stop"] = int(wheel["stop"]), 0
         self._handle(reason)
-        if self.spec.control_page:  # the others' instructions of this cycle still count
-            end = self.driver.at(self.env.event(), int(self.env.now), END_OF_CYCLE)
+        driver = self.driver
+        if driver and self.spec.control_page:  # the others' instructions of this cycle still count
+            end = driver.at(self.env.event(), int(self.env.now), END_OF_CYCLE)
             end.callbacks.append(lambda _: self._note_exits())
 
     @property
@@ -219,7 +251,7 @@ class Simulation:
         for extension in self.code.decode_for_waiting_harts() - self.extensions:
             self.extensions = with_group_of(self.isa, self.extensions, extension)
             self._compile()
-            if self.engine == "event":
+            if self.driver:
                 self.driver.parts = self.parts
 
     def _handle(self, reason: int) -> None:
@@ -386,10 +418,18 @@ class Simulation:
 
 def close_counts(chip: Chip, cycles: int) -> None:
     """Let each hart's cycles be those simulated: what it waits for at the end is counted too."""
-    for hart in chip.harts:
-        counts = hart["counts"]
-        counted = counts[COUNT.instructions] + counts[COUNT.load_use :].sum()
-        cause = WAITING.get(int(hart["state"]))
-        if cause is None or counted > cycles:
-            cause = int(hart["cause"]) or COUNT.load_external
-        counts[cause] += cycles - counted
+    chip.harts["counts"] = closed_counts(chip, cycles)
+
+
+def closed_counts(chip: Chip, cycles: int, waiting: np.ndarray = WAITING_CAUSES) -> np.ndarray:
+    """counts[harts, COUNTS] with what harts wait for at this cycle, which is counted only later.
+
+    waiting    cause by the state of a hart; 0: what it waited for last
+    """
+    closed: np.ndarray = chip.harts["counts"].copy()
+    counted = closed[:, COUNT.instructions] + closed[:, COUNT.load_use :].sum(axis=1)
+    awaited = waiting[chip.harts["state"]]
+    last = np.where(chip.harts["cause"], chip.harts["cause"], COUNT.load_external)
+    cause = np.where((awaited == 0) | (counted > cycles), last, awaited)
+    closed[np.arange(len(closed)), cause] += cycles - counted
+    return closed
