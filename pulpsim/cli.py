@@ -103,6 +103,9 @@ def _run(
     quiet: Annotated[
         bool, typer.Option("--quiet", help="No report and no progress, only the program's text.")
     ] = False,
+    tui: Annotated[
+        bool, typer.Option("--tui", help="Watch it run: pause, step, break, look, go back.")
+    ] = False,
 ) -> None:
     """Run a program on a simulated chip and report where its cycles went.
 
@@ -115,7 +118,7 @@ def _run(
 
         traced = trace, trace_limit, trace_filters or ()
         options = Options(engine, elf, chip, settings or (), json, max_cycles, issue_trace, *traced)
-        raise typer.Exit(run(config, options, quiet))
+        raise typer.Exit(run(config, options, quiet, tui))
 
 
 @app.command("chips")

@@ -27,8 +27,10 @@ SUCCESS, GUEST_FAILED, STOPPED = 0, 1, 3
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
 
 
-def run(file: Path | None, options: Options, is_quiet: bool) -> int:
+def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = False) -> int:
     """Carry out a run and return the command's exit status.
+
+    is_live    let the person watch it, if there is a terminal
 
     raises    ConfigError, ElfError
     """
@@ -40,8 +42,11 @@ def run(file: Path | None, options: Options, is_quiet: bool) -> int:
     if ready.trace:
         _check_trace(ready.trace, ready.program)
     program, kernel = _loaded(ready.program)
-    recording = _recording(ready, kernel) if ready.trace else None
-    result = _simulate(program, ready, is_quiet, recording)
+    if is_live and _can_be_watched(ready):
+        result = _watched(program, ready, kernel.regions if kernel else {})
+    else:
+        recording = _recording(ready, kernel) if ready.trace else None
+        result = _simulate(program, ready, is_quiet, recording)
     report = (kernel.named(result) if kernel else result).to_json()
     if kernel:
         report["program"] = kernel.report(result).to_json()
@@ -106,6 +111,33 @@ def _simulate(
     except UnfitProgramError as error:
         raise ConfigError([f"{program.name}: {error}"]) from None
     if console:
+        console.close()
+    return result
+
+
+def _can_be_watched(ready: Run) -> bool:
+    """Is there a terminal? If not, say so: the run goes on without being watched."""
+    from pulpsim.live.command import has_terminal
+
+    if not has_terminal():
+        report_console().print("pulpsim: --tui needs a terminal; this is the report alone")
+        return False
+    for option, file in (("--issue-trace", ready.issue_trace), ("--trace", ready.trace)):
+        if file:
+            raise ConfigError([f"--tui: goes back and forth, which {option} cannot; leave one out"])
+    return True
+
+
+def _watched(program: Program, ready: Run, region_names: dict[int, str]) -> RunResult:
+    from pulpsim.live.command import watch
+
+    try:
+        result = watch(program, ready, region_names)
+    except UnfitProgramError as error:
+        raise ConfigError([f"{program.name}: {error}"]) from None
+    if ready.json != STANDARD_OUTPUT:
+        console = GuestConsole()
+        console(result.console)
         console.close()
     return result
 

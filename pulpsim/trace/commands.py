@@ -67,9 +67,15 @@ def show(
     pc: Addresses = None,
     region: Regions = None,
     cycle: Cycles = None,
+    tui: Annotated[bool, typer.Option("--tui", help="Watch it: play, step, go back.")] = False,
 ) -> None:
     """Show events as text, a line each, in the order of time."""
     with _reporting():
+        if tui:
+            from pulpsim.live import replay
+
+            replay(file)
+            return
         from pulpsim.trace.show import lines
 
         trace = _opened(file)

@@ -1,0 +1,38 @@
+"""What each key does."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pulpsim.live.app import App
+
+ACTIONS: dict[str, "Callable[[App], None]"] = {
+    "space": lambda app: app.start(),
+    ".": lambda app: app.step(1),
+    "right": lambda app: app.step(1),
+    "left": lambda app: app.step(-1),
+    ",": lambda app: app.step(-1),
+    "page down": lambda app: app.step(int(np.diff(app.edges())[0])),
+    "page up": lambda app: app.step(-int(np.diff(app.edges())[0])),
+    "home": lambda app: app.go_to(0),
+    "end": lambda app: app.go_to_latest(),
+    "i": lambda app: app.step_instruction(),
+    "n": lambda app: app.start(to_barrier=True),
+    "g": lambda app: app.ask_cycle(),
+    "b": lambda app: app.ask_breakpoint(),
+    "m": lambda app: app.ask_memory(),
+    "\t": lambda app: app.next_panel(),
+    "up": lambda app: app.select(-1),
+    "down": lambda app: app.select(1),
+    "+": lambda app: app.change_zoom(0.5),
+    "=": lambda app: app.change_zoom(0.5),
+    "-": lambda app: app.change_zoom(2),
+    "f": lambda app: app.change_zoom(0),
+    "<": lambda app: app.change_rate(-1),
+    ">": lambda app: app.change_rate(1),
+    "q": lambda app: app.quit(),
+}
+WHILE_RUNNING = ("\t", "up", "down", "+", "=", "-", "f", "<", ">", "q")
+"""Keys that do not let it pause."""

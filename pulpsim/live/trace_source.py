@@ -1,0 +1,203 @@
+"""The live view's source that is a recording."""
+
+from pathlib import Path
+
+import numpy as np
+
+from pulpsim.live.clock import RATES
+from pulpsim.live.listing import addresses_around
+from pulpsim.live.recording import Recording
+from pulpsim.live.source import Bins, HartNow, RegionNow
+from soc.places import parse_place
+from soc.state import CAUSES
+from soc.trace import Kind, Trace
+
+SECONDS = 20
+"""That a recording plays for, about, unless another speed is asked for."""
+
+
+class TraceSource:
+    """A trace, at some cycle of it."""
+
+    state = None
+    grain = 1
+    console = ""
+
+    def __init__(self, trace: Trace):
+        self.trace, self.recording = trace, Recording(trace)
+        self.names, self.banks = trace.harts, trace.banks
+        program = Path(str(trace.header.get("program", trace.path.name))).name
+        self.title = f"{program}, recorded"
+        self.breakpoints: set[int] = set()
+        self.cycle = self.latest = trace.cycles
+        self.stopped = -1
+        self._regions = _regions(self.recording)
+
+    @classmethod
+    def open(cls, path: Path) -> "TraceSource":
+        """A recording by its file. Raises TraceError if it cannot be read."""
+        return cls(Trace.open(path))
+
+    @property
+    def usual_rate(self) -> int:
+        """Cycles a second at which to play it."""
+        slow_enough = [rate for rate in RATES if 0 < rate <= max(1, self.latest // SECONDS)]
+        return slow_enough[-1]
+
+    @property
+    def is_over(self) -> bool:
+        return self.cycle >= self.latest
+
+    @property
+    def end(self) -> str:
+        if not self.is_over:
+            return ""
+        return self.trace.gap or "end of the recording"
+
+    @property
+    def instructions(self) -> int:
+        harts = range(len(self.names))
+        return sum(self.recording.issued_before(h, self.cycle) for h in harts)
+
+    def run(self, seconds: float, end: int, to_barrier: bool = False) -> str:
+        target, why = min(end, self.latest), ""
+        if to_barrier and (cycle := self._next_barrier()) <= target:
+            target, why = cycle, "a barrier is complete"
+        found = self._next_breakpoint(target)
+        if found:
+            target, harts = found
+            place = self.place(self._pc(harts[0]))
+            why = f"breakpoint: {', '.join(self.names[h] for h in harts)} at {place}"
+            self.stopped = target
+        self.cycle = target
+        return why
+
+    def _next_barrier(self) -> int:
+        ends = [
+            s.ends[np.searchsorted(s.ends, self.cycle, "right") :] for s in self.recording.barriers
+        ]
+        return min((int(end[0]) for end in ends if end.size), default=self.latest + 1)
+
+    def _next_breakpoint(self, end: int) -> tuple[int, list[int]] | None:
+        """The first cycle before `end` in which harts issue at a breakpoint."""
+        if not self.breakpoints:
+            return None
+        events, cycles = self.recording.events(Kind.ISSUE)
+        start = self.cycle + (self.cycle == self.stopped)
+        first, last = np.searchsorted(cycles, [start, end])
+        stops = list(self.breakpoints)
+        hits = np.flatnonzero(np.isin(events["a"][first:last], stops)) + first
+        if not hits.size:
+            return None
+        cycle = int(cycles[hits[0]])
+        harts = events["hart"][hits[cycles[hits] == cycle]].tolist()
+        self.cycle = cycle
+        return cycle, harts
+
+    def go_to(self, cycle: int) -> None:
+        self.cycle = min(cycle, self.latest)
+
+    def step_instruction(self, hart: int, within: int) -> bool:
+        cycles, _ = self.recording.issues[hart]
+        index = self.recording.issued_before(hart, self.cycle)
+        if index == cycles.size:
+            return False
+        self.cycle = int(cycles[index]) + 1
+        return True
+
+    def bins(self, edges: np.ndarray) -> Bins:
+        return self.recording.bins(edges)
+
+    def refine(self, edges: np.ndarray) -> None:
+        """Nothing is lacking."""
+
+    def harts(self) -> list[HartNow]:
+        found = []
+        for h, name in enumerate(self.names):
+            pc = self._pc(h)
+            function = str(self.trace.function_of([pc])[0])
+            line = str(self.trace.line_of([pc])[0])
+            found.append(
+                HartNow(name, pc, function, self.place(pc), self._text(pc), line, self._doing(h))
+            )
+        return found
+
+    def _pc(self, hart: int) -> int:
+        """Of a hart's next instruction, or its last one."""
+        _, pcs = self.recording.issues[hart]
+        index = self.recording.issued_before(hart, self.cycle)
+        return int(pcs[min(index, pcs.size - 1)]) if pcs.size else 0
+
+    def _doing(self, hart: int) -> str:
+        now = np.array([self.cycle])
+        if self.recording.barriers[hart].at(now)[0]:
+            return "barrier"
+        if self.recording.asleep[hart].at(now)[0]:
+            return "asleep"
+        for cause in ("off", "wfi"):
+            spans = self.recording.stalls.get((hart, CAUSES.index(cause)))
+            if spans and spans.at(now)[0]:
+                return cause
+        return "runs"
+
+    def regions(self) -> list[RegionNow]:
+        named: dict[int, list[tuple[int, int, int, bool]]] = {}
+        for (hart, number), (begins, ends) in self._regions.items():
+            begun, done = np.searchsorted(begins, self.cycle), np.searchsorted(ends, self.cycle)
+            if not begun:
+                continue
+            begins, ends = begins[:begun], np.append(ends[:done], [self.cycle] * (begun - done))
+            cycles = int((ends - begins).sum())
+            issues = self.recording.issues[hart][0]
+            issued = int(
+                np.searchsorted(issues, ends).sum() - np.searchsorted(issues, begins).sum()
+            )
+            named.setdefault(number, []).append((int(done), cycles, issued, bool(begun > done)))
+        return [
+            RegionNow(
+                self.trace.regions.get(number, f"region {number}"),
+                len(rows),
+                sum(count for count, *_ in rows),
+                max(cycles for _, cycles, *_ in rows),
+                sum(issued for *_, issued, _ in rows),
+                any(is_open for *_, is_open in rows),
+            )
+            for number, rows in sorted(named.items())
+        ]
+
+    def listing(self, hart: int, lines: int) -> list[tuple[int, str]]:
+        pc = self._pc(hart)
+        starts = [start for start, _, _ in self.trace.symbols if start <= pc]
+        addresses = addresses_around(pc, max([pc - 1024, *starts]), self._size, lines)
+        return [(address, self._text(address)) for address in addresses]
+
+    def _size(self, address: int) -> int:
+        word = self.trace.word_at(address)
+        return 4 if word is None or word & 3 == 3 else 2
+
+    def _text(self, pc: int) -> str:
+        return self.trace.text_of(pc)
+
+    def place(self, address: int) -> str:
+        for start, size, name in reversed(self.trace.symbols):
+            if start <= address < start + max(1, size):
+                distance = address - start
+                return f"{name}+{distance:#x}" if distance else name
+        return f"{address:#010x}"
+
+    def address_of(self, place: str) -> int:
+        named = {name: start for start, _, name in self.trace.symbols}
+        return parse_place(place, named.__getitem__)
+
+
+def _regions(recording: Recording) -> dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]:
+    """Begins and ends of each hart's passes through each region."""
+    events, cycles = recording.events(Kind.REGION)
+    found = {}
+    for hart, number in sorted(
+        set(zip(events["hart"].tolist(), events["extra"].tolist(), strict=True))
+    ):
+        where = (events["hart"] == hart) & (events["extra"] == number)
+        is_begin = events["a"][where] == 1
+        found[hart, number] = cycles[where][is_begin], cycles[where][~is_begin]
+    return found

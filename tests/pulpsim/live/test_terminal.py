@@ -1,0 +1,163 @@
+"""The live view on a terminal: keys, Ctrl-C, signals; and where there is no terminal."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from isa.asm import assemble
+from isa.profiles import profile
+from pulpsim.live.keys import Keys
+from soc.recorder import Recording
+from soc.run import run_program
+
+ROOT = Path(__file__).parents[3]
+ENDLESS = "_start:\nli t0, 5\nagain: addi t0, t0, 1\nj again\n"
+ALTERNATE, NORMAL = b"\x1b[?1049h", b"\x1b[?1049l"
+LONG = 60.0
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("live") / "endless.elf"
+    program = assemble(ENDLESS, profile("ri5cy", "x"), text_base=0x1C010000)
+    file.write_bytes(program.to_elf())
+    return file
+
+
+class Terminal:
+    """A process on a terminal of its own, and what it has drawn."""
+
+    def __init__(self, arguments: list[str], lines: int = 30, columns: int = 100):
+        self.master, self.slave = pty.openpty()
+        termios.tcsetwinsize(self.slave, (lines, columns))
+        self.before = termios.tcgetattr(self.slave)
+        self.drawn = b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pulpsim", *arguments],
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=self.slave,
+            cwd=ROOT,
+            env={**os.environ, "TERM": "xterm-256color"},
+            start_new_session=True,
+        )
+
+    def wait_for(self, text: bytes, seconds: float = LONG) -> None:
+        late = time.monotonic() + seconds
+        start = len(self.drawn)
+        while text not in self.drawn[max(0, start - len(text)) :]:
+            assert time.monotonic() < late, self.drawn[-2000:]
+            if select.select([self.master], [], [], 0.2)[0]:
+                self.drawn += os.read(self.master, 1 << 16)
+
+    def send(self, keys: bytes) -> None:
+        os.write(self.master, keys)
+
+    def end(self) -> int:
+        """The exit status, once everything is read; the terminal must be as before."""
+        late = time.monotonic() + LONG
+        while self.process.poll() is None:
+            assert time.monotonic() < late, self.drawn[-2000:]
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.drawn += os.read(self.master, 1 << 16)
+        while select.select([self.master], [], [], 0)[0]:
+            self.drawn += os.read(self.master, 1 << 16)
+        after = termios.tcgetattr(self.slave)
+        assert after == self.before
+        os.close(self.slave)
+        os.close(self.master)
+        return self.process.wait()
+
+
+def test_keys_move_the_clock_and_leave_with_a_report(endless: Path) -> None:
+    terminal = Terminal(["run", "--elf", str(endless), "--max-cycles", "3000", "--tui"])
+    terminal.wait_for(ALTERNATE)
+    terminal.wait_for(b"cycle limit of 3000 reached")
+    terminal.send(b"\x1b[D")
+    terminal.wait_for(b"cycle 2,999")
+    terminal.send(b"g123\r")
+    terminal.wait_for(b"cycle 123")
+    terminal.send(b"bagain\r ")
+    terminal.wait_for(b"breakpoint: fc at again")
+    terminal.send(b"\t\t")
+    terminal.wait_for(b"registers of core0")
+    terminal.send(b"g123\r")
+    terminal.wait_for(b"cycle 123")
+    terminal.send(b"q")
+    assert terminal.end() == 130
+    _, _, report = terminal.drawn.partition(NORMAL)
+    assert b"endless.elf on pulp, compiled engine: 123 cycles" in report
+    assert b"interrupted in cycle 123" in report
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "signal"])
+def test_what_runs_on_is_left_with_a_report_and_a_sane_terminal(endless: Path, how: str) -> None:
+    terminal = Terminal(["run", "--elf", str(endless), "--tui"])
+    terminal.wait_for(b"running")
+    if how == "ctrl-c":
+        terminal.send(b"\x03")
+    else:
+        terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.end() == 130
+    _, _, report = terminal.drawn.partition(NORMAL)
+    assert b"interrupted in cycle" in report
+
+
+def test_a_pipe_gets_the_table(endless: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "pulpsim", "run", "--elf", endless, "--max-cycles", "500", "--tui"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert run.returncode == 3
+    assert run.stdout == ""
+    first, *rest = run.stderr.splitlines()
+    assert first == "pulpsim: --tui needs a terminal; this is the report alone"
+    assert rest[-1] == "cycle limit of 500 reached"
+
+
+def test_a_recording_is_watched_too(endless: Path, tmp_path: Path) -> None:
+    file = tmp_path / "run.trace"
+    run_program(endless, max_cycles=3000, trace=Recording(file))
+    terminal = Terminal(["trace", str(file), "--tui"])
+    terminal.wait_for(ALTERNATE)
+    terminal.wait_for(b"cycle 3,000")
+    terminal.send(b"\x1b[D")
+    terminal.wait_for(b"cycle 2,999")
+    terminal.send(b"q")
+    assert terminal.end() == 0
+
+
+def test_without_a_terminal_recordings_are_not_watched(tmp_path: Path) -> None:
+    file = tmp_path / "run.trace"
+    command = [sys.executable, "-m", "pulpsim", "trace", "show", file, "--tui"]
+    run = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert run.returncode == 2
+    assert run.stderr == (
+        f"pulpsim: {file}: --tui needs a terminal; `pulpsim trace show` without it does not\n"
+    )
+
+
+def test_keys_are_read_one_by_one() -> None:
+    reading, writing = os.pipe()
+    keys = Keys(reading)
+    os.write(writing, "a\x1b[A\x1b[3~\x1bOH é\x1b[1;5C\r".encode())
+    wanted = ["a", "up", "unknown", "home", "space", "é", "unknown", "enter", ""]
+    assert [keys.get(0.01) for _ in wanted] == wanted
+    os.write(writing, b"\x1b")
+    assert keys.get(0.01) == "escape"
+    os.close(writing)
+    assert [keys.get(0.01), keys.get(0.01), keys.is_ended] == ["", "quit", True]
+    os.close(reading)
