@@ -11,9 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from isa.asm import assemble
 from isa.profiles import profile
+from pulpsim import cli
+from pulpsim.live import command
 from pulpsim.live.keys import Keys
 from soc.recorder import Recording
 from soc.run import run_program
@@ -140,9 +143,9 @@ def test_a_recording_is_watched_too(endless: Path, tmp_path: Path) -> None:
 
 def test_without_a_terminal_recordings_are_not_watched(tmp_path: Path) -> None:
     file = tmp_path / "run.trace"
-    command = [sys.executable, "-m", "pulpsim", "trace", "show", file, "--tui"]
+    arguments = [sys.executable, "-m", "pulpsim", "trace", "show", file, "--tui"]
     run = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        arguments, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
     assert run.returncode == 2
     assert run.stderr == (
@@ -161,3 +164,16 @@ def test_keys_are_read_one_by_one() -> None:
     os.close(writing)
     assert [keys.get(0.01), keys.get(0.01), keys.is_ended] == ["", "quit", True]
     os.close(reading)
+
+
+@pytest.mark.parametrize("option", ["--trace", "--issue-trace"])
+def test_what_is_watched_is_not_recorded(
+    option: str, endless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "has_terminal", lambda: True)
+    arguments = ["run", "--elf", str(endless), "--tui", option, str(tmp_path / "run.trace")]
+    result = CliRunner().invoke(cli.app, arguments)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"pulpsim: --tui: goes back and forth, which {option} cannot; leave one out\n"
+    )
