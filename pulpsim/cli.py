@@ -221,6 +221,23 @@ def _footprint(
         footprint(config, chip)
 
 
+@app.command("report")
+def _report(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace, or a run's --json.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Where to write.")
+    ] = None,
+) -> None:
+    """Draw a recorded run as one HTML page: where its cycles went, and what would help.
+
+    FILE is what `pulpsim run --trace FILE` recorded; of a run's JSON, what needs no times.
+    """
+    with _reporting_bad_input():
+        from pulpsim.report_page.command import report
+
+        typer.echo(report(file, output))
+
+
 @app.command("fidelity")
 def _fidelity(
     only: Annotated[

@@ -1,0 +1,173 @@
+"""What a page tells: a run's counters, from its trace or from the JSON that it left."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pulpsim.report_page.parts import PART, parts_of
+from pulpsim.report_page.recording import Recording
+from soc.result import SCHEMA
+from soc.state import CAUSES
+from soc.toml_file import ConfigError
+from soc.trace import Kind, Trace, TraceError
+from soc.trace_header import MAGIC
+
+CONTROLLER = "fc"
+"""Name of the hart that is no core of the cluster."""
+
+
+@dataclass(frozen=True)
+class Hart:
+    """A hart's counters.
+
+    parts      its cycles by part, as in parts.PARTS; they add up to all of them
+    regions    of the result's JSON, where that is what is shown
+    """
+
+    name: str
+    instructions: int
+    stalls: Mapping[str, int]
+    parts: list[int]
+    regions: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def cycles(self) -> int:
+        return sum(self.parts)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A run in figures.
+
+    about        what ran, on what; "" if the file does not say
+    banks        accesses and lost arbitrations of each bank of L1
+    notes        what people should know before they trust the page
+    dma          counters of the DMA, by name
+    kernel       what a kernel computed, as in the result's JSON; empty for other programs
+    recording    the trace, if there is one
+    """
+
+    file: str
+    about: str
+    cycles: int
+    harts: tuple[Hart, ...]
+    banks: tuple[tuple[int, int], ...]
+    notes: tuple[str, ...] = ()
+    dma: Mapping[str, Any] = field(default_factory=dict)
+    kernel: Mapping[str, Any] = field(default_factory=dict)
+    recording: Recording | None = None
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """The cores that ran; the fabric controller if none did."""
+        cores = [i for i, hart in enumerate(self.harts) if hart.name != CONTROLLER]
+        ran = tuple(i for i in cores if self.harts[i].instructions)
+        return ran or tuple(i for i, hart in enumerate(self.harts) if hart.instructions)
+
+    @property
+    def conflicts(self) -> int:
+        """Lost arbitrations of L1, all initiators together."""
+        return sum(conflicts for _, conflicts in self.banks)
+
+
+def read(file: Path) -> Figures:
+    """The figures of a trace, or of a result in JSON.
+
+    raises    ConfigError if the file is neither
+    """
+    try:
+        with file.open("rb") as stream:
+            is_trace = stream.read(len(MAGIC))[:-1] == MAGIC[:-1]
+        return of_trace(Trace.open(file)) if is_trace else of_result(_parsed(file), file.name)
+    except OSError as error:
+        raise ConfigError([f"{file}: cannot be read: {error.strerror}"]) from None
+    except TraceError as error:
+        raise ConfigError([str(error)]) from None
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    try:
+        result = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        result = None
+    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
+        raise ConfigError(
+            [
+                f"{file}: neither a trace nor the result of a run; "
+                "make one with `pulpsim run --trace FILE`, or `--json FILE`"
+            ]
+        )
+    return result
+
+
+def of_result(result: Mapping[str, Any], name: str) -> Figures:
+    """The figures of a run's JSON, schema pulpsim.run/1.
+
+    raises    ConfigError if something is missing
+    """
+    try:
+        return Figures(
+            name,
+            "",
+            result["cycles"],
+            tuple(_hart_of(hart) for hart in result["harts"]),
+            tuple((bank["accesses"], bank["conflicts"]) for bank in result["l1"]["banks"]),
+            ("no trace: what needs times and addresses is left out", *result["warnings"]),
+            result["dma"],
+            result.get("program", {}),
+        )
+    except (KeyError, TypeError) as error:
+        raise ConfigError([f"{name}: not a whole result of a run: {error!r} is missing"]) from None
+
+
+def _hart_of(hart: Mapping[str, Any]) -> Hart:
+    stalls = {cause: hart["stalls"][cause] for cause in CAUSES if cause in hart["stalls"]}
+    parts = parts_of(hart["instructions"], stalls, None)
+    return Hart(hart["name"], hart["instructions"], stalls, parts, tuple(hart["regions"]))
+
+
+def of_trace(trace: Trace) -> Figures:
+    """The figures of a trace: sums over its events.
+
+    raises    TraceError if its events cannot be
+    """
+    recording = Recording(trace)
+    stalls = recording.stalls
+    issues = np.bincount(recording.of(Kind.ISSUE)["hart"], minlength=len(trace.harts))
+    at_barriers = recording.activity[:, PART["barrier"]].sum(axis=1)
+    harts = []
+    for index, name in enumerate(trace.harts):
+        causes = {c: int(n) for c, n in zip(CAUSES, stalls[index], strict=True) if n}
+        parts = parts_of(int(issues[index]), causes, int(at_barriers[index]))
+        harts.append(Hart(name, int(issues[index]), causes, parts))
+    chip = trace.header.get("chip")
+    name = chip.get("name", "") if isinstance(chip, dict) else ""
+    program = Path(str(trace.header.get("program", ""))).name
+    return Figures(
+        trace.path.name,
+        " on ".join(part for part in (program, name) if part),
+        recording.cycles,
+        tuple(harts),
+        tuple((int(accesses), int(lost)) for accesses, lost in recording.banks),
+        tuple(_notes(recording, tuple(harts))),
+        recording=recording,
+    )
+
+
+def _notes(recording: Recording, harts: tuple[Hart, ...]) -> list[str]:
+    """What is missing in a trace."""
+    trace, notes = recording.trace, []
+    if trace.gap:
+        notes.append(f"the trace is not complete: {trace.gap}")
+    if trace.header.get("filters"):
+        filters = ", ".join(map(str, trace.header["filters"]))
+        notes.append(f"recorded with filters, so that sums are those of a part: {filters}")
+    elif not trace.gap:
+        odd = [hart.name for hart in harts if hart.cycles != recording.cycles]
+        if odd:
+            notes.append(f"the events do not account for every cycle of {', '.join(odd)}")
+    return notes

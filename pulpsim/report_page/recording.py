@@ -1,0 +1,160 @@
+"""A trace's events by kind, as the sums that pictures are made of. Cycles count from its first."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pulpsim.report_page.bins import Bins
+from pulpsim.report_page.parts import PART, PART_OF, PARTS
+from pulpsim.trace.code import Code
+from pulpsim.trace.sums import bank_sums, blocking, instruction_sums, parts, stall_sums
+from soc.state import CAUSES
+from soc.trace import EVENT, Kind, Trace
+
+EVENT_CAUSE = CAUSES.index("event")
+
+
+class Recording:
+    """The events of a trace.
+
+    bins    of the run's cycles
+
+    raises    TraceError if an event names what the chip does not have
+    """
+
+    def __init__(self, trace: Trace):
+        self.trace = trace
+        self.cycles = max(1, trace.cycles - trace.first_cycle)
+        self.bins = Bins.of(trace.first_cycle, self.cycles)
+        found: dict[Kind, list[np.ndarray]] = {kind: [np.zeros(0, EVENT)] for kind in Kind}
+        for part in parts(trace):
+            for kind in Kind:
+                found[kind].append(part[part["kind"] == kind])
+        self._of_kind = {kind: np.concatenate(pieces) for kind, pieces in found.items()}
+
+    def of(self, kind: Kind) -> np.ndarray:
+        """The events of a kind, EVENT[n] by cycle."""
+        return self._of_kind[kind]
+
+    @cached_property
+    def stall_parts(self) -> np.ndarray:
+        """The part of a hart's cycles that each stall belongs to; sleep at barriers apart."""
+        stalls, sleeps = self.of(Kind.STALL), self.of(Kind.SLEEP)
+        of_causes = np.array(PART_OF)[stalls["extra"]]
+        at_barrier = sleeps[sleeps["extra"] == 1]
+        of_barriers = np.isin(_moments(stalls), _moments(at_barrier))
+        of_causes[of_barriers & (stalls["extra"] == EVENT_CAUSE)] = PART["barrier"]
+        return of_causes
+
+    @cached_property
+    def activity(self) -> np.ndarray:
+        """Cycles by hart, part and bin, int64[harts, PARTS, bins]."""
+        harts, issues, stalls = len(self.trace.harts), self.of(Kind.ISSUE), self.of(Kind.STALL)
+        rows = stalls["hart"].astype(np.int64) * len(PARTS) + self.stall_parts
+        cycles = self.bins.spans(stalls["cycle"], stalls["b"], rows, harts * len(PARTS))
+        cycles = cycles.reshape(harts, len(PARTS), self.bins.count)
+        cycles[:, PART["work"]] += self.bins.points(issues["cycle"], issues["hart"], harts)
+        return cycles
+
+    @cached_property
+    def stalls(self) -> np.ndarray:
+        """Stall cycles by hart and cause, int64[harts, CAUSES]."""
+        return stall_sums(self.trace, [self.of(Kind.STALL)])
+
+    @cached_property
+    def heat(self) -> np.ndarray:
+        """Lost arbitrations by bank and bin, int64[banks, bins]."""
+        lost = self.of(Kind.CONFLICT)
+        return self.bins.points(lost["cycle"], lost["extra"] & 0xFF, self.trace.banks)
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """Lost arbitrations by who lost and who won, int64[initiators, initiators]."""
+        return blocking(self.trace, [self.of(Kind.CONFLICT)])
+
+    @cached_property
+    def banks(self) -> np.ndarray:
+        """Accesses and lost arbitrations of each bank of L1, those of the DMA too, BANK[banks]."""
+        kinds = Kind.MEMORY, Kind.DMA, Kind.CONFLICT
+        return bank_sums(self.trace, [self.of(kind) for kind in kinds])
+
+    @cached_property
+    def sites(self) -> np.ndarray:
+        """What each instruction took, on all harts: SUM[n] by pc."""
+        kinds = Kind.ISSUE, Kind.STALL, Kind.MEMORY, Kind.CONFLICT
+        return instruction_sums(self.trace, [self.of(kind) for kind in kinds])
+
+    @cached_property
+    def code(self) -> Code:
+        """What is at the addresses of instructions."""
+        return Code(self.trace)
+
+    @cached_property
+    def beats(self) -> np.ndarray:
+        """Beats of the DMA out of L1, and into it, by bin, int64[2, bins]."""
+        dma = self.of(Kind.DMA)
+        return self.bins.points(dma["cycle"], dma["extra"] & 1, 2)
+
+    @cached_property
+    def transfers(self) -> "Spans":
+        """From the start of each transfer of the DMA until it is done."""
+        events = self.of(Kind.TRANSFER)
+        return _pairs(events, events["a"], events["extra"] == 0, self.cycles)
+
+    @cached_property
+    def regions(self) -> "Spans":
+        """From each region's begin to its end, `number` the region."""
+        events = self.of(Kind.REGION)
+        key = events["hart"].astype(np.int64) << 16 | events["extra"]
+        spans = _pairs(events, key, events["a"] == 1)
+        spans.number[:] &= 0xFFFF
+        return spans
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Times in which something went on, int64[n] each.
+
+    hart      who did it, or asked for it
+    number    what it is
+    """
+
+    hart: np.ndarray
+    number: np.ndarray
+    start: np.ndarray
+    length: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return self.start.size
+
+    def chosen(self, which: np.ndarray) -> "Spans":
+        """Those of a mask, or in an order."""
+        return Spans(self.hart[which], self.number[which], self.start[which], self.length[which])
+
+
+def _pairs(
+    events: np.ndarray, keys: np.ndarray, begins: np.ndarray, close_at: int | None = None
+) -> Spans:
+    """Spans of events with equal keys: from one that begins to the next, if that ends.
+
+    close_at    where one that never ends stops; None: it does not count
+    """
+    order = np.argsort(keys, kind="stable")
+    key, opens = keys[order].astype(np.int64), begins[order]
+    cycle = events["cycle"][order].astype(np.int64)
+    last = np.append(key[1:] != key[:-1], True)[: key.size]
+    closes = np.append(~opens[1:], False)[: key.size] & ~last
+    ends = np.append(cycle[1:], 0)[: key.size]
+    is_open = opens & closes
+    if close_at is not None:
+        ends = np.where(opens & last, close_at, ends)
+        is_open |= opens & last
+    hart = events["hart"][order].astype(np.int64)
+    return Spans(hart[is_open], key[is_open], cycle[is_open], (ends - cycle)[is_open])
+
+
+def _moments(events: np.ndarray) -> np.ndarray:
+    """A number for each event's hart and cycle."""
+    return events["hart"].astype(np.int64) << 32 | events["cycle"]
