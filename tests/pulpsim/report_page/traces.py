@@ -1,0 +1,67 @@
+"""Traces made by hand: events as rows, whatever chip they claim to be of."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pulpsim.report_page.figures import Figures, of_trace
+from soc.state import CAUSES
+from soc.trace import EVENT, Kind, Trace
+
+CODE = 0x1C008000
+ISSUE, STALL, MEMORY, CONFLICT, DMA, TRANSFER, SLEEP, REGION = Kind
+CAUSE = {name: index for index, name in enumerate(CAUSES)}
+
+
+def trace(rows: Sequence[tuple] | np.ndarray, harts: int = 2, **header: Any) -> Trace:
+    """A trace of rows (cycle, kind, hart, extra, a, b): `harts` cores, DMA lanes dma0 and dma1."""
+    events = np.array(rows, EVENT)
+    events = events[np.argsort(events["cycle"], kind="stable")]
+    names = [f"core{number}" for number in range(harts)]
+    about = {
+        "version": 1,
+        "isa": "ri5cy-x",
+        "harts": names,
+        "initiators": [*names, "dma0", "dma1"],
+        "banks": 4,
+        "first_cycle": 0,
+        "cycles": None,
+        "complete": True,
+        "code": [[CODE, "13000000" * 64]],
+        "symbols": [[CODE, 256, "main"]],
+        "regions": {},
+        "lines": [],
+        "program": "hand.elf",
+        "chip": {"name": "pulp"},
+    }
+    return Trace(Path("hand.trace"), about | header, events)
+
+
+def figures(rows: Sequence[tuple] | np.ndarray, harts: int = 2, **header: Any) -> Figures:
+    """The figures of such a trace."""
+    return of_trace(trace(rows, harts, **header))
+
+
+def issues(hart: int, first: int, count: int, pc: int = CODE) -> list[tuple]:
+    """One instruction in each of some cycles."""
+    return [(cycle, ISSUE, hart, 0, pc, 0x13) for cycle in range(first, first + count)]
+
+
+def stall(hart: int, cycle: int, cause: str, cycles: int, pc: int = CODE) -> tuple:
+    """Cycles in which a hart issues nothing."""
+    return cycle, STALL, hart, CAUSE[cause], pc, cycles
+
+
+def sleep(hart: int, cycle: int, cycles: int, at_barrier: bool) -> list[tuple]:
+    """Cycles that a hart is asleep at the event unit."""
+    return [
+        stall(hart, cycle, "event", cycles),
+        (cycle, SLEEP, hart, int(at_barrier), CODE, cycles),
+    ]
+
+
+def conflict(cycle: int, loser: int, winner: int, bank: int) -> tuple:
+    """A lost arbitration, for the first word of a bank."""
+    return cycle, CONFLICT, loser, bank | winner << 8, CODE, 0x10000000 + 4 * bank
