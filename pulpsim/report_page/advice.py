@@ -8,11 +8,13 @@ import numpy as np
 from pulpsim.report_page.evidence import Evidence
 from pulpsim.report_page.sites import stalled
 from pulpsim.report_page.sleep import union
-from pulpsim.report_page.svg import count, percent
+from pulpsim.report_page.svg import count, counted, percent
 from soc.state import CAUSES
 from soc.trace import Kind
 
 Words = tuple[str, str]
+NOTABLE = 0.1
+"""Share of a loss from which on an instruction is named."""
 LINE = 16
 """Bytes of a line of the instruction caches."""
 
@@ -133,23 +135,27 @@ def asleep(evidence: Evidence) -> Words:
 
 
 def dma(evidence: Evidence) -> Words:
-    recording = evidence.figures.recording
-    if recording is None:
+    recording, sleep = evidence.figures.recording, evidence.sleep
+    if recording is None or sleep is None:
         return "", ""
-    transfers = recording.of(Kind.TRANSFER)
+    starts = recording.of(Kind.TRANSFER)
+    starts = starts[starts["extra"] == 0]
     spans = recording.transfers
-    busy = union(spans.start, spans.start + spans.length).cycles
-    share = busy / recording.cycles
-    moved = int(transfers["b"][transfers["extra"] == 0].sum())
+    share = union(spans.start, spans.start + spans.length).cycles / recording.cycles
     where = (
-        f"{count(spans.size)} transfers"
-        + (f" of {count(moved)} bytes" if moved else "")
-        + f" are under way in {percent(share, 1, 0)} of the run's cycles."
+        f"{counted(starts.size, 'copy', 'copies')} of {count(int(starts['b'].sum()))} bytes "
+        f"together, under way in {percent(share, 1, 0)} of the run's cycles; in "
+        f"{percent(sleep.hidden, 1, 0)} of these no core waits."
     )
     if share > 0.8:
         return where, (
             "The DMA hardly pauses: the copies themselves are the limit. Larger tiles fetch what "
             "they share less often."
+        )
+    if sleep.hidden > 0.5:
+        return where, (
+            "Most copying is hidden behind computation. What is left are copies that take longer "
+            "than the computation beside them: larger tiles, or several tiles' copies at once."
         )
     return where, (
         "Start the next copy before computing on the last one: two buffers for each operand "
@@ -165,7 +171,7 @@ def imbalance(evidence: Evidence) -> Words:
     core, times = max(sleep.last.items(), key=lambda item: item[1])
     name = evidence.figures.harts[core].name
     where = (
-        f"{count(sleep.barriers)} barriers, at each of which a core waits {mean:.1f} cycles on "
+        f"{counted(sleep.barriers, 'barrier')}, at each of which a core waits {mean:.1f} cycles on "
         f"average for the last one; {name} is the last in {percent(times, sleep.barriers, 0)} "
         "of them."
     )
@@ -184,7 +190,7 @@ def barriers(evidence: Evidence) -> Words:
     sleep = evidence.sleep
     number = sleep.barriers if sleep else 0
     return (
-        f"{count(number)} barriers, counted from when the last core has come.",
+        f"{counted(number, 'barrier')}, counted from when the last core has come.",
         "Fewer of them: join phases that need no exchange between cores.",
     )
 
@@ -212,8 +218,11 @@ def place(evidence: Evidence, causes: tuple[str, ...]) -> str:
     function, index = functions[inside.argmax()], int(cycles.argmax())
     pc = int(sites["pc"][index])
     line = str(trace.line_of([pc])[0])
+    where = f"{percent(inside.max(), total, 0)} of it in {function}" if function else ""
+    if cycles[index] < NOTABLE * total:
+        return f"{where}." if where else ""
     return (
-        (f"{percent(inside.max(), total, 0)} of it in {function}; " if function else "")
+        (f"{where}, " if where else "")
         + f"{percent(int(cycles[index]), total, 0)} at {pc:#x} `{recording.code.text(pc)}`"
         + (f" ({line.rsplit('/', 1)[-1]})" if line else "")
         + "."

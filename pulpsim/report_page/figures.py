@@ -1,7 +1,7 @@
 """What a page tells: a run's counters, from its trace or from the JSON that it left."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def read(file: Path) -> Figures:
     try:
         with file.open("rb") as stream:
             is_trace = stream.read(len(MAGIC))[:-1] == MAGIC[:-1]
-        return of_trace(Trace.open(file)) if is_trace else of_result(_parsed(file), file.name)
+        return of_trace(Trace.open(file)) if is_trace else of_result(_parsed(file), str(file))
     except OSError as error:
         raise ConfigError([f"{file}: cannot be read: {error.strerror}"]) from None
     except TraceError as error:
@@ -111,7 +111,7 @@ def of_result(result: Mapping[str, Any], name: str) -> Figures:
     """
     try:
         return Figures(
-            name,
+            Path(name).name,
             "",
             result["cycles"],
             tuple(_hart_of(hart) for hart in result["harts"]),
@@ -120,8 +120,10 @@ def of_result(result: Mapping[str, Any], name: str) -> Figures:
             result["dma"],
             result.get("program", {}),
         )
-    except (KeyError, TypeError) as error:
-        raise ConfigError([f"{name}: not a whole result of a run: {error!r} is missing"]) from None
+    except KeyError as error:
+        raise ConfigError([f"{name}: not a whole result of a run: {error} is missing"]) from None
+    except TypeError:
+        raise ConfigError([f"{name}: not a whole result of a run"]) from None
 
 
 def _hart_of(hart: Mapping[str, Any]) -> Hart:
@@ -158,16 +160,18 @@ def of_trace(trace: Trace) -> Figures:
     )
 
 
-def _notes(recording: Recording, harts: tuple[Hart, ...]) -> list[str]:
-    """What is missing in a trace."""
-    trace, notes = recording.trace, []
+def _notes(recording: Recording, harts: tuple[Hart, ...]) -> Iterator[str]:
+    """How the run ended if not well, and what is missing in its trace."""
+    trace = recording.trace
+    end = trace.header.get("exit")
+    if isinstance(end, dict) and (end.get("reason") != "exit" or end.get("code")):
+        yield str(end.get("message") or f"the run ended by {end.get('reason')} {end.get('code')}")
     if trace.gap:
-        notes.append(f"the trace is not complete: {trace.gap}")
+        yield f"the trace is not complete: {trace.gap}"
     if trace.header.get("filters"):
         filters = ", ".join(map(str, trace.header["filters"]))
-        notes.append(f"recorded with filters, so that sums are those of a part: {filters}")
+        yield f"recorded with filters, so that sums are those of a part: {filters}"
     elif not trace.gap:
         odd = [hart.name for hart in harts if hart.cycles != recording.cycles]
         if odd:
-            notes.append(f"the events do not account for every cycle of {', '.join(odd)}")
-    return notes
+            yield f"the events do not account for every cycle of {', '.join(odd)}"

@@ -98,8 +98,10 @@ class Recording:
 
     @cached_property
     def transfers(self) -> "Spans":
-        """From the start of each transfer of the DMA until it is done."""
+        """From the first command of each transfer of the DMA until all of them are done."""
         events = self.of(Kind.TRANSFER)
+        starts = events["extra"] == 0
+        events = events[~(starts & _follows(events["a"], starts))]
         return _pairs(events, events["a"], events["extra"] == 0, self.cycles)
 
     @cached_property
@@ -132,6 +134,15 @@ class Spans:
     def chosen(self, which: np.ndarray) -> "Spans":
         """Those of a mask, or in an order."""
         return Spans(self.hart[which], self.number[which], self.start[which], self.length[which])
+
+
+def _follows(keys: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Does the event before it with an equal key start something?"""
+    order = np.argsort(keys, kind="stable")
+    key, starting = keys[order], starts[order]
+    found = np.zeros(keys.size, bool)
+    found[order[1:]] = (key[1:] == key[:-1]) & starting[:-1]
+    return found
 
 
 def _pairs(

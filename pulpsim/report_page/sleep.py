@@ -20,6 +20,7 @@ class Sleep:
     imbalance    at a barrier, until the last core came
     barrier      at a barrier that all have reached
     other        for work, mutexes and so on
+    hidden       share of the time in which transfers are under way that no core waits for them
     barriers     how often a barrier was passed
     last         of these, how often each core was the last one, by number
     """
@@ -28,6 +29,7 @@ class Sleep:
     imbalance: int
     barrier: int
     other: int
+    hidden: float
     barriers: int
     last: dict[int, int]
 
@@ -40,8 +42,8 @@ def sleep_of(recording: Recording, cores: list[int]) -> Sleep:
     start = stalls["cycle"][wanted].astype(np.int64)
     end = start + stalls["b"][wanted]
     for_dma = ~at_barrier & _ends_with_a_transfer(recording, start, end)
-    busy = union(start[for_dma], end[for_dma])
-    meanwhile = busy.within(start[at_barrier], end[at_barrier])
+    waits = union(start[for_dma], end[for_dma])
+    meanwhile = waits.within(start[at_barrier], end[at_barrier])
     dma = int((end - start)[for_dma].sum())
     meetings = _Meetings.of(stalls["hart"][wanted][at_barrier], start[at_barrier], end[at_barrier])
     late = np.minimum(meetings.own, (end - start)[at_barrier] - meanwhile)
@@ -50,6 +52,7 @@ def sleep_of(recording: Recording, cores: list[int]) -> Sleep:
         int(((end - start)[at_barrier] - meanwhile - late).sum()),
         int(late.sum()),
         int((end - start)[~at_barrier & ~for_dma].sum()),
+        _hidden(recording, waits),
         meetings.count,
         meetings.last(cores),
     )
@@ -61,6 +64,13 @@ def _ends_with_a_transfer(recording: Recording, start: np.ndarray, end: np.ndarr
     done = np.sort(transfers.start + transfers.length)
     latest = np.append(done, -1)[np.searchsorted(done, end, "right") - 1]
     return (latest >= start) & (latest >= end - WAKE_UP)
+
+
+def _hidden(recording: Recording, waits: "Union") -> float:
+    spans = recording.transfers
+    busy = union(spans.start, spans.start + spans.length)
+    waited = int(busy.within(waits.starts, waits.ends).sum())
+    return 1 - waited / busy.cycles if busy.cycles else 0.0
 
 
 @dataclass(frozen=True)

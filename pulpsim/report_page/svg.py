@@ -126,6 +126,11 @@ def count(number: float) -> str:
     return f"{round(number):,}"
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number of things: "1 barrier", "2 barriers"."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
 def percent(part: float, whole: float, decimals: int = 1) -> str:
     """A share with its sign; "0 %" where there is no whole."""
     return f"{100 * part / whole:.{decimals}f} %" if whole else "0 %"

@@ -148,7 +148,7 @@ def _barriers(recording: Recording) -> Iterator[Row]:
     if not ends.size:
         return
     passed = recording.bins.points(ends)[0]
-    areas = [("barrier_mark", (passed > 0).astype(float))]
+    areas = [("barrier_mark", passed / passed.max())]
     yield Row("barriers", LOW, areas, [("barriers passed", passed)], f"{ends.size:,}")
 
 

@@ -45,7 +45,7 @@ def test_sleep_at_a_barrier_is_what_slower_cores_cost_and_the_barrier_itself() -
     assert (asleep.barriers, asleep.last) == (1, {0: 0, 1: 1})
     loss = found(run)["Waits for slower cores"]
     assert loss.where == (
-        "1 barriers, at each of which a core waits 5.0 cycles on average for the last one; "
+        "1 barrier, at each of which a core waits 5.0 cycles on average for the last one; "
         "core1 is the last in 100 % of them."
     )
     assert loss.help.startswith("core1 has more to do than the others")
@@ -65,7 +65,10 @@ def test_a_core_that_sleeps_until_a_transfer_is_done_waits_for_the_dma_and_other
     asleep = sleep_of(run.recording, [0, 1])
     assert (asleep.dma, asleep.barrier, asleep.other) == (20 + 20, 11, 0)
     loss = found(run)["Waits for the DMA"]
-    assert loss.where == "1 transfers of 256 bytes are under way in 63 % of the run's cycles."
+    assert loss.where == (
+        "1 copy of 256 bytes together, under way in 63 % of the run's cycles; in 23 % of these "
+        "no core waits."
+    )
     assert "two buffers" in loss.help
 
 
@@ -78,6 +81,19 @@ def test_a_dma_that_hardly_pauses_is_no_case_for_more_buffers() -> None:
     ]
     loss = found(figures(rows, harts=1, cycles=100))["Waits for the DMA"]
     assert "the copies themselves are the limit" in loss.help
+
+
+def test_copies_that_are_mostly_hidden_are_no_case_for_more_buffers() -> None:
+    rows = [
+        *issues(0, 0, 60),
+        (1, TRANSFER, 0, 0, 1, 256),
+        *sleep(0, 60, 20, at_barrier=False),
+        (79, TRANSFER, 0, 1, 1, 0),
+        *issues(0, 80, 50),
+    ]
+    loss = found(figures(rows, harts=1, cycles=130))["Waits for the DMA"]
+    assert "in 76 % of these no core waits" in loss.where
+    assert loss.help.startswith("Most copying is hidden behind computation.")
 
 
 def test_sleep_that_no_transfer_ends_is_for_want_of_work() -> None:
@@ -140,7 +156,7 @@ def test_misses_name_the_function_and_the_instruction_that_pays_most() -> None:
     ]
     assert loss.cycles == 40
     assert loss.where == (
-        "100 % of it in main; 88 % at 0x1c008020 `nop` (main.c:7). 50 % is paid where a core "
+        "100 % of it in main, 88 % at 0x1c008020 `nop` (main.c:7). 50 % is paid where a core "
         "executes an instruction for the first time; 90 % of all instructions come from 32 bytes "
         "of code."
     )

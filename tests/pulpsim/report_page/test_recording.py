@@ -89,6 +89,20 @@ def test_transfers_and_regions_last_from_their_begin_to_their_end() -> None:
     assert (regions.start.tolist(), regions.length.tolist()) == ([3], [3])
 
 
+def test_a_transfer_of_several_commands_lasts_from_the_first_until_all_are_done() -> None:
+    rows = [
+        (1, TRANSFER, 0, 0, 5, 64),
+        (3, TRANSFER, 0, 0, 5, 64),
+        (2, TRANSFER, 1, 0, 6, 64),
+        (8, TRANSFER, 0, 1, 5, 0),
+        (9, TRANSFER, 1, 1, 6, 0),
+    ]
+    transfers = Recording(trace(rows)).transfers
+    assert transfers.number.tolist() == [5, 6]
+    assert transfers.start.tolist() == [1, 2]
+    assert transfers.length.tolist() == [7, 7]
+
+
 def test_cycles_count_from_the_first_one_of_the_trace() -> None:
     recording = Recording(trace(issues(0, 0, 5), first_cycle=1000, cycles=1005))
     assert recording.cycles == 5
