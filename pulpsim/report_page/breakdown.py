@@ -78,7 +78,7 @@ def table(figures: Figures, in_percent: bool) -> str:
     rows = "".join(
         f'<tr><td class="left">{names[i]}</td>'
         + "".join(f"<td>{_cell(column[i], in_percent)}</td>" for column in values)
-        + f'<td class="left soft">{shown(MEANINGS.get(names[i], ""))}</td></tr>'
+        + f'<td class="left soft meaning">{shown(MEANINGS.get(names[i], ""))}</td></tr>'
         for i in wanted
     )
     sums = "".join(f"<td>{_cell(sum(column), in_percent)}</td>" for column in values)

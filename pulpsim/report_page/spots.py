@@ -11,8 +11,8 @@ from pulpsim.report_page.sites import busy, parts
 from pulpsim.report_page.svg import count, element, percent, shown
 from soc.state import CAUSES
 
-FUNCTIONS, OPEN = 12, 2
-"""Functions in the table, and how many show their instructions at once."""
+FUNCTIONS, OPEN = 12, 0.1
+"""Functions in the table, and from which share on one shows its instructions at once."""
 WHOLE, HOT, AROUND = 48, 48, 2
 """Instructions of a function that is shown whole; else so many of the hottest, and around them."""
 METER = 110
@@ -53,8 +53,7 @@ def hot_spots(recording: Recording) -> str:
     functions, whole = hottest(recording), int(busy(recording.sites).sum())
     rows = "".join(_function(recording, each, whole, functions[0].cycles) for each in functions)
     listings = "".join(
-        _listing(recording, each, whole, is_open=index < OPEN)
-        for index, each in enumerate(functions)
+        _listing(recording, each, whole, is_open=each.cycles >= OPEN * whole) for each in functions
     )
     return (
         '<div class="scroll"><table><thead><tr><th class="left">function</th><th>cycles</th>'

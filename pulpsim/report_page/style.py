@@ -118,7 +118,17 @@ summary .name{overflow-wrap:anywhere}
 .zoom button{font:inherit;padding:1px 10px;border:1px solid var(--line);border-radius:6px;
  background:var(--card);color:var(--ink);cursor:pointer}
 @media print{
+ body{font-size:11px}
  main{max-width:none;padding:0}
+ .scroll,figure{overflow:visible}
+ table,code,.code{font-size:8.5px}
+ th,td{padding:1px 5px 1px 0}
+ td.meaning,th{white-space:normal}
+ .figures{grid-template-columns:repeat(6,1fr)}
+ .figures b,.losses h3{font-size:13px}
+ .figures span,.losses p,.legend,p,.note,figcaption{font-size:10px}
+ .losses{grid-template-columns:repeat(3,1fr)}
+ h2{font-size:15px;margin-top:22px}
  nav,.zoom,#tip{display:none!important}
  figure,.losses li,tr{break-inside:avoid}
  h2,h3{break-after:avoid}
