@@ -227,6 +227,9 @@ def _report(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Where to write.")
     ] = None,
+    cycles: Annotated[
+        str | None, typer.Option(metavar="FIRST-LAST", help="Only these cycles of a trace.")
+    ] = None,
 ) -> None:
     """Draw a recorded run as one HTML page: where its cycles went, and what would help.
 
@@ -235,7 +238,7 @@ def _report(
     with _reporting_bad_input():
         from pulpsim.report_page.command import report
 
-        typer.echo(report(file, output))
+        typer.echo(report(file, output, cycles))
 
 
 @app.command("fidelity")

@@ -3,16 +3,18 @@
 from pathlib import Path
 
 from pulpsim.output import check_writable, write
-from pulpsim.report_page.figures import read
 from pulpsim.report_page.page import page
+from pulpsim.report_page.reading import read
 
 
-def report(file: Path, output: Path | None) -> Path:
+def report(file: Path, output: Path | None = None, cycles: str | None = None) -> Path:
     """Write a run's page, FILE.html unless told; return its path.
+
+    cycles    "1000-2000": of these cycles of a trace alone
 
     raises    ConfigError
     """
     output = output or file.with_suffix(".html")
     check_writable("-o", output)
-    write("-o", output, page(read(file)).encode("utf-8", "backslashreplace"))
+    write("-o", output, page(read(file, cycles)).encode("utf-8", "backslashreplace"))
     return output

@@ -1,6 +1,5 @@
 """What a page tells: a run's counters, from its trace or from the JSON that it left."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +9,9 @@ import numpy as np
 
 from pulpsim.report_page.parts import PART, parts_of
 from pulpsim.report_page.recording import Recording
-from soc.result import SCHEMA
 from soc.state import CAUSES
 from soc.toml_file import ConfigError
-from soc.trace import Kind, Trace, TraceError
-from soc.trace_header import MAGIC
+from soc.trace import Kind, Trace
 
 CONTROLLER = "fc"
 """Name of the hart that is no core of the cluster."""
@@ -46,7 +43,7 @@ class Figures:
     about        what ran, on what; "" if the file does not say
     banks        accesses and lost arbitrations of each bank of L1
     notes        what people should know before they trust the page
-    dma          counters of the DMA, by name
+    by_dma       of the accesses to L1, those of the DMA
     kernel       what a kernel computed, as in the result's JSON; empty for other programs
     recording    the trace, if there is one
     """
@@ -57,7 +54,7 @@ class Figures:
     harts: tuple[Hart, ...]
     banks: tuple[tuple[int, int], ...]
     notes: tuple[str, ...] = ()
-    dma: Mapping[str, Any] = field(default_factory=dict)
+    by_dma: int = 0
     kernel: Mapping[str, Any] = field(default_factory=dict)
     recording: Recording | None = None
 
@@ -74,36 +71,6 @@ class Figures:
         return sum(conflicts for _, conflicts in self.banks)
 
 
-def read(file: Path) -> Figures:
-    """The figures of a trace, or of a result in JSON.
-
-    raises    ConfigError if the file is neither
-    """
-    try:
-        with file.open("rb") as stream:
-            is_trace = stream.read(len(MAGIC))[:-1] == MAGIC[:-1]
-        return of_trace(Trace.open(file)) if is_trace else of_result(_parsed(file), str(file))
-    except OSError as error:
-        raise ConfigError([f"{file}: cannot be read: {error.strerror}"]) from None
-    except TraceError as error:
-        raise ConfigError([str(error)]) from None
-
-
-def _parsed(file: Path) -> dict[str, Any]:
-    try:
-        result = json.loads(file.read_bytes())
-    except (ValueError, RecursionError):
-        result = None
-    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
-        raise ConfigError(
-            [
-                f"{file}: neither a trace nor the result of a run; "
-                "make one with `pulpsim run --trace FILE`, or `--json FILE`"
-            ]
-        )
-    return result
-
-
 def of_result(result: Mapping[str, Any], name: str) -> Figures:
     """The figures of a run's JSON, schema pulpsim.run/1.
 
@@ -117,7 +84,7 @@ def of_result(result: Mapping[str, Any], name: str) -> Figures:
             tuple(_hart_of(hart) for hart in result["harts"]),
             tuple((bank["accesses"], bank["conflicts"]) for bank in result["l1"]["banks"]),
             ("no trace: what needs times and addresses is left out", *result["warnings"]),
-            result["dma"],
+            result["dma"]["l1_accesses"],
             result.get("program", {}),
         )
     except KeyError as error:
@@ -156,6 +123,7 @@ def of_trace(trace: Trace) -> Figures:
         tuple(harts),
         tuple((int(accesses), int(lost)) for accesses, lost in recording.banks),
         tuple(_notes(recording, tuple(harts))),
+        recording.of(Kind.DMA).size,
         recording=recording,
     )
 
@@ -163,6 +131,9 @@ def of_trace(trace: Trace) -> Figures:
 def _notes(recording: Recording, harts: tuple[Hart, ...]) -> Iterator[str]:
     """How the run ended if not well, and what is missing in its trace."""
     trace = recording.trace
+    if trace.header.get("part"):
+        last = trace.cycles - 1
+        yield f"only the cycles {trace.first_cycle:,} to {last:,} of the run are shown"
     end = trace.header.get("exit")
     if isinstance(end, dict) and (end.get("reason") != "exit" or end.get("code")):
         yield str(end.get("message") or f"the run ended by {end.get('reason')} {end.get('code')}")

@@ -58,6 +58,7 @@ def _headline(figures: Figures) -> str:
         (count(instructions), "instructions"),
         (f"{sum(h.instructions for h in harts) / max(1, cycles):.2f}", "instructions a core-cycle"),
         (count(accesses), "accesses to L1"),
+        (percent(figures.by_dma, accesses), "of them by the DMA"),
         (count(figures.conflicts), "lost arbitrations"),
         (percent(asleep, cycles), "of core-cycles asleep"),
     ]

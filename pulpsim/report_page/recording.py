@@ -101,7 +101,7 @@ class Recording:
         """From the first command of each transfer of the DMA until all of them are done."""
         events = self.of(Kind.TRANSFER)
         starts = events["extra"] == 0
-        events = events[~(starts & _follows(events["a"], starts))]
+        events = events[~(starts & _follows_a_start(events["a"], starts))]
         return _pairs(events, events["a"], events["extra"] == 0, self.cycles)
 
     @cached_property
@@ -136,7 +136,7 @@ class Spans:
         return Spans(self.hart[which], self.number[which], self.start[which], self.length[which])
 
 
-def _follows(keys: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def _follows_a_start(keys: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Does the event before it with an equal key start something?"""
     order = np.argsort(keys, kind="stable")
     key, starting = keys[order], starts[order]
@@ -162,6 +162,7 @@ def _pairs(
     if close_at is not None:
         ends = np.where(opens & last, close_at, ends)
         is_open |= opens & last
+    is_open &= ends > cycle
     hart = events["hart"][order].astype(np.int64)
     return Spans(hart[is_open], key[is_open], cycle[is_open], (ends - cycle)[is_open])
 

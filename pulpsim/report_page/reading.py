@@ -1,0 +1,74 @@
+"""Reads what a page is about: a trace, all of it or some cycles, or the JSON of a run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from isa.profiles import profile_named
+from pulpsim.report_page.figures import Figures, of_result, of_trace
+from pulpsim.report_page.window import parsed, window
+from soc.result import SCHEMA
+from soc.toml_file import ConfigError
+from soc.trace import Trace, TraceError
+from soc.trace_header import MAGIC
+
+
+def read(file: Path, cycles: str | None = None) -> Figures:
+    """The figures of a trace, or of a result in JSON.
+
+    cycles    "1000-2000": of these cycles of a trace alone
+
+    raises    ConfigError if the file is neither, or has no such cycles
+    """
+    try:
+        with file.open("rb") as stream:
+            is_trace = stream.read(len(MAGIC))[:-1] == MAGIC[:-1]
+        if is_trace:
+            return of_trace(_opened(file, cycles))
+    except OSError as error:
+        raise ConfigError([f"{file}: cannot be read: {error.strerror}"]) from None
+    except TraceError as error:
+        raise ConfigError([str(error)]) from None
+    if cycles is not None:
+        raise ConfigError([f"--cycles {cycles}: {file} is no trace; it does not know times"])
+    return of_result(_parsed(file), str(file))
+
+
+def _opened(file: Path, cycles: str | None) -> Trace:
+    trace = Trace.open(file)
+    _check_names(trace)
+    return window(trace, *parsed(cycles, trace)) if cycles else trace
+
+
+def _check_names(trace: Trace) -> None:
+    """Refuse a header whose names are none: the reader of traces leaves them to who uses them."""
+    header = trace.header
+    try:
+        profile_named(header["isa"])
+        trace.word_at(0)
+    except ValueError:
+        raise TraceError(f"{trace.path}: damaged: its header tells no core, or no code") from None
+    names = [*header["harts"], *header["initiators"], *header["regions"].values()]
+    cycles = header.get("cycles")
+    if not (
+        all(isinstance(name, str) for name in names)
+        and all(number.isdecimal() for number in header["regions"])
+        and header["first_cycle"] >= 0
+        and (cycles is None or isinstance(cycles, int) and cycles >= header["first_cycle"])
+    ):
+        raise TraceError(f"{trace.path}: damaged: names or cycles in its header are none")
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    try:
+        result = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        result = None
+    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
+        raise ConfigError(
+            [
+                f"{file}: neither a trace nor the result of a run; "
+                "make one with `pulpsim run --trace FILE`, or `--json FILE`"
+            ]
+        )
+    return result
