@@ -119,11 +119,14 @@ def rare(evidence: Evidence, causes: tuple[str, ...]) -> Words:
     return place(evidence, causes), "Read core numbers once; keep CSRs and fences out of loops."
 
 
-def off(evidence: Evidence, causes: tuple[str, ...]) -> Words:
-    late = max((evidence.figures.harts[i].stalls.get("off", 0) for i in evidence.busy), default=0)
+def for_good(evidence: Evidence, causes: tuple[str, ...]) -> Words:
+    harts = evidence.figures.harts
+    cycles = {core: sum(harts[core].stalls.get(c, 0) for c in causes) for core in evidence.busy}
+    longest = max(cycles.values(), default=0)
+    those = [core for core in cycles if cycles[core] > longest / 2]
     return (
-        f"Up to {count(late)} cycles of a core before it starts or after it ends.",
-        "Start all cores at once, and give the last piece of work to several.",
+        f"{evidence.names(those)}: up to {count(longest)} cycles each.",
+        "Start all cores at once, and share what others do before these begin or after they end.",
     )
 
 

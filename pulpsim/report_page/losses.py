@@ -42,7 +42,8 @@ SIMPLE = (
     ("outside", "Loads and stores beyond L1", ("load_external", "store_external"), advice.outside),
     ("outside", "Misaligned accesses", ("misaligned",), advice.misaligned),
     ("other", "CSRs, fences and traps", ("csr", "fence", "trap"), advice.rare),
-    ("off", "Not started, ended, or waiting for an interrupt", ("off", "wfi"), advice.off),
+    ("asleep", "Asleep until an interrupt", ("wfi",), advice.for_good),
+    ("off", "Not started yet, or ended", ("off",), advice.for_good),
 )
 """Losses that causes of stalls alone tell: colour, name, causes, what to say."""
 

@@ -101,8 +101,12 @@ def _explain(figures: Figures) -> str:
         f"{'cores have' if cores > 1 else 'core has'} together, instructions take "
         f"{percent(work, evidence.cycles)}. The largest losses:</p>"
         f'<ol class="losses">{items}</ol>'
-        f'<p class="note">All other losses together: {count(rest)} cycles, '
-        f"{percent(rest, evidence.cycles)}.</p>"
+        + (
+            f'<p class="note">All other losses together: {count(rest)} cycles, '
+            f"{percent(rest, evidence.cycles)}.</p>"
+            if rest
+            else ""
+        )
     )
 
 
@@ -133,7 +137,8 @@ def _stalls(figures: Figures) -> str:
 
 def _timeline(figures: Figures, timeline: Timeline) -> str:
     bins = timeline.recording.bins
-    dma = [
+    drawn = {key for row in timeline.rows for key, values in row.areas if values.any()}
+    others = [
         ("dma_in", "DMA into L1"),
         ("dma_out", "DMA out of L1"),
         ("accent", "share inside a region"),
@@ -141,7 +146,7 @@ def _timeline(figures: Figures, timeline: Timeline) -> str:
     return (
         f"{BUTTONS}<figure>{timeline.drawn()}<figcaption>One column is {count(bins.width)} "
         f"{'cycles' if bins.width > 1 else 'cycle'}; a hart's row is filled with what it did in "
-        f"them.</figcaption></figure>{breakdown.parts_legend(figures)}{breakdown.legend(dma)}"
+        f"them.</figcaption></figure>{breakdown.parts_legend(figures)}{breakdown.legend([each for each in others if each[0] in drawn])}"
     )
 
 

@@ -67,7 +67,7 @@ nav{margin:14px 0 0;font-size:13.5px}
 nav a{color:var(--accent);margin-right:14px;text-decoration:none;white-space:nowrap}
 nav a:hover,nav a:focus{text-decoration:underline}
 code,.code{font:12.5px/1.45 ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace}
-.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(158px,1fr));gap:10px;
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(136px,1fr));gap:10px;
  margin:18px 0}
 .figures div{background:var(--card);border-radius:8px;padding:10px 12px}
 .figures b{display:block;font-size:21px;line-height:1.25;font-variant-numeric:tabular-nums}

@@ -77,7 +77,7 @@ def time_axis(bins: Bins, top: float, bottom: float) -> str:
         parts.append(element("path", d=f"M{x:.2f} {top:g}V{bottom + 4:g}", class_="grid"))
         parts.append(label(x, bottom + 16, f"{cycle:,}", class_="tick", text_anchor="middle"))
     axis = element("g", *parts, class_="axis", data_top=top, data_bottom=bottom)
-    return axis + label(LABELS - 8, bottom + 16, "cycle", class_="tick", text_anchor="end")
+    return axis + label(LABELS + PLOT + 40, bottom + 16, "cycle", class_="tick")
 
 
 def plot(bins: Bins, height: float, *parts: str) -> str:

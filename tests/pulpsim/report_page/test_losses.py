@@ -191,3 +191,12 @@ def test_a_union_of_spans_covers_what_counting_cycle_by_cycle_gives(seed: int) -
     busy = union(start, start + length)
     assert busy.cycles == covered.sum()
     assert busy.within(np.array([17]), np.array([60])).tolist() == [covered[17:60].sum()]
+
+
+def test_cores_that_end_early_are_named_with_what_they_miss() -> None:
+    rows = []
+    for core, work in enumerate((100, 50, 40, 45)):
+        rows += [*issues(core, 0, work), stall(core, work, "wfi", 100 - work)]
+    loss = found(figures(rows, harts=4, cycles=100))["Asleep until an interrupt"]
+    assert loss.cycles == 165
+    assert loss.where == "core1 to core3: up to 60 cycles each."
