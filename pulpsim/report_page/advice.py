@@ -132,8 +132,8 @@ def for_good(evidence: Evidence, causes: tuple[str, ...]) -> Words:
 
 def asleep(evidence: Evidence) -> Words:
     return place(evidence, ("event",)), (
-        "Record a trace (`pulpsim run --trace FILE`): it tells waits for the DMA from waits for "
-        "slower cores."
+        "Record all of the run (`pulpsim run --trace FILE`): that tells waits for the DMA from "
+        "waits for slower cores."
     )
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from pulpsim.report_page.advice import Words
 from pulpsim.report_page.evidence import Evidence
 from pulpsim.report_page.recording import Recording
 from pulpsim.report_page.svg import count, percent
 from soc.trace import Kind
 
-Words = tuple[str, str]
 CROWDED = 4.0
 """Times the mean share of a bank from which on conflicts have gathered in it."""
 FEW_WORDS = 2

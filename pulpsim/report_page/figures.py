@@ -11,7 +11,7 @@ from pulpsim.report_page.parts import PART, parts_of
 from pulpsim.report_page.recording import Recording
 from soc.state import CAUSES
 from soc.toml_file import ConfigError
-from soc.trace import Kind, Trace
+from soc.trace import Kind, Trace, TraceError
 
 CONTROLLER = "fc"
 """Name of the hart that is no core of the cluster."""
@@ -71,6 +71,10 @@ class Figures:
         return sum(conflicts for _, conflicts in self.banks)
 
 
+Counters = tuple[tuple[Hart, ...], tuple[tuple[int, int], ...]]
+"""Of harts, and the accesses and lost arbitrations of banks."""
+
+
 def of_result(result: Mapping[str, Any], name: str) -> Figures:
     """The figures of a run's JSON, schema pulpsim.run/1.
 
@@ -94,7 +98,7 @@ def of_result(result: Mapping[str, Any], name: str) -> Figures:
 
 
 def _hart_of(hart: Mapping[str, Any]) -> Hart:
-    stalls = {cause: hart["stalls"][cause] for cause in CAUSES if cause in hart["stalls"]}
+    stalls = {cause: hart["stalls"][cause] for cause in CAUSES if hart["stalls"].get(cause)}
     parts = parts_of(hart["instructions"], stalls, None)
     return Hart(hart["name"], hart["instructions"], stalls, parts, tuple(hart["regions"]))
 
@@ -105,14 +109,7 @@ def of_trace(trace: Trace) -> Figures:
     raises    TraceError if its events cannot be
     """
     recording = Recording(trace)
-    stalls = recording.stalls
-    issues = np.bincount(recording.of(Kind.ISSUE)["hart"], minlength=len(trace.harts))
-    at_barriers = recording.activity[:, PART["barrier"]].sum(axis=1)
-    harts = []
-    for index, name in enumerate(trace.harts):
-        causes = {c: int(n) for c, n in zip(CAUSES, stalls[index], strict=True) if n}
-        parts = parts_of(int(issues[index]), causes, int(at_barriers[index]))
-        harts.append(Hart(name, int(issues[index]), causes, parts))
+    harts, banks = _counted(recording) or _summed(recording)
     chip = trace.header.get("chip")
     name = chip.get("name", "") if isinstance(chip, dict) else ""
     program = Path(str(trace.header.get("program", ""))).name
@@ -120,12 +117,44 @@ def of_trace(trace: Trace) -> Figures:
         trace.path.name,
         " on ".join(part for part in (program, name) if part),
         recording.cycles,
-        tuple(harts),
-        tuple((int(accesses), int(lost)) for accesses, lost in recording.banks),
-        tuple(_notes(recording, tuple(harts))),
+        harts,
+        banks,
+        tuple(_notes(recording, harts)),
         recording.of(Kind.DMA).size,
         recording=recording,
     )
+
+
+def _summed(recording: Recording) -> Counters:
+    """Counters of harts and banks as the events have them."""
+    issues = np.bincount(recording.of(Kind.ISSUE)["hart"], minlength=len(recording.trace.harts))
+    at_barriers = recording.activity[:, PART["barrier"]].sum(axis=1)
+    harts = []
+    for index, name in enumerate(recording.trace.harts):
+        stalls = recording.stalls[index].tolist()
+        causes = {cause: cycles for cause, cycles in zip(CAUSES, stalls, strict=True) if cycles}
+        parts = parts_of(int(issues[index]), causes, int(at_barriers[index]))
+        harts.append(Hart(name, int(issues[index]), causes, parts))
+    return tuple(harts), tuple((int(accesses), int(lost)) for accesses, lost in recording.banks)
+
+
+def _counted(recording: Recording) -> Counters | None:
+    """Counters of the run itself, where the events have not all of it.
+
+    raises    TraceError if the header has no such counters
+    """
+    header = recording.trace.header
+    if recording.is_whole or header.get("part") or "counts" not in header:
+        return None
+    try:
+        harts = [
+            {"name": name, "regions": (), "instructions": counts["instructions"], "stalls": counts}
+            for name, counts in zip(recording.trace.harts, header["counts"], strict=True)
+        ]
+        banks = tuple((int(bank["accesses"]), int(bank["conflicts"])) for bank in header["l1"])
+        return tuple(_hart_of(hart) for hart in harts), banks
+    except (KeyError, TypeError, ValueError):
+        raise TraceError(f"{recording.trace.path}: damaged: its header tells no counters") from None
 
 
 def _notes(recording: Recording, harts: tuple[Hart, ...]) -> Iterator[str]:
@@ -141,8 +170,8 @@ def _notes(recording: Recording, harts: tuple[Hart, ...]) -> Iterator[str]:
         yield f"the trace is not complete: {trace.gap}"
     if trace.header.get("filters"):
         filters = ", ".join(map(str, trace.header["filters"]))
-        yield f"recorded with filters, so that sums are those of a part: {filters}"
-    elif not trace.gap:
+        yield f"recorded with filters ({filters}): pictures do not show the rest"
+    if recording.is_whole:
         odd = [hart.name for hart in harts if hart.cycles != recording.cycles]
         if odd:
             yield f"the events do not account for every cycle of {', '.join(odd)}"

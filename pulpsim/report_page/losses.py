@@ -3,10 +3,12 @@
 The losses are a partition: together with the instructions they are all cycles of the cores.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from pulpsim.report_page import advice
+from pulpsim.report_page.advice import Words
 from pulpsim.report_page.conflict_advice import conflicts as about_conflicts
 from pulpsim.report_page.evidence import Evidence
 
@@ -48,31 +50,40 @@ SIMPLE = (
 """Losses that causes of stalls alone tell: colour, name, causes, what to say."""
 
 
+Candidate = tuple[str, str, int, Callable[[], Words]]
+"""Colour, name, cycles, and what to say if there are any."""
+
+
 def losses(evidence: Evidence) -> list[Loss]:
     """All losses of a run, the largest first."""
-    found = [loss for loss in _all(evidence) if loss.cycles > 0]
+    found = [
+        Loss(key, name, cycles, *words())
+        for key, name, cycles, words in _candidates(evidence)
+        if cycles > 0
+    ]
     return sorted(found, key=lambda loss: -loss.cycles)
 
 
-def _all(evidence: Evidence) -> Iterator[Loss]:
-    harts = evidence.figures.harts
+def _candidates(evidence: Evidence) -> Iterator[Candidate]:
+    harts, stalls = evidence.figures.harts, evidence.stalls
     spare = sum(harts[core].cycles - harts[core].instructions for core in evidence.idle)
-    yield Loss("asleep", "Cores without work", spare, *advice.idle(evidence))
-    conflicts = evidence.stalls["l1_contention"]
-    yield Loss("conflict", "Conflicts at L1's banks", conflicts, *about_conflicts(evidence))
+    yield "asleep", "Cores without work", spare, partial(advice.idle, evidence)
+    lost, words = stalls["l1_contention"], partial(about_conflicts, evidence)
+    yield "conflict", "Conflicts at L1's banks", lost, words
     yield from _sleeping(evidence)
-    for key, name, causes, words in SIMPLE:
-        cycles = sum(evidence.stalls[cause] for cause in causes)
-        yield Loss(key, name, cycles, *words(evidence, causes))
+    for key, name, causes, about in SIMPLE:
+        cycles = sum(stalls[cause] for cause in causes)
+        yield key, name, cycles, partial(about, evidence, causes)
 
 
-def _sleeping(evidence: Evidence) -> Iterator[Loss]:
+def _sleeping(evidence: Evidence) -> Iterator[Candidate]:
     sleep = evidence.sleep
     if sleep is None:
         asleep = evidence.stalls["event"]
-        yield Loss("asleep", "Asleep at the event unit", asleep, *advice.asleep(evidence))
+        yield "asleep", "Asleep at the event unit", asleep, partial(advice.asleep, evidence)
         return
-    yield Loss("asleep", "Waits for the DMA", sleep.dma, *advice.dma(evidence))
-    yield Loss("barrier", "Waits for slower cores", sleep.imbalance, *advice.imbalance(evidence))
-    yield Loss("barrier", "Barriers themselves", sleep.barrier, *advice.barriers(evidence))
-    yield Loss("asleep", "Asleep without work", sleep.other, *advice.other_sleep(evidence))
+    slower, themselves = sleep.imbalance, sleep.barrier
+    yield "asleep", "Waits for the DMA", sleep.dma, partial(advice.dma, evidence)
+    yield "barrier", "Waits for slower cores", slower, partial(advice.imbalance, evidence)
+    yield "barrier", "Barriers themselves", themselves, partial(advice.barriers, evidence)
+    yield "asleep", "Asleep without work", sleep.other, partial(advice.other_sleep, evidence)

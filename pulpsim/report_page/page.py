@@ -143,10 +143,11 @@ def _timeline(figures: Figures, timeline: Timeline) -> str:
         ("dma_out", "DMA out of L1"),
         ("accent", "share inside a region"),
     ]
+    legends = breakdown.legend([each for each in others if each[0] in drawn])
     return (
         f"{BUTTONS}<figure>{timeline.drawn()}<figcaption>One column is {count(bins.width)} "
         f"{'cycles' if bins.width > 1 else 'cycle'}; a hart's row is filled with what it did in "
-        f"them.</figcaption></figure>{breakdown.parts_legend(figures)}{breakdown.legend([each for each in others if each[0] in drawn])}"
+        f"them.</figcaption></figure>{breakdown.parts_legend(figures)}{legends}"
     )
 
 

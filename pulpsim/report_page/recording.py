@@ -33,6 +33,11 @@ class Recording:
                 found[kind].append(part[part["kind"] == kind])
         self._of_kind = {kind: np.concatenate(pieces) for kind, pieces in found.items()}
 
+    @property
+    def is_whole(self) -> bool:
+        """Does the trace tell everything that happened in its cycles?"""
+        return not self.trace.gap and not self.trace.header.get("filters")
+
     def of(self, kind: Kind) -> np.ndarray:
         """The events of a kind, EVENT[n] by cycle."""
         return self._of_kind[kind]

@@ -75,7 +75,8 @@ def _run(chip: SocSpec, file: Path, row: int, step: int) -> tuple[RunResult, Tra
     pcs = trace.events["a"]
     elsewhere = (pcs < first.address) | (pcs >= behind.address)
     others = (trace.events["kind"] == Kind.CONFLICT) & elsewhere
-    return result, trace, Trace(file, trace.header, trace.events[~others])
+    chosen = trace.events[~others]
+    return result, trace, Trace(file, trace.header | {"events": chosen.size}, chosen)
 
 
 def _meet(k: Kernel, chip: SocSpec, row: int, step: int) -> tuple[Label, Label]:

@@ -163,7 +163,7 @@ def test_a_trace_that_is_not_whole_says_so() -> None:
     assert notes(cycles=25) == ()
     assert notes(cycles=26) == ("the events do not account for every cycle of core0, core1",)
     assert notes(cycles=25, filters=["hart=0"]) == (
-        "recorded with filters, so that sums are those of a part: hart=0",
+        "recorded with filters (hart=0): pictures do not show the rest",
     )
     assert notes(cycles=90, complete=False, why="its limit of 5 events is reached") == (
         "the trace is not complete: its limit of 5 events is reached",
@@ -290,3 +290,10 @@ def test_a_page_stays_small_however_many_events_harts_and_banks_there_are(
     html = page(of_trace(recorded))
     assert len(html) < 3_000_000
     assert perf_counter() - started < 60
+
+
+@pytest.mark.parametrize("kinds", [*([kind] for kind in Kind), list(Kind)[1:], list(Kind)[::2]])
+def test_a_trace_of_some_kinds_of_events_makes_a_page(kinds: list[Kind]) -> None:
+    chosen = [row for row in rows() if row[1] in kinds]
+    filters = [f"kind={kind.name.lower()}" for kind in kinds]
+    Elements(page(figures(chosen, cycles=25, filters=filters)))
