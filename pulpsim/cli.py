@@ -233,7 +233,8 @@ def _report(
 ) -> None:
     """Draw a recorded run as one HTML page: where its cycles went, and what would help.
 
-    FILE is what `pulpsim run --trace FILE` recorded; of a run's JSON, what needs no times.
+    FILE is what `pulpsim run --trace FILE` recorded; of a run's JSON, what needs no times. The
+    largest losses are said on standard error, too.
     """
     with _reporting_bad_input():
         from pulpsim.report_page.command import report

@@ -2,13 +2,18 @@
 
 from pathlib import Path
 
+from pulpsim.console import neutralised, report_console
 from pulpsim.output import check_writable, write
+from pulpsim.report_page.evidence import Evidence
+from pulpsim.report_page.figures import Figures
+from pulpsim.report_page.losses import LARGEST, losses
 from pulpsim.report_page.page import page
 from pulpsim.report_page.reading import read
+from pulpsim.report_page.svg import count, percent
 
 
 def report(file: Path, output: Path | None = None, cycles: str | None = None) -> Path:
-    """Write a run's page, FILE.html unless told; return its path.
+    """Write a run's page, FILE.html unless told, and say the largest losses; return its path.
 
     cycles    "1000-2000": of these cycles of a trace alone
 
@@ -16,5 +21,18 @@ def report(file: Path, output: Path | None = None, cycles: str | None = None) ->
     """
     output = output or file.with_suffix(".html")
     check_writable("-o", output)
-    write("-o", output, page(read(file, cycles)).encode("utf-8", "backslashreplace"))
+    figures = read(file, cycles)
+    write("-o", output, page(figures).encode("utf-8", "backslashreplace"))
+    for line in explained(figures):
+        report_console().print(neutralised(line), soft_wrap=True)
     return output
+
+
+def explained(figures: Figures) -> list[str]:
+    """Notes and the largest losses, a line each."""
+    evidence = Evidence(figures)
+    return [f"note: {note}" for note in figures.notes] + [
+        f"{percent(loss.cycles, evidence.cycles):>7}  {loss.name}: {count(loss.cycles)} cycles. "
+        f"{loss.help}"
+        for loss in losses(evidence)[:LARGEST]
+    ]

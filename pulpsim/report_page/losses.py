@@ -12,6 +12,9 @@ from pulpsim.report_page.advice import Words
 from pulpsim.report_page.conflict_advice import conflicts as about_conflicts
 from pulpsim.report_page.evidence import Evidence
 
+LARGEST = 3
+"""Losses that are explained."""
+
 
 @dataclass(frozen=True)
 class Loss:

@@ -8,18 +8,23 @@ from pulpsim import __version__
 from pulpsim.report_page import banks, breakdown
 from pulpsim.report_page.evidence import Evidence
 from pulpsim.report_page.figures import Figures
-from pulpsim.report_page.losses import Loss, losses
+from pulpsim.report_page.losses import LARGEST, Loss, losses
+from pulpsim.report_page.parts import PARTS
 from pulpsim.report_page.recording import Recording
 from pulpsim.report_page.region_table import region_table
 from pulpsim.report_page.script import BUTTONS, SCRIPT
 from pulpsim.report_page.spots import hot_spots
 from pulpsim.report_page.style import style_sheet
-from pulpsim.report_page.svg import LABELS, PLOT, count, percent, shown
+from pulpsim.report_page.svg import LABELS, PLOT, count, counted, percent, shown
 from pulpsim.report_page.timeline import Timeline
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-LARGEST = 3
-"""Losses that are explained."""
+OTHERS = (
+    ("dma_in", "DMA into L1"),
+    ("dma_out", "DMA out of L1"),
+    ("accent", "share inside a region"),
+)
+"""Colours of the timeline beside those of parts."""
 Section = tuple[str, str, str]
 """Anchor, heading, contents."""
 
@@ -73,7 +78,7 @@ def _sections(figures: Figures, timeline: Timeline | None) -> Iterator[Section]:
     yield "explain", "The largest losses", _explain(figures)
     yield "stalls", "Where each hart's cycles went", _stalls(figures)
     if timeline:
-        yield "timeline", "Over time", _timeline(figures, timeline)
+        yield "timeline", "Over time", _timeline(timeline)
     if recording and recording.heat.any():
         yield "heat", "Conflicts by bank and time", _heat(recording)
     if any(accesses for accesses, _ in figures.banks):
@@ -135,19 +140,14 @@ def _stalls(figures: Figures) -> str:
     )
 
 
-def _timeline(figures: Figures, timeline: Timeline) -> str:
-    bins = timeline.recording.bins
+def _timeline(timeline: Timeline) -> str:
     drawn = {key for row in timeline.rows for key, values in row.areas if values.any()}
-    others = [
-        ("dma_in", "DMA into L1"),
-        ("dma_out", "DMA out of L1"),
-        ("accent", "share inside a region"),
-    ]
-    legends = breakdown.legend([each for each in others if each[0] in drawn])
+    known = [*((part.key, part.name) for part in PARTS), *OTHERS]
+    width = counted(timeline.recording.bins.width, "cycle")
     return (
-        f"{BUTTONS}<figure>{timeline.drawn()}<figcaption>One column is {count(bins.width)} "
-        f"{'cycles' if bins.width > 1 else 'cycle'}; a hart's row is filled with what it did in "
-        f"them.</figcaption></figure>{breakdown.parts_legend(figures)}{legends}"
+        f"{BUTTONS}<figure>{timeline.drawn()}<figcaption>One column is {width}; a hart's row is "
+        "filled with what it did in them.</figcaption></figure>"
+        f"{breakdown.legend([each for each in known if each[0] in drawn])}"
     )
 
 

@@ -40,6 +40,7 @@ def test_sleep_at_a_barrier_is_what_slower_cores_cost_and_the_barrier_itself() -
         *issues(1, 25, 1),
     ]
     run = figures(rows)
+    assert run.recording is not None
     asleep = sleep_of(run.recording, [0, 1])
     assert (asleep.dma, asleep.imbalance, asleep.barrier, asleep.other) == (0, 10, 10, 0)
     assert (asleep.barriers, asleep.last) == (1, {0: 0, 1: 1})
@@ -62,6 +63,7 @@ def test_a_core_that_sleeps_until_a_transfer_is_done_waits_for_the_dma_and_other
         *sleep(1, 4, 31, at_barrier=True),
     ]
     run = figures(rows, cycles=35)
+    assert run.recording is not None
     asleep = sleep_of(run.recording, [0, 1])
     assert (asleep.dma, asleep.barrier, asleep.other) == (20 + 20, 11, 0)
     loss = found(run)["Waits for the DMA"]

@@ -3,12 +3,14 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from pulpsim.cli import app
+from pulpsim.report_page.command import explained
 from pulpsim.report_page.figures import of_result, of_trace
 from pulpsim.report_page.page import embedded, page
 from pulpsim.report_page.style import DARK, LIGHT
@@ -157,7 +159,7 @@ def test_every_percentage_column_is_shown_to_close_to_100() -> None:
 
 
 def test_a_trace_that_is_not_whole_says_so() -> None:
-    def notes(**header: object) -> tuple[str, ...]:
+    def notes(**header: Any) -> tuple[str, ...]:
         return figures(rows(), **header).notes
 
     assert notes(cycles=25) == ()
@@ -203,6 +205,20 @@ def test_the_command_writes_the_page_beside_the_result_unless_told(tmp_path: Pat
     assert invoke(file)[:2] == (0, f"{tmp_path / 'run.html'}\n")
     assert invoke(file, "-o", tmp_path / "other.html")[0] == 0
     assert (tmp_path / "other.html").read_text() == (tmp_path / "run.html").read_text()
+
+
+def test_the_command_says_notes_and_the_largest_losses() -> None:
+    lines = explained(figures(rows(), cycles=30, chip={"name": "x"}))
+    assert lines == [
+        "note: the events do not account for every cycle of core0, core1",
+        " 20.0 %  Barriers themselves: 10 cycles. Fewer of them: join phases that need no exchange "
+        "between cores.",
+        " 10.0 %  Waits for slower cores: 5 cycles. core1 has more to do than the others: share "
+        "its work differently, or let the others help in what it does alone.",
+        " 10.0 %  Instruction-cache misses: 5 cycles. Mostly cold misses: shorter code (unroll "
+        "less), or more work per pass through it; runs of a second pass (warm = true) show what "
+        "is left.",
+    ]
 
 
 @pytest.mark.parametrize(
