@@ -1,10 +1,12 @@
 """Pictures of L1: conflicts by bank and time, load of the banks, who blocks whom."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from pulpsim.report import short
 from pulpsim.report_page.figures import Figures
-from pulpsim.report_page.heat import bounds, levels
+from pulpsim.report_page.heat import EVEN, SQUARES, bounds, levels
 from pulpsim.report_page.recording import Recording
 from pulpsim.report_page.style import LEVELS
 from pulpsim.report_page.svg import (
@@ -24,6 +26,8 @@ from pulpsim.report_page.svg import (
 
 TALL = 176
 """Height of the bars of the banks."""
+EDGE = 6
+"""Above the heat map."""
 CELL, LOW = 46, 22
 """Width and height of the matrix's cells."""
 
@@ -33,23 +37,33 @@ def row_height(banks: int) -> int:
     return 14 if banks <= 16 else 9 if banks <= 32 else 6
 
 
+def heat_rows(recording: Recording) -> Iterator[tuple[float, np.ndarray]]:
+    """The upper edge of each bank's row in the heat map, and its lost arbitrations."""
+    height = row_height(recording.trace.banks)
+    for bank, lost in enumerate(recording.heat):
+        yield EDGE + bank * height, lost
+
+
 def heat_map(recording: Recording) -> str:
     """Lost arbitrations by bank and time; at the right, those of each bank in all."""
     heat, bins = recording.heat, recording.bins
     rate = heat / bins.widths
-    height, step = row_height(len(heat)), levels(rate, rate.max())
-    bottom = len(heat) * height
-    paths = [element("rect", width=bins.count, height=bottom, class_="q0")]
+    height, step = row_height(len(heat)), levels(rate, rate.max(), SQUARES)
+    tops = [top for top, _ in heat_rows(recording)]
+    bottom = EDGE + len(heat) * height
+    box = element("rect", y=EDGE, width=bins.count, height=bottom - EDGE, class_="q0")
+    paths = [box]
     for level in range(1, LEVELS):
-        path = "".join(cells(row, level, i * height, height - 1) for i, row in enumerate(step))
+        rows = zip(step, tops, strict=True)
+        path = "".join(cells(row, level, top, height - 1) for row, top in rows)
         if path:
             paths.append(element("path", d=path, class_=f"q{level}"))
     every = -(-12 // height)
     texts = [
-        label(LABELS - 8, i * height + height - 3, f"bank {i}", class_="tick", text_anchor="end")
-        + label(LABELS + PLOT + 8, i * height + height - 3, short(int(row.sum())), class_="tick")
-        for i, row in enumerate(heat)
-        if i % every == 0
+        label(LABELS - 8, top + height / 2 + 4, f"bank {bank}", class_="tick", text_anchor="end")
+        + label(LABELS + PLOT + 8, top + height / 2 + 4, short(int(lost.sum())), class_="tick")
+        for bank, (top, lost) in enumerate(heat_rows(recording))
+        if bank % every == 0
     ]
     about = f"Lost arbitrations of {len(heat)} banks over time"
     return picture(
@@ -64,7 +78,7 @@ def heat_map(recording: Recording) -> str:
 
 def heat_legend(recording: Recording) -> str:
     """What the heat map's colours stand for."""
-    ends = bounds(float((recording.heat / recording.bins.widths).max()))
+    ends = bounds(float((recording.heat / recording.bins.widths).max()), SQUARES)
     items = ['<span><i class="fill-q0"></i>none</span>']
     items += [
         f'<span><i class="fill-q{level + 1}"></i>to {end:.2g}</span>'
@@ -135,7 +149,7 @@ def matrix(recording: Recording) -> str:
     shown_ones = np.flatnonzero(numbers.any(axis=0) | numbers.any(axis=1)).tolist()
     part = numbers[np.ix_(shown_ones, shown_ones)]
     wide = min(CELL, (WIDTH - LABELS - 80) / max(1, len(shown_ones)))
-    step = levels(part, part.max())
+    step = levels(part, part.max(), EVEN)
     top = 22
     pieces = [label(LABELS - 8, 14, "lost \\ won", class_="tick", text_anchor="end")]
     for i, initiator in enumerate(shown_ones):

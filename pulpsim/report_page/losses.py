@@ -45,7 +45,7 @@ SIMPLE = (
     ("wait", "Long multiplications and divisions", ("multicycle",), advice.multicycle),
     ("flow", "Branches and jumps", ("branch", "jump", "jump_register"), advice.flow),
     ("outside", "Loads and stores beyond L1", ("load_external", "store_external"), advice.outside),
-    ("outside", "Misaligned accesses", ("misaligned",), advice.misaligned),
+    ("other", "Misaligned accesses", ("misaligned",), advice.misaligned),
     ("other", "CSRs, fences and traps", ("csr", "fence", "trap"), advice.rare),
     ("asleep", "Asleep until an interrupt", ("wfi",), advice.for_good),
     ("off", "Not started yet, or ended", ("off",), advice.for_good),

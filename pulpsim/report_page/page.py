@@ -193,7 +193,7 @@ def _spots(recording: Recording) -> str:
 def _scripts(recording: Recording | None, timeline: Timeline | None) -> str:
     if not recording or not timeline:
         return ""
-    bins, height = recording.bins, banks.row_height(recording.trace.banks)
+    bins = recording.bins
     data: dict[str, Any] = {
         "bins": {
             "first": bins.first,
@@ -215,12 +215,12 @@ def _scripts(recording: Recording | None, timeline: Timeline | None) -> str:
             ],
             "heat": [
                 {
-                    "name": f"bank {index}",
-                    "top": index * height,
-                    "height": height,
-                    "series": [["lost arbitrations", row.tolist()]],
+                    "name": f"bank {bank}",
+                    "top": top,
+                    "height": banks.row_height(recording.trace.banks),
+                    "series": [["lost arbitrations", lost.tolist()]],
                 }
-                for index, row in enumerate(recording.heat)
+                for bank, (top, lost) in enumerate(banks.heat_rows(recording))
             ],
         },
     }

@@ -25,7 +25,7 @@ from soc.trace import Kind
 HART, LOW, GAP = 26, 14, 4
 """Heights of a row for a hart, of other rows, and between rows."""
 MOST_REGIONS = 20
-NAME = 13
+NAME = 14
 """Characters that a row's name has room for."""
 
 
@@ -97,9 +97,12 @@ def _stacked(row: Row, floor_y: float) -> Iterator[str]:
 
 
 def _name(name: str, y: float) -> str:
-    short = name if len(name) <= NAME else f"{name[: NAME - 1]}…"
-    tip = title(name)
-    return element("g", tip, label(LABELS - 8, y, short, text_anchor="end"))
+    return element("g", title(name), label(LABELS - 8, y, abbreviated(name), text_anchor="end"))
+
+
+def abbreviated(name: str) -> str:
+    """A name with what its row has room for: its begin and its end."""
+    return name if len(name) <= NAME else f"{name[:5]}…{name[-(NAME - 6) :]}"
 
 
 def _harts(recording: Recording) -> Iterator[Row]:
