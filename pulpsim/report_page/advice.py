@@ -161,8 +161,8 @@ def dma(evidence: Evidence) -> Words:
             "than the computation beside them: larger tiles, or several tiles' copies at once."
         )
     return where, (
-        "Start the next copy before computing on the last one: two buffers for each operand "
-        "(buffers = 2) hide what computation is long enough for."
+        "Start the next copy before computing on the last one: two buffers for each operand, as "
+        "with `tile = {}` in a kernel's config, hide what computation is long enough for."
     )
 
 
