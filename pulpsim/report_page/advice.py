@@ -171,14 +171,13 @@ def imbalance(evidence: Evidence) -> Words:
     if sleep is None or not sleep.barriers:
         return "", ""
     mean = sleep.imbalance / sleep.barriers / len(evidence.busy)
-    core, times = max(sleep.last.items(), key=lambda item: item[1])
-    name = evidence.figures.harts[core].name
+    core, cycles = max(sleep.awaited.items(), key=lambda item: item[1])
+    name, share = evidence.figures.harts[core].name, cycles / max(1, sleep.imbalance)
     where = (
         f"{counted(sleep.barriers, 'barrier')}, at each of which a core waits {mean:.1f} cycles on "
-        f"average for the last one; {name} is the last in {percent(times, sleep.barriers, 0)} "
-        "of them."
+        f"average for the last one; {percent(share, 1, 0)} of these cycles are for {name}."
     )
-    if times > sleep.barriers / 2:
+    if share > 0.5:
         return where, (
             f"{name} has more to do than the others: share its work differently, or let the "
             "others help in what it does alone."

@@ -22,7 +22,7 @@ class Sleep:
     other        for work, mutexes and so on
     hidden       share of the time in which transfers are under way that no core waits for them
     barriers     how often a barrier was passed
-    last         of these, how often each core was the last one, by number
+    awaited      of the cycles of imbalance, those for each core, by number: it came last
     """
 
     dma: int
@@ -31,7 +31,7 @@ class Sleep:
     other: int
     hidden: float
     barriers: int
-    last: dict[int, int]
+    awaited: dict[int, int]
 
 
 def sleep_of(recording: Recording, cores: list[int]) -> Sleep:
@@ -47,14 +47,16 @@ def sleep_of(recording: Recording, cores: list[int]) -> Sleep:
     dma = int((end - start)[for_dma].sum())
     meetings = _Meetings.of(stalls["hart"][wanted][at_barrier], start[at_barrier], end[at_barrier])
     late = np.minimum(meetings.own, (end - start)[at_barrier] - meanwhile)
+    for_others = (end - start)[at_barrier] - meanwhile - late
+    last = meetings.last()
     return Sleep(
         dma + int(meanwhile.sum()),
-        int(((end - start)[at_barrier] - meanwhile - late).sum()),
+        int(for_others.sum()),
         int(late.sum()),
         int((end - start)[~at_barrier & ~for_dma].sum()),
         _hidden(recording, waits),
         meetings.count,
-        meetings.last(cores),
+        {core: int(for_others[last == core].sum()) for core in cores},
     )
 
 
@@ -94,12 +96,13 @@ class _Meetings:
         np.minimum.at(shortest, which, end - start)
         return cls(which, harts, shortest[which], end - start, ends.size)
 
-    def last(self, cores: list[int]) -> dict[int, int]:
-        """How often each core came last: one alone that slept least."""
+    def last(self) -> np.ndarray:
+        """The core that came last to each sleep's meeting: who slept least, if alone; else -1."""
         came = self.lengths == self.own
         alone = np.bincount(self.which[came], minlength=self.count) == 1
-        last = self.harts[came][alone[self.which[came]]]
-        return {core: int((last == core).sum()) for core in cores}
+        last = np.full(self.count, -1)
+        last[self.which[came]] = self.harts[came]
+        return np.where(alone, last, -1)[self.which]
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,11 @@ def test_sleep_at_a_barrier_is_what_slower_cores_cost_and_the_barrier_itself() -
     assert run.recording is not None
     asleep = sleep_of(run.recording, [0, 1])
     assert (asleep.dma, asleep.imbalance, asleep.barrier, asleep.other) == (0, 10, 10, 0)
-    assert (asleep.barriers, asleep.last) == (1, {0: 0, 1: 1})
+    assert (asleep.barriers, asleep.awaited) == (1, {0: 0, 1: 10})
     loss = found(run)["Waits for slower cores"]
     assert loss.where == (
         "1 barrier, at each of which a core waits 5.0 cycles on average for the last one; "
-        "core1 is the last in 100 % of them."
+        "100 % of these cycles are for core1."
     )
     assert loss.help.startswith("core1 has more to do than the others")
 
