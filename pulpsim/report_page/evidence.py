@@ -71,7 +71,7 @@ class Evidence:
     def sleep(self) -> Sleep | None:
         """What the cores slept for; None without a trace of everything."""
         recording = self.figures.recording
-        return sleep_of(recording, self.busy) if recording and recording.is_whole else None
+        return sleep_of(recording, self.busy) if recording and self.figures.is_summed else None
 
     def names(self, cores: list[int]) -> str:
         """Cores in words: "core0, core3"; runs in short: "core1 to core7"."""

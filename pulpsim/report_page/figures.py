@@ -46,6 +46,7 @@ class Figures:
     by_dma       of the accesses to L1, those of the DMA
     kernel       what a kernel computed, as in the result's JSON; empty for other programs
     recording    the trace, if there is one
+    is_summed    are the counters sums over all events of its cycles?
     """
 
     file: str
@@ -57,6 +58,7 @@ class Figures:
     by_dma: int = 0
     kernel: Mapping[str, Any] = field(default_factory=dict)
     recording: Recording | None = None
+    is_summed: bool = False
 
     @property
     def workers(self) -> tuple[int, ...]:
@@ -109,7 +111,8 @@ def of_trace(trace: Trace) -> Figures:
     raises    TraceError if its events cannot be
     """
     recording = Recording(trace)
-    harts, banks = _counted(recording) or _summed(recording)
+    counted = _counted(recording)
+    harts, banks = counted or _summed(recording)
     chip = trace.header.get("chip")
     name = chip.get("name", "") if isinstance(chip, dict) else ""
     program = Path(str(trace.header.get("program", ""))).name
@@ -122,6 +125,7 @@ def of_trace(trace: Trace) -> Figures:
         tuple(_notes(recording, harts)),
         recording.of(Kind.DMA).size,
         recording=recording,
+        is_summed=counted is None and not trace.header.get("filters"),
     )
 
 

@@ -35,3 +35,10 @@ def test_counters_that_are_none_are_refused(counts: object) -> None:
     message = r"^hand\.trace: damaged: its header tells no counters$"
     with pytest.raises(TraceError, match=message):
         figures([], filters=["hart=0"], counts=counts, l1=BANKS)
+
+
+def test_what_a_broken_recording_has_is_explained_as_far_as_it_goes() -> None:
+    rows = [*issues(0, 0, 10), *sleep(0, 10, 5, at_barrier=False), *issues(0, 15, 5)]
+    run = figures(rows, harts=1, complete=False)
+    assert run.notes == ("the trace is not complete: the recording broke off",)
+    assert [loss.name for loss in losses(Evidence(run))] == ["Asleep without work"]
