@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulpsim import __version__
-from pulpsim.report_page import banks, breakdown
+from pulpsim.report_page import banks, breakdown, heat
 from pulpsim.report_page.evidence import Evidence
 from pulpsim.report_page.figures import Figures
 from pulpsim.report_page.losses import LARGEST, Loss, losses
+from pulpsim.report_page.matrix import matrix
 from pulpsim.report_page.parts import PARTS
 from pulpsim.report_page.recording import Recording
 from pulpsim.report_page.region_table import region_table
@@ -153,9 +154,9 @@ def _timeline(timeline: Timeline) -> str:
 
 def _heat(recording: Recording) -> str:
     return (
-        f"<figure>{banks.heat_map(recording)}<figcaption>At the right, all that were lost at each "
+        f"<figure>{heat.heat_map(recording)}<figcaption>At the right, all that were lost at each "
         f"bank: {count(int(recording.heat.sum()))} together.</figcaption></figure>"
-        f"{banks.heat_legend(recording)}"
+        f"{heat.heat_legend(recording)}"
     )
 
 
@@ -169,7 +170,7 @@ def _load(figures: Figures) -> str:
 
 def _matrix(recording: Recording) -> str:
     return (
-        f"<figure>{banks.matrix(recording)}<figcaption>Row: who lost an arbitration, and so a "
+        f"<figure>{matrix(recording)}<figcaption>Row: who lost an arbitration, and so a "
         "cycle; column: who won it. At the right, all that each one lost; below, all that each "
         "one won from others.</figcaption></figure>"
     )
@@ -217,10 +218,10 @@ def _scripts(recording: Recording | None, timeline: Timeline | None) -> str:
                 {
                     "name": f"bank {bank}",
                     "top": top,
-                    "height": banks.row_height(recording.trace.banks),
+                    "height": heat.row_height(recording.trace.banks),
                     "series": [["lost arbitrations", lost.tolist()]],
                 }
-                for bank, (top, lost) in enumerate(banks.heat_rows(recording))
+                for bank, (top, lost) in enumerate(heat.heat_rows(recording))
             ],
         },
     }

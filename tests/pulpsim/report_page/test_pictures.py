@@ -2,9 +2,8 @@ import re
 
 import numpy as np
 
-from pulpsim.report_page.banks import heat_map, heat_rows
 from pulpsim.report_page.bins import Bins
-from pulpsim.report_page.heat import EVEN, SQUARES, bounds, levels
+from pulpsim.report_page.heat import EVEN, SQUARES, bounds, heat_map, heat_rows, levels
 from pulpsim.report_page.recording import Recording
 from pulpsim.report_page.style import LEVELS
 from pulpsim.report_page.svg import (
