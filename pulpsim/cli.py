@@ -228,7 +228,7 @@ def _report(
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Where to write.")
     ] = None,
     cycles: Annotated[
-        str | None, typer.Option(metavar="FIRST-LAST", help="Only these cycles of a trace.")
+        str | None, typer.Option("--cycle", metavar="FROM-TO", help="Of a trace, before TO.")
     ] = None,
 ) -> None:
     """Draw a recorded run as one HTML page: where its cycles went, and what would help.

@@ -15,7 +15,7 @@ from pulpsim.report_page.svg import count, percent
 def report(file: Path, output: Path | None = None, cycles: str | None = None) -> Path:
     """Write a run's page, FILE.html unless told, and say the largest losses; return its path.
 
-    cycles    "1000-2000": of these cycles of a trace alone
+    cycles    "1000-2000": of these cycles of a trace alone, the end left out
 
     raises    ConfigError
     """

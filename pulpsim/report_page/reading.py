@@ -16,7 +16,7 @@ from soc.trace_header import MAGIC
 def read(file: Path, cycles: str | None = None) -> Figures:
     """The figures of a trace, or of a result in JSON.
 
-    cycles    "1000-2000": of these cycles of a trace alone
+    cycles    "1000-2000": of these cycles of a trace alone, the end left out
 
     raises    ConfigError if the file is neither, or has no such cycles
     """
@@ -30,33 +30,29 @@ def read(file: Path, cycles: str | None = None) -> Figures:
     except TraceError as error:
         raise ConfigError([str(error)]) from None
     if cycles is not None:
-        raise ConfigError([f"--cycles {cycles}: {file} is no trace; it does not know times"])
+        raise ConfigError([f"--cycle {cycles}: {file} is no trace; it does not know times"])
     return of_result(_parsed(file), str(file))
 
 
 def _opened(file: Path, cycles: str | None) -> Trace:
     trace = Trace.open(file)
-    _check_names(trace)
+    _check_header(trace)
     return window(trace, *parsed(cycles, trace)) if cycles else trace
 
 
-def _check_names(trace: Trace) -> None:
-    """Refuse a header whose names are none: the reader of traces leaves them to who uses them."""
+def _check_header(trace: Trace) -> None:
+    """Refuse what the reader of traces leaves to those who use it."""
     header = trace.header
     try:
         profile_named(header["isa"])
         trace.word_at(0)
     except ValueError:
         raise TraceError(f"{trace.path}: damaged: its header tells no core, or no code") from None
-    names = [*header["harts"], *header["initiators"], *header["regions"].values()]
-    cycles = header.get("cycles")
-    if not (
-        all(isinstance(name, str) for name in names)
-        and all(number.isdecimal() for number in header["regions"])
-        and header["first_cycle"] >= 0
-        and (cycles is None or isinstance(cycles, int) and cycles >= header["first_cycle"])
-    ):
-        raise TraceError(f"{trace.path}: damaged: names or cycles in its header are none")
+    if not all(isinstance(name, str) for name in header["regions"].values()):
+        raise TraceError(f"{trace.path}: damaged: 'regions' in its header are not names")
+    cycles, first = header.get("cycles"), header["first_cycle"]
+    if first < 0 or not (cycles is None or isinstance(cycles, int) and cycles >= first):
+        raise TraceError(f"{trace.path}: damaged: the cycles in its header are none")
 
 
 def _parsed(file: Path) -> dict[str, Any]:

@@ -30,22 +30,23 @@ def window(trace: Trace, first: int, end: int) -> Trace:
     ends = np.minimum(starts + chosen["b"], stop)
     chosen["cycle"] = np.clip(starts, begin, stop) - begin
     chosen["b"] = np.where(lasts, ends - np.maximum(starts, begin), chosen["b"])
-    about = {"first_cycle": first, "cycles": end, "part": True}
-    return Trace(trace.path, trace.header | about, chosen)
+    cut = {"first_cycle": first, "cycles": end, "part": True, "events": chosen.size}
+    gap = {"complete": trace.complete, "why": trace.gap}
+    return Trace(trace.path, trace.header | cut | gap, chosen)
 
 
 def parsed(text: str, trace: Trace) -> tuple[int, int]:
-    """The cycles that "1000-2000" stands for, the last one included: first, and behind the last.
+    """The cycles that "1000-2000" stands for, the end left out: first, and behind the last.
 
     raises    ConfigError if it is no range of cycles of the trace
     """
     found = re.fullmatch(r"(\d[\d_]*)-(\d[\d_]*)", text)
     if not found:
-        raise ConfigError([f"--cycles {text}: must be a range such as 1000-2000"])
-    first, last = (int(number) for number in found.groups())
-    if last < first:
-        raise ConfigError([f"--cycles {text}: ends before it begins"])
-    if first < trace.first_cycle or last >= trace.cycles:
-        there = f"{trace.first_cycle}-{trace.cycles - 1}"
-        raise ConfigError([f"--cycles {text}: the trace has the cycles {there}"])
-    return first, last + 1
+        raise ConfigError([f"--cycle {text}: must be a range such as 1000-2000"])
+    first, end = (int(number) for number in found.groups())
+    if end <= first:
+        raise ConfigError([f"--cycle {text}: ends before it begins"])
+    if first < trace.first_cycle or end > trace.cycles:
+        there = f"{trace.first_cycle}-{trace.cycles}"
+        raise ConfigError([f"--cycle {text}: the trace has the cycles {there}"])
+    return first, end

@@ -77,8 +77,14 @@ def saved(folder: Path, **header: object) -> Path:
 
 
 def test_the_command_takes_cycles(tmp_path: Path) -> None:
-    page = report(saved(tmp_path), None, "10-19").read_text()
+    page = report(saved(tmp_path, events=len(ROWS)), None, "10-20").read_text()
     assert "only the cycles 10 to 19 of the run are shown" in page
+    assert "not complete" not in page
+
+
+def test_a_window_of_a_broken_recording_says_so(tmp_path: Path) -> None:
+    page = report(saved(tmp_path, complete=False), None, "10-20").read_text()
+    assert "the trace is not complete: the recording broke off" in page
 
 
 @pytest.mark.parametrize(
@@ -87,17 +93,18 @@ def test_the_command_takes_cycles(tmp_path: Path) -> None:
         ("10", "must be a range such as 1000-2000"),
         ("-3-10", "must be a range such as 1000-2000"),
         ("20-10", "ends before it begins"),
-        ("10-50", "the trace has the cycles 0-49"),
+        ("20-20", "ends before it begins"),
+        ("10-51", "the trace has the cycles 0-50"),
     ],
 )
 def test_other_cycles_are_refused(tmp_path: Path, cycles: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=f"^--cycles {cycles}: {message}$"):
+    with pytest.raises(ConfigError, match=f"^--cycle {cycles}: {message}$"):
         report(saved(tmp_path), None, cycles)
 
 
 def test_a_result_without_a_trace_has_no_cycles_to_choose(tmp_path: Path) -> None:
     file = Path(__file__).parents[1] / "data" / "result.json"
-    message = f"^--cycles 1-2: {file} is no trace; it does not know times$"
+    message = f"^--cycle 1-2: {file} is no trace; it does not know times$"
     with pytest.raises(ConfigError, match=message):
         report(file, tmp_path / "it.html", "1-2")
 
@@ -107,12 +114,10 @@ def test_a_result_without_a_trace_has_no_cycles_to_choose(tmp_path: Path) -> Non
     [
         ("isa", "z80", "its header tells no core, or no code"),
         ("code", [[CODE, "xyz"]], "its header tells no core, or no code"),
-        ("harts", [1, 2], "names or cycles in its header are none"),
-        ("initiators", [None] * 4, "names or cycles in its header are none"),
-        ("regions", {"x": "y"}, "names or cycles in its header are none"),
-        ("cycles", "many", "names or cycles in its header are none"),
-        ("cycles", -1, "names or cycles in its header are none"),
-        ("first_cycle", -1, "names or cycles in its header are none"),
+        ("regions", {"0": 5}, "'regions' in its header are not names"),
+        ("cycles", "many", "the cycles in its header are none"),
+        ("cycles", -1, "the cycles in its header are none"),
+        ("first_cycle", -1, "the cycles in its header are none"),
     ],
 )
 def test_a_header_with_nonsense_in_it_is_refused(
