@@ -242,6 +242,40 @@ def _report(
         typer.echo(report(file, output, cycles))
 
 
+@app.command("study")
+def _study(
+    what: Annotated[
+        str | None, typer.Argument(metavar="NAME|CONF.toml", help="None: all, with arguments.")
+    ] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
+    ] = None,
+    chip: Chip = None,
+    settings: Settings = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A sweep that takes seconds.")] = False,
+    workers: Annotated[int | None, typer.Option(metavar="N", help="Simulations at a time.")] = None,
+    database: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where results are kept.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FOLDER", help="For JSON, CSV and pictures."),
+    ] = None,
+) -> None:
+    """Sweep over chips and programs: banking, stride, traffic, dma, scaling, roofline.
+
+    Every result is kept: the same command after Ctrl-C goes on where it was. Exit status: 0, 1 if
+    everything fails, 2 bad input, 130 after Ctrl-C.
+    """
+    with _reporting_bad_input():
+        from pulpsim.study.command import study
+        from pulpsim.study.config import Options
+
+        given = chip, settings or (), quick, workers, database, output
+        raise typer.Exit(study(what, Options(arguments or (), *given)))
+
+
 @app.command("fidelity")
 def _fidelity(
     only: Annotated[

@@ -156,8 +156,8 @@ def load_run(file: Path | None, options: Options) -> Run:
     mistakes = Mistakes()
     chip = None
     with mistakes.collected():
-        layers = _chip_layers(source, folder, table.get("chip", DEFAULT_CHIP), options.chip)
-        chip = compose([*layers, *_settings(options.settings, mistakes)])
+        layers = written_chip(source, folder, table.get("chip", DEFAULT_CHIP), options.chip)
+        chip = compose([*layers, *setting_layers(options.settings, mistakes)])
     with mistakes.collected():
         config = validated(RunConfig, [Layer(source, table), *_run_layers(options)])
         elf = options.elf or _path(folder, config.program.elf)
@@ -217,7 +217,7 @@ def _kernel_program(
         raise ConfigError([f"{source}: program: {error}"]) from None
 
 
-def _chip_layers(source: str, folder: Path, chip: Any, option: str | None) -> list[Layer]:
+def written_chip(source: str, folder: Path, chip: Any, option: str | None) -> list[Layer]:
     """The layers of a `chip` entry; an option replaces its name or its base, not its fields."""
     fields: Table = dict(chip) if isinstance(chip, dict) else {}
     base = fields.pop("base", DEFAULT_CHIP) if isinstance(chip, dict) else chip
@@ -227,7 +227,7 @@ def _chip_layers(source: str, folder: Path, chip: Any, option: str | None) -> li
     return [*layers, Layer(source, fields, prefix="chip.")]
 
 
-def _settings(settings: Sequence[str], mistakes: Mistakes) -> list[Layer]:
+def setting_layers(settings: Sequence[str], mistakes: Mistakes) -> list[Layer]:
     layers = []
     for setting in settings:
         with mistakes.collected():

@@ -1,0 +1,1 @@
+"""Studies: sweeps of simulations whose results are kept, shown, drawn and put into words."""

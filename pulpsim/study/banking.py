@@ -1,0 +1,205 @@
+"""The study of banking: kernels on L1s of more and fewer banks, with more and fewer cores."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from rich.table import Table
+
+from pulpsim.console import compact_table
+from pulpsim.study.kernels import (
+    KernelRun,
+    KernelTable,
+    compute_regions,
+    kernels_of,
+    stalls_of,
+)
+from pulpsim.study.micro import chip_with
+from pulpsim.study.study import Case, Finding, Row, Study
+from soc.spec import SocSpec
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def _check_power(banks: int) -> int:
+    if banks & (banks - 1):
+        raise ValueError(f"{banks} banks; the number of banks is a power of two")
+    return banks
+
+
+Banks = Annotated[int, Field(ge=1, le=64), AfterValidator(_check_power)]
+Cores = Annotated[int, Field(ge=1, le=16)]
+COLUMNS = 5  # of a table
+KERNELS = ("matmul_f32", "conv2d_fw_f32", "layernorm_fw_f32")
+
+
+class Arguments(BaseModel):
+    """What is swept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kernels: tuple[KernelTable | str, ...] = Field(
+        KERNELS, min_length=1, description="names, or tables with kernel and args"
+    )
+    banks: tuple[Banks, ...] = Field((4, 8, 16, 32, 64), min_length=1, description="of L1")
+    cores: tuple[Cores, ...] = Field((1, 2, 4, 8, 16), min_length=1, description="of the cluster")
+
+
+def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
+    """A case for every kernel, number of cores and number of banks."""
+    kernels = kernels_of(arguments.kernels)
+    chips = {
+        (cores, banks): chip_with(chip, {"cores": cores, "l1.banks": banks})
+        for cores, banks in product(arguments.cores, arguments.banks)
+    }
+    return [
+        Case(
+            {"kernel": name, "cores": cores, "banks": banks},
+            spec,
+            KernelRun(table.kernel, table.args, spec, cores, True),
+        )
+        for name, table in kernels.items()
+        for (cores, banks), spec in chips.items()
+    ]
+
+
+def rows(arguments: Arguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
+    """Cycles of the computation, its caches warm, and the share of conflicts in them."""
+    return [_row(finding) for finding in findings]
+
+
+def _row(finding: Finding) -> Row:
+    regions = compute_regions(finding.result)
+    spent = sum(region["cycles"] for region in regions)
+    lost = stalls_of(regions)["l1_contention"]
+    accesses = sum(region["l1_accesses"] for region in regions)
+    return {
+        **finding.case.point,
+        "cycles": max(region["cycles"] for region in regions),
+        "conflict_cycles": lost,
+        "conflict_share": lost / spent,
+        "accesses": accesses,
+        "wait": lost / accesses if accesses else 0.0,
+    }
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Cycles and conflict share, a column for each number of banks."""
+    every = _values(rows, "banks")
+    return [_table(rows, every[at : at + COLUMNS]) for at in range(0, len(every), COLUMNS)]
+
+
+def _table(rows: Sequence[Row], banks: Sequence[int]) -> Table:
+    by_place = {(row["kernel"], row["cores"], row["banks"]): row for row in rows}
+    table = compact_table("kernel", "cores", *(f"{b} banks" for b in banks))
+    table.title = "cycles of the computation, and % of the cores' cycles lost in conflicts"
+    table.title_style, table.title_justify = "", "left"
+    for kernel in dict.fromkeys(row["kernel"] for row in rows):
+        for index, cores in enumerate(_values(rows, "cores")):
+            found = [by_place.get((kernel, cores, b)) for b in banks]
+            cells = [
+                f"{row['cycles']:,} {100 * row['conflict_share']:4.1f}" if row else ""
+                for row in found
+            ]
+            table.add_row(kernel if index == 0 else "", str(cores), *cells)
+    return table
+
+
+def _values(rows: Sequence[Row], name: str) -> list[int]:
+    return sorted({row[name] for row in rows})
+
+
+def explain(rows: Sequence[Row]) -> str:
+    """Where conflicts are worst, what banks buy, and where more do not help."""
+    worst = max(rows, key=lambda row: row["conflict_share"])
+    parts = [
+        f"Conflicts cost most in {worst['kernel']} on {worst['cores']} cores and "
+        f"{worst['banks']} banks: {100 * worst['conflict_share']:.1f} % of the cores' cycles."
+    ]
+    factors: dict[float, list[float]] = {}
+    for row in rows:
+        if row["cores"] > 1:
+            factors.setdefault(row["banks"] / row["cores"], []).append(row["conflict_share"])
+    if factors:
+        means = ", ".join(
+            f"{100 * sum(shares) / len(shares):.1f} % with {factor:g}"
+            for factor, shares in sorted(factors.items())
+        )
+        parts.append(f"By banks per core, the mean over kernels with several cores is {means}.")
+    most = max(row["cores"] for row in rows)
+    for kernel in dict.fromkeys(row["kernel"] for row in rows):
+        line = sorted(
+            (r for r in rows if r["kernel"] == kernel and r["cores"] == most),
+            key=lambda r: r["banks"],
+        )
+        if len(line) > 1:
+            best = min(line, key=lambda r: r["cycles"])
+            far = [i for i, r in enumerate(line) if r["cycles"] > 1.02 * best["cycles"]]
+            enough = line[max(far, default=-1) + 1] if len(line) - 1 not in far else best
+            parts.append(
+                f"{kernel} on {most} cores takes {line[0]['cycles'] / best['cycles']:.2f} times as "
+                f"many cycles with {line[0]['banks']} banks as at its best; from "
+                f"{enough['banks']} banks on it is within 2 % of that."
+            )
+    return " ".join(parts)
+
+
+def draw(figure: "Figure", rows: Sequence[Row]) -> None:
+    """Maps of the conflict share, and cycles relative to those with the most banks."""
+    kernels = list(dict.fromkeys(row["kernel"] for row in rows))
+    axes = figure.subplots(2, len(kernels), squeeze=False, height_ratios=(1, 1.1))
+    top = 100 * max(row["conflict_share"] for row in rows)
+    image = None
+    for column, kernel in enumerate(kernels):
+        some = [row for row in rows if row["kernel"] == kernel]
+        image = _draw_map(axes[0][column], kernel, some, top)
+        _draw_cycles(axes[1][column], some)
+        if column:
+            axes[1][column].sharey(axes[1][0])
+        else:
+            axes[0][0].set_ylabel("cores")
+            axes[1][0].set_ylabel(f"cycles, relative to {max(_values(rows, 'banks'))} banks")
+    figure.colorbar(image, ax=list(axes[0]), label="lost in conflicts (%)", pad=0.01)
+    handles, names = axes[1][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
+
+
+def _draw_map(axes: "Axes", kernel: str, rows: Sequence[Row], top: float) -> object:
+    from pulpsim.study.figure import heat_map
+
+    by_place = {(row["cores"], row["banks"]): 100 * row["conflict_share"] for row in rows}
+    banks, cores = _values(rows, "banks"), _values(rows, "cores")
+    values = [[by_place.get((c, b)) for b in banks] for c in cores]
+    labels = [["" if v is None else f"{v:.1f}" for v in line] for line in values]
+    axes.set_title(kernel)
+    axes.set_xlabel("banks")
+    return heat_map(axes, values, labels, banks, cores, (0, max(top, 1)))
+
+
+def _draw_cycles(axes: "Axes", rows: Sequence[Row]) -> None:
+    from pulpsim.study.figure import line_style, powers_of_two
+
+    for index, cores in enumerate(_values(rows, "cores")):
+        line = sorted((r for r in rows if r["cores"] == cores), key=lambda r: r["banks"])
+        name = f"{cores} core{'s' if cores > 1 else ''}"
+        at, cycles = [r["banks"] for r in line], [r["cycles"] / line[-1]["cycles"] for r in line]
+        axes.plot(at, cycles, label=name, **line_style(index))
+    powers_of_two(axes, _values(rows, "banks"))
+    axes.set_xlabel("banks")
+
+
+STUDY = Study(
+    "banking",
+    "cycles and conflicts of kernels by the number of banks and of cores",
+    Arguments,
+    {"kernels": ("matmul_f32",), "banks": (4, 16), "cores": (1, 8)},
+    cases,
+    rows,
+    tables,
+    explain,
+    draw,
+    (9.6, 5.6),
+)

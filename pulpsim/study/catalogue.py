@@ -1,0 +1,6 @@
+"""All studies by name."""
+
+from pulpsim.study import banking, stride
+from pulpsim.study.study import Study
+
+STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (banking, stride)}

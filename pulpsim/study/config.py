@@ -1,0 +1,187 @@
+"""Which study, of what, and where it goes: a config file and the command line's options.
+
+chip = "pulp"               # or a [chip] table, as for `pulpsim run`
+[study]
+name = "banking"
+quick = false               # true: a sweep that takes seconds
+workers = 2                 # simulations at a time; as many as processors if left out
+database = "studies.db"     # relative to this file; in the user's cache folder if left out
+output = "figures"          # a folder, relative to this file; study-NAME if left out
+[study.args]                # what `pulpsim study` lists
+cores = [1, 2, 4]
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from firmware.builder import KernelError
+from pulpsim.config import FileName, setting_layers, written_chip
+from pulpsim.study.catalogue import STUDIES
+from pulpsim.study.study import Case, Study
+from soc.spec import DEFAULT_CHIP, SocSpec, compose
+from soc.toml_file import (
+    ConfigError,
+    Layer,
+    Mistakes,
+    Table,
+    merged,
+    parse_setting,
+    read_toml,
+    validated,
+)
+from soc.unit_cache import cache_folder
+
+COMMAND = "pulpsim study"
+
+
+class StudyTable(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    quick: bool = False
+    workers: int | None = Field(default=None, ge=1, le=256)
+    database: FileName | None = None
+    output: FileName | None = None
+    args: dict[str, Any] = {}  # checked as the study's arguments
+
+
+class StudyConfig(BaseModel):
+    """The tables of a config file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    chip: Any = DEFAULT_CHIP  # checked as a chip
+    study: StudyTable
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says; None where it says nothing."""
+
+    arguments: Sequence[str] = ()  # "cores=[1, 2]"
+    chip: str | None = None
+    settings: Sequence[str] = ()  # "l1.banks=32"
+    quick: bool = False
+    workers: int | None = None
+    database: Path | None = None
+    output: Path | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study that is ready to start."""
+
+    study: Study
+    arguments: BaseModel
+    chip: SocSpec
+    cases: Sequence[Case]
+    workers: int | None
+    database: Path
+    output: Path
+
+
+def load_plan(what: str, options: Options) -> Plan:
+    """The study that a name or a config file, and options, describe; options win.
+
+    raises    ConfigError with every mistake in the file, the chip, the arguments and the options
+    """
+    is_file = what.endswith(".toml") or "/" in what
+    source, folder = (what, Path(what).parent) if is_file else (COMMAND, Path())
+    table = read_toml(Path(what)) if is_file else {"study": {"name": what}}
+    if "study" not in table:
+        raise ConfigError([f'{source}: no study: it needs a [study] table with name = "banking"'])
+    mistakes = Mistakes()
+    chip, config, point, study = None, None, None, None
+    with mistakes.collected():
+        layers = written_chip(source, folder, table.get("chip", DEFAULT_CHIP), options.chip)
+        chip = compose([*layers, *setting_layers(options.settings, mistakes)])
+    given = _arguments(options.arguments, mistakes)
+    with mistakes.collected():
+        config = validated(StudyConfig, [Layer(source, table), *_layers(options)])
+        study = study_of(config.study.name)
+    if config and study:
+        with mistakes.collected():
+            quick = study.quick if config.study.quick else {}
+            written = Layer(source, config.study.args, prefix="study.args.")
+            point = validated(study.arguments, [Layer("--quick", dict(quick)), written, given])
+    cases: Sequence[Case] = ()
+    if chip and point and study:
+        with mistakes.collected():
+            cases = _cases(study, point, chip)
+    mistakes.raise_any()
+    assert chip is not None
+    assert config is not None
+    assert point is not None
+    assert study is not None
+    how = config.study
+    return Plan(
+        study,
+        point,
+        chip,
+        cases,
+        how.workers,
+        options.database or (folder / how.database if how.database else _own_database()),
+        options.output or folder / (how.output or f"study-{study.name}"),
+    )
+
+
+def study_of(name: str) -> Study:
+    """The study of that name.
+
+    raises    ConfigError if there is none
+    """
+    if name in STUDIES:
+        return STUDIES[name]
+    near = get_close_matches(name, STUDIES, 1)
+    known = f"did you mean {near[0]}?" if near else f"the studies are {', '.join(STUDIES)}"
+    raise ConfigError([f"study {name!r}: no such study; {known}"])
+
+
+def _cases(study: Study, point: BaseModel, chip: SocSpec) -> Sequence[Case]:
+    try:
+        return study.cases(point, chip)
+    except KernelError as error:
+        raise ConfigError([f"{study.name}: {error}"]) from None
+
+
+def _arguments(written: Sequence[str], mistakes: Mistakes) -> Layer:
+    """The arguments of the command line."""
+    table: Table = {}
+    for argument in written:
+        try:
+            table = merged(table, parse_setting(argument))
+        except ConfigError as error:
+            example = "must be path.to.field=value, such as l1.banks=32"
+            with mistakes.collected():
+                raise ConfigError(
+                    [
+                        line.replace("--set", "--arg").replace(
+                            example, 'must be NAME=VALUE, such as "cores=[1, 2]"'
+                        )
+                        for line in error.mistakes
+                    ]
+                ) from None
+    return Layer("--arg", table)
+
+
+def _layers(options: Options) -> list[Layer]:
+    values = {"quick": options.quick or None, "workers": options.workers}
+    return [
+        Layer(f"--{key}", {"study": {key: value}})
+        for key, value in values.items()
+        if value is not None
+    ]
+
+
+def _own_database() -> Path:
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError([f"{folder}: cannot be made: {error.strerror}"]) from None
+    return folder / "studies.db"

@@ -1,0 +1,108 @@
+"""How pictures look: one style, colours that everybody can tell apart, also in print.
+
+Colours: M. Okabe, K. Ito, Color Universal Design, 2008. Heat maps: cividis, whose lightness rises
+evenly. Lines differ in their markers, too.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from pulpsim.study.study import Row, Study
+
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
+)  # fmt: skip
+LINES = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY, BLACK)
+MARKERS = "osD^vPX"
+GREY = "#707070"
+MAP = "cividis"
+
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pulpsim",
+}
+
+
+def figure_of(study: Study, rows: Sequence[Row]) -> Figure:
+    """The picture of a study."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=study.size, layout="constrained")
+        study.draw(figure, rows)
+        figure.draw_without_rendering()
+        return figure
+
+
+def line_style(index: int) -> dict[str, Any]:
+    """Colour and marker of a line."""
+    return {"color": LINES[index % len(LINES)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def heat_map(
+    axes: Axes,
+    values: Sequence[Sequence[float | None]],
+    labels: Sequence[Sequence[str]],
+    columns: Sequence[object],
+    rows: Sequence[object],
+    limits: tuple[float, float],
+) -> Any:
+    """Draw a table of values as colours with their labels inside; None stays empty.
+
+    Returns what a colour bar is made of.
+    """
+    low, high = limits
+    data = [[float("nan") if v is None else v for v in row] for row in values]
+    image = axes.imshow(data, cmap=MAP, vmin=low, vmax=high, aspect="auto", origin="lower")
+    axes.set_xticks(range(len(columns)), [str(c) for c in columns])
+    axes.set_yticks(range(len(rows)), [str(r) for r in rows])
+    axes.tick_params(length=0)
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    for y, (row, texts) in enumerate(zip(values, labels, strict=True)):
+        for x, (value, text) in enumerate(zip(row, texts, strict=True)):
+            if value is not None:
+                is_light = value - low > 0.55 * (high - low)
+                colour = BLACK if is_light else "#ffffff"
+                axes.text(x, y, text, ha="center", va="center", color=colour, fontsize=7)
+    return image
+
+
+def powers_of_two(axes: Axes, values: Sequence[int]) -> None:
+    """Let x be logarithmic, with a tick at each of the values."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(values, [f"{value:,}" for value in values])
+    axes.minorticks_off()
+
+
+def plain_thousands(axes: Axes) -> None:
+    """Ticks of a logarithmic y at 1, 2 and 5 times powers of ten, as 2,000 and 50 k."""
+    axes.yaxis.set_major_locator(LogLocator(10, (1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+
+
+def _plain(value: float) -> str:
+    return f"{value / 1000:g} k" if value >= 10_000 else f"{value:,g}"

@@ -1,0 +1,93 @@
+"""The files that a study leaves: rows as JSON and CSV, pictures as SVG and PNG."""
+
+import csv
+import json
+from collections.abc import Sequence
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+
+from pulpsim.output import write
+from pulpsim.study.config import Plan
+from pulpsim.study.study import Finding, Row
+from soc.toml_file import ConfigError
+
+SCHEMA = "pulpsim.study/1"
+PICTURES = ("svg", "png")
+WITHOUT_MATPLOTLIB = "no pictures: matplotlib is not installed; pip install 'pulpsim[plot]'"
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder, and refuse one that cannot be written, before the work.
+
+    raises    ConfigError
+    """
+    trial = folder / ".pulpsim"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise ConfigError([f"--output {folder}: cannot be written: {error.strerror}"]) from None
+
+
+def write_files(
+    plan: Plan, rows: Sequence[Row], failed: Sequence[Finding], text: str
+) -> tuple[list[Path], str]:
+    """Write all files; return them, and why there are no pictures, "" if there are.
+
+    raises    ConfigError
+    """
+    name = plan.study.name
+    contents = {f"{name}.json": to_json(plan, rows, failed, text), f"{name}.csv": to_csv(rows)}
+    reason = ""
+    try:
+        contents |= pictures(plan, rows)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "matplotlib":
+            raise
+        reason = WITHOUT_MATPLOTLIB
+    for file, data in contents.items():
+        write("--output", plan.output / file, data)
+    return [plan.output / file for file in contents], reason
+
+
+def to_json(plan: Plan, rows: Sequence[Row], failed: Sequence[Finding], text: str) -> bytes:
+    """All that the study found."""
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "study": plan.study.name,
+        "chip": plan.chip.model_dump(mode="json"),
+        "arguments": plan.arguments.model_dump(mode="json"),
+        "rows": list(rows),
+        "failed": [{"point": dict(f.case.point), "reason": f.failure} for f in failed],
+        "text": text,
+    }
+    return (json.dumps(content, indent=1) + "\n").encode()
+
+
+def to_csv(rows: Sequence[Row]) -> bytes:
+    """Rows with a line of headings; numbers in full."""
+    out = StringIO()
+    headings = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(out, headings, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue().encode()
+
+
+def pictures(plan: Plan, rows: Sequence[Row]) -> dict[str, bytes]:
+    """The study's figure by file name.
+
+    raises    ModuleNotFoundError without matplotlib
+    """
+    from pulpsim.study.figure import figure_of
+
+    figure = figure_of(plan.study, rows)
+    found = {}
+    for kind in PICTURES:
+        data = BytesIO()
+        dated = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(data, format=kind, metadata=dated)
+        found[f"{plan.study.name}.{kind}"] = data.getvalue()
+    return found

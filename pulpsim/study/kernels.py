@@ -1,0 +1,105 @@
+"""Kernels as cases of studies: which, at which size, on how many cores; and what they tell."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pulpsim.study.study import Measured, Result
+from soc.spec import SocSpec
+from soc.toml_file import ConfigError, Layer, Mistakes, validated
+from trainlib.launch import program
+from trainlib.registry import family_of
+
+IMAGE = {"height": 12, "width": 12, "padding": 1, "kernel": 3}
+SIZES: dict[str, dict[str, Any]] = {
+    "matmul_f32": {"n": 32, "k": 32, "m": 32},
+    "conv2d_fw_f32": {**IMAGE, "inputs": 8, "outputs": 16},
+    "conv2d_wg_f32": {**IMAGE, "inputs": 8, "outputs": 16},
+    "dwconv2d_fw_f32": {**IMAGE, "inputs": 16},
+    "linear_fw_f32": {"inputs": 128, "outputs": 64},
+    "linear_wg_f32": {"inputs": 128, "outputs": 64},
+    "layernorm_fw_f32": {"rows": 36, "columns": 64},
+    "softmax_fw_f32": {"shape": (36, 64)},
+    "relu_fw_f32": {"shape": (4096,)},
+    "maxpool2d_fw_f32": {"c": 16, "h": 16, "w": 16, "kernel": 2},
+    "sgd_f32": {"shape": (4096,), "lr": 0.1},
+    "transpose_f32": {"shape": (64, 64), "axes": (1, 0)},
+}
+"""Sizes that fit L1 beside sixteen stacks, for kernels that are given by name alone."""
+
+
+class KernelTable(BaseModel):
+    """An entry of `kernels`: {kernel = "matmul_f32", args = {n = 64, k = 64, m = 64}}."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kernel: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """Builds a kernel for a number of cores.
+
+    is_warm    its second pass is measured, its instructions in the caches
+    """
+
+    kernel: str
+    args: Mapping[str, Any]
+    chip: SocSpec
+    cores: int
+    is_warm: bool
+
+    def __call__(self) -> Measured:
+        arguments = {**self.args, "cores": self.cores, "warm": self.is_warm}
+        return Measured.of_kernel(program(self.kernel, arguments, self.chip))
+
+
+def kernels_of(entries: Sequence[KernelTable | str]) -> dict[str, KernelTable]:
+    """Entries by a name for tables and pictures; names alone get their size of SIZES.
+
+    raises    ConfigError with all mistakes
+    """
+    mistakes, found = Mistakes(), dict[str, KernelTable]()
+    for entry in entries:
+        with mistakes.collected():
+            table = entry if isinstance(entry, KernelTable) else _of_name(entry)
+            family = family_of(table.kernel)
+            validated(family.arguments, [Layer(f"kernels: {table.kernel}", table.args)])
+            for name in ("cores", "warm"):
+                if name in table.args:
+                    raise ConfigError(
+                        [f"kernels: {table.kernel}: {name}: the study chooses it; leave it out"]
+                    )
+            same = sum(other.kernel == table.kernel for other in found.values())
+            found[f"{table.kernel} ({same + 1})" if same else table.kernel] = table
+    mistakes.raise_any()
+    return found
+
+
+def _of_name(name: str) -> KernelTable:
+    family_of(name)
+    if name in SIZES:
+        return KernelTable(kernel=name, args=SIZES[name])
+    raise ConfigError(
+        [
+            f'kernels: {name} needs a size: {{ kernel = "{name}", args = {{ ... }} }}; by name '
+            f"alone there are {', '.join(SIZES)}"
+        ]
+    )
+
+
+def compute_regions(result: Result, name: str = "compute") -> list[dict[str, Any]]:
+    """The entries of a region, one for each core."""
+    return [r for hart in result["harts"] for r in hart["regions"] if r["name"] == name]
+
+
+def stalls_of(regions: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """Stall cycles by cause, of all cores."""
+    total: Counter[str] = Counter()
+    for region in regions:
+        total.update(region["stalls"])
+    return total
