@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from rich.table import Table
@@ -136,13 +136,13 @@ def explain(rows: Sequence[Row]) -> str:
             key=lambda r: r["banks"],
         )
         if len(line) > 1:
-            best = min(line, key=lambda r: r["cycles"])
-            far = [i for i, r in enumerate(line) if r["cycles"] > 1.02 * best["cycles"]]
-            enough = line[max(far, default=-1) + 1] if len(line) - 1 not in far else best
+            best = min(r["cycles"] for r in line)
+            far = [index for index, r in enumerate(line) if r["cycles"] > 1.02 * best]
+            enough = line[min(far[-1] + 1, len(line) - 1) if far else 0]
             parts.append(
-                f"{kernel} on {most} cores takes {line[0]['cycles'] / best['cycles']:.2f} times as "
-                f"many cycles with {line[0]['banks']} banks as at its best; from "
-                f"{enough['banks']} banks on it is within 2 % of that."
+                f"{kernel} on {most} cores takes {line[0]['cycles'] / best:.2f} times as many "
+                f"cycles with {line[0]['banks']} banks as at its best, and {enough['banks']} banks "
+                f"are enough to stay within 2 % of that."
             )
     return " ".join(parts)
 
@@ -167,7 +167,7 @@ def draw(figure: "Figure", rows: Sequence[Row]) -> None:
     figure.legend(handles, names, loc="outside lower center", ncols=len(names))
 
 
-def _draw_map(axes: "Axes", kernel: str, rows: Sequence[Row], top: float) -> object:
+def _draw_map(axes: "Axes", kernel: str, rows: Sequence[Row], top: float) -> Any:
     from pulpsim.study.figure import heat_map
 
     by_place = {(row["cores"], row["banks"]): 100 * row["conflict_share"] for row in rows}
