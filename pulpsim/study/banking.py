@@ -152,17 +152,17 @@ def draw(figure: "Figure", rows: Sequence[Row]) -> None:
     kernels = list(dict.fromkeys(row["kernel"] for row in rows))
     axes = figure.subplots(2, len(kernels), squeeze=False, height_ratios=(1, 1.1))
     top = 100 * max(row["conflict_share"] for row in rows)
-    image = None
+    images = []
     for column, kernel in enumerate(kernels):
         some = [row for row in rows if row["kernel"] == kernel]
-        image = _draw_map(axes[0][column], kernel, some, top)
+        images.append(_draw_map(axes[0][column], kernel, some, top))
         _draw_cycles(axes[1][column], some)
         if column:
             axes[1][column].sharey(axes[1][0])
         else:
             axes[0][0].set_ylabel("cores")
             axes[1][0].set_ylabel(f"cycles, relative to {max(_values(rows, 'banks'))} banks")
-    figure.colorbar(image, ax=list(axes[0]), label="lost in conflicts (%)", pad=0.01)
+    figure.colorbar(images[0], ax=list(axes[0]), label="lost in conflicts (%)", pad=0.01)
     handles, names = axes[1][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=len(names))
 

@@ -20,6 +20,16 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
 LINES = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY, BLACK)
 MARKERS = "osD^vPX"
 GREY = "#707070"
+PART_COLOURS = (
+    (BLUE, ""),
+    (ORANGE, ""),
+    (RED, ""),
+    (GREEN, ""),
+    (SKY, ""),
+    (PURPLE, ""),
+    (YELLOW, "//"),
+)
+"""Of stacked bars: colour and hatching."""
 MAP = "cividis"
 
 STYLE: Any = {

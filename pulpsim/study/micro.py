@@ -5,7 +5,7 @@ and left the banks' arbiters as such a pass leaves them. Between barrier and reg
 L1. The `nop` behind a body lets its last access be granted inside the region.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -16,33 +16,43 @@ from soc.spec import SocSpec
 from soc.toml_file import Layer, merged, nested, validated
 
 PASSES = 2
-Region = Callable[[str], AbstractContextManager[None]]
+
+
+class Passes:
+    """Two passes of a body, of which the second is measured.
+
+    The registers that it has taken must not change.
+    """
+
+    def __init__(self, k: Kernel, team: Team) -> None:
+        self.k, self.team = k, team
+        self.left, self.last = k.x(2)
+
+    @contextmanager
+    def region(self, name: str) -> Iterator[None]:
+        """Meet at the barrier, then measure the body in the second pass."""
+        k, number = self.k, self.k.region_number(name)
+        self.team.barrier()
+        with self.in_second():
+            k.slti(ZERO, ZERO, 2 * number)
+        yield
+        k.nop()
+        k.slti(ZERO, ZERO, 2 * number + 1)
+
+    def in_second(self) -> AbstractContextManager[None]:
+        """Run the body in the second pass only."""
+        return self.k.if_(EQ, self.left, self.last)
 
 
 @contextmanager
-def lock_step(k: Kernel, team: Team) -> Iterator[Region]:
-    """Run the body twice; what it yields measures a region in the second pass.
-
-    The region begins with a barrier, and there is one more at the end, so that no core that is done
-    disturbs the others.
-    """
+def lock_step(k: Kernel, team: Team) -> Iterator[Passes]:
+    """Run the body twice, and meet at its end, so that no core that is done disturbs the others."""
     with k.scope():
-        left, last = k.x(2)
-        k.li(left, PASSES)
-        k.li(last, 1)
-
-        @contextmanager
-        def region(name: str) -> Iterator[None]:
-            number = k.region_number(name)
-            team.barrier()
-            with k.if_(EQ, left, last):
-                k.slti(ZERO, ZERO, 2 * number)
-            yield
-            k.nop()
-            k.slti(ZERO, ZERO, 2 * number + 1)
-
-        with k.loop(left):
-            yield region
+        passes = Passes(k, team)
+        k.li(passes.left, PASSES)
+        k.li(passes.last, 1)
+        with k.loop(passes.left):
+            yield passes
         team.barrier()
 
 

@@ -37,9 +37,9 @@ class StrideProgram:
             k.li(at, data)
             k.add(first, first, at)
             k.li(step, 4 * self.stride)
-            with lock_step(k, team) as region:
+            with lock_step(k, team) as passes:
                 k.mv(at, first)
-                with region(READ), k.hwloop(self.reads // UNROLL):
+                with passes.region(READ), k.hwloop(self.reads // UNROLL):
                     for _ in range(UNROLL):
                         k.load_post(value, step, at)
         return Measured.of(k)

@@ -6,7 +6,7 @@ without loops would measure them instead. Lines are put into memory as words, si
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -62,41 +62,13 @@ class TrafficProgram:
             k.jalr(RA, 0, place)
             team.barrier()
         number = k.region_number(TRAFFIC)
-        lines = b"".join(
-            self._line(k.isa, core, number, base, value).tobytes() for core in range(self.cores)
-        )
-        program = Measured.of(k)
-        code = Segment(at, lines, len(lines), executable=True, writable=False)
-        return replace(program, segments=(*program.segments, code))
-
-    def _line(
-        self, isa: Isa, core: int, number: int, base: Register, value: Register
-    ) -> np.ndarray:
-        """The words of a core: the region's marker, its slots, nop, marker, return."""
-
-        def slti(immediate: int) -> int:
-            return isa["slti"].encoding.encode(rd=0, rs1=0, imm=immediate)
-
-        nop = isa["addi"].encoding.encode(rd=ZERO.number, rs1=ZERO.number, imm=0)
-        slots = [nop if w is None else _load(isa, base, value, w) for w in self.words(core)]
-        back = isa["jalr"].encoding.encode(rd=ZERO.number, rs1=RA.number, imm=0)
-        return np.array([slti(2 * number), *slots, nop, slti(2 * number + 1), back], "<u4")
+        lines = [line(k.isa, self.words(core), number, base, value) for core in range(self.cores)]
+        return with_lines(Measured.of(k), at, lines)
 
     def words(self, core: int) -> Iterator[int | None]:
         """The word of the window that each slot loads; None: it is idle."""
-        numbers = np.random.default_rng([self.seed, core])
-        loads = numbers.random(self.slots) < self.rate
-        random = numbers.integers(0, WINDOW, self.slots)
-        to_hot = numbers.random(self.slots) < self.hot
-        at = 0
-        for is_load, word, is_hot in zip(loads, random, to_hot, strict=True):
-            if not is_load:
-                yield None
-            elif self.pattern == STRIDED:
-                yield at
-                at = (at + self.stride) % WINDOW
-            else:
-                yield 0 if self.pattern == HOT and is_hot else int(word)
+        how = self.pattern, self.rate, self.slots, self.seed, core, self.hot, self.stride
+        return words_of(*how)
 
     @property
     def busiest(self) -> int:
@@ -104,6 +76,51 @@ class TrafficProgram:
         loads = (word for core in range(self.cores) for word in self.words(core))
         banks = Counter(word % self.chip.l1.banks for word in loads if word is not None)
         return max(banks.values(), default=0)
+
+
+def line(
+    isa: Isa, words: Iterable[int | None], number: int, base: Register, value: Register
+) -> bytes:
+    """A function: the region's marker, a load or a nop for each slot, nop, marker, return.
+
+    words    of the window that are loaded; None: idle
+    base     holds the address of the window's middle
+    """
+
+    def marker(immediate: int) -> int:
+        return isa["slti"].encoding.encode(rd=0, rs1=0, imm=immediate)
+
+    nop = isa["addi"].encoding.encode(rd=ZERO.number, rs1=ZERO.number, imm=0)
+    back = isa["jalr"].encoding.encode(rd=ZERO.number, rs1=RA.number, imm=0)
+    slots = [nop if word is None else _load(isa, base, value, word) for word in words]
+    code = [marker(2 * number), *slots, nop, marker(2 * number + 1), back]
+    return np.array(code, "<u4").tobytes()
+
+
+def with_lines(program: Measured, at: int, lines: Iterable[bytes]) -> Measured:
+    """A program with lines in its memory, one behind the other from an address on."""
+    data = b"".join(lines)
+    code = Segment(at, data, len(data), executable=True, writable=False)
+    return replace(program, segments=(*program.segments, code))
+
+
+def words_of(
+    pattern: str, rate: float, slots: int, seed: int, core: int, hot: float = 0, stride: int = 0
+) -> Iterator[int | None]:
+    """The word of the window that each slot of a core loads; None: it is idle."""
+    numbers = np.random.default_rng([seed, core])
+    loads = numbers.random(slots) < rate
+    random = numbers.integers(0, WINDOW, slots)
+    to_hot = numbers.random(slots) < hot
+    at = 0
+    for is_load, word, is_hot in zip(loads, random, to_hot, strict=True):
+        if not is_load:
+            yield None
+        elif pattern == STRIDED:
+            yield at
+            at = (at + stride) % WINDOW
+        else:
+            yield 0 if pattern == HOT and is_hot else int(word)
 
 
 @cache

@@ -1,0 +1,258 @@
+"""The study of the DMA: its bandwidth alone, and what it and the cores cost each other."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from rich.table import Table
+
+from pulpsim.console import compact_table
+from pulpsim.study.dma_program import BOTH, COPY, DIRECTIONS, NONE, TO_L1, DmaProgram
+from pulpsim.study.kernels import compute_regions
+from pulpsim.study.micro import chip_with
+from pulpsim.study.study import Case, Finding, Row, Study
+from pulpsim.study.traffic_program import TRAFFIC
+from soc.spec import SocSpec
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BEAT = 8  # bytes; one of each direction in a cycle at most
+SHARED = 1024  # bytes of a copy while cores load
+
+Rate = Annotated[float, Field(gt=0, le=1)]
+
+
+def _check_burst(burst: int) -> int:
+    if burst & (burst - 1):
+        raise ValueError(f"{burst} bytes; the bytes of a burst are a power of two")
+    return burst
+
+
+Burst = Annotated[int, Field(ge=16, le=2048), AfterValidator(_check_burst)]
+Size = Annotated[int, Field(ge=8, le=16384, multiple_of=8)]
+
+
+class Arguments(BaseModel):
+    """What is swept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sizes: tuple[Size, ...] = Field(
+        (64, 128, 256, 512, 1024, 2048, 4096, 8192), min_length=1, description="bytes of a copy"
+    )
+    bursts: tuple[Burst, ...] = Field(
+        (16, 64, 256, 1024), min_length=1, description="bytes of the DMA's bursts"
+    )
+    rates: tuple[Rate, ...] = Field(
+        (0.1, 0.25, 0.5, 0.75, 1.0),
+        min_length=1,
+        description="loads that a core begins in a free cycle",
+    )
+    cores: int = Field(7, ge=1, le=15, description="that load, beside the one that copies")
+    slots: int = Field(8192, ge=256, le=16384, description="cycles of each without conflicts")
+    total: int = Field(32768, ge=1024, le=1 << 20, description="bytes that are copied, at least")
+    seed: int = Field(0, ge=0, lt=1 << 32, description="of the random loads")
+
+
+def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
+    """Copies alone by direction, burst and size; copies and loads by direction and rate."""
+    ideal = chip_with(chip, {"cores": max(arguments.cores + 1, chip.cores), "icache.kind": "ideal"})
+    chips = {burst: chip_with(ideal, {"dma.burst": burst}) for burst in arguments.bursts}
+    alone = [
+        Case(
+            {"direction": direction, "burst": burst, "size": size, "rate": 0.0},
+            chips[burst],
+            DmaProgram(chips[burst], direction, size, max(arguments.total // size // 2, 2)),
+        )
+        for direction, burst, size in product(DIRECTIONS, arguments.bursts, arguments.sizes)
+    ]
+    cores, slots, seed = arguments.cores, arguments.slots, arguments.seed
+    shared = [
+        Case(
+            {"direction": direction, "burst": ideal.dma.burst, "size": SHARED, "rate": rate},
+            ideal,
+            DmaProgram(ideal, direction, SHARED, 1, cores, rate, slots, seed),
+        )
+        for direction, rate in product((NONE, *DIRECTIONS), arguments.rates)
+    ]
+    return alone + shared
+
+
+def rows(arguments: Arguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
+    """Bandwidths; and how much longer the loads take than without copies."""
+    without = {
+        f.case.point["rate"]: _load_cycles(f) for f in findings if f.case.point["direction"] == NONE
+    }
+    return [
+        _row(finding, without.get(finding.case.point["rate"]))
+        for finding in findings
+        if finding.case.point["direction"] != NONE
+    ]
+
+
+def _load_cycles(finding: Finding) -> float:
+    """Cycles of the cores that load, on average."""
+    cycles = [region["cycles"] for region in compute_regions(finding.result, TRAFFIC)]
+    return sum(cycles) / len(cycles)
+
+
+def _row(finding: Finding, without: float | None) -> Row:
+    dma = finding.result["dma"]
+    cycles = compute_regions(finding.result, COPY)[0]["cycles"]
+    asked = dma["l1_accesses"] + dma["l1_conflicts"]
+    return {
+        **finding.case.point,
+        "bytes": BEAT * sum(dma["beats"]),
+        "cycles": cycles,
+        "bandwidth": BEAT * sum(dma["beats"]) / cycles,
+        "dma_refused": dma["l1_conflicts"] / asked,
+        "slow_down": _load_cycles(finding) / without if without else None,
+    }
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Bandwidth alone by burst and size; then both at once."""
+    alone = [row for row in rows if not row["rate"]]
+    sizes = sorted({row["size"] for row in alone})
+    first = compact_table("direction", "burst", *(f"{size:,} B" for size in sizes))
+    first.title = "bytes in a cycle, copies alone, by the bytes of a copy"
+    by_place = {(row["direction"], row["burst"], row["size"]): row["bandwidth"] for row in alone}
+    for direction in DIRECTIONS:
+        for burst in sorted({row["burst"] for row in alone}):
+            found = [by_place.get((direction, burst, size)) for size in sizes]
+            cells = ["" if value is None else f"{value:.2f}" for value in found]
+            first.add_row(direction, f"{burst:,}", *cells)
+    second = compact_table("direction", "rate", "bytes/cycle", "DMA refused %", "cores slower %")
+    second.title = f"copies of {SHARED:,} bytes, while cores load at a rate"
+    for row in rows:
+        if row["rate"] and row["slow_down"]:
+            second.add_row(
+                row["direction"],
+                f"{row['rate']:g}",
+                f"{row['bandwidth']:.2f}",
+                f"{100 * row['dma_refused']:.1f}",
+                f"{100 * (row['slow_down'] - 1):.1f}",
+            )
+    for table in (first, second):
+        table.title_style, table.title_justify = "", "left"
+    return [first, second]
+
+
+def explain(rows: Sequence[Row]) -> str:
+    """How fast copies are, which size is enough, and who suffers from whom."""
+    parts = []
+    alone = [row for row in rows if not row["rate"]]
+    for direction in (TO_L1, BOTH):
+        some = [row for row in alone if row["direction"] == direction]
+        if not some:
+            continue
+        best = max(some, key=lambda row: row["bandwidth"])
+        limit = BEAT * len(set(DIRECTIONS[direction]))
+        same = [row for row in some if row["burst"] == best["burst"]]
+        enough = min(row["size"] for row in same if row["bandwidth"] >= 0.9 * best["bandwidth"])
+        parts.append(
+            f"{direction}: {best['bandwidth']:.2f} of {limit} bytes in a cycle at best, with "
+            f"bursts of {best['burst']:,} bytes and copies of {best['size']:,}, two under way; "
+            f"copies of {enough:,} bytes reach 90 % of that."
+        )
+    shared = [row for row in rows if row["slow_down"]]
+    if shared:
+        worst = max(shared, key=lambda row: row["slow_down"])
+        least = min(shared, key=lambda row: row["bandwidth"])
+        parts.append(
+            f"The cores lose most, {100 * (worst['slow_down'] - 1):.1f} %, beside copies "
+            f"{_way(worst)} when they load at rate {worst['rate']:g}; the DMA is slowest, "
+            f"{least['bandwidth']:.2f} bytes in a cycle, {_way(least)} at rate {least['rate']:g}, "
+            f"when {100 * least['dma_refused']:.0f} % of its requests to L1 are refused."
+        )
+    return " ".join(parts)
+
+
+def _way(row: Row) -> str:
+    return row["direction"] if row["direction"] == BOTH else f"from {row['direction']}"
+
+
+def draw(figure: "Figure", rows: Sequence[Row]) -> None:
+    """Bandwidth by size, and bandwidth against slow-down."""
+    left, right = figure.subplots(1, 2)
+    _draw_alone(left, [row for row in rows if not row["rate"]])
+    _draw_shared(right, [row for row in rows if row["slow_down"]])
+
+
+def _draw_alone(axes: "Axes", rows: Sequence[Row]) -> None:
+    from pulpsim.study.figure import BLACK, GREY, line_style, powers_of_two
+
+    for index, burst in enumerate(sorted({row["burst"] for row in rows})):
+        for direction, dashes in ((TO_L1, "-"), (BOTH, "--")):
+            line = sorted(
+                (r for r in rows if (r["burst"], r["direction"]) == (burst, direction)),
+                key=lambda r: r["size"],
+            )
+            axes.plot(
+                [row["size"] for row in line],
+                [row["bandwidth"] for row in line],
+                linestyle=dashes,
+                label=f"bursts of {burst:,} B" if dashes == "-" else None,
+                **line_style(index),
+            )
+    for number, name in ((1, "one way"), (2, "both ways")):
+        axes.axhline(number * BEAT, linestyle=":", color=BLACK, linewidth=1)
+        axes.annotate(
+            f"limit {name}",
+            (0.02, number * BEAT),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            fontsize=7.5,
+        )
+    axes.plot([], [], "-", color=GREY, label=TO_L1)
+    axes.plot([], [], "--", color=GREY, label=BOTH)
+    powers_of_two(axes, sorted({row["size"] for row in rows}))
+    axes.tick_params(axis="x", labelrotation=45)
+    axes.set_ylim(0, 2 * BEAT + 1.5)
+    axes.set_xlabel("bytes of a copy")
+    axes.set_ylabel("bandwidth (bytes in a cycle)")
+    axes.set_title("copies alone, two under way")
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.93))
+
+
+def _draw_shared(axes: "Axes", rows: Sequence[Row]) -> None:
+    from pulpsim.study.figure import line_style
+
+    for index, direction in enumerate(DIRECTIONS):
+        line = sorted((r for r in rows if r["direction"] == direction), key=lambda r: r["rate"])
+        at = [row["bandwidth"] for row in line]
+        slower = [100 * (row["slow_down"] - 1) for row in line]
+        axes.plot(at, slower, label=direction, **line_style(index))
+        for x, y, row in zip(at, slower, line, strict=True):
+            if direction != TO_L1:
+                axes.annotate(
+                    f"{row['rate']:g}",
+                    (x, y),
+                    xytext=(5, 3),
+                    textcoords="offset points",
+                    fontsize=7.5,
+                )
+    axes.set_xlim(0, 1.1 * max(row["bandwidth"] for row in rows))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("bandwidth of the DMA (bytes in a cycle)")
+    axes.set_ylabel("cores slower than without DMA (%)")
+    axes.set_title("copies and loads at once")
+    axes.legend(loc="upper left", title="numbers: rate of loads", title_fontsize=8)
+
+
+STUDY = Study(
+    "dma",
+    "bandwidth of the DMA by burst and size of copies, and what it and the cores cost each other",
+    Arguments,
+    {"sizes": (64, 1024), "bursts": (16, 256), "rates": (0.5, 1.0), "slots": 512, "total": 4096},
+    cases,
+    rows,
+    tables,
+    explain,
+    draw,
+    (9.6, 4.4),
+)
