@@ -1,8 +1,8 @@
 """All studies by name."""
 
-from pulpsim.study import banking, dma, scaling, stride, traffic
+from pulpsim.study import banking, dma, roofline, scaling, stride, traffic
 from pulpsim.study.study import Study
 
 STUDIES: dict[str, Study] = {
-    module.STUDY.name: module.STUDY for module in (banking, stride, traffic, dma, scaling)
+    module.STUDY.name: module.STUDY for module in (banking, stride, traffic, dma, scaling, roofline)
 }

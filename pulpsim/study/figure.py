@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -107,12 +108,8 @@ def powers_of_two(axes: Axes, values: Sequence[int]) -> None:
     axes.minorticks_off()
 
 
-def plain_thousands(axes: Axes) -> None:
-    """Ticks of a logarithmic y at 1, 2 and 5 times powers of ten, as 2,000 and 50 k."""
-    axes.yaxis.set_major_locator(LogLocator(10, (1, 2, 5)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
-
-
-def _plain(value: float) -> str:
-    return f"{value / 1000:g} k" if value >= 10_000 else f"{value:,g}"
+def plain_numbers(axis: Axis) -> None:
+    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, as plain numbers."""
+    axis.set_major_locator(LogLocator(10, (1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

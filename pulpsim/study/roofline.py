@@ -1,0 +1,269 @@
+"""The study of rooflines: kernels against what the FPUs, L1, L2 and the DMA allow.
+
+Ceilings are worked out from the chip (a flop is an addition or a multiplication):
+
+    FPU      2 flops of each core in a cycle: one multiply-add
+    L1       a word of each core, and of each bank, in a cycle
+    issue    an instruction of each core in a cycle: a load, a store or a multiply-add
+    DMA      8 bytes in a cycle in each direction; the busier one counts
+    L2       what all cores get that load from L2 themselves; measured, since it is a latency
+
+and measured by programs that do nothing else. Against L1 stands the computation, its caches warm;
+against the DMA the whole kernel from L2 to L2, its caches cold.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from rich.table import Table
+
+from pulpsim.console import compact_table
+from pulpsim.study.dma_program import COPY, TO_L1, DmaProgram
+from pulpsim.study.kernels import KernelRun, KernelTable, compute_regions, kernels_of
+from pulpsim.study.losses import cycles_of
+from pulpsim.study.roofline_program import LOADS, PEAK, SUMS, WORD, FpuProgram, L2Program
+from pulpsim.study.stride_program import READ, StrideProgram
+from pulpsim.study.study import Case, Finding, Measured, Row, Study
+from soc.spec import SocSpec
+from soc.toml_file import ConfigError, Layer, validated
+from trainlib.registry import family_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FLOPS = 2  # of a multiply-add
+BEAT = 8  # bytes
+BLOCK = 8192  # bytes of a copy
+ROUNDS, READS = 256, 1024
+FPU, L1, L2, DMA = "FPU", "L1", "L2", "DMA"
+
+KERNELS = (
+    KernelTable(kernel="matmul_f32", args={"n": 48, "k": 48, "m": 48}),
+    "conv2d_fw_f32",
+    "conv2d_wg_f32",
+    "dwconv2d_fw_f32",
+    KernelTable(kernel="linear_fw_f32", args={"inputs": 640, "outputs": 128}),
+    "linear_wg_f32",
+)
+
+
+class Arguments(BaseModel):
+    """What is measured."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kernels: tuple[KernelTable | str, ...] = Field(
+        KERNELS, min_length=1, description="names, or tables with kernel and args"
+    )
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What a resource allows all cores together.
+
+    unit       "flops" or "bytes", in a cycle
+    nominal    None: only measured
+    """
+
+    unit: str
+    nominal: float | None
+    program: Callable[[], Measured]
+    region: str
+    amount: float  # that the program moves or computes
+
+
+def ceilings(chip: SocSpec) -> dict[str, Ceiling]:
+    """All ceilings of a chip."""
+    cores, copies = chip.cores, 4
+    copied = 2 * copies * BLOCK
+    ports = WORD * min(cores, chip.l1.banks)
+    return {
+        FPU: Ceiling(
+            "flops",
+            FLOPS * cores,
+            FpuProgram(chip, cores, ROUNDS),
+            PEAK,
+            FLOPS * SUMS * ROUNDS * cores,
+        ),
+        L1: Ceiling(
+            "bytes", ports, StrideProgram(chip, cores, 1, 1, READS), READ, WORD * READS * cores
+        ),
+        L2: Ceiling(
+            "bytes", None, L2Program(chip, cores, ROUNDS), PEAK, WORD * LOADS * ROUNDS * cores
+        ),
+        DMA: Ceiling("bytes", BEAT, DmaProgram(chip, TO_L1, BLOCK, copies), COPY, copied),
+    }
+
+
+def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
+    """A case for every ceiling, and two for every kernel."""
+    found = [
+        Case({"what": name, "caches": ""}, chip, ceiling.program)
+        for name, ceiling in ceilings(chip).items()
+    ]
+    for name, table in kernels_of(arguments.kernels).items():
+        _check_macs(table)
+        found += [
+            Case(
+                {"what": name, "caches": caches},
+                chip,
+                KernelRun(table.kernel, table.args, chip, chip.cores, caches == "warm"),
+            )
+            for caches in ("warm", "cold")
+        ]
+    return found
+
+
+def _check_macs(table: KernelTable) -> None:
+    family = family_of(table.kernel)
+    point = validated(family.arguments, [Layer(f"kernels: {table.kernel}", table.args)])
+    if not family.macs(point):
+        raise ConfigError(
+            [f"kernels: {table.kernel}: it has no multiply-adds, by which a roofline goes"]
+        )
+
+
+def rows(arguments: Arguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
+    """Ceilings, then kernels: what each computes for a byte, and in a cycle."""
+    every = ceilings(chip)
+    by_place = {(f.case.point["what"], f.case.point["caches"]): f.result for f in findings}
+    found = []
+    for name, ceiling in every.items():
+        if (name, "") in by_place:
+            found.append(_ceiling_row(name, ceiling, by_place[name, ""]))
+    for name in dict.fromkeys(what for what, caches in by_place if caches):
+        if (name, "warm") in by_place:
+            found.append(_l1_row(name, chip, by_place[name, "warm"]))
+        if (name, "cold") in by_place:
+            found.append(_dma_row(name, chip, by_place[name, "cold"]))
+    return found
+
+
+def _ceiling_row(name: str, ceiling: Ceiling, result: dict[str, Any]) -> Row:
+    cycles = max(region["cycles"] for region in compute_regions(result, ceiling.region))
+    return {
+        "what": name,
+        "against": "",
+        "unit": ceiling.unit,
+        "nominal": ceiling.nominal,
+        "measured": ceiling.amount / cycles,
+    }
+
+
+def _l1_row(name: str, chip: SocSpec, result: dict[str, Any]) -> Row:
+    regions = compute_regions(result)
+    flops = FLOPS * result["program"]["macs"]
+    moved = WORD * sum(region["l1_accesses"] for region in regions)
+    roofs = {
+        FPU: FLOPS * chip.cores,
+        L1: WORD * min(chip.cores, chip.l1.banks) * flops / moved,
+        "issue": issue_roof(chip.cores, flops / moved),
+    }
+    return _kernel_row(name, L1, flops, moved, max(r["cycles"] for r in regions), roofs)
+
+
+def _dma_row(name: str, chip: SocSpec, result: dict[str, Any]) -> Row:
+    flops, moved = FLOPS * result["program"]["macs"], BEAT * max(result["dma"]["beats"])
+    roofs = {FPU: FLOPS * chip.cores, DMA: BEAT * flops / moved}
+    return _kernel_row(name, DMA, flops, moved, cycles_of(result), roofs)
+
+
+def _kernel_row(
+    name: str, against: str, flops: int, moved: int, cycles: int, roofs: dict[str, float]
+) -> Row:
+    bound = min(roofs, key=roofs.__getitem__)
+    return {
+        "what": name,
+        "against": against,
+        "flops": flops,
+        "bytes": moved,
+        "cycles": cycles,
+        "intensity": flops / moved,
+        "performance": flops / cycles,
+        "roof": roofs[bound],
+        "bound_by": bound,
+        "share": flops / cycles / roofs[bound],
+    }
+
+
+def issue_roof(cores: int, intensity: float) -> float:
+    """Flops in a cycle if each core issues one instruction in a cycle: a word or a multiply-add."""
+    words = FLOPS / intensity / WORD  # for each multiply-add
+    return FLOPS * cores / (1 + words)
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Ceilings, and kernels below them."""
+    first = compact_table("ceiling", "", "nominal", "measured", left=2)
+    first.title = "ceilings, all cores together"
+    heads = "flops bytes cycles flops/byte flops/cycle roof by %".split()
+    second = compact_table("kernel", "against", *heads, left=2)
+    second.title = "kernels: the computation against L1, from L2 to L2 against the DMA"
+    for row in rows:
+        if not row["against"]:
+            nominal = "" if row["nominal"] is None else f"{row['nominal']:.2f}"
+            unit = f"{row['unit']} in a cycle"
+            first.add_row(row["what"], unit, nominal, f"{row['measured']:.2f}")
+            continue
+        second.add_row(
+            row["what"],
+            row["against"],
+            *(f"{row[name]:,}" for name in ("flops", "bytes", "cycles")),
+            *(f"{row[name]:.2f}" for name in ("intensity", "performance", "roof")),
+            row["bound_by"],
+            f"{100 * row['share']:.0f}",
+        )
+    for table in (first, second):
+        table.title_style, table.title_justify = "", "left"
+    return [first, second]
+
+
+def explain(rows: Sequence[Row]) -> str:
+    """Which ceiling each kernel is under, and how near."""
+    parts = []
+    for against, what in ((L1, "computation, its caches warm"), (DMA, "way from L2 to L2")):
+        some = [row for row in rows if row["against"] == against]
+        if not some:
+            continue
+        best, worst = (f(some, key=lambda r: r["share"]) for f in (max, min))
+        parts.append(
+            f"In the {what}, {best['what']} comes nearest to its roof, {100 * best['share']:.0f} % "
+            f"of what {_roof(best)} allows, and {worst['what']} stays farthest, "
+            f"{100 * worst['share']:.0f} % ({_roof(worst)})."
+        )
+    loads = next((row for row in rows if row["what"] == L2), None)
+    copies = next((row for row in rows if row["what"] == DMA), None)
+    if loads and copies:
+        times = copies["measured"] / loads["measured"]
+        parts.append(
+            f"The DMA brings {copies['measured']:.2f} bytes in a cycle, {times:.1f} times what all "
+            f"cores get that load from L2 themselves, {loads['measured']:.2f}."
+        )
+    return " ".join(parts)
+
+
+def _roof(row: Row) -> str:
+    return "one instruction in a cycle" if row["bound_by"] == "issue" else f"the {row['bound_by']}"
+
+
+def draw(figure: "Figure", rows: Sequence[Row]) -> None:
+    """Two rooflines: against L1, and against DMA and L2."""
+    from pulpsim.study.roofline_picture import draw_rooflines
+
+    draw_rooflines(figure, rows)
+
+
+STUDY = Study(
+    "roofline",
+    "kernels against the ceilings of FPU, L1, L2 and DMA",
+    Arguments,
+    {"kernels": ("matmul_f32", "linear_fw_f32")},
+    cases,
+    rows,
+    tables,
+    explain,
+    draw,
+    (9.6, 4.6),
+)
