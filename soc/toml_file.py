@@ -191,7 +191,8 @@ def _mistakes(
 
 
 def _either(rules: Sequence[str]) -> str:
-    return " or ".join([rules[0], *(rule.removeprefix("must be ") for rule in rules[1:])])
+    first, *others = dict.fromkeys(rules)
+    return " or ".join([first, *(rule.removeprefix("must be ") for rule in others)])
 
 
 def _line(layers: Sequence[Layer], table: Table, path: KeyPath, rule: str, unit: str | None) -> str:

@@ -2,21 +2,21 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
 from pulpsim.console import compact_table
 from pulpsim.study.kernels import (
     KernelRun,
-    KernelTable,
     compute_regions,
     kernels_of,
     stalls_of,
 )
 from pulpsim.study.micro import chip_with
 from pulpsim.study.study import Case, Finding, Row, Study
+from pulpsim.study.values import Banks, Cores, Some
 from soc.spec import SocSpec
 
 if TYPE_CHECKING:
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def _check_power(banks: int) -> int:
-    if banks & (banks - 1):
-        raise ValueError(f"{banks} banks; the number of banks is a power of two")
-    return banks
-
-
-Banks = Annotated[int, Field(ge=1, le=64), AfterValidator(_check_power)]
-Cores = Annotated[int, Field(ge=1, le=16)]
 COLUMNS = 5  # of a table
 KERNELS = ("matmul_f32", "conv2d_fw_f32", "layernorm_fw_f32")
 
@@ -41,11 +33,9 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kernels: tuple[KernelTable | str, ...] = Field(
-        KERNELS, min_length=1, description="names, or tables with kernel and args"
-    )
-    banks: tuple[Banks, ...] = Field((4, 8, 16, 32, 64), min_length=1, description="of L1")
-    cores: tuple[Cores, ...] = Field((1, 2, 4, 8, 16), min_length=1, description="of the cluster")
+    kernels: Some[Any] = Field(KERNELS, description="names, or tables with kernel and args")
+    banks: Some[Banks] = Field((4, 8, 16, 32, 64), description="of L1")
+    cores: Some[Cores] = Field((1, 2, 4, 8, 16), description="of the cluster")
 
 
 def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:

@@ -72,13 +72,11 @@ def show(plan: Plan, findings: Sequence[Finding], page: Console, console: Consol
         page.print(text)
         page.print()
     show_failures(failed, len(findings), console)
-    if not rows:
-        return FAILED
     files, reason = write_files(plan, rows, failed, text)
     console.print(f"written: {', '.join(map(str, files))}", soft_wrap=True)
     if reason:
         console.print(reason, soft_wrap=True)
-    return SUCCESS
+    return SUCCESS if rows else FAILED
 
 
 def show_failures(failed: Sequence[Finding], cases: int, console: Console) -> None:
@@ -97,12 +95,12 @@ def list_studies(console: Console) -> None:
     """All studies with their arguments."""
     for entry in STUDIES.values():
         console.print(f"{entry.name}: {entry.question}", style="bold", soft_wrap=True)
-        table = compact_table("  argument", "default", "", left=3)
-        table.show_header = False
+        table = compact_table("argument", "what", "default", left=3)
+        table.show_header, table.columns[-1].no_wrap = False, False
         for name, field in entry.arguments.model_fields.items():
             default = field.default
             shown = "" if default is PydanticUndefined else short_value(default)
-            table.add_row(f"  {name}", shown, field.description or "")
+            table.add_row(f"  {name}", field.description or "", shown)
         console.print(table)
     console.print(
         "\npulpsim study NAME [--quick] [--arg NAME=VALUE], or a config with a [study] table"
@@ -112,7 +110,7 @@ def list_studies(console: Console) -> None:
 def short_value(value: object) -> str:
     """A default in a few words."""
     if isinstance(value, tuple):
-        return " ".join(str(getattr(v, "kernel", v)) for v in value)
+        return " ".join(str(v["kernel"] if isinstance(v, dict) else v) for v in value)
     return shown_value(value)
 
 

@@ -96,28 +96,22 @@ def load_plan(what: str, options: Options) -> Plan:
     if "study" not in table:
         raise ConfigError([f'{source}: no study: it needs a [study] table with name = "banking"'])
     mistakes = Mistakes()
-    chip, config, point, study = None, None, None, None
+    chip, config = None, None
+    cases: Sequence[Case] = ()
     with mistakes.collected():
         layers = written_chip(source, folder, table.get("chip", DEFAULT_CHIP), options.chip)
         chip = compose([*layers, *setting_layers(options.settings, mistakes)])
-    given = _arguments(options.arguments, mistakes)
     with mistakes.collected():
         config = validated(StudyConfig, [Layer(source, table), *_layers(options)])
-        study = study_of(config.study.name)
-    if config and study:
-        with mistakes.collected():
-            quick = study.quick if config.study.quick else {}
-            written = Layer(source, config.study.args, prefix="study.args.")
-            point = validated(study.arguments, [Layer("--quick", dict(quick)), written, given])
-    cases: Sequence[Case] = ()
-    if chip and point and study:
+    study, point = _with_arguments(source, table["study"], options, mistakes)
+    if chip and study and point:
         with mistakes.collected():
             cases = _cases(study, point, chip)
     mistakes.raise_any()
     assert chip is not None
     assert config is not None
-    assert point is not None
     assert study is not None
+    assert point is not None
     how = config.study
     return Plan(
         study,
@@ -128,6 +122,26 @@ def load_plan(what: str, options: Options) -> Plan:
         options.database or (folder / how.database if how.database else _own_database()),
         options.output or folder / (how.output or f"study-{study.name}"),
     )
+
+
+def _with_arguments(
+    source: str, written: Any, options: Options, mistakes: Mistakes
+) -> tuple[Study | None, BaseModel | None]:
+    """The study and its arguments, each None if it has mistakes, whatever else the table has."""
+    given = _arguments(options.arguments, mistakes)
+    if not isinstance(written, dict) or not isinstance(written.get("name"), str):
+        return None, None
+    arguments = written.get("args", {})
+    with mistakes.collected():
+        study = study_of(written["name"])
+        is_quick = options.quick or written.get("quick") is True
+        layers = [
+            Layer("--quick", dict(study.quick) if is_quick else {}),
+            Layer(source, arguments if isinstance(arguments, dict) else {}, prefix="study.args."),
+            given,
+        ]
+        return study, validated(study.arguments, layers)
+    return None, None
 
 
 def study_of(name: str) -> Study:
@@ -143,6 +157,10 @@ def study_of(name: str) -> Study:
 
 
 def _cases(study: Study, point: BaseModel, chip: SocSpec) -> Sequence[Case]:
+    if chip.control_page:
+        raise ConfigError(
+            [f"the chip {chip.name} is a test bench without PULP's peripherals; take another"]
+        )
     try:
         return study.cases(point, chip)
     except KernelError as error:
@@ -156,16 +174,14 @@ def _arguments(written: Sequence[str], mistakes: Mistakes) -> Layer:
         try:
             table = merged(table, parse_setting(argument))
         except ConfigError as error:
-            example = "must be path.to.field=value, such as l1.banks=32"
+            lines = [
+                line.replace("--set", "--arg").replace(
+                    "path.to.field=value, such as l1.banks=32", 'NAME=VALUE, such as "cores=[1, 2]"'
+                )
+                for line in error.mistakes
+            ]
             with mistakes.collected():
-                raise ConfigError(
-                    [
-                        line.replace("--set", "--arg").replace(
-                            example, 'must be NAME=VALUE, such as "cores=[1, 2]"'
-                        )
-                        for line in error.mistakes
-                    ]
-                ) from None
+                raise ConfigError(lines) from None
     return Layer("--arg", table)
 
 

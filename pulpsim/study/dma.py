@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
 from pulpsim.console import compact_table
@@ -13,6 +13,7 @@ from pulpsim.study.kernels import compute_regions
 from pulpsim.study.micro import chip_with
 from pulpsim.study.study import Case, Finding, Row, Study
 from pulpsim.study.traffic_program import TRAFFIC
+from pulpsim.study.values import Burst, PositiveRate, Size, Some
 from soc.spec import SocSpec
 
 if TYPE_CHECKING:
@@ -22,34 +23,18 @@ if TYPE_CHECKING:
 BEAT = 8  # bytes; one of each direction in a cycle at most
 SHARED = 1024  # bytes of a copy while cores load
 
-Rate = Annotated[float, Field(gt=0, le=1)]
-
-
-def _check_burst(burst: int) -> int:
-    if burst & (burst - 1):
-        raise ValueError(f"{burst} bytes; the bytes of a burst are a power of two")
-    return burst
-
-
-Burst = Annotated[int, Field(ge=16, le=2048), AfterValidator(_check_burst)]
-Size = Annotated[int, Field(ge=8, le=16384, multiple_of=8)]
-
 
 class Arguments(BaseModel):
     """What is swept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    sizes: tuple[Size, ...] = Field(
-        (64, 128, 256, 512, 1024, 2048, 4096, 8192), min_length=1, description="bytes of a copy"
+    sizes: Some[Size] = Field(
+        (64, 128, 256, 512, 1024, 2048, 4096, 8192), description="bytes of a copy"
     )
-    bursts: tuple[Burst, ...] = Field(
-        (16, 64, 256, 1024), min_length=1, description="bytes of the DMA's bursts"
-    )
-    rates: tuple[Rate, ...] = Field(
-        (0.1, 0.25, 0.5, 0.75, 1.0),
-        min_length=1,
-        description="loads that a core begins in a free cycle",
+    bursts: Some[Burst] = Field((16, 64, 256, 1024), description="bytes of the DMA's bursts")
+    rates: Some[PositiveRate] = Field(
+        (0.1, 0.25, 0.5, 0.75, 1.0), description="loads that a core begins in a free cycle"
     )
     cores: int = Field(7, ge=1, le=15, description="that load, beside the one that copies")
     slots: int = Field(8192, ge=256, le=16384, description="cycles of each without conflicts")

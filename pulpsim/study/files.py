@@ -42,7 +42,7 @@ def write_files(
     contents = {f"{name}.json": to_json(plan, rows, failed, text), f"{name}.csv": to_csv(rows)}
     reason = ""
     try:
-        contents |= pictures(plan, rows)
+        contents |= pictures(plan, rows) if rows else {}
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise

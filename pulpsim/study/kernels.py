@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pulpsim.study.study import Measured, Result
 from soc.spec import SocSpec
-from soc.toml_file import ConfigError, Layer, Mistakes, validated
+from soc.toml_file import ConfigError, Layer, Mistakes, shown_value, validated
 from trainlib.launch import program
 from trainlib.registry import family_of
 
@@ -58,26 +58,34 @@ class KernelRun:
         return Measured.of_kernel(program(self.kernel, arguments, self.chip))
 
 
-def kernels_of(entries: Sequence[KernelTable | str]) -> dict[str, KernelTable]:
+def kernels_of(entries: Sequence[Any]) -> dict[str, KernelTable]:
     """Entries by a name for tables and pictures; names alone get their size of SIZES.
 
     raises    ConfigError with all mistakes
     """
     mistakes, found = Mistakes(), dict[str, KernelTable]()
-    for entry in entries:
+    for number, entry in enumerate(entries, 1):
         with mistakes.collected():
-            table = entry if isinstance(entry, KernelTable) else _of_name(entry)
-            family = family_of(table.kernel)
-            validated(family.arguments, [Layer(f"kernels: {table.kernel}", table.args)])
-            for name in ("cores", "warm"):
-                if name in table.args:
-                    raise ConfigError(
-                        [f"kernels: {table.kernel}: {name}: the study chooses it; leave it out"]
-                    )
+            table = _of_name(entry) if isinstance(entry, str) else _of_table(number, entry)
             same = sum(other.kernel == table.kernel for other in found.values())
             found[f"{table.kernel} ({same + 1})" if same else table.kernel] = table
     mistakes.raise_any()
     return found
+
+
+def _of_table(number: int, entry: Any) -> KernelTable:
+    if not isinstance(entry, dict):
+        rule = "must be a name, or a table with kernel and args"
+        raise ConfigError([f"kernels.{number} = {shown_value(entry)}: {rule}"])
+    table = validated(KernelTable, [Layer(f"kernels.{number}", entry)])
+    family = family_of(table.kernel)
+    validated(family.arguments, [Layer(f"kernels.{number}: {table.kernel}", table.args)])
+    for name in ("cores", "warm"):
+        if name in table.args:
+            raise ConfigError(
+                [f"kernels.{number}: {table.kernel}: {name}: the study chooses it; leave it out"]
+            )
+    return table
 
 
 def _of_name(name: str) -> KernelTable:

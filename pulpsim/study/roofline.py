@@ -26,6 +26,7 @@ from pulpsim.study.losses import cycles_of
 from pulpsim.study.roofline_program import LOADS, PEAK, SUMS, WORD, FpuProgram, L2Program
 from pulpsim.study.stride_program import READ, StrideProgram
 from pulpsim.study.study import Case, Finding, Measured, Row, Study
+from pulpsim.study.values import Some
 from soc.spec import SocSpec
 from soc.toml_file import ConfigError, Layer, validated
 from trainlib.registry import family_of
@@ -40,11 +41,11 @@ ROUNDS, READS = 256, 1024
 FPU, L1, L2, DMA = "FPU", "L1", "L2", "DMA"
 
 KERNELS = (
-    KernelTable(kernel="matmul_f32", args={"n": 48, "k": 48, "m": 48}),
+    {"kernel": "matmul_f32", "args": {"n": 48, "k": 48, "m": 48}},
     "conv2d_fw_f32",
     "conv2d_wg_f32",
     "dwconv2d_fw_f32",
-    KernelTable(kernel="linear_fw_f32", args={"inputs": 640, "outputs": 128}),
+    {"kernel": "linear_fw_f32", "args": {"inputs": 640, "outputs": 128}},
     "linear_wg_f32",
 )
 
@@ -54,9 +55,7 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kernels: tuple[KernelTable | str, ...] = Field(
-        KERNELS, min_length=1, description="names, or tables with kernel and args"
-    )
+    kernels: Some[Any] = Field(KERNELS, description="names, or tables with kernel and args")
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,28 @@
 """The study of scaling: how much faster several cores are, and where the rest of the time goes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
 from pulpsim.console import compact_table
-from pulpsim.study.kernels import KernelRun, KernelTable, kernels_of
+from pulpsim.study.kernels import KernelRun, kernels_of
 from pulpsim.study.losses import PARTS, cycles_of, losses
 from pulpsim.study.micro import chip_with
 from pulpsim.study.study import Case, Finding, Row, Study
+from pulpsim.study.values import Cores, Some
 from soc.spec import SocSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Cores = Annotated[int, Field(ge=1, le=16)]
 KERNELS = (
-    KernelTable(kernel="matmul_f32", args={"n": 48, "k": 48, "m": 48}),
+    {"kernel": "matmul_f32", "args": {"n": 48, "k": 48, "m": 48}},
     "conv2d_fw_f32",
     "layernorm_fw_f32",
-    KernelTable(kernel="linear_fw_f32", args={"inputs": 640, "outputs": 128}),
+    {"kernel": "linear_fw_f32", "args": {"inputs": 640, "outputs": 128}},
 )
 
 
@@ -42,11 +42,9 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kernels: tuple[KernelTable | str, ...] = Field(
-        KERNELS, min_length=1, description="names, or tables with kernel and args"
-    )
-    cores: tuple[Cores, ...] = Field(
-        (1, 2, 4, 8, 16), min_length=1, description="that compute; one core is always measured"
+    kernels: Some[Any] = Field(KERNELS, description="names, or tables with kernel and args")
+    cores: Some[Cores] = Field(
+        (1, 2, 4, 8, 16), description="that compute; one core is always measured"
     )
     warm: bool = Field(False, description="true: measure the second pass, its instructions cached")
 

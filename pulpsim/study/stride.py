@@ -1,7 +1,7 @@
 """The study of strides: conflicts by the distance of a core's accesses, and between the cores."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
@@ -11,6 +11,7 @@ from pulpsim.study.closed_form import conflicts
 from pulpsim.study.micro import chip_with
 from pulpsim.study.stride_program import READ, StrideProgram
 from pulpsim.study.study import Case, Finding, Row, Study
+from pulpsim.study.values import Cores, Some, Words
 from soc.spec import SocSpec
 
 if TYPE_CHECKING:
@@ -19,23 +20,18 @@ if TYPE_CHECKING:
 
 LINES = 4  # offsets that are drawn as lines
 
-Words = Annotated[int, Field(ge=0, le=64)]
-
 
 class Arguments(BaseModel):
     """What is swept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    strides: tuple[Words, ...] = Field(
+    strides: Some[Words] = Field(
         (0, 1, 2, 3, 4, 6, 7, 8, 9, 12, 15, 16, 17, 24, 32),
-        min_length=1,
         description="words between a core's accesses",
     )
-    offsets: tuple[Words, ...] = Field(
-        (0, 1, 2, 3, 4, 8, 16), min_length=1, description="words between cores"
-    )
-    cores: int = Field(8, ge=1, le=16, description="that access L1")
+    offsets: Some[Words] = Field((0, 1, 2, 3, 4, 8, 16), description="words between cores")
+    cores: Cores = Field(8, description="that access L1")
     reads: int = Field(128, ge=32, le=1024, multiple_of=4, description="of each core")
 
 

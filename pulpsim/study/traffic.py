@@ -1,7 +1,7 @@
 """The study of traffic: throughput and latency of L1 under synthetic loads, beside theory."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
@@ -12,14 +12,12 @@ from pulpsim.study.micro import chip_with
 from pulpsim.study.study import Case, Finding, Row, Study
 from pulpsim.study.traffic_limits import uniform_load
 from pulpsim.study.traffic_program import AROUND, HOT, STRIDED, TRAFFIC, UNIFORM, TrafficProgram
+from pulpsim.study.values import Cores, Rate, Some, Stride
 from soc.spec import SocSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Rate = Annotated[float, Field(ge=0, le=1)]
-Stride = Annotated[int, Field(ge=1, le=64)]
 
 
 class Arguments(BaseModel):
@@ -27,14 +25,13 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    rates: tuple[Rate, ...] = Field(
+    rates: Some[Rate] = Field(
         (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
-        min_length=1,
         description="loads that a core begins in a free cycle",
     )
     hot: Rate = Field(0.25, description="part of the loads that go to one bank, in a hot spot")
     strides: tuple[Stride, ...] = Field((1, 8), description="words between a core's loads")
-    cores: int = Field(8, ge=1, le=16, description="that access L1")
+    cores: Cores = Field(8, description="that access L1")
     slots: int = Field(4096, ge=64, le=16384, description="cycles of each core without conflicts")
     seed: int = Field(0, ge=0, lt=1 << 32, description="of the random loads")
 
