@@ -15,7 +15,7 @@ from pulpsim.study.kernels import (
     stalls_of,
 )
 from pulpsim.study.micro import chip_with
-from pulpsim.study.study import Case, Finding, Row, Study
+from pulpsim.study.study import Case, Finding, Row, Study, batched
 from pulpsim.study.values import Banks, Cores, Some
 from soc.spec import SocSpec
 
@@ -78,15 +78,13 @@ def _row(finding: Finding) -> Row:
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Cycles and conflict share, a column for each number of banks."""
-    every = _values(rows, "banks")
-    return [_table(rows, every[at : at + COLUMNS]) for at in range(0, len(every), COLUMNS)]
+    return [_table(rows, banks) for banks in batched(_values(rows, "banks"), COLUMNS)]
 
 
 def _table(rows: Sequence[Row], banks: Sequence[int]) -> Table:
     by_place = {(row["kernel"], row["cores"], row["banks"]): row for row in rows}
     table = compact_table("kernel", "cores", *(f"{b} banks" for b in banks))
     table.title = "cycles of the computation, and % of the cores' cycles lost in conflicts"
-    table.title_style, table.title_justify = "", "left"
     for kernel in dict.fromkeys(row["kernel"] for row in rows):
         for index, cores in enumerate(_values(rows, "cores")):
             found = [by_place.get((kernel, cores, b)) for b in banks]

@@ -67,6 +67,8 @@ def show(plan: Plan, findings: Sequence[Finding], page: Console, console: Consol
     text = plan.study.explain(rows) if rows else ""
     if rows:
         for table in plan.study.tables(rows):
+            page.print(table.title)
+            table.title = None  # which would be broken to the table's width
             page.print(table)
             page.print()
         page.print(text)

@@ -11,7 +11,7 @@ from pulpsim.console import compact_table
 from pulpsim.study.dma_program import BOTH, COPY, DIRECTIONS, NONE, TO_L1, DmaProgram
 from pulpsim.study.kernels import compute_regions
 from pulpsim.study.micro import chip_with
-from pulpsim.study.study import Case, Finding, Row, Study
+from pulpsim.study.study import Case, Finding, Row, Study, batched
 from pulpsim.study.traffic_program import TRAFFIC
 from pulpsim.study.values import Burst, PositiveRate, Size, Some
 from soc.spec import SocSpec
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BEAT = 8  # bytes; one of each direction in a cycle at most
+COLUMNS = 8  # of a table
 SHARED = 1024  # bytes of a copy while cores load
 
 
@@ -102,28 +103,34 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     """Bandwidth alone by burst and size; then both at once."""
     alone = [row for row in rows if not row["rate"]]
     sizes = sorted({row["size"] for row in alone})
-    first = compact_table("direction", "burst", *(f"{size:,} B" for size in sizes))
-    first.title = "bytes in a cycle, copies alone, by the bytes of a copy"
-    by_place = {(row["direction"], row["burst"], row["size"]): row["bandwidth"] for row in alone}
+    found = [_alone(alone, some) for some in batched(sizes, COLUMNS)]
+    return [*found, _shared([row for row in rows if row["slow_down"]])]
+
+
+def _alone(rows: Sequence[Row], sizes: Sequence[int]) -> Table:
+    table = compact_table("direction", "burst", *(f"{size:,} B" for size in sizes))
+    table.title = "bytes in a cycle, copies alone, by the bytes of a copy"
+    by_place = {(row["direction"], row["burst"], row["size"]): row["bandwidth"] for row in rows}
     for direction in DIRECTIONS:
-        for burst in sorted({row["burst"] for row in alone}):
+        for burst in sorted({row["burst"] for row in rows}):
             found = [by_place.get((direction, burst, size)) for size in sizes]
             cells = ["" if value is None else f"{value:.2f}" for value in found]
-            first.add_row(direction, f"{burst:,}", *cells)
-    second = compact_table("direction", "rate", "bytes/cycle", "DMA refused %", "cores slower %")
-    second.title = f"copies of {SHARED:,} bytes, while cores load at a rate"
+            table.add_row(direction, f"{burst:,}", *cells)
+    return table
+
+
+def _shared(rows: Sequence[Row]) -> Table:
+    table = compact_table("direction", "rate", "bytes/cycle", "DMA refused %", "cores slower %")
+    table.title = f"copies of {SHARED:,} bytes, while cores load at a rate"
     for row in rows:
-        if row["rate"] and row["slow_down"]:
-            second.add_row(
-                row["direction"],
-                f"{row['rate']:g}",
-                f"{row['bandwidth']:.2f}",
-                f"{100 * row['dma_refused']:.1f}",
-                f"{100 * (row['slow_down'] - 1):.1f}",
-            )
-    for table in (first, second):
-        table.title_style, table.title_justify = "", "left"
-    return [first, second]
+        table.add_row(
+            row["direction"],
+            f"{row['rate']:g}",
+            f"{row['bandwidth']:.2f}",
+            f"{100 * row['dma_refused']:.1f}",
+            f"{100 * (row['slow_down'] - 1):.1f}",
+        )
+    return table
 
 
 def explain(rows: Sequence[Row]) -> str:

@@ -5,6 +5,7 @@ evenly. Lines differ in their markers, too.
 """
 
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any
 
 import matplotlib
@@ -33,6 +34,9 @@ PART_COLOURS = (
 """Of stacked bars: colour and hatching."""
 MAP = "cividis"
 
+KINDS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
+"""And what is left out of them, since it differs from run to run, or from host to host."""
+
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -57,13 +61,18 @@ STYLE: Any = {
 }
 
 
-def figure_of(study: Study, rows: Sequence[Row]) -> Figure:
-    """The picture of a study."""
+def pictures(study: Study, rows: Sequence[Row]) -> dict[str, bytes]:
+    """The picture of a study by kind of file; the same rows make the same bytes."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=study.size, layout="constrained")
         study.draw(figure, rows)
-        figure.draw_without_rendering()
-        return figure
+        return {kind: _saved(figure, kind, metadata) for kind, metadata in KINDS.items()}
+
+
+def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
+    data = BytesIO()
+    figure.savefig(data, format=kind, metadata=metadata)
+    return data.getvalue()
 
 
 def line_style(index: int) -> dict[str, Any]:

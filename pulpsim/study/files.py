@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Sequence
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from pulpsim.study.study import Finding, Row
 from soc.toml_file import ConfigError
 
 SCHEMA = "pulpsim.study/1"
-PICTURES = ("svg", "png")
 WITHOUT_MATPLOTLIB = "no pictures: matplotlib is not installed; pip install 'pulpsim[plot]'"
 
 
@@ -42,7 +41,10 @@ def write_files(
     contents = {f"{name}.json": to_json(plan, rows, failed, text), f"{name}.csv": to_csv(rows)}
     reason = ""
     try:
-        contents |= pictures(plan, rows) if rows else {}
+        if rows:
+            from pulpsim.study.figure import pictures
+
+            contents |= {f"{name}.{k}": data for k, data in pictures(plan.study, rows).items()}
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise
@@ -74,20 +76,3 @@ def to_csv(rows: Sequence[Row]) -> bytes:
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue().encode()
-
-
-def pictures(plan: Plan, rows: Sequence[Row]) -> dict[str, bytes]:
-    """The study's figure by file name.
-
-    raises    ModuleNotFoundError without matplotlib
-    """
-    from pulpsim.study.figure import figure_of
-
-    figure = figure_of(plan.study, rows)
-    found = {}
-    for kind in PICTURES:
-        data = BytesIO()
-        dated = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(data, format=kind, metadata=dated)
-        found[f"{plan.study.name}.{kind}"] = data.getvalue()
-    return found

@@ -24,7 +24,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "layernorm_fw_f32": {"rows": 36, "columns": 64},
     "softmax_fw_f32": {"shape": (36, 64)},
     "relu_fw_f32": {"shape": (4096,)},
-    "maxpool2d_fw_f32": {"c": 16, "h": 16, "w": 16, "kernel": 2},
+    "maxpool2d_fw_f32": {"c": 16, "h": 16, "w": 16, "kernel": (2, 2)},
     "sgd_f32": {"shape": (4096,), "lr": 0.1},
     "transpose_f32": {"shape": (64, 64), "axes": (1, 0)},
 }

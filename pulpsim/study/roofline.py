@@ -214,21 +214,22 @@ def tables(rows: Sequence[Row]) -> list[Table]:
             row["bound_by"],
             f"{100 * row['share']:.0f}",
         )
-    for table in (first, second):
-        table.title_style, table.title_justify = "", "left"
     return [first, second]
 
 
 def explain(rows: Sequence[Row]) -> str:
     """Which ceiling each kernel is under, and how near."""
     parts = []
-    for against, what in ((L1, "computation, its caches warm"), (DMA, "way from L2 to L2")):
+    for against, what in (
+        (L1, "In the computation, its caches warm"),
+        (DMA, "On the whole way from L2 to L2"),
+    ):
         some = [row for row in rows if row["against"] == against]
         if not some:
             continue
         best, worst = (f(some, key=lambda r: r["share"]) for f in (max, min))
         parts.append(
-            f"In the {what}, {best['what']} comes nearest to its roof, {100 * best['share']:.0f} % "
+            f"{what}, {best['what']} comes nearest to its roof, {100 * best['share']:.0f} % "
             f"of what {_roof(best)} allows, and {worst['what']} stays farthest, "
             f"{100 * worst['share']:.0f} % ({_roof(worst)})."
         )

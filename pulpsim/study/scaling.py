@@ -94,7 +94,6 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     """Speed-up, and what is missing to the number of cores: the line adds up to it."""
     table = compact_table("kernel", "cores", "cycles", "speed-\nup", *HEADS)
     table.title = "speed-up from L2 to L2, and cores lost: together they are the cores"
-    table.title_style, table.title_justify = "", "left"
     last = None
     for row in rows:
         lost = [round(row[_column(part)] / row["cycles"], 2) for part in PARTS]

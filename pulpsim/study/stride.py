@@ -10,7 +10,7 @@ from pulpsim.console import compact_table
 from pulpsim.study.closed_form import conflicts
 from pulpsim.study.micro import chip_with
 from pulpsim.study.stride_program import READ, StrideProgram
-from pulpsim.study.study import Case, Finding, Row, Study
+from pulpsim.study.study import Case, Finding, Row, Study, batched
 from pulpsim.study.values import Cores, Some, Words
 from soc.spec import SocSpec
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LINES = 4  # offsets that are drawn as lines
+COLUMNS = 7  # of a table
 
 
 class Arguments(BaseModel):
@@ -78,19 +79,20 @@ def _row(arguments: Arguments, banks: int, finding: Finding) -> Row:
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     """Conflicts by stride and offset; an estimate stands behind a tilde."""
+    return [_table(rows, offsets) for offsets in batched(_values(rows, "offset"), COLUMNS)]
+
+
+def _table(rows: Sequence[Row], offsets: Sequence[int]) -> Table:
     by_place = {(row["stride"], row["offset"]): row for row in rows}
-    strides, offsets = _values(rows, "stride"), _values(rows, "offset")
     table = compact_table("stride", *(f"offset {offset}" for offset in offsets), left=0)
     table.title = (
         f"conflicts of {rows[0]['cores']} cores at {rows[0]['banks']} banks in "
         f"{rows[0]['reads']:,} reads: as worked out; measured~estimated"
     )
-    table.title_justify = "left"
-    table.title_style = ""
-    for stride in strides:
+    for stride in _values(rows, "stride"):
         cells = [_cell(by_place.get((stride, offset))) for offset in offsets]
         table.add_row(str(stride), *cells)
-    return [table]
+    return table
 
 
 def _cell(row: Row | None) -> str:
@@ -121,7 +123,7 @@ def explain(rows: Sequence[Row]) -> str:
     ]
     if rest:
         far = max(abs(r["difference"]) / max(r["closed_form"], 1) for r in rest)
-        parts.append(f"For the other {len(rest)} it is an estimate, {100 * far:.1f} % off at most.")
+        parts.append(f"It is an estimate for {len(rest)} more, {100 * far:.1f} % off at most.")
     same = next((r for r in rows if r["stride"] == banks and r["offset"] == 0), None)
     padded = next((r for r in rows if r["stride"] == banks and r["offset"] == 1), None)
     if same and padded:

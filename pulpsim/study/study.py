@@ -4,8 +4,8 @@ A file of a study ends in STUDY; pulpsim.study.catalogue lists the files.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 from rich.table import Table
@@ -19,6 +19,7 @@ from trainlib.launch import KernelProgram
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Value = TypeVar("Value")
 Row = dict[str, Any]
 Result = dict[str, Any]
 
@@ -42,12 +43,15 @@ class Measured(Program):
 
     def result(self, run: RunResult) -> Result:
         """What is kept of a run: its counters as JSON, a kernel's report, no times of the host."""
-        from dataclasses import replace
-
         kept = replace(run, region_names=dict(self.regions)).to_json()
         if self.kernel:
             kept["program"] = self.kernel.report(run).to_json()
         return {name: value for name, value in kept.items() if name not in ("host", "schema")}
+
+
+def batched(values: Sequence[Value], size: int) -> list[Sequence[Value]]:
+    """Values in their order, `size` at a time: for the columns of tables."""
+    return [values[at : at + size] for at in range(0, len(values), size)]
 
 
 def _content(program: Program) -> dict[str, Any]:
@@ -89,7 +93,7 @@ class Study:
     quick        arguments of a sweep that takes seconds
     cases        from arguments and chip
     rows         figures, from arguments, chip and the findings that have not failed
-    tables       of rows, at most 100 columns wide
+    tables       of rows, each with a title; at most 100 columns wide
     explain      says in a paragraph what the rows show; there is at least one row
     draw         puts rows into a figure
     size         of the figure: width and height in inches

@@ -9,7 +9,7 @@ from rich.table import Table
 from pulpsim.console import compact_table
 from pulpsim.study.kernels import compute_regions, stalls_of
 from pulpsim.study.micro import chip_with
-from pulpsim.study.study import Case, Finding, Row, Study
+from pulpsim.study.study import Case, Finding, Row, Study, batched
 from pulpsim.study.traffic_limits import uniform_load
 from pulpsim.study.traffic_program import AROUND, HOT, STRIDED, TRAFFIC, UNIFORM, TrafficProgram
 from pulpsim.study.values import Cores, Rate, Some, Stride
@@ -18,6 +18,9 @@ from soc.spec import SocSpec
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+COLUMNS = 4  # patterns of a table
 
 
 class Arguments(BaseModel):
@@ -87,11 +90,13 @@ def _row(arguments: Arguments, banks: int, finding: Finding) -> Row:
 
 def tables(rows: Sequence[Row]) -> list[Table]:
     """A line for each rate: throughput and latency of each pattern."""
-    names = _patterns(rows)
+    return [_table(rows, names) for names in batched(_patterns(rows), COLUMNS)]
+
+
+def _table(rows: Sequence[Row], names: Sequence[str]) -> Table:
     heads = [name.replace(" ", "\n", 1) for name in (*names, "uniform model")]
     table = compact_table("rate", *(c for head in heads for c in (head, "cycles")), left=0)
     table.title = "throughput (loads of a core in a cycle), and cycles of a load"
-    table.title_style, table.title_justify = "", "left"
     by_place = {(row["pattern"], row["rate"]): row for row in rows}
     for rate in sorted({row["rate"] for row in rows}):
         found = [by_place.get((name, rate), {}) for name in names]
@@ -99,7 +104,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         model = by_place.get((UNIFORM, rate), {})
         cells += [_cell(model.get(what)) for what in ("model_throughput", "model_latency")]
         table.add_row(f"{rate:g}", *cells)
-    return [table]
+    return table
 
 
 def _cell(value: float | None) -> str:
