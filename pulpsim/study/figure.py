@@ -38,7 +38,8 @@ KINDS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": 
 """And what is left out of them, since it differs from run to run, or from host to host."""
 
 STYLE: Any = {
-    "font.family": "DejaVu Sans",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9,
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",

@@ -13,7 +13,9 @@ from pulpsim.study.study import Finding, Row
 from soc.toml_file import ConfigError
 
 SCHEMA = "pulpsim.study/1"
-WITHOUT_MATPLOTLIB = "no pictures: matplotlib is not installed; pip install 'pulpsim[plot]'"
+WITHOUT_MATPLOTLIB = (
+    "no pictures: matplotlib is not installed; pip install matplotlib, or pulpsim's extra 'plot'"
+)
 
 
 def prepare_folder(folder: Path) -> None:
