@@ -138,43 +138,41 @@ def explain(rows: Sequence[Row]) -> str:
 def draw(figure: "Figure", rows: Sequence[Row]) -> None:
     """Maps of the conflict share, and cycles relative to those with the most banks."""
     kernels = list(dict.fromkeys(row["kernel"] for row in rows))
-    axes = figure.subplots(2, len(kernels), squeeze=False, height_ratios=(1, 1.1))
-    top = 100 * max(row["conflict_share"] for row in rows)
+    heights = {"height_ratios": (1, 1.1)}
+    axes = figure.subplots(2, len(kernels), squeeze=False, sharey="row", gridspec_kw=heights)
     images = []
     for column, kernel in enumerate(kernels):
-        some = [row for row in rows if row["kernel"] == kernel]
-        images.append(_draw_map(axes[0][column], kernel, some, top))
-        _draw_cycles(axes[1][column], some)
-        if column:
-            axes[1][column].sharey(axes[1][0])
-        else:
-            axes[0][0].set_ylabel("cores")
-            axes[1][0].set_ylabel(f"cycles, relative to {max(_values(rows, 'banks'))} banks")
+        images.append(_draw_map(axes[0][column], kernel, rows))
+        _draw_cycles(axes[1][column], kernel, rows)
+    axes[0][0].set_ylabel("cores")
+    axes[1][0].set_ylabel(f"cycles, relative to {max(_values(rows, 'banks'))} banks")
     figure.colorbar(images[0], ax=list(axes[0]), label="lost in conflicts (%)", pad=0.01)
     handles, names = axes[1][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=len(names))
 
 
-def _draw_map(axes: "Axes", kernel: str, rows: Sequence[Row], top: float) -> Any:
+def _draw_map(axes: "Axes", kernel: str, rows: Sequence[Row]) -> Any:
     from pulpsim.study.figure import heat_map
 
-    by_place = {(row["cores"], row["banks"]): 100 * row["conflict_share"] for row in rows}
+    shares = {(r["kernel"], r["cores"], r["banks"]): 100 * r["conflict_share"] for r in rows}
     banks, cores = _values(rows, "banks"), _values(rows, "cores")
-    values = [[by_place.get((c, b)) for b in banks] for c in cores]
+    values = [[shares.get((kernel, c, b)) for b in banks] for c in cores]
     labels = [["" if v is None else f"{v:.1f}" for v in line] for line in values]
     axes.set_title(kernel)
     axes.set_xlabel("banks")
-    return heat_map(axes, values, labels, banks, cores, (0, max(top, 1)))
+    return heat_map(axes, values, labels, banks, cores, (0, max(1, *shares.values())))
 
 
-def _draw_cycles(axes: "Axes", rows: Sequence[Row]) -> None:
+def _draw_cycles(axes: "Axes", kernel: str, rows: Sequence[Row]) -> None:
     from pulpsim.study.figure import line_style, powers_of_two
 
     for index, cores in enumerate(_values(rows, "cores")):
-        line = sorted((r for r in rows if r["cores"] == cores), key=lambda r: r["banks"])
+        some = [row for row in rows if (row["kernel"], row["cores"]) == (kernel, cores)]
+        line = sorted(some, key=lambda row: row["banks"])
+        at = [row["banks"] for row in line]
+        relative = [row["cycles"] / line[-1]["cycles"] for row in line]
         name = f"{cores} core{'s' if cores > 1 else ''}"
-        at, cycles = [r["banks"] for r in line], [r["cycles"] / line[-1]["cycles"] for r in line]
-        axes.plot(at, cycles, label=name, **line_style(index))
+        axes.plot(at, relative, label=name, **line_style(index))
     powers_of_two(axes, _values(rows, "banks"))
     axes.set_xlabel("banks")
 

@@ -24,12 +24,12 @@ MARKERS = "osD^vPX"
 GREY = "#707070"
 PART_COLOURS = (
     (BLUE, ""),
-    (ORANGE, ""),
+    (ORANGE, "///"),
     (RED, ""),
-    (GREEN, ""),
-    (SKY, ""),
+    (GREEN, "---"),
+    (SKY, "\\\\\\"),
     (PURPLE, ""),
-    (YELLOW, "//"),
+    (YELLOW, "|||"),
 )
 """Of stacked bars: colour and hatching."""
 MAP = "cividis"
@@ -53,6 +53,7 @@ STYLE: Any = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.6,
     "lines.markersize": 4.5,
+    "hatch.linewidth": 0.5,
     "legend.frameon": False,
     "legend.fontsize": 8,
     "figure.dpi": 100,
