@@ -103,6 +103,8 @@ def _values(rows: Sequence[Row], name: str) -> list[int]:
 def explain(rows: Sequence[Row]) -> str:
     """Where conflicts are worst, what banks buy, and where more do not help."""
     worst = max(rows, key=lambda row: row["conflict_share"])
+    if not worst["conflict_cycles"]:
+        return "No core ever waits for a bank."
     parts = [
         f"Conflicts cost most in {worst['kernel']} on {worst['cores']} cores and "
         f"{worst['banks']} banks: {100 * worst['conflict_share']:.1f} % of the cores' cycles."
@@ -138,6 +140,7 @@ def explain(rows: Sequence[Row]) -> str:
 def draw(figure: "Figure", rows: Sequence[Row]) -> None:
     """Maps of the conflict share, and cycles relative to those with the most banks."""
     kernels = list(dict.fromkeys(row["kernel"] for row in rows))
+    figure.set_figwidth(max(STUDY.size[0], 3.0 * len(kernels)))
     heights = {"height_ratios": (1, 1.1)}
     axes = figure.subplots(2, len(kernels), squeeze=False, sharey="row", gridspec_kw=heights)
     images = []

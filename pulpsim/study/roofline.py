@@ -218,7 +218,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def explain(rows: Sequence[Row]) -> str:
-    """Which ceiling each kernel is under, and how near."""
+    """How near the nearest and the farthest kernel come to their ceilings."""
     parts = []
     for against, what in (
         (L1, "In the computation, its caches warm"),
@@ -228,11 +228,8 @@ def explain(rows: Sequence[Row]) -> str:
         if not some:
             continue
         best, worst = (f(some, key=lambda r: r["share"]) for f in (max, min))
-        parts.append(
-            f"{what}, {best['what']} comes nearest to its roof, {100 * best['share']:.0f} % "
-            f"of what {_roof(best)} allows, and {worst['what']} stays farthest, "
-            f"{100 * worst['share']:.0f} % ({_roof(worst)})."
-        )
+        parts.append(f"{what}, {best['what']} comes to {_reached(best)}")
+        parts[-1] += f", {worst['what']} to {_reached(worst)}." if len(some) > 1 else "."
     loads = next((row for row in rows if row["what"] == L2), None)
     copies = next((row for row in rows if row["what"] == DMA), None)
     if loads and copies:
@@ -244,8 +241,9 @@ def explain(rows: Sequence[Row]) -> str:
     return " ".join(parts)
 
 
-def _roof(row: Row) -> str:
-    return "one instruction in a cycle" if row["bound_by"] == "issue" else f"the {row['bound_by']}"
+def _reached(row: Row) -> str:
+    roof = "one instruction in a cycle" if row["bound_by"] == "issue" else f"the {row['bound_by']}"
+    return f"{100 * row['share']:.0f} % of what {roof} allows"
 
 
 def draw(figure: "Figure", rows: Sequence[Row]) -> None:

@@ -129,6 +129,7 @@ def explain(rows: Sequence[Row]) -> str:
 def draw(figure: "Figure", rows: Sequence[Row]) -> None:
     """Speed-up of all kernels, and for each of them where the core-cycles go."""
     kernels = list(dict.fromkeys(row["kernel"] for row in rows))
+    figure.set_figwidth(max(STUDY.size[0], 2.6 + 1.8 * len(kernels)))
     first, *others = figure.subplots(1, 1 + len(kernels), width_ratios=(1.5, *[1] * len(kernels)))
     _draw_speed_up(first, kernels, rows)
     for index, (axes, kernel) in enumerate(zip(others, kernels, strict=True)):

@@ -114,12 +114,15 @@ def explain(rows: Sequence[Row]) -> str:
     rest = [row for row in rows if not row["is_exact"]]
     worst, free = max(rows, key=lambda row: row["wait"]), sum(r["conflicts"] == 0 for r in rows)
     wrong = sum(row["difference"] != 0 for row in exact)
+    slow = (
+        f"; the worst, stride {worst['stride']} with offset {worst['offset']}, makes a read wait "
+        f"{worst['wait']:.2f} cycles on average"
+    )
     parts = [
-        f"{cores} cores read {banks} banks. Of {len(rows)} pairs of stride and offset {free} have "
-        f"no conflict at all; the worst, stride {worst['stride']} with offset {worst['offset']}, "
-        f"makes a read wait {worst['wait']:.2f} cycles on average.",
-        f"The closed form is exact for {len(exact)} pairs, and "
-        + ("every one is as worked out." if not wrong else f"{wrong} of them differ."),
+        f"{cores} cores read {banks} banks. {free} of {len(rows)} pairs of stride and offset have "
+        f"no conflict at all{slow if worst['conflicts'] else ''}.",
+        f"The closed form is exact for {len(exact)} of them; "
+        + ("each is as worked out." if not wrong else f"{wrong} of these differ."),
     ]
     if rest:
         far = max(abs(r["difference"]) / max(r["closed_form"], 1) for r in rest)

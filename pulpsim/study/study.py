@@ -96,7 +96,7 @@ class Study:
     tables       of rows, each with a title; at most 100 columns wide
     explain      says in a paragraph what the rows show; there is at least one row
     draw         puts rows into a figure
-    size         of the figure: width and height in inches
+    size         of the figure: width and height in inches; draw may make it wider
     """
 
     name: str
