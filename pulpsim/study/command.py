@@ -36,14 +36,15 @@ def study(what: str | None, options: Options) -> int:
     console = report_console()
     try:
         with shown_progress(plan, console) as progress:
-            findings = Simulate(
+            simulate = Simulate(
                 plan.study.name,
                 store,
                 workers=plan.workers,
                 on_built=progress.built,
                 on_end=progress.done,
                 progress=progress.compiling,
-            )(plan.cases)
+            )
+            findings = simulate(plan.cases)
     except KeyboardInterrupt:
         console.print(
             f"interrupted; {len(store)} simulations are in {plan.database}: the same command goes "
@@ -53,6 +54,10 @@ def study(what: str | None, options: Options) -> int:
         return INTERRUPTED
     finally:
         store.close()
+    console.print(
+        f"{plan.study.name} on {neutralised(plan.chip.name)}: {len(findings):,} cases, "
+        f"{simulate.simulated:,} simulated now"
+    )
     return show(plan, findings, page_console(), console)
 
 

@@ -111,6 +111,8 @@ class Store:
         except sqlite3.DatabaseError as error:
             if "not a database" in str(error):
                 message = f"{self.file}: not a database of studies; give another file"
+            elif "unable to open" in str(error):
+                message = f"{self.file}: cannot be opened; its folder must exist and be writable"
             else:
                 message = f"{self.file}: {error}; what was simulated before is kept there"
             raise ConfigError([message]) from None

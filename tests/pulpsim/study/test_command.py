@@ -156,7 +156,8 @@ def test_cases_that_fail_are_told_and_the_others_shown(tmp_path: Path) -> None:
     result = study(tmp_path, "stride", *small)
     assert result.exit_code == 0
     told = plain(result.stderr).splitlines()
-    assert told[:2] == [
+    assert told[:3] == [
+        "stride on pulp: 2 cases, 1 simulated now",
         "1 of 2 cases have failed:",
         "  stride 64, offset 0: L1: data of 32516 bytes does not fit: 8192 of 8192 bytes are left",
     ]
@@ -170,8 +171,8 @@ def test_if_all_cases_fail_there_is_no_picture_and_the_status_is_1(tmp_path: Pat
     result = study(tmp_path, "stride", *small)
     assert result.exit_code == 1
     told = plain(result.stderr).splitlines()
-    assert told[0] == "7 of 7 cases have failed:"
-    assert told[6] == "  ... 2 more: the JSON has all"
+    assert told[1] == "7 of 7 cases have failed:"
+    assert told[7] == "  ... 2 more: the JSON has all"
     report = json.loads((tmp_path / "out" / "stride.json").read_text())
     assert (report["rows"], len(report["failed"])) == ([], 7)
 

@@ -13,10 +13,10 @@ import pytest
 from pulpsim.study.command import INTERRUPTED
 
 ROOT = Path(__file__).parents[3]
-CASES = 60
+CASES = 40
 SWEEP = [
     *("--arg", "offsets=[0, 1, 2, 3]", "--arg", f"strides={list(range(CASES // 4))}"),
-    *("--arg", "cores=16", "--arg", "reads=512", "--workers", "1"),
+    *("--arg", "cores=8", "--arg", "reads=256", "--workers", "1"),
 ]
 
 

@@ -56,6 +56,12 @@ def test_a_database_of_something_else_is_not_touched(tmp_path: Path) -> None:
         Store(file)
 
 
+def test_a_database_in_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    message = r"^.*/no/a.db: cannot be opened; its folder must exist and be writable$"
+    with pytest.raises(ConfigError, match=message):
+        Store(tmp_path / "no" / "a.db")
+
+
 def test_a_database_of_another_version_is_told(tmp_path: Path) -> None:
     file = tmp_path / "a.db"
     Store(file).close()

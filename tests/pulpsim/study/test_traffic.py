@@ -96,7 +96,7 @@ def test_no_throughput_is_above_its_bound() -> None:
 
 
 def test_the_model_of_uniform_loads_is_near_what_is_measured() -> None:
-    for row in rows_of(STUDY, {"rates": [0.2, 0.5, 0.8, 1.0], "strides": [1]}):
+    for row in rows_of(STUDY, {"rates": [0.2, 0.6, 1.0], "strides": []}):
         if row["pattern"] == UNIFORM:
             assert row["throughput"] == pytest.approx(row["model_throughput"], rel=0.05)
             assert row["latency"] == pytest.approx(row["model_latency"], rel=0.05)
