@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isa.program import Program
+from soc.chip import lookahead
 from soc.chip_state import Chip
 from soc.links import sort_events
 from soc.spec import SocSpec
@@ -22,12 +23,22 @@ from soc.trace import first_at
 from soc.trace_filter import Sieve, trace_filter
 from soc.trace_format import CORRECTION, EVENT, Kind
 from soc.trace_points import FIRST_CAUSE
-from soc.trace_waits import Waits, ended, horizon, is_at_barrier, long_waits, pc_of, written_waits
+from soc.trace_waits import (
+    PATIENCE,
+    Waits,
+    ended,
+    horizon,
+    is_at_barrier,
+    long_waits,
+    pc_of,
+    written_waits,
+)
 from soc.trace_writer import TraceWriter, hart_names, initiator_names, new_header
 
 BUFFER = 1 << 16
-"""Events that are written at once: 1 MB, which stays in the processor's cache."""
-MARGIN = 1 << 12
+"""Events, more or less, that are written at once: 1 MB, which stays in the processor's cache."""
+PER_CYCLE = 4
+"""Events that a hart, or a lane of the DMA, notes in one cycle at the most."""
 MOST_CYCLES = (1 << 32) - 1
 """Of a trace: what an event's cycle can count."""
 TAIL = 1 << 18
@@ -67,15 +78,25 @@ class _Progress(NamedTuple):
     waits: Waits
 
 
-def buffer_size(harts: int, lookahead: int) -> int:
-    """Events that fit into the buffer: with those that may come in the cycle that fills it."""
-    return BUFFER + MARGIN + 4 * harts * lookahead
+def buffer_limit(spec: SocSpec) -> int:
+    """Events at which the buffer is written: far more than are carried then."""
+    return BUFFER + _most_events(spec, lookahead(spec) + PATIENCE)
+
+
+def buffer_size(spec: SocSpec) -> int:
+    """Events that fit into the buffer, with those of the cycle that fills it and open waits."""
+    return buffer_limit(spec) + _most_events(spec, lookahead(spec) + 2)
+
+
+def _most_events(spec: SocSpec, cycles: int) -> int:
+    return PER_CYCLE * len(initiator_names(spec)) * cycles
 
 
 class Recorder:
     """Records the run of one chip.
 
     warn      gets a sentence if the recording ends before the run
+    limit     events at which the buffer has to be written
     is_on     it has not ended
     is_full   there were more events than its limit
     raises    ConfigError for filters that name what there is not, and if the file cannot be written
@@ -93,6 +114,7 @@ class Recorder:
         harts, initiators = hart_names(spec), initiator_names(spec)
         self.wanted = trace_filter(recording.filters, initiators, program, recording.regions)
         self.sieve = Sieve(self.wanted, len(harts))
+        self.limit = buffer_limit(spec)
         self.first, end = self.wanted.cycles or (0, 1 << 62)
         self.end = min(end, self.first + MOST_CYCLES)
         about = {
@@ -120,7 +142,7 @@ class Recorder:
         harts = range(64) if self.wanted.harts is None else self.wanted.harts
         recorder["harts"] = sum(1 << hart for hart in harts)
         recorder["first"], recorder["cycles"] = self.first, max(0, self.end - self.first)
-        recorder["limit"] = BUFFER
+        recorder["limit"] = self.limit
 
     def write(self) -> None:
         """Write away what is noted, as far as it is complete; end the recording if need be."""
@@ -190,12 +212,12 @@ class Recorder:
 
     def _sorted(self, more: np.ndarray, waits: Waits) -> tuple[np.ndarray, Waits]:
         """All events that are not written, by cycle, and the ends of waits that are."""
-        count = 2 * int(self.chip.recorder[0]["count"])
-        if not more.size and sort_events(self.chip):
-            return self.chip.trace_sorted[:count].view(EVENT), {}
-        noted = np.concatenate([self.chip.trace[:count].view(EVENT), more])
-        events, ends = ended(noted, waits)
-        return events[np.argsort(events["cycle"], kind="stable")], ends
+        count = int(self.chip.recorder[0]["count"])
+        events = self.chip.trace.view(EVENT)[: count + more.size]
+        events[count:] = more
+        if sort_events(self.chip, events.size):
+            return ended(self.chip.trace_sorted.view(EVENT)[: events.size], waits)
+        return ended(events[np.argsort(events["cycle"], kind="stable")], waits)
 
     def _stop(self, why: str) -> None:
         """End the recording with what is written; waits that go on end there, too."""

@@ -14,7 +14,6 @@ from soc.chip import (
     float_registers,
     isa_of,
     load,
-    lookahead,
     new_chip,
     start_hart,
 )
@@ -28,7 +27,7 @@ from soc.loop import ASLEEP, DECODE, HALT, TRACE
 from soc.peripherals.bus import BusError
 from soc.phases import DMA_ERROR
 from soc.platform import Platform
-from soc.recorder import BUFFER, Recorder, Recording, buffer_size
+from soc.recorder import Recorder, Recording, buffer_size
 from soc.result import Exit, RunResult
 from soc.spec import SocSpec
 from soc.state import COUNT, COUNTS
@@ -75,9 +74,7 @@ class Simulation:
         self.progress = progress
         registers = float_registers(spec, program)
         self.isa = isa_of(spec, registers)
-        harts = spec.cores + spec.fabric_controller.present
-        room = buffer_size(harts, lookahead(spec)) if recording else 1
-        self.chip: Chip = new_chip(spec, registers, room)
+        self.chip: Chip = new_chip(spec, registers, buffer_size(spec) if recording else 1)
         load(self.chip, program)
         core = spec.core
         rows = known_rows(core.isa, registers, core.small_floats, core.fpu_latency)
@@ -184,7 +181,7 @@ class Simulation:
                 wheel["now"] = self.limit
                 return
             env.step()
-            if self.recorder and noted[0] >= BUFFER:
+            if self.recorder and noted[0] >= self.recorder.limit:
                 wheel["now"] = env.now
                 self.recorder.write()
         wheel["now"] = env.now

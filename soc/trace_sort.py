@@ -4,31 +4,27 @@ import numpy as np
 
 from soc.chip_state import Chip
 from soc.step import step
-from soc.trace_format import CORRECTION, SORTED_CYCLES
+from soc.trace_format import SORTED_CYCLES
 
 LOW_WORD = np.uint64(0xFFFFFFFF)
 
 
 @step
-def sort_events(chip: Chip) -> bool:
-    """Put the events of `trace` in the order of their cycles into `trace_sorted`.
+def sort_events(chip: Chip, events: int) -> bool:
+    """Put the first events of `trace` in the order of their cycles into `trace_sorted`.
 
-    Those of one cycle keep their order. Returns False, and does nothing, if there are corrections
-    among them or if they lie too far apart.
+    Those of one cycle keep their order. Returns False, and does nothing, if they lie too far apart.
     """
     trace, places, target = chip.trace, chip.trace_places, chip.trace_sorted
-    count = np.uint64(chip.recorder[0]["count"])
+    count = np.uint64(events)
     one, two = np.uint64(1), np.uint64(2)
     first = LOW_WORD
-    last = seen = np.uint64(0)
+    last = np.uint64(0)
     for k in range(count):
-        word = trace[two * k]
-        seen |= word
-        first = min(first, word & LOW_WORD)
-        last = max(last, word & LOW_WORD)
-    if count == 0 or seen >> np.uint64(32) & np.uint64(CORRECTION):
-        return False
-    if last - first >= np.uint64(SORTED_CYCLES):
+        cycle = trace[two * k] & LOW_WORD
+        first = min(first, cycle)
+        last = max(last, cycle)
+    if count == 0 or last - first >= np.uint64(SORTED_CYCLES):
         return False
     behind = last - first + one
     for cycle in range(behind + one):

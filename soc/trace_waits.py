@@ -8,37 +8,43 @@ import numpy as np
 
 from soc import hart_status
 from soc.chip_state import Chip
-from soc.decode import ELW, LOAD
+from soc.decode import ELW
 from soc.event_unit_offsets import BARRIER
 from soc.requests import EVENT_UNIT_PORT
 from soc.state import COUNT
 from soc.trace_format import CORRECTION, EVENT, Kind
 from soc.trace_points import FIRST_CAUSE
 
-PATIENCE = 2000
+PATIENCE = 100
 """Cycles for which the end of a wait is waited for."""
 
-LONG_WAITS = {
-    hart_status.SLEEP: None,
-    hart_status.WAIT: None,
+CAUSES_OF_STATES = {
+    hart_status.SLEEP: COUNT.event,
     hart_status.WFI: COUNT.wfi,
     hart_status.OFF: COUNT.off,
+    hart_status.L1_REQUEST: COUNT.l1_contention,
+    hart_status.FETCHING: COUNT.fetch,
 }
-"""States of harts that may last, and what they are charged with; None: it depends on the access."""
+"""What harts will most likely be charged with; in other states it is an access outside of L1."""
+ACCESSING = {hart_status.REQUEST, hart_status.ACCESS, hart_status.SLEEP, hart_status.WAIT}
+"""States of harts whose `row` is under way."""
+
+OPAQUE = np.complex128
+"""What NumPy copies an event as: at once, not field by field."""
 
 Waits = dict[tuple[int, int], tuple[int, np.void]]
 """Waits in the file whose end is not known, by hart and kind: place and event."""
 
 
 def horizon(chip: Chip, now: int) -> int:
-    """The cycle before which no hart can be charged any more, but for those that wait for long."""
+    """The cycle before which no hart can be charged any more, but for those that are open."""
     harts = chip.harts
     accounted = harts["accounted"][harts["open"] == 0]
     return max(int(accounted.min(initial=now)), now - PATIENCE)
 
 
 def long_waits(chip: Chip, first: int, now: int) -> np.ndarray:
-    """What harts wait for that have done so for long, as EVENT[n] of 0 cycles.
+    """What harts have waited for longer than PATIENCE, as EVENT[n] of 0 cycles.
 
     first    cycle from which events count; what is before it is left out
     """
@@ -47,18 +53,12 @@ def long_waits(chip: Chip, first: int, now: int) -> np.ndarray:
     events = []
     for h in np.flatnonzero(is_late & (harts["open"] == 0)).tolist():
         hart = harts[h]
-        state, start = int(hart["state"]), int(hart["accounted"])
-        if state not in LONG_WAITS:
-            continue
-        cause = LONG_WAITS[state]
-        kind = chip.code[int(hart["row"])]["kind"]
-        if cause is None:
-            cause = COUNT.event if kind == ELW else _access_cause(kind)
+        state, start = int(hart["state"]), int(hart["accounted"]) - first
+        cause = CAUSES_OF_STATES.get(state, COUNT.load_external)
         pc = pc_of(chip, hart, cause)
-        wait = (start - first, Kind.STALL, h, cause - FIRST_CAUSE, pc, 0)
-        events.append(wait)
-        if cause == COUNT.event:
-            events.append((start - first, Kind.SLEEP, h, is_at_barrier(chip, hart), pc, 0))
+        events.append((start, Kind.STALL, h, cause - FIRST_CAUSE, pc, 0))
+        if state in ACCESSING and chip.code[int(hart["row"])]["kind"] == ELW:
+            events.append((start, Kind.SLEEP, h, is_at_barrier(chip, hart), pc, 0))
     return np.array(events, EVENT)
 
 
@@ -73,15 +73,11 @@ def is_at_barrier(chip: Chip, hart: np.void) -> bool:
     return address - EVENT_UNIT_PORT & 0x3FC >= BARRIER
 
 
-def _access_cause(kind: int) -> int:
-    return COUNT.load_external if kind == LOAD else COUNT.store_external
-
-
 def written_waits(events: np.ndarray, place: int) -> Waits:
     """Those of the events, written from a place on, whose end is not known."""
     is_wait = (events["kind"] == Kind.STALL) | (events["kind"] == Kind.SLEEP)
     return {
-        (int(events["hart"][k]), int(events["kind"][k])): (place + k, events[k])
+        (int(events["hart"][k]), int(events["kind"][k])): (place + k, events[k].copy())
         for k in np.flatnonzero(is_wait & (events["b"] == 0)).tolist()
     }
 
@@ -102,4 +98,4 @@ def ended(events: np.ndarray, waits: Waits) -> tuple[np.ndarray, Waits]:
             ends[key] = waits[key][0], events[k].copy()
         else:
             is_correction[k] = False
-    return events[~is_correction], ends
+    return events.view(OPAQUE)[~is_correction].view(EVENT), ends
