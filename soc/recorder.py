@@ -96,7 +96,6 @@ class Recorder:
     """Records the run of one chip.
 
     warn      gets a sentence if the recording ends before the run
-    limit     events at which the buffer has to be written
     is_on     it has not ended
     is_full   there were more events than its limit
     raises    ConfigError for filters that name what there is not, and if the file cannot be written
@@ -110,11 +109,10 @@ class Recorder:
         recording: Recording,
         warn: Callable[[str], None],
     ):
-        self.chip, self.recording, self.warn = chip, recording, warn
+        self.chip, self.spec, self.recording, self.warn = chip, spec, recording, warn
         harts, initiators = hart_names(spec), initiator_names(spec)
         self.wanted = trace_filter(recording.filters, initiators, program, recording.regions)
         self.sieve = Sieve(self.wanted, len(harts))
-        self.limit = buffer_limit(spec)
         self.first, end = self.wanted.cycles or (0, 1 << 62)
         self.end = min(end, self.first + MOST_CYCLES)
         about = {
@@ -142,7 +140,7 @@ class Recorder:
         harts = range(64) if self.wanted.harts is None else self.wanted.harts
         recorder["harts"] = sum(1 << hart for hart in harts)
         recorder["first"], recorder["cycles"] = self.first, max(0, self.end - self.first)
-        recorder["limit"] = self.limit
+        recorder["limit"] = buffer_limit(self.spec)
 
     def write(self) -> None:
         """Write away what is noted, as far as it is complete; end the recording if need be."""

@@ -170,7 +170,7 @@ class Simulation:
         env, wheel = self.env, self.chip.wheel[0]
         if self.driver is None:
             self.driver = self._new_driver()
-        noted = self.chip.recorder["count"].data
+        noted, most = (self.chip.recorder[name].data for name in ("count", "limit"))
         while self.end is None:
             if env.peek() == float("inf"):
                 wheel["now"] = env.now + 1
@@ -181,7 +181,7 @@ class Simulation:
                 wheel["now"] = self.limit
                 return
             env.step()
-            if self.recorder and noted[0] >= self.recorder.limit:
+            if self.recorder and noted[0] >= most[0] > 0:
                 wheel["now"] = env.now
                 self.recorder.write()
         wheel["now"] = env.now

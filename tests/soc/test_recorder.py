@@ -87,6 +87,15 @@ def test_both_engines_record_the_same(file, request):
         assert ordered(np.array(trace.events)) == events, seed
 
 
+def test_the_size_of_batches_changes_nothing(whole, file, matmul, monkeypatch):
+    monkeypatch.setattr("soc.recorder.BUFFER", 1)
+    for module in ("soc.recorder", "soc.trace_waits"):
+        monkeypatch.setattr(f"{module}.PATIENCE", 10)
+    result, trace = recorded(file, matmul.program, regions=matmul.regions)
+    check(trace, result)
+    assert ordered(np.array(trace.events)) == ordered(np.array(whole[1].events))
+
+
 def test_the_event_engine_writes_batches_too(file):
     spec = load_chip("pulp")
     _, trace = recorded(file, products(spec, 12), spec)
