@@ -11,6 +11,11 @@ def lowest_index(mask):
     return (mask & -mask).bit_length() - 1
 
 
+def members(mask):
+    """Return how many bits of a uint64 are set."""
+    return int(mask).bit_count()
+
+
 def bit(index):
     """Return the set of one member."""
     return np.uint64(1) << np.uint64(index)

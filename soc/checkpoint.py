@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from soc.chip_state import ARRAYS, PAGE, Packed, pack
+from soc.chip_state import ARRAYS, OF_THIS_RUN, PAGE, Packed, pack
 from soc.peripherals.timer import Counter
 from soc.platform import Platform
 from soc.simulation import Simulation
@@ -47,7 +47,8 @@ class Checkpoint:
     host: Host
 
 
-STATE = [name for name in ARRAYS if name != "recorder" and not name.startswith("trace")]
+NOTES = ("recorder", "trace", "trace_sorted", "trace_places", *OF_THIS_RUN)
+STATE = [name for name in ARRAYS if name not in NOTES]
 """Arrays that make up a chip: not what is noted of its run."""
 
 EMPTY_AT_FIRST = ("code", "regions")

@@ -5,23 +5,23 @@ import numpy as np
 from isa.declare import Isa
 from isa.profiles import profile
 from isa.program import Program
-from soc.chip_state import Chip, zeros
+from soc.chip_state import Chip, nothing_translated, zeros
 from soc.control_page import control_state
 from soc.csr_numbers import MSTATUS_RESET
 from soc.dma import new_dma
 from soc.event_unit_state import event_unit_state
-from soc.fetching import icache_state
+from soc.fetching import icache_state, private_sets
 from soc.hart_status import OFF, RUN
 from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
 from soc.l2 import l2_state
 from soc.links import charge_off, start_fetching
+from soc.private_cache import IDEAL, STEADY
 from soc.spec import SocSpec
-from soc.state import BANK, CONFIG, HART, REGION, REGIONS, ROW, WHEEL
+from soc.state import BANK, CONFIG, HART, REGION, REGIONS, RING, ROW, WHEEL
 from soc.trace_format import RECORDER, SORTED_CYCLES
 
 LONG_AGO = -10
 CLUSTER_BASE = 0x10200000
-IDEAL_LOOKAHEAD = 60
 ALL_LINES = 0xFFFFFFFF
 MISA = {"ri5cy": 0x40001104, "cv32e40p": 0x40001104}
 """RV32IMC; the X bit and F are added by core."""
@@ -87,6 +87,7 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
         trace=np.zeros(2 * trace_buffer, np.uint64),
         trace_sorted=np.zeros(2 * trace_buffer, np.uint64),
         trace_places=np.zeros(SORTED_CYCLES + 1 if trace_buffer > 1 else 1, np.int64),
+        **nothing_translated(spec.l2.size // 2),
     )
 
 
@@ -112,6 +113,8 @@ def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:
     record["l1_to_controller"] = spec.access.l1_to_controller
     record["elw_resume"] = spec.event_unit.resume
     record["ideal_l2"] = spec.control_page != 0
+    record["private_sets"] = private_sets(spec.icache)
+    record["steady_fetch"] = IDEAL if spec.icache.kind == "ideal" else STEADY
     record["lookahead"] = lookahead(spec)
     return config
 
@@ -122,8 +125,8 @@ def lookahead(spec: SocSpec) -> int:
     What ends it is a store to the SoC's control registers, which takes this long at least.
     """
     if spec.control_page:
-        return IDEAL_LOOKAHEAD
-    return min(spec.access.soc_register, spec.access.controller_register)
+        return RING - 1
+    return min(spec.access.soc_register, spec.access.controller_register, RING - 1)
 
 
 def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:

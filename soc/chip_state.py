@@ -11,7 +11,7 @@ from soc.event_unit_state import EU_STATE
 from soc.icache import ICACHE
 from soc.l2 import L2_STATE
 from soc.private_cache import FETCH
-from soc.state import BANK, CONFIG, CONTROL, HART, REGION, ROW, WHEEL
+from soc.state import BANK, CONFIG, CONTROL, HART, HOT_CODE, NEVER, REGION, ROW, SEGMENT, WHEEL
 from soc.trace_format import RECORDER
 
 PAGE = 4096  # bytes
@@ -20,6 +20,8 @@ ARRAYS = {
     "config": CONFIG,  # [1]
     "harts": HART,  # [cores (+ 1: the fabric controller, last)]
     "code": ROW,  # [L2 bytes / 2]
+    "segments": SEGMENT,  # [L2 bytes / 2]
+    "hot_code": HOT_CODE,  # [1]
     "regions": REGION,  # [harts * REGIONS]
     "l1": np.dtype(np.int32),  # [l1.size / 4]
     "banks": BANK,  # [l1.banks]
@@ -37,6 +39,9 @@ ARRAYS = {
     "trace_places": np.dtype(np.int64),  # [SORTED_CYCLES + 1]
 }
 """The arrays of a chip: type of their records."""
+
+OF_THIS_RUN = ("segments", "hot_code")
+"""No state of the chip, but what this process has translated: not copied with it."""
 
 
 def zeros(count: int, dtype: np.dtype) -> np.ndarray:
@@ -90,13 +95,16 @@ class Chip:
         """Of the table of the arrays' addresses and lengths, for compiled code."""
 
     def __reduce__(self) -> tuple:
-        """To copy and to pickle it: the table of addresses is made anew."""
-        return _unpacked, ({name: pack(getattr(self, name)) for name in ARRAYS},)
+        """To copy and to pickle it: the table of addresses is made anew, nothing is translated."""
+        packed = {name: pack(getattr(self, name)) for name in ARRAYS if name not in OF_THIS_RUN}
+        return _unpacked, (packed,)
 
     if TYPE_CHECKING:
         config: np.ndarray
         harts: np.ndarray
         code: np.ndarray
+        segments: np.ndarray
+        hot_code: np.ndarray
         regions: np.ndarray
         l1: np.ndarray
         banks: np.ndarray
@@ -115,4 +123,13 @@ class Chip:
 
 
 def _unpacked(arrays: Mapping[str, Packed]) -> Chip:
-    return Chip(**{name: unpack(packed, ARRAYS[name]) for name, packed in arrays.items()})
+    made = {name: unpack(packed, ARRAYS[name]) for name, packed in arrays.items()}
+    made["harts"]["code"] = 0
+    return Chip(**made, **nothing_translated(made["code"].size))
+
+
+def nothing_translated(rows: int) -> dict[str, np.ndarray]:
+    """The arrays OF_THIS_RUN at its beginning."""
+    hot_code = np.zeros(1, HOT_CODE)
+    hot_code["warm"] = NEVER
+    return {"segments": zeros(rows, SEGMENT), "hot_code": hot_code}

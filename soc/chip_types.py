@@ -13,6 +13,7 @@ from numba.core.imputils import lower_getattr
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import (
     NativeValue,
+    intrinsic,
     models,
     register_model,
     typeof_impl,
@@ -77,11 +78,40 @@ def _entry(builder, table, place: int):
     return word
 
 
+@intrinsic
+def call_segment(typing, code, chip, h, now):
+    """Call the machine code of a segment (soc.segments); returns the hart's state."""
+
+    def generate(context, builder, signature, arguments):
+        kind = ir.FunctionType(WORD, [WORD] * 3)
+        function = builder.inttoptr(arguments[0], kind.as_pointer())
+        return builder.call(function, arguments[1:])
+
+    return types.int64(types.uint64, CHIP_TYPE, types.int64, types.int64), generate
+
+
+constants: dict[str, str] = {}
+"""Symbols of arrays that are constants of the unit that is being compiled, by name."""
+
+
+def _constant(module, symbol: str) -> ir.GlobalVariable:
+    if symbol in module.globals:
+        return module.globals[symbol]
+    place = ir.GlobalVariable(module, ir.IntType(8), symbol)
+    place.global_constant = True
+    place.align = 8
+    return place
+
+
 def _define_attribute(name: str, index: int, array: types.Array) -> None:
     @lower_getattr(ChipType, name)
     def make(context, builder, kind, chip):
-        table = builder.inttoptr(chip, WORD.as_pointer())
-        address, length = (_entry(builder, table, 2 * index + part) for part in range(2))
+        if name in constants:
+            place = _constant(builder.module, constants[name])
+            address, length = builder.ptrtoint(place, WORD), ir.Constant(WORD, 1)
+        else:
+            table = builder.inttoptr(chip, WORD.as_pointer())
+            address, length = (_entry(builder, table, 2 * index + part) for part in range(2))
         item = context.get_constant(types.intp, _itemsize(context, array.dtype))
         made = make_array(array)(context, builder)
         populate_array(

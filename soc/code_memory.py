@@ -7,7 +7,7 @@ import numpy as np
 from isa.profiles import profile
 from soc.chip_state import Chip
 from soc.decode import RowDecoder
-from soc.links import mark_loop_end
+from soc.links import drop_segments, mark_loop_end
 from soc.state import ROW
 
 LONGEST_RUN = 4096
@@ -103,6 +103,7 @@ class CodeMemory:
         Active hardware loops keep their ends.
         """
         runs, self.runs = self.runs, []
+        drop_segments(self.chip)
         for first, end in runs:
             self.chip.code[first:end] = np.zeros(1, self.chip.code.dtype)
         extensions: set[str] = set()

@@ -18,12 +18,12 @@ from simpy.events import EventPriority
 
 from soc.bits import lowest_index
 from soc.chip_state import Chip
-from soc.hart_status import L1_REQUEST, RUN
+from soc.hart_status import GO_ON, L1_REQUEST, RUN
 from soc.interpreter import Parts
 from soc.state import NEVER
 
 HARTS = 64
-COLLECT, DMA_REQUEST, ACCESS_L1, DMA_ACCESS, EVENT_UNIT, GO_ON, ICACHE, END_OF_CYCLE = range(
+COLLECT, DMA_REQUEST, ACCESS_L1, DMA_ACCESS, EVENT_UNIT, GOING, ICACHE, END_OF_CYCLE = range(
     HARTS, 9 * HARTS, HARTS
 )
 """Priorities of SimPy's events, whose own are 0 and 1. Harts of one phase act in their order."""
@@ -105,11 +105,11 @@ class EventEngine:
             yield self.going[h]
             self.going[h] = self.env.event()
             now = self.now
-            self.parts.run_hart(self.chip, h, now, now + 1)
+            self.parts.run_hart(self.chip, h, now, now + 1, GO_ON)
             while self.resume[0]:
                 self.decode()
                 self.resume[0] = 0
-                self.parts.run_hart(self.chip, h, now, now + 1)
+                self.parts.run_hart(self.chip, h, now, now + 1, GO_ON)
             if self.exited[h]:
                 self.changed()
             self.deliver()
@@ -178,7 +178,7 @@ class EventEngine:
         while rest:
             h = lowest_index(rest)
             rest &= rest - 1
-            self.at(self.going[h], now, GO_ON + h)
+            self.at(self.going[h], now, GOING + h)
 
     def deliver(self) -> None:
         """Pass on what step functions have entered for later cycles."""

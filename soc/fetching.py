@@ -25,6 +25,13 @@ from soc.state import NEVER
 from soc.step import step
 
 
+def private_sets(spec: IcacheSpec) -> int:
+    """Sets of a core's private cache; 0: it has none, its fetches are ideal."""
+    if spec.kind == "ideal":
+        return 0
+    return spec.private_size // LINE_BYTES // spec.private_ways
+
+
 def icache_state(spec: IcacheSpec, cores: int, others: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The caches at reset: ICACHE[1] and FETCH[cores + others].
 
@@ -32,8 +39,7 @@ def icache_state(spec: IcacheSpec, cores: int, others: int = 0) -> tuple[np.ndar
     """
     icache = np.zeros(1, ICACHE)
     fetch = np.zeros(cores + others, FETCH)
-    ideal = spec.kind == "ideal"
-    sets = 0 if ideal else spec.private_size // LINE_BYTES // spec.private_ways
+    sets = private_sets(spec)
     for h in range(cores + others):
         fetch_reset(fetch[h], sets if h < cores else 0, spec.private_ways, int(spec.enabled))
     icache["ports"] = 1 << (cores - 1).bit_length()

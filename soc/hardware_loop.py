@@ -7,6 +7,7 @@ import numpy as np
 
 from soc.code_rows import row_index
 from soc.decode import BEFORE_LOOP_END, LOOP_END
+from soc.hot_code import note_change
 from soc.step import inlined_step, step
 
 
@@ -46,6 +47,11 @@ def mark_loop_end(chip, hart, loop):
     hart["lp_last"][loop] = last
     index = row_index(config, last)
     if 0 <= index < config["rows"]:
-        chip.code[np.uint64(index)]["flags"] |= LOOP_END
-        for before in range(max(index - 2, 0), index):
+        row = chip.code[np.uint64(index)]
+        if row["flags"] & LOOP_END:
+            return
+        row["flags"] |= LOOP_END
+        first = max(index - 2, 0)
+        for before in range(first, index):
             chip.code[np.uint64(before)]["flags"] |= BEFORE_LOOP_END
+        note_change(chip, first, index + 1)

@@ -31,6 +31,7 @@ from soc.hart_status import (
     charge,
     stop_at,
 )
+from soc.hot_code import ACCESS as BY_ACCESS
 from soc.memory import WORD
 from soc.rare import illegal_rounding, rare_instruction
 from soc.regions import mark_region
@@ -106,17 +107,20 @@ def request_memory(chip, h, hart, row, index, address, cycle):
     hart["address"] = address
     hart["when"] = cycle
     offset = np.uint64(address - config["l1_base"])
-    if offset >= np.uint64(config["l1_size"]) or hart["external"]:
-        return REQUEST
-    if row["access"] == WORD and address & 3 == 0:
-        chip.wheel[0]["plain"] |= bit(h)
-    return L1_REQUEST
+    is_l1 = offset < np.uint64(config["l1_size"]) and hart["external"] == 0
+    is_plain = is_l1 and row["access"] == WORD and address & 3 == 0
+    wheel = chip.wheel[0]
+    if wheel["plain"] >> np.uint64(h) & np.uint64(1) != is_plain:
+        wheel["plain"] ^= bit(h)
+    hart["code"] = chip.segments[np.uint64(index)]["code"][BY_ACCESS]
+    return L1_REQUEST if is_l1 else REQUEST
 
 
-def make_issue(execute: Callable) -> Callable:
+def make_issue(execute: Callable, has_limit: bool = True) -> Callable:
     """Return the step function that issues an instruction, around this interpreter.
 
-    execute    generated from the declarations, see isa.compiled
+    execute      generated from the declarations, see isa.compiled
+    has_limit    False: whoever calls it knows that it issues before `until`
     """
 
     @inlined_step
@@ -138,7 +142,7 @@ def make_issue(execute: Callable) -> Callable:
             start = late_start(chip, hart, fetch, row, start, until)
             base = max(hart["free"], hart["seen"])
         hart["when"] = start
-        if start >= until:
+        if has_limit and start >= until:
             return LATER
         if start > base:
             charge_wait(chip, hart, by_load, start - base)

@@ -16,6 +16,10 @@ STOPPED = 8  # the simulation has to stop: see `fault`
 NEEDS_DECODER = 9  # the row at pc is not decoded
 FETCHING = 10  # for its next instruction, which the instruction cache has not got
 LATER = 11  # goes on when it may: only inside `advance`
+GO_ON = 12  # with the interpreter: only behind a segment
+ENTERED = 13  # in the wheel: only behind a segment
+SERVED = 14  # by L1: only how `run_hart` begins
+RESUMED = 15  # the same, after a pause
 
 # Reasons to stop.
 FAULT_ILLEGAL = 1

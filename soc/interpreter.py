@@ -17,6 +17,7 @@ from isa.declare import Isa
 from soc import links
 from soc.chip_state import Chip
 from soc.linking import Link, Progress, Unit, require
+from soc.state import ROW
 from soc.step import step
 
 OPTIONAL = {
@@ -42,6 +43,17 @@ from isa.words import i32, u32
 from soc.hart import make_advance, make_issue
 from soc.interpreter import meanings
 from soc.loop import make_run, make_run_hart
+from soc.segments import (
+    begin_segment,
+    end_segment,
+    has_next_line,
+    has_target,
+    is_ready,
+    is_usual,
+    loops_back,
+    make_follow,
+    pause_segment,
+)
 from soc.step import Step
 
 globals().update(meanings("{name}", {extensions}))
@@ -49,10 +61,11 @@ globals().update(meanings("{name}", {extensions}))
 
 {execute}
 
-issue = make_issue(Step(execute, is_inlined=True, keeps_types=True))
-advance = make_advance(issue)
+execute = Step(execute, is_inlined=True, keeps_types=True)
+advance = make_advance(make_issue(execute))
 run = make_run(advance)
 run_hart = make_run_hart(advance)
+follow_segment = make_follow(make_issue(execute, has_limit=False))
 '''
 
 
@@ -60,18 +73,32 @@ class Interpreter(Unit):
     """The instructions of some extensions of a profile, in one of the loops around them.
 
     entry      "run", all harts, for the compiled engine; "run_recording", with trace points;
-               or "run_hart", one hart, with trace points, too
+               "run_hart", one hart, with trace points, too; or "segments" and
+               "segments_recording", what segments of the first two consist of (soc.segments), as
+               LLVM's bitcode to be translated
     profile    "ri5cy-x" or "cv32e40p-f-small"
     """
 
     def __init__(self, entry: str, profile: str, extensions: Iterable[str]):
         self.profile, self.extensions = profile, sorted(extensions)
         super().__init__(" ".join([entry, profile, *self.extensions]), uses=links.LINKED)
-        self.records = entry != "run"
-        if entry != "run_hart":
+        self.records = entry not in ("run", "segments")
+        if entry in ("run", "run_recording"):
             self.entry = self.link("interpreter.run", Chip, int, returns=int)
+        elif entry != "run_hart":
+            self.is_bitcode = True
+            self.constants = {"config": "pulpsim_config"}
+            self.link("interpreter.begin_segment", Chip, int, ROW, int)
+            self.link("interpreter.is_usual", Chip, int, int, returns=bool)
+            self.link("interpreter.is_ready", Chip, int, ROW, int, returns=bool)
+            self.link("interpreter.has_next_line", Chip, int, int, returns=bool)
+            self.link("interpreter.loops_back", Chip, int, int, int, int, returns=bool)
+            self.link("interpreter.has_target", Chip, int, int, returns=bool)
+            self.link("interpreter.follow_segment", Chip, int, ROW, int, int, returns=int)
+            self.link("interpreter.pause_segment", Chip, int, returns=int)
+            self.link("interpreter.end_segment", Chip, int, ROW, int, int, returns=int)
         else:
-            self.entry = self.link("interpreter.run_hart", Chip, int, int, int)
+            self.entry = self.link("interpreter.run_hart", Chip, int, int, int, int)
 
     @classmethod
     def named(cls, name: str) -> "Interpreter":
@@ -109,6 +136,13 @@ class Interpreter(Unit):
         return self.generated
 
 
+@cache
+def segment_steps(interpreter: Interpreter) -> Interpreter:
+    """The steps that segments of programs for an interpreter consist of."""
+    entry = "segments_recording" if interpreter.records else "segments"
+    return Interpreter(entry, interpreter.profile, interpreter.extensions)
+
+
 def meanings(profile: str, extensions: Iterable[str]) -> dict[str, object]:
     """The names in the text of an interpreter."""
     from isa.compiled import meanings
@@ -134,14 +168,14 @@ _interpreter = cache(Interpreter)
 
 def interpreter(
     isa: Isa, extensions: frozenset[str], progress: Progress = nullcontext, *, records: bool = False
-) -> Link:
-    """Return the loop `run(chip, end)` that executes these extensions, compiled.
+) -> Interpreter:
+    """Return what executes these extensions, compiled; its entry is the loop `run(chip, end)`.
 
     records    with trace points
     """
     unit = _interpreter("run_recording" if records else "run", isa.name, extensions)
     require((unit, *unit.uses, links.HOST), progress)
-    return unit.entry
+    return unit
 
 
 class Parts(NamedTuple):

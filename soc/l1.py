@@ -12,10 +12,15 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from soc.bits import bit, lowest_index
 from soc.setting import setting
-from soc.step import inlined_step, step
+from soc.step import inlined_step
 
 EXTERNAL_PORTS = 4
 DMA_PORTS = 4
+
+UPPER_HALVES = np.array(
+    [sum(1 << k for k in range(64) if k >> level & 1) for level in range(6)], np.uint64
+)
+"""Initiators whose number has the bit of a level."""
 
 
 class L1Spec(BaseModel):
@@ -36,18 +41,19 @@ class L1Spec(BaseModel):
         return self
 
 
-@step
+@inlined_step
 def nearest(requests, rr):
-    """Return the requesting initiator that minimises (initiator XOR rr)."""
-    best = np.int64(1) << 62
-    winner = 0
-    while requests:
-        initiator = lowest_index(requests)
-        requests &= requests - np.uint64(1)
-        if initiator ^ rr < best:
-            best = initiator ^ rr
-            winner = initiator
-    return winner
+    """Return the requesting initiator that minimises (initiator XOR rr); there is one.
+
+    Down the tree: at each level the half that rr points to, if anyone in it requests.
+    """
+    for level in range(6):
+        half = UPPER_HALVES[5 - level]
+        if rr >> 5 - level & 1 == 0:
+            half = ~half
+        nearer = requests & half
+        requests = nearer if nearer else requests
+    return lowest_index(requests)
 
 
 @inlined_step
@@ -73,10 +79,17 @@ def ask_bank(bank, initiator, now):
 
 
 @inlined_step
-def grant_bank(bank, initiator):
-    """Serve a request of this cycle, or make it wait; returns 1 or 0."""
+def choose(bank, initiator):
+    """Let a request of this cycle win, or wait; returns 1 or 0."""
     granted = np.int64(bank["winner"] == initiator)
     bank["rr"] = next_rr(bank["requests"], bank["rr"]) if granted else bank["rr"]
-    bank["accesses"] += granted
     bank["conflicts"] += 1 - granted
+    return granted
+
+
+@inlined_step
+def grant_bank(bank, initiator):
+    """The same, and serve it if it wins."""
+    granted = choose(bank, initiator)
+    bank["accesses"] += granted
     return granted

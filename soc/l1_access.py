@@ -1,18 +1,19 @@
 """Accesses of harts to L1: requests to the banks, their grants, what is granted.
 
-An aligned word of a core is plain; plain requests are put, and granted, in two short loops.
-Everything else, and what else takes part in arbitration, goes by way of access_l1.
+An aligned word of a core is plain. Of plain requests is noted who asks for which bank in which
+cycle, so that most need no arbitration (share_banks); beside others they are put to the banks like
+those (request_plain, grant_plain). Everything else goes by way of access_l1.
 """
 
 import numpy as np
 
-from soc.bits import bit, lowest_index
+from soc.bits import bit, lowest_index, members
 from soc.decode import STORE
 from soc.hart_status import L1_REQUEST, RUN, charge
-from soc.l1 import ask_bank, grant_bank
+from soc.l1 import ask_bank, choose, grant_bank, nearest, next_rr
 from soc.memory import transact, transact_word
 from soc.requests import access_granted, enter_wheel, schedule
-from soc.state import COUNT
+from soc.state import COUNT, RING, SLOTS
 from soc.step import cold_step, inlined_step, step
 from soc.trace_points import note_conflicts, note_memory
 
@@ -100,42 +101,109 @@ def access_l1(chip, due, now):
 
 
 @inlined_step
-def plain_bank(chip, h):
-    """Return the bank of the plain word that a hart asks for."""
-    return bank_of(chip, chip.harts[np.uint64(h)]["address"] >> 2)
+def plain_number(chip, h):
+    """Return the number of the bank of the plain word that a hart asks for."""
+    return (chip.harts[np.uint64(h)]["address"] >> 2) & (chip.config[0]["banks"] - 1)
 
 
 @inlined_step
+def enter_request(chip, h):
+    """Enter a hart's request to L1 into the wheel; of plain ones is noted who shares a bank."""
+    wheel = chip.wheel[0]
+    cycle = chip.harts[np.uint64(h)]["when"]
+    if wheel["plain"] >> np.uint64(h) & np.uint64(1):
+        note_plain(chip, h, cycle)
+    wheel["slots"][np.uint64(cycle) % np.uint64(SLOTS)] |= bit(h)
+
+
+@inlined_step
+def note_plain(chip, h, cycle):
+    """Note for which bank a hart asks in a cycle."""
+    wheel = chip.wheel[0]
+    place = np.uint64(cycle) % np.uint64(RING)
+    number = np.uint64(plain_number(chip, h))
+    others = wheel["asking"][number][place]
+    wheel["asking"][number][place] = others | bit(h)
+    wheel["shared"][place] |= np.uint64(others != 0) << number
+
+
+@inlined_step
+def take_bank(chip, h, now):
+    """Let a hart have its bank; if others asked for it too, its arbiter has gone on already."""
+    number = np.uint64(plain_number(chip, h))
+    bank = chip.banks[number]
+    asking = chip.wheel[0]["asking"][number]
+    place = np.uint64(now) % np.uint64(RING)
+    bank["rr"] = h if asking[place] else bank["rr"]
+    bank["accesses"] += 1
+    asking[place] = np.uint64(0)
+
+
+@cold_step
+def share_banks(chip, now):
+    """Arbitrate banks that several plain requests are for; returns the harts that have lost."""
+    wheel = chip.wheel[0]
+    place = np.uint64(now) % np.uint64(RING)
+    after = np.uint64(now + 1) % np.uint64(RING)
+    shared = wheel["shared"][place]
+    wheel["shared"][place] = np.uint64(0)
+    lost = again = np.uint64(0)
+    while shared:
+        number = np.uint64(lowest_index(shared))
+        shared &= shared - np.uint64(1)
+        requests = wheel["asking"][number][place]
+        wheel["asking"][number][place] = np.uint64(0)
+        bank = chip.banks[number]
+        bank["winner"] = nearest(requests, bank["rr"])
+        losers = requests & ~bit(bank["winner"])
+        bank["rr"] = next_rr(requests, bank["rr"])
+        bank["conflicts"] += members(losers)
+        lost |= losers
+        others = wheel["asking"][number][after]
+        wheel["asking"][number][after] = others | losers
+        again |= np.uint64((others != 0) | (losers & losers - np.uint64(1) != 0)) << number
+    wheel["shared"][after] |= again
+    wheel["slots"][np.uint64(now + 1) % np.uint64(SLOTS)] |= lost
+    note_conflicts(chip, lost, now)
+    return lost
+
+
+@cold_step
 def request_plain(chip, harts, now):
-    """Put the requests of harts for plain words to the banks."""
+    """Put the requests of harts for plain words to the banks, where others ask too."""
+    wheel = chip.wheel[0]
+    place = np.uint64(now) % np.uint64(RING)
+    wheel["shared"][place] = np.uint64(0)
     rest = harts
     while rest:
         h = lowest_index(rest)
         rest &= rest - np.uint64(1)
-        ask_bank(plain_bank(chip, h), h, now)
+        number = np.uint64(plain_number(chip, h))
+        wheel["asking"][number][place] = np.uint64(0)
+        ask_bank(chip.banks[number], h, now)
 
 
-@inlined_step
+@cold_step
 def grant_plain(chip, harts, now):
-    """Grant requests for plain words; returns the harts that are served, the others ask again."""
-    wheel = chip.wheel[0]
+    """Choose among requests for plain words; returns the harts served, the others ask again."""
     granted = np.uint64(0)
     rest = harts
     while rest:
         h = lowest_index(rest)
         rest &= rest - np.uint64(1)
-        granted |= np.uint64(grant_bank(plain_bank(chip, h), h)) << np.uint64(h)
-    enter_wheel(wheel, harts & ~granted, now + 1)
+        if choose(chip.banks[np.uint64(plain_number(chip, h))], h):
+            granted |= bit(h)
+        else:
+            note_plain(chip, h, now + 1)
+    enter_wheel(chip.wheel[0], harts & ~granted, now + 1)
     note_conflicts(chip, harts & ~granted, now)
-    wheel["plain"] &= ~granted
     return granted
 
 
 @inlined_step
-def l1_word_access(chip, h, now):
-    """Perform a granted access to an aligned word of L1."""
+def l1_word_access(chip, h, row, now):
+    """Perform a granted access to an aligned word of L1, by the instruction of this row."""
     hart = chip.harts[np.uint64(h)]
-    row = chip.code[np.uint64(hart["row"])]
     note_l1_grant(chip, hart, row, now)
     transact_word(hart, row, chip.l1, hart["address"] - chip.config[0]["l1_base"] >> 2)
     access_granted(hart, row, now)

@@ -92,12 +92,17 @@ class Unit:
     name    the first word names its symbols; the whole name says what is compiled
     uses    units whose links they call
     file    the object file, once it is needed
+
+    is_bitcode    the file is LLVM's bitcode instead, whose functions are to be inlined
+    constants     arrays of the chip that are constants, defined under these symbols
     """
 
     def __init__(self, name: str, uses: tuple["Unit", ...] = ()):
         self.name, self.uses = name, uses
         self.links: dict[str, Link] = {}
         self.file: Path | None = None
+        self.is_bitcode = False
+        self.constants: dict[str, str] = {}
 
     @property
     def kind(self) -> str:

@@ -12,8 +12,24 @@ import numpy as np
 from soc import control_page
 from soc.bits import bit, lowest_index
 from soc.chip_state import Chip
+from soc.code_rows import row_index
 from soc.fetch import fetch_stop
-from soc.hart_status import ACCESS, L1_REQUEST, NEEDS_DECODER, OFF, REQUEST, RUN, STOPPED
+from soc.hart_status import (
+    ACCESS,
+    ENTERED,
+    GO_ON,
+    L1_REQUEST,
+    NEEDS_DECODER,
+    OFF,
+    REQUEST,
+    RESUMED,
+    RUN,
+    SERVED,
+    STOPPED,
+)
+from soc.hot_code import ACCESS as BY_ACCESS
+from soc.hot_code import ISSUE as BY_ISSUE
+from soc.hot_code import call_segment, note_heat
 from soc.icache_bank import icache_note
 from soc.interrupts import (
     INTERRUPT_SEEN,
@@ -22,11 +38,21 @@ from soc.interrupts import (
     take_interrupt,
 )
 from soc.l1 import ask_bank
-from soc.l1_access import access_l1, bank_of, grant_plain, l1_word, l1_word_access, request_plain
+from soc.l1_access import (
+    access_l1,
+    bank_of,
+    enter_request,
+    grant_plain,
+    l1_word,
+    l1_word_access,
+    request_plain,
+    share_banks,
+    take_bank,
+)
 from soc.links import grant_ports, step_icache
 from soc.phases import clock_event_unit, cycle_dma, cycle_generator, request_dma_lanes, signal_dma
 from soc.requests import enter_wheel, l2_grant, redirect, schedule, serve
-from soc.state import NEVER, SLOTS
+from soc.state import NEVER, RING, SLOTS
 from soc.step import cold_step, inlined_step, step
 from soc.trace_points import is_full
 from soc.traps import interrupts_enabled
@@ -38,6 +64,7 @@ HOST = 2  # requests wait for the host
 DECODE = 3  # a hart has come to code that is not decoded
 HALT = 4  # a hart stopped the simulation
 TRACE = 6  # the trace's buffer is full
+LOOK = 7  # a segment has become hot: see soc.translation
 
 
 @step
@@ -79,31 +106,56 @@ def collect(chip, due, now):
 def make_run_hart(advance: Callable) -> Callable:
     """Return the step function that lets a hart run on."""
 
-    @inlined_step
-    def run_hart(chip, h, now, end):
-        """Let a hart run on, in cycles before `end`, and enter its next request into the wheel."""
+    @cold_step
+    def run_hart(chip, h, now, end, state):
+        """Let a hart run on, in cycles before `end`, and enter its next request into the wheel.
+
+        state    SERVED: by L1, with its plain word, the access comes first; RESUMED: it had run
+                 ahead far enough; GO_ON: else; or its new state, if a segment has left it there
+        """
         hart = chip.harts[np.uint64(h)]
         wheel = chip.wheel[0]
+        if state == SERVED:
+            row = hart["row"]
+            if note_heat(chip, row, BY_ACCESS) and wheel["stop"] == END:
+                wheel["stop"] = LOOK
+            take_bank(chip, h, now)
+            l1_word_access(chip, h, chip.code[np.uint64(row)], now)
+            state = GO_ON
+        elif state == RESUMED:
+            row = row_index(chip.config[0], hart["pc"])
+            if 0 <= row < chip.config[0]["rows"] and note_heat(chip, row, BY_ISSUE):
+                if wheel["stop"] == END:
+                    wheel["stop"] = LOOK
+            state = GO_ON
         until = min(end, now + chip.config[0]["lookahead"])
         if hart["exited"]:
             until = now + 1
         elif interrupts_enabled(hart):
             until = now
-        while True:
+        while state == GO_ON:
             state = advance(chip, h, until)
             if until == now and state == RUN and hart["when"] == now:
                 if interrupt_pending(hart) and now >= hart["irq_cycle"] + INTERRUPT_SEEN:
                     take_interrupt(chip, h, now, now)
                 else:
                     until = now + 1
-                    continue
-            break
+                    state = GO_ON
         fetch = chip.fetch[np.uint64(h)]
+        if state != L1_REQUEST or hart["exited"]:
+            wheel["plain"] &= ~bit(h)
+            wheel["due"] &= ~bit(h)
+        wheel["running"] &= ~bit(h)
         if hart["exited"]:
             hart["state"] = OFF
             fetch_stop(fetch)
+        elif state == L1_REQUEST:
+            wheel["due"] |= bit(h)
+            enter_request(chip, h)
         elif state <= REQUEST:
             enter_wheel(wheel, bit(h), hart["when"])
+            if state == RUN and hart["when"] < now + SLOTS:
+                wheel["running"] |= bit(h)
         elif state == NEEDS_DECODER:
             hart["state"] = RUN
             wheel["resume"] |= bit(h)
@@ -115,9 +167,109 @@ def make_run_hart(advance: Callable) -> Callable:
     return run_hart
 
 
+def make_go_on(run_hart: Callable) -> tuple[Callable, Callable]:
+    """Return the step functions for harts that go on by themselves: served by L1, or just running.
+
+    What they do then is translated, if it is done often: see soc.segments.
+    """
+
+    @inlined_step
+    def is_rare(chip, hart, code, now, end):
+        """Must a hart be interpreted?"""
+        if code == 0 or now + chip.config[0]["lookahead"] > end:
+            return True
+        return hart["exited"] or interrupts_enabled(hart)
+
+    @inlined_step
+    def call(code, chip, h, now, end):
+        """Let the hart do what is translated, and enter its next request."""
+        state = call_segment(code, chip, h, now)
+        fetch = chip.fetch[np.uint64(h)]
+        if state != ENTERED:
+            run_hart(chip, h, now, end, state)
+        elif fetch["fresh"]:
+            icache_note(chip.icache[0], fetch, h)
+
+    @inlined_step
+    def serve_plain(chip, h, now, end):
+        """Perform the access to a plain word, which is granted, and let the hart run on."""
+        hart = chip.harts[np.uint64(h)]
+        code = hart["code"]
+        if is_rare(chip, hart, code, now, end):
+            run_hart(chip, h, now, end, SERVED)
+        else:
+            call(code, chip, h, now, end)
+
+    @inlined_step
+    def run_on(chip, h, now, end):
+        """Let a hart run on that had run ahead far enough."""
+        hart = chip.harts[np.uint64(h)]
+        row = row_index(chip.config[0], hart["pc"])
+        code = np.uint64(0)
+        if 0 <= row < chip.config[0]["rows"]:
+            code = chip.segments[np.uint64(row)]["code"][BY_ISSUE]
+        if is_rare(chip, hart, code, now, end):
+            run_hart(chip, h, now, end, RESUMED)
+        else:
+            wheel = chip.wheel[0]
+            wheel["running"] &= ~bit(h)
+            call(code, chip, h, now, end)
+
+    return serve_plain, run_on
+
+
+def make_run_plain(serve_plain: Callable, run_on: Callable) -> Callable:
+    """Return the step function for cycles in which nothing but plain words of L1 is asked for."""
+
+    @cold_step
+    def run_plain(chip, now, end):
+        """Simulate such cycles, and idle ones; returns the first cycle that is not over then.
+
+        NOTE: apart from the loop around it, which would take its registers away.
+        """
+        wheel = chip.wheel[0]
+        icache = chip.icache[0]
+        slots = wheel["slots"]
+        last = min(end, chip.event_unit[0]["next"], chip.control[0]["irq_cycle"])
+        while now < last:
+            slot = np.uint64(now) % np.uint64(SLOTS)
+            due = slots[slot]
+            running = due & wheel["running"]
+            plain = due & wheel["plain"]
+            if due != running | plain:
+                break
+            if due:
+                slots[slot] = np.uint64(0)
+                if wheel["shared"][np.uint64(now) % np.uint64(RING)]:
+                    plain &= ~share_banks(chip, now)
+                while running:
+                    h = lowest_index(running)
+                    running &= running - np.uint64(1)
+                    run_on(chip, h, now, end)
+                while plain:
+                    h = lowest_index(plain)
+                    plain &= plain - np.uint64(1)
+                    serve_plain(chip, h, now, end)
+                if wheel["resume"]:
+                    break
+            elif wheel["due"] == 0:
+                break
+            if icache["wake"] <= now:
+                step_icache(chip, now)
+            now += 1
+            wheel["now"] = now
+            if wheel["stop"] != END or is_full(chip):
+                break
+        return now
+
+    return run_plain
+
+
 def make_run(advance: Callable) -> Callable:
     """Return the loop around this `advance`."""
     run_hart = make_run_hart(advance)
+    serve_plain, run_on = make_go_on(run_hart)
+    run_plain = make_run_plain(serve_plain, run_on)
 
     @step
     def run(chip: Chip, end: int) -> int:
@@ -134,6 +286,17 @@ def make_run(advance: Callable) -> Callable:
         while now < end:
             if is_full(chip):
                 return TRACE
+            if wheel["resume"] == 0 and control["busy"] | wheel["dma_busy"] == 0:
+                now = run_plain(chip, now, end)
+                if wheel["resume"]:
+                    wheel["now"] = now
+                    return DECODE
+                if wheel["stop"] != END:
+                    return wheel["stop"]
+                if is_full(chip):
+                    return TRACE
+                if now == end:
+                    break
             going = wheel["resume"]
             served = np.uint64(0)
             if going:
@@ -181,14 +344,16 @@ def make_run(advance: Callable) -> Callable:
                 h = lowest_index(going)
                 going &= going - np.uint64(1)
                 if served >> np.uint64(h) & np.uint64(1):
-                    l1_word_access(chip, h, now)
-                run_hart(chip, h, now, end)
+                    wheel["due"] |= bit(h)
+                    serve_plain(chip, h, now, end)
+                else:
+                    run_hart(chip, h, now, end, GO_ON)
             if wheel["resume"]:
                 wheel["now"] = now
                 return DECODE
             if icache["wake"] <= now:
                 step_icache(chip, now)
-            if wheel["host"] and wheel["stop"] == END:
+            if wheel["host"] and (wheel["stop"] == END or wheel["stop"] == LOOK):
                 wheel["stop"] = HOST
             now += 1
             wheel["now"] = now

@@ -16,13 +16,18 @@ def _target_machine() -> Any:
 
 
 def load(file: Path) -> Any:
-    """Load an object file: its symbols have addresses then, as get_function_address tells.
+    """Load an object file: see load_object."""
+    return load_object(file.read_bytes())
+
+
+def load_object(code: bytes) -> Any:
+    """Load object code: its symbols have addresses then, as get_function_address tells.
 
     What it calls of other object files has to be defined before.
     """
     machine = _target_machine()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(file.read_bytes()))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
 

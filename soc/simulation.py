@@ -23,7 +23,7 @@ from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, with_group_of
-from soc.loop import ASLEEP, DECODE, HALT, TRACE
+from soc.loop import ASLEEP, DECODE, HALT, LOOK, TRACE
 from soc.peripherals.bus import BusError
 from soc.phases import DMA_ERROR
 from soc.platform import Platform
@@ -31,6 +31,7 @@ from soc.recorder import Recorder, Recording, buffer_size
 from soc.result import Exit, RunResult
 from soc.spec import SocSpec
 from soc.state import COUNT, COUNTS
+from soc.translation import Translator
 
 LONGEST_WINDOW = 1 << 20
 """Cycles between two looks at the world outside: signals, progress."""
@@ -79,6 +80,7 @@ class Simulation:
         core = spec.core
         rows = known_rows(core.isa, registers, core.small_floats, core.fpu_latency)
         self.code = CodeMemory(self.chip, rows)
+        self.translator = Translator(self.chip, self.code)
         self.extensions = base_extensions(self.isa)
         self.env = Environment()
         self.text: list[str] = []
@@ -106,10 +108,12 @@ class Simulation:
         if self.engine == "event":
             self.parts = parts(self.isa, self.extensions, self.progress)
         else:
-            self.run_cycles = interpreter(
+            unit = interpreter(
                 self.isa, self.extensions, self.progress, records=self.recorder is not None
             )
+            self.run_cycles = unit.entry
             self.run_cycles(self.chip, 0)  # loads the machine code: no part of the run
+            self.translator.use(unit)
 
     def _boot(self) -> None:
         pc = self.spec.core.reset_pc or self.program.entry
@@ -238,9 +242,10 @@ class Simulation:
             reason = self.run_cycles(self.chip, end)
             if self.recorder and (reason == TRACE or self.cycle >= self.recorder.end):
                 self.recorder.write()
+            self.translator.look(reason == LOOK)
             if reason == DECODE:
                 self._decode()
-            elif reason != TRACE:
+            elif reason not in (TRACE, LOOK):
                 return int(reason)
 
     def _decode(self) -> None:

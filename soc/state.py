@@ -14,6 +14,12 @@ REGIONS = 1024
 SLOTS = 256
 """Cycles that the timing wheel looks ahead."""
 
+RING = 16
+"""Cycles that a hart can be ahead with its request to L1, at most; a power of two."""
+
+SEGMENTS = 256
+"""Rows of a program that can have machine code of their own."""
+
 NEVER = 1 << 62
 """A cycle that does not come."""
 
@@ -102,6 +108,7 @@ HART = np.dtype(
         ("state", "i8"),
         ("row", "i8"),  # of the request
         ("address", "i8"),
+        ("code", "u8"),  # machine code of what begins with the access, see soc.segments; or 0
         ("when", "i8"),  # cycle of the request, or of what the hart waits for
         ("load_register", "i8"),  # destination of the last load and the cycle of its grant
         ("load_grant", "i8"),
@@ -194,17 +201,40 @@ BANK = np.dtype(
 WHEEL = np.dtype(
     [
         ("slots", "u8", (SLOTS,)),  # harts due in cycle c: bits of slot c % SLOTS
+        ("asking", "u8", (64, RING)),  # bank, cycle % RING: harts with plain requests
+        ("shared", "u8", (RING,)),  # cycle % RING: banks that several of these are for
         ("now", "i8"),
         ("due", "u8"),  # harts that are in some slot
         ("resume", "u8"),  # harts that go on in this cycle, once their code is decoded
         ("stale", "i8"),  # fence.i: what is decoded may not be what is in memory
         ("dma_busy", "i8"),
         ("host", "u8"),  # harts whose request waits for the host
-        ("plain", "u8"),  # harts that ask L1 for an aligned word
+        ("plain", "u8"),  # harts whose request, if it is due, is for an aligned word of L1
+        ("running", "u8"),  # harts that are due just to run on
         ("at_event_unit", "u8"),  # harts whose load the event unit holds
         ("at_dma", "u8"),  # harts whose access a DMA port holds
         ("stop", "i8"),  # why the loop returned
         ("stop_hart", "i8"),
+    ],
+    align=True,
+)
+
+SEGMENT = np.dtype(
+    [
+        ("code", "u8", (2,)),  # address of its machine code; 0: there is none
+        ("heat", "i8", (2,)),  # how often it was interpreted
+        ("is_part", "i8"),  # the row is part of what has machine code
+    ],
+    align=True,
+)
+"""What begins with a row, see soc.segments: with its access (0), or its issue (1)."""
+
+HOT_CODE = np.dtype(
+    [
+        ("warm", "i8"),  # how often a segment is interpreted before the first look at it
+        ("changes", "i8"),  # of decoded rows
+        ("translations", "i8"),  # rows that have machine code: how many, and which
+        ("translated", "i8", (SEGMENTS,)),
     ],
     align=True,
 )
@@ -216,6 +246,7 @@ CONFIG = np.dtype(
             harts cores inputs code_base rows l1_base l1_size banks l2_base l2_size
             cluster_base lookahead fpu_latency ri5cy f_registers thead wfi_sleeps trap_vectors
             control_page controller_to_l1 l1_to_controller ideal_l2 elw_resume
+            steady_fetch private_sets
         """.split()
     ]
 )

@@ -16,9 +16,11 @@ from numba.np.numpy_support import from_dtype
 
 from isa import hostfloat
 from isa.jitable import compile_as
-from soc.bits import bit, lowest_index
+from soc import chip_types
+from soc.bits import bit, lowest_index, members
 from soc.chip_state import Chip
 from soc.chip_types import ARRAY_TYPES, CHIP_TYPE
+from soc.hot_code import call_segment
 from soc.lean_pipeline import ColdCompiler, LeanCompiler, RenamingCompiler
 from soc.linking import WORDS, Link, Unit
 from soc.step import Step
@@ -137,8 +139,24 @@ def _count_trailing_zeros(typing, mask):
     return types.int64(types.uint64), generate
 
 
+@intrinsic
+def _count_bits(typing, mask):
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+def _compiled_members(mask):
+    return _count_bits(mask)
+
+
 def _compiled_lowest_index(mask):
     return _count_trailing_zeros(mask)
+
+
+def _compiled_call_segment(code, chip, h, now):
+    return chip_types.call_segment(code, chip, h, now)
 
 
 def register_meanings() -> None:
@@ -147,5 +165,10 @@ def register_meanings() -> None:
 
 
 register_meanings()
-for _function, _form in ((lowest_index, _compiled_lowest_index), (bit, bit)):
+for _function, _form in (
+    (lowest_index, _compiled_lowest_index),
+    (members, _compiled_members),
+    (bit, bit),
+    (call_segment, _compiled_call_segment),
+):
     compile_as(_function, dispatcher(_form, forceinline=True))

@@ -109,7 +109,7 @@ def is_intact(folder: Path) -> bool:
     """Is this folder what we have written? If not, it is deleted."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
-        owned = all(_is_ours(path) for path in (folder, *folder.rglob("*")))
+        owned = all(is_ours(path) for path in (folder, *folder.rglob("*")))
         if owned and manifest == digests(folder):
             return True
     except (OSError, ValueError):
@@ -121,7 +121,7 @@ def is_intact(folder: Path) -> bool:
     return False
 
 
-def _is_ours(path: Path) -> bool:
+def is_ours(path: Path) -> bool:
     status = path.lstat()
     is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
     return is_plain and status.st_uid == os.getuid() and not status.st_mode & 0o022

@@ -100,12 +100,24 @@ class RememberingTyping(typing.Context):
         return self.resolved[key]
 
 
+def alloca_once(builder, ty, size=None, name="", zfill=False):
+    """Numba's, but for zeros: it fills every variable of an inlined function on the way in."""
+    if isinstance(size, int):
+        size = ir.Constant(cgutils.intp_t, size)
+    with builder.goto_entry_block():
+        pointer = builder.alloca(ty, size=size, name=name)
+    if zfill:
+        builder.store(pointer.type.pointee(None), pointer)
+    return pointer
+
+
+cgutils.alloca_once = alloca_once
 rtsys.initialize = lambda context: None  # nothing is allocated in step functions
 cpu_target._toplevel_typing_context = RememberingTyping()
 cpu_target._toplevel_target_context = TextContext(cpu_target.typing_context, "cpu")
 
 from isa.jitable import compile_as  # noqa: E402
-from soc import step_types  # noqa: E402
+from soc import chip_types, step_types  # noqa: E402
 from soc.links import float_links  # noqa: E402
 from soc.step import Step  # noqa: E402
 
@@ -118,6 +130,7 @@ for _link in float_links:
 def compile_unit(unit: Unit) -> bytes:
     """Return the object file of a unit."""
     step_types.building = unit
+    chip_types.constants.update(unit.constants)
     step_types.register_meanings()
     linked: dict[str, None] = {}
     with global_compiler_lock:
@@ -125,7 +138,9 @@ def compile_unit(unit: Unit) -> bytes:
             compiled = _compiled(link)
             linked |= dict.fromkeys(_texts(compiled.library))
             linked |= dict.fromkeys(_entries(link, compiled.fndesc))
-        return _object_file(linked, unit.links.values())
+        module = _optimised(linked, unit.links.values())
+        machine = cpu_target.target_context.codegen()._tm
+        return module.as_bitcode() if unit.is_bitcode else machine.emit_object(module)
 
 
 def _compiled(link: Link) -> Any:
@@ -187,8 +202,8 @@ def _forward(
     return str(module)
 
 
-def _object_file(texts: Iterable[str], links: Iterable[Link]) -> bytes:
-    """Optimise all texts as one, and translate them."""
+def _optimised(texts: Iterable[str], links: Iterable[Link]) -> llvm.ModuleRef:
+    """Optimise all texts as one."""
     machine = cpu_target.target_context.codegen()._tm
     modules = [llvm.parse_assembly(text) for text in texts]
     while len(modules) > 1:  # in pairs: it takes as long as what is there is large
@@ -205,4 +220,4 @@ def _object_file(texts: Iterable[str], links: Iterable[Link]) -> bytes:
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
     passes = llvm.create_pass_builder(machine, tuning)
     passes.getModulePassManager().run(module, passes)
-    return machine.emit_object(module)
+    return module

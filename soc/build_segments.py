@@ -1,0 +1,58 @@
+"""Translates segments in a process of its own: python -m soc.build_segments
+
+What to translate comes as JSON on standard input: the unit of the step functions, and by the name
+of its file each segment's text. A simulation does not wait for it; it takes what is there.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from soc.interpreter import Interpreter
+from soc.linking import require
+from soc.translation import keep
+
+
+def main() -> None:
+    job = json.load(sys.stdin)
+    unit = Interpreter.named(job["unit"])
+    require((unit,))
+    assert unit.file
+    template = unit.file.read_bytes()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    machine = target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        codemodel="jitdefault",
+        jit=True,
+    )
+    for file, text in job["segments"].items():
+        if not Path(file).exists():
+            keep(Path(file), translate(text, template, machine))
+
+
+def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
+    """Return the object file of a segment: the step functions are inlined into its text."""
+    module = llvm.parse_assembly(text)
+    module.link_in(llvm.parse_bitcode(template))
+    for each in (*module.functions, *module.global_variables):
+        if not each.is_declaration and not each.name.startswith("segment_"):
+            each.linkage = "internal"
+            if each.is_function and not any(b"noinline" in text for text in each.attributes):
+                each.add_function_attribute("alwaysinline")
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    builder = llvm.create_pass_builder(machine, tuning)
+    inlining = llvm.create_new_module_pass_manager()
+    inlining.add_always_inliner_pass()
+    inlining.add_global_dead_code_eliminate_pass()
+    inlining.run(module, builder)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""The text of a segment for LLVM.
+
+It calls the step functions of soc.segments with the addresses of decoded rows. These are constants,
+as is the chip's configuration; the functions are inlined, and the rest is LLVM's.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from soc.chip_state import ARRAYS, Chip
+from soc.code_rows import row_index
+from soc.decode import BRANCH, DIVISION, FPU, LOAD, LOOP_END, MARKER, STORE, UNDECODED
+from soc.hart_status import GO_ON, RUN
+from soc.hot_code import ACCESS, ISSUE
+from soc.links import FLOATS
+
+LONGEST = 16
+"""Instructions of a segment."""
+
+STEPS = {
+    "begin_segment": ", ptr, i64",
+    "is_usual": ", i64",
+    "is_ready": ", ptr, i64",
+    "has_next_line": ", i64",
+    "loops_back": ", i64, i64, i64",
+    "has_target": ", i64",
+    "follow_segment": ", ptr, i64, i64",
+    "end_segment": ", ptr, i64, i64",
+    "pause_segment": "",
+}
+"""What a segment consists of: step functions of soc.segments, what they take besides chip and h."""
+
+
+class Place(NamedTuple):
+    """An instruction of a segment: its row's number, and its address."""
+
+    row: int
+    pc: int
+
+
+class Segment(NamedTuple):
+    """What begins with the access (ACCESS) or the issue (ISSUE) of the first row.
+
+    places    of its instructions, and of the one that likely comes behind
+    pauses    it ends because the hart may not run ahead any further
+    """
+
+    begins: int
+    places: list[Place]
+    pauses: bool
+
+    @property
+    def symbol(self) -> str:
+        return f"segment_{self.places[0].row}_{self.begins}"
+
+
+def segment_from(chip: Chip, index: int, begins: int) -> Segment:
+    """Follow the program from a row on, as it most likely goes."""
+    pc = int(chip.config[0]["code_base"]) + 2 * index
+    places = [Place(index, pc)]
+    last = 0  # latest issue, from the cycle in which the segment begins
+    if begins == ACCESS:
+        places.append(_behind(chip, places[-1]))
+        last = int(chip.code[index]["late_load"] & chip.code[places[-1].row]["uses_load"] != 0)
+    while True:
+        row = chip.code[places[-1].row]
+        if not _is_fit(chip, places[-1]) or len(places) > LONGEST:
+            return Segment(begins, places, False)
+        if last >= chip.config[0]["lookahead"]:
+            return Segment(begins, places, True)
+        places.append(_behind(chip, places[-1]))
+        if row["kind"] in (LOAD, STORE):
+            return Segment(begins, places, False)
+        last += _cycles(chip, *places[-2:])
+
+
+def _is_fit(chip: Chip, place: Place) -> bool:
+    """Is it certain how many cycles the instruction can take?"""
+    config, row = chip.config[0], chip.code[place.row]
+    kind = row["kind"]
+    if kind == UNDECODED or kind > BRANCH or row["flags"] & MARKER:
+        return False
+    if kind == FPU and config["fpu_latency"] > 1:  # its result may compete for a port
+        return False
+    if kind == BRANCH and config["ri5cy"]:  # taken, it waits for a division behind it
+        behind = chip.code[min(place.row + int(row["size"]) // 2, chip.code.size - 1)]
+        return behind["kind"] != UNDECODED and not behind["flags"] & DIVISION
+    return True
+
+
+def _behind(chip: Chip, place: Place) -> Place:
+    """What likely comes next; outside of the code memory, the same again, which never comes."""
+    pc = likely_next(chip, place)
+    index = int(row_index(chip.config[0], pc))
+    return Place(index, pc) if 0 <= index < chip.code.size else place
+
+
+def _cycles(chip: Chip, place: Place, behind: Place) -> int:
+    """The most cycles until the instruction behind one can issue."""
+    row, after = chip.code[place.row], chip.code[behind.row]
+    cycles = 4 if row["kind"] == BRANCH else 1
+    if row["late_fpu"] & after["uses_fpu"]:
+        cycles += int(chip.config[0]["fpu_latency"])
+    return cycles
+
+
+def likely_next(chip: Chip, place: Place) -> int:
+    """Where an instruction most likely goes on: back in loops, else straight on."""
+    row = chip.code[place.row]
+    if row["flags"] & LOOP_END:
+        for hart in chip.harts:
+            for loop in range(2):
+                if hart["lp_last"][loop] == place.pc:
+                    return int(hart["lp_start"][loop])
+    if row["kind"] == BRANCH and row["imm"] < 0:
+        return place.pc + int(row["imm"])
+    return place.pc + int(row["size"])
+
+
+def constant(symbol: str, record: np.void) -> str:
+    data = "".join(f"\\{byte:02x}" for byte in record.tobytes())
+    return f'@{symbol} = constant [{len(record.tobytes())} x i8] c"{data}", align 8'
+
+
+_PLACES = list(ARRAYS)
+_APART = ("harts", "fetch", "l1", "wheel", "banks")
+PROLOGUE = [  # these arrays do not overlap
+    "%table = inttoptr i64 %chip to ptr",
+    *(
+        line
+        for name in _APART
+        for line in (
+            f"%{name}_place = getelementptr i8, ptr %table, i64 {16 * _PLACES.index(name)}",
+            f"%{name}_word = load i64, ptr %{name}_place, align 8, !invariant.load !0",
+            f"%{name} = inttoptr i64 %{name}_word to ptr",
+        )
+    ),
+    *(
+        f'call void @llvm.assume(i1 true) ["separate_storage"(ptr %{a}, ptr %{b})]'
+        for a, b in combinations(_APART, 2)
+    ),
+]
+
+
+class Writer:
+    """Writes LLVM's text of a segment."""
+
+    def __init__(self, steps: str):
+        self.steps = steps
+        self.lines: list[str] = []
+        self.values = 0
+
+    def call(self, step: str, *arguments: str) -> None:
+        given = ", ".join(("ptr %ret", "ptr %exc", "i64 %chip", "i64 %h", *arguments))
+        self.lines.append(f"call i32 @{self.steps}_{step}({given})")
+
+    def result(self, kind: str = "i64") -> str:
+        self.values += 1
+        self.lines.append(f"%v{self.values} = load {kind}, ptr %ret")
+        return f"%v{self.values}"
+
+    def go_on_unless(self, step: str, *arguments: str) -> None:
+        """Leave the rest to the interpreter if a step function says no."""
+        self.call(step, *arguments)
+        value = self.result("i8")
+        n = self.values
+        self.lines += [
+            f"%c{n} = icmp ne i8 {value}, 0",
+            f"br i1 %c{n}, label %go{n}, label %leave",
+            f"go{n}:",
+        ]
+
+    def enter_line(self, chip: Chip, place: Place) -> None:
+        """Go on if the cache has the line behind that which this instruction is the first of."""
+        if place.pc & 12 == 0 and (place.pc & 3) + int(chip.code[place.row]["size"]) >= 4:
+            self.go_on_unless("has_next_line", f"i64 {place.pc}")
+
+    def go_back(self, chip: Chip, place: Place, behind: Place) -> None:
+        """Go on if a hardware loop that ends here goes back, as a segment does."""
+        row = chip.code[place.row]
+        if row["flags"] & LOOP_END and behind.pc != place.pc + int(row["size"]):
+            loop = 0 if any(hart["lp_last"][0] == place.pc for hart in chip.harts) else 1
+            self.go_on_unless("loops_back", f"i64 {loop}", f"i64 {place.pc}", f"i64 {behind.pc}")
+            self.go_on_unless("has_target", f"i64 {behind.pc}")
+
+    def follow(self, place: Place, behind: Place) -> None:
+        """An instruction; the segment ends behind it unless the hart runs on."""
+        self.call("follow_segment", f"ptr @row_{place.row}", f"i64 {place.row}", f"i64 {place.pc}")
+        state = self.result()
+        n = self.values
+        self.lines += [
+            f"%r{n} = icmp eq i64 {state}, {RUN}",
+            f"br i1 %r{n}, label %next{n}, label %out{n}",
+            f"out{n}:",
+        ]
+        self.call("end_segment", f"ptr @row_{behind.row}", f"i64 {behind.pc}", f"i64 {state}")
+        self.lines += [f"ret i64 {self.result()}", f"next{n}:"]
+
+
+def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
+    """The function itself: what is tested first need not be tested in between."""
+    writer = Writer(steps)
+    places = segment.places
+    if segment.begins == ACCESS:
+        writer.call("begin_segment", f"ptr @row_{places[0].row}", "i64 %now")
+        places = places[1:]
+    writer.go_on_unless("is_usual", "i64 %now")
+    if segment.begins == ISSUE:
+        writer.go_on_unless("is_ready", f"ptr @row_{places[0].row}", "i64 %now")
+    for place, behind in pairwise(places):
+        writer.enter_line(chip, place)
+        writer.go_back(chip, place, behind)
+    if chip.code[segment.places[-2].row]["kind"] in (LOAD, STORE) and not segment.pauses:
+        writer.enter_line(chip, places[-1])
+    for place, behind in pairwise(places):
+        writer.follow(place, behind)
+    result = str(GO_ON)
+    if segment.pauses:
+        writer.call("pause_segment")
+        result = writer.result()
+    return "\n".join(
+        [
+            f"define i64 @{segment.symbol}(i64 %chip, i64 %h, i64 %now) {{",
+            "%ret = alloca i64",
+            "%exc = alloca ptr",
+            *PROLOGUE,
+            *writer.lines,
+            f"ret i64 {result}",
+            "leave:",
+            f"ret i64 {GO_ON}",
+            "}",
+        ]
+    )
+
+
+def module_text(chip: Chip, segment: Segment, steps: str) -> str:
+    """LLVM's text of a segment, with all that it refers to.
+
+    steps    what the symbols of the step functions begin with
+    """
+    rows = sorted({place.row for place in segment.places})
+    declared = [
+        f"declare i32 @{steps}_{step}(ptr, ptr, i64, i64{takes})" for step, takes in STEPS.items()
+    ]
+    return "\n".join(
+        [
+            "!0 = !{}",
+            "declare void @llvm.assume(i1)",
+            constant("pulpsim_config", chip.config[0]),
+            *(constant(f"row_{index}", chip.code[index]) for index in rows),
+            *declared,
+            *_pure_calls(),
+            _segment_text(chip, segment, steps),
+        ]
+    )
+
+
+PURE_SYMBOL = "{}_pure"
+"""Under this name too, segments call the definitions of floating-point operations."""
+
+PURE = "memory(argmem: readwrite) nounwind willreturn"
+
+
+def _pure_calls() -> Iterator[str]:
+    """What LLVM may know of these definitions: they touch nothing else, and always succeed."""
+    for link in FLOATS.links.values():
+        pure = PURE_SYMBOL.format(link.symbol)
+        kinds = ["ptr", "ptr", *["i64"] * len(link.takes)]
+        names = ", ".join(f"{kind} %{place}" for place, kind in enumerate(kinds))
+        yield f"declare i32 @{pure}({', '.join(kinds)}) {PURE}"
+        yield f"define i32 @{link.symbol}({names}) alwaysinline {{"
+        yield f"call i32 @{pure}({names})"
+        yield "ret i32 0"
+        yield "}"

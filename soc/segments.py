@@ -1,0 +1,145 @@
+"""Segments: what a hart does from the grant of an access to L1 up to its next request.
+
+The hottest ones are translated into machine code of their own (soc.translation). It consists of the
+step functions below, and those are made of the interpreter's own: with decoded rows as constants,
+LLVM decides at once what depends on the row alone, such as the operation, its registers and the
+hazards within the segment. So nothing is written twice, and a segment takes the same cycles. Where
+the program goes another way than the segment, the interpreter takes over between two instructions.
+
+The idea: Y. Futamura, Partial Evaluation of Computation Process (1971), first projection.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from soc.bits import bit
+from soc.handover import hand_over, hand_over_behind_access
+from soc.hart_status import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
+from soc.l1_access import enter_request, l1_word_access, take_bank
+from soc.private_cache import IDEAL
+from soc.state import NEVER, SLOTS
+from soc.step import cold_step, step
+
+
+@step
+def begin_segment(chip, h, row, now):
+    """Perform the access, which is granted in this cycle."""
+    hart = chip.harts[np.uint64(h)]
+    hart["late_load"] = row["late_load"]  # nothing new, but now LLVM knows too
+    hart["late_fpu"] = row["late_fpu"]
+    take_bank(chip, h, now)
+    l1_word_access(chip, h, row, now)
+
+
+@step
+def is_usual(chip, h, now):
+    """Is nothing rare under way, and can the next instruction issue now but for its operands?
+
+    What is tested here need not be tested behind each instruction: LLVM knows.
+    """
+    hart = chip.harts[np.uint64(h)]
+    config = chip.config[0]
+    fetch = chip.fetch[np.uint64(h)]
+    if fetch["mode"] != config["steady_fetch"] or fetch["sets"] != config["private_sets"]:
+        return False
+    if hart["pending"] != 0 or hart["jump_waits"] != 0 or hart["external"] != 0:
+        return False
+    if hart["ri5cy"] != config["ri5cy"] or hart["frm"] != 0:
+        return False
+    return hart["free"] <= now and hart["seen"] <= now
+
+
+@step
+def is_ready(chip, h, row, now):
+    """Does this instruction, the next one, not wait for what the last one delivers late?"""
+    hart = chip.harts[np.uint64(h)]
+    if row["uses_load"] & hart["late_load"] | row["uses_fpu"] & hart["late_fpu"]:
+        return hart["ready"] <= now
+    return True
+
+
+@step
+def has_next_line(chip, h, pc):
+    """Does the private cache certainly have the line behind that of pc?"""
+    fetch = chip.fetch[np.uint64(h)]
+    line = (pc >> 4) + 1
+    if chip.config[0]["steady_fetch"] == IDEAL:
+        return True
+    return fetch["recent"][np.uint64(line & (chip.config[0]["private_sets"] - 1))] == line
+
+
+@step
+def loops_back(chip, h, loop, pc, target):
+    """Does the instruction at pc end this hardware loop, which goes back there?"""
+    hart = chip.harts[np.uint64(h)]
+    if loop == 1 and hart["lp_last"][0] == pc:
+        return False
+    if hart["lp_last"][loop] != pc or hart["lp_start"][loop] != target:
+        return False
+    return hart["lp_count"][loop] > 1
+
+
+@step
+def has_target(chip, h, target):
+    """Did the last jump go there too, and find its lines?"""
+    if chip.config[0]["steady_fetch"] == IDEAL:
+        return True
+    return chip.fetch[np.uint64(h)]["target"] == target
+
+
+def make_follow(issue: Callable) -> Callable:
+    """Return the step function for each further instruction, around this `issue`."""
+
+    @step
+    def follow_segment(chip, h, row, index, pc):
+        """Let the next instruction enter the decode stage and issue, if it is this one.
+
+        Returns the hart's state; GO_ON if it is another, or has not certainly come.
+        """
+        hart = chip.harts[np.uint64(h)]
+        fetch = chip.fetch[np.uint64(h)]
+        if hart["pc"] != pc:
+            return GO_ON
+        if hart["handed"] == 0 and not hand_over(chip, hart, fetch, row, pc):
+            return GO_ON
+        return issue(chip, h, hart, fetch, row, np.uint64(index), pc, NEVER)
+
+    return follow_segment
+
+
+@cold_step
+def hand_over_another(chip, hart, fetch):
+    """Let the instruction behind an access enter the decode stage, whichever it is."""
+    hand_over_behind_access(chip, hart, fetch)
+
+
+@step
+def end_segment(chip, h, row, pc, state):
+    """Leave the segment; row and pc are what likely comes behind its last instruction."""
+    if state == GO_ON or state == RUN:
+        return GO_ON
+    hart = chip.harts[np.uint64(h)]
+    fetch = chip.fetch[np.uint64(h)]
+    if state == L1_REQUEST or state == REQUEST:
+        if hart["pc"] != pc or not hand_over(chip, hart, fetch, row, pc):
+            hand_over_another(chip, hart, fetch)
+    hart["state"] = state
+    if state == L1_REQUEST:
+        enter_request(chip, h)
+        return ENTERED
+    return state
+
+
+@step
+def pause_segment(chip, h):
+    """Stop where the hart has run ahead as far as it may."""
+    hart = chip.harts[np.uint64(h)]
+    wheel = chip.wheel[0]
+    when = max(hart["free"], hart["seen"])
+    hart["state"] = RUN
+    hart["when"] = when
+    wheel["running"] |= bit(h)
+    wheel["plain"] &= ~bit(h)
+    wheel["slots"][np.uint64(when) % np.uint64(SLOTS)] |= bit(h)
+    return ENTERED

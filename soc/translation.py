@@ -1,0 +1,197 @@
+"""Translates what is hot into machine code: see soc.segments.
+
+Translating takes a tenth of a second for each segment, so a process of its own does it while the
+simulation goes on; the machine code is kept beside that of the units, under a name that says all
+that goes into it, and the next simulation that comes to the same code finds it there.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from soc.chip_state import Chip
+from soc.code_memory import CodeMemory
+from soc.hot_code import ISSUE
+from soc.interpreter import Interpreter, segment_steps
+from soc.links import FLOATS
+from soc.machine_code import define, load_object
+from soc.segment_text import PURE_SYMBOL, Segment, module_text, segment_from
+from soc.state import SEGMENTS
+from soc.unit_cache import ROOT, cache_folder, is_ours, key
+
+WARM = 1 << 14
+"""Interpretations of a segment after which it is looked up; a power of two."""
+
+HOT = 1 << 18
+"""Interpretations after which it is translated: about as long as that takes."""
+
+KEPT = 4096
+"""Segments kept; the oldest make room."""
+
+
+class Translator:
+    """Translates the hot segments of a simulation."""
+
+    warm, hot = WARM, HOT
+    waits = False
+    """For what it has started to translate, as tests do."""
+
+    def __init__(self, chip: Chip, code: CodeMemory):
+        self.chip, self.code = chip, code
+        self.hot_code = chip.hot_code[0]
+        self.hot_code["warm"] = self.warm
+        self.changes = 0
+        self.segments: dict[tuple[int, int], tuple[Segment, str, Path]] = {}
+        self.waiting: dict[Path, Segment] = {}
+        self.started: set[Path] = set()
+
+    def use(self, interpreter: Interpreter) -> None:
+        """Let segments consist of the steps of this interpreter from now on."""
+        self.steps = segment_steps(interpreter)
+
+    def look(self, is_due: bool) -> None:
+        """Use what is translated; to be called between two calls of run.
+
+        is_due    something has become hot
+        """
+        if is_due or (self.waiting and self.hot_code["changes"] != self.changes):
+            self._look_at_rows()
+        for file, segment in list(self.waiting.items()):
+            if file in _loaded or file.exists():
+                del self.waiting[file]
+                self._install(file, segment)
+
+    def _look_at_rows(self) -> None:
+        """Choose what is worth a translation."""
+        if self.hot_code["changes"] != self.changes:
+            self.changes = int(self.hot_code["changes"])
+            self.segments = {}
+        self.waiting = {}
+        for segment, _, file in self._segments(self.warm):
+            if not self.chip.segments["code"][segment.places[0].row, segment.begins]:
+                self.waiting[file] = segment
+        worth = self.hot // 16 if self._rows(self.hot) else self.hot  # all that is in a hot loop
+        texts = {
+            str(file): text
+            for _, text, file in self._segments(worth)
+            if file in self.waiting and file not in self.started and not file.exists()
+        }
+        if texts:
+            self._translate(texts)
+
+    def _segments(self, heat: int) -> list[tuple[Segment, str, Path]]:
+        """Segments that were interpreted so often, and those that begin where these pause."""
+        waiting, found = self._rows(heat), []
+        for begin in waiting:
+            if begin not in self.segments:
+                segment = segment_from(self.chip, *begin)
+                text = self._text(segment)
+                self.segments[begin] = segment, text, self._file(text)
+            segment = self.segments[begin][0]
+            next_begin = segment.places[-1].row, ISSUE
+            if segment.pauses and next_begin not in waiting:
+                waiting.append(next_begin)
+            if len(segment.places) > 1:
+                found.append(self.segments[begin])
+        return found
+
+    def _rows(self, heat: int) -> list[tuple[int, int]]:
+        """Rows that were interpreted so often, and with what they begin; the hottest first."""
+        found: list[tuple[int, int, int]] = []
+        for first, end in self.code.runs:
+            heats = self.chip.segments["heat"][first:end]
+            rows, begins = np.nonzero(heats >= heat)
+            found += zip(-heats[rows, begins], rows + first, begins, strict=True)
+        return [(int(row), int(begin)) for _, row, begin in sorted(found)]
+
+    def _text(self, segment: Segment) -> str:
+        """What LLVM gets of a segment; nothing of one that has no instruction."""
+        if len(segment.places) == 1:
+            return ""
+        return module_text(self.chip, segment, f"pulpsim_{self.steps.kind}")
+
+    def _file(self, text: str) -> Path:
+        """Where the machine code of a segment is kept."""
+        content = hashlib.sha256((_steps_key(self.steps) + text).encode()).hexdigest()[:32]
+        return cache_folder() / f"segment-{content}"
+
+    def _translate(self, texts: dict[str, str]) -> None:
+        """Start the process that translates these."""
+        self.started |= {Path(file) for file in texts}
+        job = json.dumps({"unit": self.steps.name, "segments": texts}).encode()
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        process = subprocess.Popen(
+            [sys.executable, "-m", "soc.build_segments"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C is not for it
+        )
+        _translating[:] = [each for each in _translating if each.poll() is None] + [process]
+        assert process.stdin
+        with process.stdin as pipe:
+            pipe.write(job)
+        if self.waits:
+            process.wait()
+
+    def _install(self, file: Path, segment: Segment) -> None:
+        if self.hot_code["translations"] == SEGMENTS:
+            return
+        if file not in _loaded:
+            code = kept(file)
+            if code is None:
+                return
+            _loaded[file] = load_object(code)
+        row = segment.places[0].row
+        address = _loaded[file].get_function_address(segment.symbol)
+        self.chip.segments["code"][row, segment.begins] = address
+        for place in segment.places:
+            self.chip.segments["is_part"][place.row] = 1
+        self.hot_code["translated"][self.hot_code["translations"]] = row
+        self.hot_code["translations"] += 1
+
+
+_loaded: dict[Path, Any] = {}
+"""Machine code that this process has loaded. It stays: simulations of the same program share it."""
+
+
+_translating: list[subprocess.Popen] = []
+"""Processes that translate. Nobody waits for them: what they have made serves the next run."""
+
+
+@cache
+def _steps_key(steps: Interpreter) -> str:
+    """A name for the content of the steps; makes what they call known to what is loaded."""
+    for link in FLOATS.links.values():
+        define(PURE_SYMBOL.format(link.symbol), FLOATS.address(link.symbol))
+    return key(steps)
+
+
+def kept(file: Path) -> bytes | None:
+    """The machine code in a file, if it is what we have written; else it is deleted."""
+    content = file.read_bytes()
+    digest, code = content[:32], content[32:]
+    if is_ours(file) and hashlib.sha256(code).digest() == digest:
+        return code
+    file.unlink()
+    return None
+
+
+def keep(file: Path, code: bytes) -> None:
+    """Write machine code into a file, which appears with all that is in it."""
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix="building-", delete=False) as made:
+        made.write(hashlib.sha256(code).digest() + code)
+    os.chmod(made.name, 0o600)
+    os.replace(made.name, file)
+    oldest = sorted(file.parent.glob("segment-*"), key=os.path.getmtime)[:-KEPT]
+    for other in oldest:
+        other.unlink(missing_ok=True)

@@ -1,0 +1,145 @@
+"""Hot segments, translated into machine code: they come to the same as the interpreter."""
+
+import hashlib
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isa.program import Program
+from soc import translation
+from soc.result import RunResult
+from soc.run import run_program
+from soc.translation import Translator, keep, kept
+from tests.soc.random_programs import random_program
+from tests.soc.test_engines import ELFS, End, difference
+
+CYCLES = 200_000
+
+
+@pytest.fixture
+def translates_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Translate what was done a few times, and wait for it."""
+    monkeypatch.setattr(Translator, "warm", 16)
+    monkeypatch.setattr(Translator, "hot", 64)
+    monkeypatch.setattr(Translator, "waits", True)
+
+
+@pytest.fixture
+def never_translates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Translator, "warm", 1 << 60)
+
+
+def product(name: str) -> Program:
+    with tarfile.open(ELFS) as archive:
+        file = archive.extractfile(f"pulp_open/{name}.elf")
+        assert file
+        return Program.from_elf(file.read(), name)
+
+
+def translated(result: RunResult) -> int:
+    return int(result.chip.hot_code[0]["translations"])
+
+
+def both(program: Program, monkeypatch: pytest.MonkeyPatch) -> tuple[End, End]:
+    """What the same cycles leave with and without translation."""
+    early = run_program(program, max_cycles=CYCLES)
+    assert translated(early) > 3
+    monkeypatch.setattr(Translator, "warm", 1 << 60)
+    late = run_program(program, max_cycles=CYCLES)
+    assert translated(late) == 0
+    return End.of(early), End.of(late)
+
+
+@pytest.mark.parametrize("name", ["speed2_mm_hwl", "speed2_mm_2x2", "speed2_mm_naive"])
+def test_a_product_leaves_the_same_in_either_way(
+    name: str, translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = both(product(name), monkeypatch)
+
+    assert not difference(vars(one), vars(other))
+
+
+def test_random_programs_leave_what_the_event_engine_does(
+    translates_early: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "warm", 2)
+    monkeypatch.setattr(Translator, "hot", 4)
+    for seed in range(40 if request.config.getoption("--full") else 1):
+        program = random_program(seed, rounds=10, pieces=3)
+        results = [
+            run_program(program, engine=engine, max_cycles=30_000)
+            for engine in ("compiled", "event")
+        ]
+        assert translated(results[0]) > 5, seed
+        one, other = (vars(End.of(result)) for result in results)
+        assert not difference(one, other), (seed, difference(one, other))
+
+
+def test_what_is_translated_serves_the_next_run_from_its_start(
+    translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = product("speed2_mm_naive")
+    first = run_program(program, max_cycles=CYCLES)
+    monkeypatch.setattr(Translator, "_translate", None)
+    second = run_program(program, max_cycles=CYCLES)
+
+    assert translated(second) == translated(first) > 3
+
+
+def test_a_copied_chip_has_no_addresses_of_machine_code(translates_early: None) -> None:
+    from copy import deepcopy
+
+    chip = run_program(product("speed2_mm_naive"), max_cycles=CYCLES).chip
+    other = deepcopy(chip)
+
+    assert chip.segments["code"].any()
+    assert not other.segments["code"].any()
+    assert other.hot_code[0]["translations"] == 0
+    assert not other.harts["code"].any()
+    assert np.array_equal(chip.harts["regs"], other.harts["regs"])
+
+
+def test_kept_machine_code_is_what_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "segment-1"
+    keep(file, b"machine code")
+
+    assert kept(file) == b"machine code"
+    assert [path.name for path in tmp_path.iterdir()] == ["segment-1"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        hashlib.sha256(b"machine code").digest() + b"machine c0de",
+        hashlib.sha256(b"machine code").digest()[:7],
+    ],
+)
+def test_kept_machine_code_that_was_changed_is_deleted(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "segment-1"
+    file.write_bytes(content)
+    file.chmod(0o600)
+
+    assert kept(file) is None
+    assert not file.exists()
+
+
+def test_kept_machine_code_that_others_can_write_is_deleted(tmp_path: Path) -> None:
+    file = tmp_path / "segment-1"
+    keep(file, b"machine code")
+    file.chmod(0o666)
+
+    assert kept(file) is None
+
+
+def test_the_oldest_segments_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    monkeypatch.setattr(translation, "KEPT", 2)
+    for number in range(4):
+        keep(tmp_path / f"segment-{number}", b"")
+        os.utime(tmp_path / f"segment-{number}", (number, number))
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["segment-2", "segment-3"]
