@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from trainlib.tiling import Tiling
 
 WORD = 4  # bytes of an element: float32 and int32
+BANKS = 16
 FLOAT32, INT32 = np.dtype("<f4"), np.dtype("<i4")
 
 Address = int | Register
@@ -70,6 +71,10 @@ class Tensor:
     dtype    FLOAT32 or INT32
     pad      words behind each row (of the last dimension) in L1, undefined: so rows that are read
              side by side begin in different banks
+    skew     words, modulo the 16 banks, from one row to the next in L1, whatever a tile has of
+             the rows; None: as pad says
+    bank     that its buffers in L1 begin in; None: any
+    stays    does each part of it, read by several tiles, stay in L1 once it is there?
     below    random integers are from 0 to below - 1
     """
 
@@ -77,6 +82,9 @@ class Tensor:
     role: Role = "in"
     dtype: np.dtype = FLOAT32
     pad: int = 0
+    skew: int | None = None
+    bank: int | None = None
+    stays: bool = False
     below: int = 2
 
     @property
@@ -92,7 +100,12 @@ class Tensor:
     @property
     def row(self) -> int:
         """Bytes from one row to the next in L1."""
-        return WORD * (self.shape[-1] + self.pad) if self.shape else WORD
+        return self.row_of(self.shape[-1]) if self.shape else WORD
+
+    def row_of(self, length: Any) -> Any:
+        """The same for rows of so many elements, or for an array of such lengths."""
+        gap = self.pad if self.skew is None else (self.skew - length) % BANKS
+        return WORD * (length + gap)
 
     @property
     def l1_size(self) -> int:

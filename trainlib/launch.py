@@ -29,6 +29,8 @@ from trainlib.registry import family_of
 from trainlib.report import Report
 from trainlib.tensors import as_torch, is_torch, values_of
 
+BURST = 256  # bytes that the DMA fetches at a time, as they lie in L2
+
 
 @dataclass(frozen=True)
 class KernelProgram:
@@ -118,7 +120,7 @@ def program(
     spec = load_chip(chip) if isinstance(chip, str) else chip
     tensors = {n: t for n, t in family.tensors(point).items() if t.role != "scratch"}
     k = new_kernel(spec, kernel, guard)
-    l2 = {name: k.buffer(k.l2, name, tensor.size) for name, tensor in tensors.items()}
+    l2 = {name: k.buffer(k.l2, name, tensor.size, BURST) for name, tensor in tensors.items()}
     with team_of(k, spec, spec.cores if point.cores is None else point.cores) as team:
         emit_from_l2(k, team, family, point, l2)
         if family.emit_end:

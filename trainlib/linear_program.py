@@ -19,6 +19,8 @@ from trainlib.tiling import Axis, Dim, TileShape, Tiling
 
 LARGEST = 1 << 20  # elements of a dimension
 RATE = 5.0  # multiply-adds per cycle, nearly
+STAYS = 1 << 11  # elements of an image that stays in L1
+BURST = 64  # elements that the DMA fetches at a time
 Size = Callable[[str], int]
 """Elements of a tile by dimension."""
 
@@ -47,24 +49,43 @@ class Layer(kernels.Arguments):
         """The blocking."""
         return {name: getattr(self, name) for name in POINT}
 
-    @property
-    def unit(self) -> int:
+    def unit(self, step: str) -> int:
         """Channels of a tile: with a batch of 1, each of 8 cores has 4 sums to work on at least."""
-        return 8 if self.batch > 1 else 32
+        return BURST if self.streams(step) else 8 if self.batch > 1 else 32
 
-    @property
-    def dims(self) -> dict[str, Dim]:
+    def dims(self, step: str) -> dict[str, Dim]:
         """Dimensions of tiles by name."""
+        unit = self.unit(step)
         return {
             "n": Dim("n", self.batch),
-            "co": Dim("co", self.outputs, min(self.unit, self.outputs)),
-            "ci": Dim("ci", self.inputs, min(self.unit, self.inputs)),
+            "co": Dim("co", self.outputs, min(unit, self.outputs)),
+            "ci": Dim("ci", self.inputs, min(unit, self.inputs)),
         }
 
     @property
     def places(self) -> int:
         """Places of all images."""
         return self.batch
+
+    def streams(self, step: str) -> bool:
+        """Does the DMA take longer than the cores, who use each weight for one image only?"""
+        return step != "wg" and self.batch == 1 and min(self.inputs, self.outputs) >= BURST
+
+    def in_l1(self, step: str) -> dict[str, dict[str, Any]]:
+        """Where parts of tensors lie in L1, if not just anywhere.
+
+        The DMA writes two banks in a cycle, then the next two. A core that multiplies eight rows
+        of W side by side, two banks apart, moves on at the same pace and never meets it for long.
+        X is loaded before W: two banks before it.
+        """
+        if self.batch > 1 or step == "wg":
+            return {}
+        small = {"X": self.inputs, "dY": self.outputs}
+        how: dict[str, dict[str, Any]] = {n: {"stays": s <= STAYS} for n, s in small.items()}
+        if step == "fw":
+            how["W"] = {"skew": 2, "bank": 0}
+            how["X"] |= {"bank": 14}
+        return how
 
     def image(self, channels: int) -> tuple[int, ...]:
         """Shape of what goes in or comes out."""
@@ -105,15 +126,21 @@ class PointwiseLayer(Layer):
     width: int = Field(ge=1, le=LARGEST)
     layout: Literal["chw", "hwc"] = "chw"
 
-    @property
-    def unit(self) -> int:
+    def unit(self, step: str) -> int:
         """Channels of a tile."""
         return 8
 
-    @property
-    def dims(self) -> dict[str, Dim]:
+    def in_l1(self, step: str) -> dict[str, dict[str, Any]]:
+        """Anywhere."""
+        return {}
+
+    def dims(self, step: str) -> dict[str, Dim]:
         """Dimensions of tiles by name."""
-        return super().dims | {"y": Dim("y", self.height)}
+        return super().dims(step) | {"y": Dim("y", self.height)}
+
+    def streams(self, step: str) -> bool:
+        """Never: weights are used for many places."""
+        return False
 
     @property
     def places(self) -> int:
@@ -173,8 +200,10 @@ class Step:
         """Operands by name."""
         written: Role = "inout" if a.accumulate else "out"
         of: dict[str, Tensor] = {}
+        how = a.in_l1(self.name)
         for name, shape in zip(self.names, self._of(a.image, a.inputs, a.outputs), strict=True):
-            of[name] = Tensor(shape, written if name == self.names[2] else "in")
+            role: Role = written if name == self.names[2] else "in"
+            of[name] = Tensor(shape, role, **how.get(name, {}))
         if a.bias and self.name == "fw":
             of["bias"] = Tensor((a.outputs,))
         elif a.bias and self.name == "wg":
@@ -189,16 +218,17 @@ class Step:
     def tiling(self, a: Layer) -> Tiling:
         """How it is cut; a gradient of a bias that is added to, not along other channels."""
         is_added_once = self.name == "wg" and a.bias and a.accumulate
-        dims = {n: d for n, d in a.dims.items() if not (is_added_once and n == "ci")}
+        dims = {n: d for n, d in a.dims(self.name).items() if not (is_added_once and n == "ci")}
         axes = self._of(a.axes, "ci" if "ci" in dims else None, "co")
         boxes: dict[str, tuple[Axis, ...]] = dict(zip(self.names, axes, strict=True))
         if a.bias and self.name != "ig":
             boxes["bias" if self.name == "fw" else "dbias"] = ("co",)
-        whole = a.product(self.name, lambda name: a.dims[name].size)
+        rows = {n for n, how in a.in_l1(self.name).items() if "skew" in how}
+        whole = a.product(self.name, lambda name: a.dims(self.name)[name].size)
 
         def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
             def size(name: str) -> int:
-                return tile[name] if name in dims else a.dims[name].size
+                return tile[name] if name in dims else a.dims(self.name)[name].size
 
             part = a.product(self.name, size)
             how = a.point if part == whole else clipped(a.point, part)
@@ -207,10 +237,12 @@ class Step:
                 how["dbias"] = at.get("dbias")
             elif self.name == "fw":
                 how["bias"] = None if not tile.is_first else at.get("bias")
+            if "W" in rows:
+                how["b_line"] = tile.part("W").row
             a.emit(self.name, size, k, team, *(at[name] for name in self.names), **how)
 
         cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)
-        return Tiling(tuple(cut), boxes, emit, rate=RATE)
+        return Tiling(tuple(cut), boxes, emit, rate=RATE, streams=a.streams(self.name))
 
     def expected(self, a: Layer, values: Arrays) -> dict[str, Expected]:
         """What it means."""

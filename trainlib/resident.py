@@ -34,7 +34,8 @@ class Resident:
     ) -> "Resident":
         """All of a primitive.
 
-        keeps_all    tensors are in L1 as a whole, with what it does not need of them
+        keeps_all    tensors are in L1 as a whole, with what it does not need of them, as others
+                     that share them expect it
         """
         emit_l1 = family.emit_l1
         if emit_l1 is None:
@@ -50,6 +51,8 @@ class Resident:
     @classmethod
     def of_tiling(cls, tiling: Tiling, tensors: Tensors, keeps_all: bool = False) -> "Resident":
         """All of a primitive as one tile."""
+        if keeps_all:
+            tensors = {name: replace(t, skew=None) for name, t in tensors.items()}
         tile = tiling.whole(tensors)
         if keeps_all:
             boxes = {n: replace(b, part=_all_of(tensors[n], b.part)) for n, b in tile.boxes.items()}

@@ -54,21 +54,33 @@ class Step:
 
 @dataclass
 class Stay:
-    """A box in L1, from the first to the last tile that needs it."""
+    """A box in L1, from the first to the last of the tiles that need it."""
 
     box: Box
-    first: int
-    last: int
+    tiles: list[int]
+
+    @property
+    def first(self) -> int:
+        return self.tiles[0]
+
+    @property
+    def last(self) -> int:
+        return self.tiles[-1]
 
 
-def stays(tiles: Sequence[Tile], name: str) -> list[Stay]:
-    """The boxes of a tensor that L1 holds, one after the other."""
+def stays(tiles: Sequence[Tile], name: str, for_good: bool = False) -> list[Stay]:
+    """The boxes of a tensor that L1 holds, one after the other.
+
+    for_good    a box that has come once stays to its last use
+    """
     found: list[Stay] = []
     for index, tile in enumerate(tiles):
-        if found and found[-1].box == tile.boxes[name]:
-            found[-1].last = index
+        box = tile.boxes[name]
+        held = [stay for stay in (found if for_good else found[-1:]) if stay.box == box]
+        if held:
+            held[0].tiles.append(index)
         else:
-            found.append(Stay(tile.boxes[name], index, index))
+            found.append(Stay(box, [index]))
     return found
 
 
@@ -94,7 +106,7 @@ def schedule(tiles: Sequence[Tile], tensors: Tensors, slots: Mapping[str, int]) 
 
     raises    ValueError if an output is not written once
     """
-    kept = {name: stays(tiles, name) for name in slots}
+    kept = {name: stays(tiles, name, tensors[name].stays) for name in slots}
     check_outputs(tensors, kept)
     at = _compute_steps(len(tiles), tensors, kept, slots)
     steps = [Step() for _ in range(at[-1] + 2)]
@@ -103,8 +115,8 @@ def schedule(tiles: Sequence[Tile], tensors: Tensors, slots: Mapping[str, int]) 
     for name, parts in kept.items():
         for number, stay in enumerate(parts):
             slot = number % slots[name]
-            for step in at[stay.first : stay.last + 1]:
-                steps[step].slots[name] = slot
+            for which in stay.tiles:
+                steps[at[which]].slots[name] = slot
             if tensors[name].role != "in":
                 steps[at[stay.last] + 1].transfers += _transfers(tensors, name, slot, False, stay)
     for name, number, earliest in _loads(tensors, kept, slots, at):

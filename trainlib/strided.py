@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from firmware.builder import Kernel, Register
+from trainlib.kernels import WORD
 
+MANY = 8  # elements
 REACH = range(-2048, 2048)  # bytes that the offset or the step of a load says
 
 
@@ -50,8 +52,15 @@ class Strided:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The elements in the order in which they are loaded."""
-        return (*range(1, self.count), 0) if self.way == "last" else tuple(range(self.count))
+        """The elements in the order in which they are loaded.
+
+        NOTE: many that lie together are loaded every other one first, the pace at which the DMA
+        goes through the banks: a core at another pace would meet it on the way.
+        """
+        order = list(range(self.count))
+        if self.across == WORD and self.count >= MANY and self.way != "walk":
+            order = order[::2] + order[1::2]
+        return tuple(order[1:] + order[:1] if self.way == "last" else order)
 
     def load(
         self, k: Kernel, rd: Register, element: int, p: Register, steps: Mapping[int, Register]

@@ -14,7 +14,7 @@ import numpy as np
 
 from firmware.arena import Arena
 from firmware.builder import KernelError
-from trainlib.kernels import WORD, Tensors
+from trainlib.kernels import BANKS, WORD, Tensors
 from trainlib.tiling import Axis, Dim, Look, Sizes, TileShape, Tiling
 
 STEP = 200  # cycles of a step beside its inner loops: 80, and about as much of the kernel's own
@@ -155,8 +155,8 @@ class Grid:
         """Bytes in L1 of the largest part of each tensor."""
         found = {}
         for name, lengths in self.part_lengths.items():
-            row = lengths[-1] + self.choice.tensors[name].pad
-            found[name] = WORD * _product([*lengths[:-1], row])
+            row = self.choice.tensors[name].row_of(lengths[-1])
+            found[name] = _product([*lengths[:-1], row])
         return found
 
     @cached_property
@@ -185,13 +185,18 @@ class Grid:
         """Buffers of each tensor."""
         choice, found = self.choice, {}
         for name in choice.tiling.boxes:
-            extra = 2 * (choice.buffers > 1 and choice.tensors[name].role == "inout")
-            found[name] = np.minimum(self._stays(name), choice.buffers + extra)
+            tensor = choice.tensors[name]
+            extra = 2 * (choice.buffers > 1 and tensor.role == "inout")
+            most = np.inf if tensor.stays else choice.buffers + extra
+            found[name] = np.minimum(self._stays(name), most)
         return found
 
     def _stays(self, name: str) -> np.ndarray:
-        """How often a tensor's box changes, and once more."""
+        """How often a tensor's box comes."""
         follows = self.choice.tiling.follows(name)
+        if self.choice.tensors[name].stays:
+            boxes = (p for p, d in zip(self.parts, self.dims, strict=True) if d.name in follows)
+            return _product(boxes) * np.ones([len(sizes) for sizes in self.tried])
         stays: np.ndarray = np.ones([len(sizes) for sizes in self.tried])
         for index in reversed(range(len(self.dims))):
             parts = self.parts[index]
@@ -205,7 +210,8 @@ class Grid:
         guard = self.choice.room.guard
         total: np.ndarray = np.zeros([len(sizes) for sizes in self.tried])
         for name, size in self.part_bytes.items():
-            total = total + self.slots[name] * (np.ceil((size + guard) / ALIGN) * ALIGN)
+            align = ALIGN if self.choice.tensors[name].bank is None else WORD * BANKS
+            total = total + self.slots[name] * (np.ceil((size + guard) / align) * align)
         return total + self._scratch()
 
     def _scratch(self) -> np.ndarray:
@@ -254,7 +260,8 @@ class Grid:
         """Cycles of the DMA for the largest part: beats, and two a burst."""
         tensor = self.choice.tensors[name]
         lengths = self.part_lengths[name]
-        run, is_whole = WORD * np.ones(()), np.array(tensor.pad == 0)
+        run = WORD * np.ones(())
+        is_whole = np.asarray(tensor.row_of(lengths[-1]) == WORD * lengths[-1])
         for axis, (length, size) in enumerate(
             zip(reversed(lengths), reversed(tensor.shape), strict=True)
         ):

@@ -1,19 +1,20 @@
 """The plan of a tiled program: sizes of tiles, steps, buffers, and the form of the table."""
 
 from dataclasses import dataclass
-from math import prod
+from math import lcm, prod
 from typing import Any
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.kernels import WORD, Tensors
-from trainlib.schedule import Step, schedule
+from trainlib.schedule import Step, Transfer, schedule
 from trainlib.tile_choice import Choice
 from trainlib.tiling import Sizes, TileShape, Tiling
 
 FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
 WORDS_OF_COMMAND = 7
-SMALLEST_ENTRY = 48  # bytes: a zero and a block of one command
+SMALLEST_ENTRY = 48  # bytes: a zero, a count and a block of one command
+MOST_OPENING = 4  # copies of the first step that code starts instead of the table
 RING = 3  # entries in L1
 MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
 
@@ -57,6 +58,19 @@ class Plan:
         return list(dict.fromkeys(step.shape for step in self.steps if step.shape is not None))
 
     @property
+    def opening(self) -> list[Transfer]:
+        """What is copied before the first entry is there: all of the first step, or nothing."""
+        first = self.steps[0]
+        is_short = first.shape is None and len(first.transfers) <= MOST_OPENING
+        opens = is_short and self.tiling.streams
+        return first.transfers if opens else []
+
+    @property
+    def walked(self) -> list[Step]:
+        """Steps that have an entry."""
+        return self.steps[1:] if self.opening else self.steps
+
+    @property
     def moving(self) -> list[str]:
         """Tensors that have more than one buffer."""
         return [name for name, slots in self.slots.items() if slots > 1]
@@ -73,23 +87,38 @@ class Plan:
 
     @property
     def most_commands(self) -> int:
-        """Commands in a step: its transfers, and an entry."""
-        return max(len(step.transfers) for step in self.steps) + 1
+        """Commands in a step: its transfers, and an entry, unless cores fetch that."""
+        return max(len(step.transfers) for step in self.walked) + (not self.tiling.streams)
+
+    @property
+    def nothing(self) -> int:
+        """Where in an entry a zero is: the number of words of cores that start no copies."""
+        return ADDRESSES + WORD * len(self.moving)
+
+    @property
+    def counts(self) -> int:
+        """Where in an entry the numbers of words of blocks begin."""
+        return self.nothing + WORD
 
     @property
     def first_block(self) -> int:
         """Bytes in an entry before the blocks of commands."""
-        return ADDRESSES + WORD * (len(self.moving) + 1)
+        return self.counts + WORD * self.issuers
 
     @property
     def block(self) -> int:
         """Bytes of a block of commands."""
-        return WORD * (1 + WORDS_OF_COMMAND * -(-self.most_commands // self.issuers))
+        return WORD * WORDS_OF_COMMAND * -(-self.most_commands // self.issuers)
 
     @property
     def entry_size(self) -> int:
-        """Bytes of an entry."""
-        return -(-(self.first_block + self.issuers * self.block) // 16) * 16
+        """Bytes from an entry to the next: as much for each core."""
+        share = lcm(16, WORD * self.cores)
+        return -(-(self.first_block + self.issuers * self.block) // share) * share
+
+    def used(self, commands: int) -> int:
+        """Bytes of an entry with so many commands."""
+        return self.first_block + min(commands, self.issuers) * self.block
 
 
 def _check_count(k: Kernel, tiling: Tiling, sizes: Sizes) -> None:

@@ -10,28 +10,33 @@ The code that walks it is short. In every step each core
     jumps to the function for this tile's shape, which jumps back.
 
 So the DMA always has its next commands while it works. An entry: the function, the entry's
-successor, the address of each buffer that is not always the same, a zero, then blocks of commands:
-their number of words, and the words. Block i is for core cores - 1 - i: the last cores have the
+successor, the address of each buffer that is not always the same, a zero, the number of words of
+each block of commands, then the blocks. Block i is for core cores - 1 - i: the last cores have the
 least to compute. A port of the DMA takes its next command, or says who is done, only when its last
 command has begun: so commands are spread over cores, and the one that waits for them has none.
+Where copying is what takes longest, code starts the first step's copies, if they are few; cores
+fetch entries themselves; and they begin to compute one behind the other: those that begin at once
+meet each other and the DMA in every bank.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from firmware.builder import LT, NE, Kernel, KernelError, Label, Register
+from firmware.builder import EQ, LT, NE, Kernel, KernelError, Label, Register
 from firmware.drivers import COMMAND, CONTROL, Dma, command_words
 from firmware.registers import SP, ZERO, A, S
 from firmware.runtime import EVENT_UNIT, Team
-from trainlib.kernels import WORD, Address, Tensors
+from trainlib.kernels import BANKS, WORD, Address, Tensor, Tensors
 from trainlib.passes import passes
-from trainlib.schedule import Step
+from trainlib.schedule import Step, Transfer
 from trainlib.tile_plan import ADDRESSES, FUNCTION, NEXT, RING, Plan
 from trainlib.tiling import Sizes, TileShape, Tiling
 
-FRAME = 16  # bytes of a core's stack
-ENTRY, BLOCK, COUNTERS, WAITS = (WORD * slot for slot in range(4))
-"""Its entry, its block's offset, the counters that it waits for, and 1 if it does."""
+FRAME = 32  # bytes of a core's stack
+APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
+ENTRY, COUNT, BLOCK, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(6))
+"""Its entry, where in it its block's number of words and the words are, the counters that it waits
+for, and 1 if it does; and what it fetches next of the table."""
 
 
 def emit_tiled(
@@ -63,30 +68,43 @@ def emit_tiled(
         )
     plan = Plan.of(k, team, tiling, tensors, tile, buffers)
     with passes(k, is_warm) as region, region("compute"):
-        Walk(k, team, plan, l2).emit()
+        Walk(k, team, plan, tensors, l2).emit()
         team.barrier()
 
 
 class Walk:
     """The code and the table of a plan."""
 
-    def __init__(self, k: Kernel, team: Team, plan: Plan, l2: Mapping[str, int]) -> None:
+    def __init__(
+        self, k: Kernel, team: Team, plan: Plan, tensors: Tensors, l2: Mapping[str, int]
+    ) -> None:
         self.k, self.team, self.plan, self.l2 = k, team, plan, l2
         self.slots = {
-            name: [k.buffer(k.l1, f"{name}_in_L1_{slot}", plan.sizes[name]) for slot in range(n)]
+            name: [
+                self._buffer(f"{name}_in_L1_{slot}", plan.sizes[name], tensors[name])
+                for slot in range(n)
+            ]
             for name, n in plan.slots.items()
         }
         self.scratch = {name: k.buffer(k.l1, name, size) for name, size in plan.scratch.items()}
         self.entries = k.buffer(k.l1, "entries", RING * plan.entry_size)
         self.next, self.finish = k.label("next_step"), k.label("last_step")
 
+    def _buffer(self, name: str, size: int, tensor: Tensor) -> int:
+        """Take a buffer in L1 that begins in the tensor's bank."""
+        l1 = self.k.l1
+        if tensor.bank is None:
+            return self.k.buffer(l1, name, size)
+        l1.next += (WORD * tensor.bank - l1.next) % (WORD * BANKS)
+        return self.k.buffer(l1, name, size, WORD)
+
     def emit(self) -> None:
         """Emit all of it."""
         k = self.k
         functions = {shape: self._function(i, shape) for i, shape in enumerate(self.plan.shapes)}
-        table = self._table(functions)
-        k.addi(SP, SP, -FRAME)
-        self._prepare(table)
+        self.table = self._table(functions)
+        self._move_stack(-FRAME)
+        self._prepare()
         k.place(self.next)
         self._step()
         k.place(self.finish)
@@ -94,10 +112,20 @@ class Walk:
             counters = k.x()
             k.lw(counters, COUNTERS, SP)
             Dma(k).wait(counters)
-        k.addi(SP, SP, FRAME)
+        self._move_stack(FRAME)
 
-    def _prepare(self, table: int) -> None:
-        """Fill the core's frame, and load the first two entries."""
+    def _move_stack(self, frame: int) -> None:
+        """Make room for a frame, or give it back; those of cores begin in different banks."""
+        k = self.k
+        with k.scope():
+            step = k.x()
+            self.team.core(step)
+            k.slli(step, step, APART.bit_length() - 1)
+            k.addi(SP, SP, frame)
+            (k.sub if frame < 0 else k.add)(SP, SP, step)
+
+    def _prepare(self) -> None:
+        """Fill the core's frame, load the first two entries, and start the first copies."""
         k, plan = self.k, self.plan
         with k.scope():
             place, value, most = k.x(3)
@@ -108,20 +136,37 @@ class Walk:
             self.team.core(value)
             k.li(place, plan.cores - 1)
             k.sub(place, place, value)
-            k.li(value, plan.first_block - WORD)
+            k.li(value, plan.nothing)
             k.li(most, plan.issuers)
             with k.if_(LT, place, most):
-                k.li(value, plan.block)
-                k.mul(value, value, place)
-                k.addi(value, value, plan.first_block)
-            k.sw(value, BLOCK, SP)
+                k.slli(value, place, 2)
+                k.addi(value, value, plan.counts)
+                k.li(most, plan.block)
+                k.mul(place, place, most)
+                k.addi(place, place, plan.first_block)
+                k.sw(place, BLOCK, SP)
+            k.sw(value, COUNT, SP)
+            self.team.core(value)
+            k.slli(value, value, 2)
+            k.li(place, self.table + 2 * plan.entry_size)
+            k.add(place, place, value)
+            k.sw(place, AHEAD, SP)
         with self.team.only(plan.waiter), k.scope():
-            counter, dma = k.x(), Dma(k)
+            counter, opening, dma = k.x(), k.x(), Dma(k)
             k.li(counter, 1)
             k.sw(counter, WAITS, SP)
+            if plan.opening:
+                dma.begin(opening)
+                for transfer in plan.opening:
+                    dma.start(self._command(transfer))
+                k.sw(opening, COUNTERS, SP)
             dma.begin(counter)
-            dma.to_l1(self.entries, table, 2 * plan.entry_size)
+            dma.to_l1(self.entries, self.table, 2 * plan.entry_size)
             dma.wait(counter)
+
+    def _command(self, transfer: Transfer) -> list[Any]:
+        l1 = self.slots[transfer.name][transfer.slot]
+        return transfer.copy.words(transfer.to_l1, l1, self.l2[transfer.name], True)
 
     def _step(self) -> None:
         """Wait, start copies, wait, jump to the tile's function with the entry in a0."""
@@ -129,38 +174,68 @@ class Walk:
         self.team.barrier()
         with k.scope():
             k.registers.hold(entry)
-            block, words, value, counters = k.x(4)
+            count, words, value, counters = k.x(4)
             k.lw(entry, ENTRY, SP)
-            k.lw(block, BLOCK, SP)
+            k.lw(count, COUNT, SP)
             k.lw(counters, COUNTERS, SP)
-            k.add(block, block, entry)
+            k.add(count, count, entry)
+            k.lw(words, 0, count)
             k.lw(value, NEXT, entry)
-            k.lw(words, 0, block)
             k.sw(value, ENTRY, SP)
             with k.region("dma_wait"):
                 if self.plan.cores == 1:
                     self._wait(counters)
                 with k.if_(NE, words, ZERO):
-                    self._start(block, words)
+                    self._start(entry, count, words)
+                if self.plan.tiling.streams:
+                    self._fetch(entry)
                 if self.plan.cores > 1:
                     self._wait(counters)
             self.team.barrier()
+            if self.plan.tiling.streams:
+                self.team.core(words)
+                k.addi(words, words, 1)
+                with k.loop(words):
+                    k.nop()
             k.lw(value, FUNCTION, entry)
             self._note(entry, counters)
             k.jr(value)
+
+    def _fetch(self, entry: Register) -> None:
+        """Fetch the core's words of the next entry but one: the DMA has no time for them."""
+        k, size, step = self.k, self.plan.entry_size, WORD * self.plan.cores
+        with k.scope():
+            source, place, value = k.x(3)
+            k.lw(source, AHEAD, SP)
+            k.li(value, self.table + (len(self.plan.walked) + 1) * size)
+            with k.if_(LT, source, value):
+                k.mv(place, entry)
+                k.li(value, self.entries)
+                with k.if_(EQ, place, value):
+                    k.li(place, self.entries + RING * size)
+                self.team.core(value)
+                k.slli(value, value, 2)
+                k.add(place, place, value)
+                k.addi(place, place, -size)
+                for offset in range(0, size, step):
+                    k.lw(value, offset, source)
+                    k.sw(value, offset, place)
+                k.addi(source, source, size)
+                k.sw(source, AHEAD, SP)
 
     def _wait(self, counters: Register) -> None:
         with self.k.if_(NE, counters, ZERO):
             Dma(self.k).wait(counters)
 
-    def _start(self, block: Register, words: Register) -> None:
-        """Start the copies of a block under a fresh counter, and leave that in the block."""
+    def _start(self, entry: Register, count: Register, words: Register) -> None:
+        """Start the copies of a block under a fresh counter, and leave that in its count."""
         k = self.k
         with k.scope():
-            base, value, counter = k.x(3)
+            base, value, counter, block = k.x(4)
             Dma(k).begin(counter)
-            k.sw(counter, 0, block)
-            k.addi(block, block, WORD)
+            k.lw(block, BLOCK, SP)
+            k.sw(counter, 0, count)
+            k.add(block, block, entry)
             k.li(base, EVENT_UNIT)
             with k.hwloop(words):
                 k.load_post(value, WORD, block)
@@ -176,7 +251,7 @@ class Walk:
             k.lw(counters, WAITS, SP)
             with k.if_(NE, counters, ZERO):
                 for issuer, value in enumerate(values):
-                    k.lw(value, plan.first_block + issuer * plan.block, entry)
+                    k.lw(value, plan.counts + WORD * issuer, entry)
                 k.mv(counters, values[0])
                 for value in values[1:]:
                     k.or_(counters, counters, value)
@@ -207,7 +282,7 @@ class Walk:
         k, plan = self.k, self.plan
         at = -(-k.l2.next // 16) * 16
         words: list[int | Label] = []
-        for number, step in enumerate(plan.steps):
+        for number, step in enumerate(plan.walked):
             following = at + (number + 1) * plan.entry_size
             words += self._entry(number, step, functions, following)
         words += self._words(self.finish, self.entries, {}, [])
@@ -218,10 +293,11 @@ class Walk:
     ) -> list[int | Label]:
         size = self.plan.entry_size
         places = [self.entries + (number + ahead) % RING * size for ahead in range(RING)]
-        commands = [command_words(True, places[2], following + size, size, to_all=True)]
-        for transfer in step.transfers:
-            l1 = self.slots[transfer.name][transfer.slot]
-            commands.append(transfer.copy.words(transfer.to_l1, l1, self.l2[transfer.name], True))
+        commands = [self._command(transfer) for transfer in step.transfers]
+        if not self.plan.tiling.streams:
+            later = self.plan.walked[number + 2 :]
+            used = self.plan.used(len(later[0].transfers) + 1 if later else 0)
+            commands.insert(0, command_words(True, places[2], following + size, used, to_all=True))
         function = functions[step.shape] if step.shape else self.next
         return self._words(function, places[1], step.slots, commands)
 
@@ -231,9 +307,11 @@ class Walk:
         plan = self.plan
         words: list[int | Label] = [function, successor]
         words += [self.slots[name][slots.get(name, 0)] for name in plan.moving]
-        words.append(0)
-        for issuer in range(plan.issuers):
-            block = [word for command in commands[issuer :: plan.issuers] for word in command]
-            words += [len(block), *block]
-            words += [0] * (plan.block // WORD - 1 - len(block))
+        blocks = [
+            [word for command in commands[issuer :: plan.issuers] for word in command]
+            for issuer in range(plan.issuers)
+        ]
+        words += [0, *map(len, blocks)]
+        for block in blocks:
+            words += [*block, *[0] * (plan.block // WORD - len(block))]
         return words + [0] * (plan.entry_size // WORD - len(words))

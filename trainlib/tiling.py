@@ -21,6 +21,7 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.kernels import WORD, Addresses, Tensor, Tensors
 
+TAPER = 8  # elements that the last tile is a multiple of where it is cut once more
 Ranges = Mapping[str, range]
 Sizes = Mapping[str, int]
 
@@ -189,6 +190,9 @@ class Tiling:
     rate          multiply-adds, or elements where there are none, per cycle of all cores: to choose
                   the sizes of tiles by
     tells_last    does the code for a tile depend on is_last? If not, fewer functions do
+    streams       is copying what takes longest? Then the last tile of all is cut once more along
+                  the innermost dimension that is cut, since nothing hides its computation; and
+                  cores begin one behind the other: those that begin at once meet in every bank
     """
 
     dims: tuple[Dim, ...]
@@ -197,6 +201,7 @@ class Tiling:
     scratch: Callable[[TileShape], dict[str, int]] | None = None
     rate: float = 4.0
     tells_last: bool = False
+    streams: bool = False
 
     def whole(self, tensors: Tensors) -> Tile:
         """The one tile that is everything."""
@@ -211,8 +216,19 @@ class Tiling:
             ]
             for dim in self.dims
         ]
-        for places in product(*ranges):
+        for places in self._tapered(list(product(*ranges))):
             yield self.tile(dict(zip((d.name for d in self.dims), places, strict=True)), tensors)
+
+    def _tapered(self, places: list[tuple[range, ...]]) -> list[tuple[range, ...]]:
+        """The last one cut in two."""
+        last = places[-1]
+        cut = [i for i, dim in enumerate(self.dims) if TAPER < len(last[i]) < dim.size]
+        if not self.streams or not cut:
+            return places
+        at, place = cut[-1], last[cut[-1]]
+        middle = place.stop - -(-len(place) * 3 // 8 // TAPER) * TAPER
+        halves = range(place.start, middle), range(middle, place.stop)
+        return [*places[:-1], *((*last[:at], half, *last[at + 1 :]) for half in halves)]
 
     def tile(self, there: Ranges, tensors: Tensors) -> Tile:
         """The tile at these ranges."""
@@ -253,6 +269,6 @@ def _box(tensor: Tensor, axes: tuple[Axis, ...], there: Ranges) -> Box:
         tuple(i.start - w.start for i, w in zip(inside, wanted, strict=True)),
         tuple(w.stop - i.stop for i, w in zip(inside, wanted, strict=True)),
         tuple(phase),
-        WORD * (len(inside[-1]) + tensor.pad),
+        tensor.row_of(len(inside[-1])),
     )
     return Box(tuple(r.start for r in inside), part)

@@ -201,6 +201,49 @@ def test_an_output_stays_while_summed_dimensions_advance():
     ]
 
 
+def test_what_stays_comes_once():
+    tiling = Tiling((Dim("n", 4), Dim("k", 6, is_summed=True)), {"B": ("k",), "C": ("n",)}, nothing)
+    tensors = TENSORS | {"B": Tensor((6,), stays=True)}
+    tiles = list(tiling.tiles({"n": 2, "k": 3}, tensors))
+    assert [s.tiles for s in stays(tiles, "B", for_good=True)] == [[0, 2], [1, 3]]
+    assert log(tiling, tensors, {"n": 2, "k": 3}, {"B": 2, "C": 2}) == [
+        ("", "B0@0", ""),
+        ("B0C0", "B1@3", ""),
+        ("B1C0", "", ""),
+        ("B0C1", "", "C0@0"),
+        ("B1C1", "", ""),
+        ("", "", "C1@2"),
+    ]
+
+
+def test_where_copying_takes_longest_the_last_tile_is_cut_once_more():
+    tiling = Tiling(
+        (Dim("n", 4), Dim("k", 100, is_summed=True)), {"C": ("n",)}, nothing, streams=True
+    )
+
+    def cut(sizes):
+        return [(tile.shape["n"], tile.shape["k"]) for tile in tiling.tiles(sizes, TENSORS)]
+
+    assert cut({"n": 2, "k": 64}) == [(2, 64), (2, 36), (2, 64), (2, 20), (2, 16)]
+    assert cut({"n": 2, "k": 92}) == [(2, 92), (2, 8)] * 2
+    assert cut({"n": 2, "k": 100}) == [(2, 100)] * 2
+    silent = replace(tiling, streams=False).tiles({"n": 2, "k": 64}, TENSORS)
+    assert len(list(silent)) == 4
+
+
+def test_rows_are_as_far_apart_as_their_banks_must_be():
+    tensor = Tensor((5, 64), skew=2)
+    assert (tensor.row, tensor.l1_size) == (4 * 66, 5 * 4 * 66)
+    assert [tensor.row_of(length) // 4 for length in (1, 2, 3, 16, 17, 40)] == [
+        2,
+        2,
+        18,
+        18,
+        18,
+        50,
+    ]
+
+
 @pytest.mark.parametrize(
     ("dims", "boxes", "message"),
     [
