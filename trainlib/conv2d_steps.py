@@ -15,12 +15,12 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.axis import Axis
 from trainlib.conv2d import Conv2d, Layout, Strides, conv2d_fw_f32, conv2d_ig_f32, conv2d_wg_f32
-from trainlib.conv2d_columns import columns_of, conv2d_fw_by_columns, conv2d_wg_by_columns
+from trainlib.conv2d_columns import conv2d_fw_by_columns, conv2d_wg_by_columns
 from trainlib.conv2d_shape import IMAGES, Times, Wanted, by_axis
 from trainlib.kernels import WORD, Addresses, Arrays, Expected, Tensor, Tensors
 from trainlib.reference import conv2d as reference
 from trainlib.tiling import Axis as Along
-from trainlib.tiling import Dim, Part, Spread, TileShape, Tiling, Window
+from trainlib.tiling import Dim, Part, Sized, Spread, TileShape, Tiling, Window
 
 RATE = 5.0  # multiply-adds per cycle, nearly
 UNIT = 4  # channels of a tile's results
@@ -184,10 +184,12 @@ class Step:
             direct = conv2d_fw_f32 if self.result == "y" else conv2d_ig_f32
             direct(k, team, u, v, result, conv, **how)
 
-    def _scratch(self, a: Wanted, tile: TileShape) -> dict[str, int]:
+    def _scratch(self, a: Wanted, tile: Sized) -> dict[str, Any]:
         """Buffers in L1 beside the operands."""
-        _, words, places = columns_of(self._convolution(a, tile), a.shape.layout)
-        return {"columns": WORD * words * places}
+        s, cut = a.shape, self._cut(a)
+        whole = {"ci": s.inputs, "y": s.ys.outputs, "x": s.xs.outputs}
+        channels, lines, places = (tile[n] if n in cut else size for n, size in whole.items())
+        return {"columns": WORD * s.ys.taps * s.xs.taps * channels * lines * places}
 
     def _axis(
         self, axis: Axis, is_cut: bool, index: int, parts: Mapping[str, Part], layout: Layout

@@ -5,17 +5,16 @@ when it is new, and the first and last copies, which nothing hides. It is made f
 once, as arrays with an axis for each dimension.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import product
 
 import numpy as np
 
 from firmware.arena import Arena
 from firmware.builder import KernelError
-from trainlib.kernels import BANKS, WORD, Tensors
-from trainlib.tiling import Axis, Dim, Look, Sizes, TileShape, Tiling
+from trainlib.kernels import WORD, Tensors
+from trainlib.tiling import Axis, Dim, Look, Sizes, Tiling
 
 STEP = 200  # cycles of a step beside its inner loops: 80, and about as much of the kernel's own
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
@@ -210,22 +209,18 @@ class Grid:
         guard = self.choice.room.guard
         total: np.ndarray = np.zeros([len(sizes) for sizes in self.tried])
         for name, size in self.part_bytes.items():
-            align = ALIGN if self.choice.tensors[name].bank is None else WORD * BANKS
-            total = total + self.slots[name] * (np.ceil((size + guard) / align) * align)
+            slack = self.choice.tensors[name].slack
+            total = total + self.slots[name] * (np.ceil((size + slack + guard) / ALIGN) * ALIGN)
         return total + self._scratch()
 
     def _scratch(self) -> np.ndarray:
         tiling, guard = self.choice.tiling, self.choice.room.guard
-        total: np.ndarray = np.zeros([len(sizes) for sizes in self.tried])
+        total: np.ndarray = np.zeros(())
         if tiling.scratch is None:
             return total
-        for index in range(total.size):
-            sizes = self.sizes(index)
-            needed: dict[str, int] = {}
-            for tile in _corners(tiling, sizes, self.choice.tensors):
-                for name, size in tiling.scratch(tile).items():
-                    needed[name] = max(needed.get(name, 0), size)
-            total.flat[index] = sum(-(-(size + guard) // ALIGN) * ALIGN for size in needed.values())
+        sizes = {dim.name: self._along(i, self.tried[i]) for i, dim in enumerate(self.dims)}
+        for needed in tiling.scratch(sizes).values():
+            total = total + np.ceil((needed + guard) / ALIGN) * ALIGN
         return total
 
     @cached_property
@@ -292,16 +287,3 @@ def _longest(axis: Look, tile: int, whole: int, size: int) -> int:
     places = [range(at, min(at + tile, whole)) for at in {*starts[:4], *starts[-4:]}]
     wanted = [axis.of(place) for place in places]
     return max(max(0, min(r.stop, size) - max(r.start, 0)) for r in wanted)
-
-
-def _corners(tiling: Tiling, sizes: Sizes, tensors: Tensors) -> Iterator[TileShape]:
-    """Shapes at both ends of every dimension, and behind the first tile."""
-    places = []
-    for dim in tiling.dims:
-        starts = range(0, dim.size, sizes[dim.name])
-        places.append(
-            [range(at, min(at + starts.step, dim.size)) for at in {*starts[:2], starts[-1]}]
-        )
-    for there in product(*places):
-        names = (dim.name for dim in tiling.dims)
-        yield tiling.tile(dict(zip(names, there, strict=True)), tensors).shape

@@ -8,7 +8,7 @@ from typing import Any
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.kernels import Addresses, Family
-from trainlib.tiling import Axis, Dim, TileShape, Tiling
+from trainlib.tiling import Axis, Dim, Sized, TileShape, Tiling
 
 UNIT = 16  # elements of a row that no copy or core is idle for
 
@@ -18,7 +18,7 @@ def tiled(
     dims: Callable[[Any], Sequence[Dim]],
     boxes: Callable[[Any], Mapping[str, Sequence[Axis]]],
     smaller: Callable[[Any, TileShape], dict[str, Any]],
-    scratch: Mapping[str, int] | Callable[[TileShape], dict[str, int]] = MappingProxyType({}),
+    scratch: Mapping[str, int] | Callable[[Sized], dict[str, Any]] = MappingProxyType({}),
     emit_part: Callable[[Kernel, Team, Any, Any, TileShape, Addresses], None] | None = None,
 ) -> Family:
     """The family with a tiling.

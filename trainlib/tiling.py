@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Protocol
+from typing import Any, Protocol
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
@@ -97,6 +97,12 @@ class Spread:
 
 Axis = str | Look | None
 """A dimension, what one looks at, or all of the axis."""
+
+
+class Sized(Protocol):
+    """What has the sizes of dimensions by name."""
+
+    def __getitem__(self, dim: str, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -186,7 +192,8 @@ class Tiling:
     emit          emit the computation of a tile, given L1 addresses by name: the contract of
                   emitters, see trainlib.kernels. Outputs hold nothing for the first tile of a sum,
                   and what the tile before has left for the others
-    scratch       bytes of further buffers in L1, by name
+    scratch       bytes of further buffers in L1, by name, given what has the sizes of dimensions: a
+                  tile's shape, or arrays of the sizes that are tried
     rate          multiply-adds, or elements where there are none, per cycle of all cores: to choose
                   the sizes of tiles by
     tells_last    does the code for a tile depend on is_last? If not, fewer functions do
@@ -198,7 +205,7 @@ class Tiling:
     dims: tuple[Dim, ...]
     boxes: Mapping[str, tuple[Axis, ...]]
     emit: Callable[[Kernel, Team, TileShape, Addresses], None]
-    scratch: Callable[[TileShape], dict[str, int]] | None = None
+    scratch: Callable[[Sized], dict[str, Any]] | None = None
     rate: float = 4.0
     tells_last: bool = False
     streams: bool = False

@@ -299,3 +299,9 @@ REFUSED = (
 def test_what_is_no_convolution_or_no_point_is_refused(kernel, point, message):
     with pytest.raises(KernelError, match=f"^{re.escape(message)}$"):
         program(kernel, point)
+
+
+def test_columns_of_a_large_image_are_made_tile_by_tile():
+    point = {"inputs": 16, "outputs": 8, "height": 31, "width": 29, "kernel": 3, "padding": 1}
+    for step in ("fw", "wg"):
+        right(f"conv2d_{step}_f32", point | {"method": "columns", "tile": {}}, PULP)
