@@ -112,6 +112,11 @@ class Tensor:
         """Bytes in L1."""
         return prod(self.shape[:-1]) * self.row
 
+    @property
+    def slack(self) -> int:
+        """Bytes that a buffer has more, so that it can begin in any bank."""
+        return 0 if self.bank is None else WORD * BANKS
+
     def random(self, numbers: np.random.Generator) -> np.ndarray:
         """Draw its values: normally distributed, or integers."""
         if self.dtype == INT32:

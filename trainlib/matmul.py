@@ -16,6 +16,7 @@ from trainlib.block import Block, Operands, cycles_of_part, fits
 from trainlib.deal import Dealt, grid_of
 from trainlib.kernels import WORD, Address
 from trainlib.outer import Outer
+from trainlib.pieces import pieces_of
 
 NEARLY = 1.1
 LARGEST_BLOCK = 8  # rows or columns that are tried where none are given
@@ -86,14 +87,22 @@ def matmul_f32(
         WORD if bias_by == "column" else 0,
         accumulate,
     )
-    point = blocking(
-        *(x, n, m, team.cores, rows, cols, unroll, split),
-        shares_registers=not k.has_float_registers,
-    )
+    shares = not k.has_float_registers
+
+    def choose(rows_of: int, columns_of: int) -> tuple[int, Blocking]:
+        of = x, rows_of, columns_of, team.cores, rows, cols, unroll, split
+        return timed_blocking(*of, shares_registers=shares)
+
     outer = Outer.fitting(k, x, rows, cols)
-    if outer and split is None:
-        point = replace(point, split=_split_of(outer, n, m, team.cores))
-    emit_product(k, team, x, n, m, point, outer)
+    if outer or (rows, cols, split) != (None, None, None):
+        point = choose(n, m)[1]
+        if outer and split is None:
+            point = replace(point, split=_split_of(outer, n, m, team.cores))
+        emit_product(k, team, x, n, m, point, outer)
+        return
+    for piece in pieces_of(x, n, m, team.cores, choose):
+        with piece.operands(k, x) as own:
+            emit_product(k, team, own, piece.n, piece.m, piece.point, None)
 
 
 def _split_of(outer: Outer, n: int, m: int, cores: int) -> tuple[int, int]:
@@ -165,6 +174,26 @@ def blocking(
 ) -> Blocking:
     """The point that is meant: what is None is chosen for the fewest cycles, nearly.
 
+    raises    KernelError if it is not a point
+    """
+    of = x, n, m, cores, rows, cols, unroll, split
+    return timed_blocking(*of, shares_registers=shares_registers)[1]
+
+
+def timed_blocking(
+    x: Operands,
+    n: int,
+    m: int,
+    cores: int,
+    rows: int | None = None,
+    cols: int | None = None,
+    unroll: int = 1,
+    split: tuple[int, int] | None = None,
+    *,
+    shares_registers: bool = True,
+) -> tuple[int, Blocking]:
+    """The cycles of the slowest core, nearly, and the point that is meant.
+
     shares_registers    are floats and addresses in the same ones?
 
     raises    KernelError if it is not a point: more parts than rows, columns or cores; a block or
@@ -190,7 +219,8 @@ def blocking(
         raise KernelError(
             f"matmul_f32: no block of {block} sums fits the registers and a core's part"
         )
-    return min(points, key=lambda point: point[:2])[2]
+    cycles, _, best = min(points, key=lambda point: point[:2])
+    return cycles, best
 
 
 def _splits(n: int, m: int, cores: int) -> list[tuple[int, int]]:

@@ -26,7 +26,7 @@ from firmware.builder import EQ, LT, NE, Kernel, KernelError, Label, Register
 from firmware.drivers import COMMAND, CONTROL, Dma, command_words
 from firmware.registers import SP, ZERO, A, S
 from firmware.runtime import EVENT_UNIT, Team
-from trainlib.kernels import BANKS, WORD, Address, Tensor, Tensors
+from trainlib.kernels import WORD, Address, Tensor, Tensors
 from trainlib.passes import passes
 from trainlib.schedule import Step, Transfer
 from trainlib.tile_plan import ADDRESSES, FUNCTION, NEXT, RING, Plan
@@ -92,11 +92,8 @@ class Walk:
 
     def _buffer(self, name: str, size: int, tensor: Tensor) -> int:
         """Take a buffer in L1 that begins in the tensor's bank."""
-        l1 = self.k.l1
-        if tensor.bank is None:
-            return self.k.buffer(l1, name, size)
-        l1.next += (WORD * tensor.bank - l1.next) % (WORD * BANKS)
-        return self.k.buffer(l1, name, size, WORD)
+        address = self.k.buffer(self.k.l1, name, size + tensor.slack)
+        return address + (WORD * (tensor.bank or 0) - address) % (tensor.slack or 1)
 
     def emit(self) -> None:
         """Emit all of it."""
