@@ -3,7 +3,9 @@
     X[batch, C, H, W]    W[Co, C / groups, kh, kw]    Y[batch, Co, Ho, Wo]        layout "chw"
     X[batch, H, W, C]    W[Co, kh, kw, C / groups]    Y[batch, Ho, Wo, Co]        layout "hwc"
 
-A transposed convolution is the gradient of the input of one that runs the other way.
+A transposed convolution is the gradient of the input of one that runs the other way. What lies
+outside of an image is left out: a weight that is NaN or infinite does not spread from there, as it
+does where it meets zeros.
 """
 
 from collections.abc import Mapping, Sequence

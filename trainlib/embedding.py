@@ -135,7 +135,7 @@ class Arguments(kernels.Arguments):
 
 def _tensors(point: Any, is_backward: bool) -> Tensors:
     table = Tensor((point.entries, point.columns), "out" if is_backward else "in")
-    index = Tensor((point.tokens,), dtype=INT32, below=point.entries)
+    index = Tensor((point.tokens,), dtype=INT32, below=point.entries, is_index=True)
     y = Tensor((point.tokens, point.columns), "in" if is_backward else "out")
     if is_backward:
         return {"index": index, "dy": y, "dtable": table}

@@ -76,6 +76,7 @@ class Tensor:
     bank     that its buffers in L1 begin in; None: any
     stays    does each part of it, read by several tiles, stay in L1 once it is there?
     below    random integers are from 0 to below - 1
+    is_index must those that are given be so, too?
     """
 
     shape: tuple[int, ...]
@@ -86,6 +87,7 @@ class Tensor:
     bank: int | None = None
     stays: bool = False
     below: int = 2
+    is_index: bool = False
 
     @property
     def elements(self) -> int:

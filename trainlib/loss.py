@@ -481,7 +481,8 @@ def _element_family(
 
 def _cross_entropy_tensors(point: Any) -> Tensors:
     dims = point.b, point.classes
-    t = Tensor(dims) if point.is_soft else Tensor((point.b,), dtype=INT32, below=point.classes)
+    numbers = Tensor((point.b,), dtype=INT32, below=point.classes, is_index=True)
+    t = Tensor(dims) if point.is_soft else numbers
     scratch = {name: Tensor((point.b,), "scratch") for name in "smw"}
     return {
         "x": Tensor(dims),

@@ -506,6 +506,8 @@ def _family(
                 shapes[name],
                 "in" if name in inputs.split() else "out",
                 INT32 if name == "index" else FLOAT32,
+                below=p.h * p.w,
+                is_index=name == "index",
             )
             for name in names
         }

@@ -41,8 +41,18 @@ def _value(what: str, tensor: Tensor, given: Mapping[str, Any]) -> np.ndarray:
         raise ValueError(f"{what} is of type {array.dtype}; it takes integers")
     elif array.min() < INT32_LIMITS.min or array.max() > INT32_LIMITS.max:
         raise ValueError(f"{what} has values of {array.min()} to {array.max()}; it takes int32")
+    elif tensor.is_index:
+        _check_index(what, tensor, array)
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(array, tensor.dtype)
+
+
+def _check_index(what: str, tensor: Tensor, array: np.ndarray) -> None:
+    wrong = np.argwhere((array < 0) | (array >= tensor.below))
+    if len(wrong):
+        place = tuple(int(i) for i in wrong[0])
+        most = tensor.below - 1
+        raise ValueError(f"{what}{list(place)} is {array[place]}; it takes 0 to {most}")
 
 
 def _array(value: Any) -> np.ndarray:

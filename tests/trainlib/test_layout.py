@@ -5,8 +5,9 @@ import pytest
 
 from firmware.builder import KernelError
 from tests.trainlib.primitives import NOT_FINITE, check, check_in_registers, check_with_torch
-from trainlib.launch import program
+from trainlib.launch import launch, program
 from trainlib.reference.dropout import numbers
+from trainlib.registry import KERNELS
 
 BINARY = pytest.mark.parametrize("name", ["add_f32", "multiply_f32"])
 PAIRS = (
@@ -153,3 +154,22 @@ def test_addresses_may_be_in_registers(name, point):
 def test_shapes_that_do_not_fit_are_refused(name, point, message):
     with pytest.raises(KernelError, match=message):
         program(name, point)
+
+
+@pytest.mark.parametrize("pass_", ["fw", "bw"])
+@pytest.mark.parametrize("wrong", [-1, 7])
+def test_numbers_that_no_entry_has_are_refused(pass_, wrong):
+    kernel, arguments = f"embedding_{pass_}_f32", {"entries": 7, "columns": 2, "tokens": 3}
+    family = KERNELS[kernel]
+    inputs = family.random(family.arguments.model_validate(arguments))
+    inputs["index"] = np.array([6, wrong, 0])
+    with pytest.raises(
+        ValueError, match=rf"^embedding_{pass_}_f32: index\[1\] is {wrong}; it takes 0 to 6$"
+    ):
+        launch(kernel, arguments, inputs=inputs)
+
+
+def test_a_class_that_there_is_not_is_refused():
+    inputs = {"x": np.zeros((3, 4)), "t": [0, 3, 4]}
+    with pytest.raises(ValueError, match=r"^cross_entropy_loss_f32: t\[2\] is 4; it takes 0 to 3$"):
+        launch("cross_entropy_loss_f32", {"b": 3, "classes": 4}, inputs=inputs)
