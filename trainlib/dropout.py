@@ -32,6 +32,8 @@ from trainlib.maps import Arguments, map_nest, no_macs
 from trainlib.nest import UNROLL, Body, Operand, Window
 from trainlib.reference import dropout as reference
 from trainlib.reference.dropout import FIRST, SECOND, SPREAD, threshold
+from trainlib.tiled import tiled
+from trainlib.tiling import Axis, Dim, TileShape
 
 SEEDS = 1 << 31
 
@@ -44,18 +46,26 @@ def dropout_f32(
     y: Address,
     count: int,
     *,
+    first: Address | None = None,
     p: float = 0.5,
     unroll: int = UNROLL,
 ) -> None:
-    """y = dropout(x), or dx = dropout(dy) for the same seed, an integer in L1."""
+    """y = dropout(x), or dx = dropout(dy) for the same seed, an integer in L1.
+
+    first    where the place of the first element is, another integer in L1; None: 0
+    """
 
     def operation(k: Kernel) -> Body:
-        start, first, second, least, factor = k.x(5)
+        start, one, second, least, factor = k.x(5)
         k.set(start, seed)
         k.lw(start, 0, start)
-        k.li(first, SPREAD)
-        k.mul(start, start, first)
-        for register, value in ((first, FIRST), (second, SECOND), (least, threshold(p))):
+        k.li(one, SPREAD)
+        k.mul(start, start, one)
+        if first is not None:
+            k.set(one, first)
+            k.lw(one, 0, one)
+            k.add(start, start, one)
+        for register, value in ((one, FIRST), (second, SECOND), (least, threshold(p))):
             k.li(register, value)
         k.li(factor, pattern(1 / (1 - p) if p < 1 else 0.0))
 
@@ -63,7 +73,7 @@ def dropout_f32(
             bits, t = v.x(), v.x()
             place.count(bits)
             v.add(bits, bits, start)
-            for shift, multiplier in ((16, first), (15, second), (16, ZERO)):
+            for shift, multiplier in ((16, one), (15, second), (16, ZERO)):
                 v.srli(t, bits, shift)
                 v.xor(bits, bits, t)
                 if multiplier != ZERO:
@@ -110,4 +120,51 @@ def _emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
     )
 
 
-FAMILIES = (Family("dropout_f32", DropoutArguments, _tensors, _expected, no_macs, _emit),)
+def _dims(point: Any) -> list[Dim]:
+    """Elements of a tile follow each other: it is cut along the first dimension that is not 1."""
+    axis = _cut(point)
+    return [Dim(f"d{axis}", point.shape[axis], is_summed=True)]
+
+
+def _cut(point: Any) -> int:
+    return next((axis for axis, n in enumerate(point.shape) if n > 1), 0)
+
+
+def _boxes(point: Any) -> dict[str, list[Axis]]:
+    cut = _cut(point)
+    own: list[Axis] = [f"d{axis}" if axis == cut else None for axis in range(len(point.shape))]
+    return {"x": own, "seed": [None], "y": own}
+
+
+def _smaller(point: Any, tile: TileShape) -> dict[str, Any]:
+    return {"shape": tile.part("x").shape}
+
+
+def _emit_part(
+    k: Kernel, team: Team, point: Any, part: Any, tile: TileShape, l1: Addresses
+) -> None:
+    """Emit a tile: its first element's place is what tiles before it have left in L1."""
+    count, how = prod(part.shape), {"p": point.p, "unroll": point.unroll}
+    if tile.is_first:
+        with team.only(0), k.scope():
+            place = k.x()
+            k.set(place, l1["place"])
+            k.sw(ZERO, 0, place)
+        team.barrier()
+    dropout_f32(k, team, l1["x"], l1["seed"], l1["y"], count, first=l1["place"], **how)
+    team.barrier()
+    with team.only(0), k.scope():
+        place, first, more = k.x(3)
+        k.set(place, l1["place"])
+        k.lw(first, 0, place)
+        k.li(more, count)
+        k.add(first, first, more)
+        k.sw(first, 0, place)
+
+
+FAMILIES = (
+    tiled(
+        Family("dropout_f32", DropoutArguments, _tensors, _expected, no_macs, _emit),
+        *(_dims, _boxes, _smaller, {"place": WORD}, _emit_part),
+    ),
+)

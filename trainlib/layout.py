@@ -16,7 +16,7 @@ from trainlib.maps import Operation, map_nest, no_macs
 from trainlib.nest import UNROLL, Body, Operand, row_major
 from trainlib.reference import layout as reference
 from trainlib.tiled import tiled, tiled_by_axes
-from trainlib.tiling import Axis, Dim, TileShape
+from trainlib.tiling import Axis, Dim, TileShape, Window
 
 Dims = Sequence[int]
 
@@ -142,6 +142,8 @@ def pad_f32(
     if any(before) or any(after):
         fill_f32(k, team, y, prod(shape), value=value)
         team.barrier()
+    if 0 in dims:
+        return
     steps = row_major(y, shape).steps
     shift = sum(n * step for n, step in zip(before, steps, strict=True))
     target = Operand(y, steps, shift=shift)
@@ -325,11 +327,19 @@ FAMILIES = (
         },
         lambda _, shape: {"shape": shape.part("x").shape},
     ),
-    _family(
-        "pad_f32",
-        PadArguments,
-        _padded,
-        lambda point, values: [reference.pad(values["x"], point)],
-        _emit_pad,
+    tiled(
+        _family(
+            "pad_f32",
+            PadArguments,
+            _padded,
+            lambda point, values: [reference.pad(values["x"], point)],
+            _emit_pad,
+        ),
+        lambda point: [Dim(f"d{i}", n) for i, n in enumerate(_padded(point)["y"].shape)],
+        lambda point: {
+            "x": [Window(f"d{i}", 1, before=n) for i, n in enumerate(point.before)],
+            "y": [f"d{i}" for i in range(len(point.shape))],
+        },
+        lambda _, tile: {n: getattr(tile.part("x"), n) for n in ("shape", "before", "after")},
     ),
 )

@@ -35,6 +35,10 @@ POINTS = [
     ("residual_bw_f32", {"shape": (5, 9)}, {"d0": 2, "d1": 4}),
     ("transpose_f32", {"shape": (5, 9, 4), "axes": (2, 0, 1)}, {"d0": 2, "d1": 4, "d2": 3}),
     ("reduce_f32", {"shape": (5, 9, 4), "axes": (1,)}, {"d0": 2, "d2": 3}),
+    ("dropout_f32", {"shape": (1, 13, 5)}, {"d1": 3}),
+    ("dropout_f32", {"shape": (47,), "p": 0.2, "cores": 3}, {"d0": 10}),
+    ("pad_f32", {"shape": (5, 4), "before": (3, 1), "after": (2, 0)}, {"d0": 2, "d1": 3}),
+    ("pad_f32", {"shape": (4,), "before": (7,), "after": (6,), "value": 2.5}, {"d0": 3}),
     ("reduce_f32", {"shape": (5, 9), "axes": (1, 0), "what": "max"}, {}),
 ]
 SUMS = [  # the order of additions differs: over tiles, or fewer side by side for want of registers
