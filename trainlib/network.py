@@ -14,6 +14,7 @@ from firmware.builder import Kernel, KernelError
 from firmware.console import Console
 from firmware.runtime import Team
 from trainlib.emission import emit_from_l2
+from trainlib.fill import fill_f32
 from trainlib.kernels import WORD, Addresses, Arrays, Expected, Family, Tensor, Tensors
 from trainlib.network_layers import Call
 from trainlib.network_plan import Arguments, Plan, drawn, plan_of, point_of
@@ -40,6 +41,10 @@ def _check(a: Arguments) -> None:
         name = "warm" if a.warm else "tile"
         way = "take more steps" if a.warm else "they are chosen where tensors do not fit L1"
         raise KernelError(f"train_f32: it has no {name}; leave it out: {way}")
+    if a.momentum and a.optimizer != "sgd":
+        raise KernelError(f"train_f32: {a.optimizer} has no momentum; leave it out, or take sgd")
+    if a.nesterov and not a.momentum:
+        raise KernelError("train_f32: nesterov without a momentum; it looks ahead along that")
 
 
 def _aligned(size: int) -> int:
@@ -58,6 +63,8 @@ def _operands(call: Call, at: Mapping[str, Place]) -> dict[str, Place]:
 def emit_in_l1(k: Kernel, team: Team, a: Arguments, l1: Addresses) -> None:
     """Emit all steps of training, tensors in L1."""
     plan = plan_of(a, team.cores)
+    for name in plan.states:
+        fill_f32(k, team, l1[name], plan.tensors[name].elements)
     for call in _steps(k, team, a, plan, l1):
         resident = _resident(call, a)
         place, own = l1["workspace"], {}
@@ -78,6 +85,8 @@ def emit_in_l2(k: Kernel, team: Team, a: Arguments, l2: Mapping[str, int]) -> No
         for name, tensor in plan.tensors.items()
         if tensor.role == "scratch"
     }
+    for name in plan.states:
+        k.put(between[name], bytes(plan.tensors[name].size))
     at = {**l2, **between}
     for call in _steps(k, team, a, plan, at):
         free = k.l1.next
@@ -124,7 +133,9 @@ def emit_losses(k: Kernel, team: Team, a: Arguments, l2: Mapping[str, int]) -> N
 def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
     """All steps in float64, each primitive as its reference says."""
     plan = plan_of(a, a.cores or 1)
-    state = {name: array.astype(np.float64) for name, array in values.items()}
+    state = {name: array.astype(np.float64) for name, array in values.items() if name != "T"}
+    state["T"] = values["T"]
+    state |= {name: np.zeros(plan.tensors[name].shape) for name in plan.states}
     losses = []
     for _ in range(a.steps):
         for call in plan.calls:

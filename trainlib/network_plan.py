@@ -8,36 +8,28 @@ import numpy as np
 from pydantic import Field
 
 from firmware.builder import KernelError
-from trainlib import act, conv2d_program, kernels, linear_program, loss, optim
+from trainlib import act, conv2d_program, cross_entropy, linear_program, loss, optim
 from trainlib.kernels import Family, Role, Tensor
-from trainlib.network_layers import AnyLayer, Call, Context, Kernels, Operands
+from trainlib.network_layers import AnyLayer, Call, Context, Operands
+from trainlib.network_training import Training
 
 PRIMITIVES: dict[str, Family] = {
     family.name: family
-    for file in (act, conv2d_program, linear_program, loss, optim)
+    for file in (act, conv2d_program, cross_entropy, linear_program, loss, optim)
     for family in file.FAMILIES
 }
 
 
-class Arguments(kernels.Arguments):
-    """Training of a network: steps of gradient descent on a batch.
+class Arguments(Training):
+    """Training of a network: steps of an optimiser on a batch.
 
     input      shape of an image, without the batch
     layers     tables such as { kind = "linear", outputs = 32 }: conv2d with outputs, kernel,
                stride, padding, bias; linear with outputs, bias; relu, sigmoid, tanh, silu, gelu
-    lr         weights -= lr times their gradients
-    steps      of training, all with the same batch
-    kernels    "best", or "naive": one sum at a time, convolutions by columns
-    fused      add gradients, times -lr, to weights where they arise; False: a pass of its own
     """
 
     input: tuple[int, ...] = Field(min_length=1, max_length=3)
     layers: tuple[AnyLayer, ...] = Field(min_length=1)
-    batch: int = Field(1, ge=1, le=1 << 16)
-    lr: float = Field(gt=0, allow_inf_nan=False)
-    steps: int = Field(1, ge=1, le=1 << 16)
-    kernels: Kernels = "best"
-    fused: bool = True
 
 
 @dataclass(frozen=True)
@@ -47,11 +39,13 @@ class Plan:
     tensors     by name; "scratch": those between layers
     calls       in order
     parameters  names of what is learned, and the numbers that each of its sums has
+    states      names of what the optimiser keeps, zero at first
     """
 
     tensors: dict[str, Tensor]
     calls: tuple[Call, ...]
     parameters: dict[str, int]
+    states: tuple[str, ...]
 
 
 def point_of(call: Call, cores: int | None) -> tuple[Family, Any]:
@@ -83,6 +77,7 @@ class _Maker:
         self.backward: list[Call] = []
         self.updates: list[Call] = []
         self.parameters: dict[str, int] = {}
+        self.states: list[str] = []
 
     def layer(self, number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Add a layer; return the shape of what comes out."""
@@ -92,17 +87,19 @@ class _Maker:
                 f"train_f32: layer {number}, {layer.kind}, gets {list(shape)}; it takes channels, "
                 f"height and width"
             )
-        context = Context(number, a.batch, shape, self.cores, a.kernels, a.fused)
+        context = Context(number, a.batch, shape, self.cores, a.kernels, a.adds)
         result = layer.output(shape)
         parameters = layer.parameters(shape)
         names = {name: f"{name}_{number}" for name in parameters}
-        gradients = names if a.fused else {name: f"d{names[name]}" for name in names}
+        gradients = names if a.adds else {name: f"d{names[name]}" for name in names}
         for name, size in parameters.items():
             self._add(names[name], size, "inout")
             self.parameters[names[name]] = prod(parameters["weight"][1:])
-            if not a.fused:
+            if not a.adds:
                 self._add(gradients[name], size, "scratch")
-                self.updates.append(self._update(names[name], gradients[name], size))
+                for state in a.state:
+                    self._keep(f"{state}_{names[name]}", size)
+                self.updates.append(a.update(names[name], gradients[name], size))
         self._add(f"y_{number}", (a.batch, *result), "scratch")
         self._add(f"dy_{number}", (a.batch, *result), "scratch")
         needs_dx = bool(number and self.parameters.keys() - names.values())
@@ -122,24 +119,25 @@ class _Maker:
     def loss(self, number: int, shape: tuple[int, ...]) -> None:
         """Add the loss behind the last layer."""
         a = self.a
-        self._add("T", (a.batch, *shape), "in")
+        self.tensors["T"] = a.target(shape)
         self._add("loss", (a.steps,), "out")
         self._add("loss_now", (1,), "scratch")
         last = number - 1
         names = {"x": f"y_{last}", "t": "T", "loss": "loss_now", "dx": f"dy_{last}"}
-        how = {"shape": (a.batch * prod(shape),), "factor": -a.lr if a.fused else 1.0}
-        self.forward.append(Call("loss", "mse_loss_f32", how, names))
+        self.forward.append(a.loss_call(shape, names))
+        begin = a.begin_updates()
+        self.updates[:0] = begin
+        if begin:
+            self._keep("corrections", (2,))
 
     def plan(self) -> Plan:
         """What has grown."""
         calls = (*self.forward, *self.backward, *self.updates)
-        return Plan(self.tensors, calls, self.parameters)
+        return Plan(self.tensors, calls, self.parameters, tuple(self.states))
 
-    def _update(self, w: str, g: str, size: tuple[int, ...]) -> Call:
-        how: dict[str, Any] = {"shape": (prod(size),), "lr": self.a.lr}
-        if self.a.kernels == "naive":
-            how["unroll"] = 1
-        return Call("update", "sgd_f32", how, {"w": w, "g": g})
+    def _keep(self, name: str, shape: tuple[int, ...]) -> None:
+        self._add(name, shape, "scratch")
+        self.states.append(name)
 
     def _add(self, name: str, shape: tuple[int, ...], role: Role) -> None:
         if min(shape) < 1:

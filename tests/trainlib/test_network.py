@@ -147,7 +147,82 @@ def test_naive_products_of_one_core_take_what_was_published():
         assert ours == pytest.approx(REGIONS[name].one, rel=0.05), name
 
 
+CLASSES = [*SMALL["layers"][:-1], {"kind": "linear", "outputs": 4}]
+DECAY = {"weight_decay": 0.1}
+NESTEROV = {"momentum": 0.8, "nesterov": True} | DECAY
+TRAININGS = (
+    ({"loss": "l1"}, "SGD", {}),
+    ({"loss": "berhu"}, "SGD", {}),
+    ({"loss": "cross_entropy", "layers": CLASSES} | DECAY, "SGD", DECAY),
+    ({"momentum": 0.9}, "SGD", {"momentum": 0.9}),
+    (NESTEROV, "SGD", NESTEROV),
+    ({"optimizer": "adam", "betas": (0.8, 0.95)}, "Adam", {"betas": (0.8, 0.95)}),
+    ({"optimizer": "adamw", "eps": 1e-6} | DECAY, "AdamW", {"eps": 1e-6} | DECAY),
+)
+
+
+@pytest.mark.parametrize("how", [t[0] for t in TRAININGS], ids=lambda how: "-".join(how))
+def test_every_loss_and_optimizer_learns_as_in_float64(how):
+    _, report = launch("train_f32", SMALL | how, ROOMY, guard=64)
+    assert report.is_correct
+    assert report.stray_writes == []
+
+
+@pytest.mark.parametrize("number", [2, 4, 6])
+def test_losses_and_optimizers_work_from_l2(number):
+    tight = load_chip("pulp", {"l1.size": 0x3000})
+    _, report = launch("train_f32", SMALL | TRAININGS[number][0], tight)
+    assert report.is_correct
+
+
+def berhu(torch, y, t):
+    d = (y - t).abs()
+    c = 0.2 * d.max().detach()
+    return torch.where(d > c, (d * d + c * c) / (2 * c), d).mean()
+
+
+@pytest.mark.parametrize(("how", "optimizer", "options"), TRAININGS, ids=str)
+def test_every_loss_and_optimizer_is_torchs(how, optimizer, options):
+    torch = pytest.importorskip("torch")
+    built = program("train_f32", SMALL | how | {"steps": 3})
+    values = {n: torch.tensor(a.astype(float)) for n, a in built.inputs.items() if n != "T"}
+    target = torch.tensor(built.inputs["T"])
+    learned = {n: v.requires_grad_() for n, v in values.items() if n != "X"}
+    step = getattr(torch.optim, optimizer)(learned.values(), lr=SMALL["lr"], **options)
+    f, losses = torch.nn.functional, []
+    loss_of = {
+        "mse": f.mse_loss,
+        "l1": f.l1_loss,
+        "berhu": lambda y, t: berhu(torch, y, t),
+        "cross_entropy": lambda y, t: f.cross_entropy(y, t.long()),
+    }[how.get("loss", "mse")]
+    for _ in range(3):
+        y = f.pad(values["X"], (1, 1, 1, 0))
+        y = f.conv2d(y, learned["weight_0"], learned["bias_0"], (2, 1)).sigmoid()
+        y = f.gelu(f.conv2d(y, learned["weight_2"])).flatten(1)
+        y = f.linear(y, learned["weight_4"], learned["bias_4"]).tanh()
+        loss = loss_of(f.linear(y, learned["weight_6"]), target)
+        losses.append(loss.item())
+        step.zero_grad()
+        loss.backward()
+        step.step()
+    expected = built.family.reference(built.arguments, built.inputs)
+    np.testing.assert_allclose(expected["loss"][0], losses, rtol=1e-6)
+    for name, value in learned.items():
+        np.testing.assert_allclose(expected[name][0], value.detach(), rtol=1e-6, atol=1e-9)
+
+
 REFUSED = (
+    (
+        {"loss": "cross_entropy", "layers": SMALL["layers"][:1]},
+        "cross_entropy gets [3, 3, 6]; it takes a number for each class: let a linear layer be the "
+        "last",
+    ),
+    (
+        {"momentum": 0.5, "optimizer": "adam"},
+        "adam has no momentum; leave it out, or take sgd",
+    ),
+    ({"nesterov": True}, "nesterov without a momentum; it looks ahead along that"),
     ({"warm": True}, "it has no warm; leave it out: take more steps"),
     (
         {"tile": {}},
