@@ -8,11 +8,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trainlib.conv2d_program import Pads, Pair, Size
+from trainlib import pool
+from trainlib.conv2d_program import PadPair, Pads, Pair, Size
 
 Shape = tuple[int, ...]
 Kernels = Literal["best", "naive"]
@@ -64,6 +65,7 @@ class Operands:
     dx: str | None
     parameters: Mapping[str, str] = field(default_factory=dict)
     gradients: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 class Layer(BaseModel):
@@ -72,6 +74,7 @@ class Layer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
+    takes_images: ClassVar[bool] = False
 
     def output(self, shape: Shape) -> Shape:
         """Shape of what comes out, without the batch."""
@@ -79,6 +82,10 @@ class Layer(BaseModel):
 
     def parameters(self, shape: Shape) -> dict[str, Shape]:
         """Shapes of what it learns, by name."""
+        return {}
+
+    def kept(self, shape: Shape) -> dict[str, Shape]:
+        """Shapes of integers that forward leaves to backward, by name."""
         return {}
 
     @abstractmethod
@@ -128,6 +135,7 @@ class ConvolutionLayer(_WithWeights):
     """A convolution of images [channels, height, width]."""
 
     kind: Literal["conv2d"]
+    takes_images: ClassVar[bool] = True
     kernel: Pair
     stride: Pair = (1, 1)
     padding: Pads = (0, 0, 0, 0)
@@ -203,4 +211,44 @@ class Activation(Layer):
         return Call(self._region(c, step), f"{self.kind}_{step}_f32", point, operands)
 
 
-AnyLayer = Annotated[ConvolutionLayer | LinearLayer | Activation, Field(discriminator="kind")]
+class PoolingLayer(Layer):
+    """The largest or the mean of windows of images [channels, height, width].
+
+    stride    between windows; None: the window's
+    """
+
+    kind: Literal["maxpool2d", "avgpool2d"]
+    kernel: Pair
+    stride: Pair | None = None
+    padding: PadPair = (0, 0)
+    takes_images: ClassVar[bool] = True
+
+    def output(self, shape: Shape) -> Shape:
+        """Shape of what comes out."""
+        return (shape[0], *pool.Arguments(**self._arguments(shape)).pooling.out)
+
+    def kept(self, shape: Shape) -> dict[str, Shape]:
+        """Where the largest are."""
+        return {"index": self.output(shape)} if self.kind == "maxpool2d" else {}
+
+    def _arguments(self, shape: Shape) -> dict[str, Any]:
+        sizes = dict(zip("chw", shape, strict=True))
+        return {**sizes, "kernel": self.kernel, "stride": self.stride, "pad": self.padding}
+
+    def calls(self, c: Context, at: Operands) -> tuple[list[Call], list[Call]]:
+        """Forward, and backward."""
+        how = self._arguments(c.shape) | {"b": c.batch}
+        if c.kernels == "naive":
+            how["unroll"] = 1
+
+        def call(step: str, operands: Mapping[str, str]) -> Call:
+            kernel = f"{self.kind}_{step}_f32"
+            return Call(self._region(c, step), kernel, how, {**operands, **at.kept})
+
+        forward = call("fw", {"x": at.x, "y": at.y})
+        return [forward], [call("bw", {"dy": at.dy, "dx": at.dx})] if at.dx else []
+
+
+AnyLayer = Annotated[
+    ConvolutionLayer | LinearLayer | Activation | PoolingLayer, Field(discriminator="kind")
+]

@@ -8,14 +8,14 @@ import numpy as np
 from pydantic import Field
 
 from firmware.builder import KernelError
-from trainlib import act, conv2d_program, cross_entropy, linear_program, loss, optim
-from trainlib.kernels import Family, Role, Tensor
+from trainlib import act, conv2d_program, cross_entropy, linear_program, loss, optim, pool
+from trainlib.kernels import INT32, Family, Role, Tensor
 from trainlib.network_layers import AnyLayer, Call, Context, Operands
 from trainlib.network_training import Training
 
 PRIMITIVES: dict[str, Family] = {
     family.name: family
-    for file in (act, conv2d_program, cross_entropy, linear_program, loss, optim)
+    for file in (act, conv2d_program, cross_entropy, linear_program, loss, optim, pool)
     for family in file.FAMILIES
 }
 
@@ -25,7 +25,8 @@ class Arguments(Training):
 
     input      shape of an image, without the batch
     layers     tables such as { kind = "linear", outputs = 32 }: conv2d with outputs, kernel,
-               stride, padding, bias; linear with outputs, bias; relu, sigmoid, tanh, silu, gelu
+               stride, padding, bias; linear with outputs, bias; maxpool2d, avgpool2d with kernel,
+               stride, padding; relu, sigmoid, tanh, silu, gelu
     """
 
     input: tuple[int, ...] = Field(min_length=1, max_length=3)
@@ -82,7 +83,7 @@ class _Maker:
     def layer(self, number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Add a layer; return the shape of what comes out."""
         a, layer = self.a, self.a.layers[number]
-        if layer.kind == "conv2d" and len(shape) != 3:
+        if layer.takes_images and len(shape) != 3:
             raise KernelError(
                 f"train_f32: layer {number}, {layer.kind}, gets {list(shape)}; it takes channels, "
                 f"height and width"
@@ -100,6 +101,9 @@ class _Maker:
                 for state in a.state:
                     self._keep(f"{state}_{names[name]}", size)
                 self.updates.append(a.update(names[name], gradients[name], size))
+        kept = {name: f"{name}_{number}" for name in layer.kept(shape)}
+        for name, size in layer.kept(shape).items():
+            self.tensors[kept[name]] = Tensor((a.batch, *size), "scratch", INT32)
         self._add(f"y_{number}", (a.batch, *result), "scratch")
         self._add(f"dy_{number}", (a.batch, *result), "scratch")
         needs_dx = bool(number and self.parameters.keys() - names.values())
@@ -110,6 +114,7 @@ class _Maker:
             dx=f"dy_{number - 1}" if needs_dx else None,
             parameters=names,
             gradients=gradients,
+            kept=kept,
         )
         forward, backward = layer.calls(context, at)
         self.forward += forward

@@ -175,6 +175,45 @@ def test_losses_and_optimizers_work_from_l2(number):
     assert report.is_correct
 
 
+POOLS = SMALL | {
+    "loss": "cross_entropy",
+    "layers": [
+        {"kind": "conv2d", "outputs": 3, "kernel": 3, "padding": 1},
+        {"kind": "maxpool2d", "kernel": (3, 2), "stride": (2, 2), "padding": (1, 0)},
+        {"kind": "conv2d", "outputs": 2, "kernel": 1},
+        {"kind": "avgpool2d", "kernel": 2, "stride": 1},
+        {"kind": "linear", "outputs": 5},
+    ],
+}
+
+
+@pytest.mark.parametrize("l1_size", [L1_SIZE, 0x3000])
+@pytest.mark.parametrize("kernels", ["best", "naive"])
+def test_pooling_layers_learn_as_in_float64(l1_size, kernels):
+    chip = load_chip("pulp", {"l1.size": l1_size})
+    _, report = launch("train_f32", POOLS | {"kernels": kernels}, chip)
+    assert report.is_correct
+    assert report.regions["maxpool2d_1_bw"].count >= 1
+
+
+def test_pooling_layers_are_torchs():
+    torch = pytest.importorskip("torch")
+    built = program("train_f32", POOLS)
+    values = {n: torch.tensor(a.astype(float)) for n, a in built.inputs.items() if n != "T"}
+    learned = {n: v.requires_grad_() for n, v in values.items() if n != "X"}
+    step, f = torch.optim.SGD(learned.values(), lr=SMALL["lr"]), torch.nn.functional
+    for _ in range(POOLS["steps"]):
+        y = f.conv2d(values["X"], learned["weight_0"], padding=1)
+        y = f.conv2d(f.max_pool2d(y, (3, 2), (2, 2), (1, 0)), learned["weight_2"])
+        y = f.linear(f.avg_pool2d(y, 2, 1).flatten(1), learned["weight_4"])
+        step.zero_grad()
+        f.cross_entropy(y, torch.tensor(built.inputs["T"]).long()).backward()
+        step.step()
+    expected = built.family.reference(built.arguments, built.inputs)
+    for name, value in learned.items():
+        np.testing.assert_allclose(expected[name][0], value.detach(), rtol=1e-9)
+
+
 def berhu(torch, y, t):
     d = (y - t).abs()
     c = 0.2 * d.max().detach()
