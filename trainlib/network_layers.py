@@ -8,12 +8,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-from trainlib import pool
-from trainlib.conv2d_program import PadPair, Pads, Pair, Size
+from trainlib.conv2d_program import Pads, Pair, Size
+from trainlib.kernels import Tensor
 
 Shape = tuple[int, ...]
 Kernels = Literal["best", "naive"]
@@ -75,6 +75,8 @@ class Layer(BaseModel):
 
     kind: str
     takes_images: ClassVar[bool] = False
+    adds: ClassVar[bool] = True
+    """Can its gradients be added to parameters where they arise?"""
 
     def output(self, shape: Shape) -> Shape:
         """Shape of what comes out, without the batch."""
@@ -84,8 +86,8 @@ class Layer(BaseModel):
         """Shapes of what it learns, by name."""
         return {}
 
-    def kept(self, shape: Shape) -> dict[str, Shape]:
-        """Shapes of integers that forward leaves to backward, by name."""
+    def kept(self, batch: int, shape: Shape) -> dict[str, Tensor]:
+        """What forward leaves to backward, by name."""
         return {}
 
     @abstractmethod
@@ -209,46 +211,3 @@ class Activation(Layer):
         self, c: Context, step: str, point: Mapping[str, Any], operands: Mapping[str, str]
     ) -> Call:
         return Call(self._region(c, step), f"{self.kind}_{step}_f32", point, operands)
-
-
-class PoolingLayer(Layer):
-    """The largest or the mean of windows of images [channels, height, width].
-
-    stride    between windows; None: the window's
-    """
-
-    kind: Literal["maxpool2d", "avgpool2d"]
-    kernel: Pair
-    stride: Pair | None = None
-    padding: PadPair = (0, 0)
-    takes_images: ClassVar[bool] = True
-
-    def output(self, shape: Shape) -> Shape:
-        """Shape of what comes out."""
-        return (shape[0], *pool.Arguments(**self._arguments(shape)).pooling.out)
-
-    def kept(self, shape: Shape) -> dict[str, Shape]:
-        """Where the largest are."""
-        return {"index": self.output(shape)} if self.kind == "maxpool2d" else {}
-
-    def _arguments(self, shape: Shape) -> dict[str, Any]:
-        sizes = dict(zip("chw", shape, strict=True))
-        return {**sizes, "kernel": self.kernel, "stride": self.stride, "pad": self.padding}
-
-    def calls(self, c: Context, at: Operands) -> tuple[list[Call], list[Call]]:
-        """Forward, and backward."""
-        how = self._arguments(c.shape) | {"b": c.batch}
-        if c.kernels == "naive":
-            how["unroll"] = 1
-
-        def call(step: str, operands: Mapping[str, str]) -> Call:
-            kernel = f"{self.kind}_{step}_f32"
-            return Call(self._region(c, step), kernel, how, {**operands, **at.kept})
-
-        forward = call("fw", {"x": at.x, "y": at.y})
-        return [forward], [call("bw", {"dy": at.dy, "dx": at.dx})] if at.dx else []
-
-
-AnyLayer = Annotated[
-    ConvolutionLayer | LinearLayer | Activation | PoolingLayer, Field(discriminator="kind")
-]

@@ -8,14 +8,15 @@ import numpy as np
 from pydantic import Field
 
 from firmware.builder import KernelError
-from trainlib import act, conv2d_program, cross_entropy, linear_program, loss, optim, pool
-from trainlib.kernels import INT32, Family, Role, Tensor
-from trainlib.network_layers import AnyLayer, Call, Context, Operands
+from trainlib import act, conv2d_program, cross_entropy, linear_program, loss, norm, optim, pool
+from trainlib.kernels import Family, Role, Tensor
+from trainlib.network_layers import Call, Context, Operands
+from trainlib.network_statistics import AnyLayer
 from trainlib.network_training import Training
 
 PRIMITIVES: dict[str, Family] = {
     family.name: family
-    for file in (act, conv2d_program, cross_entropy, linear_program, loss, optim, pool)
+    for file in (act, conv2d_program, cross_entropy, linear_program, loss, norm, optim, pool)
     for family in file.FAMILIES
 }
 
@@ -26,11 +27,17 @@ class Arguments(Training):
     input      shape of an image, without the batch
     layers     tables such as { kind = "linear", outputs = 32 }: conv2d with outputs, kernel,
                stride, padding, bias; linear with outputs, bias; maxpool2d, avgpool2d with kernel,
-               stride, padding; relu, sigmoid, tanh, silu, gelu
+               stride, padding; instancenorm, groupnorm with groups, layernorm, rmsnorm, with eps;
+               relu, sigmoid, tanh, silu, gelu
     """
 
     input: tuple[int, ...] = Field(min_length=1, max_length=3)
     layers: tuple[AnyLayer, ...] = Field(min_length=1)
+
+    @property
+    def adds(self) -> bool:
+        """Are gradients added to weights where they arise?"""
+        return super().adds and all(layer.adds for layer in self.layers)
 
 
 @dataclass(frozen=True)
@@ -101,17 +108,21 @@ class _Maker:
                 for state in a.state:
                     self._keep(f"{state}_{names[name]}", size)
                 self.updates.append(a.update(names[name], gradients[name], size))
-        kept = {name: f"{name}_{number}" for name in layer.kept(shape)}
-        for name, size in layer.kept(shape).items():
-            self.tensors[kept[name]] = Tensor((a.batch, *size), "scratch", INT32)
+        kept = {name: f"{name}_{number}" for name in layer.kept(a.batch, shape)}
+        for name, tensor in layer.kept(a.batch, shape).items():
+            self.tensors[kept[name]] = tensor
         self._add(f"y_{number}", (a.batch, *result), "scratch")
         self._add(f"dy_{number}", (a.batch, *result), "scratch")
         needs_dx = bool(number and self.parameters.keys() - names.values())
+        dx = f"dy_{number - 1}" if needs_dx else None
+        if dx is None and not layer.adds:
+            dx = f"dx_{number}"
+            self._add(dx, (a.batch, *shape), "scratch")
         at = Operands(
             x=f"y_{number - 1}" if number else "X",
             y=f"y_{number}",
             dy=f"dy_{number}",
-            dx=f"dy_{number - 1}" if needs_dx else None,
+            dx=dx,
             parameters=names,
             gradients=gradients,
             kept=kept,

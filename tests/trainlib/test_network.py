@@ -187,9 +187,8 @@ POOLS = SMALL | {
 }
 
 
-@pytest.mark.parametrize("l1_size", [L1_SIZE, 0x3000])
-@pytest.mark.parametrize("kernels", ["best", "naive"])
-def test_pooling_layers_learn_as_in_float64(l1_size, kernels):
+@pytest.mark.parametrize(("kernels", "l1_size"), [("best", L1_SIZE), ("naive", 0x3000)])
+def test_pooling_layers_learn_as_in_float64(kernels, l1_size):
     chip = load_chip("pulp", {"l1.size": l1_size})
     _, report = launch("train_f32", POOLS | {"kernels": kernels}, chip)
     assert report.is_correct
@@ -212,6 +211,49 @@ def test_pooling_layers_are_torchs():
     expected = built.family.reference(built.arguments, built.inputs)
     for name, value in learned.items():
         np.testing.assert_allclose(expected[name][0], value.detach(), rtol=1e-9)
+
+
+NORMS = SMALL | {
+    "layers": [
+        {"kind": "rmsnorm"},
+        {"kind": "conv2d", "outputs": 4, "kernel": 3},
+        {"kind": "groupnorm", "groups": 2},
+        {"kind": "instancenorm", "eps": 1e-3},
+        {"kind": "linear", "outputs": 6},
+        {"kind": "layernorm"},
+        {"kind": "linear", "outputs": 2},
+    ],
+}
+
+
+@pytest.mark.parametrize("l1_size", [L1_SIZE, 0x3000])
+def test_norm_layers_learn_as_in_float64(l1_size):
+    chip = load_chip("pulp", {"l1.size": l1_size})
+    _, report = launch("train_f32", NORMS, chip)
+    assert report.is_correct
+    assert report.regions["groupnorm_2_bw"].count >= 1
+
+
+def test_norm_layers_are_torchs():
+    torch = pytest.importorskip("torch")
+    built = program("train_f32", NORMS)
+    values = {n: torch.tensor(a.astype(float)) for n, a in built.inputs.items()}
+    w = {n: v.requires_grad_() for n, v in values.items() if n not in ("X", "T")}
+    step, f = torch.optim.SGD(w.values(), lr=SMALL["lr"]), torch.nn.functional
+    for _ in range(NORMS["steps"]):
+        x = values["X"].flatten(1)
+        y = x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt() * w["weight_0"]
+        y = f.conv2d(y.reshape(values["X"].shape), w["weight_1"])
+        y = f.group_norm(y, 2, w["weight_2"], w["bias_2"], 1e-5)
+        y = f.instance_norm(y, weight=w["weight_3"], bias=w["bias_3"], eps=1e-3).flatten(1)
+        y = f.linear(y, w["weight_4"])
+        y = f.linear(f.layer_norm(y, (6,), w["weight_5"], w["bias_5"]), w["weight_6"])
+        step.zero_grad()
+        f.mse_loss(y, values["T"]).backward()
+        step.step()
+    expected = built.family.reference(built.arguments, built.inputs)
+    for name, value in w.items():
+        np.testing.assert_allclose(expected[name][0], value.detach(), rtol=1e-8, atol=1e-12)
 
 
 def berhu(torch, y, t):
@@ -260,6 +302,10 @@ REFUSED = (
     (
         {"momentum": 0.5, "optimizer": "adam"},
         "adam has no momentum; leave it out, or take sgd",
+    ),
+    (
+        {"layers": [{"kind": "layernorm", "groups": 2}]},
+        "layer 0, layernorm: groups = 2; groupnorm has groups, and no other",
     ),
     ({"nesterov": True}, "nesterov without a momentum; it looks ahead along that"),
     ({"warm": True}, "it has no warm; leave it out: take more steps"),
