@@ -31,8 +31,8 @@ from trainlib.pool import (
     Pooling,
     avgpool2d_bw_f32,
     avgpool2d_fw_f32,
-    planes_of,
 )
+from trainlib.pool_program import planes_of
 from trainlib.reference import interpolate as reference
 from trainlib.rows import Field, Rows, Split, split_of
 from trainlib.tiled import tiled

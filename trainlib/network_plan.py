@@ -8,7 +8,16 @@ import numpy as np
 from pydantic import Field
 
 from firmware.builder import KernelError
-from trainlib import act, conv2d_program, cross_entropy, linear_program, loss, norm, optim, pool
+from trainlib import (
+    act,
+    conv2d_program,
+    cross_entropy,
+    linear_program,
+    loss,
+    norm,
+    optim,
+    pool_program,
+)
 from trainlib.kernels import Family, Role, Tensor
 from trainlib.network_layers import Call, Context, Operands
 from trainlib.network_statistics import AnyLayer
@@ -16,7 +25,16 @@ from trainlib.network_training import Training
 
 PRIMITIVES: dict[str, Family] = {
     family.name: family
-    for file in (act, conv2d_program, cross_entropy, linear_program, loss, norm, optim, pool)
+    for file in (
+        act,
+        conv2d_program,
+        cross_entropy,
+        linear_program,
+        loss,
+        norm,
+        optim,
+        pool_program,
+    )
     for family in file.FAMILIES
 }
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from firmware.builder import KernelError
-from trainlib import pool
+from trainlib import pool_program
 from trainlib.conv2d_program import PadPair, Pair
 from trainlib.kernels import INT32, Tensor
 from trainlib.network_layers import (
@@ -36,7 +36,7 @@ class PoolingLayer(Layer):
 
     def output(self, shape: Shape) -> Shape:
         """Shape of what comes out."""
-        return (shape[0], *pool.Arguments(**self._arguments(shape)).pooling.out)
+        return (shape[0], *pool_program.Arguments(**self._arguments(shape)).pooling.out)
 
     def kept(self, batch: int, shape: Shape) -> dict[str, Tensor]:
         """Where the largest are."""
