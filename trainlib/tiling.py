@@ -229,8 +229,8 @@ class Tiling:
     def _tapered(self, places: list[tuple[range, ...]]) -> list[tuple[range, ...]]:
         """The last one cut in two."""
         last = places[-1]
-        cut = [i for i, dim in enumerate(self.dims) if TAPER < len(last[i]) < dim.size]
-        if not self.streams or not cut:
+        cut = [i for i, dim in enumerate(self.dims) if len(last[i]) < dim.size]
+        if not self.streams or not cut or len(last[cut[-1]]) <= TAPER:
             return places
         at, place = cut[-1], last[cut[-1]]
         middle = place.stop - -(-len(place) * 3 // 8 // TAPER) * TAPER

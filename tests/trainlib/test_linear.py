@@ -125,6 +125,22 @@ def test_macs_per_cycle_from_l2_do_not_fall_below_what_was_reached(step):
     assert linear.macs_per_cycle >= {"fw": 1.65, "wg": 1.4, "ig": 1.55}[step]
 
 
+@pytest.mark.parametrize("step", ["fw", "ig"])
+@pytest.mark.parametrize("cores", [1, 3, 8])
+@pytest.mark.parametrize(
+    "point",
+    [
+        {"inputs": 97, "outputs": 67, "tile": {"co": 13, "ci": 50}},
+        {"inputs": 64, "outputs": 131, "tile": {}, "accumulate": True},
+        {"inputs": 97, "outputs": 67, "tile": {}, "buffers": 1},
+        {"inputs": 2500, "outputs": 70, "tile": {"co": 13, "ci": 50}},
+    ],
+    ids=lambda point: "-".join(map(str, point.values())),
+)
+def test_layers_that_the_dma_is_slower_than_are_right(step, cores, point):
+    right(f"linear_{step}_f32", point | {"cores": cores}, PULP)
+
+
 def test_with_warm_caches_a_linear_layer_reaches_nine_tenths_of_what_the_dma_brings():
     report = right("linear_fw_f32", {"inputs": 640, "outputs": 128, "warm": True}, PULP)
     read = 4 * (640 * 128 + 640)

@@ -226,6 +226,8 @@ def test_where_copying_takes_longest_the_last_tile_is_cut_once_more():
 
     assert cut({"n": 2, "k": 64}) == [(2, 64), (2, 36), (2, 64), (2, 20), (2, 16)]
     assert cut({"n": 2, "k": 92}) == [(2, 92), (2, 8)] * 2
+    wide = replace(tiling, dims=(Dim("n", 40), Dim("k", 100, is_summed=True)))
+    assert len(list(wide.tiles({"n": 20, "k": 92}, TENSORS))) == 4
     assert cut({"n": 2, "k": 100}) == [(2, 100)] * 2
     silent = replace(tiling, streams=False).tiles({"n": 2, "k": 64}, TENSORS)
     assert len(list(silent)) == 4
