@@ -82,7 +82,7 @@ class Layer(kernels.Arguments):
             return {}
         small = {"X": self.inputs, "dY": self.outputs}
         how: dict[str, dict[str, Any]] = {n: {"stays": s <= STAYS} for n, s in small.items()}
-        if step == "fw":
+        if step == "fw" and self.inputs >= BURST:
             how["W"] = {"skew": 2, "bank": 0}
             how["X"] |= {"bank": 14}
         return how
