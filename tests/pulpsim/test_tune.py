@@ -16,7 +16,6 @@ from pulpsim.tune import Progress
 from pulpsim.tune_config import Options, load_tuning
 from soc.toml_file import ConfigError
 
-NETWORKS = Path(__file__).parents[2] / "configs/networks"
 LAYERS = """
 [[layers]]
 name = "fc"
@@ -136,23 +135,6 @@ def test_progress_says_what_is_done_the_best_and_the_time_left(
         progress.note_tile(Point(None, (), 1, 4), Outcome(3))
         monkeypatch.setattr("pulpsim.tune.monotonic", lambda: 10.0)
         assert progress.line == "fc: 3 points, best 1,234 cycles, 10 s left at most"
-
-
-def test_networks_are_layers_whose_tensors_fit_each_other() -> None:
-    dscnn = load_tuning(NETWORKS / "dscnn.toml", Options())
-    assert sum(dscnn.counts[n] for n in dscnn.spaces if n.endswith(".fw")) == 10
-    assert dscnn.spaces["conv.fw"].tensors["Y"].shape == (1, 64, 25, 5)
-    for name in ("depthwise.fw", "pointwise.fw"):
-        tensors = dscnn.spaces[name].tensors
-        assert tensors["X"].shape == tensors["Y"].shape == (1, 64, 25, 5)
-    auto = load_tuning(NETWORKS / "autoencoder.toml", Options())
-    assert sum(auto.counts[n] for n in auto.spaces if n.endswith(".fw")) == 10
-    weights = sum(
-        auto.counts[n] * s.tensors["W"].elements
-        for n, s in auto.spaces.items()
-        if n.endswith(".fw")
-    )
-    assert weights == 2 * 640 * 128 + 6 * 128 * 128 + 2 * 128 * 8
 
 
 def test_a_footprint_has_every_tensor_and_buffer(config: Path) -> None:

@@ -1,0 +1,83 @@
+"""The networks in configs/networks: their shapes fit each other, their sizes are the published ones.
+
+Numbers of parameters are those that Keras prints for MLPerf Tiny's reference models; multiply-adds
+are those of its convolutions and fully connected layers, as published: 2.66, 7.49, 12.5, 0.26 M.
+"""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from autotuner.space import Space
+from pulpsim.tune_config import Options, Tuning, load_tuning
+
+NETWORKS = Path(__file__).parents[2] / "configs/networks"
+CHAINS = {
+    "dscnn": "conv depthwise pointwise depthwise pointwise classifier",
+    "autoencoder": "first hidden hidden narrow wide hidden last",
+    "mobilenetv1": "conv " + " ".join(
+        f"depthwise{n} pointwise{n}" for n in "1 2 3 4 5 6 7to11 12 13".split()
+    ) + " classifier",
+    "resnet8": "conv stack1 stack1 stack2_half stack2 stack3_half stack3 classifier",
+}  # fmt: skip
+SIZES = {
+    "dscnn": (2_656_768, 24_908),
+    "mobilenetv1": (7_489_664, 221_794),
+    "resnet8": (12_501_632, 78_666),
+    "autoencoder": (264_192, 269_992),
+}
+"""Multiply-adds of an inference; parameters, with biases and batch normalisation."""
+
+UNNORMALISED = {"stack2_skip", "stack3_skip", "classifier", "last"}
+
+
+def network(name: str) -> Tuning:
+    return load_tuning(NETWORKS / f"{name}.toml", Options())
+
+
+def forward(tuning: Tuning) -> dict[str, Space]:
+    return {n.removesuffix(".fw"): s for n, s in tuning.spaces.items() if n.endswith(".fw")}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_what_comes_out_of_a_layer_goes_into_the_next(name: str) -> None:
+    layers = forward(network(name))
+    chain = CHAINS[name].split()
+    skips = {name for name in layers if name.endswith("_skip")}
+    assert set(chain) | skips == set(layers)
+    for one, other in pairwise(chain):
+        out, into = layers[one].tensors["Y"].shape, layers[other].tensors["X"].shape
+        assert out[:2] == into[:2]  # a pool is before the classifier
+        assert out == into or other == "classifier"
+
+
+@pytest.mark.parametrize("name", ["stack2", "stack3"])
+def test_both_ways_around_a_stack_end_alike(name: str) -> None:
+    layers = forward(network("resnet8"))
+    skip, half = layers[f"{name}_skip"], layers[f"{name}_half"]
+    assert skip.tensors["X"] == half.tensors["X"]
+    assert skip.tensors["Y"] == layers[name].tensors["Y"] == half.tensors["Y"]
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_are_the_published_ones(name: str) -> None:
+    tuning = network(name)
+    macs = parameters = 0
+    for layer, space in forward(tuning).items():
+        count = tuning.counts[f"{layer}.fw"]
+        macs += count * space.layer.family.macs(space.layer.checked({}))
+        channels = space.tensors["Y"].shape[1]
+        numbers = 1 + 4 * (layer not in UNNORMALISED)  # of each: bias and batch normalisation
+        parameters += count * (space.tensors["W"].elements + numbers * channels)
+    assert (macs, parameters) == SIZES[name]
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_all_layers_are_trained_and_the_first_has_no_gradient_of_its_input(name: str) -> None:
+    steps: dict[str, list[str]] = {}
+    for layer in network(name).spaces:
+        steps.setdefault(layer.split(".")[0], []).append(layer.split(".")[1])
+    first, *others = steps.values()
+    assert first == ["fw", "wg"]
+    assert all(found == ["fw", "wg", "ig"] for found in others)
