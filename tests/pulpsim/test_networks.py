@@ -1,4 +1,4 @@
-"""The networks in configs/networks: their shapes fit each other, their sizes are the published ones.
+"""The networks in configs/networks: shapes fit each other, and sizes are the published ones.
 
 Numbers of parameters are those that Keras prints for MLPerf Tiny's reference models; multiply-adds
 are those of its convolutions and fully connected layers, as published: 2.66, 7.49, 12.5, 0.26 M.
