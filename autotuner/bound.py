@@ -4,7 +4,8 @@ The longest of what the cores need for their multiply-adds and what the DMA need
 each in its direction; the sum of them where they take turns.
 """
 
-from autotuner.space import Point, Space
+from autotuner.point import Point
+from autotuner.space import Space
 from trainlib.tiling import Sizes, Tiling
 
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
@@ -20,7 +21,7 @@ def lower_bound(space: Space, point: Point) -> float:
     """Cycles that a point takes at least."""
     layer = space.layer
     rate = RATE if layer.kernel.startswith(PRODUCTS) else 1.0
-    work = layer.family.macs(layer.checked({})) / (point.cores * rate)
+    work = layer.macs / (point.cores * rate)
     to_l1, to_l2 = moved(space, point)
     if point.tile is None:
         return work + (to_l1 + to_l2) / BEAT

@@ -11,20 +11,22 @@ guided        the most promising first; what a lower bound excludes is never mea
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotuner.bound import lower_bound
 from autotuner.outcome import Outcome
-from autotuner.space import PAPER_TILES, Point, Space
+from autotuner.point import Items, Point
+from autotuner.space import PAPER_TILES, Space
 
 MeasurePoints = Callable[[Sequence[Point]], list[Outcome]]
 SHARE = 5
-"""guided simulates at most one point in so many, where there are more than FEW of them."""
+"""guided simulates at most one point in so many."""
 
-FEW = 40
-PATIENCE = 24  # tiles without a gain until guided turns to kernels
+PATIENCE = 24  # tiles without a gain until guided turns to blockings
 BATCH = 8  # points that are measured at the same time
-TILES = 3  # of the best, for which guided tries all kernels
+TOP = 3  # of the best, around which guided tries everything
+GROUPS = (("rows", "cols"), ("split",), ("is_turned",), ("unroll",), ("channels",))
+"""What of a blocking is changed at a time."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,11 @@ def paper(
     """The paper's choice first, measured as a whole layer; then what else came to be measured.
 
     single    the latency of one tile
+    most      K_T
     """
     points = space.paper(most)
     latency = zip(points, single(points), strict=True)
-    whole = space.layer.family.macs(space.layer.checked({}))
-    order = sorted(latency, key=lambda pair: pair[1].rank / (pair[0].volume or whole))
+    order = sorted(latency, key=lambda pair: pair[1].rank / (pair[0].volume or space.layer.macs))
     tried: list[Found] = []
     for point, outcome in order:
         if outcome.cycles is None:
@@ -65,29 +67,23 @@ def paper(
 def guided(space: Space, measure: MeasurePoints, share: int = SHARE) -> list[Found]:
     """The fastest point that a search from the most promising tiles finds; others behind it.
 
-    First tiles with the primitive's own blocking, by trainlib's estimate; then all blockings of
-    the best of these; then the best blocking on the tiles around, until nothing is gained.
+    First tiles with the primitive's own blocking, by trainlib's estimate; then everything around
+    the best of these; then the best blocking on other tiles, until nothing is gained.
     """
     search = Search(space, measure, limit(space, share))
     search.tiles(())
-    if search.best is None:
-        search.kernels(space.default())
-    tried: set[Point] = set()
     while True:
         best = search.best
-        for found in search.top(TILES):
-            if found.point not in tried:
-                tried.add(found.point)
-                search.kernels(found.point)
-        if search.best and search.best.point.kernel:
+        search.around_the_best()
+        if search.best:
             search.tiles(search.best.point.kernel)
-        if search.best == best:
+        if search.best == best or search.is_spent:
             return ranked(search.found.values())
 
 
 def limit(space: Space, share: int = SHARE) -> int:
     """Points that guided simulates at most."""
-    return max(FEW, len(space) // share)
+    return max(len(space) // share, 1)
 
 
 class Search:
@@ -95,7 +91,9 @@ class Search:
 
     def __init__(self, space: Space, measure: MeasurePoints, budget: int) -> None:
         self.space, self.measure, self.budget = space, measure, budget
+        self.patience = max(min(PATIENCE, budget // SHARE), 1)
         self.found: dict[Point, Found] = {}
+        self.expanded: set[Point] = set()
 
     @property
     def best(self) -> Found | None:
@@ -106,24 +104,39 @@ class Search:
         """The fastest that have not failed."""
         return [f for f in ranked(self.found.values()) if f.outcome.cycles is not None][:count]
 
-    def tiles(self, kernel: tuple) -> None:
-        """Tiles with a blocking, the most promising first, until PATIENCE of them gain nothing."""
+    def tiles(self, kernel: Items) -> None:
+        """Tiles with a blocking, the most promising first, until some in a row gain nothing."""
         without_gain = 0
         for points in _batches(promising(self.space, kernel)):
             before = self.best
             without_gain += len(self.try_points(points))
             if self.best != before:
                 without_gain = 0
-            if without_gain >= PATIENCE or self.is_spent:
+            if without_gain >= self.patience or self.is_spent:
                 return
 
-    def kernels(self, point: Point) -> None:
-        """All blockings of a point."""
-        method = dict(point.kernel).get("method", "direct")
-        kernels = self.space.kernels_of(method)
-        others = [Point(point.tile, k, point.buffers, point.cores) for k in kernels]
-        for points in _batches(others):
-            self.try_points(points)
+    def around_the_best(self) -> None:
+        """What differs in one respect from the best points, as long as there are better ones."""
+        while not self.is_spent:
+            starts = [found.point for found in self.top(TOP)] or [self.space.default()]
+            new = [point for point in starts if point not in self.expanded]
+            if not new:
+                return
+            self.expand(new[0])
+
+    def expand(self, point: Point) -> None:
+        """All that differs from a point in one respect; each time from the best that was found."""
+        self.expanded.add(point)
+        for fields in GROUPS:
+            self.try_points(siblings(self.space, point, fields))
+            point = self._better(point)
+        cores = (replace(point, cores=count) for count in self.space.cores)
+        self.try_points([other for other in cores if "split" not in dict(other.kernel)])
+
+    def _better(self, point: Point) -> Point:
+        """The best with the same tile, if any is better."""
+        same = [f for f in self.top(TOP) if f.point.tile == point.tile]
+        return same[0].point if same else point
 
     def try_points(self, points: Iterable[Point]) -> list[Point]:
         """Measure those that are new and may win, as far as the budget goes."""
@@ -145,24 +158,36 @@ class Search:
         return sum(found.outcome.l1_bytes is not None for found in self.found.values())
 
 
-def promising(space: Space, kernel: tuple) -> list[Point]:
-    """Points of a blocking, by what trainlib expects; what the primitive does untold is first."""
-    methods = [dict(kernel)["method"]] if "method" in dict(kernel) else ["direct"]
-    if not kernel:
-        methods = space.methods
-    cores = sorted(space.cores, reverse=True)
+def siblings(space: Space, point: Point, fields: Sequence[str]) -> list[Point]:
+    """Points whose blocking differs in some fields at most."""
+
+    def others(kernel: Items) -> Items:
+        return tuple(item for item in kernel if item[0] not in fields)
+
+    method = space.method_of(point.kernel)
+    kernels = space.blockings(method, point.cores)
+    return [replace(point, kernel=k) for k in kernels if others(k) == others(point.kernel)]
+
+
+def promising(space: Space, kernel: Items) -> list[Point]:
+    """Points of a blocking, by what trainlib expects; what the primitive does untold is first.
+
+    kernel    (): the primitive's own, by each of its methods
+    """
     points: list[tuple[float, Point]] = []
-    for method in methods:
-        blocking = kernel or (() if method == "direct" else (("method", method),))
-        if dict(blocking).get("method") == space.layer.given.get("method"):
-            blocking = tuple(item for item in blocking if item[0] != "method")
-        for count in cores:
+    most = max(space.cores)
+    for method in space.methods if not kernel else [space.method_of(kernel)]:
+        for cores in space.cores:
+            blockings = space.blockings(method, cores)
+            blocking = kernel or blockings[0]
+            if blocking not in blockings:
+                continue
             if space.is_resident_by(method):
-                point = Point(None, blocking, 1, count)
+                point = Point(None, blocking, 1, cores)
                 points.append((lower_bound(space, point), point))
             for buffers in (2, 1):
                 points += [
-                    (cycles * cores[0] / count, Point(tile, blocking, buffers, count))
+                    (cycles * most / cores, Point(tile, blocking, buffers, cores))
                     for tile, cycles in space.estimates(buffers, method)
                 ]
     ordered = [point for _, point in sorted(points, key=lambda pair: pair[0])]

@@ -3,9 +3,9 @@
     space = Space.of("linear_fw_f32", {"inputs": 640, "outputs": 128}, load_chip("pulp"))
     len(space), next(iter(space))
 
-A point is a tile, a blocking of the kernel, a number of buffers and of cores. Whether a tile fits
-is trainlib's own arithmetic of L1; what only building the program tells (registers, the schedule's
-own bytes) makes a point that fails when it is measured.
+A point is a tile, a blocking, a number of buffers and of cores. Whether a tile fits is trainlib's
+own arithmetic of L1; what only building the program tells (registers, the schedule's own bytes)
+makes a point that fails when it is measured.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,25 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from autotuner.blocking import PAPER_KERNELS, blockings, methods
+from autotuner.point import Items, Layer, Point
 from firmware.builder import KernelError
 from firmware.runtime import new_kernel
 from soc.spec import SocSpec
-from soc.toml_file import Layer as Source
-from soc.toml_file import validated
-from trainlib.kernels import Arguments, Family, Tensors
-from trainlib.registry import family_of
+from trainlib.kernels import Arguments, Tensors
 from trainlib.resident import Resident
 from trainlib.tile_choice import Choice, Grid, candidates
 from trainlib.tiling import Tiling
 
-Items = tuple[tuple[str, Any], ...]
-"""A small table as a frozen value."""
-
-BLOCKS = ((None, None), (4, 4), (2, 4), (4, 2), (2, 2), (1, 4), (1, 8))
-"""Rows and columns of sums in registers; None: the kernel's own choice."""
-
-UNROLLS = (1, 2, 4)
-METHODS = ("direct", "columns")
 SIZES = 6
 """Sizes of each dimension, unless it is said otherwise."""
 
@@ -46,79 +37,7 @@ SCRATCH_SIZES = 3
 """The same for methods with buffers of their own in L1: what those take is slow to work out."""
 
 PAPER_TILES = 8
-"""K_T: how many of the largest tiles the paper's policy tries."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """What is computed, without how.
-
-    kernel       a primitive of trainlib: "conv2d_fw_f32"
-    arguments    those that were given, by name
-    """
-
-    kernel: str
-    arguments: Items
-
-    @classmethod
-    def of(cls, kernel: str, arguments: Mapping[str, Any], source: str = "") -> "Layer":
-        """Check the arguments.
-
-        source    where they were written, for messages
-
-        raises    ConfigError for an unknown kernel or bad arguments, with every mistake
-        """
-        layer = cls(kernel, tuple(sorted((n, _frozen(v)) for n, v in arguments.items())))
-        layer.checked({}, source)
-        return layer
-
-    @property
-    def family(self) -> Family:
-        """Its primitive."""
-        return family_of(self.kernel)
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """Its arguments by name."""
-        return {name: _thawed(value) for name, value in self.arguments}
-
-    def checked(self, more: Mapping[str, Any], source: str = "") -> Any:
-        """The primitive's arguments, with more of them."""
-        prefix = "args." if source else ""
-        given = Source(source or self.kernel, self.given | dict(more), prefix=prefix)
-        return validated(self.family.arguments, [given])
-
-
-@dataclass(frozen=True)
-class Point:
-    """A way to compute a layer.
-
-    tile       sizes by dimension; None: all of it is in L1 at once
-    kernel     the blocking: what is said of rows, cols, unroll, split, method
-    buffers    1: copy, then compute; 2: both at the same time
-    """
-
-    tile: Items | None
-    kernel: Items
-    buffers: int
-    cores: int
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """As arguments of the primitive."""
-        tile = {} if self.tile is None else {"tile": dict(self.tile)}
-        return {**tile, **dict(self.kernel), "buffers": self.buffers, "cores": self.cores}
-
-    @property
-    def volume(self) -> int:
-        """Elements of the tile's loops; 0 where all is in L1."""
-        return prod(size for _, size in self.tile or ())
-
-    def __str__(self) -> str:
-        tile = "all in L1" if self.tile is None else _shown(self.tile)
-        return "  ".join(
-            [tile, _shown(self.kernel) or "own blocking", f"{self.buffers} buf", f"{self.cores}c"]
-        )
+"""K_T: how many of the largest tiles the paper's policy tries, unless it is said otherwise."""
 
 
 @dataclass(frozen=True)
@@ -155,33 +74,32 @@ class Space:
         return space
 
     def __len__(self) -> int:
-        kernels = sum(
-            len(self.kernels_of(method)) * (self.is_resident_by(method) + self._tilings(method))
+        return sum(
+            len(self.blockings(method, cores)) * self._ways(method)
             for method in self.methods
+            for cores in self.cores
         )
-        return kernels * len(self.cores)
 
     def __iter__(self) -> Iterator[Point]:
         """Every point: all in L1 first, then larger tiles before smaller ones."""
-        for method in self.methods:
-            for kernel, cores in product(self.kernels_of(method), self.cores):
+        for method, cores in product(self.methods, self.cores):
+            for kernel in self.blockings(method, cores):
                 if self.is_resident_by(method):
                     yield Point(None, kernel, 1, cores)
                 for buffers in (2, 1):
                     for tile in self.tiles(buffers, method):
                         yield Point(tile, kernel, buffers, cores)
 
-    def _tilings(self, method: str) -> int:
-        return sum(len(self.tiles(buffers, method)) for buffers in (1, 2))
+    def _ways(self, method: str) -> int:
+        """Tiles with one buffer and with two, and all in L1."""
+        tilings = sum(len(self.tiles(buffers, method)) for buffers in (1, 2))
+        return tilings + self.is_resident_by(method)
 
     @cached_property
     def methods(self) -> list[str]:
-        """Methods of the primitive; "direct" if it has no others."""
-        if "method" not in self.layer.family.arguments.model_fields:
-            return ["direct"]
-        given = self.layer.given.get("method")
+        """Methods that the layer can be computed by."""
         found = []
-        for method in (given,) if given else METHODS:
+        for method in methods(self.layer):
             try:
                 self.tiling(method)
             except KernelError:
@@ -189,29 +107,21 @@ class Space:
             found.append(method)
         return found
 
-    def kernels_of(self, method: str) -> list[Items]:
-        """Blockings of a method, the primitive's own first."""
-        return [k for k in self.kernels if dict(k).get("method", "direct") == method]
+    def method_of(self, kernel: Items) -> str:
+        """The method of a blocking."""
+        own = self.layer.given.get("method", "direct")
+        return str(dict(kernel).get("method", own))
+
+    def blockings(self, method: str, cores: int) -> list[Items]:
+        """All blockings of a method on so many cores, the primitive's own first."""
+        key = method, cores
+        if key not in self._blockings:
+            self._blockings[key] = blockings(self.layer, method, cores)
+        return self._blockings[key]
 
     @cached_property
-    def kernels(self) -> list[Items]:
-        """All blockings: each combination of what the primitive can be told, and is not."""
-        fields = self.layer.family.arguments.model_fields
-        given, choices = self.layer.given, list[list[dict[str, Any]]]()
-        if "rows" in fields and "cols" in fields and not {"rows", "cols"} & given.keys():
-            choices.append([{} if r is None else {"rows": r, "cols": c} for r, c in BLOCKS])
-        if "unroll" in fields and "unroll" not in given:
-            own = fields["unroll"].default
-            choices.append([{} if n == own else {"unroll": n} for n in _own_first(own, UNROLLS)])
-        if "split" in fields and "split" not in given:
-            cores = max(self.cores)
-            choices.append([{}, {"split": (cores, 1)}, {"split": (1, cores)}])
-        if "method" in fields and "method" not in given:
-            choices.append([{} if m == "direct" else {"method": m} for m in self.methods])
-        return [
-            tuple(sorted((n, v) for part in parts for n, v in part.items()))
-            for parts in product(*choices)
-        ]
+    def _blockings(self) -> dict[tuple[str, int], list[Items]]:
+        return {}
 
     @cached_property
     def is_resident(self) -> bool:
@@ -292,14 +202,27 @@ class Space:
         choice.sizes(self.layer.given.get("tile") or {})
         raise KernelError(f"{self.layer.kernel}: no tile of {self.sizes} sizes a dimension fits L1")
 
-    def paper(self, most: int = PAPER_TILES) -> list[Point]:
-        """The paper's subset: all in L1 if it fits, else its largest tiles, times all kernels."""
+    def paper_kernels(self, method: str) -> list[Items]:
+        """The paper's kernels as blockings of a method, each once."""
         cores = max(self.cores)
-        if self.is_resident:
-            tiles: list[Items | None] = [None]
-        else:
-            tiles = list(self.tiles(1)[:most])
-        return [Point(t, k, 1, cores) for t in tiles for k in self.kernels_of("direct")]
+        return list(dict.fromkeys(k.on(self.layer, method, cores) for k in PAPER_KERNELS))
+
+    def paper(self, most: int = PAPER_TILES) -> list[Point]:
+        """The paper's subset: all in L1 if it fits, else its largest tiles, times its kernels."""
+        cores = max(self.cores)
+        points: list[Point] = []
+        for method in self.methods:
+            tiles: list[Items | None] = list(self.tiles(1, method)[:most])
+            if self.is_resident:
+                tiles = [None] if self.is_resident_by(method) else []
+            kernels = self.paper_kernels(method)
+            points += [Point(tile, kernel, 1, cores) for tile in tiles for kernel in kernels]
+        return points
+
+    def paper_tiles(self, budget: int) -> int:
+        """The largest K_T with which the paper's policy measures no more points than so many."""
+        kernels = sum(len(self.paper_kernels(method)) for method in self.methods)
+        return max(budget // kernels, 1)
 
     def default(self) -> Point:
         """What the primitive does when it is told nothing."""
@@ -324,24 +247,3 @@ def thinned(sizes: list[int], most: int) -> list[int]:
 
 def _product(factors: list[np.ndarray]) -> np.ndarray:
     return reduce(np.multiply, factors, np.ones(()))
-
-
-def _own_first(own: int, values: tuple[int, ...]) -> list[int]:
-    return [own, *(value for value in values if value != own)]
-
-
-def _shown(items: Items) -> str:
-    return " ".join(f"{n}={'x'.join(map(str, v)) if isinstance(v, tuple) else v}" for n, v in items)
-
-
-def _frozen(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return ("table", tuple(sorted((n, _frozen(v)) for n, v in value.items())))
-    return ("array", tuple(map(_frozen, value))) if isinstance(value, list | tuple) else value
-
-
-def _thawed(value: Any) -> Any:
-    if isinstance(value, tuple):
-        kind, parts = value
-        return dict(parts) if kind == "table" else tuple(map(_thawed, parts))
-    return value

@@ -6,9 +6,10 @@ from autotuner.bound import lower_bound, rereads
 from autotuner.database import Database
 from autotuner.measure import Limits, Measure
 from autotuner.outcome import Outcome
-from autotuner.search import FEW, SHARE, exhaustive, guided, paper
+from autotuner.point import Point
+from autotuner.search import SHARE, exhaustive, guided, paper
 from autotuner.single import MeasureTile
-from autotuner.space import Point, Space
+from autotuner.space import Space
 from soc.spec import load_chip
 from trainlib.launch import launch
 from trainlib.tiling import Dim, Tiling
@@ -52,7 +53,7 @@ def test_guided_measures_a_fifth_at_most_and_never_a_point_twice():
     space = pointwise()
     measure, asked = made_up(space, lambda p: Outcome(1_000_000 + hash(p) % 1000, 64))
     guided(space, measure)
-    assert len(asked) == len(set(asked)) <= max(FEW, len(space) // SHARE)
+    assert len(asked) == len(set(asked)) <= len(space) // SHARE
     assert set(asked) <= set(space)
 
 
@@ -117,7 +118,7 @@ def test_guided_finds_the_optimum_of_large_spaces_too(request, kernel, arguments
     space = Space.of(kernel, arguments, CHIP, sizes=3)
     measure = Measure(space.layer, CHIP, Database(":memory:"))
     best = guided(space, measure)[0].outcome
-    assert measure.simulated <= max(FEW, len(space) // SHARE)
+    assert measure.simulated <= len(space) // SHARE
     assert best.cycles <= 1.01 * exhaustive(space, measure)[0].outcome.cycles
 
 

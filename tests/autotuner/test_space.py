@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from autotuner.footprint import Footprint
-from autotuner.space import BLOCKS, MOST_TILES, Layer, Point, Space, thinned
+from autotuner.blocking import BLOCKS, PAPER_KERNELS, PaperKernel, extents
+from autotuner.point import Layer, Point
+from autotuner.space import MOST_TILES, Space, thinned
 from firmware.builder import KernelError
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
@@ -13,6 +15,7 @@ from trainlib.launch import program
 
 CHIP = load_chip("pulp")
 LINEAR = {"inputs": 640, "outputs": 128}
+DEPTHWISE = {"inputs": 8, "height": 12, "width": 12, "kernel": 3, "padding": 1}
 CONVOLUTION = {"inputs": 8, "outputs": 8, "height": 12, "width": 12, "kernel": 3, "padding": 1}
 
 
@@ -42,7 +45,84 @@ def test_the_papers_space_is_one_tile_if_the_layer_fits_l1_else_the_largest():
     tried = {point.tile: point.volume for point in large.paper(4)}
     others = [point.volume for point in large if point.tile not in tried and point.buffers == 1]
     assert (len(tried), min(tried.values()) >= max(others)) == (4, True)
-    assert len(large.paper(4)) == 4 * len(large.kernels)
+    assert len(large.paper(4)) == 4 * len(large.paper_kernels("direct"))
+
+
+def blockings(kernel, arguments, method="direct", cores=8):
+    space = Space.of(kernel, arguments, CHIP)
+    return [dict(items) for items in space.blockings(method, cores)]
+
+
+def test_blockings_are_all_that_a_layer_can_have_and_each_once():
+    product = {"inputs": 16, "outputs": 16, "height": 4, "width": 4}
+    found = blockings("pwconv2d_fw_f32", product)
+    assert len(found) == len({tuple(sorted(kernel.items())) for kernel in found})
+    assert found[0] == {}
+    assert {k.get("split") for k in found} == {None, (8, 1), (4, 2), (2, 4), (1, 8)}
+    assert {(k["rows"], k["cols"]) for k in found if "rows" in k} == set(BLOCKS)
+    assert {k.get("unroll", 1) for k in found} == {1, 2, 4}
+    assert {"rows": 4, "cols": 4, "split": (4, 2), "unroll": 2} in found
+    assert {"rows": 4, "cols": 4, "split": (8, 1)} not in found  # 2 rows are a core's part
+    assert {k.get("split") for k in blockings("pwconv2d_fw_f32", product, cores=4)} == {
+        None, (4, 1), (2, 2), (1, 4)
+    }  # fmt: skip
+
+
+def test_convolutions_have_turns_and_channels_and_im2col_is_a_product():
+    gradient = blockings("conv2d_wg_f32", CONVOLUTION)
+    assert {k.get("is_turned") for k in gradient} == {None, False, True}
+    assert {k.get("channels") for k in gradient} == {None, 1, 2, 4}
+    columns = blockings("conv2d_wg_f32", CONVOLUTION, "columns")
+    assert {tuple(k) for k in columns if len(k) == 2} == {("method", "split")}
+    assert all(k["method"] == "columns" for k in columns)
+    deep = extents(Layer.of("conv2d_fw_f32", CONVOLUTION | {"layout": "hwc"}), "columns")
+    assert deep[:2] == (144, 8)
+    assert extents(Layer.of("conv2d_wg_f32", CONVOLUTION), "columns")[:2] == (8, 72)
+
+
+def test_what_would_be_anothers_code_is_no_point():
+    vector = blockings("linear_fw_f32", LINEAR)  # one row
+    assert {k.get("rows", 1) for k in vector} == {1}
+    assert {k.get("split") for k in vector} == {None, (1, 8), (1, 4), (1, 2), (1, 1)}
+    outer = blockings("linear_wg_f32", LINEAR)  # one step
+    assert {k.get("unroll") for k in outer} == {None}
+    assert {k.get("rows", 1) for k in blockings("dwconv2d_fw_f32", DEPTHWISE)} == {1}
+    transposed = CONVOLUTION | {"outputs": 3}
+    assert max(k.get("rows", 1) for k in blockings("tconv2d_fw_f32", transposed)) == 2
+    norm = blockings("layernorm_fw_f32", {"rows": 4, "columns": 8})
+    assert {k.get("split") for k in norm} >= {None, "rows", "columns"}
+
+
+def test_the_paper_has_24_kernels_and_they_fall_back_to_the_largest_that_a_layer_has():
+    assert len(set(PAPER_KERNELS)) == 24
+    assert len(BLOCKS) == len(set(BLOCKS)) == 11
+    linear = Layer.of("linear_fw_f32", LINEAR)
+    large = PaperKernel(4, 4, "columns")
+    assert dict(large.on(linear, "direct", 8)) == {"rows": 1, "cols": 4, "split": (1, 8)}
+    by_rows = PaperKernel(8, 1, "rows", 2)
+    assert dict(by_rows.on(linear, "direct", 8)) == {
+        "rows": 1, "cols": 1, "split": (1, 1), "unroll": 2
+    }  # fmt: skip
+    pointwise = {"inputs": 16, "outputs": 16, "height": 4, "width": 4}
+    layer = Layer.of("pwconv2d_fw_f32", pointwise | {"unroll": 1})
+    assert dict(by_rows.on(layer, "direct", 8)) == {"rows": 2, "cols": 1, "split": (8, 1)}
+    convolution = Layer.of("conv2d_fw_f32", CONVOLUTION)
+    assert dict(large.on(convolution, "columns", 8)) == {
+        "method": "columns", "rows": 4, "cols": 4, "split": (1, 8)
+    }  # fmt: skip
+    assert large.on(Layer.of("relu_fw_f32", {"shape": [4]}), "direct", 8) == ()
+    norm = Layer.of("layernorm_fw_f32", {"rows": 4, "columns": 8})
+    assert large.on(norm, "direct", 8) == (("split", "columns"),)
+    assert str(large) == "4 x 4 sums, columns dealt out"
+    assert str(PaperKernel(1, 1, "rows", 2)) == "1 x 1 sums, rows dealt out, 2 steps a round"
+
+
+def test_the_papers_policy_is_given_as_many_points_as_another_had():
+    space = Space.of("linear_fw_f32", LINEAR, CHIP)
+    kernels = len(space.paper_kernels("direct"))
+    for budget in (1, kernels, 5 * kernels - 1, 5 * kernels):
+        most = space.paper_tiles(budget)
+        assert len(space.paper(most)) <= max(budget, kernels) < len(space.paper(most + 1))
 
 
 @pytest.mark.parametrize("buffers", [1, 2])
@@ -109,7 +189,6 @@ def test_layers_are_values():
 def test_sizes_are_thinned_between_the_largest_and_the_smallest():
     assert thinned([9, 7, 5, 3, 1], 3) == [9, 5, 1]
     assert thinned([4, 1], 6) == [4, 1]
-    assert len(BLOCKS) == len(set(BLOCKS))
 
 
 def test_what_cannot_be_a_layer_is_refused():
