@@ -79,7 +79,7 @@ def _of_product(rows: int, depth: int, cols: int) -> Extents:
     return Extents(rows, cols, dealt=rows, others=cols, depth=depth, is_product=True)
 
 
-def _of_convolution(layer: Layer, a: conv2d_program.Images, step: str) -> Extents:
+def _of_convolution(layer: Layer, a: Any, step: str) -> Extents:
     shape = a.shape
     result = STEPS_OF_RESULT[step]
     if layer.kernel.startswith("tconv2d"):
@@ -142,7 +142,7 @@ def _choices(
         yield [{}, {"is_turned": False}, {"is_turned": True}]
 
 
-def _method(layer: Layer, method: str) -> dict[str, str]:
+def _method(layer: Layer, method: str) -> dict[str, Any]:
     is_own = method == layer.family.arguments.model_fields["method"].default
     return {} if is_own else {"method": method}
 
@@ -184,7 +184,7 @@ class PaperKernel:
                 (min(cores, extent.dealt), 1) if is_rows else (1, min(cores, extent.others))
             )
         if {"rows", "cols"} <= free and not fields["rows"].is_required():
-            fitting = [
+            fitting: list[dict[str, Any]] = [
                 {"rows": r, "cols": c}
                 for r, c in BLOCKS
                 if r <= self.rows and c <= self.cols

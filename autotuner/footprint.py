@@ -3,8 +3,20 @@
 from dataclasses import dataclass
 
 from firmware.runtime import STACK
+from isa.program import Program, Symbol
 from soc.spec import SocSpec
 from trainlib.launch import KernelProgram
+
+
+def l1_bytes(program: Program, chip: SocSpec) -> int:
+    """Bytes from L1's first one behind the last buffer, gaps included."""
+    return max((s.address + s.size - chip.l1.base for s in in_l1(program, chip)), default=0)
+
+
+def in_l1(program: Program, chip: SocSpec) -> list[Symbol]:
+    """The buffers in L1."""
+    l1 = range(chip.l1.base, chip.l1.base + chip.l1.size)
+    return [s for s in program.symbols if s.address in l1 and s.kind == "object"]
 
 
 @dataclass(frozen=True)
@@ -29,17 +41,16 @@ class Footprint:
     @classmethod
     def of(cls, built: KernelProgram, chip: SocSpec) -> "Footprint":
         """Read it off a program that is built."""
-        l1 = range(chip.l1.base, chip.l1.base + chip.l1.size)
-        in_l1 = [s for s in built.program.symbols if s.address in l1 and s.kind == "object"]
+        buffers = in_l1(built.program, chip)
         tensors = built.family.tensors(built.arguments)
         named = {name: t.size for name, t in tensors.items() if t.role != "scratch"}
-        in_l2 = [s for s in built.program.symbols if s.kind == "object" and s.address not in l1]
+        objects = [s for s in built.program.symbols if s.kind == "object"]
         return cls(
             named,
-            {s.name: s.size for s in in_l1},
-            max((s.address + s.size - l1.start for s in in_l1), default=0),
+            {s.name: s.size for s in buffers},
+            l1_bytes(built.program, chip),
             STACK * chip.cores,
             sum(len(s.data) for s in built.program.segments if s.address <= built.program.entry
                 < s.address + len(s.data)),
-            sum(s.size for s in in_l2 if s.name not in named),
+            sum(s.size for s in objects if s not in buffers and s.name not in named),
         )  # fmt: skip

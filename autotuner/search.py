@@ -31,10 +31,11 @@ GROUPS = (("rows", "cols"), ("split",), ("is_turned",), ("unroll",), ("channels"
 
 @dataclass(frozen=True)
 class Found:
-    """A point and its outcome."""
+    """A point and its outcome; is_estimated: from a part of its tiles, see autotuner.steady."""
 
     point: Point
     outcome: Outcome
+    is_estimated: bool = False
 
 
 def exhaustive(space: Space, measure: MeasurePoints) -> list[Found]:
@@ -79,6 +80,17 @@ def guided(space: Space, measure: MeasurePoints, share: int = SHARE) -> list[Fou
             search.tiles(search.best.point.kernel)
         if search.best == best or search.is_spent:
             return ranked(search.found.values())
+
+
+def confirmed(found: Sequence[Found], measure: MeasurePoints) -> list[Found]:
+    """What was found by estimates, the best measured: as long as the best is an estimate."""
+    every = {f.point: replace(f, is_estimated=f.outcome.cycles is not None) for f in found}
+    while every:
+        best = ranked(every.values())[0]
+        if not best.is_estimated:
+            break
+        [every[best.point]] = _measured([best.point], measure)
+    return ranked(every.values())
 
 
 def limit(space: Space, share: int = SHARE) -> int:

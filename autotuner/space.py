@@ -9,6 +9,7 @@ makes a point that fails when it is measured.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import product
@@ -20,11 +21,12 @@ import numpy as np
 from autotuner.blocking import PAPER_KERNELS, blockings, methods
 from autotuner.point import Items, Layer, Point
 from firmware.builder import KernelError
-from firmware.runtime import new_kernel
+from firmware.runtime import Team, new_kernel
 from soc.spec import SocSpec
 from trainlib.kernels import Arguments, Tensors
 from trainlib.resident import Resident
 from trainlib.tile_choice import Choice, Grid, candidates
+from trainlib.tile_plan import Plan
 from trainlib.tiling import Tiling
 
 SIZES = 6
@@ -175,16 +177,23 @@ class Space:
             for d in choice.tiling.dims
         ]
         grids = [Grid(choice, tried)]
-        if choice.tiling.scratch is None and (grids[0].bytes <= choice.free).any():
-            grids.append(Grid(choice, [[size] for size in choice.sizes(given).values()]))
+        fits = (grids[0].bytes <= choice.free).any()
+        if fits and choice.tiling.scratch is None:
+            grids.append(Grid(choice, [[size] for size in self._own_tile(choice).values()]))
         found: dict[Items, float] = {}
-        for grid in grids:
-            cycles = np.broadcast_to(grid.cycles, grid.bytes.shape).ravel()
-            count = np.broadcast_to(_product(grid.parts), grid.bytes.shape)
-            fits = (grid.bytes <= choice.free) & (count <= MOST_TILES)
-            for at in np.flatnonzero(fits.ravel()):
-                found[tuple(grid.sizes(int(at)).items())] = float(cycles[at])
+        for most_tiles in (MOST_TILES, None):
+            for grid in grids:
+                found |= _fitting(grid, choice.free, most_tiles)
+            if found:
+                break
         return sorted(found.items(), key=lambda tile: (-prod(size for _, size in tile[0]), tile[1]))
+
+    def _own_tile(self, choice: Choice) -> Mapping[str, int]:
+        """The tile that the primitive would choose."""
+        if not self.is_resident:
+            with suppress(KernelError):
+                return dict(self._planned_tile(choice.buffers))
+        return choice.sizes(self.layer.given.get("tile") or {})
 
     def choice(self, buffers: int, method: str = "direct") -> Choice | None:
         """Trainlib's choice of sizes; None if the primitive has no tiles."""
@@ -226,13 +235,31 @@ class Space:
 
     def default(self) -> Point:
         """What the primitive does when it is told nothing."""
-        tile: Items | None = None
-        buffers = int(self.layer.checked({}).buffers)
-        if self.is_resident:
-            buffers = 1
-        elif choice := self.choice(buffers):
-            tile = tuple(choice.sizes(self.layer.given.get("tile") or {}).items())
+        tile, buffers = self._default
         return Point(tile, (), buffers, max(self.cores))
+
+    @cached_property
+    def _default(self) -> tuple[Items | None, int]:
+        if self.is_resident or self.tiling() is None:
+            return None, 1
+        buffers = int(self.layer.checked({}).buffers)
+        if not self.tiles(buffers, self.methods[0]):
+            buffers = 1
+        return self._planned_tile(buffers), buffers
+
+    def _planned_tile(self, buffers: int) -> Items:
+        """The tile that the primitive chooses: with room for the table of steps.
+
+        raises    KernelError if none fits
+        """
+        tiling = self.tiling()
+        assert tiling is not None
+        k = new_kernel(self.chip, self.layer.kernel)
+        for name, tensor in self.tensors.items():
+            k.buffer(k.l2, name, tensor.size)
+        given = self.layer.given.get("tile") or {}
+        plan = Plan.of(k, Team(k, max(self.cores)), tiling, self.tensors, given, buffers)
+        return plan.shapes[0].sizes
 
     def with_sizes(self, sizes: int) -> "Space":
         """The same with more sizes of each dimension, or fewer."""
@@ -243,6 +270,16 @@ def thinned(sizes: list[int], most: int) -> list[int]:
     """At most so many of the sizes, the largest and the smallest among them."""
     places = np.linspace(0, len(sizes) - 1, min(most, len(sizes))).round().astype(int)
     return [sizes[at] for at in dict.fromkeys(places.tolist())]
+
+
+def _fitting(grid: Grid, free: int, most_tiles: int | None) -> dict[Items, float]:
+    """Tiles that fit, and what is expected of them."""
+    cycles = np.broadcast_to(grid.cycles, grid.bytes.shape).ravel()
+    fits = grid.bytes <= free
+    if most_tiles:
+        fits = fits & (_product(grid.parts) <= most_tiles)
+    places = np.flatnonzero(fits.ravel()).tolist()
+    return {tuple(grid.sizes(at).items()): float(cycles[at]) for at in places}
 
 
 def _product(factors: list[np.ndarray]) -> np.ndarray:

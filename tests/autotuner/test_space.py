@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from autotuner.footprint import Footprint
 from autotuner.blocking import BLOCKS, PAPER_KERNELS, PaperKernel, extents
+from autotuner.footprint import Footprint
 from autotuner.point import Layer, Point
 from autotuner.space import MOST_TILES, Space, thinned
 from firmware.builder import KernelError

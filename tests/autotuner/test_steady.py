@@ -1,0 +1,138 @@
+"""Estimates from a part of a layer's tiles, against simulations of all of them."""
+
+import pytest
+
+from autotuner import steady
+from autotuner.database import Database
+from autotuner.measure import Builder, Limits, Measure
+from autotuner.outcome import Outcome
+from autotuner.point import Layer, Point
+from autotuner.search import Found, confirmed
+from autotuner.steady import KEPT, WORST, Repeat, Steady, Tiled, estimate, longest_repeat
+from soc.spec import load_chip
+from trainlib.schedule import Step
+from trainlib.tiling import TileShape
+
+CHIP = load_chip("pulp")
+LIMIT = 100_000_000
+
+FC = {"inputs": 640, "outputs": 640}
+POINTWISE = {"inputs": 64, "outputs": 64, "height": 50, "width": 20}
+DEPTHWISE = {"inputs": 64, "height": 50, "width": 50, "kernel": 3, "padding": 1}
+WIDE = {"inputs": 16, "outputs": 16, "height": 96, "width": 96, "kernel": 3, "padding": 1}
+DEEP = {"inputs": 64, "outputs": 64, "height": 32, "width": 32, "kernel": 3, "padding": 1}
+LAYERS = [
+    ("pwconv2d_fw_f32", POINTWISE, {"y": 1, "co": 64, "ci": 64}, 2),
+    ("dwconv2d_fw_f32", DEPTHWISE, {"y": 50, "x": 50, "g": 1}, 2),
+    ("linear_ig_f32", FC, {"ci": 640, "co": 10}, 2),
+    ("pwconv2d_wg_f32", POINTWISE, {"y": 1, "co": 64, "ci": 64}, 2),
+    ("pwconv2d_ig_f32", POINTWISE, {"y": 1, "co": 64, "ci": 64}, 2),
+    ("dwconv2d_wg_f32", DEPTHWISE, {"y": 50, "x": 50, "g": 1}, 2),
+    ("dwconv2d_ig_f32", DEPTHWISE, {"y": 50, "x": 50, "g": 1}, 2),
+    ("conv2d_fw_f32", WIDE, {"y": 2, "x": 48, "co": 16, "ci": 16}, 2),
+    ("conv2d_wg_f32", WIDE, {"y": 2, "x": 48, "co": 16, "ci": 16}, 2),
+    ("conv2d_ig_f32", WIDE, {"y": 2, "x": 48, "co": 16, "ci": 16}, 2),
+    ("conv2d_fw_f32", WIDE, {"y": 2, "x": 48, "co": 16, "ci": 16}, 1),
+    ("conv2d_wg_f32", DEEP, {"y": 11, "x": 32, "co": 8, "ci": 8}, 2),
+    ("linear_wg_f32", FC, {"ci": 320, "co": 10}, 2),
+    ("linear_fw_f32", FC, {"ci": 640, "co": 16}, 1),
+    ("linear_fw_f32", FC | {"batch": 32}, {"n": 32, "ci": 64, "co": 8}, 2),
+    ("linear_wg_f32", FC, {"ci": 640, "co": 8}, 1),
+    ("matmul_f32", {"n": 256, "k": 256, "m": 256}, {"n": 16, "m": 32, "k": 128}, 2),
+    ("pwconv2d_fw_f32", POINTWISE | {"layout": "hwc"}, {"y": 1, "co": 64, "ci": 64}, 2),
+    ("pwconv2d_fw_f32", POINTWISE, {"y": 1, "co": 32, "ci": 64}, 1),
+    ("dwconv2d_fw_f32", DEPTHWISE, {"y": 25, "x": 50, "g": 1}, 2),
+]
+
+
+def layer_and_point(kernel, arguments, tile, buffers, cores=8):
+    layer = Layer.of(kernel, arguments)
+    tiling = layer.family.tiling(layer.checked({}))
+    sizes = tuple((dim.name, tile.get(dim.name, dim.size)) for dim in tiling.dims)
+    return layer, Point(sizes, (), buffers, cores)
+
+
+@pytest.mark.parametrize("number", range(len(LAYERS)))
+def test_an_estimate_is_within_one_percent_of_all_cycles(request, number):
+    if number >= 3 and not request.config.getoption("--full"):
+        pytest.skip("simulates twenty large layers; --full does")
+    layer, point = layer_and_point(*LAYERS[number])
+    found = estimate(layer, point, CHIP, LIMIT)
+    [outcome] = Measure(layer, CHIP, Database(":memory:"), Limits(workers=1))([point])
+    assert found.error <= WORST
+    assert found.cycles == pytest.approx(outcome.cycles, rel=0.01)
+    assert found.l1_bytes == outcome.l1_bytes
+    print(f"{layer.kernel}: {outcome.cycles} cycles, {found.cycles / outcome.cycles - 1:+.2%}")
+
+
+@pytest.mark.parametrize("number", [0, 7])
+def test_with_all_steps_it_is_the_launchers_program(number):
+    layer, point = layer_and_point(*LAYERS[number])
+    built = Tiled.of(layer, point, CHIP)
+    whole = built.shortened(range(len(built.plan.steps)))
+    assert whole.segments == built.program.segments
+    assert whole.segments == Builder(layer, point, CHIP)().segments
+
+
+def steps(marks):
+    shapes = {mark: TileShape((("n", ord(mark)),), (), True, False) for mark in marks}
+    return [Step(shapes[mark]) for mark in marks]
+
+
+def test_the_repeat_is_found_that_leaves_out_most_at_all_its_places():
+    assert longest_repeat(steps("abcdefghijklmnopq")) is None
+    assert longest_repeat(steps("x" + "ab" * 12 + "y")) == Repeat((1,), 2, 12)
+    twice = steps("x" + "a" * 14 + "y" + "a" * 14 + "z")
+    repeat = longest_repeat(twice)
+    assert repeat == Repeat((1, 16), 1, 14)
+    kept = repeat.kept(len(twice), 2)
+    assert kept == [0, 1, 2, 15, 16, 17, 30]
+    assert longest_repeat(steps("a" * KEPT[-1])) is None
+
+
+def test_where_little_would_be_spared_or_the_bound_is_large_there_is_none(monkeypatch):
+    fc = {"inputs": 640, "outputs": 128}
+    short = layer_and_point("linear_fw_f32", fc, {"co": 64, "ci": 64}, 2)
+    assert estimate(*short, CHIP, LIMIT) is None
+    layer, point = layer_and_point(*LAYERS[0])
+    assert estimate(layer, point, CHIP, 1000) is None  # not one of the simulations ends
+    monkeypatch.setattr(steady, "WORST", 0.0)
+    assert estimate(layer, point, CHIP, LIMIT) is None
+
+
+def test_what_has_no_estimate_is_measured_and_estimates_are_remembered():
+    layer, tiled = layer_and_point(
+        "linear_fw_f32", {"inputs": 64, "outputs": 400}, {"co": 4, "ci": 64}, 1
+    )
+    few = Point((("n", 1), ("co", 100), ("ci", 64)), (), 1, 8)
+    impossible = Point(tiled.tile, (("cols", 99), ("rows", 99)), 1, 8)
+    noted = {}
+    full = Measure(layer, CHIP, Database(":memory:"), Limits(workers=1), on_end=noted.__setitem__)
+    points = [few, tiled, impossible]
+    found = Steady(full)(points)
+    assert full.simulated == 1
+    assert found[0] == full([few])[0]
+    assert found[1].cycles == pytest.approx(full([tiled])[0].cycles, rel=0.01)
+    assert found[2].reason.startswith("matmul_f32: ")
+    noted.clear()
+    before = full.simulated
+    assert Steady(full)(points) == found
+    assert (full.simulated, noted) == (before, dict(zip(points, found, strict=True)))
+
+
+def test_the_winner_is_confirmed_by_a_full_simulation():
+    points = [Point((("n", size),), (), 1, 8) for size in (1, 2, 3, 4)]
+    real = dict(zip(points, (105, 101, 99, 98), strict=True))
+    found = [Found(p, Outcome(c)) for p, c in zip(points[:3], (95, 97, 103), strict=True)]
+    failed = Found(points[3], Outcome(None, None, "trap"))
+    asked = []
+
+    def measure(some):
+        asked.extend(some)
+        return [Outcome(real[point]) for point in some]
+
+    result = confirmed([*found, failed], measure)
+    assert asked == points[:2]
+    assert result[0] == Found(points[1], Outcome(101))
+    assert [f.is_estimated for f in result] == [False, True, False, False]
+    assert confirmed([failed], measure) == [failed]
