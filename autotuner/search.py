@@ -208,8 +208,10 @@ def promising(space: Space, kernel: Items) -> list[Point]:
 
 
 def ranked(found: Iterable[Found]) -> list[Found]:
-    """Fastest first; of equals, the one with fewer bytes of L1."""
-    return sorted(found, key=lambda f: (f.outcome.rank, f.outcome.l1_bytes or 0))
+    """Fastest first; of equals, the one with fewer bytes of L1, then the one that says less."""
+    return sorted(
+        found, key=lambda f: (f.outcome.rank, f.outcome.l1_bytes or 0, len(f.point.kernel))
+    )
 
 
 def _measured(points: list[Point], measure: MeasurePoints) -> list[Found]:

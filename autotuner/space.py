@@ -64,13 +64,14 @@ class Space:
         sizes: int = SIZES,
         cores: tuple[int, ...] = (),
     ) -> "Space":
-        """The space of a layer; cores: those given in the arguments, or else all of the chip.
+        """The space of a layer; cores: those given in the arguments, or else all and half of them.
 
         raises    ConfigError for bad arguments, KernelError if the layer fits no tile
         """
         layer = Layer.of(kernel, arguments)
         given = layer.checked({}).cores
-        space = cls(layer, chip, sizes, cores or (chip.cores if given is None else given,))
+        own = (chip.cores, max(chip.cores // 2, 1)) if given is None else (given,)
+        space = cls(layer, chip, sizes, tuple(dict.fromkeys(cores or own)))
         if not space.tiles(1, "direct") and not space.is_resident:
             space.refuse()
         return space

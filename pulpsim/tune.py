@@ -10,18 +10,20 @@ from rich.console import Console
 
 from autotuner.database import Database
 from autotuner.measure import Limits, Measure
+from autotuner.one_size import kernels_at
 from autotuner.outcome import Outcome
-from autotuner.search import Found, exhaustive, guided, limit, paper, ranked
+from autotuner.search import Found, confirmed, exhaustive, guided, limit, paper, ranked
 from autotuner.single import MeasureTile
-from autotuner.space import Point, Space
+from autotuner.space import PAPER_TILES, Point, Space
+from autotuner.steady import LARGE, Steady
 from pulpsim.config import STANDARD_OUTPUT
-from pulpsim.console import compact_table, report_console
+from pulpsim.console import report_console
 from pulpsim.output import check_writable, write
 from pulpsim.tune_config import Options, Tuning, load_tuning
-from pulpsim.tuned import Tuned, best_total, one_size, own_total, report_json, tuned_toml
+from pulpsim.tune_report import show_layer, show_network
+from pulpsim.tuned import Paper, Tuned, report_json, tuned_toml
 
 SUCCESS, FAILED, INTERRUPTED = 0, 1, 130
-SHOWN = 5  # points of a layer in the report
 
 
 def tune(
@@ -52,7 +54,7 @@ def tune(
     finally:
         database.close()
     if len(layers) > 1:
-        show_sums(layers, console)
+        show_network(layers, console)
     if output:
         _write_tuned(tuning.chip_name, layers, output)
     if json:
@@ -82,15 +84,33 @@ def _tuned(
         measure = Measure(*where, limits, on_end=progress.note)
         tile = MeasureTile(*where, limits, on_end=progress.note_tile)
         default = measure([space.default()])[0]
-        chosen = paper(space, measure, tile) if with_paper or how.policy == "paper" else []
-        if how.policy == "paper":
-            found = chosen
-        else:
-            policy = exhaustive if how.policy == "exhaustive" else guided
-            found = ranked({f.point: f for f in [*policy(space, measure), *chosen]}.values())
-    of_paper = chosen[0].outcome if chosen else None
+        found, searched = _search(how.policy, space, measure, tile)
+        chosen = None
+        if with_paper or how.policy == "paper":
+            tiles = PAPER_TILES if how.policy == "paper" else space.paper_tiles(searched)
+            by_paper = paper(space, measure, tile, tiles)
+            chosen = Paper(by_paper[0].outcome, len(space.paper(tiles)))
+            found = ranked({f.point: f for f in [*by_paper, *found]}.values())
+        kernels = None
+        if len(tuning.spaces) > 1 and found[0].outcome.cycles is not None:
+            kernels = kernels_at(space, found[0].point, measure)
     simulated = measure.simulated + tile.simulated
-    return Tuned(name, space, found, default, of_paper, simulated, tuning.counts[name])
+    count = tuning.counts[name]
+    return Tuned(name, space, found, default, searched, simulated, count, chosen, kernels)
+
+
+def _search(
+    policy: str, space: Space, measure: Measure, tile: MeasureTile
+) -> tuple[list[Found], int]:
+    """What a policy finds, and how many points it simulated."""
+    if policy == "paper":
+        return [], 0
+    carry_out = exhaustive if policy == "exhaustive" else guided
+    if space.layer.macs < LARGE:
+        found = carry_out(space, measure)
+    else:
+        found = confirmed(carry_out(space, Steady(measure)), measure)
+    return found, sum(f.outcome.l1_bytes is not None for f in found)
 
 
 class Progress:
@@ -134,48 +154,6 @@ class Progress:
             return
         with self.console.status(f"{self.name} ...") as self.status:
             yield self
-
-
-def show_layer(layer: Tuned, console: Console) -> None:
-    """The best points of a layer, and what they are better than."""
-    failed = sum(found.outcome.cycles is None for found in layer.found)
-    console.print(
-        f"{layer.name}: {len(layer.space):,} points, {len(layer.found):,} measured, "
-        f"{layer.simulated:,} simulated now, {failed:,} failed"
-    )
-    table = compact_table("tile", "blocking", "buffers", "cores", "L1 bytes", "cycles", left=2)
-    for found in _different(layer.found)[:SHOWN]:
-        tile, blocking, buffers, cores = str(found.point).split("  ")
-        numbers = buffers.split()[0], cores.removesuffix("c"), f"{found.outcome.l1_bytes:,}"
-        table.add_row(tile, blocking, *numbers, f"{found.outcome.cycles:,}")
-    console.print(table)
-    for what, outcome in (("its own choice", layer.default), ("the paper's policy", layer.paper)):
-        gain = layer.gain(outcome)
-        if gain and outcome:
-            console.print(f"{gain:.2f} times as fast as {what}, {outcome.cycles:,} cycles")
-    console.print()
-
-
-def _different(found: Sequence[Found]) -> list[Found]:
-    """Of points that take as many cycles and bytes, one: most are the same program."""
-    seen: dict[tuple[float, int | None], Found] = {}
-    for one in found:
-        if one.outcome.cycles is not None:
-            seen.setdefault((one.outcome.rank, one.outcome.l1_bytes), one)
-    return list(seen.values())
-
-
-def show_sums(layers: Sequence[Tuned], console: Console) -> None:
-    """All layers together, each tuned against one blocking for all."""
-    kernel, cycles = one_size(layers)
-    best, own = best_total(layers), own_total(layers)
-    rows = [("each layer at its best", best), ("each layer's own choice", own)]
-    rows.append((f"one blocking for all: {dict(kernel) or 'its own'}", cycles))
-    table = compact_table("all layers, one after the other", "cycles", "times")
-    for what, value in rows:
-        if value is not None and best:
-            table.add_row(what, f"{value:,}", f"{value / best:.2f}")
-    console.print(table)
 
 
 def _write_tuned(chip: str, layers: Sequence[Tuned], output: Path) -> None:

@@ -7,7 +7,7 @@ args = {inputs = 640, ...}  # occurs, and maybe steps = ["fw", "wg"] for the {} 
 [tune]
 policy = "guided"           # or "exhaustive", "paper"
 sizes = 6                   # of each dimension, at most
-cores = [8, 4]              # numbers that are tried; all of the chip's if left out
+cores = [8, 4]              # numbers that are tried; all of the chip's and half if left out
 workers = 2                 # simulations at a time; as many as processors if left out
 max_cycles = 100_000_000    # of a point
 database = "tuned.db"       # relative to this file; in the user's cache folder if left out

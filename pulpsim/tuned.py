@@ -5,11 +5,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autotuner.one_size import Kernels, OneSize
 from autotuner.outcome import Outcome
 from autotuner.search import Found
-from autotuner.space import Items, Layer, Point, Space
+from autotuner.space import Layer, Point, Space
 
 SCHEMA = "pulpsim.tune/1"
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What the paper's policy has come to.
+
+    outcome    of the layer as it chooses
+    tiles      single tiles that it simulated to choose
+    """
+
+    outcome: Outcome
+    tiles: int
 
 
 @dataclass(frozen=True)
@@ -18,18 +31,22 @@ class Tuned:
 
     found        every point that was measured, the best first
     default      what the primitive does when it is told nothing
-    paper        what the paper's policy chooses, None if that was not asked for
-    simulated    points that were not known before
+    searched     points that the policy simulated, known before or not
+    simulated    simulations that were not known before, all together
     count        how often the layer occurs
+    paper        None if it was not asked for
+    kernels      the outcomes of the paper's kernels on the best tile; None if not measured
     """
 
     name: str
     space: Space
     found: Sequence[Found]
     default: Outcome
-    paper: Outcome | None
+    searched: int
     simulated: int
     count: int = 1
+    paper: Paper | None = None
+    kernels: Kernels | None = None
 
     @property
     def best(self) -> Found | None:
@@ -42,47 +59,64 @@ class Tuned:
             return None
         return other.cycles / self.best.outcome.rank
 
-    def to_json(self) -> dict[str, Any]:
+    def with_kernel(self, one: OneSize | None) -> Outcome | None:
+        """The outcome with one kernel for all layers."""
+        return self.kernels[one.kernel] if one and self.kernels else None
+
+    def to_json(self, one: OneSize | None) -> dict[str, Any]:
         """As JSON."""
-        best = self.best
+        best, single = self.best, self.with_kernel(one)
         return {
             "name": self.name,
             "count": self.count,
             "kernel": self.space.layer.kernel,
             "arguments": self.space.layer.given,
             "points": len(self.space),
+            "searched": self.searched,
             "measured": len(self.found),
             "simulated": self.simulated,
-            "best": point_json(best.point, best.outcome) if best else None,
+            "best": point_json(best) if best else None,
             "default_cycles": self.default.cycles,
-            "paper_cycles": self.paper.cycles if self.paper else None,
-            "found": [point_json(found.point, found.outcome) for found in self.found],
+            "default_gain": self.gain(self.default),
+            "paper_cycles": self.paper.outcome.cycles if self.paper else None,
+            "paper_tiles": self.paper.tiles if self.paper else None,
+            "paper_gain": self.gain(self.paper.outcome) if self.paper else None,
+            "one_size_cycles": single.cycles if single else None,
+            "one_size_gain": self.gain(single),
+            "found": [point_json(found) for found in self.found],
         }
 
 
-def point_json(point: Point, outcome: Outcome) -> dict[str, Any]:
+def point_json(found: Found) -> dict[str, Any]:
     """A point and what was measured."""
     return {
-        "arguments": point.arguments,
-        "cycles": outcome.cycles,
-        "l1_bytes": outcome.l1_bytes,
-        "reason": outcome.reason,
+        "arguments": found.point.arguments,
+        "cycles": found.outcome.cycles,
+        "is_estimated": found.is_estimated,
+        "l1_bytes": found.outcome.l1_bytes,
+        "reason": found.outcome.reason,
     }
 
 
 def report_json(chip: str, policy: str, layers: Sequence[Tuned]) -> str:
     """The whole report."""
-    kernel, cycles = one_size(layers)
+    one = one_size(layers)
     content = {
         "schema": SCHEMA,
         "chip": chip,
         "policy": policy,
-        "cycles": {"default": own_total(layers), "one_size": cycles,
-                   "best": best_total(layers)},
-        "one_size": dict(kernel),
-        "layers": [layer.to_json() for layer in layers],
+        "cycles": {"default": own_total(layers), "one_size": one.cycles if one else None,
+                   "paper": paper_total(layers), "best": best_total(layers)},
+        "one_size": str(one.kernel) if one else None,
+        "layers": [layer.to_json(one) for layer in layers],
     }  # fmt: skip
     return json.dumps(content, indent=1) + "\n"
+
+
+def one_size(layers: Sequence[Tuned]) -> OneSize | None:
+    """The best single kernel; None if it was not measured, or none succeeds on all layers."""
+    measured = [(layer.kernels, layer.count) for layer in layers if layer.kernels]
+    return OneSize.of(measured) if layers and len(measured) == len(layers) else None
 
 
 def own_total(layers: Sequence[Tuned]) -> int | None:
@@ -97,6 +131,13 @@ def best_total(layers: Sequence[Tuned]) -> int | None:
     )
 
 
+def paper_total(layers: Sequence[Tuned]) -> int | None:
+    """Cycles of all layers as the paper's policy chooses; None if it was not asked for."""
+    return _total(
+        (layer.paper.outcome.cycles if layer.paper else None, layer.count) for layer in layers
+    )
+
+
 def _total(cycles: Iterable[tuple[int | None, int]]) -> int | None:
     total = 0
     for once, count in cycles:
@@ -104,20 +145,6 @@ def _total(cycles: Iterable[tuple[int | None, int]]) -> int | None:
             return None
         total += once * count
     return total
-
-
-def one_size(layers: Sequence[Tuned]) -> tuple[Items, int | None]:
-    """The one blocking for all layers that is fastest in sum, each with its best tile measured."""
-    fastest: list[dict[Items, int]] = []
-    for layer in layers:
-        own: dict[Items, int] = {}
-        for found in layer.found:
-            if found.outcome.cycles is not None:
-                own.setdefault(found.point.kernel, found.outcome.cycles * layer.count)
-        fastest.append(own)
-    common = set.intersection(*map(set, fastest)) if fastest else set[Items]()
-    sums = sorted((sum(own[kernel] for own in fastest), repr(kernel), kernel) for kernel in common)
-    return (sums[0][2], sums[0][0]) if sums else ((), None)
 
 
 def tuned_toml(chip: str, layer: Layer, point: Point) -> str:

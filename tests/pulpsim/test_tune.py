@@ -76,12 +76,20 @@ def test_every_point_has_cycles_or_a_reason(config: Path) -> None:
     assert report["schema"] == "pulpsim.tune/1"
     for layer in report["layers"]:
         assert layer["paper_cycles"] >= layer["best"]["cycles"]
+        assert layer["paper_gain"] == layer["paper_cycles"] / layer["best"]["cycles"]
+        assert 0 < layer["paper_tiles"] <= layer["searched"]
+        assert 5 * layer["searched"] <= layer["points"]
+        assert layer["one_size_gain"] >= 1
         for point in layer["found"]:
             assert (point["cycles"] is None) == (point["reason"] != "")
     text = plain(result.stderr)
     assert "fc.fw: " in text
-    assert re.search(r"\d\.\d\d times as fast as the paper's policy, [\d,]+ cycles", text)
-    assert "all layers, one after the other" in text
+    how = r"\d\.\d\d times as fast as the paper's policy with \d+ simulations of tiles"
+    assert re.search(how + r": [\d,]+ cycles", text)
+    assert re.search(r"the best single kernel: \d x \d sums, (rows|columns) dealt out", text)
+    assert re.search(
+        r"a training step takes [\d,]+ cycles before, [\d,]+ after: \d\.\d\d times as fast", text
+    )
 
 
 def test_a_layer_is_given_by_the_command_line_alone(tmp_path: Path) -> None:
@@ -118,9 +126,10 @@ def test_after_an_interruption_the_same_command_goes_on(
     monkeypatch.setattr(Measure, "__call__", measured)
     again = pulpsim("tune", config, "--json", "-")
     assert again.exit_code == 0
-    layer = json.loads(again.stdout)["layers"][0]
-    built = {json.dumps(point["arguments"]) for point in layer["found"]}
-    assert layer["simulated"] == len(built) - 1
+    fresh = pulpsim("tune", config, "--json", "-", "--database", config.parent / "fresh.db")
+    one, other = (json.loads(result.stdout)["layers"][0] for result in (again, fresh))
+    assert one["simulated"] == other["simulated"] - 1
+    assert one["best"] == other["best"]
 
 
 def test_progress_says_what_is_done_the_best_and_the_time_left(

@@ -1,0 +1,89 @@
+"""What tuning has found, as tables for a person."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from autotuner.search import Found
+from pulpsim.console import compact_table
+from pulpsim.tuned import Tuned, best_total, one_size, own_total, paper_total
+
+SHOWN = 5  # points of a layer
+
+
+def show_layer(layer: Tuned, console: Console) -> None:
+    """The best points of a layer, and what they are better than."""
+    failed = sum(found.outcome.cycles is None for found in layer.found)
+    console.print(
+        f"{layer.name}: {len(layer.space):,} points, {len(layer.found):,} measured, "
+        f"{layer.simulated:,} simulated now, {failed:,} failed",
+        soft_wrap=True,
+    )
+    table = compact_table("tile", "blocking", "buffers", "cores", "L1 bytes", "cycles", left=2)
+    for found in different(layer.found)[:SHOWN]:
+        point, outcome = found.point, found.outcome
+        sign = "~" if found.is_estimated else ""
+        numbers = f"{point.buffers}", f"{point.cores}", f"{outcome.l1_bytes:,}"
+        cycles = f"{sign}{outcome.cycles:,}"
+        table.add_row(point.tile_shown, point.kernel_shown, *numbers, cycles)
+    console.print(table)
+    others = [("its own choice", layer.default)]
+    if layer.paper:
+        what = f"the paper's policy with {layer.paper.tiles:,} simulations of tiles"
+        others.append((what, layer.paper.outcome))
+    for what, outcome in others:
+        gain = layer.gain(outcome)
+        if gain and outcome.cycles is not None:
+            console.print(
+                f"{gain:.2f} times as fast as {what}: {outcome.cycles:,} cycles", soft_wrap=True
+            )
+    console.print()
+
+
+def different(found: Sequence[Found]) -> list[Found]:
+    """Of points that take as many cycles and bytes, one: most are the same program."""
+    seen: dict[tuple[float, int | None], Found] = {}
+    for one in found:
+        if one.outcome.cycles is not None:
+            seen.setdefault((one.outcome.rank, one.outcome.l1_bytes), one)
+    return list(seen.values())
+
+
+def show_network(layers: Sequence[Tuned], console: Console) -> None:
+    """All layers of a network, tuned, against their own choice, one kernel and the paper's."""
+    one = one_size(layers)
+    has_paper = any(layer.paper for layer in layers)
+    headings = ["layer", "times", "before", "after", "gain", "over one kernel", "over the paper"]
+    table = compact_table(*headings[: 7 if has_paper else 6], left=1)
+    for layer in layers:
+        gains = [layer.gain(layer.default), layer.gain(layer.with_kernel(one))]
+        if has_paper:
+            gains.append(layer.gain(layer.paper.outcome) if layer.paper else None)
+        best = layer.best
+        cycles = [layer.default.cycles, best.outcome.cycles if best else None]
+        table.add_row(layer.name, f"{layer.count}", *map(_cycles, cycles), *map(_times, gains))
+    before, after = own_total(layers), best_total(layers)
+    totals = [before, one.cycles if one else None, paper_total(layers)]
+    if after:
+        gains = [total / after if total else None for total in totals[: 3 if has_paper else 2]]
+        sums = map(_cycles, (before, after))
+        table.add_row("a training step", "", *sums, *map(_times, gains))
+    console.print(
+        "cycles before tuning, as each layer chooses itself, and after; how much faster that is"
+    )
+    console.print(table)
+    if one:
+        console.print(f"the best single kernel: {one.kernel}: {one.cycles:,} cycles")
+    if before and after:
+        console.print(
+            f"a training step takes {before:,} cycles before, {after:,} after: "
+            f"{before / after:.2f} times as fast"
+        )
+
+
+def _cycles(cycles: int | None) -> str:
+    return "failed" if cycles is None else f"{cycles:,}"
+
+
+def _times(gain: float | None) -> str:
+    return "" if gain is None else f"{gain:.2f}"
