@@ -192,6 +192,10 @@ def _tune(
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Every point as JSON; - is standard output.")
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg|png", help="Cycles by tile shape and by bytes of L1."),
+    ] = None,
     against_paper: Annotated[
         bool, typer.Option("--against-paper", help="Measure the paper's policy, too.")
     ] = False,
@@ -206,7 +210,7 @@ def _tune(
         from pulpsim.tune_config import Options
 
         given = kernel, arguments or (), chip, policy, sizes, workers, database
-        raise typer.Exit(tune(config, Options(*given), output, json, against_paper))
+        raise typer.Exit(tune(config, Options(*given), output, json, against_paper, picture))
 
 
 @app.command("footprint")

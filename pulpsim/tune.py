@@ -20,6 +20,7 @@ from pulpsim.config import STANDARD_OUTPUT
 from pulpsim.console import report_console
 from pulpsim.output import check_writable, write
 from pulpsim.tune_config import Options, Tuning, load_tuning
+from pulpsim.tune_picture import check_picture, write_picture
 from pulpsim.tune_report import show_layer, show_network
 from pulpsim.tuned import Paper, Tuned, report_json, tuned_toml
 
@@ -27,7 +28,12 @@ SUCCESS, FAILED, INTERRUPTED = 0, 1, 130
 
 
 def tune(
-    file: Path | None, options: Options, output: Path | None, json: Path | None, with_paper: bool
+    file: Path | None,
+    options: Options,
+    output: Path | None,
+    json: Path | None,
+    with_paper: bool,
+    picture: Path | None = None,
 ) -> int:
     """Carry out a search, write what was asked for, and return the command's exit status.
 
@@ -36,6 +42,8 @@ def tune(
     for option, target in (("-o", output), ("--json", json)):
         if target and target != STANDARD_OUTPUT:
             check_writable(option, target)
+    if picture:
+        check_picture(picture)
     tuning = load_tuning(file, options)
     console = report_console()
     database = Database(tuning.database)
@@ -57,6 +65,9 @@ def tune(
         show_network(layers, console)
     if output:
         _write_tuned(tuning.chip_name, layers, output)
+    if picture:
+        for layer, own in _files(layers, picture):
+            write_picture(layer, own)
     if json:
         text = report_json(tuning.chip.name, tuning.how.policy, layers)
         if json == STANDARD_OUTPUT:
@@ -157,10 +168,17 @@ class Progress:
 
 
 def _write_tuned(chip: str, layers: Sequence[Tuned], output: Path) -> None:
-    """A config for each layer: FILE.toml, or FILE.NAME.toml if there are several."""
-    for layer in layers:
-        if layer.best is None:
-            continue
-        own = output.with_name(f"{output.stem}.{layer.name}{output.suffix}")
+    """A config for each layer."""
+    for layer, file in _files(layers, output):
+        assert layer.best
         text = tuned_toml(chip, layer.space.layer, layer.best.point)
-        write("-o", own if len(layers) > 1 else output, text.encode())
+        write("-o", file, text.encode())
+
+
+def _files(layers: Sequence[Tuned], file: Path) -> list[tuple[Tuned, Path]]:
+    """Layers that have a best point, and a file for each: FILE.NAME.toml if there are several."""
+
+    def own(name: str) -> Path:
+        return file.with_name(f"{file.stem}.{name}{file.suffix}") if len(layers) > 1 else file
+
+    return [(layer, own(layer.name)) for layer in layers if layer.best]
