@@ -81,7 +81,7 @@ def write_picture(layer: Tuned, file: Path) -> None:
 def _title(layer: Tuned) -> str:
     given = layer.space.layer.given
     shapes = ", ".join(
-        f"{name} {' x '.join(map(str, value)) if isinstance(value, tuple) else value}"
+        f"{name} {'/'.join(map(str, value)) if isinstance(value, tuple) else value}"
         for name, value in given.items()
     )
     best = layer.best
@@ -110,7 +110,7 @@ def _draw_tiles(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("cycles of the whole layer, L2 to L2")
     rest = len(lines) - len(shown)
-    behind = f" ({rest} slower shapes are not shown)" if rest else ""
+    behind = f" (not shown: {rest} slower)" if rest else ""
     axes.set_title(f"Tile shapes, each mark a blocking{behind}", loc="left", fontsize=11)
 
 
@@ -126,7 +126,7 @@ def _draw_front(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
     axes.set_ylabel("cycles of the whole layer, L2 to L2")
     axes.set_xlim(left=0)
     rest = len(found) - len(shown)
-    behind = f" ({rest} slower points are not shown)" if rest else ""
+    behind = f" (not shown: {rest} slower)" if rest else ""
     axes.set_title(f"Cycles and bytes of L1{behind}", loc="left", fontsize=11)
 
 

@@ -71,7 +71,11 @@ def test_layers_are_tuned_once_and_what_is_written_can_be_run(config: Path) -> N
 
 
 def test_every_point_has_cycles_or_a_reason(config: Path) -> None:
-    result = pulpsim("tune", config, "--json", "-", "--against-paper")
+    picture = config.parent / "points.svg"
+    result = pulpsim("tune", config, "--json", "-", "--against-paper", "--picture", picture)
+    assert {file.name for file in config.parent.glob("*.svg")} == {
+        "points.fc.fw.svg", "points.fc.wg.svg"
+    }  # fmt: skip
     report = json.loads(result.stdout)
     assert report["schema"] == "pulpsim.tune/1"
     for layer in report["layers"]:
