@@ -1,11 +1,17 @@
 """Bytes of a layer: every tensor in L2 and every buffer in L1, as the launcher lays them out."""
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from firmware.runtime import STACK
 from isa.program import Program, Symbol
 from soc.spec import SocSpec
+from trainlib.kernels import FLOAT32, INT32
 from trainlib.launch import KernelProgram
+
+TYPES = {FLOAT32: "f32", INT32: "i32"}
 
 
 def l1_bytes(program: Program, chip: SocSpec) -> int:
@@ -19,38 +25,64 @@ def in_l1(program: Program, chip: SocSpec) -> list[Symbol]:
     return [s for s in program.symbols if s.address in l1 and s.kind == "object"]
 
 
+def _numbered(symbols: list[Symbol]) -> Iterator[tuple[str, int]]:
+    """Names and bytes; where a program of several primitives has a name again, its number too."""
+    seen: Counter[str] = Counter()
+    for symbol in symbols:
+        seen[symbol.name] += 1
+        count = seen[symbol.name]
+        yield symbol.name if count == 1 else f"{symbol.name} ({count})", symbol.size
+
+
 @dataclass(frozen=True)
 class Footprint:
     """Where the bytes are.
 
-    tensors     in L2, by name
+    tensors     in L2, by name: their type and their bytes
     buffers     in L1, by name
     l1_bytes    from L1's first byte behind the last buffer, gaps included
     stacks      bytes of all cores' stacks, at the top of L1
     code        bytes of instructions
-    schedule    bytes in L2 of what tells the DMA its commands
+    tables      bytes in L2 of the DMA's commands, and of kernels' own tables
     """
 
-    tensors: dict[str, int]
+    tensors: dict[str, tuple[str, int]]
     buffers: dict[str, int]
     l1_bytes: int
     stacks: int
     code: int
-    schedule: int
+    tables: int
 
     @classmethod
     def of(cls, built: KernelProgram, chip: SocSpec) -> "Footprint":
         """Read it off a program that is built."""
-        buffers = in_l1(built.program, chip)
+        inside = in_l1(built.program, chip)
+        outside = [s for s in built.program.symbols if s.kind == "object" and s not in inside]
         tensors = built.family.tensors(built.arguments)
-        named = {name: t.size for name, t in tensors.items() if t.role != "scratch"}
-        objects = [s for s in built.program.symbols if s.kind == "object"]
+        in_l2 = {s.name: s.size for s in outside if s.name in tensors}
         return cls(
-            named,
-            {s.name: s.size for s in buffers},
+            {name: (TYPES[tensors[name].dtype], size) for name, size in in_l2.items()},
+            dict(_numbered(inside)),
             l1_bytes(built.program, chip),
             STACK * chip.cores,
             sum(len(s.data) for s in built.program.segments if s.address <= built.program.entry
                 < s.address + len(s.data)),
-            sum(s.size for s in objects if s not in buffers and s.name not in named),
+            sum(s.size for s in outside if s.name not in tensors),
         )  # fmt: skip
+
+    @property
+    def tensor_bytes(self) -> int:
+        """Of all tensors."""
+        return sum(size for _, size in self.tensors.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "tensors": {n: {"dtype": d, "bytes": size} for n, (d, size) in self.tensors.items()},
+            "tensor_bytes": self.tensor_bytes,
+            "buffers": self.buffers,
+            "l1_bytes": self.l1_bytes,
+            "stacks": self.stacks,
+            "code": self.code,
+            "tables": self.tables,
+        }

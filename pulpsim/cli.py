@@ -217,12 +217,15 @@ def _tune(
 def _footprint(
     config: Annotated[Path, typer.Argument(metavar="CONF.toml", help="As for tune.")],
     chip: Chip = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The same as JSON; - is standard output.")
+    ] = None,
 ) -> None:
-    """Show the bytes of every tensor in L2 and every buffer in L1, layer by layer."""
+    """Show the bytes of every tensor in L2 and every buffer in L1, layer by layer, step by step."""
     with _reporting_bad_input():
         from pulpsim.footprint import footprint
 
-        footprint(config, chip)
+        footprint(config, chip, json)
 
 
 @app.command("report")

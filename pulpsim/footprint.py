@@ -1,39 +1,133 @@
-"""pulpsim footprint: bytes of each layer's tensors in L2 and buffers in L1."""
+"""pulpsim footprint: bytes of each layer's tensors in L2 and buffers in L1, and of a network's."""
 
+import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
 
 from autotuner.footprint import Footprint
 from firmware.builder import KernelError
+from pulpsim.config import STANDARD_OUTPUT
 from pulpsim.console import compact_table, page_console
-from pulpsim.tune_config import Options, load_tuning
-from soc.toml_file import ConfigError
+from pulpsim.output import check_writable, write
+from pulpsim.tune_config import load_layers
+from soc.toml_file import ConfigError, Mistakes
 from trainlib.launch import program
 
+SCHEMA = "pulpsim.footprint/1"
+Counted = Mapping[str, tuple[Footprint, int]]
+"""Footprints by layer and step, and how often a layer occurs."""
 
-def footprint(file: Path, chip: str | None) -> None:
+
+def footprint(file: Path, chip: str | None, report: Path | None = None) -> None:
     """Show the layers of a config as the launcher lays them out.
+
+    report    a file for the same as JSON
 
     raises    ConfigError
     """
-    tuning = load_tuning(file, Options(chip=chip))
-    table = compact_table("layer", "memory", "what", "bytes", left=3)
-    totals: dict[str, int] = {}
-    for name, space in tuning.spaces.items():
-        try:
-            built = program(space.layer.kernel, space.layer.given, tuning.chip)
-        except KernelError as error:
-            raise ConfigError([f"{file}: {name}: {error}"]) from None
-        found = Footprint.of(built, tuning.chip)
-        totals[name] = tuning.counts[name] * sum(found.tensors.values())
-        for tensor, size in found.tensors.items():
-            table.add_row(name, "L2", tensor, f"{size:,}")
-        for what, size in (("schedule", found.schedule), ("code", found.code)):
+    if report and report != STANDARD_OUTPUT:
+        check_writable("--json", report)
+    found = footprints(file, chip)
+    if report:
+        text = json.dumps(_to_json(found), indent=1) + "\n"
+        if report == STANDARD_OUTPUT:
+            sys.stdout.write(text)
+            return
+        write("--json", report, text.encode())
+    parts: list[RenderableType] = [layers_table(found)]
+    if len(found) > 1:
+        parts += ["", steps_table(found), "", tensors_table(found)]
+    page_console().print(Group(*parts))
+
+
+def footprints(file: Path, chip: str | None) -> Counted:
+    """The footprints of a config's layers.
+
+    raises    ConfigError with every layer that cannot be built
+    """
+    spec, entries = load_layers(file, chip)
+    found, mistakes = dict[str, tuple[Footprint, int]](), Mistakes()
+    for name, entry in entries.items():
+        with mistakes.collected():
+            try:
+                built = program(entry.kernel, entry.args, spec)
+            except (KernelError, ConfigError) as error:
+                lines = error.mistakes if isinstance(error, ConfigError) else [str(error)]
+                raise ConfigError([f"{file}: {name}: {line}" for line in lines]) from None
+            found[name] = Footprint.of(built, spec), entry.count
+    mistakes.raise_any()
+    return found
+
+
+def layers_table(found: Counted) -> Table:
+    """Every tensor and every buffer of each layer and step."""
+    table = compact_table("layer", "memory", "what", "type", "bytes", left=4)
+    for name, (one, _) in found.items():
+        for tensor, (dtype, size) in one.tensors.items():
+            table.add_row(name, "L2", tensor, dtype, f"{size:,}")
+        for what, size in (("tables", one.tables), ("code", one.code)):
             if size:
-                table.add_row(name, "L2", what, f"{size:,}")
-        for buffer, size in found.buffers.items():
-            table.add_row(name, "L1", buffer, f"{size:,}")
-        table.add_row(name, "L1", "all buffers", f"{found.l1_bytes:,}")
-        table.add_row(name, "L1", "stacks", f"{found.stacks:,}")
-    if len(totals) > 1:
-        table.add_row("all", "L2", "tensors", f"{sum(totals.values()):,}")
-    page_console().print(table)
+                table.add_row(name, "L2", what, "", f"{size:,}")
+        for buffer, size in one.buffers.items():
+            table.add_row(name, "L1", buffer, "", f"{size:,}")
+        table.add_row(name, "L1", "all buffers", "", f"{one.l1_bytes:,}")
+        table.add_row(name, "L1", "stacks", "", f"{one.stacks:,}")
+    return table
+
+
+def steps_table(found: Counted) -> Table:
+    """All layers of each step: bytes of their tensors, and the most that one has in L1."""
+    table = compact_table("step", "layers", "tensors in L2", "largest in L1")
+    steps = {step_of(name): [] for name in found}  # type: dict[str, list[tuple[Footprint, int]]]
+    for name, one in found.items():
+        steps[step_of(name)].append(one)
+    for step, some in [*steps.items(), ("all", list(found.values()))]:
+        layers = sum(count for _, count in some)
+        tensors = sum(one.tensor_bytes * count for one, count in some)
+        table.add_row(step, f"{layers}", f"{tensors:,}", f"{max(o.l1_bytes for o, _ in some):,}")
+    return table
+
+
+def tensors_table(found: Counted) -> Table:
+    """A network's tensors by name, each layer's once, whatever steps have it."""
+    sizes = tensor_sizes(found)
+    table = compact_table("tensors of all layers, each once", "type", "bytes", left=2)
+    for (name, dtype), size in sizes.items():
+        table.add_row(name, dtype, f"{size:,}")
+    table.add_row("all", "", f"{sum(sizes.values()):,}")
+    return table
+
+
+def tensor_sizes(found: Counted) -> dict[tuple[str, str], int]:
+    """Bytes of a network's tensors by name and type, each layer's once."""
+    seen: dict[tuple[str, str, str], int] = {}
+    for layer, (one, count) in found.items():
+        for name, (dtype, size) in one.tensors.items():
+            seen[layer.rpartition(".")[0] or layer, name, dtype] = size * count
+    sizes: dict[tuple[str, str], int] = {}
+    for (_, name, dtype), size in seen.items():
+        sizes[name, dtype] = sizes.get((name, dtype), 0) + size
+    return sizes
+
+
+def step_of(layer: str) -> str:
+    """The step in a layer's name: "fc.fw"."""
+    return layer.rpartition(".")[2]
+
+
+def _to_json(found: Counted) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "layers": [
+            {"name": name, "count": count, **one.to_json()} for name, (one, count) in found.items()
+        ],
+        "tensors": [
+            {"name": name, "dtype": dtype, "bytes": size}
+            for (name, dtype), size in tensor_sizes(found).items()
+        ],
+    }

@@ -117,7 +117,7 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     table = merged(read_toml(file) if file else {}, _program(options))
     config = validated(TuneConfig, [Layer(source, table), *_layers(options)])
     chip = load_chip(_chip(options.chip, config.chip, folder))
-    entries = _entries(source, config)
+    entries = entries_of(source, config)
     mistakes, spaces = Mistakes(), dict[str, Space]()
     for name, entry in entries.items():
         with mistakes.collected():
@@ -127,6 +127,15 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     database = options.database or written or _own_database()
     counts = {name: entry.count for name, entry in entries.items()}
     return Tuning(options.chip or config.chip, chip, spaces, counts, config.tune, database)
+
+
+def load_layers(file: Path, chip: str | None) -> tuple[SocSpec, dict[str, ProgramTable]]:
+    """The chip and the layers of a config file, each step by itself.
+
+    raises    ConfigError with every mistake in the file and the chip
+    """
+    config = validated(TuneConfig, [Layer(str(file), read_toml(file))])
+    return load_chip(_chip(chip, config.chip, file.parent)), entries_of(str(file), config)
 
 
 def _chip(option: str | None, written: str, folder: Path) -> str | Path:
@@ -159,7 +168,7 @@ def _layers(options: Options) -> list[Layer]:
     ]
 
 
-def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
+def entries_of(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
     """Layers by name, each step by itself."""
     if (config.program is None) == (not config.layers):
         raise ConfigError(

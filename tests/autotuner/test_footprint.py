@@ -1,0 +1,82 @@
+"""Bytes that programs take, against shapes, and against where the launcher puts things."""
+
+from itertools import pairwise
+
+import pytest
+
+from autotuner.footprint import Footprint
+from soc.spec import load_chip
+from trainlib.launch import launch, program
+
+CHIP = load_chip("pulp")
+FC = {"inputs": 100, "outputs": 30}
+IMAGES = {"height": 9, "width": 7, "kernel": 3, "padding": 1}
+STEPS = [
+    (f"{kind}_{step}_f32", arguments)
+    for kind, arguments in (
+        ("linear", FC | {"bias": True}),
+        ("conv2d", IMAGES | {"inputs": 6, "outputs": 5}),
+        ("dwconv2d", IMAGES | {"inputs": 6}),
+        ("pwconv2d", {"inputs": 6, "outputs": 5, "height": 9, "width": 7}),
+    )
+    for step in ("fw", "wg", "ig")
+]
+
+
+@pytest.mark.parametrize(("kernel", "arguments"), STEPS)
+def test_tensors_take_what_arrays_take_that_go_in_and_come_out(kernel, arguments):
+    built = program(kernel, arguments)
+    outputs, _ = launch(kernel, arguments)
+    arrays = built.inputs | outputs
+    found = Footprint.of(built, CHIP)
+    assert found.tensors == {name: ("f32", array.nbytes) for name, array in arrays.items()}
+    assert found.tensor_bytes == sum(array.nbytes for array in arrays.values())
+    assert found.buffers == {f"{name}_in_L1": array.nbytes for name, array in arrays.items()}
+    assert found.tables <= 4 * 9  # a word for each tap
+
+
+@pytest.mark.parametrize(("kernel", "arguments"), STEPS)
+def test_nothing_overlaps_and_the_last_buffer_ends_where_it_says(kernel, arguments):
+    built = program(kernel, arguments | {"tile": {}})
+    found = Footprint.of(built, CHIP)
+    objects = sorted((s.address, s.size) for s in built.program.symbols if s.kind == "object")
+    for (address, size), (following, _) in pairwise(objects):
+        assert address + size <= following
+    ends = [a + size - CHIP.l1.base for a, size in objects if a < CHIP.l1.base + CHIP.l1.size]
+    assert found.l1_bytes == max(ends) <= CHIP.l1.size - found.stacks
+    assert found.tensor_bytes + sum(found.buffers.values()) + found.tables == sum(
+        size for _, size in objects
+    )
+    assert 0 < found.code < 1 << 15
+
+
+def test_tiles_have_the_buffers_that_arithmetic_says():
+    tile = {"co": 32, "ci": 64}
+    fc = {"inputs": 640, "outputs": 128}
+    for buffers in (1, 2):
+        built = program("linear_fw_f32", fc | {"tile": tile, "buffers": buffers})
+        wanted = {}
+        for name, size in (("X", 4 * 64), ("W", 4 * 32 * 64), ("Y", 4 * 32)):
+            wanted |= {f"{name}_in_L1_{slot}": size for slot in range(buffers)}
+        found = Footprint.of(built, CHIP)
+        entries = found.buffers["entries"]
+        assert found.buffers == wanted | {"entries": entries}
+        steps = found.tables // (entries // 3)
+        assert found.tables == steps * entries // 3  # a ring of three of the table's entries
+        assert steps > 40
+
+
+def test_integers_and_programs_of_several_primitives_have_their_types_and_all_their_buffers():
+    pool = program("maxpool2d_fw_f32", {"c": 2, "h": 4, "w": 4, "kernel": [2, 2]})
+    assert {dtype for dtype, _ in Footprint.of(pool, CHIP).tensors.values()} == {"f32", "i32"}
+    layers = [
+        {"kind": "linear", "outputs": 300},
+        {"kind": "relu"},
+        {"kind": "linear", "outputs": 4},
+    ]
+    network = program("train_f32", {"input": [300], "layers": layers, "lr": 0.1})
+    found = Footprint.of(network, CHIP)
+    assert found.tensors["weight_0"] == ("f32", 4 * 300 * 300)
+    assert found.tensors["y_0"] == ("f32", 1200)
+    assert sum(found.buffers.values()) > found.l1_bytes  # layers use it one after the other
+    assert len([name for name in found.buffers if name.startswith("entries")]) > 1
