@@ -12,6 +12,7 @@ guided        the most promising first; what a lower bound excludes is never mea
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from autotuner.bound import lower_bound
 from autotuner.outcome import Outcome
@@ -112,9 +113,13 @@ class Search:
         """The fastest yet."""
         return next(iter(self.top(1)), None)
 
-    def top(self, count: int) -> list[Found]:
-        """The fastest that have not failed."""
-        return [f for f in ranked(self.found.values()) if f.outcome.cycles is not None][:count]
+    def top(self, count: int, tile: Items | Literal["any"] | None = "any") -> list[Found]:
+        """The fastest that have not failed, of one tile; of equals the first: they are the same."""
+        seen: dict[tuple[float, int | None], Found] = {}
+        for found in ranked(self.found.values()):
+            if found.outcome.cycles is not None and tile in ("any", found.point.tile):
+                seen.setdefault((found.outcome.rank, found.outcome.l1_bytes), found)
+        return list(seen.values())[:count]
 
     def tiles(self, kernel: Items) -> None:
         """Tiles with a blocking, the most promising first, until some in a row gain nothing."""
@@ -137,18 +142,15 @@ class Search:
             self.expand(new[0])
 
     def expand(self, point: Point) -> None:
-        """All that differs from a point in one respect; each time from the best that was found."""
+        """What differs from a point in one respect, and from the best of these in another."""
         self.expanded.add(point)
+        starts = [point]
         for fields in GROUPS:
-            self.try_points(siblings(self.space, point, fields))
-            point = self._better(point)
-        cores = (replace(point, cores=count) for count in self.space.cores)
+            for start in starts:
+                self.try_points(siblings(self.space, start, fields))
+            starts = [found.point for found in self.top(TOP, point.tile)] or [point]
+        cores = (replace(starts[0], cores=count) for count in self.space.cores)
         self.try_points([other for other in cores if "split" not in dict(other.kernel)])
-
-    def _better(self, point: Point) -> Point:
-        """The best with the same tile, if any is better."""
-        same = [f for f in self.top(TOP) if f.point.tile == point.tile]
-        return same[0].point if same else point
 
     def try_points(self, points: Iterable[Point]) -> list[Point]:
         """Measure those that are new and may win, as far as the budget goes."""

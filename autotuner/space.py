@@ -72,7 +72,7 @@ class Space:
         given = layer.checked({}).cores
         own = (chip.cores, max(chip.cores // 2, 1)) if given is None else (given,)
         space = cls(layer, chip, sizes, tuple(dict.fromkeys(cores or own)))
-        if not space.tiles(1, "direct") and not space.is_resident:
+        if not any(space._ways(method) for method in space.methods):
             space.refuse()
         return space
 
@@ -206,9 +206,14 @@ class Space:
 
     def refuse(self) -> None:
         """Raise KernelError: how many bytes the smallest tile needs."""
-        choice = self.choice(1)
+        choice = self.choice(self.layer.given.get("buffers", 1))
         if choice is None:
-            raise KernelError(f"{self.layer.kernel}: it has no tiles, and does not fit L1")
+            resident = Resident.of(self.layer.family, self.layer.checked({}), self.tensors)
+            needed, free = sum(resident.sizes.values()), new_kernel(self.chip).l1.left
+            raise KernelError(
+                f"{self.layer.kernel}: it has no tiles, and all of it needs {needed} bytes of L1, "
+                f"{free} are free"
+            )
         choice.sizes(self.layer.given.get("tile") or {})
         raise KernelError(f"{self.layer.kernel}: no tile of {self.sizes} sizes a dimension fits L1")
 

@@ -80,46 +80,53 @@ def test_nothing_that_fails_is_chosen():
     assert guided(space, measure)[0].point == own
 
 
-@pytest.mark.parametrize(
-    ("kernel", "arguments"),
-    [
-        ("linear_fw_f32", {"inputs": 40, "outputs": 24, "unroll": 1, "buffers": 2}),
-        ("linear_wg_f32", {"inputs": 100, "outputs": 60, "batch": 2, "unroll": 1, "rows": 2,
-                           "cols": 2}),
-        ("dwconv2d_fw_f32", {"inputs": 8, "height": 6, "width": 6, "kernel": 3, "rows": 1,
-                             "cols": 2}),
-    ],
-)  # fmt: skip
-def test_guided_finds_the_optimum_within_one_percent(kernel, arguments):
-    space = Space.of(kernel, arguments, CHIP, sizes=2)
-    measure = Measure(space.layer, CHIP, Database(":memory:"), ONE)
-    best = guided(space, measure)[0].outcome
+POINTWISE = {"inputs": 16, "outputs": 16, "height": 8, "width": 8}
+DEPTHWISE = {"inputs": 16, "height": 12, "width": 12, "kernel": 3, "padding": 1}
+SMALL = {"inputs": 4, "outputs": 8, "height": 8, "width": 8, "kernel": 3, "buffers": 2}
+AFFORDABLE = [
+    ("linear_fw_f32", {"inputs": 40, "outputs": 24, "unroll": 1}),
+    ("pwconv2d_fw_f32", {"inputs": 8, "outputs": 8, "height": 4, "width": 4, "unroll": 1,
+                         "tile": {"n": 1, "co": 8, "ci": 8}}),
+    ("conv2d_wg_f32", {"inputs": 4, "outputs": 4, "height": 6, "width": 6, "kernel": 3,
+                       "is_turned": False, "split": [4, 1], "channels": 2, "buffers": 2,
+                       "method": "direct"}),
+    ("relu_fw_f32", {"shape": [60, 50]}),
+    ("linear_fw_f32", {"inputs": 128, "outputs": 128}),
+    ("linear_wg_f32", {"inputs": 128, "outputs": 128}),
+    ("linear_ig_f32", {"inputs": 128, "outputs": 128}),
+    ("pwconv2d_fw_f32", POINTWISE),
+    ("pwconv2d_wg_f32", POINTWISE),
+    ("pwconv2d_ig_f32", POINTWISE),
+    ("dwconv2d_fw_f32", DEPTHWISE),
+    ("dwconv2d_wg_f32", DEPTHWISE),
+    ("dwconv2d_ig_f32", DEPTHWISE),
+    ("conv2d_fw_f32", SMALL | {"is_turned": False}),
+    ("conv2d_wg_f32", SMALL | {"rows": 2, "cols": 4}),
+    ("conv2d_ig_f32", SMALL | {"is_turned": False}),
+]  # fmt: skip
+"""Layers of which every point can be measured: the last ones have thousands."""
+
+
+@pytest.mark.parametrize("number", range(len(AFFORDABLE)))
+def test_guided_is_within_one_percent_of_the_optimum_by_a_fifth_of_the_points(request, number):
+    if number >= 4 and not request.config.getoption("--full"):
+        pytest.skip("measures thousands of points; --full does")
+    kernel, arguments = AFFORDABLE[number]
+    space = Space.of(kernel, arguments, CHIP, sizes=2, cores=(8,))
+    measure = Measure(space.layer, CHIP, Database(":memory:"))
+    best, simulated = guided(space, measure)[0].outcome, measure.simulated
     all_points = exhaustive(space, measure)
-    assert best.cycles <= 1.01 * all_points[0].outcome.cycles
+    optimum = all_points[0].outcome
+    print(
+        f"{kernel}: {len(space)} points, {simulated} simulated, {best.cycles} cycles, "
+        f"{best.cycles / optimum.cycles - 1:.2%} over the optimum"
+    )
+    assert simulated <= len(space) / SHARE
+    assert best.cycles <= 1.01 * optimum.cycles
     for found in all_points:
         assert lower_bound(space, found.point) <= found.outcome.rank
     _, report = launch(kernel, arguments | all_points[0].point.arguments)
     assert report.is_correct
-
-
-@pytest.mark.parametrize(
-    ("kernel", "arguments"),
-    [
-        ("linear_fw_f32", {"inputs": 128, "outputs": 128}),
-        ("linear_wg_f32", {"inputs": 128, "outputs": 128}),
-        ("pwconv2d_fw_f32", {"inputs": 32, "outputs": 32, "height": 10, "width": 10}),
-        ("dwconv2d_ig_f32", {"inputs": 64, "height": 12, "width": 12, "kernel": 3, "padding": 1}),
-        ("conv2d_wg_f32", {"inputs": 8, "outputs": 8, "height": 16, "width": 16, "kernel": 3}),
-    ],
-)
-def test_guided_finds_the_optimum_of_large_spaces_too(request, kernel, arguments):
-    if not request.config.getoption("--full"):
-        pytest.skip("measures thousands of points; --full does")
-    space = Space.of(kernel, arguments, CHIP, sizes=3)
-    measure = Measure(space.layer, CHIP, Database(":memory:"))
-    best = guided(space, measure)[0].outcome
-    assert measure.simulated <= len(space) // SHARE
-    assert best.cycles <= 1.01 * exhaustive(space, measure)[0].outcome.cycles
 
 
 def test_the_papers_policy_takes_the_fastest_single_tile_and_measures_its_layer():

@@ -191,6 +191,38 @@ def test_sizes_are_thinned_between_the_largest_and_the_smallest():
     assert thinned([4, 1], 6) == [4, 1]
 
 
+def test_a_layer_may_say_its_tile_and_its_buffers():
+    given = LINEAR | {"tile": {"n": 1, "co": 8, "ci": 64}, "buffers": 2}
+    space = Space.of("linear_fw_f32", given, CHIP, cores=(8,))
+    assert {(point.tile, point.buffers) for point in space} == {
+        ((("n", 1), ("co", 8), ("ci", 64)), 2)
+    }
+    with pytest.raises(
+        KernelError,
+        match=r"^linear_fw_f32: the smallest tile of n = 1, co = 128, ci = 640 needs 330752 bytes "
+        r"of L1 with buffers = 2, 57344 are free; the largest that fits is n = 1, co = 128, "
+        r"ci = 54$",
+    ):
+        Space.of("linear_fw_f32", LINEAR | {"tile": {"co": 128, "ci": 640}, "buffers": 2}, CHIP)
+
+
+def test_all_cores_and_half_of_them_are_tried():
+    assert Space.of("linear_fw_f32", LINEAR, CHIP).cores == (8, 4)
+    assert Space.of("linear_fw_f32", LINEAR | {"cores": 3}, CHIP).cores == (3,)
+    assert Space.of("linear_fw_f32", LINEAR, CHIP, cores=(2, 8)).cores == (2, 8)
+
+
+def test_the_tile_that_the_primitive_takes_untold_is_in_the_space_and_can_be_built():
+    shape = {"inputs": 64, "outputs": 64, "height": 50, "width": 20}
+    space = Space.of("pwconv2d_fw_f32", shape, CHIP)
+    default = space.default()
+    assert default.tile in space.tiles(default.buffers)
+    built, told = (
+        program("pwconv2d_fw_f32", shape | more) for more in ({}, default.arguments | {"cores": 8})
+    )
+    assert built.program.segments == told.program.segments
+
+
 def test_what_cannot_be_a_layer_is_refused():
     with pytest.raises(ConfigError, match=r"^kernel 'linear_f32': no such kernel; did you mean "):
         Space.of("linear_f32", LINEAR, CHIP)
@@ -208,7 +240,9 @@ def test_a_layer_that_fits_no_tile_says_what_the_smallest_needs():
     ):
         Space.of("pwconv2d_fw_f32", wide, tiny)
     with pytest.raises(
-        KernelError, match=r"^berhu_loss_f32: it has no tiles, and does not fit L1$"
+        KernelError,
+        match=r"^berhu_loss_f32: it has no tiles, and all of it needs 1200376 bytes of L1, "
+        r"57344 are free$",
     ):
         Space.of("berhu_loss_f32", {"shape": [99999]}, CHIP)
     one = replace(Space.of("linear_fw_f32", LINEAR, CHIP), sizes=1)
