@@ -168,7 +168,11 @@ def _build(
 @app.command("tune")
 def _tune(
     config: Annotated[
-        Path | None, typer.Argument(metavar="CONF.toml", help="With program.kernel or [[layers]].")
+        Path | None,
+        typer.Argument(
+            metavar="CONF.toml|NETWORK",
+            help="With program.kernel or [[layers]]; or a network by name.",
+        ),
     ] = None,
     kernel: Annotated[str | None, typer.Option(metavar="NAME", help="What to tune.")] = None,
     arguments: Annotated[
@@ -215,7 +219,7 @@ def _tune(
 
 @app.command("footprint")
 def _footprint(
-    config: Annotated[Path, typer.Argument(metavar="CONF.toml", help="As for tune.")],
+    config: Annotated[Path, typer.Argument(metavar="CONF.toml|NETWORK", help="As for tune.")],
     chip: Chip = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The same as JSON; - is standard output.")

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from autotuner.measure import LIMIT
 from autotuner.space import SIZES, Space
 from firmware.builder import KernelError
+from pulpsim.networks import config_file
 from soc.spec import DEFAULT_CHIP, SocSpec, load_chip
 from soc.toml_file import (
     ConfigError,
@@ -112,6 +113,7 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
 
     raises    ConfigError with every mistake in the file, the chip and the layers
     """
+    file = config_file(file) if file else None
     source = str(file) if file else COMMAND
     folder = file.parent if file else Path()
     table = merged(read_toml(file) if file else {}, _program(options))
@@ -134,6 +136,7 @@ def load_layers(file: Path, chip: str | None) -> tuple[SocSpec, dict[str, Progra
 
     raises    ConfigError with every mistake in the file and the chip
     """
+    file = config_file(file)
     config = validated(TuneConfig, [Layer(str(file), read_toml(file))])
     return load_chip(_chip(chip, config.chip, file.parent)), entries_of(str(file), config)
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from autotuner.space import Space
+from pulpsim.networks import NETWORKS, config_file, network_names
 from pulpsim.tune_config import Options, Tuning, load_tuning
+from soc.toml_file import ConfigError
 
-NETWORKS = Path(__file__).parents[2] / "configs/networks"
 CHAINS = {
     "dscnn": "conv depthwise pointwise depthwise pointwise classifier",
     "autoencoder": "first hidden hidden narrow wide hidden last",
@@ -33,11 +34,32 @@ UNNORMALISED = {"stack2_skip", "stack3_skip", "classifier", "last"}
 
 
 def network(name: str) -> Tuning:
-    return load_tuning(NETWORKS / f"{name}.toml", Options())
+    return load_tuning(Path(name), Options())
 
 
 def forward(tuning: Tuning) -> dict[str, Space]:
     return {n.removesuffix(".fw"): s for n, s in tuning.spaces.items() if n.endswith(".fw")}
+
+
+def test_networks_are_known_by_name_and_by_file(tmp_path: Path) -> None:
+    assert network_names() == sorted(CHAINS)
+    assert config_file(Path("resnet8")) == NETWORKS / "resnet8.toml"
+    own = tmp_path / "resnet8"
+    own.touch()
+    assert config_file(own) == own
+    assert config_file(Path("no.toml")) == Path("no.toml")  # what reads it says that it is missing
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("resnet", r"did you mean resnet8\?"),
+        ("vgg", "the networks are autoencoder, dscnn, mobilenetv1, resnet8"),
+    ],
+)
+def test_an_unknown_network_is_told(name: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name}: no such file, and no such network; {hint}$"):
+        config_file(Path(name))
 
 
 @pytest.mark.parametrize("name", CHAINS)
