@@ -107,6 +107,28 @@ def test_a_layer_is_given_by_the_command_line_alone(tmp_path: Path) -> None:
     assert pulpsim("run", output, "--quiet").exit_code == 0
 
 
+def test_the_winner_of_a_large_layer_is_simulated_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pulpsim.tune.LARGE", 0)
+    file, output = tmp_path / "large.toml", tmp_path / "best.toml"
+    file.write_text(
+        'program.kernel = "linear_fw_f32"\n[program.args]\ninputs = 64\noutputs = 400\n'
+        "tile = {n = 1, co = 4, ci = 64}\nunroll = 1\nbuffers = 1\ncores = 8\n"
+        '[tune]\ndatabase = "tuned.db"\npolicy = "exhaustive"\n'
+    )
+    result = pulpsim("tune", file, "--json", "-", "-o", output)
+    [layer] = json.loads(result.stdout)["layers"]
+    assert not layer["best"]["is_estimated"]
+    assert any(point["is_estimated"] for point in layer["found"])
+    assert " ~" in result.stderr
+    again = json.loads(pulpsim("tune", file, "--json", "-").stdout)["layers"][0]
+    assert (again["simulated"], again["best"]) == (0, layer["best"])
+    report = tmp_path / "run.json"
+    assert pulpsim("run", output, "--quiet", "--json", report).exit_code == 0
+    assert 0 < json.loads(report.read_text())["cycles"] - layer["best"]["cycles"] < 1000
+
+
 def test_after_an_interruption_the_same_command_goes_on(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
