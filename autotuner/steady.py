@@ -13,8 +13,8 @@ be spared.
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -220,23 +220,38 @@ class Steady:
         keys = {point: self._key(point) for point in points if point.tile is not None}
         known = full.database.find(keys.values())
         found = {point: known[key] for point, key in keys.items() if key in known}
-        missing = [point for point in keys if point not in found]
-        with ThreadPoolExecutor(full.limits.workers or os.cpu_count()) as threads:
-            for point, outcome in zip(missing, threads.map(self._outcome, missing), strict=True):
-                arguments = full.layer.checked(point.arguments).model_dump(mode="json")
-                kernel = full.layer.kernel + KIND
-                full.database.keep(keys[point], kernel, arguments, full.chip.name, outcome)
-                found[point] = outcome
-        rest = [point for point in points if point not in found or found[point] == NONE]
-        found |= zip(rest, full(rest) if rest else [], strict=True)
-        for point in set(points) - set(rest):
+        found |= self._estimates({p: key for p, key in keys.items() if p not in found})
+        rest = [point for point in points if found.get(point, NONE) == NONE]
+        for point in found.keys() - set(rest):
             full.on_end(point, found[point])
+        found |= zip(rest, full(rest) if rest else [], strict=True)
         return [found[point] for point in points]
+
+    def _estimates(self, keys: Mapping[Point, str]) -> dict[Point, Outcome]:
+        """Estimate points side by side, and keep each as it ends."""
+        full, found = self.full, dict[Point, Outcome]()
+        with ThreadPoolExecutor(full.limits.workers or os.cpu_count()) as threads:
+            futures = {threads.submit(self._outcome, point): point for point in keys}
+            try:
+                for future in as_completed(futures):
+                    point = futures[future]
+                    found[point] = future.result()
+                    arguments = self._arguments(point)
+                    kernel, chip = full.layer.kernel + KIND, full.chip.name
+                    full.database.keep(keys[point], kernel, arguments, chip, found[point])
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
+        return found
+
+    def _arguments(self, point: Point) -> dict[str, Any]:
+        arguments: dict[str, Any] = self.full.layer.checked(point.arguments).model_dump(mode="json")
+        return arguments
 
     def _key(self, point: Point) -> str:
         full = self.full
-        arguments = full.layer.checked(point.arguments).model_dump(mode="json")
-        return key_of(full.layer.kernel + KIND, arguments, full.chip, full.limits.max_cycles)
+        kernel = full.layer.kernel + KIND
+        return key_of(kernel, self._arguments(point), full.chip, full.limits.max_cycles)
 
     def _outcome(self, point: Point) -> Outcome:
         full = self.full

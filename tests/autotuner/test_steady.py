@@ -120,6 +120,24 @@ def test_what_has_no_estimate_is_measured_and_estimates_are_remembered():
     assert (full.simulated, noted) == (before, dict(zip(points, found, strict=True)))
 
 
+def test_an_interruption_ends_it_with_what_was_kept(monkeypatch):
+    layer, point = layer_and_point("linear_fw_f32", {"inputs": 64, "outputs": 400}, {"co": 4}, 1)
+    points = [point, *(Point((("n", 1), ("co", n), ("ci", 64)), (), 1, 8) for n in range(20, 60))]
+    full = Measure(layer, CHIP, Database(":memory:"), Limits(workers=1))
+    keep, kept = full.database.keep, []
+
+    def interrupted(*row):
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(row)
+        keep(*row)
+
+    monkeypatch.setattr(full.database, "keep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Steady(full)(points)
+    assert len(full.database) == 1
+
+
 def test_the_winner_is_confirmed_by_a_full_simulation():
     points = [Point((("n", size),), (), 1, 8) for size in (1, 2, 3, 4)]
     real = dict(zip(points, (105, 101, 99, 98), strict=True))
