@@ -23,6 +23,9 @@ MeasurePoints = Callable[[Sequence[Point]], list[Outcome]]
 SHARE = 5
 """guided simulates at most one point in so many."""
 
+TYPICAL = 150
+"""Points that guided simulates of large spaces, nearly: to tell how long it will take."""
+
 PATIENCE = 24  # tiles without a gain until guided turns to blockings
 BATCH = 8  # points that are measured at the same time
 TOP = 3  # of the best, around which guided tries everything

@@ -12,7 +12,7 @@ from autotuner.database import Database
 from autotuner.measure import Limits, Measure
 from autotuner.one_size import kernels_at
 from autotuner.outcome import Outcome
-from autotuner.search import Found, confirmed, exhaustive, guided, limit, paper, ranked
+from autotuner.search import TYPICAL, Found, confirmed, exhaustive, guided, limit, paper, ranked
 from autotuner.single import MeasureTile
 from autotuner.space import PAPER_TILES, Point, Space
 from autotuner.steady import LARGE, Steady
@@ -88,7 +88,7 @@ def _tuned(
     with_paper: bool,
 ) -> Tuned:
     how = tuning.how
-    most = len(space) if how.policy == "exhaustive" else limit(space)
+    most = len(space) if how.policy == "exhaustive" else min(limit(space), TYPICAL)
     with Progress(name, most, console).shown() as progress:
         where = space.layer, tuning.chip, database
         limits = Limits(workers=how.workers, max_cycles=how.max_cycles)
@@ -125,7 +125,7 @@ def _search(
 
 
 class Progress:
-    """How far the search of a layer is: points done, best so far, time left at most."""
+    """How far the search of a layer is: points done, best so far, time left."""
 
     def __init__(self, name: str, most: int, console: Console) -> None:
         self.name, self.most, self.console = name, most, console
@@ -150,7 +150,7 @@ class Progress:
         best = min((o.rank for o in self.done.values()), default=float("inf"))
         left = (monotonic() - self.started) / done * max(self.most - done, 0) if done else 0.0
         what = f"best {best:,.0f} cycles" if best < float("inf") else "none has succeeded"
-        return f"{self.name}: {done + self.tiles} points, {what}, {left:.0f} s left at most"
+        return f"{self.name}: {done + self.tiles} points, {what}, about {left:.0f} s left"
 
     def _update(self) -> None:
         if self.status:

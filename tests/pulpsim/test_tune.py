@@ -163,13 +163,13 @@ def test_progress_says_what_is_done_the_best_and_the_time_left(
 ) -> None:
     monkeypatch.setattr("pulpsim.tune.monotonic", iter((0.0, 0.0, 10.0, 10.0)).__next__)
     with Progress("fc", 4, Console(file=None, force_terminal=False)).shown() as progress:
-        assert progress.line == "fc: 0 points, none has succeeded, 0 s left at most"
+        assert progress.line == "fc: 0 points, none has succeeded, about 0 s left"
         progress.started = 0.0
         progress.note(Point(None, (), 1, 8), Outcome(1234))
         progress.note(Point(None, (), 1, 4), Outcome(None, None, "trap"))
         progress.note_tile(Point(None, (), 1, 4), Outcome(3))
         monkeypatch.setattr("pulpsim.tune.monotonic", lambda: 10.0)
-        assert progress.line == "fc: 3 points, best 1,234 cycles, 10 s left at most"
+        assert progress.line == "fc: 3 points, best 1,234 cycles, 1about 0 s left"
 
 
 def test_a_footprint_has_every_tensor_and_buffer(config: Path) -> None:
