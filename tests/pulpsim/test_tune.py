@@ -169,7 +169,7 @@ def test_progress_says_what_is_done_the_best_and_the_time_left(
         progress.note(Point(None, (), 1, 4), Outcome(None, None, "trap"))
         progress.note_tile(Point(None, (), 1, 4), Outcome(3))
         monkeypatch.setattr("pulpsim.tune.monotonic", lambda: 10.0)
-        assert progress.line == "fc: 3 points, best 1,234 cycles, 1about 0 s left"
+        assert progress.line == "fc: 3 points, best 1,234 cycles, about 10 s left"
 
 
 def test_a_footprint_has_every_tensor_and_buffer(config: Path) -> None:
