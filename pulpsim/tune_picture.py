@@ -111,7 +111,7 @@ def _draw_tiles(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
     axes.set_xlabel("cycles of the whole layer, L2 to L2")
     rest = len(lines) - len(shown)
     behind = f" (not shown: {rest} slower)" if rest else ""
-    axes.set_title(f"Tile shapes, each mark a blocking{behind}", loc="left", fontsize=11)
+    axes.set_title(f"Tile shapes; a mark: blocking, cores{behind}", loc="left", fontsize=11)
 
 
 def _draw_front(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:

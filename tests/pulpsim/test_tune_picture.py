@@ -49,7 +49,7 @@ def test_a_picture_names_tiles_units_and_what_it_leaves_out(layer: Tuned, tmp_pa
         "co 16  ci 64",
         "L1 taken by buffers, kB (1,024 bytes)",
         "cycles of the whole layer, L2 to L2",
-        "Tile shapes, each mark a blocking (not shown: 8 slower)",
+        "Tile shapes; a mark: blocking, cores (not shown: 8 slower)",
         "Cycles and bytes of L1 (not shown: 1 slower)",
         "no point has fewer of both",
         "tiles, one buffer",
