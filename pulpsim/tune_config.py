@@ -119,7 +119,7 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     table = merged(read_toml(file) if file else {}, _program(options))
     config = validated(TuneConfig, [Layer(source, table), *_layers(options)])
     chip = load_chip(_chip(options.chip, config.chip, folder))
-    entries = entries_of(source, config)
+    entries = _entries(source, config)
     mistakes, spaces = Mistakes(), dict[str, Space]()
     for name, entry in entries.items():
         with mistakes.collected():
@@ -138,7 +138,7 @@ def load_layers(file: Path, chip: str | None) -> tuple[SocSpec, dict[str, Progra
     """
     file = config_file(file)
     config = validated(TuneConfig, [Layer(str(file), read_toml(file))])
-    return load_chip(_chip(chip, config.chip, file.parent)), entries_of(str(file), config)
+    return load_chip(_chip(chip, config.chip, file.parent)), _entries(str(file), config)
 
 
 def _chip(option: str | None, written: str, folder: Path) -> str | Path:
@@ -171,7 +171,7 @@ def _layers(options: Options) -> list[Layer]:
     ]
 
 
-def entries_of(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
+def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
     """Layers by name, each step by itself."""
     if (config.program is None) == (not config.layers):
         raise ConfigError(
