@@ -12,7 +12,6 @@ guided        the most promising first; what a lower bound excludes is never mea
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from autotuner.bound import lower_bound
 from autotuner.outcome import Outcome
@@ -116,11 +115,15 @@ class Search:
         """The fastest yet."""
         return next(iter(self.top(1)), None)
 
-    def top(self, count: int, tile: Items | Literal["any"] | None = "any") -> list[Found]:
-        """The fastest that have not failed, of one tile; of equals the first: they are the same."""
+    def top(self, count: int, like: Point | None = None) -> list[Found]:
+        """The fastest that have not failed; of equals the first, since they are the same program.
+
+        like    a point whose tile they have
+        """
         seen: dict[tuple[float, int | None], Found] = {}
         for found in ranked(self.found.values()):
-            if found.outcome.cycles is not None and tile in ("any", found.point.tile):
+            has_tile = like is None or found.point.tile == like.tile
+            if found.outcome.cycles is not None and has_tile:
                 seen.setdefault((found.outcome.rank, found.outcome.l1_bytes), found)
         return list(seen.values())[:count]
 
@@ -151,7 +154,7 @@ class Search:
         for fields in GROUPS:
             for start in starts:
                 self.try_points(siblings(self.space, start, fields))
-            starts = [found.point for found in self.top(TOP, point.tile)] or [point]
+            starts = [found.point for found in self.top(TOP, point)] or [point]
         cores = (replace(starts[0], cores=count) for count in self.space.cores)
         self.try_points([other for other in cores if "split" not in dict(other.kernel)])
 
