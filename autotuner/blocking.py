@@ -150,8 +150,10 @@ def _method(layer: Layer, method: str) -> dict[str, Any]:
 def _splits(annotation: Any, cores: int, extent: Extents) -> list[Any]:
     if get_origin(annotation) is Literal:
         return list(get_args(annotation)[1:])  # the first is the primitive's own choice
-    grids = [(r, cores // r) for r in range(cores, 0, -1) if cores % r == 0]
-    return list(dict.fromkeys((min(r, extent.dealt), min(c, extent.others)) for r, c in grids))
+    rows, columns = (min(cores, extent.dealt), 1), (1, min(cores, extent.others))
+    both = [(r, cores // r) for r in range(cores - 1, 1, -1) if cores % r == 0]
+    fitting = [(r, c) for r, c in both if r <= extent.dealt and c <= extent.others]
+    return list(dict.fromkeys([rows, *fitting, columns]))
 
 
 @dataclass(frozen=True)
