@@ -161,6 +161,14 @@ def test_no_point_has_more_tiles_than_are_worth_it_or_than_fit():
         assert count <= MOST_TILES
 
 
+def test_where_only_more_tiles_fit_all_that_fit_are_points():
+    tiny = CHIP.model_copy(update={"l1": CHIP.l1.model_copy(update={"size": 8192 + 1024})})
+    space = Space.of("relu_fw_f32", {"shape": [100_000]}, tiny)
+    counts = [-(-100_000 // dict(tile)["d0"]) for tile in space.tiles(1)]
+    assert min(counts) > MOST_TILES
+    assert space.default().tile in space.tiles(space.default().buffers)
+
+
 def test_what_the_layer_says_itself_is_not_varied():
     given = CONVOLUTION | {"rows": 2, "cols": 2, "tile": {"y": 4}, "buffers": 1, "cores": 2}
     space = Space.of("conv2d_fw_f32", given, CHIP)
