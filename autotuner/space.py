@@ -179,7 +179,8 @@ class Space:
         ]
         grids = [Grid(choice, tried)]
         fits = (grids[0].bytes <= choice.free).any()
-        if fits and choice.tiling.scratch is None:
+        is_slow = choice.tiling.scratch is not None and self.is_resident
+        if fits and method == self.methods[0] and not is_slow:
             grids.append(Grid(choice, [[size] for size in self._own_tile(choice).values()]))
         found: dict[Items, float] = {}
         for most_tiles in (MOST_TILES, None):
