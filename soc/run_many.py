@@ -72,10 +72,9 @@ def run_many(
         raise ValueError(f"isolation {isolation!r}; there are {', '.join(ISOLATIONS)}")
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; at least one is needed")
-    count = workers or getattr(os, "process_cpu_count", os.cpu_count)() or 1
     place = Threads(progress) if isolation == "thread" else Processes(carry_out_here)
     every = list(runs)
-    with place, ThreadPoolExecutor(count) as threads:
+    with place, ThreadPoolExecutor(workers or processors()) as threads:
         futures = {threads.submit(place.outcome, run, keep): i for i, run in enumerate(every)}
         try:
             for future in as_completed(futures):
@@ -86,6 +85,13 @@ def run_many(
             place.stop()
             raise
     return [future.result() for future in futures]
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def carry_out_here(run: Run, keep: Keep | None) -> Any:

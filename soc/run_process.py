@@ -1,24 +1,31 @@
 """Processes that carry out runs, one at a time each."""
 
+import os
 import pickle
 import signal
-from collections.abc import Callable
-from multiprocessing import get_context
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 Task = Callable[..., Any]
 
 
 class Process:
-    """A process that calls one function, with what it is sent."""
+    """A process that calls one function, with what it is sent; it ends with the one that made it.
+
+    connection    is readable when a call has ended, or the process has
+    """
 
     def __init__(self, task: Task):
         context = get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, task), daemon=True)
-        self.process.start()
+        with without_interrupts():
+            self.process.start()
         theirs.close()
 
     def call(self, *arguments: Any) -> Any:
@@ -26,13 +33,27 @@ class Process:
 
         raises    RuntimeError if the process ends on the way; what cannot be pickled says so
         """
-        try:
+        self.begin(*arguments)
+        return self.end()
+
+    def begin(self, *arguments: Any) -> None:
+        """Let it call the function. That the process has ended is told by `end`."""
+        with suppress(ConnectionError):
             self.connection.send(arguments)
+
+    def end(self) -> Any:
+        """What the function has returned; exceptions as of `call`."""
+        try:
             return self.connection.recv()
         except (EOFError, ConnectionError):
             self.process.join()
             code = self.process.exitcode
             raise RuntimeError(f"the run's process ended with exit code {code}") from None
+
+    def kill(self) -> None:
+        """End it now, whatever it is doing."""
+        self.process.kill()
+        self.close()
 
     def close(self) -> None:
         """End it after what it is doing."""
@@ -84,9 +105,20 @@ class Processes:
             process.process.kill()
 
 
+@contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Ctrl-C is for whoever starts a process: it inherits that it is blocked."""
+    resource_tracker.ensure_running()  # when that starts, it unblocks it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(connection: Connection, task: Task) -> None:
     """Call the function with what comes, until the other side closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for whoever has started this process
+    Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
             message = connection.recv_bytes()
@@ -97,3 +129,10 @@ def _serve(connection: Connection, task: Task) -> None:
         except Exception as error:
             answer = pickle.dumps(error)
         connection.send_bytes(answer)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
