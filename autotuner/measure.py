@@ -11,11 +11,12 @@ from typing import Any
 from autotuner.database import Database, key_of
 from autotuner.footprint import Footprint
 from autotuner.outcome import Outcome
+from autotuner.places import Place, Threads
 from autotuner.space import Layer, Point
 from firmware.builder import KernelError
 from isa.program import Program
 from soc.result import RunResult
-from soc.run_many import Run, run_many
+from soc.run_many import Run
 from soc.spec import SocSpec
 from trainlib.launch import KernelProgram, program
 
@@ -27,13 +28,11 @@ REGIONS = ("dma_in", "compute", "dma_out")  # they follow each other, from L2 to
 class Limits:
     """Of simulations.
 
-    workers       at a time; None: as many as there are processors
-    isolation     as in run_many
+    workers       threads, where no other place is given; None: as many as there are processors
     max_cycles    of each; beyond, it has failed
     """
 
     workers: int | None = None
-    isolation: str = "thread"
     max_cycles: int = LIMIT
 
 
@@ -93,7 +92,8 @@ class Measure:
     """Measures points of a layer on a chip.
 
     database      what is known, and gets what is found
-    on_end        called with each point and its outcome, known or new
+    place         where points are measured that are not known; None: threads of this process
+    on_end        called with each point and its outcome, known or new, once it is kept
 
     simulated     points that were not known, so far
     """
@@ -109,16 +109,18 @@ class Measure:
         database: Database,
         limits: Limits = LIMITS,
         *,
+        place: Place | None = None,
         on_end: OnEnd = lambda point, outcome: None,
     ) -> None:
         self.layer, self.chip, self.database = layer, chip, database
         self.limits, self.on_end = limits, on_end
+        self.place = place or Threads(limits.workers)
         self.simulated = 0
 
     def __call__(self, points: Sequence[Point]) -> list[Outcome]:
         """The outcome of each point; those that are not known are simulated side by side.
 
-        raises    ConfigError if the database refuses
+        raises    ConfigError if the database refuses, or the place is lost
         """
         keys = [self.key(point) for point in points]
         known = self.database.find(dict.fromkeys(keys))
@@ -143,7 +145,7 @@ class Measure:
 
     def _simulate(self, keys: list[str], points: list[Point]) -> dict[str, Outcome]:
         found: dict[str, Outcome] = {}
-        build, limits = type(self).builder, self.limits
+        build = type(self).builder
 
         def ended(index: int, result: Outcome | Exception) -> None:
             key, point = keys[index], points[index]
@@ -155,16 +157,11 @@ class Measure:
             found[key] = outcome
             self.on_end(point, outcome)
 
-        run_many(
-            [
-                Run(build(self.layer, point, self.chip), self.chip, max_cycles=limits.max_cycles)
-                for point in points
-            ],
-            workers=limits.workers,
-            isolation=limits.isolation,
-            keep=type(self).outcome,
-            on_end=ended,
-        )
+        runs = [
+            Run(build(self.layer, point, self.chip), self.chip, max_cycles=self.limits.max_cycles)
+            for point in points
+        ]
+        self.place.carry_out(runs, type(self).outcome, ended)
         return found
 
 

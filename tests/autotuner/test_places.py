@@ -1,0 +1,179 @@
+"""Wherever points are measured, and whatever happens there, the outcomes are the same."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from autotuner.database import Database
+from autotuner.measure import Limits, Measure
+from autotuner.places import Place, Processes, Threads
+from autotuner.space import Space
+from soc.result import RunResult
+from soc.run_many import Run
+from soc.spec import load_chip
+from trainlib.launch import program
+
+ROOT = Path(__file__).parents[2]
+CHIP = load_chip("pulp")
+SPACE = Space.of(
+    "linear_fw_f32", {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1}, CHIP, sizes=3
+)
+POINTS = list(SPACE)[::5]
+RUN = Run(program("relu_fw_f32", {"shape": [8]}).program)
+
+
+def measured(place: Place) -> tuple[list, list]:
+    """Outcomes of POINTS, and what the database has then."""
+    database = Database(":memory:")
+    outcomes = Measure(SPACE.layer, CHIP, database, Limits(max_cycles=50_000), place=place)(POINTS)
+    return outcomes, sorted(database.connection.execute("SELECT * FROM results"))
+
+
+@pytest.fixture(scope="module")
+def expected() -> tuple[list, list]:
+    found = measured(Threads(1))
+    reasons = {outcome.reason.split(":")[0] for outcome in found[0]}
+    assert {"", "max_cycles", "matmul_f32"} <= reasons
+    return found
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Processes]:
+    with Processes(2) as place:
+        yield place
+
+
+def outcomes_of(place: Place, runs: list[Run], keep) -> list:
+    found = {}
+    place.carry_out(runs, keep, found.__setitem__)
+    return [found[number] for number in range(len(runs))]
+
+
+def pid(result: RunResult) -> int:
+    return os.getpid()
+
+
+def killed_first(marker: Path, result: RunResult) -> int:
+    """The cycles; the first process to come here dies."""
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return result.cycles
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0
+
+
+def killed(result: RunResult) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_at_the_limit(result: RunResult) -> int:
+    if result.exit.reason == "max_cycles":
+        killed(result)
+    return result.cycles
+
+
+def test_processes_find_what_a_thread_finds(two: Processes, expected: tuple) -> None:
+    assert measured(two) == expected
+
+
+def test_processes_stay_from_one_call_to_the_next_and_end_with_their_place() -> None:
+    with Processes(2) as place:
+        first = set(outcomes_of(place, [RUN] * 6, pid))
+        assert set(outcomes_of(place, [RUN] * 6, pid)) <= first
+        assert (len(first) <= 2, os.getpid() in first) == (True, False)
+    for process in first:
+        assert not Path(f"/proc/{process}").exists()
+
+
+def test_no_process_is_started_for_what_is_known(expected: tuple) -> None:
+    database = Database(":memory:")
+    measure = partial(Measure, SPACE.layer, CHIP, database, Limits(max_cycles=50_000))
+    measure(place=Threads(1))(POINTS)
+    with Processes(2) as place:
+        assert measure(place=place)(POINTS) == expected[0]
+        assert place.idle == []
+
+
+def test_a_run_whose_process_is_killed_is_carried_out_again(two: Processes, tmp_path: Path) -> None:
+    found = outcomes_of(two, [RUN] * 3, partial(killed_first, tmp_path / "marker"))
+    assert len(set(found)) == 1
+    assert found[0] > 0
+
+
+def test_an_idle_process_that_is_killed_is_replaced() -> None:
+    with Processes(1) as place:
+        (gone,) = outcomes_of(place, [RUN], pid)
+        os.kill(gone, signal.SIGKILL)
+        assert outcomes_of(place, [RUN], pid) != [gone]
+
+
+def test_a_run_that_kills_every_process_fails_and_the_others_do_not_notice(
+    two: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autotuner.places.ATTEMPTS", 2)
+    runs = [RUN, Run(RUN.program, max_cycles=100), RUN]
+    first, died, last = outcomes_of(two, runs, killed_at_the_limit)
+    assert first == last > 100
+    assert repr(died) == 'RuntimeError("the run\'s process ended with exit code -9")'
+
+
+def test_an_interruption_ends_the_processes_that_work(two: Processes) -> None:
+    told = []
+
+    def interrupt(number: int, outcome: int) -> None:
+        told.append(number)
+        raise KeyboardInterrupt
+
+    spin = Run(program("matmul_f32", {"n": 64, "k": 64, "m": 64}).program)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        two.carry_out([RUN, *[spin] * 50], pid, interrupt)
+    assert (len(told), len(two.idle)) == (1, 1)
+    assert time.monotonic() - started < 30
+
+
+SEARCH = """
+from autotuner.places import Processes
+from tests.autotuner.test_places import RUN, pid
+if __name__ == "__main__":
+    def told(number, outcome):
+        print(outcome, flush=True)
+    with Processes(2) as place:
+        while True:
+            place.carry_out([RUN] * 8, pid, told)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_processes_end_with_the_one_that_made_them(tmp_path: Path, end: signal.Signals) -> None:
+    script = tmp_path / "search.py"
+    script.write_text(SEARCH)
+    search = subprocess.Popen(
+        [sys.executable, script], env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    pids: set[str] = set()
+    assert search.stdout
+    assert search.stderr
+    while len(pids) < 2:
+        pids.add(search.stdout.readline().strip())
+    if end == signal.SIGINT:
+        os.killpg(search.pid, end)  # as Ctrl-C does: to all of them
+    else:
+        search.kill()
+    search.stdout.read()
+    errors = search.stderr.read()
+    search.wait(10)
+    assert errors.count("Traceback") == (end == signal.SIGINT)
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{process}").exists() for process in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
