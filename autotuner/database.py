@@ -31,12 +31,17 @@ CREATE TABLE IF NOT EXISTS results (
 """
 
 
-@cache
 def simulator_version() -> str:
     """A digest of every file that decides what a program is and how long it takes."""
+    return version_of(FOLDERS)
+
+
+@cache
+def version_of(folders: tuple[str, ...]) -> str:
+    """A digest of all that is written in these folders."""
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]
-    for folder in FOLDERS:
+    for folder in folders:
         for file in sorted((root / folder).rglob("*.py")):
             digest.update(file.relative_to(root).as_posix().encode() + b"\0")
             digest.update(file.read_bytes() + b"\0")

@@ -186,7 +186,15 @@ def _tune(
     sizes: Annotated[
         int | None, typer.Option(metavar="N", help="Sizes of each dimension, at most.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", help="Simulations at a time.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Processes; as many as processors by default.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Measure on a Dask cluster.")
+    ] = None,
+    local_cluster: Annotated[
+        int | None, typer.Option(metavar="N", help="Start a Dask cluster of N workers here.")
+    ] = None,
     database: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where measurements are kept.")
     ] = None,
@@ -214,7 +222,8 @@ def _tune(
         from pulpsim.tune_config import Options
 
         given = kernel, arguments or (), chip, policy, sizes, workers, database
-        raise typer.Exit(tune(config, Options(*given), output, json, against_paper, picture))
+        options = Options(*given, scheduler, local_cluster)
+        raise typer.Exit(tune(config, options, output, json, against_paper, picture))
 
 
 @app.command("footprint")

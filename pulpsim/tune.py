@@ -12,6 +12,7 @@ from autotuner.database import Database
 from autotuner.measure import Limits, Measure
 from autotuner.one_size import kernels_at
 from autotuner.outcome import Outcome
+from autotuner.places import Place
 from autotuner.search import TYPICAL, Found, confirmed, exhaustive, guided, limit, paper, ranked
 from autotuner.single import MeasureTile
 from autotuner.space import PAPER_TILES, Point, Space
@@ -21,6 +22,7 @@ from pulpsim.console import report_console
 from pulpsim.output import check_writable, write
 from pulpsim.tune_config import Options, Tuning, load_tuning
 from pulpsim.tune_picture import check_picture, write_picture
+from pulpsim.tune_place import place_of
 from pulpsim.tune_report import show_layer, show_network
 from pulpsim.tuned import Paper, Tuned, report_json, tuned_toml
 
@@ -50,9 +52,10 @@ def tune(
     layers: list[Tuned] = []
     is_interrupted = False
     try:
-        for name, space in tuning.spaces.items():
-            layers.append(_tuned(name, space, tuning, database, console, with_paper))
-            show_layer(layers[-1], console)
+        with place_of(tuning.how, console) as place:
+            for name, space in tuning.spaces.items():
+                layers.append(_tuned(name, space, tuning, database, place, console, with_paper))
+                show_layer(layers[-1], console)
     except KeyboardInterrupt:
         is_interrupted = True
         console.print(
@@ -84,6 +87,7 @@ def _tuned(
     space: Space,
     tuning: Tuning,
     database: Database,
+    place: Place,
     console: Console,
     with_paper: bool,
 ) -> Tuned:
@@ -91,9 +95,9 @@ def _tuned(
     most = len(space) if how.policy == "exhaustive" else min(limit(space), TYPICAL)
     with Progress(name, most, console).shown() as progress:
         where = space.layer, tuning.chip, database
-        limits = Limits(workers=how.workers, max_cycles=how.max_cycles)
-        measure = Measure(*where, limits, on_end=progress.note)
-        tile = MeasureTile(*where, limits, on_end=progress.note_tile)
+        limits = Limits(max_cycles=how.max_cycles)
+        measure = Measure(*where, limits, place=place, on_end=progress.note)
+        tile = MeasureTile(*where, limits, place=place, on_end=progress.note_tile)
         default = measure([space.default()])[0]
         found, searched = _search(how.policy, space, measure, tile)
         chosen = None

@@ -8,7 +8,9 @@ args = {inputs = 640, ...}  # occurs, and maybe steps = ["fw", "wg"] for the {} 
 policy = "guided"           # or "exhaustive", "paper"
 sizes = 6                   # of each dimension, at most
 cores = [8, 4]              # numbers that are tried; all of the chip's and half if left out
-workers = 2                 # simulations at a time; as many as processors if left out
+workers = 2                 # processes; as many as processors if left out. Or instead of them
+scheduler = "tcp://..."     # the workers of a Dask cluster, or
+local_cluster = 2           # of one that is started for the search
 max_cycles = 100_000_000    # of a point
 database = "tuned.db"       # relative to this file; in the user's cache folder if left out
 """
@@ -37,6 +39,7 @@ from soc.toml_file import (
 )
 from soc.unit_cache import cache_folder
 
+PLACES = "workers", "scheduler", "local_cluster"  # where points are measured
 Policy = Literal["guided", "exhaustive", "paper"]
 COMMAND = "pulpsim tune"
 
@@ -61,6 +64,8 @@ class TuneTable(BaseModel):
     sizes: int = Field(default=SIZES, ge=1, le=64)
     cores: tuple[int, ...] = ()
     workers: int | None = Field(default=None, ge=1, le=256)
+    scheduler: str | None = None
+    local_cluster: int | None = Field(default=None, ge=1, le=256)
     max_cycles: int = Field(default=LIMIT, ge=1, lt=1 << 62)
     database: str | None = Field(default=None, min_length=1)
 
@@ -89,6 +94,8 @@ class Options:
     sizes: int | None = None
     workers: int | None = None
     database: Path | None = None
+    scheduler: str | None = None
+    local_cluster: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,8 +123,9 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     file = config_file(file) if file else None
     source = str(file) if file else COMMAND
     folder = file.parent if file else Path()
-    table = merged(read_toml(file) if file else {}, _program(options))
+    table = merged(_without_place(file, options), _program(options))
     config = validated(TuneConfig, [Layer(source, table), *_layers(options)])
+    _check_places(source, config.tune)
     chip = load_chip(_chip(options.chip, config.chip, folder))
     entries = _entries(source, config)
     mistakes, spaces = Mistakes(), dict[str, Space]()
@@ -163,12 +171,27 @@ def _program(options: Options) -> Table:
 
 
 def _layers(options: Options) -> list[Layer]:
-    values = {"policy": options.policy, "sizes": options.sizes, "workers": options.workers}
+    values = {key: getattr(options, key) for key in ("policy", "sizes", *PLACES)}
     return [
-        Layer(f"--{key}", {"tune": {key: value}})
+        Layer(f"--{key.replace('_', '-')}", {"tune": {key: value}})
         for key, value in values.items()
         if value is not None
     ]
+
+
+def _without_place(file: Path | None, options: Options) -> Table:
+    """What the file says; of places to measure only if the options name none."""
+    table = read_toml(file) if file else {}
+    how = table.get("tune")
+    if isinstance(how, dict) and any(getattr(options, place) is not None for place in PLACES):
+        table["tune"] = {key: value for key, value in how.items() if key not in PLACES}
+    return table
+
+
+def _check_places(source: str, how: TuneTable) -> None:
+    given = [place for place in PLACES if getattr(how, place) is not None]
+    if len(given) > 1:
+        raise ConfigError([f"{source}: tune: {' and '.join(given)}; give one of them"])
 
 
 def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:

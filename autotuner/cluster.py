@@ -1,0 +1,189 @@
+"""A Dask cluster as the place where points are measured: its scheduler and workers, on any machine.
+
+Source: distributed.dask.org, "Client", "Resilience". Runs of a worker that is lost are given to
+another one by the scheduler.
+"""
+
+import logging
+import pickle
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from autotuner.database import FOLDERS, version_of
+from autotuner.places import OnRun
+from soc.run_many import Keep, Run, carry_out_here
+from soc.run_process import without_interrupts
+from soc.toml_file import ConfigError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+ANSWER = 5  # seconds in which a scheduler answers
+ADDRESS = re.compile(r"(tcp|tls)://[^/\s]+:\d{1,5}")
+SHOWN = 12  # digits of a version in messages
+LOGS = ("", ".client", ".scheduler", ".worker", ".nanny", ".core", ".comm", ".batched", ".utils")
+
+
+@dataclass(frozen=True)
+class OtherVersion:
+    """What a worker with another simulator has for an outcome."""
+
+    worker: str
+    version: str
+
+
+class Cluster:
+    """The workers of a Dask cluster: any number of them, which may come and go.
+
+    scheduler    its address, "tcp://HOST:PORT"
+
+    with Cluster("tcp://127.0.0.1:8786") as place:
+        Measure(layer, chip, database, place=place)
+
+    raises    ConfigError if distributed is not installed, or no scheduler answers there
+    """
+
+    def __init__(self, scheduler: str) -> None:
+        self.scheduler, self.ends = scheduler, ExitStack()
+        self.client = self._connected()
+
+    @classmethod
+    def local(cls, workers: int) -> "Cluster":
+        """Workers on this machine, with a scheduler of their own; they end with the cluster.
+
+        raises    ConfigError if distributed is not installed
+        """
+        distributed = _distributed(f"a cluster of {workers} workers")
+        with without_interrupts():
+            cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )  # fmt: skip
+        place = cls(cluster.scheduler_address)
+        place.ends.callback(cluster.close)
+        return place
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close(timeout=1)
+        self.ends.close()
+
+    @property
+    def workers(self) -> int:
+        """How many workers are there now."""
+        return len(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def carry_out(self, runs: Sequence[Run], keep: Keep, on_end: OnRun) -> None:
+        """As every Place."""
+        from distributed import as_completed
+
+        version = measuring_version()
+        with self._losses():
+            futures = {
+                self._submitted(Order(version, run, keep)): number
+                for number, run in enumerate(runs)
+            }
+        for future in as_completed(futures, loop=self.client.loop):
+            outcome = self._outcome(future)
+            future.release()
+            on_end(futures[future], outcome)
+
+    def _submitted(self, order: "Order") -> "Future":
+        return self.client.submit(pickle.loads, pickle.dumps(order), pure=False)
+
+    def _outcome(self, future: "Future") -> Any:
+        from distributed import KilledWorker
+
+        with self._losses():
+            try:
+                outcome = future.result()
+            except KilledWorker as error:
+                return RuntimeError(f"{error.allowed_failures + 1} workers ended while it ran")
+        if isinstance(outcome, OtherVersion):
+            raise ConfigError(
+                [
+                    f"{self.scheduler}: the worker {outcome.worker} has version "
+                    f"{outcome.version[:SHOWN]} of the simulator, this is version "
+                    f"{measuring_version()[:SHOWN]}; install the same there"
+                ]
+            )
+        return outcome
+
+    def _connected(self) -> "Client":
+        if not ADDRESS.fullmatch(self.scheduler):
+            raise ConfigError(
+                [f'scheduler "{self.scheduler}": must be tcp://HOST:PORT, as its log shows it']
+            )
+        client = _distributed(self.scheduler).Client
+        try:
+            return client(self.scheduler, timeout=ANSWER, set_as_default=False)
+        except (OSError, ValueError, OverflowError):
+            raise ConfigError(
+                [
+                    f"{self.scheduler}: no Dask scheduler answers; start one by `dask scheduler`, "
+                    f"and give the address that it shows"
+                ]
+            ) from None
+
+    @contextmanager
+    def _losses(self) -> Iterator[None]:
+        """One sentence for what Dask raises."""
+        try:
+            yield
+        except (CancelledError, OSError):
+            raise ConfigError(
+                [f"{self.scheduler}: the scheduler is lost; what was measured before is kept"]
+            ) from None
+        except ImportError as error:
+            raise ConfigError(
+                [f"{self.scheduler}: a worker answers: {error}; install pulpsim there, too"]
+            ) from None
+
+
+@dataclass(frozen=True)
+class Order:
+    """A run, as a worker gets it: when it is unpickled it becomes the run's outcome.
+
+    NOTE: a scheduler unpickles the functions and arguments that go to workers. All that this one
+    sees is a function of Python's own and bytes, so it need not have the simulator.
+    """
+
+    version: str
+    run: Run
+    keep: Keep
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return carry_out_as, (self.version, pickle.dumps((self.run, self.keep)))
+
+
+def carry_out_as(version: str, pickled: bytes) -> Any:
+    """The outcome of a run in this worker, if it has that version of the simulator."""
+    from distributed import get_worker
+
+    if version != measuring_version():
+        return OtherVersion(get_worker().address, measuring_version())
+    return carry_out_here(*pickle.loads(pickled))
+
+
+def measuring_version() -> str:
+    """A digest of what measures: the simulator, and this folder."""
+    return version_of((*FOLDERS, "autotuner"))
+
+
+def _distributed(wanted: str) -> Any:
+    """The package, its log silent: what matters is raised."""
+    try:
+        import distributed
+    except ImportError:
+        raise ConfigError(
+            [f"{wanted}: dask.distributed is not installed: pip install 'pulpsim[cluster]'"]
+        ) from None
+    for name in LOGS:
+        logging.getLogger(f"distributed{name}").setLevel(logging.CRITICAL)
+    return distributed

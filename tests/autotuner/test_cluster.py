@@ -1,0 +1,199 @@
+"""A search on a real Dask cluster, scheduler and workers on the loopback address."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from autotuner.cluster import Cluster, measuring_version
+from autotuner.database import Database
+from autotuner.measure import Limits, Measure
+from autotuner.outcome import Outcome
+from autotuner.places import Place, Threads
+from autotuner.search import exhaustive
+from autotuner.space import Point, Space
+from soc.spec import load_chip
+from soc.toml_file import ConfigError
+
+pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = "isa", "soc", "firmware", "trainlib", "autotuner", "configs"
+CHIP = load_chip("pulp")
+SPACE = Space.of(
+    "linear_fw_f32", {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1}, CHIP, sizes=3
+)
+PATIENCE = 120.0  # seconds for a process to do what is expected
+
+
+def until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+class Dask:
+    """A scheduler, and workers with the simulator of a folder; all end with the context."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "scheduler.json"
+        self.scheduler = self.started("scheduler", "--host", "127.0.0.1", "--port", "0")
+        self.workers: list[subprocess.Popen] = []
+        until(self.file.exists)
+        self.address = json.loads(self.file.read_text())["address"]
+
+    def started(self, role: str, *options: str, simulator: Path | None = None) -> subprocess.Popen:
+        """Start it as its documentation says; where there is no simulator but of its own."""
+        paths = {"PYTHONPATH": str(simulator)} if simulator else {}
+        return subprocess.Popen(
+            [sys.executable, "-m", "dask", role, "--scheduler-file", str(self.file),
+             "--no-dashboard", *options],
+            cwd=self.file.parent,
+            env={name: text for name, text in os.environ.items() if name != "PYTHONPATH"} | paths,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def add_worker(self, simulator: Path | None = ROOT) -> None:
+        options = "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1"
+        self.workers.append(self.started("worker", *options, simulator=simulator))
+
+    def end(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def dask(folder: Path) -> Iterator[Dask]:
+    cluster = Dask(folder)
+    try:
+        yield cluster
+    finally:
+        cluster.end()
+
+
+def searched(
+    place: Place, database: Database, on_end: Callable[[Point, Outcome], None] = lambda p, o: None
+) -> tuple[list, list]:
+    """What a search finds, and what the database has then."""
+    limits = Limits(max_cycles=50_000)
+    found = exhaustive(SPACE, Measure(SPACE.layer, CHIP, database, limits, place=place,
+                                      on_end=on_end))  # fmt: skip
+    return found, rows(database)
+
+
+def rows(database: Database) -> list:
+    return sorted(database.connection.execute("SELECT * FROM results"))
+
+
+@pytest.fixture(scope="module")
+def expected() -> tuple[list, list]:
+    return searched(Threads(1), Database(":memory:"))
+
+
+def test_a_search_whose_worker_is_killed_half_way_ends_as_it_does_locally(
+    tmp_path: Path, expected: tuple
+) -> None:
+    told: list[Point] = []
+    with dask(tmp_path) as cluster:
+        cluster.add_worker()
+        cluster.add_worker()
+
+        def kill_one(point: Point, outcome: Outcome) -> None:
+            told.append(point)
+            if len(told) == 12:
+                until(lambda: place.workers == 2)
+                cluster.workers[0].kill()
+
+        with Cluster(cluster.address) as place:
+            assert searched(place, Database(":memory:"), kill_one) == expected
+            assert place.workers == 1
+    assert sorted(map(str, told)) == sorted(map(str, SPACE))
+
+
+def test_a_scheduler_that_is_lost_ends_the_search_and_what_was_told_is_kept(
+    tmp_path: Path, expected: tuple
+) -> None:
+    told: dict[Point, Outcome] = {}
+    database = Database(tmp_path / "tuned.db")
+    with dask(tmp_path) as cluster:
+        cluster.add_worker()
+
+        def kill_it(point: Point, outcome: Outcome) -> None:
+            told[point] = outcome
+            if len(told) == 12:
+                cluster.scheduler.kill()
+
+        message = rf"^{cluster.address}: the scheduler is lost; what was measured before is kept$"
+        with Cluster(cluster.address) as place, pytest.raises(ConfigError, match=message):
+            searched(place, database, kill_it)
+    known = {found.point: found.outcome for found in expected[0]}
+    assert len(told) >= 12
+    assert told.items() <= known.items()
+    assert len(database) >= len(set(told))
+    assert set(rows(database)) <= set(expected[1])
+    assert searched(Threads(1), database) == expected
+
+
+def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, other / folder, ignore=shutil.ignore_patterns("*.pyc"))
+    (other / "soc/dma.py").write_text((ROOT / "soc/dma.py").read_text() + "\n# another\n")
+    with dask(tmp_path) as cluster, Cluster(cluster.address) as place:
+        cluster.add_worker(other)
+        with pytest.raises(
+            ConfigError,
+            match=rf"^{cluster.address}: the worker tcp://127\.0\.0\.1:\d+ has version "
+            rf"[0-9a-f]{{12}} of the simulator, this is version {measuring_version()[:12]}; "
+            r"install the same there$",
+        ):
+            searched(place, Database(":memory:"))
+        cluster.workers[0].kill()
+        until(lambda: place.workers == 0)
+        cluster.add_worker(simulator=None)
+        with pytest.raises(
+            ConfigError,
+            match=rf"^{cluster.address}: a worker answers: No module named 'autotuner'; "
+            r"install pulpsim there, too$",
+        ):
+            searched(place, Database(":memory:"))
+
+
+def test_a_scheduler_that_does_not_answer_is_told_within_seconds() -> None:
+    started = time.monotonic()
+    with pytest.raises(
+        ConfigError,
+        match=r"^tcp://127.0.0.1:1: no Dask scheduler answers; start one by `dask scheduler`, "
+        r"and give the address that it shows$",
+    ):
+        Cluster("tcp://127.0.0.1:1")
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("address", ["", "here", "http://127.0.0.1:1", "tcp://127.0.0.1"])
+def test_what_is_no_address_is_told(address: str) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=rf'^scheduler "{address}": must be tcp://HOST:PORT, as its log shows it$',
+    ):
+        Cluster(address)
+
+
+def test_where_distributed_is_missing_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(
+        ConfigError,
+        match=r"^a cluster of 2 workers: dask\.distributed is not installed: "
+        r"pip install 'pulpsim\[cluster\]'$",
+    ):
+        Cluster.local(2)
