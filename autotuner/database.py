@@ -23,12 +23,25 @@ FOLDERS = ("isa", "soc", "firmware", "trainlib")
 WAIT = 60.0  # seconds until another process's write has ended
 AT_ONCE = 500  # keys of a query, fewer than SQLite's 999 parameters
 
+COLUMNS = "key", "kernel", "arguments", "chip", "cycles", "l1_bytes", "reason"
 TABLE = """
-CREATE TABLE IF NOT EXISTS results (
+CREATE TABLE results (
     key TEXT PRIMARY KEY, kernel TEXT, arguments TEXT, chip TEXT,
     cycles INTEGER, l1_bytes INTEGER, reason TEXT
 ) WITHOUT ROWID
 """
+
+KEPT = "what was measured before is kept there"
+FOREIGN = "not a database of measurements; give another file"
+REFUSALS = {
+    sqlite3.SQLITE_NOTADB: FOREIGN,
+    sqlite3.SQLITE_CORRUPT: "damaged, {}; give another file",
+    sqlite3.SQLITE_CANTOPEN: "{}; its folder must be there, and writable",
+    sqlite3.SQLITE_READONLY: f"cannot be written: it or its disk is read-only; {KEPT}",
+    sqlite3.SQLITE_FULL: f"cannot be written: its disk is full; {KEPT}",
+    sqlite3.SQLITE_BUSY: f"another process has been writing to it for {WAIT:.0f} s; {KEPT}",
+}
+"""Sentences for SQLite's errors, by its primary result codes; {} is what it says itself."""
 
 
 def simulator_version() -> str:
@@ -71,9 +84,11 @@ class Database:
                 raise
 
     def _prepare(self) -> None:
-        version = self.connection.execute("PRAGMA user_version").fetchone()[0]
-        tables = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if version != VERSION and (version or tables):
+        version, tables = self._state()
+        if version == VERSION:
+            self._check_columns()
+            return
+        if version or tables:
             raise ConfigError(
                 [
                     f"{self.file}: a database of version {version}; this program writes version "
@@ -81,10 +96,23 @@ class Database:
                 ]
             )
         self.connection.execute("PRAGMA journal_mode = WAL")
-        if not tables:
-            with self.connection:
+        with self.connection:
+            self.connection.execute("BEGIN IMMEDIATE")  # all of it or nothing, by one process
+            if self._state() == (0, 0):
                 self.connection.execute(TABLE)
                 self.connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _state(self) -> tuple[int, int]:
+        """Its version, and how many tables it has: at the same moment, as others may make it."""
+        tables = "(SELECT count(*) FROM sqlite_master)"
+        query = f"SELECT user_version, {tables} FROM pragma_user_version"
+        version, count = self.connection.execute(query).fetchone()
+        return version, count
+
+    def _check_columns(self) -> None:
+        columns = self.connection.execute("PRAGMA table_info(results)")
+        if tuple(column[1] for column in columns) != COLUMNS:
+            raise ConfigError([f"{self.file}: {FOREIGN}"])
 
     def find(self, keys: Iterable[str]) -> dict[str, Outcome]:
         """What is known of these keys."""
@@ -120,8 +148,6 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise ConfigError(
-                [f"{self.file}: {error}; what was measured before is kept there"]
-                if len(str(error)) and "not a database" not in str(error)
-                else [f"{self.file}: not a database of measurements; give another file"]
-            ) from None
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            sentence = REFUSALS.get(code, f"{{}}; {KEPT}").format(error)
+            raise ConfigError([f"{self.file}: {sentence}"]) from None

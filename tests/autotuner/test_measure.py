@@ -193,8 +193,8 @@ def test_files_that_are_no_such_database_are_refused(tmp_path):
             Database(file)
     with pytest.raises(
         ConfigError,
-        match=rf"^{tmp_path}: unable to open database file; what was measured before is kept "
-        r"there$",
+        match=rf"^{tmp_path}: unable to open database file; its folder must be there, and "
+        r"writable$",
     ):
         Database(tmp_path)
 
@@ -202,8 +202,8 @@ def test_files_that_are_no_such_database_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("pragma", "message"),
     [
-        ("query_only = 1", "attempt to write a readonly database"),
-        ("max_page_count = 1", "database or disk is full"),
+        ("query_only = 1", "cannot be written: it or its disk is read-only"),
+        ("max_page_count = 1", "cannot be written: its disk is full"),
     ],
 )
 def test_a_read_only_or_full_disk_ends_the_search_with_what_it_had(tmp_path, pragma, message):

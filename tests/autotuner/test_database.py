@@ -1,0 +1,114 @@
+"""Files that cannot be read, made or written are told in one sentence, and nothing is lost."""
+
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from autotuner.database import VERSION, Database
+from autotuner.outcome import Outcome
+from soc.toml_file import ConfigError
+
+
+def filled(file: Path, count: int) -> Path:
+    with closing(Database(file)) as database:
+        for number in range(count):
+            database.keep(f"{number:0100}", "a", {}, "pulp", Outcome(number))
+    return file
+
+
+def test_many_make_and_write_the_same_file_at_once(tmp_path: Path) -> None:
+    at_once = threading.Barrier(6)
+
+    def write(number: int) -> None:
+        at_once.wait()
+        with closing(Database(tmp_path / "tuned.db")) as database:
+            database.keep(str(number), "a", {}, "pulp", Outcome(number))
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(write, range(6)))
+    with closing(Database(tmp_path / "tuned.db")) as database:
+        assert database.find(map(str, range(6))) == {str(n): Outcome(n) for n in range(6)}
+
+
+def test_a_table_of_other_columns_is_refused_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "other.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE results (song)")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    before = file.read_bytes()
+    with pytest.raises(
+        ConfigError, match=rf"^{file}: not a database of measurements; give another file$"
+    ):
+        Database(file)
+    assert file.read_bytes() == before
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "songs.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE songs (name)")
+    before = file.read_bytes()
+    with pytest.raises(
+        ConfigError,
+        match=rf"^{file}: a database of version 0; this program writes version {VERSION}: give "
+        r"another file$",
+    ):
+        Database(file)
+    assert file.read_bytes() == before
+
+
+def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+    file = filled(tmp_path / "tuned.db", 300)
+    content = bytearray(file.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    file.write_bytes(content)
+    with (
+        closing(Database(file)) as database,
+        pytest.raises(
+            ConfigError,
+            match=rf"^{file}: damaged, database disk image is malformed; give another file$",
+        ),
+    ):
+        database.find([f"{7:0100}"])
+
+
+def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "no/tuned.db"
+    with pytest.raises(
+        ConfigError,
+        match=rf"^{file}: unable to open database file; its folder must be there, and writable$",
+    ):
+        Database(file)
+
+
+def test_a_file_that_another_process_does_not_let_go_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = filled(tmp_path / "tuned.db", 1)
+    monkeypatch.setattr("autotuner.database.WAIT", 0.05)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with (
+            closing(Database(file)) as database,
+            pytest.raises(
+                ConfigError,
+                match=rf"^{file}: another process has been writing to it for 60 s; what was "
+                r"measured before is kept there$",
+            ),
+        ):
+            database.keep("k", "a", {}, "pulp", Outcome(1))
+
+
+def test_what_sqlite_says_otherwise_is_told_as_it_says_it() -> None:
+    database = Database(":memory:")
+    database.close()
+    with pytest.raises(
+        ConfigError,
+        match=r"^:memory:: Cannot operate on a closed database\.; what was measured before is "
+        r"kept there$",
+    ):
+        len(database)
