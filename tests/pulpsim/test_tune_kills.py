@@ -1,70 +1,174 @@
-"""Searches that are killed at random moments: what was kept stays, and the answer is the same."""
+"""Searches that are killed at random moments: what was told is kept, and the answer is the same."""
 
 import json
+import os
 import random
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
+from autotuner.database import Database
+from autotuner.measure import Limits, Measure
+from pulpsim.tune_config import Options, Tuning, load_tuning
+
 ROOT = Path(__file__).parents[2]
 CONFIG = """
 program.kernel = "linear_fw_f32"
-program.args = {inputs = 96, outputs = 40, unroll = 1, rows = 1, cols = 1}
-tune = {sizes = 3, workers = 1, policy = "exhaustive"}
+program.args = {{inputs = 96, outputs = 40, {more}}}
+tune = {{sizes = {sizes}, policy = "exhaustive"}}
 """
+FEW = CONFIG.format(sizes=3, more="unroll = 1, rows = 1, cols = 1")
+MANY = CONFIG.format(sizes=3, more="unroll = 1")
+
+TELLING = """
+import sys
+from pulpsim import cli, tune
+
+note = tune.Progress.note
+
+def told(self, point, outcome):
+    print(f"{point}|{outcome}", flush=True)
+    note(self, point, outcome)
+
+tune.Progress.note = told
+if __name__ == "__main__":
+    cli.main()
+"""
+"""pulpsim, which writes every point as it is told to the user's progress."""
 
 
-def command(config: Path, database: Path, report: Path) -> list[str]:
-    options = ["--database", str(database), "--json", str(report)]
-    return [sys.executable, "-m", "pulpsim", "tune", str(config), *options]
+class Search:
+    """A search in a process, and what it has told."""
+
+    def __init__(self, folder: Path, database: str, workers: int = 2) -> None:
+        self.config, self.database = folder / "layer.toml", folder / database
+        self.report = self.database.with_suffix(".json")
+        self.lines = folder / "lines.txt"
+        script = folder / "telling.py"
+        script.write_text(TELLING)
+        options = ["--database", self.database, "--json", self.report, "--workers", str(workers)]
+        with self.lines.open("w") as lines:
+            self.process = subprocess.Popen(
+                [sys.executable, script, "tune", self.config, *options],
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stdout=lines,
+                stderr=subprocess.PIPE,
+            )
+
+    @property
+    def told(self) -> dict[str, str]:
+        """Outcomes by point, so far; the last line may have been cut."""
+        whole = self.lines.read_text().rpartition("\n")[0].splitlines()
+        return {point: outcome for point, _, outcome in (line.partition("|") for line in whole)}
+
+    @property
+    def workers(self) -> list[int]:
+        """Its worker processes."""
+        pid = self.process.pid
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            commands = {int(c): Path(f"/proc/{c}/cmdline").read_text() for c in children}
+        except OSError:
+            return []
+        return [child for child, command in commands.items() if "spawn_main" in command]
+
+    def ended(self) -> dict:
+        """Let it end; what it reports."""
+        _, errors = self.process.communicate()
+        assert self.process.returncode == 0, errors
+        layer = json.loads(self.report.read_text())["layers"][0]
+        return {name: value for name, value in layer.items() if name != "simulated"}
 
 
 def kept(database: Path) -> dict[str, tuple]:
     """All rows, by key; none if the file has not got its table yet."""
-    connection = sqlite3.connect(database)
-    try:
+    with closing(sqlite3.connect(database)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         return (
             {row[0]: row for row in connection.execute("SELECT * FROM results")} if tables else {}
         )
-    finally:
-        connection.close()
 
 
-def best(report: Path) -> dict:
-    return json.loads(report.read_text())["layers"][0]["best"]
+def known(tuning: Tuning, file: Path) -> dict[str, str]:
+    """What a database knows: outcomes by point, as they are told."""
+    (space,) = tuning.spaces.values()
+    with closing(Database(file)) as database:
+        limits = Limits(max_cycles=tuning.how.max_cycles)
+        measure = Measure(space.layer, tuning.chip, database, limits)
+        keys = {str(point): measure.key(point) for point in space}
+        found = database.find(set(keys.values()))
+    return {point: str(found[key]) for point, key in keys.items() if key in found}
+
+
+def wait_for_a_moment(search: Search, moments: random.Random) -> None:
+    """Until it has told some more points, or any moment, from its start on."""
+    if moments.random() < 0.25:
+        time.sleep(moments.expovariate(1.0))
+        return
+    wanted = len(search.told) + moments.randint(0, 5)
+    while len(search.told) < wanted and search.process.poll() is None:
+        time.sleep(0.005)
+    time.sleep(moments.uniform(0, 0.1))
+
+
+def killed(search: Search, moments: random.Random, most: int) -> tuple[int, int]:
+    """Kill workers of a search at random moments, at last the search; counts of both kills."""
+    workers = 0
+    while workers + 1 < most:
+        wait_for_a_moment(search, moments)
+        living = search.workers
+        if not living or moments.random() < 0.4:
+            break
+        with suppress(ProcessLookupError):
+            os.kill(moments.choice(living), signal.SIGKILL)
+        workers += 1
+    is_over = search.process.poll() is not None
+    search.process.kill()
+    search.process.communicate()
+    return workers, int(not is_over)
 
 
 def test_a_search_that_is_killed_again_and_again_ends_with_the_same_answer(
-    tmp_path: Path, request: pytest.FixtureRequest
+    tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config, killed, whole = (tmp_path / name for name in ("layer.toml", "killed.db", "whole.db"))
-    first, second = tmp_path / "first.json", tmp_path / "second.json"
-    config.write_text(CONFIG)
-    rows: dict[str, tuple] = {}
-    moments = random.Random(7)
-    for _ in range(100 if request.config.getoption("--full") else 2):
-        search = subprocess.Popen(
-            command(config, killed, first),
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            search.wait(moments.uniform(0.2, 3.0))
-        except subprocess.TimeoutExpired:
-            search.kill()
-            search.wait()
-        now = kept(killed)
+    is_full = request.config.getoption("--full")
+    (tmp_path / "layer.toml").write_text(MANY if is_full else FEW)
+    tuning = load_tuning(tmp_path / "layer.toml", Options())
+    wanted, moments = 100 if is_full else 4, random.Random(7)
+    workers, searches, told, rows = 0, 0, dict[str, str](), dict[str, tuple]()
+    while workers + searches < wanted:
+        search = Search(tmp_path, "killed.db")
+        kills = killed(search, moments, wanted - workers - searches)
+        workers, searches = workers + kills[0], searches + kills[1]
+        told |= search.told
+        now = kept(search.database)
         assert rows.items() <= now.items()
+        assert told.items() <= known(tuning, search.database).items()
         rows = now
-    for database, report in ((killed, first), (whole, second)):
-        done = command(config, database, report)
-        subprocess.run(done, cwd=ROOT, check=True, capture_output=True)
-    assert rows.items() <= kept(killed).items()
-    assert kept(killed) == kept(whole)
-    assert best(first) == best(second)
+    again = Search(tmp_path, "killed.db")
+    answer = again.ended()
+    whole = Search(tmp_path, "whole.db", workers=1)
+    assert answer == whole.ended()
+    assert kept(again.database) == kept(whole.database)
+    assert rows.items() <= kept(whole.database).items()
+    with capsys.disabled():
+        if is_full:
+            points = len(answer["found"])
+            print(
+                f"\n{workers} workers and {searches} searches killed; of {points} points "
+                f"{len(told)} were told before the last kill"
+            )
+
+
+def test_two_searches_at_once_share_a_database(tmp_path: Path) -> None:
+    (tmp_path / "layer.toml").write_text(FEW)
+    both = [Search(tmp_path, "shared.db", workers=1) for _ in range(2)]
+    first, second = (search.ended() for search in both)
+    assert first == second
