@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from autotuner.outcome import Outcome
 from autotuner.places import Place, Threads
 from autotuner.search import exhaustive
 from autotuner.space import Point, Space
+from soc.run_many import Run
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
 
@@ -52,12 +55,14 @@ class Dask:
 
     def started(self, role: str, *options: str, simulator: Path | None = None) -> subprocess.Popen:
         """Start it as its documentation says; where there is no simulator but of its own."""
-        paths = {"PYTHONPATH": str(simulator)} if simulator else {}
+        changed = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"}
+        if simulator:
+            changed["PYTHONPATH"] = str(simulator)
         return subprocess.Popen(
             [sys.executable, "-m", "dask", role, "--scheduler-file", str(self.file),
              "--no-dashboard", *options],
             cwd=self.file.parent,
-            env={name: text for name, text in os.environ.items() if name != "PYTHONPATH"} | paths,
+            env={name: text for name, text in os.environ.items() if name != "PYTHONPATH"} | changed,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
@@ -120,6 +125,16 @@ def test_a_search_whose_worker_is_killed_half_way_ends_as_it_does_locally(
     assert sorted(map(str, told)) == sorted(map(str, SPACE))
 
 
+def test_a_run_that_ends_every_worker_fails(tmp_path: Path) -> None:
+    ended: dict[int, object] = {}
+    with dask(tmp_path) as cluster:
+        cluster.add_worker()
+        cluster.add_worker()
+        with Cluster(cluster.address) as place:
+            place.carry_out([Run(partial(os._exit, 7))], attrgetter("cycles"), ended.__setitem__)
+    assert repr(ended[0]) == "RuntimeError('2 workers ended while it ran')"
+
+
 def test_a_scheduler_that_is_lost_ends_the_search_and_what_was_told_is_kept(
     tmp_path: Path, expected: tuple
 ) -> None:
@@ -177,7 +192,7 @@ def test_a_scheduler_that_does_not_answer_is_told_within_seconds() -> None:
         r"and give the address that it shows$",
     ):
         Cluster("tcp://127.0.0.1:1")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("address", ["", "here", "http://127.0.0.1:1", "tcp://127.0.0.1"])

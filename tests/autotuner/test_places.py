@@ -137,7 +137,7 @@ def test_an_interruption_ends_the_processes_that_work(two: Processes) -> None:
     with pytest.raises(KeyboardInterrupt):
         two.carry_out([RUN, *[spin] * 50], pid, interrupt)
     assert (len(told), len(two.idle)) == (1, 1)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 120
 
 
 SEARCH = """
@@ -171,9 +171,9 @@ def test_processes_end_with_the_one_that_made_them(tmp_path: Path, end: signal.S
         search.kill()
     search.stdout.read()
     errors = search.stderr.read()
-    search.wait(10)
+    search.wait(60)
     assert errors.count("Traceback") == (end == signal.SIGINT)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(Path(f"/proc/{process}").exists() for process in pids):
         assert time.monotonic() < deadline
         time.sleep(0.05)
