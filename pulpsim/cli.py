@@ -221,9 +221,9 @@ def _tune(
         from pulpsim.tune import tune
         from pulpsim.tune_config import Options
 
-        given = kernel, arguments or (), chip, policy, sizes, workers, database
-        options = Options(*given, scheduler, local_cluster)
-        raise typer.Exit(tune(config, options, output, json, against_paper, picture))
+        what = kernel, arguments or (), chip, policy, sizes
+        given = *what, workers, database, scheduler, local_cluster
+        raise typer.Exit(tune(config, Options(*given), output, json, against_paper, picture))
 
 
 @app.command("footprint")

@@ -8,11 +8,11 @@ args = {inputs = 640, ...}  # occurs, and maybe steps = ["fw", "wg"] for the {} 
 policy = "guided"           # or "exhaustive", "paper"
 sizes = 6                   # of each dimension, at most
 cores = [8, 4]              # numbers that are tried; all of the chip's and half if left out
-workers = 2                 # processes; as many as processors if left out. Or instead of them
-scheduler = "tcp://..."     # the workers of a Dask cluster, or
-local_cluster = 2           # of one that is started for the search
+workers = 2                 # simulations at a time; as many as processors if left out
 max_cycles = 100_000_000    # of a point
 database = "tuned.db"       # relative to this file; in the user's cache folder if left out
+scheduler = "tcp://..."     # of a Dask cluster that measures, in place of workers here
+local_cluster = 2           # the same, of so many workers, started for the search
 """
 
 from collections.abc import Sequence
