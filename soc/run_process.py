@@ -119,16 +119,14 @@ def without_interrupts() -> Iterator[None]:
 def _serve(connection: Connection, task: Task) -> None:
     """Call the function with what comes, until the other side closes."""
     Thread(target=_end_with_parent, daemon=True).start()
-    while True:
-        try:
+    with suppress(EOFError, ConnectionError):
+        while True:
             message = connection.recv_bytes()
-        except EOFError:
-            return
-        try:
-            answer = pickle.dumps(task(*pickle.loads(message)))
-        except Exception as error:
-            answer = pickle.dumps(error)
-        connection.send_bytes(answer)
+            try:
+                answer = pickle.dumps(task(*pickle.loads(message)))
+            except Exception as error:
+                answer = pickle.dumps(error)
+            connection.send_bytes(answer)
 
 
 def _end_with_parent() -> None:
