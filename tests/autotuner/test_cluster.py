@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = "isa", "soc", "firmware", "trainlib", "autotuner", "configs"
 CHIP = load_chip("pulp")
 SPACE = Space.of(
-    "linear_fw_f32", {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1}, CHIP, sizes=3
+    "linear_fw_f32", {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1}, CHIP, sizes=2
 )
 PATIENCE = 120.0  # seconds for a process to do what is expected
 
