@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from isa.profiles import profile_named
 from pulpsim.report_page.figures import Figures, of_result, of_trace
 from pulpsim.report_page.window import parsed, window
 from soc.result import SCHEMA
@@ -36,23 +35,7 @@ def read(file: Path, cycles: str | None = None) -> Figures:
 
 def _opened(file: Path, cycles: str | None) -> Trace:
     trace = Trace.open(file)
-    _check_header(trace)
     return window(trace, *parsed(cycles, trace)) if cycles else trace
-
-
-def _check_header(trace: Trace) -> None:
-    """Refuse what the reader of traces leaves to those who use it."""
-    header = trace.header
-    try:
-        profile_named(header["isa"])
-        trace.word_at(0)
-    except ValueError:
-        raise TraceError(f"{trace.path}: damaged: its header tells no core, or no code") from None
-    if not all(isinstance(name, str) for name in header["regions"].values()):
-        raise TraceError(f"{trace.path}: damaged: 'regions' in its header are not names")
-    cycles, first = header.get("cycles"), header["first_cycle"]
-    if first < 0 or not (cycles is None or isinstance(cycles, int) and cycles >= first):
-        raise TraceError(f"{trace.path}: damaged: the cycles in its header are none")
 
 
 def _parsed(file: Path) -> dict[str, Any]:
