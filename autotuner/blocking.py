@@ -69,7 +69,7 @@ def extents(layer: Layer, method: str) -> Extents:
     if isinstance(a, matmul_program.Arguments):
         return _of_product(a.n, a.k, a.m)
     if isinstance(a, linear_program.Layer):
-        return _of_product(*a.product(step, lambda name: a.dims[name].size))
+        return _of_product(*a.product(step, lambda name: a.dims(step)[name].size))
     if isinstance(a, conv2d_program.Images):
         return _of_convolution(layer, a, step)
     return Extents()
