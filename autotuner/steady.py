@@ -1,8 +1,8 @@
 """Cycles of a large layer from a part of its tiles: the steps of a long loop are all alike.
 
 A tiled program walks a table of steps. Where that repeats itself, period by period, some periods
-are left out of the table, and nothing else is changed. From the cycles with a few periods follow
-those with all of them:
+are left out of the table, and nothing else is changed. From the cycles with a few periods, runs of
+their own, follow those with all of them:
 
     cycles(all) = cycles(10) + (all - 10) * (cycles(10) - cycles(4)) / 6
 
@@ -12,33 +12,25 @@ where the bound is more than WORST, where nothing repeats itself often enough, o
 be spared.
 """
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
-
-import numpy as np
 
 from autotuner.database import key_of
 from autotuner.footprint import l1_bytes
-from autotuner.measure import Measure
+from autotuner.measure import Measure, is_lasting
 from autotuner.outcome import Outcome
 from autotuner.point import Layer, Point
+from autotuner.repeat import KEPT, NoSteadyStateError, worthwhile_repeat
 from firmware.builder import KernelError
 from firmware.runtime import new_kernel, team_of
 from isa.program import Program
 from soc.result import RunResult
-from soc.run import run_program
+from soc.run_many import Run
 from soc.spec import SocSpec
-from trainlib.kernels import WORD
 from trainlib.passes import passes
-from trainlib.schedule import Step
-from trainlib.tile_plan import NEXT, RING, Plan
+from trainlib.tile_plan import Plan
 from trainlib.tiles import Walk
-
-KEPT = (4, 7, 10)
-"""Periods that are simulated, beside what is before and behind them."""
 
 WORST = 0.01  # bound of the error, of all cycles
 KIND = " (steady state)"
@@ -46,119 +38,76 @@ NONE = Outcome(None, None, "no steady state")
 LARGE = 30_000_000
 """Multiply-adds of a layer whose points are worth an estimate: others are simulated as fast."""
 
-MOST = 0.8  # of all steps, that the simulations together have
+
+@dataclass(frozen=True)
+class Shortened(Program):
+    """A program that has not all of its periods, and knows how many there are."""
+
+    all_periods: int = 0
 
 
 @dataclass(frozen=True)
-class Repeat:
-    """Steps that repeat themselves, at several places alike.
+class Shortener:
+    """Builds the program of a point that has tiles, with so many periods of its longest repeat."""
 
-    firsts    where the first period of each place begins
-    period    steps
-    times     periods of each place, those that may be left out among them
-    """
+    layer: Layer
+    point: Point
+    chip: SocSpec
+    periods: int
 
-    firsts: tuple[int, ...]
-    period: int
-    times: int
-
-    @property
-    def left_out(self) -> int:
-        """Steps that the longest simulation has not."""
-        return len(self.firsts) * (self.times - KEPT[-1]) * self.period
-
-    def kept(self, steps: int, times: int) -> list[int]:
-        """Numbers of the steps that are left with so many periods at each place."""
-        kept, at = list[int](), 0
-        for first in self.firsts:
-            kept += range(at, first + times * self.period)
-            at = first + self.times * self.period
-        return [*kept, *range(at, steps)]
-
-
-def longest_repeat(steps: Sequence[Step]) -> Repeat | None:
-    """The repeat that leaves out most steps; None if all are too short."""
-    numbers: dict[Any, int] = {}
-    marks = [numbers.setdefault(_signature(step), len(numbers)) for step in steps]
-    found: list[Repeat] = []
-    for period in range(1, len(marks) // (KEPT[-1] + 1) + 1):
-        runs = [run for run in _runs(marks, period) if run[1] > KEPT[-1]]
-        for times in {times for _, times in runs}:
-            firsts = tuple(first for first, longest in runs if longest >= times)
-            found.append(Repeat(firsts, period, times))
-    return max(found, key=lambda repeat: repeat.left_out, default=None)
-
-
-def _signature(step: Step) -> tuple[Any, ...]:
-    """All of a step that takes time; not where its data lies."""
-    copies = tuple((t.name, t.to_l1, t.copy.size, t.copy.line) for t in step.transfers)
-    return step.shape, copies
-
-
-def _runs(marks: Sequence[int], period: int) -> Iterator[tuple[int, int]]:
-    """Where marks repeat, and for how many periods."""
-    first = 0
-    for at in range(period, len(marks) + 1):
-        if at == len(marks) or marks[at] != marks[at - period]:
-            if at - first >= 2 * period:
-                yield first, (at - first) // period
-            first = at - period + 1
-
-
-@dataclass(frozen=True)
-class Tiled:
-    """The program of a point that has tiles, and its plan."""
-
-    program: Program
-    plan: Plan
-
-    @classmethod
-    def of(cls, layer: Layer, point: Point, chip: SocSpec) -> "Tiled":
+    def __call__(self) -> Shortened:
         """Build it.
 
-        raises    KernelError if it cannot be built
+        raises    KernelError if it cannot be built; NoSteadyStateError
         """
-        family, arguments = layer.family, layer.checked(point.arguments)
+        family, arguments = self.layer.family, self.layer.checked(self.point.arguments)
         tensors = family.tensors(arguments)
         assert family.tiling is not None
         tiling = family.tiling(arguments)
-        k = new_kernel(chip, family.name)
+        k = new_kernel(self.chip, family.name)
         l2 = {n: k.buffer(k.l2, n, t.size) for n, t in tensors.items() if t.role != "scratch"}
-        with team_of(k, chip, point.cores) as team:
+        with team_of(k, self.chip, self.point.cores) as team:
             how = tiling, tensors, arguments.tile or {}, arguments.buffers
             plan = Plan.of(k, team, *how)
+            repeat = worthwhile_repeat(plan.steps)
+            kept = [plan.steps[number] for number in repeat.kept(len(plan.steps), self.periods)]
             with passes(k, is_warm=False) as region, region("compute"):
-                Walk(k, team, plan, l2).emit()
+                Walk(k, team, replace(plan, steps=kept), tensors, l2).emit()
                 team.barrier()
         for name, array in family.random(arguments).items():
             k.put(l2[name], array.tobytes())
-        return cls(k.build(), plan)
+        built = k.build()
+        own = {field.name: getattr(built, field.name) for field in fields(Program)}
+        return Shortened(**own, all_periods=repeat.times)
 
-    def shortened(self, kept: Sequence[int]) -> Program:
-        """The program with some of its steps alone.
 
-        An entry says where its successor is in L1's ring of entries, and where the DMA finds the
-        one behind that: these depend on its place in the table, all else on its step.
-        """
-        symbols = {symbol.name: symbol for symbol in self.program.symbols}
-        table, ring, size = symbols["schedule"], symbols["entries"].address, self.plan.entry_size
-        data = self._segment(table.address)
-        start = table.address - data.address
-        all_entries = np.frombuffer(data.data, "<u4", table.size // WORD, start)
-        entries = all_entries.reshape(-1, size // WORD)[[*kept, len(self.plan.steps)]].copy()
-        number = np.arange(len(kept), dtype=np.uint32)
-        command = self.plan.first_block // WORD + 1
-        entries[:-1, NEXT // WORD] = ring + (number + 1) % RING * size
-        entries[:-1, command + 1] = ring + (number + 2) % RING * size
-        entries[:-1, command + 2] = table.address + (number + 2) * size
-        shorter = data.data[:start] + entries.tobytes() + data.data[start + entries.nbytes :]
-        segments = (data._replace(data=shorter) if s == data else s for s in self.program.segments)
-        return replace(self.program, segments=tuple(segments))
+@dataclass(frozen=True)
+class Part:
+    """What the run of a shortened program says.
 
-    def _segment(self, address: int) -> Any:
-        return next(
-            s for s in self.program.segments if s.address <= address < s.address + len(s.data)
-        )
+    cycles    None if it has not come to its end
+    """
+
+    cycles: int | None
+    all_periods: int
+    l1_bytes: int
+
+
+def part_of(result: RunResult) -> Part | Outcome:
+    """The part that was run, or the outcome of a run that somebody has stopped."""
+    program, end = result.program, result.exit
+    assert isinstance(program, Shortened)
+    if end.reason == "interrupted":
+        return Outcome(None, None, f"{end.reason}: {end.message}")
+    has_ended = (end.reason, end.code) == ("exit", 0)
+    cycles = _cycles(result) if has_ended else None
+    return Part(cycles, program.all_periods, l1_bytes(program, result.spec))
+
+
+def _cycles(result: RunResult) -> int:
+    """Of the first region, which is all of the layer, on the slowest core."""
+    harts = result.to_json()["harts"]
+    return max(region["cycles"] for hart in harts for region in hart["regions"][:1])
 
 
 @dataclass(frozen=True)
@@ -170,36 +119,16 @@ class Estimate:
     l1_bytes: int
 
 
-def estimate(layer: Layer, point: Point, chip: SocSpec, max_cycles: int) -> Estimate | None:
-    """Simulate a part of a point that has tiles; None if its cycles do not follow from it.
-
-    raises    KernelError if it cannot be built
-    """
-    built = Tiled.of(layer, point, chip)
-    steps = len(built.plan.steps)
-    repeat = longest_repeat(built.plan.steps)
-    if repeat is None:
+def estimate(parts: Sequence[Part]) -> Estimate | None:
+    """All cycles, from the parts with KEPT periods; None if they do not follow."""
+    few, some, most = (part.cycles for part in parts)
+    if few is None or some is None or most is None:
         return None
-    kept = [repeat.kept(steps, times) for times in KEPT]
-    if sum(map(len, kept)) > MOST * steps:
-        return None
-    results = [run_program(built.shortened(k), chip, max_cycles=max_cycles) for k in kept]
-    if any((r.exit.reason, r.exit.code) != ("exit", 0) for r in results):
-        return None
-    few, some, most = map(_cycles, results)
-    left = repeat.times - KEPT[2]
+    left = parts[-1].all_periods - KEPT[2]
     slopes = (some - few) / (KEPT[1] - KEPT[0]), (most - some) / (KEPT[2] - KEPT[1])
     cycles = round(most + left * (most - few) / (KEPT[2] - KEPT[0]))
     error = left * abs(slopes[1] - slopes[0]) / cycles
-    if error > WORST:
-        return None
-    return Estimate(cycles, error, l1_bytes(built.program, chip))
-
-
-def _cycles(result: RunResult) -> int:
-    """Of the first region, which is all of the layer, on the slowest core."""
-    harts = result.to_json()["harts"]
-    return max(region["cycles"] for hart in harts for region in hart["regions"][:1])
+    return Estimate(cycles, error, parts[-1].l1_bytes) if error <= WORST else None
 
 
 class Steady:
@@ -214,35 +143,55 @@ class Steady:
     def __call__(self, points: Sequence[Point]) -> list[Outcome]:
         """The outcome of each point.
 
-        raises    ConfigError if the database refuses
+        raises    ConfigError if the database refuses, or the place is lost
         """
-        full = self.full
         keys = {point: self._key(point) for point in points if point.tile is not None}
-        known = full.database.find(keys.values())
+        known = self.full.database.find(keys.values())
         found = {point: known[key] for point, key in keys.items() if key in known}
-        found |= self._estimates({p: key for p, key in keys.items() if p not in found})
+        for point, outcome in found.items():
+            self._note(point, outcome)
+        found |= self._estimates([point for point in keys if point not in found])
         rest = [point for point in points if found.get(point, NONE) == NONE]
-        for point in found.keys() - set(rest):
-            full.on_end(point, found[point])
-        found |= zip(rest, full(rest) if rest else [], strict=True)
+        found |= zip(rest, self.full(rest) if rest else [], strict=True)
         return [found[point] for point in points]
 
-    def _estimates(self, keys: Mapping[Point, str]) -> dict[Point, Outcome]:
-        """Estimate points side by side, and keep each as it ends."""
+    def _estimates(self, points: Sequence[Point]) -> dict[Point, Outcome]:
+        """Estimate points where others are measured, and keep each as its last part ends."""
         full, found = self.full, dict[Point, Outcome]()
-        with ThreadPoolExecutor(full.limits.workers or os.cpu_count()) as threads:
-            futures = {threads.submit(self._outcome, point): point for point in keys}
-            try:
-                for future in as_completed(futures):
-                    point = futures[future]
-                    found[point] = future.result()
-                    arguments = self._arguments(point)
-                    kernel, chip = full.layer.kernel + KIND, full.chip.name
-                    full.database.keep(keys[point], kernel, arguments, chip, found[point])
-            except BaseException:
-                threads.shutdown(wait=False, cancel_futures=True)
-                raise
+        ended: dict[Point, dict[int, Any]] = {point: {} for point in points}
+        wanted = [(point, periods) for point in points for periods in KEPT]
+
+        def on_end(number: int, part: Any) -> None:
+            point, periods = wanted[number]
+            ended[point][periods] = part
+            if len(ended[point]) == len(KEPT):
+                found[point] = self._end(point, [ended[point][periods] for periods in KEPT])
+
+        runs = [
+            Run(
+                Shortener(full.layer, point, full.chip, periods),
+                full.chip,
+                max_cycles=full.limits.max_cycles,
+            )
+            for point, periods in wanted
+        ]
+        if runs:
+            full.place.carry_out(runs, part_of, on_end)
         return found
+
+    def _end(self, point: Point, parts: Sequence[Any]) -> Outcome:
+        """The outcome of a point, given those of its parts; kept, if it would be the same again."""
+        outcome = outcome_of(parts)
+        if all(map(_is_lasting, parts)):
+            kernel, chip = self.full.layer.kernel + KIND, self.full.chip.name
+            arguments = self._arguments(point)
+            self.full.database.keep(self._key(point), kernel, arguments, chip, outcome)
+        self._note(point, outcome)
+        return outcome
+
+    def _note(self, point: Point, outcome: Outcome) -> None:
+        if outcome != NONE:
+            self.full.on_end(point, outcome)
 
     def _arguments(self, point: Point) -> dict[str, Any]:
         arguments: dict[str, Any] = self.full.layer.checked(point.arguments).model_dump(mode="json")
@@ -253,10 +202,16 @@ class Steady:
         kernel = full.layer.kernel + KIND
         return key_of(kernel, self._arguments(point), full.chip, full.limits.max_cycles)
 
-    def _outcome(self, point: Point) -> Outcome:
-        full = self.full
-        try:
-            found = estimate(full.layer, point, full.chip, full.limits.max_cycles)
-        except KernelError as error:
-            return Outcome(None, None, str(error))
-        return Outcome(found.cycles, found.l1_bytes) if found else NONE
+
+def outcome_of(parts: Sequence[Part | Outcome | Exception]) -> Outcome:
+    """The outcome of a point; NONE if its parts do not tell."""
+    for part in parts:
+        if isinstance(part, KernelError):
+            return Outcome(None, None, str(part))
+    ran = [part for part in parts if isinstance(part, Part)]
+    found = estimate(ran) if len(ran) == len(parts) else None
+    return Outcome(found.cycles, found.l1_bytes) if found else NONE
+
+
+def _is_lasting(part: Part | Outcome | Exception) -> bool:
+    return isinstance(part, Part | NoSteadyStateError) or is_lasting(part)

@@ -1,14 +1,30 @@
 """Estimates from a part of a layer's tiles, against simulations of all of them."""
 
+import pickle
+
 import pytest
 
 from autotuner import steady
 from autotuner.database import Database
 from autotuner.measure import Builder, Limits, Measure
 from autotuner.outcome import Outcome
+from autotuner.places import Threads
 from autotuner.point import Layer, Point
+from autotuner.repeat import KEPT, NoSteadyStateError, Repeat, longest_repeat
 from autotuner.search import Found, confirmed
-from autotuner.steady import KEPT, WORST, Repeat, Steady, Tiled, estimate, longest_repeat
+from autotuner.steady import (
+    NONE,
+    WORST,
+    Estimate,
+    Part,
+    Shortener,
+    Steady,
+    estimate,
+    outcome_of,
+    part_of,
+)
+from firmware.builder import KernelError
+from soc.run_many import Run, run_many
 from soc.spec import load_chip
 from trainlib.schedule import Step
 from trainlib.tiling import TileShape
@@ -52,12 +68,17 @@ def layer_and_point(kernel, arguments, tile, buffers, cores=8):
     return layer, Point(sizes, (), buffers, cores)
 
 
+def parts_of(layer, point, max_cycles=LIMIT):
+    builders = [Shortener(layer, point, CHIP, periods) for periods in KEPT]
+    return run_many([Run(b, CHIP, max_cycles=max_cycles) for b in builders], keep=part_of)
+
+
 @pytest.mark.parametrize("number", range(len(LAYERS)))
 def test_an_estimate_is_within_one_percent_of_all_cycles(request, number):
     if number >= 3 and not request.config.getoption("--full"):
         pytest.skip("simulates twenty large layers; --full does")
     layer, point = layer_and_point(*LAYERS[number])
-    found = estimate(layer, point, CHIP, LIMIT)
+    found = estimate(parts_of(layer, point))
     [outcome] = Measure(layer, CHIP, Database(":memory:"), Limits(workers=1))([point])
     assert found.error <= WORST
     assert found.cycles == pytest.approx(outcome.cycles, rel=0.01)
@@ -68,9 +89,9 @@ def test_an_estimate_is_within_one_percent_of_all_cycles(request, number):
 @pytest.mark.parametrize("number", [0, 7])
 def test_with_all_steps_it_is_the_launchers_program(number):
     layer, point = layer_and_point(*LAYERS[number])
-    built = Tiled.of(layer, point, CHIP)
-    whole = built.shortened(range(len(built.plan.steps)))
-    assert whole.segments == built.program.segments
+    periods = Shortener(layer, point, CHIP, KEPT[0])().all_periods
+    assert periods > KEPT[-1]
+    whole = Shortener(layer, point, CHIP, periods)()
     assert whole.segments == Builder(layer, point, CHIP)().segments
 
 
@@ -90,14 +111,22 @@ def test_the_repeat_is_found_that_leaves_out_most_at_all_its_places():
     assert longest_repeat(steps("a" * KEPT[-1])) is None
 
 
-def test_where_little_would_be_spared_or_the_bound_is_large_there_is_none(monkeypatch):
+def test_where_little_would_be_spared_there_is_none():
     fc = {"inputs": 640, "outputs": 128}
-    short = layer_and_point("linear_fw_f32", fc, {"co": 64, "ci": 64}, 2)
-    assert estimate(*short, CHIP, LIMIT) is None
+    layer, point = layer_and_point("linear_fw_f32", fc, {"co": 64, "ci": 64}, 2)
+    with pytest.raises(NoSteadyStateError):
+        Shortener(layer, point, CHIP, KEPT[0])()
+
+
+def test_where_a_part_does_not_end_or_the_bound_is_large_there_is_none(monkeypatch):
     layer, point = layer_and_point(*LAYERS[0])
-    assert estimate(layer, point, CHIP, 1000) is None  # not one of the simulations ends
-    monkeypatch.setattr(steady, "WORST", 0.0)
-    assert estimate(layer, point, CHIP, LIMIT) is None
+    short = parts_of(layer, point, max_cycles=1000)
+    assert [part.cycles for part in short] == [None, None, None]
+    assert estimate(short) is None
+    parts = [Part(cycles, 110, 64) for cycles in (400, 703, 1000)]
+    assert estimate(parts) is None  # the slopes are 101 and 99: of 11000 cycles, 200 are too many
+    monkeypatch.setattr(steady, "WORST", 0.02)
+    assert estimate(parts) == Estimate(11000, 200 / 11000, 64)
 
 
 def test_what_has_no_estimate_is_measured_and_estimates_are_remembered():
@@ -118,6 +147,57 @@ def test_what_has_no_estimate_is_measured_and_estimates_are_remembered():
     before = full.simulated
     assert Steady(full)(points) == found
     assert (full.simulated, noted) == (before, dict(zip(points, found, strict=True)))
+
+
+def test_what_goes_wrong_is_the_points_outcome_if_it_is_the_points_fault():
+    part = Part(100, 11, 64)
+    assert outcome_of([part, KernelError("too many"), part]) == Outcome(None, None, "too many")
+    assert outcome_of([NoSteadyStateError()] * 3) == NONE
+    assert outcome_of([part, part, RuntimeError("the run's process ended")]) == NONE
+
+
+def test_what_a_lost_process_had_is_measured_in_full_and_estimated_again_the_next_time():
+    layer, point = layer_and_point("linear_fw_f32", {"inputs": 64, "outputs": 400}, {"co": 4}, 1)
+
+    class Lossy(Threads):
+        def carry_out(self, runs, keep, on_end):
+            lost = keep is part_of and not self.losses
+            self.losses += [RuntimeError("ended")] * lost
+            for number in range(len(runs)) if lost else ():
+                on_end(number, self.losses[0])
+            if not lost:
+                super().carry_out(runs, keep, on_end)
+
+    place = Lossy(1)
+    place.losses = []
+    full = Measure(layer, CHIP, Database(":memory:"), place=place)
+    measured = Steady(full)([point])
+    assert (measured, len(full.database)) == (full([point]), 1)
+    [estimated] = Steady(full)([point])
+    assert estimated.cycles == pytest.approx(measured[0].cycles, rel=0.01)
+    assert len(full.database) == 2
+
+
+def sent(thing):
+    return pickle.loads(pickle.dumps(thing))
+
+
+def test_parts_and_what_they_say_can_be_sent_to_another_process():
+    layer, point = layer_and_point("linear_fw_f32", {"inputs": 64, "outputs": 400}, {"co": 4}, 1)
+
+    class Elsewhere(Threads):
+        def carry_out(self, runs, keep, on_end):
+            runs, keep = sent((runs, keep))
+            super().carry_out(
+                runs, keep, lambda n, part: on_end(n, pickle.loads(pickle.dumps(part)))
+            )
+
+    found = []
+    for place in (Threads(1), Elsewhere(1)):
+        full = Measure(layer, CHIP, Database(":memory:"), place=place)
+        found += Steady(full)([point])
+        assert full.simulated == 0
+    assert found[0] == found[1] != NONE
 
 
 def test_an_interruption_ends_it_with_what_was_kept(monkeypatch):
