@@ -14,6 +14,7 @@ import pytest
 from autotuner.database import Database
 from autotuner.measure import Limits, Measure
 from autotuner.places import Place, Processes, Threads
+from autotuner.point import Point
 from autotuner.space import Space
 from soc.result import RunResult
 from soc.run_many import Run
@@ -25,7 +26,8 @@ CHIP = load_chip("pulp")
 SPACE = Space.of(
     "linear_fw_f32", {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1}, CHIP, sizes=3
 )
-POINTS = list(SPACE)[::5]
+IMPOSSIBLE = Point(None, (("cols", 99), ("rows", 99)), 1, 8)
+POINTS = [*list(SPACE)[::5], IMPOSSIBLE]
 RUN = Run(program("relu_fw_f32", {"shape": [8]}).program)
 
 
