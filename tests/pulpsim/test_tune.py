@@ -205,8 +205,7 @@ def test_a_footprint_is_json_too(config: Path) -> None:
 def test_layers_without_a_footprint_are_told_all_at_once(tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_text(
-        '[[layers]]\nname = "a"\nkernel = "pad_f32"\n'
-        "args = {shape = [99999], before = [1], after = [1]}\n"
+        '[[layers]]\nname = "a"\nkernel = "berhu_loss_f32"\nargs = {shape = [99999]}\n'
         '[[layers]]\nname = "b"\nkernel = "relu_fw_f32"\n'
     )
     result = pulpsim("footprint", file)

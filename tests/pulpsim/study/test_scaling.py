@@ -112,7 +112,7 @@ def test_parts_add_up_to_the_loss_exactly(request: pytest.FixtureRequest, warm: 
 
 
 def test_dma_and_conflicts_are_found_where_they_are() -> None:
-    linear = {"kernel": "linear_fw_f32", "args": {"inputs": 640, "outputs": 64}}
+    linear = {"kernel": "linear_fw_f32", "args": {"inputs": 640, "outputs": 320}}
     point, chip, findings = findings_of(scaling.STUDY, {"kernels": [linear], "cores": [8]})
     row = scaling.rows(point, chip, findings)[-1]
     assert row["lost_dma"] > 0.5 * row["lost"]  # weights are used once: the DMA is the limit
