@@ -16,8 +16,8 @@ from soc.toml_file import ConfigError
 
 CONFIG = """
 program.kernel = "linear_fw_f32"
-program.args = {inputs = 24, outputs = 16, unroll = 1}
-tune = {sizes = 2, scheduler = "tcp://127.0.0.1:1"}
+program.args = {inputs = 24, outputs = 16, unroll = 1, rows = 1, cols = 2, split = [1, 8]}
+tune = {policy = "exhaustive", sizes = 2, scheduler = "tcp://127.0.0.1:1"}
 """
 
 
@@ -41,7 +41,7 @@ def test_processes_and_a_cluster_started_for_the_search_find_what_one_thread_fin
 ) -> None:
     pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
     alone = report(config, "--workers", "1")
-    assert alone["layers"][0]["simulated"] > 10
+    assert alone["layers"][0]["simulated"] == 18
     assert report(config, "--workers", "2") == alone
     assert report(config, "--local-cluster", "2") == alone
 
