@@ -50,8 +50,12 @@ class Dask:
         self.file = folder / "scheduler.json"
         self.scheduler = self.started("scheduler", "--host", "127.0.0.1", "--port", "0")
         self.workers: list[subprocess.Popen] = []
-        until(self.file.exists)
+        until(self.is_written)
         self.address = json.loads(self.file.read_text())["address"]
+
+    def is_written(self) -> bool:
+        """Is the scheduler's file there, and all of it?"""
+        return self.file.exists() and self.file.read_text().rstrip().endswith("}")
 
     def started(self, role: str, *options: str, simulator: Path | None = None) -> subprocess.Popen:
         """Start it as its documentation says; where there is no simulator but of its own."""
