@@ -4,7 +4,9 @@ What to translate comes as JSON on standard input: the unit of the step function
 of its file each segment's text. A simulation does not wait for it; it takes what is there.
 """
 
+import fcntl
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -13,10 +15,25 @@ import llvmlite.binding as llvm
 from soc.interpreter import Interpreter
 from soc.linking import require
 from soc.translation import keep
+from soc.unit_cache import cache_folder
+
+LOCK = "segments.lock"
+"""In the folder where machine code is kept: one such process is enough for a machine."""
 
 
 def main() -> None:
     job = json.load(sys.stdin)
+    with (cache_folder() / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if job["waits"] else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return
+        os.nice(0 if job["waits"] else 10)
+        build(job)
+
+
+def build(job: dict) -> None:
+    """Translate the segments of a job that nobody has translated yet."""
     unit = Interpreter.named(job["unit"])
     require((unit,))
     assert unit.file

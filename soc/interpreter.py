@@ -95,7 +95,7 @@ class Interpreter(Unit):
             self.link("interpreter.loops_back", Chip, int, int, int, int, returns=bool)
             self.link("interpreter.has_target", Chip, int, int, returns=bool)
             self.link("interpreter.follow_segment", Chip, int, ROW, int, int, returns=int)
-            self.link("interpreter.pause_segment", Chip, int, returns=int)
+            self.link("interpreter.pause_segment", Chip, int, int, returns=int)
             self.link("interpreter.end_segment", Chip, int, ROW, int, int, returns=int)
         else:
             self.entry = self.link("interpreter.run_hart", Chip, int, int, int, int)

@@ -156,6 +156,10 @@ def make_run_hart(advance: Callable) -> Callable:
             enter_wheel(wheel, bit(h), hart["when"])
             if state == RUN and hart["when"] < now + SLOTS:
                 wheel["running"] |= bit(h)
+                row = row_index(chip.config[0], hart["pc"])
+                hart["code"] = np.uint64(0)
+                if 0 <= row < chip.config[0]["rows"]:
+                    hart["code"] = chip.segments[np.uint64(row)]["code"][BY_ISSUE]
         elif state == NEEDS_DECODER:
             hart["state"] = RUN
             wheel["resume"] |= bit(h)
@@ -204,10 +208,7 @@ def make_go_on(run_hart: Callable) -> tuple[Callable, Callable]:
     def run_on(chip, h, now, end):
         """Let a hart run on that had run ahead far enough."""
         hart = chip.harts[np.uint64(h)]
-        row = row_index(chip.config[0], hart["pc"])
-        code = np.uint64(0)
-        if 0 <= row < chip.config[0]["rows"]:
-            code = chip.segments[np.uint64(row)]["code"][BY_ISSUE]
+        code = hart["code"]
         if is_rare(chip, hart, code, now, end):
             run_hart(chip, h, now, end, RESUMED)
         else:

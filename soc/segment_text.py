@@ -29,7 +29,7 @@ STEPS = {
     "has_target": ", i64",
     "follow_segment": ", ptr, i64, i64",
     "end_segment": ", ptr, i64, i64",
-    "pause_segment": "",
+    "pause_segment": ", i64",
 }
 """What a segment consists of: step functions of soc.segments, what they take besides chip and h."""
 
@@ -219,7 +219,7 @@ def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
         writer.follow(place, behind)
     result = str(GO_ON)
     if segment.pauses:
-        writer.call("pause_segment")
+        writer.call("pause_segment", f"i64 {places[-1].row}")
         result = writer.result()
     return "\n".join(
         [

@@ -16,6 +16,7 @@ import numpy as np
 from soc.bits import bit
 from soc.handover import hand_over, hand_over_behind_access
 from soc.hart_status import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
+from soc.hot_code import ISSUE
 from soc.l1_access import enter_request, l1_word_access, take_bank
 from soc.private_cache import IDEAL
 from soc.state import NEVER, SLOTS
@@ -132,13 +133,14 @@ def end_segment(chip, h, row, pc, state):
 
 
 @step
-def pause_segment(chip, h):
-    """Stop where the hart has run ahead as far as it may."""
+def pause_segment(chip, h, row):
+    """Stop before this row, where the hart has run ahead as far as it may."""
     hart = chip.harts[np.uint64(h)]
     wheel = chip.wheel[0]
     when = max(hart["free"], hart["seen"])
     hart["state"] = RUN
     hart["when"] = when
+    hart["code"] = chip.segments[np.uint64(row)]["code"][ISSUE]
     wheel["running"] |= bit(h)
     wheel["plain"] &= ~bit(h)
     wheel["slots"][np.uint64(when) % np.uint64(SLOTS)] |= bit(h)

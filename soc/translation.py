@@ -51,7 +51,6 @@ class Translator:
         self.changes = 0
         self.segments: dict[tuple[int, int], tuple[Segment, str, Path]] = {}
         self.waiting: dict[Path, Segment] = {}
-        self.started: set[Path] = set()
 
     def use(self, interpreter: Interpreter) -> None:
         """Let segments consist of the steps of this interpreter from now on."""
@@ -82,7 +81,7 @@ class Translator:
         texts = {
             str(file): text
             for _, text, file in self._segments(worth)
-            if file in self.waiting and file not in self.started and not file.exists()
+            if file in self.waiting and not file.exists()
         }
         if texts:
             self._translate(texts)
@@ -124,9 +123,11 @@ class Translator:
         return cache_folder() / f"segment-{content}"
 
     def _translate(self, texts: dict[str, str]) -> None:
-        """Start the process that translates these."""
-        self.started |= {Path(file) for file in texts}
-        job = json.dumps({"unit": self.steps.name, "segments": texts}).encode()
+        """Start the process that translates these; if one is at work, the next look does it."""
+        _translating[:] = [each for each in _translating if each.poll() is None]
+        if _translating:
+            return
+        job = json.dumps({"unit": self.steps.name, "segments": texts, "waits": self.waits}).encode()
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         process = subprocess.Popen(
             [sys.executable, "-m", "soc.build_segments"],
@@ -136,7 +137,7 @@ class Translator:
             env=os.environ | {"PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is not for it
         )
-        _translating[:] = [each for each in _translating if each.poll() is None] + [process]
+        _translating.append(process)
         assert process.stdin
         with process.stdin as pipe:
             pipe.write(job)
@@ -165,7 +166,7 @@ _loaded: dict[Path, Any] = {}
 
 
 _translating: list[subprocess.Popen] = []
-"""Processes that translate. Nobody waits for them: what they have made serves the next run."""
+"""The process that translates. Nobody waits for it: what it has made serves the next run, too."""
 
 
 @cache

@@ -19,3 +19,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="read further test vectors from DIR (default: those in the repository alone)",
     )
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep processes that translate hot code out of tests that are not about them."""
+    from soc.translation import Translator
+
+    monkeypatch.setattr(Translator, "warm", 1 << 60)
