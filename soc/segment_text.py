@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from soc.chip_state import ARRAYS, Chip
-from soc.code_rows import row_index
 from soc.decode import BRANCH, DIVISION, FPU, LOAD, LOOP_END, MARKER, STORE, UNDECODED
 from soc.hart_status import GO_ON, RUN
 from soc.hot_code import ACCESS, ISSUE
@@ -94,7 +93,7 @@ def _is_fit(chip: Chip, place: Place) -> bool:
 def _behind(chip: Chip, place: Place) -> Place:
     """What likely comes next; outside of the code memory, the same again, which never comes."""
     pc = likely_next(chip, place)
-    index = int(row_index(chip.config[0], pc))
+    index = (pc - int(chip.config[0]["code_base"])) >> 1
     return Place(index, pc) if 0 <= index < chip.code.size else place
 
 

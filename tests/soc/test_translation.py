@@ -1,7 +1,11 @@
 """Hot segments, translated into machine code: they come to the same as the interpreter."""
 
 import hashlib
+import os
+import subprocess
+import sys
 import tarfile
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -88,9 +92,27 @@ def test_what_is_translated_serves_the_next_run_from_its_start(
     assert translated(second) == translated(first) > 3
 
 
-def test_a_copied_chip_has_no_addresses_of_machine_code(translates_early: None) -> None:
-    from copy import deepcopy
+def test_a_run_that_uses_translations_imports_no_compiler(
+    translates_early: None, tmp_path: Path
+) -> None:
+    program = product("speed2_mm_naive")
+    run_program(program, max_cycles=CYCLES)
+    file = tmp_path / "program.elf"
+    with tarfile.open(ELFS) as archive:
+        member = archive.extractfile("pulp_open/speed2_mm_naive.elf")
+        assert member
+        file.write_bytes(member.read())
+    text = (
+        "import sys; from soc.run import run_program; from soc.translation import Translator;"
+        f"Translator.warm = 16; result = run_program({str(file)!r}, max_cycles={CYCLES});"
+        "print(result.chip.hot_code[0]['translations'] > 3, 'numba' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
 
+    assert run.stdout == "True False\n"
+
+
+def test_a_copied_chip_has_no_addresses_of_machine_code(translates_early: None) -> None:
     chip = run_program(product("speed2_mm_naive"), max_cycles=CYCLES).chip
     other = deepcopy(chip)
 
@@ -135,8 +157,6 @@ def test_kept_machine_code_that_others_can_write_is_deleted(tmp_path: Path) -> N
 
 
 def test_the_oldest_segments_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     monkeypatch.setattr(translation, "KEPT", 2)
     for number in range(4):
         keep(tmp_path / f"segment-{number}", b"")
