@@ -109,7 +109,8 @@ class Interpreter(Unit):
     @property
     def modules(self) -> set[str]:
         """Where its text comes from, and what this imports."""
-        return {"soc.interpreter", "soc.hart", "soc.loop", "isa.compiled", "isa.profiles"}
+        found = {"soc.interpreter", "soc.hart", "soc.loop", "isa.compiled", "isa.profiles"}
+        return found | ({"soc.build_segments"} if self.is_bitcode else set())
 
     def text(self) -> str:
         """The module that declares its step functions."""
