@@ -168,6 +168,11 @@ def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path) -> None
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, other / folder, ignore=shutil.ignore_patterns("*.pyc"))
     (other / "soc/dma.py").write_text((ROOT / "soc/dma.py").read_text() + "\n# another\n")
+    none = tmp_path / "none"  # hides one that is installed
+    (none / "autotuner").mkdir(parents=True)
+    (none / "autotuner/__init__.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'autotuner'\")\n"
+    )
     with dask(tmp_path) as cluster, Cluster(cluster.address) as place:
         cluster.add_worker(other)
         with pytest.raises(
@@ -179,7 +184,7 @@ def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path) -> None
             searched(place, Database(":memory:"))
         cluster.workers[0].kill()
         until(lambda: place.workers == 0)
-        cluster.add_worker(simulator=None)
+        cluster.add_worker(none)
         with pytest.raises(
             ConfigError,
             match=rf"^{cluster.address}: a worker answers: No module named 'autotuner'; "
