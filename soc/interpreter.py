@@ -46,6 +46,7 @@ from soc.loop import make_run, make_run_hart
 from soc.segments import (
     begin_segment,
     end_segment,
+    find_next_line,
     has_next_line,
     has_target,
     is_ready,
@@ -91,6 +92,7 @@ class Interpreter(Unit):
             self.link("interpreter.begin_segment", Chip, int, ROW, int)
             self.link("interpreter.is_usual", Chip, int, int, returns=bool)
             self.link("interpreter.is_ready", Chip, int, ROW, int, returns=bool)
+            self.link("interpreter.find_next_line", Chip, int, int)
             self.link("interpreter.has_next_line", Chip, int, int, returns=bool)
             self.link("interpreter.loops_back", Chip, int, int, int, int, returns=bool)
             self.link("interpreter.has_target", Chip, int, int, returns=bool)

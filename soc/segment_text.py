@@ -23,6 +23,7 @@ STEPS = {
     "begin_segment": ", ptr, i64",
     "is_usual": ", i64",
     "is_ready": ", ptr, i64",
+    "find_next_line": ", i64",
     "has_next_line": ", i64",
     "loops_back": ", i64, i64, i64",
     "has_target": ", i64",
@@ -172,10 +173,15 @@ class Writer:
             f"go{n}:",
         ]
 
-    def enter_line(self, chip: Chip, place: Place) -> None:
-        """Go on if the cache has the line behind that which this instruction is the first of."""
-        if place.pc & 12 == 0 and (place.pc & 3) + int(chip.code[place.row]["size"]) >= 4:
-            self.go_on_unless("has_next_line", f"i64 {place.pc}")
+    def find_lines(self, pcs: list[int]) -> None:
+        """Look up the lines behind these, where that is not what was looked up last."""
+        for pc in pcs:
+            self.call("find_next_line", f"i64 {pc}")
+
+    def enter_lines(self, pcs: list[int]) -> None:
+        """Go on if the cache has all of them."""
+        for pc in pcs:
+            self.go_on_unless("has_next_line", f"i64 {pc}")
 
     def go_back(self, chip: Chip, place: Place, behind: Place) -> None:
         """Go on if a hardware loop that ends here goes back, as a segment does."""
@@ -199,21 +205,33 @@ class Writer:
         self.lines += [f"ret i64 {self.result()}", f"next{n}:"]
 
 
+def _first_of_lines(chip: Chip, segment: Segment) -> list[int]:
+    """Addresses of instructions with whose hand-over the fetch comes to a line."""
+    handed = segment.places[1 if segment.begins == ACCESS else 0 :]
+    if chip.code[segment.places[-2].row]["kind"] not in (LOAD, STORE) or segment.pauses:
+        handed = handed[:-1]
+    return [
+        place.pc
+        for place in handed
+        if place.pc & 12 == 0 and (place.pc & 3) + int(chip.code[place.row]["size"]) >= 4
+    ]
+
+
 def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
     """The function itself: what is tested first need not be tested in between."""
     writer = Writer(steps)
     places = segment.places
+    lines = _first_of_lines(chip, segment)
     if segment.begins == ACCESS:
         writer.call("begin_segment", f"ptr @row_{places[0].row}", "i64 %now")
         places = places[1:]
+    writer.find_lines(lines)
     writer.go_on_unless("is_usual", "i64 %now")
     if segment.begins == ISSUE:
         writer.go_on_unless("is_ready", f"ptr @row_{places[0].row}", "i64 %now")
+    writer.enter_lines(lines)
     for place, behind in pairwise(places):
-        writer.enter_line(chip, place)
         writer.go_back(chip, place, behind)
-    if chip.code[segment.places[-2].row]["kind"] in (LOAD, STORE) and not segment.pauses:
-        writer.enter_line(chip, places[-1])
     for place, behind in pairwise(places):
         writer.follow(place, behind)
     result = str(GO_ON)

@@ -18,7 +18,7 @@ from soc.handover import hand_over, hand_over_behind_access
 from soc.hart_status import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
 from soc.hot_code import ISSUE
 from soc.l1_access import enter_request, l1_word_access, take_bank
-from soc.private_cache import IDEAL
+from soc.private_cache import IDEAL, is_cached
 from soc.state import NEVER, SLOTS
 from soc.step import cold_step, step
 
@@ -58,6 +58,15 @@ def is_ready(chip, h, row, now):
     if row["uses_load"] & hart["late_load"] | row["uses_fpu"] & hart["late_fpu"]:
         return hart["ready"] <= now
     return True
+
+
+@step
+def find_next_line(chip, h, pc):
+    """Look up the line behind that of pc, if another line of its set was looked up last."""
+    fetch = chip.fetch[np.uint64(h)]
+    is_core = fetch["sets"] == chip.config[0]["private_sets"]  # others have no cache
+    if chip.config[0]["steady_fetch"] != IDEAL and is_core and not has_next_line(chip, h, pc):
+        is_cached(fetch, (pc >> 4) + 1)
 
 
 @step
