@@ -26,7 +26,7 @@ Progress = Callable[[str], AbstractContextManager]
 WORDS = np.ndarray
 """An argument: a memory's words, int32[]. Only compiled code can pass it."""
 
-_LOADING = RLock()
+LOADING = RLock()
 
 
 class Link:
@@ -133,7 +133,7 @@ class Unit:
         """The loaded machine code."""
         from soc.machine_code import define, load
 
-        with _LOADING:
+        with LOADING:
             require((self, *self.uses))
             for unit in self.uses:
                 for link in unit.links.values():

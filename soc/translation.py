@@ -21,6 +21,7 @@ from soc.chip_state import Chip
 from soc.code_memory import CodeMemory
 from soc.hot_code import ISSUE
 from soc.interpreter import Interpreter, segment_steps
+from soc.linking import LOADING
 from soc.links import FLOATS
 from soc.machine_code import define, load_object
 from soc.segment_text import PURE_SYMBOL, Segment, module_text, segment_from
@@ -147,13 +148,14 @@ class Translator:
     def _install(self, file: Path, segment: Segment) -> None:
         if self.hot_code["translations"] == SEGMENTS:
             return
-        if file not in _loaded:
-            code = kept(file)
-            if code is None:
-                return
-            _loaded[file] = load_object(code)
+        with LOADING:  # LLVM's linker is for one thread at a time
+            if file not in _loaded:
+                code = kept(file)
+                if code is None:
+                    return
+                _loaded[file] = load_object(code)
+            address = _loaded[file].get_function_address(segment.symbol)
         row = segment.places[0].row
-        address = _loaded[file].get_function_address(segment.symbol)
         self.chip.segments["code"][row, segment.begins] = address
         for place in segment.places:
             self.chip.segments["is_part"][place.row] = 1
