@@ -8,20 +8,17 @@ are written one by one as runs end, in WAL mode: whatever ends the process, they
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from autotuner.outcome import Outcome
+from autotuner.sqlite_file import WAIT, SqliteFile
 from soc.spec import SocSpec
-from soc.toml_file import ConfigError
 
 VERSION = 1
 FOLDERS = ("isa", "soc", "firmware", "trainlib")
-WAIT = 60.0  # seconds until another process's write has ended
-AT_ONCE = 500  # keys of a query, fewer than SQLite's 999 parameters
 
 COLUMNS = "key", "kernel", "arguments", "chip", "cycles", "l1_bytes", "reason"
 TABLE = """
@@ -67,87 +64,32 @@ def key_of(kernel: str, arguments: Any, chip: SocSpec, max_cycles: int) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-class Database:
+class Database(SqliteFile):
     """A file of measurements; ":memory:" keeps them for as long as it lives.
 
     raises    ConfigError, from every method: what SQLite refuses, in one sentence
     """
 
-    def __init__(self, file: Path | str) -> None:
-        self.file = file
-        with self._refusals():
-            self.connection = sqlite3.connect(file, timeout=WAIT)
-            try:
-                self._prepare()
-            except BaseException:
-                self.connection.close()
-                raise
+    table = "results"
+    version = VERSION
+    statements = (TABLE,)
 
-    def _prepare(self) -> None:
-        version, tables = self._state()
-        if version == VERSION:
-            self._check_columns()
-            return
-        if version or tables:
-            raise ConfigError(
-                [
-                    f"{self.file}: a database of version {version}; this program writes version "
-                    f"{VERSION}: give another file"
-                ]
-            )
-        self.connection.execute("PRAGMA journal_mode = WAL")
-        with self.connection:
-            self.connection.execute("BEGIN IMMEDIATE")  # all of it or nothing, by one process
-            if self._state() == (0, 0):
-                self.connection.execute(TABLE)
-                self.connection.execute(f"PRAGMA user_version = {VERSION}")
-
-    def _state(self) -> tuple[int, int]:
-        """Its version, and how many tables it has: at the same moment, as others may make it."""
-        tables = "(SELECT count(*) FROM sqlite_master)"
-        query = f"SELECT user_version, {tables} FROM pragma_user_version"
-        version, count = self.connection.execute(query).fetchone()
-        return version, count
-
-    def _check_columns(self) -> None:
-        columns = self.connection.execute("PRAGMA table_info(results)")
+    def _check(self, version: int) -> None:
+        super()._check(version)
+        columns = self.connection.execute(f"PRAGMA table_info({self.table})")
         if tuple(column[1] for column in columns) != COLUMNS:
-            raise ConfigError([f"{self.file}: {FOREIGN}"])
+            raise self._error(FOREIGN)
+
+    def _sentence(self, error: sqlite3.Error) -> str:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return REFUSALS.get(code, f"{{}}; {KEPT}").format(error)
 
     def find(self, keys: Iterable[str]) -> dict[str, Outcome]:
         """What is known of these keys."""
-        wanted, found = list(keys), {}
-        with self._refusals():
-            for at in range(0, len(wanted), AT_ONCE):
-                some = wanted[at : at + AT_ONCE]
-                places = ",".join("?" * len(some))
-                query = f"SELECT key, cycles, l1_bytes, reason FROM results WHERE key IN ({places})"
-                for key, *outcome in self.connection.execute(query, some):
-                    found[key] = Outcome(*outcome)
-        return found
+        rows = self._rows("cycles, l1_bytes, reason", keys)
+        return {key: Outcome(*outcome) for key, *outcome in rows}
 
     def keep(self, key: str, kernel: str, arguments: Any, chip: str, outcome: Outcome) -> None:
         """Keep a measurement, now."""
         row = (key, kernel, json.dumps(arguments, sort_keys=True), chip)
-        with self._refusals(), self.connection:
-            self.connection.execute(
-                "INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (*row, outcome.cycles, outcome.l1_bytes, outcome.reason),
-            )
-
-    def __len__(self) -> int:
-        with self._refusals():
-            return int(self.connection.execute("SELECT count(*) FROM results").fetchone()[0])
-
-    def close(self) -> None:
-        """Close the file."""
-        self.connection.close()
-
-    @contextmanager
-    def _refusals(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            sentence = REFUSALS.get(code, f"{{}}; {KEPT}").format(error)
-            raise ConfigError([f"{self.file}: {sentence}"]) from None
+        self._keep((*row, outcome.cycles, outcome.l1_bytes, outcome.reason))

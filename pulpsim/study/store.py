@@ -10,19 +10,18 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable
 
-from autotuner.database import AT_ONCE, WAIT, simulator_version
+from autotuner.database import simulator_version
+from autotuner.sqlite_file import SqliteFile
 from pulpsim.study.study import Finding, Measured, Result
 from soc.spec import SocSpec
-from soc.toml_file import ConfigError
 
 VERSION = 1
 APPLICATION = 0x50534D53  # SQLite's application_id of these files
+FOREIGN = "not a database of studies; give another file"
 TABLE = """
-CREATE TABLE IF NOT EXISTS simulations (
+CREATE TABLE simulations (
     key TEXT PRIMARY KEY, study TEXT, point TEXT, chip TEXT, result BLOB
 ) WITHOUT ROWID
 """
@@ -40,79 +39,36 @@ def key_of(program: Measured, chip: SocSpec, max_cycles: int) -> str:
     return digest.hexdigest()
 
 
-class Store:
+class Store(SqliteFile):
     """A file of results; ":memory:" keeps them for as long as it lives.
 
     raises    ConfigError, from every method: what SQLite refuses, in one sentence
     """
 
-    def __init__(self, file: Path | str) -> None:
-        self.file = file
-        with self._refusals():
-            self.connection = sqlite3.connect(file, timeout=WAIT)
-            try:
-                self._prepare()
-            except BaseException:
-                self.connection.close()
-                raise
+    table = "simulations"
+    version = VERSION
+    statements = (f"PRAGMA application_id = {APPLICATION}", TABLE)
 
-    def _prepare(self) -> None:
-        def pragma(name: str) -> int:
-            return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
+    def _is_new(self, version: int, tables: int) -> bool:
+        return tables == 0
 
-        tables = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and pragma("application_id") != APPLICATION:
-            raise ConfigError([f"{self.file}: not a database of studies; give another file"])
-        if tables and pragma("user_version") != VERSION:
-            raise ConfigError(
-                [
-                    f"{self.file}: a database of version {pragma('user_version')}; this program "
-                    f"writes version {VERSION}: give another file"
-                ]
-            )
-        self.connection.execute("PRAGMA journal_mode = WAL")
-        if not tables:
-            with self.connection:
-                self.connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                self.connection.execute(f"PRAGMA user_version = {VERSION}")
-                self.connection.execute(TABLE)
+    def _check(self, version: int) -> None:
+        if self.connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
+            raise self._error(FOREIGN)
+        super()._check(version)
+
+    def _sentence(self, error: sqlite3.Error) -> str:
+        if "not a database" in str(error):
+            return FOREIGN
+        if "unable to open" in str(error):
+            return "cannot be opened; its folder must exist and be writable"
+        return f"{error}; what was simulated before is kept there"
 
     def find(self, keys: Iterable[str]) -> dict[str, Result]:
         """What is known of these keys."""
-        wanted, found = list(keys), {}
-        with self._refusals():
-            for at in range(0, len(wanted), AT_ONCE):
-                some = wanted[at : at + AT_ONCE]
-                places = ",".join("?" * len(some))
-                query = f"SELECT key, result FROM simulations WHERE key IN ({places})"
-                for key, kept in self.connection.execute(query, some):
-                    found[key] = json.loads(zlib.decompress(kept))
-        return found
+        return {key: json.loads(zlib.decompress(kept)) for key, kept in self._rows("result", keys)}
 
     def keep(self, key: str, study: str, finding: Finding) -> None:
         """Keep a result, now."""
         case, kept = finding.case, zlib.compress(json.dumps(finding.result).encode())
-        row = (key, study, json.dumps(dict(case.point)), case.chip.name, kept)
-        with self._refusals(), self.connection:
-            self.connection.execute("INSERT OR IGNORE INTO simulations VALUES (?, ?, ?, ?, ?)", row)
-
-    def __len__(self) -> int:
-        with self._refusals():
-            return int(self.connection.execute("SELECT count(*) FROM simulations").fetchone()[0])
-
-    def close(self) -> None:
-        """Close the file."""
-        self.connection.close()
-
-    @contextmanager
-    def _refusals(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            if "not a database" in str(error):
-                message = f"{self.file}: not a database of studies; give another file"
-            elif "unable to open" in str(error):
-                message = f"{self.file}: cannot be opened; its folder must exist and be writable"
-            else:
-                message = f"{self.file}: {error}; what was simulated before is kept there"
-            raise ConfigError([message]) from None
+        self._keep((key, study, json.dumps(dict(case.point)), case.chip.name, kept))

@@ -1,0 +1,108 @@
+"""An SQLite file of results, a row for each by its content's key: what its kinds have in common.
+
+Rows are written one by one, in WAL mode: whatever ends the process, they stay. The file is made in
+one transaction, so that it is whole or not there, also if several processes begin at once.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from soc.toml_file import ConfigError
+
+WAIT = 60.0  # seconds until another process's write has ended
+AT_ONCE = 500  # keys of a query, fewer than SQLite's 999 parameters
+
+
+class SqliteFile:
+    """A file of results; ":memory:" keeps them for as long as it lives.
+
+    raises    ConfigError, from every method: what SQLite refuses, in one sentence
+    """
+
+    table: str
+    version: int
+    statements: tuple[str, ...]
+    """What makes its content, besides the version."""
+
+    def __init__(self, file: Path | str) -> None:
+        self.file = file
+        with self._refusals():
+            self.connection = sqlite3.connect(file, timeout=WAIT)
+            try:
+                self._prepare()
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def _is_new(self, version: int, tables: int) -> bool:
+        """Has it to be made?"""
+        return (version, tables) == (0, 0)
+
+    def _check(self, version: int) -> None:
+        """Refuse a file that is not one of these."""
+        if version != self.version:
+            raise self._error(
+                f"a database of version {version}; this program writes version {self.version}: "
+                "give another file"
+            )
+
+    def _sentence(self, error: sqlite3.Error) -> str:
+        """What a person is told of an error."""
+        raise NotImplementedError
+
+    def _error(self, sentence: str) -> ConfigError:
+        return ConfigError([f"{self.file}: {sentence}"])
+
+    def _prepare(self) -> None:
+        version, tables = self._state()
+        if not self._is_new(version, tables):
+            self._check(version)
+            return
+        self.connection.execute("PRAGMA journal_mode = WAL")
+        with self.connection:
+            self.connection.execute("BEGIN IMMEDIATE")  # all of it or nothing, by one process
+            if self._is_new(*self._state()):
+                for statement in (*self.statements, f"PRAGMA user_version = {self.version}"):
+                    self.connection.execute(statement)
+
+    def _state(self) -> tuple[int, int]:
+        """Its version, and how many tables it has: at the same moment, as others may make it."""
+        tables = "(SELECT count(*) FROM sqlite_master)"
+        query = f"SELECT user_version, {tables} FROM pragma_user_version"
+        version, count = self.connection.execute(query).fetchone()
+        return version, count
+
+    def _rows(self, columns: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+        """Key and columns of the rows that there are for these keys."""
+        wanted = list(keys)
+        with self._refusals():
+            for at in range(0, len(wanted), AT_ONCE):
+                some = wanted[at : at + AT_ONCE]
+                places = ",".join("?" * len(some))
+                query = f"SELECT key, {columns} FROM {self.table} WHERE key IN ({places})"
+                yield from self.connection.execute(query, some)
+
+    def _keep(self, row: tuple[Any, ...]) -> None:
+        """Keep a row, now."""
+        places = ", ".join("?" * len(row))
+        with self._refusals(), self.connection:
+            self.connection.execute(f"INSERT OR IGNORE INTO {self.table} VALUES ({places})", row)
+
+    def __len__(self) -> int:
+        with self._refusals():
+            query = f"SELECT count(*) FROM {self.table}"
+            return int(self.connection.execute(query).fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._error(self._sentence(error)) from None
