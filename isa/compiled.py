@@ -43,6 +43,15 @@ REGISTER_COLUMNS = {
 }
 """Register field of an encoding -> column of the decoded row that holds its index in `x`."""
 
+NX_RAISED = 8
+"""Added to the rounding mode of sums and products: NX is raised already, it need not be found out.
+
+It stays so until the program clears it, which programs hardly ever do.
+"""
+
+KNOW_RAISED = frozenset({"f32_add", "f32_subtract", "f32_multiply", "f32_multiply_add"})
+"""Operations that understand this."""
+
 HOISTED = {"rs1", "fs1", "rs2", "fs2"}
 IMMEDIATE_COLUMNS = ("imm", "imm2", "imm3")
 
@@ -187,7 +196,11 @@ def _argument(insn: Insn, name: str) -> str:
     if name in ("pc", "boxed"):
         return {"pc": "pc", "boxed": 'int(hart["boxed"])'}[name]
     if name == "rm":
-        return 'np.int64(row["rm"]) if row["rm"] != 7 else int(hart["frm"])'
+        mode = 'np.int64(row["rm"]) if row["rm"] != 7 else int(hart["frm"])'
+        assert insn.function is not None
+        if KNOW_RAISED & set(insn.function.__code__.co_names):
+            return f'({mode}) | int(hart["fflags"]) << 3 & {NX_RAISED}'
+        return mode
     if name in ("frm", "fflags"):
         return f'int(hart["{name}"])'
     if name == "size":

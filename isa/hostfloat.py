@@ -5,16 +5,17 @@ definition is called. Nothing but a compiled interpreter needs this module.
 
 Why it is right. The host rounds to nearest, ties to even, and honours subnormals, as Python leaves
 it; compiled code must not ask for fastmath. A finite result with a biased exponent of 2 or more did
-not overflow and is not tiny, also before rounding: its only possible flag is NX. An exact zero has
-no flag at all. Everything else is left to the definition: other rounding modes, infinities, NaNs,
-subnormals and the binade above them.
+not overflow and is not tiny, also before rounding: its only possible flag is NX. An exact result
+has no flag at all. Everything else is left to the definition: other rounding modes, NaNs,
+overflows, and results that are rounded to subnormals or the binade above them.
 
 NX, without asking the host for its flags. Binary64 has 53 bits and a wider exponent, so:
 
     product     of two binary32 numbers (24 bits each) is exact in binary64: compare the result.
-    sum         t = p + w in binary64 is exact if and only if t - p == w and t - w == p: for the
-                larger of p and w that is the error term of Fast2Sum. If t is exact, compare the
-                result; if not, the true sum needs more than 53 bits and is no binary32 number.
+    sum         r = p + w, rounded to binary32, is exact if and only if r - p == w and r - w == p in
+                binary64. For the larger of p and w the difference is exact, as in Fast2Sum: it is a
+                multiple of the last bit of either, and not much larger than the other; p may be
+                such a product, of 48 bits. So that comparison tells; the other one does no harm.
     quotient    r = x / y is exact if and only if r * y, exact in binary64, is x.
     root        r is exact if and only if r * r, exact in binary64, is x.
 
@@ -29,6 +30,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from isa import floatformat, softfloat
+from isa.compiled import NX_RAISED
 from isa.floatformat import F32, RNE, TOP
 from isa.jitable import compile_as
 from isa.softfloat import add, divide, from_integer, multiply, multiply_add, square_root, subtract
@@ -115,18 +117,24 @@ def outside(pattern):
     return biased - 2 | 254 - biased
 
 
-def is_settled(rm, pattern, total):
-    """May the host's result be taken? total is zero if and only if the true result is.
+def is_settled(rm, pattern, error):
+    """May the host's result be taken? Positive `error`: it is rounded; 0: it is exact.
 
     NOTE: bits instead of `and` and `or`, whose branches would be mispredicted wherever zeros come
     irregularly (7.7 ns instead of 2.8 ns a multiply-add).
     """
-    nonzero = -as_long_pattern(abs(total))  # negative unless total is zero
-    return rm | (outside(pattern) & nonzero) >> 63 == RNE
+    return rm | (outside(pattern) & -error) >> 63 == RNE
 
 
-def is_exact_sum(result, total, p, w):
-    return (f64(result) == total) & (total - p == w) & (total - w == p)
+def error_of_sum(result, p, w):
+    """0 if result is p + w exactly; else positive."""
+    r = f64(result)
+    return as_long_pattern(abs(r - w - p)) | as_long_pattern(abs(r - p - w))
+
+
+def error_of_product(result, product):
+    """0 if result is the product exactly, an infinity included; else positive."""
+    return int(f64(result) != product)
 
 
 # What the host does not settle. Rare, and long: a compiler may keep it apart, see `register`.
@@ -169,48 +177,55 @@ DEFINITIONS: tuple[Callable, ...] = (
     defined_square_root,
     defined_from_integer,
 )
-PARTS: tuple[Callable, ...] = (outside, is_settled, is_exact_sum)
+PARTS: tuple[Callable, ...] = (outside, is_settled, error_of_sum, error_of_product)
 
 
 def fast_add(a, b, rm):
     x, y = as_float(a), as_float(b)
     result = x + y
-    total = f64(x) + f64(y)
     pattern = as_pattern(result)
-    if is_settled(rm, pattern, total):
-        return pattern, int(not is_exact_sum(result, total, f64(x), f64(y)))
-    return defined_add(a, b, rm)
+    if rm == NX_RAISED and outside(pattern) >= 0:
+        return pattern, 0
+    error = error_of_sum(result, f64(x), f64(y))
+    if is_settled(rm & 7, pattern, error):
+        return pattern, int(error != 0)
+    return defined_add(a, b, rm & 7)
 
 
 def fast_subtract(a, b, rm):
     x, y = as_float(a), as_float(b)
     result = x - y
-    total = f64(x) - f64(y)
     pattern = as_pattern(result)
-    if is_settled(rm, pattern, total):
-        return pattern, int(not is_exact_sum(result, total, f64(x), -f64(y)))
-    return defined_subtract(a, b, rm)
+    if rm == NX_RAISED and outside(pattern) >= 0:
+        return pattern, 0
+    error = error_of_sum(result, f64(x), -f64(y))
+    if is_settled(rm & 7, pattern, error):
+        return pattern, int(error != 0)
+    return defined_subtract(a, b, rm & 7)
 
 
 def fast_multiply(a, b, rm):
     x, y = as_float(a), as_float(b)
     result = x * y
-    product = f64(x) * f64(y)
     pattern = as_pattern(result)
-    if is_settled(rm, pattern, product):
-        return pattern, int(f64(result) != product)
-    return defined_multiply(a, b, rm)
+    if rm == NX_RAISED and outside(pattern) >= 0:
+        return pattern, 0
+    error = error_of_product(result, f64(x) * f64(y))
+    if is_settled(rm & 7, pattern, error):
+        return pattern, error
+    return defined_multiply(a, b, rm & 7)
 
 
 def fast_multiply_add(a, b, c, rm):
     x, y, z = as_float(a), as_float(b), as_float(c)
     result = fused_multiply_add(x, y, z)
-    product = f64(x) * f64(y)
-    total = product + f64(z)
     pattern = as_pattern(result)
-    if is_settled(rm, pattern, total):
-        return pattern, int(not is_exact_sum(result, total, product, f64(z)))
-    return defined_multiply_add(a, b, c, rm)
+    if rm == NX_RAISED and outside(pattern) >= 0:
+        return pattern, 0
+    error = error_of_sum(result, f64(x) * f64(y), f64(z))
+    if is_settled(rm & 7, pattern, error):
+        return pattern, int(error != 0)
+    return defined_multiply_add(a, b, c, rm & 7)
 
 
 def fast_divide(a, b, rm):

@@ -318,24 +318,24 @@ def round_to_integral(f, a, rm):
     return signed_zero(f, sign) | from_integer(f, magnitude, rm)[0], flags
 
 
-# Binary32 by name. NOTE: not @jitable: isa.hostfloat gives these their compiled form, on the host's
-# floating-point unit.
+# Binary32 by name; the mode of sums and products may come with isa.compiled.NX_RAISED. NOTE: not
+# @jitable: isa.hostfloat gives these their compiled form, on the host's floating-point unit.
 
 
 def f32_add(a, b, rm):
-    return add(F32, a, b, rm)
+    return add(F32, a, b, rm & 7)
 
 
 def f32_subtract(a, b, rm):
-    return subtract(F32, a, b, rm)
+    return subtract(F32, a, b, rm & 7)
 
 
 def f32_multiply(a, b, rm):
-    return multiply(F32, a, b, rm)
+    return multiply(F32, a, b, rm & 7)
 
 
 def f32_multiply_add(a, b, c, rm):
-    return multiply_add(F32, a, b, c, rm)
+    return multiply_add(F32, a, b, c, rm & 7)
 
 
 def f32_divide(a, b, rm):

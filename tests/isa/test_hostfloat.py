@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from isa import hostfloat
-from isa.floatformat import F32, RNE, TOP, normalize
+from isa.compiled import NX_RAISED
+from isa.floatformat import F32, NX, RNE, TOP, normalize
 from isa.softfloat import (
     add,
     divide,
@@ -148,6 +149,25 @@ def test_results_and_flags_are_those_of_the_definition(
 ) -> None:
     count = 5_000_000 if request.config.getoption("--full") else 500_000
     assert differing_operands(*compiled[key], seed=1, count=count) == []
+
+
+@numba.njit
+def first_unequal_but_for_nx(one, other, a, b, c, rm):
+    for i in range(a.size):
+        value, flags = one(a[i], b[i], c[i], rm[i] | NX_RAISED)
+        expected, its_flags = other(a[i], b[i], c[i], rm[i])
+        if value != expected or (flags | NX) != (its_flags | NX):
+            return i
+    return -1
+
+
+@pytest.mark.parametrize("key", ["f32_add", "f32_sub", "f32_mul", "f32_mulAdd"])
+def test_where_nx_is_raised_already_nothing_else_differs(key: str, compiled: dict) -> None:
+    rng = np.random.default_rng(4)
+    for a, b, c in triples(rng, 2 * CHUNK):
+        rm = np.where(rng.random(CHUNK) < 0.9, RNE, rng.integers(0, 5, CHUNK))
+        index = first_unequal_but_for_nx(*compiled[key], a, b, c, rm)
+        assert index < 0, [f"{operand[index]:x}" for operand in (a, b, c, rm)]
 
 
 def test_a_product_and_a_sum_are_not_contracted_into_a_fused_operation() -> None:
