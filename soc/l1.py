@@ -42,12 +42,14 @@ class L1Spec(BaseModel):
 
 
 @inlined_step
-def nearest(requests, rr):
+def nearest(requests, rr, levels):
     """Return the requesting initiator that minimises (initiator XOR rr); there is one.
 
     Down the tree: at each level the half that rr points to, if anyone in it requests.
+
+    levels    of the tree, for 2**levels initiators
     """
-    for level in range(6):
+    for level in range(6 - levels, 6):
         half = UPPER_HALVES[5 - level]
         if rr >> 5 - level & 1 == 0:
             half = ~half

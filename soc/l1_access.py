@@ -11,11 +11,11 @@ from soc.bits import bit, lowest_index, members
 from soc.decode import STORE
 from soc.hart_status import L1_REQUEST, RUN, charge
 from soc.l1 import ask_bank, choose, grant_bank, nearest, next_rr
-from soc.memory import transact, transact_word
+from soc.memory import WORD, transact, transact_word
 from soc.requests import access_granted, enter_wheel, schedule
 from soc.state import COUNT, RING, SLOTS
 from soc.step import cold_step, inlined_step, step
-from soc.trace_points import note_conflicts, note_memory
+from soc.trace_points import note_conflicts, note_memory, note_stall
 
 L1_CONTENTION, MISALIGNED = COUNT.l1_contention, COUNT.misaligned
 L1_ACCESSES = COUNT.l1_accesses
@@ -117,31 +117,49 @@ def enter_request(chip, h):
 
 
 @inlined_step
+def enter_plain_request(chip, h):
+    """The same for a request that is known to be plain."""
+    cycle = chip.harts[np.uint64(h)]["when"]
+    note_plain(chip, h, cycle)
+    chip.wheel[0]["slots"][np.uint64(cycle) % np.uint64(SLOTS)] |= bit(h)
+
+
+@inlined_step
+def is_plain_request(chip, hart, row):
+    """Does a hart ask for an aligned word of L1?"""
+    offset = np.uint64(hart["address"] - chip.config[0]["l1_base"])
+    is_l1 = offset < np.uint64(chip.config[0]["l1_size"]) and hart["external"] == 0
+    return is_l1 and row["access"] == WORD and hart["address"] & 3 == 0
+
+
+@inlined_step
 def note_plain(chip, h, cycle):
     """Note for which bank a hart asks in a cycle."""
     wheel = chip.wheel[0]
     place = np.uint64(cycle) % np.uint64(RING)
     number = np.uint64(plain_number(chip, h))
-    others = wheel["asking"][number][place]
-    wheel["asking"][number][place] = others | bit(h)
+    others = wheel["asking"][place][number]
+    wheel["asking"][place][number] = others | bit(h)
     wheel["shared"][place] |= np.uint64(others != 0) << number
 
 
 @inlined_step
 def take_bank(chip, h, now):
-    """Let a hart have its bank; if others asked for it too, its arbiter has gone on already."""
+    """Let a hart have its bank; if others asked for it too, share_banks has been there before."""
     number = np.uint64(plain_number(chip, h))
     bank = chip.banks[number]
-    asking = chip.wheel[0]["asking"][number]
-    place = np.uint64(now) % np.uint64(RING)
-    bank["rr"] = h if asking[place] else bank["rr"]
+    asking = chip.wheel[0]["asking"][np.uint64(now) % np.uint64(RING)]
+    bank["rr"] = lowest_index(asking[number])
     bank["accesses"] += 1
-    asking[place] = np.uint64(0)
+    asking[number] = np.uint64(0)
 
 
 @cold_step
 def share_banks(chip, now):
-    """Arbitrate banks that several plain requests are for; returns the harts that have lost."""
+    """Arbitrate banks that several plain requests are for; returns the harts that have lost.
+
+    In the place of the requests is noted how the arbiter goes on: see take_bank.
+    """
     wheel = chip.wheel[0]
     place = np.uint64(now) % np.uint64(RING)
     after = np.uint64(now + 1) % np.uint64(RING)
@@ -151,16 +169,18 @@ def share_banks(chip, now):
     while shared:
         number = np.uint64(lowest_index(shared))
         shared &= shared - np.uint64(1)
-        requests = wheel["asking"][number][place]
-        wheel["asking"][number][place] = np.uint64(0)
+        requests = wheel["asking"][place][number]
         bank = chip.banks[number]
-        bank["winner"] = nearest(requests, bank["rr"])
+        if chip.config[0]["inputs"] <= 16:
+            bank["winner"] = nearest(requests, bank["rr"], 4)
+        else:
+            bank["winner"] = nearest(requests, bank["rr"], 6)
         losers = requests & ~bit(bank["winner"])
-        bank["rr"] = next_rr(requests, bank["rr"])
+        wheel["asking"][place][number] = bit(next_rr(requests, bank["rr"]))
         bank["conflicts"] += members(losers)
         lost |= losers
-        others = wheel["asking"][number][after]
-        wheel["asking"][number][after] = others | losers
+        others = wheel["asking"][after][number]
+        wheel["asking"][after][number] = others | losers
         again |= np.uint64((others != 0) | (losers & losers - np.uint64(1) != 0)) << number
     wheel["shared"][after] |= again
     wheel["slots"][np.uint64(now + 1) % np.uint64(SLOTS)] |= lost
@@ -179,7 +199,7 @@ def request_plain(chip, harts, now):
         h = lowest_index(rest)
         rest &= rest - np.uint64(1)
         number = np.uint64(plain_number(chip, h))
-        wheel["asking"][number][place] = np.uint64(0)
+        wheel["asking"][place][number] = np.uint64(0)
         ask_bank(chip.banks[number], h, now)
 
 
@@ -187,12 +207,16 @@ def request_plain(chip, harts, now):
 def grant_plain(chip, harts, now):
     """Choose among requests for plain words; returns the harts served, the others ask again."""
     granted = np.uint64(0)
+    place = np.uint64(now) % np.uint64(RING)
     rest = harts
     while rest:
         h = lowest_index(rest)
         rest &= rest - np.uint64(1)
-        if choose(chip.banks[np.uint64(plain_number(chip, h))], h):
+        number = np.uint64(plain_number(chip, h))
+        bank = chip.banks[number]
+        if choose(bank, h):
             granted |= bit(h)
+            chip.wheel[0]["asking"][place][number] = bit(bank["rr"])
         else:
             note_plain(chip, h, now + 1)
     enter_wheel(chip.wheel[0], harts & ~granted, now + 1)
@@ -202,8 +226,17 @@ def grant_plain(chip, harts, now):
 
 @inlined_step
 def l1_word_access(chip, h, row, now):
-    """Perform a granted access to an aligned word of L1, by the instruction of this row."""
+    """Perform a granted access of a core to an aligned word of L1, by the instruction of this row.
+
+    NOTE: no branch on whether it has lost arbitration, since nobody can predict it.
+    """
     hart = chip.harts[np.uint64(h)]
-    note_l1_grant(chip, hart, row, now)
+    hart["counts"][L1_ACCESSES] += 1
+    hart["l1_grant"] = now
+    note_memory(chip, hart, row, False, now)
+    lost = now - hart["when"]
+    hart["counts"][L1_CONTENTION] += lost
+    hart["cause"] = L1_CONTENTION if lost else hart["cause"]
+    note_stall(chip, hart, L1_CONTENTION, lost)
     transact_word(hart, row, chip.l1, hart["address"] - chip.config[0]["l1_base"] >> 2)
     access_granted(hart, row, now)

@@ -20,11 +20,16 @@ START = 4  # position of the first word behind a jump
 
 FETCH = np.dtype(
     [
+        # STEADY: one cache line.
         ("mode", "i8"),
         ("arrival", "i8"),  # STEADY: of the word three behind the last one that left
         ("left", "i8"),  # STEADY: the cycle in which that word left
         ("target", "i8"),  # STEADY: the last jump went here and found its lines
         ("loop_pc", "i8"),  # STEADY: a loop goes back behind the instruction here, or -1
+        ("fresh", "i8"),  # nobody has taken note of `miss` yet
+        ("sets", "i8"),
+        ("ways", "i8"),
+        # The rest.
         ("head", "i8"),  # EXACT: position of the next word to leave
         ("next", "i8"),  # EXACT: position of the next word to ask for
         ("word", "i8"),  # EXACT: its address / 4
@@ -35,15 +40,13 @@ FETCH = np.dtype(
         ("turn_cycle", "i8"),
         ("free", "i8"),  # EXACT: first cycle in which the cache grants a fetch
         ("miss", "i8"),  # cycle of the fetch that misses, or NEVER
-        ("fresh", "i8"),  # nobody has taken note of it yet
         ("sent", "i8"),  # the shared cache knows of it
         ("fill", "i8"),  # and the line will be kept
         ("victim", "i8"),  # in the place of this one
         ("enabled", "i8"),  # 0: every fetch goes past the caches to L2
-        ("sets", "i8"),
-        ("ways", "i8"),
         ("lfsr", "i8"),
         ("misses", "i8"),
+        ("pad", "i8", (2,)),  # whole cache lines, an odd number
         ("recent", "i8", (PRIVATE_LINES,)),  # by set: a line that is in it, seen last
         ("lines", "i8", (PRIVATE_LINES,)),  # address / 16, or -1; by set * ways + way
     ],

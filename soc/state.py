@@ -95,25 +95,42 @@ ROW = np.dtype(
 
 HART = np.dtype(
     [
-        # What every access to L1 reads and writes, in few cache lines.
+        # What every access to L1 reads and writes: few cache lines of 64 bytes.
         ("pc", "i8"),
-        ("free", "i8"),  # first cycle in which the next instruction can issue
-        ("seen", "i8"),  # first cycle in which it is in the decode stage
-        ("handed", "i8"),  # it is there, or on the way; 2: and a jalr's target is asked for
-        ("ready", "i8"),  # first issue cycle that can use what the last instruction delivers late
-        ("late_load", "u8"),
-        ("late_fpu", "u8"),
-        ("last", "i8"),  # row of the last instruction issued
-        ("issued", "i8"),  # its issue cycle
+        ("handed", "i8"),  # it is in decode, or on the way; 2: and a jalr's target is asked for
         ("state", "i8"),
         ("row", "i8"),  # of the request
         ("address", "i8"),
         ("code", "u8"),  # machine code of what begins with the access, see soc.segments; or 0
         ("when", "i8"),  # cycle of the request, or of what the hart waits for
+        ("ready", "i8"),  # first issue cycle that can use what the last instruction delivers late
+        # One line.
         ("load_register", "i8"),  # destination of the last load and the cycle of its grant
         ("load_grant", "i8"),
         ("memory_grant", "i8"),  # of the last load or store
         ("l1_grant", "i8"),
+        ("lp_start", "i8", (2,)),
+        ("lp_last", "i8", (2,)),  # address of the last instruction of the body
+        # One line.
+        ("lp_count", "i8", (2,)),
+        ("fflags", "i8"),
+        ("fpu_return", "i8"),  # cycle in which the last FPU result returns
+        ("fpu_register", "i8"),
+        ("earlier_return", "i8"),  # the same of the result before
+        ("earlier_register", "i8"),
+        ("fpu_mask", "u8"),
+        # One line.
+        ("counts", "i8", (len(COUNTS),)),
+        ("free", "i8"),  # first cycle in which the next instruction can issue
+        ("seen", "i8"),  # first cycle in which it is in the decode stage
+        ("late_load", "u8"),
+        # Whole lines.
+        ("regs", "i4", (72,)),
+        ("late_fpu", "u8"),
+        ("last", "i8"),  # row of the last instruction issued
+        ("issued", "i8"),  # its issue cycle
+        ("cause", "i8"),  # stall cause charged last
+        # Whole lines, and the rest.
         ("second", "i8"),  # the second half of a split access is due
         ("test_and_set", "i8"),  # the load leaves -1 behind
         ("external", "i8"),  # no L1 of its own: the fabric controller
@@ -121,25 +138,13 @@ HART = np.dtype(
         ("mstatus", "i8"),
         ("mie", "i8"),
         ("pending", "i8"),  # an FPU result that competes for the ALU's write port is under way
-        ("fpu_return", "i8"),  # cycle in which the last FPU result returns
-        ("fpu_register", "i8"),
-        ("earlier_return", "i8"),  # the same of the result before
-        ("earlier_register", "i8"),
-        ("fflags", "i8"),
         ("frm", "i8"),
         ("ri5cy", "i8"),
-        ("lp_start", "i8", (2,)),
-        ("lp_last", "i8", (2,)),  # address of the last instruction of the body
-        ("lp_count", "i8", (2,)),
         ("lp_end", "i8", (2,)),
-        ("regs", "i4", (72,)),
-        # The rest.
-        ("fpu_mask", "u8"),
         ("jump_ready", "i8"),  # first cycle in which the last jalr could use its register
         ("jump_waits", "i8"),  # it does so for the register alone
         ("partial", "i8"),  # what the first half of a split access read
         ("value", "i8"),  # data of a peripheral access
-        ("cause", "i8"),  # stall cause charged last
         ("boxed", "i8"),
         ("f_registers", "i8"),
         ("misa", "i8"),
@@ -163,10 +168,10 @@ HART = np.dtype(
         ("counter_base", "i8", (32,)),  # live count when it was started
         ("hpm_event", "i8", (32,)),
         ("csr", "i8", (16,)),  # plain storage: stack checker, fprec, ...
-        ("counts", "i8", (len(COUNTS),)),
         ("number", "i8"),  # its index, for traces
         ("accounted", "i8"),  # cycle from which the next stall in a trace counts
         ("open", "i8"),  # the trace has a wait of this hart whose end it does not know
+        ("pad", "i8", (3,)),  # 31 cache lines: an odd number, so that harts lie in different sets
     ],
     align=True,
 )
@@ -201,7 +206,7 @@ BANK = np.dtype(
 WHEEL = np.dtype(
     [
         ("slots", "u8", (SLOTS,)),  # harts due in cycle c: bits of slot c % SLOTS
-        ("asking", "u8", (64, RING)),  # bank, cycle % RING: harts with plain requests
+        ("asking", "u8", (RING, 64)),  # cycle % RING, bank: harts with plain requests
         ("shared", "u8", (RING,)),  # cycle % RING: banks that several of these are for
         ("now", "i8"),
         ("due", "u8"),  # harts that are in some slot
