@@ -7,13 +7,17 @@ of its file each segment's text. A simulation does not wait for it; it takes wha
 import fcntl
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from soc.alias_scopes import with_scopes
+from soc.implied_state import FORGOTTEN
 from soc.interpreter import Interpreter
 from soc.linking import require
+from soc.segment_text import COLD
 from soc.translation import keep
 from soc.unit_cache import cache_folder
 
@@ -23,6 +27,8 @@ LOCK = "segments.lock"
 
 def main() -> None:
     job = json.load(sys.stdin)
+    for option, limit in LIMITS.items():
+        llvm.set_option("", f"-{option}={limit}")
     with (cache_folder() / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if job["waits"] else fcntl.LOCK_NB))
@@ -62,13 +68,39 @@ def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
             if each.is_function and not any(b"noinline" in text for text in each.attributes):
                 each.add_function_attribute("alwaysinline")
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    tuning.slp_vectorization = False  # for without_forgotten
     builder = llvm.create_pass_builder(machine, tuning)
-    inlining = llvm.create_new_module_pass_manager()
-    inlining.add_always_inliner_pass()
-    inlining.add_global_dead_code_eliminate_pass()
-    inlining.run(module, builder)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.run(module, builder)
+    for _ in range(ROUNDS):
+        module = llvm.parse_assembly(with_scopes(str(module)).replace(" fastcc ", f" {COLD} "))
+        for function in module.functions:
+            if function.name.startswith("segment_"):
+                builder.getFunctionPassManager().run(function, builder)
     builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
+    return machine.emit_object(llvm.parse_assembly(without_forgotten(str(module))))
+
+
+LIMITS = {"dse-memoryssa-scanlimit": 4000, "dse-memoryssa-walklimit": 4000}
+"""How far LLVM looks back for what is overwritten: to the beginning of a segment."""
+
+ROUNDS = 4
+"""What LLVM finds out of one instruction helps it with the next; more rounds find little."""
+
+_FORGET = re.compile(
+    rf"^ *store (i64 {FORGOTTEN}|i32 {FORGOTTEN & 0xFFFFFFFF}), ptr .*\n", flags=re.MULTILINE
+)
+
+
+def without_forgotten(text: str) -> str:
+    """Leave out what is not to be written; LLVM has left out what comes before that."""
+    text = _FORGET.sub("", text)
+    assert str(FORGOTTEN) not in text
+    return text
 
 
 if __name__ == "__main__":

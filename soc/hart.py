@@ -31,8 +31,7 @@ from soc.hart_status import (
     charge,
     stop_at,
 )
-from soc.hot_code import ACCESS as BY_ACCESS
-from soc.memory import WORD
+from soc.l1_access import is_plain_request
 from soc.rare import illegal_rounding, rare_instruction
 from soc.regions import mark_region
 from soc.state import COUNT
@@ -100,27 +99,32 @@ def occupy_fpu(chip, hart, row, start):
 
 
 @inlined_step
-def request_memory(chip, h, hart, row, index, address, cycle):
-    """Ask for a load or store from this cycle on; returns the hart's state."""
+def request_memory(chip, h, hart, row, index, address, cycle, expects_plain):
+    """Ask for a load or store from this cycle on; returns the hart's state.
+
+    expects_plain    the wheel takes it for a plain one already
+    """
     config = chip.config[0]
     hart["row"] = np.int64(index)
     hart["address"] = address
     hart["when"] = cycle
     offset = np.uint64(address - config["l1_base"])
     is_l1 = offset < np.uint64(config["l1_size"]) and hart["external"] == 0
-    is_plain = is_l1 and row["access"] == WORD and address & 3 == 0
+    is_plain = is_plain_request(chip, hart, row)
     wheel = chip.wheel[0]
-    if wheel["plain"] >> np.uint64(h) & np.uint64(1) != is_plain:
+    if expects_plain:
+        if not is_plain:
+            wheel["plain"] &= ~bit(h)
+    elif wheel["plain"] >> np.uint64(h) & np.uint64(1) != is_plain:
         wheel["plain"] ^= bit(h)
-    hart["code"] = chip.segments[np.uint64(index)]["code"][BY_ACCESS]
     return L1_REQUEST if is_l1 else REQUEST
 
 
-def make_issue(execute: Callable, has_limit: bool = True) -> Callable:
+def make_issue(execute: Callable, in_segment: bool = False) -> Callable:
     """Return the step function that issues an instruction, around this interpreter.
 
-    execute      generated from the declarations, see isa.compiled
-    has_limit    False: whoever calls it knows that it issues before `until`
+    execute       generated from the declarations, see isa.compiled
+    in_segment    it is known to issue before `until`, and a request is expected to be plain
     """
 
     @inlined_step
@@ -142,7 +146,7 @@ def make_issue(execute: Callable, has_limit: bool = True) -> Callable:
             start = late_start(chip, hart, fetch, row, start, until)
             base = max(hart["free"], hart["seen"])
         hart["when"] = start
-        if has_limit and start >= until:
+        if not in_segment and start >= until:
             return LATER
         if start > base:
             charge_wait(chip, hart, by_load, start - base)
@@ -174,7 +178,7 @@ def make_issue(execute: Callable, has_limit: bool = True) -> Callable:
         hart["seen"] = start + 1
         hart["pc"] = loop_next(hart, pc, size) if flags & LOOP_END else pc + size
         if kind == LOAD or kind == STORE:
-            return request_memory(chip, h, hart, row, index, out, start + 1)
+            return request_memory(chip, h, hart, row, index, out, start + 1, in_segment)
         if kind == FPU:
             occupy_fpu(chip, hart, row, start)
         return RUN

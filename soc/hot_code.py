@@ -8,6 +8,7 @@ import ctypes
 import numpy as np
 
 from soc.chip_state import Chip
+from soc.implied_state import write_open
 from soc.step import inlined_step, step
 
 ACCESS, ISSUE = 0, 1
@@ -42,6 +43,7 @@ def drop_segments(chip):
             segment["code"][part] = np.uint64(0)
             segment["heat"][part] = 0
     for h in range(chip.harts.size):
+        write_open(chip, h)
         chip.harts[np.uint64(h)]["code"] = np.uint64(0)
     hot["translations"] = 0
     hot["changes"] += 1

@@ -46,14 +46,17 @@ from soc.loop import make_run, make_run_hart
 from soc.segments import (
     begin_segment,
     end_segment,
+    expect_request,
     find_next_line,
     has_next_line,
     has_target,
+    is_expected,
     is_ready,
     is_usual,
     loops_back,
     make_follow,
     pause_segment,
+    runs_out,
 )
 from soc.step import Step
 
@@ -66,7 +69,7 @@ execute = Step(execute, is_inlined=True, keeps_types=True)
 advance = make_advance(make_issue(execute))
 run = make_run(advance)
 run_hart = make_run_hart(advance)
-follow_segment = make_follow(make_issue(execute, has_limit=False))
+follow_segment = make_follow(make_issue(execute, in_segment=True))
 '''
 
 
@@ -89,16 +92,19 @@ class Interpreter(Unit):
         elif entry != "run_hart":
             self.is_bitcode = True
             self.constants = {"config": "pulpsim_config"}
-            self.link("interpreter.begin_segment", Chip, int, ROW, int)
+            self.link("interpreter.is_expected", Chip, int, int, returns=bool)
+            self.link("interpreter.begin_segment", Chip, int, ROW, int, int)
             self.link("interpreter.is_usual", Chip, int, int, returns=bool)
             self.link("interpreter.is_ready", Chip, int, ROW, int, returns=bool)
+            self.link("interpreter.expect_request", Chip, int)
             self.link("interpreter.find_next_line", Chip, int, int)
             self.link("interpreter.has_next_line", Chip, int, int, returns=bool)
             self.link("interpreter.loops_back", Chip, int, int, int, int, returns=bool)
+            self.link("interpreter.runs_out", Chip, int, int, int, returns=bool)
             self.link("interpreter.has_target", Chip, int, int, returns=bool)
             self.link("interpreter.follow_segment", Chip, int, ROW, int, int, returns=int)
             self.link("interpreter.pause_segment", Chip, int, int, returns=int)
-            self.link("interpreter.end_segment", Chip, int, ROW, int, int, returns=int)
+            self.link("interpreter.end_segment", Chip, int, ROW, int, ROW, int, int, returns=int)
         else:
             self.entry = self.link("interpreter.run_hart", Chip, int, int, int, int)
 

@@ -31,6 +31,7 @@ from soc.hot_code import ACCESS as BY_ACCESS
 from soc.hot_code import ISSUE as BY_ISSUE
 from soc.hot_code import call_segment, note_heat
 from soc.icache_bank import icache_note
+from soc.implied_state import is_implied, write_all_open, write_open
 from soc.interrupts import (
     INTERRUPT_SEEN,
     interrupt_from_control_page,
@@ -117,6 +118,7 @@ def make_run_hart(advance: Callable) -> Callable:
         wheel = chip.wheel[0]
         if state == SERVED:
             row = hart["row"]
+            write_open(chip, h)
             if note_heat(chip, row, BY_ACCESS) and wheel["stop"] == END:
                 wheel["stop"] = LOOK
             take_bank(chip, h, now)
@@ -128,6 +130,7 @@ def make_run_hart(advance: Callable) -> Callable:
                 if wheel["stop"] == END:
                     wheel["stop"] = LOOK
             state = GO_ON
+        hart["code"] = np.uint64(0)
         until = min(end, now + chip.config[0]["lookahead"])
         if hart["exited"]:
             until = now + 1
@@ -152,13 +155,18 @@ def make_run_hart(advance: Callable) -> Callable:
         elif state == L1_REQUEST:
             wheel["due"] |= bit(h)
             enter_request(chip, h)
+            row = hart["row"]
+            code = chip.segments[np.uint64(row)]["code"][BY_ACCESS]
+            is_plain = wheel["plain"] & bit(h) != 0
+            if code and is_plain and is_implied(chip, h, chip.code[np.uint64(row)], row):
+                if not interrupts_enabled(hart):
+                    hart["code"] = code
         elif state <= REQUEST:
             enter_wheel(wheel, bit(h), hart["when"])
             if state == RUN and hart["when"] < now + SLOTS:
                 wheel["running"] |= bit(h)
                 row = row_index(chip.config[0], hart["pc"])
-                hart["code"] = np.uint64(0)
-                if 0 <= row < chip.config[0]["rows"]:
+                if 0 <= row < chip.config[0]["rows"] and not interrupts_enabled(hart):
                     hart["code"] = chip.segments[np.uint64(row)]["code"][BY_ISSUE]
         elif state == NEEDS_DECODER:
             hart["state"] = RUN
@@ -178,28 +186,18 @@ def make_go_on(run_hart: Callable) -> tuple[Callable, Callable]:
     """
 
     @inlined_step
-    def is_rare(chip, hart, code, now, end):
-        """Must a hart be interpreted?"""
-        if code == 0 or now + chip.config[0]["lookahead"] > end:
-            return True
-        return hart["exited"] or interrupts_enabled(hart)
-
-    @inlined_step
     def call(code, chip, h, now, end):
         """Let the hart do what is translated, and enter its next request."""
         state = call_segment(code, chip, h, now)
-        fetch = chip.fetch[np.uint64(h)]
         if state != ENTERED:
             run_hart(chip, h, now, end, state)
-        elif fetch["fresh"]:
-            icache_note(chip.icache[0], fetch, h)
 
     @inlined_step
     def serve_plain(chip, h, now, end):
         """Perform the access to a plain word, which is granted, and let the hart run on."""
         hart = chip.harts[np.uint64(h)]
         code = hart["code"]
-        if is_rare(chip, hart, code, now, end):
+        if code == 0 or now > end - chip.config[0]["lookahead"]:
             run_hart(chip, h, now, end, SERVED)
         else:
             call(code, chip, h, now, end)
@@ -209,7 +207,7 @@ def make_go_on(run_hart: Callable) -> tuple[Callable, Callable]:
         """Let a hart run on that had run ahead far enough."""
         hart = chip.harts[np.uint64(h)]
         code = hart["code"]
-        if is_rare(chip, hart, code, now, end):
+        if code == 0 or now > end - chip.config[0]["lookahead"]:
             run_hart(chip, h, now, end, RESUMED)
         else:
             wheel = chip.wheel[0]
@@ -272,9 +270,9 @@ def make_run(advance: Callable) -> Callable:
     serve_plain, run_on = make_go_on(run_hart)
     run_plain = make_run_plain(serve_plain, run_on)
 
-    @step
-    def run(chip: Chip, end: int) -> int:
-        """Simulate cycles before `end`; returns why it stopped, at wheel.now."""
+    @cold_step
+    def run_cycles(chip, end):
+        """The same, but what requests imply of harts is left open."""
         wheel = chip.wheel[0]
         control = chip.control[0]
         unit = chip.event_unit[0]
@@ -361,5 +359,12 @@ def make_run(advance: Callable) -> Callable:
             if wheel["stop"] != END:
                 return wheel["stop"]
         return END
+
+    @step
+    def run(chip: Chip, end: int) -> int:
+        """Simulate cycles before `end`; returns why it stopped, at wheel.now."""
+        reason = run_cycles(chip, end)
+        write_all_open(chip)
+        return reason
 
     return run

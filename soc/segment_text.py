@@ -9,26 +9,30 @@ from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
+from llvmlite.binding import llvm_version_info
 
 from soc.chip_state import ARRAYS, Chip
 from soc.decode import BRANCH, DIVISION, FPU, LOAD, LOOP_END, MARKER, STORE, UNDECODED
-from soc.hart_status import GO_ON, RUN
-from soc.hot_code import ACCESS, ISSUE
+from soc.hart_status import GO_ON, RESUMED, RUN, SERVED
+from soc.hot_code import ACCESS
 from soc.links import FLOATS
 
 LONGEST = 16
 """Instructions of a segment."""
 
 STEPS = {
-    "begin_segment": ", ptr, i64",
+    "is_expected": ", i64",
+    "begin_segment": ", ptr, i64, i64",
     "is_usual": ", i64",
     "is_ready": ", ptr, i64",
+    "expect_request": "",
     "find_next_line": ", i64",
     "has_next_line": ", i64",
     "loops_back": ", i64, i64, i64",
+    "runs_out": ", i64, i64",
     "has_target": ", i64",
     "follow_segment": ", ptr, i64, i64",
-    "end_segment": ", ptr, i64, i64",
+    "end_segment": ", ptr, i64, ptr, i64, i64",
     "pause_segment": ", i64",
 }
 """What a segment consists of: step functions of soc.segments, what they take besides chip and h."""
@@ -46,34 +50,56 @@ class Segment(NamedTuple):
 
     places    of its instructions, and of the one that likely comes behind
     pauses    it ends because the hart may not run ahead any further
+    leaves    the end of the hardware loop that it leaves, or -1
     """
 
     begins: int
     places: list[Place]
     pauses: bool
+    leaves: int = -1
 
     @property
     def symbol(self) -> str:
-        return f"segment_{self.places[0].row}_{self.begins}"
+        return f"segment_{self.places[0].row}_{self.begins}{'_left' if self.leaves >= 0 else ''}"
 
 
-def segment_from(chip: Chip, index: int, begins: int) -> Segment:
-    """Follow the program from a row on, as it most likely goes."""
+def way_out(chip: Chip, segment: Segment) -> Segment | None:
+    """The same where the first hardware loop that goes back in it is left; None if none does."""
+    for place, behind in pairwise(segment.places[1 if segment.begins == ACCESS else 0 :]):
+        if segment.leaves < 0 and goes_back(chip, place, behind):
+            return segment_from(chip, segment.places[0].row, segment.begins, place.pc)
+    return None
+
+
+def ways_from(chip: Chip, segment: Segment) -> list[Segment]:
+    """All that is translated together."""
+    way = way_out(chip, segment)
+    return [segment, way] if way else [segment]
+
+
+def goes_back(chip: Chip, place: Place, behind: Place) -> bool:
+    """Does a hardware loop end here, and go back?"""
+    row = chip.code[place.row]
+    return bool(row["flags"] & LOOP_END) and behind.pc != place.pc + int(row["size"])
+
+
+def segment_from(chip: Chip, index: int, begins: int, leaves: int = -1) -> Segment:
+    """Follow the program from a row on, as it most likely goes; see Segment for `leaves`."""
     pc = int(chip.config[0]["code_base"]) + 2 * index
     places = [Place(index, pc)]
     last = 0  # latest issue, from the cycle in which the segment begins
     if begins == ACCESS:
-        places.append(_behind(chip, places[-1]))
+        places.append(_behind(chip, places[-1], leaves))
         last = int(chip.code[index]["late_load"] & chip.code[places[-1].row]["uses_load"] != 0)
     while True:
         row = chip.code[places[-1].row]
         if not _is_fit(chip, places[-1]) or len(places) > LONGEST:
-            return Segment(begins, places, False)
+            return Segment(begins, places, False, leaves)
         if last >= chip.config[0]["lookahead"]:
-            return Segment(begins, places, True)
-        places.append(_behind(chip, places[-1]))
+            return Segment(begins, places, True, leaves)
+        places.append(_behind(chip, places[-1], leaves))
         if row["kind"] in (LOAD, STORE):
-            return Segment(begins, places, False)
+            return Segment(begins, places, False, leaves)
         last += _cycles(chip, *places[-2:])
 
 
@@ -91,9 +117,9 @@ def _is_fit(chip: Chip, place: Place) -> bool:
     return True
 
 
-def _behind(chip: Chip, place: Place) -> Place:
+def _behind(chip: Chip, place: Place, leaves: int) -> Place:
     """What likely comes next; outside of the code memory, the same again, which never comes."""
-    pc = likely_next(chip, place)
+    pc = likely_next(chip, place, leaves)
     index = (pc - int(chip.config[0]["code_base"])) >> 1
     return Place(index, pc) if 0 <= index < chip.code.size else place
 
@@ -107,10 +133,10 @@ def _cycles(chip: Chip, place: Place, behind: Place) -> int:
     return cycles
 
 
-def likely_next(chip: Chip, place: Place) -> int:
+def likely_next(chip: Chip, place: Place, leaves: int) -> int:
     """Where an instruction most likely goes on: back in loops, else straight on."""
     row = chip.code[place.row]
-    if row["flags"] & LOOP_END:
+    if row["flags"] & LOOP_END and place.pc != leaves:
         for hart in chip.harts:
             for loop in range(2):
                 if hart["lp_last"][loop] == place.pc:
@@ -145,6 +171,20 @@ PROLOGUE = [  # these arrays do not overlap
 ]
 
 
+def loop_that_ends(chip: Chip, place: Place) -> int:
+    """Return the number of the hardware loop that ends with an instruction."""
+    return 0 if (chip.harts["lp_last"][:, 0] == place.pc).any() else 1
+
+
+def content(chip: Chip, segment: Segment) -> bytes:
+    """All that the text of a segment depends on, besides the step functions."""
+    ways = ways_from(chip, segment)
+    places = [place for way in ways for place in way.places]
+    rows = [place.row for place in places]
+    loops = [loop_that_ends(chip, place) for place in places]
+    return chip.config.tobytes() + chip.code[rows].tobytes() + repr((ways, loops)).encode()
+
+
 class Writer:
     """Writes LLVM's text of a segment."""
 
@@ -162,14 +202,14 @@ class Writer:
         self.lines.append(f"%v{self.values} = load {kind}, ptr %ret")
         return f"%v{self.values}"
 
-    def go_on_unless(self, step: str, *arguments: str) -> None:
-        """Leave the rest to the interpreter if a step function says no."""
+    def leave_unless(self, step: str, *arguments: str, otherwise: str = "leave") -> None:
+        """Leave everything to the interpreter, or go elsewhere, if a step function says no."""
         self.call(step, *arguments)
         value = self.result("i8")
         n = self.values
         self.lines += [
             f"%c{n} = icmp ne i8 {value}, 0",
-            f"br i1 %c{n}, label %go{n}, label %leave",
+            f"br i1 %c{n}, label %go{n}, label %{otherwise}",
             f"go{n}:",
         ]
 
@@ -179,17 +219,23 @@ class Writer:
             self.call("find_next_line", f"i64 {pc}")
 
     def enter_lines(self, pcs: list[int]) -> None:
-        """Go on if the cache has all of them."""
+        """Leave unless the cache has all of them."""
         for pc in pcs:
-            self.go_on_unless("has_next_line", f"i64 {pc}")
+            self.leave_unless("has_next_line", f"i64 {pc}")
 
-    def go_back(self, chip: Chip, place: Place, behind: Place) -> None:
-        """Go on if a hardware loop that ends here goes back, as a segment does."""
-        row = chip.code[place.row]
-        if row["flags"] & LOOP_END and behind.pc != place.pc + int(row["size"]):
-            loop = 0 if any(hart["lp_last"][0] == place.pc for hart in chip.harts) else 1
-            self.go_on_unless("loops_back", f"i64 {loop}", f"i64 {place.pc}", f"i64 {behind.pc}")
-            self.go_on_unless("has_target", f"i64 {behind.pc}")
+    def loop(self, chip: Chip, segment: Segment, place: Place, behind: Place, out: str) -> None:
+        """Where a hardware loop ends, leave unless it does what it does in the segment.
+
+        out    label of the way on, if this loop does not go back
+        """
+        number = f"i64 {loop_that_ends(chip, place)}"
+        if place.pc == segment.leaves:
+            self.leave_unless("runs_out", number, f"i64 {place.pc}")
+        elif goes_back(chip, place, behind):
+            self.leave_unless(
+                "loops_back", number, f"i64 {place.pc}", f"i64 {behind.pc}", otherwise=out
+            )
+            self.leave_unless("has_target", f"i64 {behind.pc}")
 
     def follow(self, place: Place, behind: Place) -> None:
         """An instruction; the segment ends behind it unless the hart runs on."""
@@ -201,7 +247,14 @@ class Writer:
             f"br i1 %r{n}, label %next{n}, label %out{n}",
             f"out{n}:",
         ]
-        self.call("end_segment", f"ptr @row_{behind.row}", f"i64 {behind.pc}", f"i64 {state}")
+        self.call(
+            "end_segment",
+            f"ptr @row_{place.row}",
+            f"i64 {place.row}",
+            f"ptr @row_{behind.row}",
+            f"i64 {behind.pc}",
+            f"i64 {state}",
+        )
         self.lines += [f"ret i64 {self.result()}", f"next{n}:"]
 
 
@@ -222,16 +275,23 @@ def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
     writer = Writer(steps)
     places = segment.places
     lines = _first_of_lines(chip, segment)
-    if segment.begins == ACCESS:
-        writer.call("begin_segment", f"ptr @row_{places[0].row}", "i64 %now")
-        places = places[1:]
     writer.find_lines(lines)
-    writer.go_on_unless("is_usual", "i64 %now")
-    if segment.begins == ISSUE:
-        writer.go_on_unless("is_ready", f"ptr @row_{places[0].row}", "i64 %now")
+    if segment.begins == ACCESS:
+        access, *places = places
+        writer.leave_unless("is_expected", f"i64 {places[0].pc}")
+    else:
+        writer.leave_unless("is_usual", "i64 %now")
+        writer.leave_unless("is_ready", f"ptr @row_{places[0].row}", "i64 %now")
     writer.enter_lines(lines)
+    way = way_out(chip, segment)
+    out = "out" if way else "leave"
     for place, behind in pairwise(places):
-        writer.go_back(chip, place, behind)
+        writer.loop(chip, segment, place, behind, out)
+        out = "leave" if goes_back(chip, place, behind) else out
+    if segment.begins == ACCESS:
+        writer.call("begin_segment", f"ptr @row_{access.row}", f"i64 {access.row}", "i64 %now")
+    else:
+        writer.call("expect_request")
     for place, behind in pairwise(places):
         writer.follow(place, behind)
     result = str(GO_ON)
@@ -246,11 +306,19 @@ def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
             *PROLOGUE,
             *writer.lines,
             f"ret i64 {result}",
+            *(_way_on(way) if way else ()),
             "leave:",
-            f"ret i64 {GO_ON}",
+            f"ret i64 {SERVED if segment.begins == ACCESS else RESUMED}",
             "}",
         ]
     )
+
+
+def _way_on(way: Segment) -> Iterator[str]:
+    """Go on as where the loop is left."""
+    yield "out:"
+    yield f"%way = tail call i64 @{way.symbol}(i64 %chip, i64 %h, i64 %now)"
+    yield "ret i64 %way"
 
 
 def module_text(chip: Chip, segment: Segment, steps: str) -> str:
@@ -258,7 +326,8 @@ def module_text(chip: Chip, segment: Segment, steps: str) -> str:
 
     steps    what the symbols of the step functions begin with
     """
-    rows = sorted({place.row for place in segment.places})
+    ways = ways_from(chip, segment)
+    rows = sorted({place.row for way in ways for place in way.places})
     declared = [
         f"declare i32 @{steps}_{step}(ptr, ptr, i64, i64{takes})" for step, takes in STEPS.items()
     ]
@@ -270,7 +339,7 @@ def module_text(chip: Chip, segment: Segment, steps: str) -> str:
             *(constant(f"row_{index}", chip.code[index]) for index in rows),
             *declared,
             *_pure_calls(),
-            _segment_text(chip, segment, steps),
+            *(_segment_text(chip, way, steps) for way in ways),
         ]
     )
 
@@ -279,6 +348,11 @@ PURE_SYMBOL = "{}_pure"
 """Under this name too, segments call the definitions of floating-point operations."""
 
 PURE = "memory(argmem: readwrite) nounwind willreturn"
+NOT_KEPT = " captures(none)" if llvm_version_info >= (21,) else " nocapture"
+
+
+COLD = "preserve_mostcc"
+"""How segments call what is rare: the callee saves registers, not each segment on its way in."""
 
 
 def _pure_calls() -> Iterator[str]:
@@ -287,8 +361,14 @@ def _pure_calls() -> Iterator[str]:
         pure = PURE_SYMBOL.format(link.symbol)
         kinds = ["ptr", "ptr", *["i64"] * len(link.takes)]
         names = ", ".join(f"{kind} %{place}" for place, kind in enumerate(kinds))
-        yield f"declare i32 @{pure}({', '.join(kinds)}) {PURE}"
-        yield f"define i32 @{link.symbol}({names}) alwaysinline {{"
+        takes = [f"{kind}{NOT_KEPT if kind == 'ptr' else ''}" for kind in kinds]
+        yield f"declare i32 @{pure}({', '.join(takes)}) {PURE}"
+        named = ", ".join(f"{kind} %{place}" for place, kind in enumerate(takes))
+        yield f"define internal {COLD} i32 @{pure}_apart({named}) noinline {PURE} {{"
         yield f"call i32 @{pure}({names})"
+        yield "ret i32 0"
+        yield "}"
+        yield f"define i32 @{link.symbol}({names}) alwaysinline {{"
+        yield f"call {COLD} i32 @{pure}_apart({names})"
         yield "ret i32 0"
         yield "}"

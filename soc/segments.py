@@ -14,21 +14,40 @@ from collections.abc import Callable
 import numpy as np
 
 from soc.bits import bit
+from soc.decode import STORE
 from soc.handover import hand_over, hand_over_behind_access
 from soc.hart_status import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
-from soc.hot_code import ISSUE
-from soc.l1_access import enter_request, l1_word_access, take_bank
+from soc.hot_code import ACCESS, ISSUE
+from soc.implied_state import (
+    forget_implied,
+    is_common,
+    is_implied,
+    write_implied,
+)
+from soc.l1_access import (
+    enter_plain_request,
+    is_plain_request,
+    l1_word_access,
+    take_bank,
+)
 from soc.private_cache import IDEAL, is_cached
 from soc.state import NEVER, SLOTS
 from soc.step import cold_step, step
 
 
 @step
-def begin_segment(chip, h, row, now):
+def is_expected(chip, h, pc):
+    """Does the instruction at pc come behind the access, and is fetching as usual?"""
+    is_steady = chip.fetch[np.uint64(h)]["mode"] == chip.config[0]["steady_fetch"]
+    return is_steady and chip.harts[np.uint64(h)]["pc"] == pc
+
+
+@step
+def begin_segment(chip, h, row, index, now):
     """Perform the access, which is granted in this cycle."""
     hart = chip.harts[np.uint64(h)]
-    hart["late_load"] = row["late_load"]  # nothing new, but now LLVM knows too
-    hart["late_fpu"] = row["late_fpu"]
+    write_implied(chip, h, row, np.int64(index))
+    hart["seen"] = min(hart["seen"], now)  # nothing new, but now LLVM knows too
     take_bank(chip, h, now)
     l1_word_access(chip, h, row, now)
 
@@ -42,11 +61,7 @@ def is_usual(chip, h, now):
     hart = chip.harts[np.uint64(h)]
     config = chip.config[0]
     fetch = chip.fetch[np.uint64(h)]
-    if fetch["mode"] != config["steady_fetch"] or fetch["sets"] != config["private_sets"]:
-        return False
-    if hart["pending"] != 0 or hart["jump_waits"] != 0 or hart["external"] != 0:
-        return False
-    if hart["ri5cy"] != config["ri5cy"] or hart["frm"] != 0:
+    if fetch["mode"] != config["steady_fetch"] or not is_common(chip, h):
         return False
     return hart["free"] <= now and hart["seen"] <= now
 
@@ -58,6 +73,13 @@ def is_ready(chip, h, row, now):
     if row["uses_load"] & hart["late_load"] | row["uses_fpu"] & hart["late_fpu"]:
         return hart["ready"] <= now
     return True
+
+
+@step
+def expect_request(chip, h):
+    """Take the request that ends the segment for a plain one, until it turns out otherwise."""
+    chip.wheel[0]["plain"] |= bit(h)
+    chip.harts[np.uint64(h)]["state"] = L1_REQUEST
 
 
 @step
@@ -88,6 +110,14 @@ def loops_back(chip, h, loop, pc, target):
     if hart["lp_last"][loop] != pc or hart["lp_start"][loop] != target:
         return False
     return hart["lp_count"][loop] > 1
+
+
+@step
+def runs_out(chip, h, loop, pc):
+    """Does the instruction at pc end this hardware loop, and no other, for the last time?"""
+    hart = chip.harts[np.uint64(h)]
+    is_end = hart["lp_last"][loop] == pc and hart["lp_last"][1 - loop] != pc
+    return is_end and hart["lp_count"][loop] == 1
 
 
 @step
@@ -125,19 +155,27 @@ def hand_over_another(chip, hart, fetch):
 
 
 @step
-def end_segment(chip, h, row, pc, state):
-    """Leave the segment; row and pc are what likely comes behind its last instruction."""
+def end_segment(chip, h, row, index, behind, pc, state):
+    """Leave the segment behind the instruction of this row; `behind` and pc likely come next."""
     if state == GO_ON or state == RUN:
         return GO_ON
     hart = chip.harts[np.uint64(h)]
     fetch = chip.fetch[np.uint64(h)]
     if state == L1_REQUEST or state == REQUEST:
-        if hart["pc"] != pc or not hand_over(chip, hart, fetch, row, pc):
+        if hart["pc"] != pc or not hand_over(chip, hart, fetch, behind, pc):
             hand_over_another(chip, hart, fetch)
+            hart["state"] = state
+            return state
+    if row["kind"] <= STORE and is_implied(chip, h, row, np.int64(index)):
+        is_plain = is_plain_request(chip, hart, row)
+        forget_implied(chip, h)
+        hart["code"] = chip.segments[np.uint64(index)]["code"][ACCESS]
+        if hart["code"] == 0 or not is_plain:
+            write_implied(chip, h, row, np.int64(index))
+        if is_plain:  # as that was with which the segment began: `state` says so already
+            enter_plain_request(chip, h)
+            return ENTERED
     hart["state"] = state
-    if state == L1_REQUEST:
-        enter_request(chip, h)
-        return ENTERED
     return state
 
 
@@ -149,6 +187,8 @@ def pause_segment(chip, h, row):
     when = max(hart["free"], hart["seen"])
     hart["state"] = RUN
     hart["when"] = when
+    if chip.fetch[np.uint64(h)]["fresh"]:
+        return RUN
     hart["code"] = chip.segments[np.uint64(row)]["code"][ISSUE]
     wheel["running"] |= bit(h)
     wheel["plain"] &= ~bit(h)

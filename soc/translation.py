@@ -24,11 +24,18 @@ from soc.interpreter import Interpreter, segment_steps
 from soc.linking import LOADING
 from soc.links import FLOATS
 from soc.machine_code import define, load_object
-from soc.segment_text import PURE_SYMBOL, Segment, module_text, segment_from
+from soc.segment_text import (
+    PURE_SYMBOL,
+    Segment,
+    content,
+    module_text,
+    segment_from,
+    ways_from,
+)
 from soc.state import SEGMENTS
 from soc.unit_cache import ROOT, cache_folder, is_ours, key
 
-WARM = 1 << 14
+WARM = 1 << 12
 """Interpretations of a segment after which it is looked up; a power of two."""
 
 HOT = 1 << 18
@@ -50,7 +57,7 @@ class Translator:
         self.hot_code = chip.hot_code[0]
         self.hot_code["warm"] = self.warm
         self.changes = 0
-        self.segments: dict[tuple[int, int], tuple[Segment, str, Path]] = {}
+        self.segments: dict[tuple[int, int], tuple[Segment, Path]] = {}
         self.waiting: dict[Path, Segment] = {}
 
     def use(self, interpreter: Interpreter) -> None:
@@ -75,26 +82,26 @@ class Translator:
             self.changes = int(self.hot_code["changes"])
             self.segments = {}
         self.waiting = {}
-        for segment, _, file in self._segments(self.warm):
+        for segment, file in self._segments(self.warm):
             if not self.chip.segments["code"][segment.places[0].row, segment.begins]:
                 self.waiting[file] = segment
-        worth = self.hot // 16 if self._rows(self.hot) else self.hot  # all that is in a hot loop
+        is_hot = self.hot_code["translations"] or self._rows(self.hot)
+        worth = self.hot // 16 if is_hot else self.hot  # what is around hot loops, too
         texts = {
-            str(file): text
-            for _, text, file in self._segments(worth)
+            str(file): module_text(self.chip, segment, f"pulpsim_{self.steps.kind}")
+            for segment, file in self._segments(worth)
             if file in self.waiting and not file.exists()
         }
         if texts:
             self._translate(texts)
 
-    def _segments(self, heat: int) -> list[tuple[Segment, str, Path]]:
+    def _segments(self, heat: int) -> list[tuple[Segment, Path]]:
         """Segments that were interpreted so often, and those that begin where these pause."""
         waiting, found = self._rows(heat), []
         for begin in waiting:
             if begin not in self.segments:
                 segment = segment_from(self.chip, *begin)
-                text = self._text(segment)
-                self.segments[begin] = segment, text, self._file(text)
+                self.segments[begin] = segment, self._file(segment)
             segment = self.segments[begin][0]
             next_begin = segment.places[-1].row, ISSUE
             if segment.pauses and next_begin not in waiting:
@@ -112,16 +119,10 @@ class Translator:
             found += zip(-heats[rows, begins], rows + first, begins, strict=True)
         return [(int(row), int(begin)) for _, row, begin in sorted(found)]
 
-    def _text(self, segment: Segment) -> str:
-        """What LLVM gets of a segment; nothing of one that has no instruction."""
-        if len(segment.places) == 1:
-            return ""
-        return module_text(self.chip, segment, f"pulpsim_{self.steps.kind}")
-
-    def _file(self, text: str) -> Path:
+    def _file(self, segment: Segment) -> Path:
         """Where the machine code of a segment is kept."""
-        content = hashlib.sha256((_steps_key(self.steps) + text).encode()).hexdigest()[:32]
-        return cache_folder() / f"segment-{content}"
+        known = _steps_key(self.steps).encode() + content(self.chip, segment)
+        return cache_folder() / f"segment-{hashlib.sha256(known).hexdigest()[:32]}"
 
     def _translate(self, texts: dict[str, str]) -> None:
         """Start the process that translates these; if one is at work, the next look does it."""
@@ -157,7 +158,7 @@ class Translator:
             address = _loaded[file].get_function_address(segment.symbol)
         row = segment.places[0].row
         self.chip.segments["code"][row, segment.begins] = address
-        for place in segment.places:
+        for place in (place for way in ways_from(self.chip, segment) for place in way.places):
             self.chip.segments["is_part"][place.row] = 1
         self.hot_code["translated"][self.hot_code["translations"]] = row
         self.hot_code["translations"] += 1

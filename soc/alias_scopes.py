@@ -1,0 +1,69 @@
+"""Tells LLVM that the chip's arrays do not overlap.
+
+What writes to one array is then no reason to read another one again, nor to write what is
+overwritten before anybody reads it. See "noalias and alias.scope metadata" in LLVM's language
+reference. (Its "separate_storage" says the same, but is lost at the first branch.)
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from soc.chip_state import ARRAYS
+
+_VALUE = r'(%"[^"]+"|%[-\w.$]+)'
+_TABLE = re.compile(rf"\s*{_VALUE} = inttoptr i64 %(?:arg\.)?chip to ptr")
+_ENTRY = re.compile(rf"\s*{_VALUE} = getelementptr [^%]*i8, ptr {_VALUE}, i64 (\d+)")
+_LOAD = re.compile(rf"\s*{_VALUE} = load i64, ptr {_VALUE}, .*!invariant\.load")
+_CAST = re.compile(rf"\s*{_VALUE} = inttoptr i64 {_VALUE} to ptr")
+_WITHIN = re.compile(rf"\s*{_VALUE} = getelementptr [^%]*ptr {_VALUE},")
+_ACCESS = re.compile(
+    rf"\s*(?:{_VALUE} = load [^,]+, |store [^,]+, |(?:tail )?call void @llvm\.memset[^(]*\()"
+    rf"ptr [^%]*{_VALUE}"
+)
+_NOTED = re.compile(r", !(?:noalias|alias\.scope) !\d+")
+
+ENTRY = 16
+"""Bytes of an array's address and length in the table at Chip.address."""
+
+FIRST = 1 << 20
+"""Number of the first node of metadata: beyond those of any text."""
+
+
+def with_scopes(text: str) -> str:
+    """Add to each access to an array of the chip which it is, and which it is not.
+
+    text    a module of LLVM, step functions inlined
+    """
+    names = list(ARRAYS)
+    lines = list(_noted(text.splitlines(), names))
+    scopes = [FIRST + 1 + 3 * number for number in range(len(names))]
+    lines.append(f"!{FIRST} = distinct !{{!{FIRST}}}")
+    for scope in scopes:
+        others = ", ".join(f"!{other}" for other in scopes if other != scope)
+        lines += [
+            f"!{scope} = distinct !{{!{scope}, !{FIRST}}}",
+            f"!{scope + 1} = !{{!{scope}}}",
+            f"!{scope + 2} = !{{{others}}}",
+        ]
+    return "\n".join(lines)
+
+
+def _noted(lines: Iterable[str], names: list[str]) -> Iterator[str]:
+    """The lines, accesses with their scopes."""
+    tables: set[str] = set()
+    array: dict[str, int] = {}  # of the entry of the table, the address or the place therein
+    for line in lines:
+        if line.startswith("define"):
+            tables.clear()
+            array.clear()
+        elif found := _TABLE.match(line):
+            tables.add(found[1])
+        elif (found := _ENTRY.match(line)) and found[2] in tables:
+            array[found[1]] = int(found[3]) // ENTRY
+        elif found := _LOAD.match(line) or _CAST.match(line) or _WITHIN.match(line):
+            if found[2] in array:
+                array[found[1]] = array[found[2]]
+        elif (found := _ACCESS.match(line)) and found[2] in array:
+            scope = FIRST + 1 + 3 * array[found[2]]
+            line = f"{_NOTED.sub('', line)}, !alias.scope !{scope + 1}, !noalias !{scope + 2}"
+        yield line
