@@ -77,7 +77,7 @@ schedule = HOST.link("soc.requests.schedule", Chip, int, int)
 store_value = HOST.link("soc.requests.store_value", HART, ROW, returns=int)
 raise_interrupt = HOST.link("soc.interrupts.raise_interrupt", Chip, int, int, int)
 charge_off = HOST.link("soc.requests.charge_off", Chip, int, int)
-sort_events = HOST.link("soc.trace_sort.sort_events", Chip, int, returns=bool)
+sort_events = HOST.link("soc.trace_sort.sort_events", Chip, int, returns=int)
 drop_segments = HOST.link("soc.hot_code.drop_segments", Chip)
 mark_loop_end = HOST.link("soc.hardware_loop.mark_loop_end", Chip, HART, int)
 

@@ -23,7 +23,9 @@ from soc.trace import first_at
 from soc.trace_filter import Sieve, trace_filter
 from soc.trace_format import CORRECTION, EVENT, Kind
 from soc.trace_points import FIRST_CAUSE
+from soc.trace_sort import TOO_FAR
 from soc.trace_waits import (
+    OPAQUE,
     PATIENCE,
     Waits,
     ended,
@@ -164,6 +166,8 @@ class Recorder:
 
     def _wanted(self, events: np.ndarray) -> np.ndarray:
         """Of events that no trace point has noted, those that it would have."""
+        if not events.size:
+            return events
         recorder = self.chip.recorder[0]
         kinds, harts = int(recorder["kinds"]), int(recorder["harts"])
         keep = [
@@ -196,14 +200,15 @@ class Recorder:
         if more.size:
             waits |= written_waits(ready, before.written)
         written = before.written + ready.size
-        self.progress = _Progress(written, events[split:].copy(), True, horizon, waits)
+        carried = events[split:].view(OPAQUE).copy().view(EVENT)
+        self.progress = _Progress(written, carried, True, horizon, waits)
         self._resumed()
 
     def _resumed(self) -> _Progress:
         """Put what is carried into the buffer, alone, unless that has been done."""
         if self.progress.is_pending:
             carried = self.progress.carried
-            self.chip.trace.view(EVENT)[: carried.size] = carried
+            self.chip.trace.view(OPAQUE)[: carried.size] = carried.view(OPAQUE)
             self.chip.recorder[0]["count"] = carried.size
             self.progress = self.progress._replace(is_pending=False)
         return self.progress
@@ -213,9 +218,11 @@ class Recorder:
         count = int(self.chip.recorder[0]["count"])
         events = self.chip.trace.view(EVENT)[: count + more.size]
         events[count:] = more
-        if sort_events(self.chip, events.size):
-            return ended(self.chip.trace_sorted.view(EVENT)[: events.size], waits)
-        return ended(events[np.argsort(events["cycle"], kind="stable")], waits)
+        kinds = sort_events(self.chip, events.size)
+        if kinds == TOO_FAR:
+            return ended(events[np.argsort(events["cycle"], kind="stable")], waits)
+        events = self.chip.trace_sorted.view(EVENT)[: events.size]
+        return ended(events, waits) if kinds & CORRECTION else (events, {})
 
     def _stop(self, why: str) -> None:
         """End the recording with what is written; waits that go on end there, too."""

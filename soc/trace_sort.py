@@ -7,25 +7,33 @@ from soc.step import step
 from soc.trace_format import SORTED_CYCLES
 
 LOW_WORD = np.uint64(0xFFFFFFFF)
+KIND = np.uint64(32), np.uint64(0xFF)
+"""Where an event's first word has its kind: the bits below, and a mask."""
+
+TOO_FAR = 0
+"""Returned by sort_events: nothing is done, some are too many cycles behind others."""
 
 
 @step
-def sort_events(chip: Chip, events: int) -> bool:
+def sort_events(chip: Chip, events: int) -> int:
     """Put the first events of `trace` in the order of their cycles into `trace_sorted`.
 
-    Those of one cycle keep their order. Returns False, and does nothing, if they lie too far apart.
+    Those of one cycle keep their order. Returns the bits of all their kinds together, or TOO_FAR.
     """
     trace, places, target = chip.trace, chip.trace_places, chip.trace_sorted
     count = np.uint64(events)
     one, two = np.uint64(1), np.uint64(2)
     first = LOW_WORD
     last = np.uint64(0)
+    words = np.uint64(0)
     for k in range(count):
-        cycle = trace[two * k] & LOW_WORD
+        word = trace[two * k]
+        words |= word
+        cycle = word & LOW_WORD
         first = min(first, cycle)
         last = max(last, cycle)
     if count == 0 or last - first >= np.uint64(SORTED_CYCLES):
-        return False
+        return TOO_FAR
     behind = last - first + one
     for cycle in range(behind + one):
         places[cycle] = 0
@@ -40,4 +48,4 @@ def sort_events(chip: Chip, events: int) -> bool:
         places[cycle] += 1
         target[place] = word
         target[place + one] = trace[two * k + one]
-    return True
+    return int(words >> KIND[0] & KIND[1])

@@ -89,8 +89,6 @@ def ended(events: np.ndarray, waits: Waits) -> tuple[np.ndarray, Waits]:
     """
     is_correction = events["kind"] & CORRECTION != 0
     ends: Waits = {}
-    if not is_correction.any():
-        return events, ends
     for k in np.flatnonzero(is_correction).tolist():
         events["kind"][k] -= CORRECTION
         key = int(events["hart"][k]), int(events["kind"][k])

