@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.figure import Figure
 from benchmarks.workload import chip, products
+from pulpsim.live.trace_source import TraceSource
 from pulpsim.trace import show
 from pulpsim.trace.annotate import Annotation
 from pulpsim.trace.export import formats
@@ -26,6 +27,7 @@ FAST = "perfetto", "parquet", "vcd"
 SLOW = "csv", "spike", "callgrind", "speedscope", "konata"
 LEAST_RATE = 1.0  # millions of events per second
 MOST_WAIT = 0.5  # s
+MOST_OPENING = 3.0  # s
 EVERYTHING = Selection()
 
 
@@ -39,6 +41,8 @@ def export(rounds: int, is_long: bool) -> Iterator[Figure]:
         yield Figure("annotate", trace.events.size / 1e6 / seconds, "M events/s")
         first_line = _middle(rounds, lambda: next(show.lines(trace, EVERYTHING.parts(trace))))
         yield Figure("trace show, first line", first_line, "s", most=MOST_WAIT)
+        shown = _middle(rounds, TraceSource.open, trace.path)
+        yield Figure("trace --tui, opening it", shown, "s", most=MOST_OPENING)
         if is_long:
             yield from rates(rounds, long_trace(place, FEWER), SLOW, place / "out", None)
 

@@ -19,13 +19,12 @@ from soc.links import sort_events
 from soc.spec import SocSpec
 from soc.state import COUNT
 from soc.toml_file import ConfigError
-from soc.trace import first_at
+from soc.trace import OPAQUE, first_at, taken
 from soc.trace_filter import Sieve, trace_filter
 from soc.trace_format import CORRECTION, EVENT, Kind
 from soc.trace_points import FIRST_CAUSE
 from soc.trace_sort import TOO_FAR
 from soc.trace_waits import (
-    OPAQUE,
     PATIENCE,
     Waits,
     ended,
@@ -200,7 +199,7 @@ class Recorder:
         if more.size:
             waits |= written_waits(ready, before.written)
         written = before.written + ready.size
-        carried = events[split:].view(OPAQUE).copy().view(EVENT)
+        carried = taken(events, slice(split, None))
         self.progress = _Progress(written, carried, True, horizon, waits)
         self._resumed()
 

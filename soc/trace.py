@@ -31,7 +31,11 @@ __all__ = [
     "TraceError",
     "first_at",
     "pcs_of",
+    "taken",
 ]
+
+OPAQUE = np.complex128
+"""What NumPy copies an event as: at once, not field by field."""
 
 
 class Trace:
@@ -128,13 +132,13 @@ class Trace:
         """
         events = self.events[self._position(start, 0) : self._position(end, self.events.size)]
         if kind is not None:
-            events = events[_is_one_of(events["kind"], kind)]
+            events = taken(events, _is_one_of(events["kind"], kind))
         if hart is not None:
-            events = events[_is_one_of(events["hart"], hart)]
+            events = taken(events, _is_one_of(events["hart"], hart))
         if pc is not None:
             first, behind = pc if isinstance(pc, tuple) else (pc, pc + 1)
             pcs = pcs_of(events)
-            events = events[(pcs >= first) & (pcs < behind)]
+            events = taken(events, (pcs >= first) & (pcs < behind))
         return events
 
     def _position(self, cycle: int | None, default: int) -> int:
@@ -180,6 +184,12 @@ class Trace:
 
         word = self.word_at(pc)
         return "" if word is None else disassemble(word, profile_named(self.header["isa"]), pc)
+
+
+def taken(events: np.ndarray, which: np.ndarray | slice) -> np.ndarray:
+    """A copy of those of EVENT[n] at these places, or where a mask holds."""
+    chosen = events.view(OPAQUE)[which]
+    return (np.array(chosen) if isinstance(which, slice) else chosen).view(EVENT)
 
 
 def first_at(events: np.ndarray, cycle: int) -> int:

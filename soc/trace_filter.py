@@ -14,7 +14,7 @@ import numpy as np
 
 from isa.program import Program
 from soc.toml_file import ConfigError
-from soc.trace import pcs_of
+from soc.trace import pcs_of, taken
 from soc.trace_format import Kind
 
 KEYS = ("kind", "hart", "cycle", "pc", "function", "region")
@@ -198,7 +198,7 @@ class Sieve:
         if self.wanted.ranges is not None:
             pcs = pcs_of(events)
             keep &= np.any([(pcs >= a) & (pcs < b) for a, b in self.wanted.ranges], axis=0)
-        return events[keep]
+        return taken(events, keep)
 
     def _in_regions(self, events: np.ndarray, regions: list[int]) -> np.ndarray:
         """Is each event's hart in one of the regions? The DMA is if any hart is."""

@@ -12,6 +12,7 @@ from soc.decode import ELW
 from soc.event_unit_offsets import BARRIER
 from soc.requests import EVENT_UNIT_PORT
 from soc.state import COUNT
+from soc.trace import taken
 from soc.trace_format import CORRECTION, EVENT, Kind
 from soc.trace_points import FIRST_CAUSE
 
@@ -28,9 +29,6 @@ CAUSES_OF_STATES = {
 """What harts will most likely be charged with; in other states it is an access outside of L1."""
 ACCESSING = {hart_status.REQUEST, hart_status.ACCESS, hart_status.SLEEP, hart_status.WAIT}
 """States of harts whose `row` is under way."""
-
-OPAQUE = np.complex128
-"""What NumPy copies an event as: at once, not field by field."""
 
 Waits = dict[tuple[int, int], tuple[int, np.void]]
 """Waits in the file whose end is not known, by hart and kind: place and event."""
@@ -96,4 +94,4 @@ def ended(events: np.ndarray, waits: Waits) -> tuple[np.ndarray, Waits]:
             ends[key] = waits[key][0], events[k].copy()
         else:
             is_correction[k] = False
-    return events.view(OPAQUE)[~is_correction].view(EVENT), ends
+    return taken(events, ~is_correction), ends

@@ -1,10 +1,30 @@
 """What a recording tells of any cycle: sums over spans of time, in tables made once."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pulpsim.live.source import Bins
+from pulpsim.trace.sums import parts
 from soc.state import CAUSES
-from soc.trace import Kind, Trace
+from soc.trace import Kind, Trace, taken
+
+IS_SHARED = np.isin(np.arange(256), [Kind.CONFLICT, Kind.DMA])
+"""Kinds that are shown of all initiators together."""
+IS_SHOWN = IS_SHARED | np.isin(np.arange(256), [Kind.ISSUE, Kind.STALL, Kind.SLEEP, Kind.REGION])
+"""Those and the kinds that are shown hart by hart."""
+
+
+class Group(NamedTuple):
+    """Events of a kind by cycle: a column for each field, cycles as those of the run."""
+
+    cycles: np.ndarray
+    extra: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+
+
+NOTHING = Group(*np.zeros((4, 0), np.int64))
 
 
 class Spans:
@@ -38,48 +58,39 @@ class Recording:
     stalls     of each hart and cause
     barriers   sleep of each hart at barriers
     asleep     of each hart at the event unit, whatever for
+    regions    of each hart and region: cycles in which it begins, and those in which it ends
+    raises     TraceError if the trace is damaged
     """
 
     def __init__(self, trace: Trace):
         self.trace = trace
         harts = range(len(trace.harts))
-        every = np.asarray(trace.events)
-        order, starts = _grouped(every["kind"], 256)
-        self._events = {k: every[order[starts[k] : starts[k + 1]]] for k in Kind}
-        self._cycles = {kind: self._cycles_of(events) for kind, events in self._events.items()}
-        issues, cycles = self.events(Kind.ISSUE)
-        order, starts = _grouped(issues["hart"], 256)
-        rows = [order[starts[h] : starts[h + 1]] for h in harts]
-        self.issues = [(cycles[row], issues["a"][row]) for row in rows]
-        stalls, _ = self.events(Kind.STALL)
-        order, starts = _grouped(
-            stalls["hart"].astype(np.int64) << 8 | stalls["extra"] & 0xFF, 1 << 16
-        )
-        self.stalls = {
-            (h, cause): self._spans(Kind.STALL, order[starts[key] : starts[key + 1]])
-            for h in harts
-            for cause in range(len(CAUSES))
-            if starts[(key := h << 8 | cause) + 1] > starts[key]
-        }
-        sleeps, _ = self.events(Kind.SLEEP)
-        own = [sleeps["hart"] == h for h in harts]
-        self.asleep = [self._spans(Kind.SLEEP, where) for where in own]
-        self.barriers = [self._spans(Kind.SLEEP, where & (sleeps["extra"] == 1)) for where in own]
+        self._groups = _grouped(trace)
+        issues = [self._of(Kind.ISSUE, h) for h in harts]
+        self.issues = [(group.cycles, group.a) for group in issues]
+        self.stalls: dict[tuple[int, int], Spans] = {}
+        for h in harts:
+            stalls = self._of(Kind.STALL, h)
+            for cause in np.flatnonzero(np.bincount(stalls.extra)).tolist():
+                self.stalls[h, cause] = _spans(stalls, stalls.extra == cause)
+        sleeps = [self._of(Kind.SLEEP, h) for h in harts]
+        self.asleep = [_spans(sleep, slice(None)) for sleep in sleeps]
+        self.barriers = [_spans(sleep, sleep.extra == 1) for sleep in sleeps]
+        self.regions: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+        for h in harts:
+            marks = self._of(Kind.REGION, h)
+            for number in np.unique(marks.extra).tolist():
+                own, begins = marks.extra == number, marks.a == 1
+                self.regions[h, number] = marks.cycles[own & begins], marks.cycles[own & ~begins]
         self._known: tuple[bytes, Bins] | None = None
 
-    def _cycles_of(self, events: np.ndarray) -> np.ndarray:
-        return events["cycle"].astype(np.int64) + self.trace.first_cycle
-
-    def _spans(self, kind: Kind, where: np.ndarray) -> Spans:
-        return Spans(self._cycles[kind][where], self._events[kind]["b"][where].astype(np.int64))
+    def _of(self, kind: Kind, hart: int = 0) -> "Group":
+        """What a hart did of a kind; the those that IS_SHARED are not apart by hart."""
+        return self._groups.get(kind | hart << 8, NOTHING)
 
     def issued_before(self, hart: int, cycle: int) -> int:
         """Instructions that a hart has issued before a cycle."""
         return int(np.searchsorted(self.issues[hart][0], cycle))
-
-    def events(self, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
-        """The events of a kind, and the cycle of each."""
-        return self._events[kind], self._cycles[kind]
 
     def bins(self, edges: np.ndarray) -> Bins:
         """What happened between these cycles."""
@@ -107,16 +118,39 @@ class Recording:
 
     def _counted(self, kind: Kind, edges: np.ndarray, rows: int, mask: int) -> np.ndarray:
         """[rows, n]: events of a kind by the low bits of their `extra`."""
-        events, cycles = self.events(kind)
-        places = np.searchsorted(cycles, edges)
+        events = self._of(kind)
+        places = np.searchsorted(events.cycles, edges)
         spans = np.repeat(np.arange(len(edges) - 1), np.diff(places))
-        row = (events["extra"][places[0] : places[-1]] & mask).astype(np.int64)
+        row = (events.extra[places[0] : places[-1]] & mask).astype(np.int64)
         counted = np.bincount(row * (len(edges) - 1) + spans, minlength=rows * (len(edges) - 1))
         return counted.reshape(rows, -1)
 
 
-def _grouped(keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The places of each key, one key behind the other, and where those of key k begin."""
-    order = np.argsort(keys, kind="stable")
-    sizes = np.bincount(keys, minlength=count)
-    return order, np.concatenate([[0], np.cumsum(sizes)])
+def _spans(events: Group, these: np.ndarray | slice) -> Spans:
+    return Spans(events.cycles[these], events.b[these].astype(np.int64))
+
+
+def _grouped(trace: Trace) -> dict[int, Group]:
+    """The events of the wanted kinds, by kind and hart: kind | hart << 8."""
+    found: dict[int, list[Group]] = {}
+    for part in parts(trace):
+        wanted = taken(part, IS_SHOWN[part["kind"]])
+        keys = wanted["kind"] | wanted["hart"].astype(np.uint16) << 8
+        keys[IS_SHARED[wanted["kind"]]] &= 0xFF
+        order = np.argsort(keys, kind="stable")
+        wanted, keys = taken(wanted, order), keys[order]
+        starts = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist()]
+        for start, end in zip(starts, [*starts[1:], keys.size], strict=True):
+            if start < end:
+                group = _group(wanted[start:end], trace.first_cycle)
+                found.setdefault(int(keys[start]), []).append(group)
+    return {key: _joined(found.pop(key)) for key in list(found)}
+
+
+def _joined(groups: list[Group]) -> Group:
+    return Group(*(np.concatenate(columns) for columns in zip(*groups, strict=True)))
+
+
+def _group(events: np.ndarray, first_cycle: int) -> Group:
+    cycles = events["cycle"].astype(np.int64) + first_cycle
+    return Group(cycles, *(events[name].copy() for name in ("extra", "a", "b")))

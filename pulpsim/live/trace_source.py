@@ -10,7 +10,7 @@ from pulpsim.live.recording import Recording
 from pulpsim.live.source import Bins, HartNow, RegionNow
 from soc.places import parse_place
 from soc.state import CAUSES
-from soc.trace import Kind, Trace
+from soc.trace import Trace
 
 SECONDS = 20
 """That a recording plays for, about, unless another speed is asked for."""
@@ -31,7 +31,6 @@ class TraceSource:
         self.breakpoints: set[int] = set()
         self.cycle = self.latest = trace.cycles
         self.stopped = -1
-        self._regions = _regions(self.recording)
 
     @classmethod
     def open(cls, path: Path) -> "TraceSource":
@@ -82,17 +81,21 @@ class TraceSource:
         """The first cycle before `end` in which harts issue at a breakpoint."""
         if not self.breakpoints:
             return None
-        events, cycles = self.recording.events(Kind.ISSUE)
         start = self.cycle + (self.cycle == self.stopped)
-        first, last = np.searchsorted(cycles, [start, end])
-        stops = list(self.breakpoints)
-        hits = np.flatnonzero(np.isin(events["a"][first:last], stops)) + first
-        if not hits.size:
+        stops, harts = list(self.breakpoints), range(len(self.names))
+        hits = [self._first_at(h, stops, start, end) for h in harts]
+        cycle = min(hits)
+        if cycle == end:
             return None
-        cycle = int(cycles[hits[0]])
-        harts = events["hart"][hits[cycles[hits] == cycle]].tolist()
         self.cycle = cycle
-        return cycle, harts
+        return cycle, [h for h in harts if hits[h] == cycle]
+
+    def _first_at(self, hart: int, addresses: list[int], start: int, end: int) -> int:
+        """The first cycle from `start` on in which a hart issues at one of these; or `end`."""
+        cycles, pcs = self.recording.issues[hart]
+        first, last = np.searchsorted(cycles, [start, end])
+        hits = np.flatnonzero(np.isin(pcs[first:last], addresses))
+        return int(cycles[first + hits[0]]) if hits.size else end
 
     def go_to(self, cycle: int) -> None:
         self.cycle = min(cycle, self.latest)
@@ -142,7 +145,7 @@ class TraceSource:
 
     def regions(self) -> list[RegionNow]:
         named: dict[int, list[tuple[int, int, int, bool]]] = {}
-        for (hart, number), (begins, ends) in self._regions.items():
+        for (hart, number), (begins, ends) in self.recording.regions.items():
             begun, done = np.searchsorted(begins, self.cycle), np.searchsorted(ends, self.cycle)
             if not begun:
                 continue
@@ -188,16 +191,3 @@ class TraceSource:
     def address_of(self, place: str) -> int:
         named = {name: start for start, _, name in self.trace.symbols}
         return parse_place(place, named.__getitem__)
-
-
-def _regions(recording: Recording) -> dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]:
-    """Begins and ends of each hart's passes through each region."""
-    events, cycles = recording.events(Kind.REGION)
-    found = {}
-    for hart, number in sorted(
-        set(zip(events["hart"].tolist(), events["extra"].tolist(), strict=True))
-    ):
-        where = (events["hart"] == hart) & (events["extra"] == number)
-        is_begin = events["a"][where] == 1
-        found[hart, number] = cycles[where][is_begin], cycles[where][~is_begin]
-    return found

@@ -10,7 +10,7 @@ from pulpsim.report_page.parts import PART, PART_OF, PARTS
 from pulpsim.trace.code import Code
 from pulpsim.trace.sums import bank_sums, blocking, instruction_sums, parts, stall_sums
 from soc.state import CAUSES
-from soc.trace import EVENT, Kind, Trace
+from soc.trace import EVENT, Kind, Trace, taken
 
 EVENT_CAUSE = CAUSES.index("event")
 
@@ -30,7 +30,7 @@ class Recording:
         found: dict[Kind, list[np.ndarray]] = {kind: [np.zeros(0, EVENT)] for kind in Kind}
         for part in parts(trace):
             for kind in Kind:
-                found[kind].append(part[part["kind"] == kind])
+                found[kind].append(taken(part, part["kind"] == kind))
         self._of_kind = {kind: np.concatenate(pieces) for kind, pieces in found.items()}
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from isa.program import Program, Segment, Symbol
 from pulpsim.trace.sums import parts
 from soc.toml_file import ConfigError
-from soc.trace import Trace
+from soc.trace import Trace, taken
 from soc.trace_filter import Sieve, TraceFilter, trace_filter
 
 FILTER = re.compile(r"^trace filter '(\w+)=(.*?)'(?=: )")
@@ -44,7 +44,7 @@ class Selection:
             for name, numbers in (("kind", self.wanted.kinds), ("hart", self.wanted.harts)):
                 if numbers is not None:
                     keep &= np.isin(own[name], list(numbers))
-            yield own if keep.all() else own[keep]
+            yield own if keep.all() else taken(own, keep)
 
 
 def _program(trace: Trace) -> Program:

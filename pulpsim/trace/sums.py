@@ -10,7 +10,7 @@ import numpy as np
 
 from pulpsim.trace.places import Places
 from soc.state import CAUSES
-from soc.trace import OUTSIDE_L1, Kind, Trace, TraceError, pcs_of
+from soc.trace import OUTSIDE_L1, Kind, Trace, TraceError, pcs_of, taken
 
 PART = 1 << 18
 """Events that are looked at together: a few MB."""
@@ -40,7 +40,7 @@ def parts(trace: Trace, start: int | None = None, end: int | None = None) -> Ite
     events = trace.select(start=start, end=end)
     check = _Check(trace)
     for first in range(0, events.size, PART):
-        part = np.array(events[first : first + PART])
+        part = taken(events, slice(first, first + PART))
         check(part)
         yield part
 
@@ -87,12 +87,12 @@ def instruction_sums(trace: Trace, events: Parts | None = None) -> np.ndarray:
 def _costs(part: np.ndarray) -> Iterator[tuple[int, np.ndarray | None, np.ndarray]]:
     """Column of SUM's integers, cycles (None: one for each event), and the events to add there."""
     kinds = part["kind"]
-    yield ISSUES, None, part[kinds == Kind.ISSUE]
-    memory = part[kinds == Kind.MEMORY]
-    yield ACCESSES, None, memory[memory["extra"] & OUTSIDE_L1 == 0]
-    conflicts = part[kinds == Kind.CONFLICT]
+    yield ISSUES, None, taken(part, kinds == Kind.ISSUE)
+    memory = taken(part, kinds == Kind.MEMORY)
+    yield ACCESSES, None, taken(memory, memory["extra"] & OUTSIDE_L1 == 0)
+    conflicts = taken(part, kinds == Kind.CONFLICT)
     yield CONFLICTS, None, conflicts[conflicts["a"] != 0]
-    stalls = part[kinds == Kind.STALL]
+    stalls = taken(part, kinds == Kind.STALL)
     for cause in np.flatnonzero(np.bincount(stalls["extra"], minlength=len(CAUSES))):
         rows = stalls[stalls["extra"] == cause]
         yield FIRST_CAUSE + int(cause), rows["b"], rows
@@ -169,7 +169,7 @@ def bank_sums(trace: Trace, events: Parts | None = None) -> np.ndarray:
     for part in parts(trace) if events is None else events:
         for name, kinds in (("accesses", (Kind.MEMORY, Kind.DMA)), ("conflicts", (Kind.CONFLICT,))):
             for kind in kinds:
-                banks = banks_of(trace, part[part["kind"] == kind])
+                banks = banks_of(trace, taken(part, part["kind"] == kind))
                 sums[name] += np.bincount(banks[banks >= 0], minlength=trace.banks)
     return sums
 
@@ -187,7 +187,7 @@ def blocking(trace: Trace, events: Parts | None = None) -> np.ndarray:
     count = len(trace.initiators)
     matrix = np.zeros(count * count, np.int64)
     for part in parts(trace) if events is None else events:
-        rows = part[part["kind"] == Kind.CONFLICT]
+        rows = taken(part, part["kind"] == Kind.CONFLICT)
         pairs = rows["hart"].astype(np.int64) * count + (rows["extra"] >> 8)
         matrix += np.bincount(pairs, minlength=count * count)
     return matrix.reshape(count, count)
@@ -198,7 +198,7 @@ def stall_sums(trace: Trace, events: Parts | None = None) -> np.ndarray:
     shape = len(trace.harts), len(CAUSES)
     sums = np.zeros(shape[0] * shape[1], np.int64)
     for part in parts(trace) if events is None else events:
-        rows = part[part["kind"] == Kind.STALL]
+        rows = taken(part, part["kind"] == Kind.STALL)
         places = rows["hart"].astype(np.int64) * len(CAUSES) + rows["extra"]
         sums += np.bincount(places, rows["b"], sums.size).astype(np.int64)
     return sums.reshape(shape)

@@ -10,7 +10,7 @@ import numpy as np
 from pulpsim.trace.calls import CallStacks
 from pulpsim.trace.code import Code
 from soc.state import CAUSES
-from soc.trace import Kind, Trace
+from soc.trace import Kind, Trace, taken
 
 EDGE = np.dtype(
     [
@@ -61,7 +61,7 @@ class Slices:
         )
         found = [self._functions(self.stacks.changes(part))]
         for kind, make in makers:
-            rows = part[kinds == kind]
+            rows = taken(part, kinds == kind)
             if rows.size:
                 found.append(make(rows))
         edges = np.concatenate(found)

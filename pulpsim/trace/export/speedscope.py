@@ -15,7 +15,7 @@ from pulpsim.trace.code import Code
 from pulpsim.trace.export import text
 from pulpsim.trace.selection import Selection
 from soc.state import CAUSES
-from soc.trace import Kind, Trace
+from soc.trace import Kind, Trace, taken
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 OPEN_STALL, CLOSE_STALL, OTHER = 2, 0, 1
@@ -42,7 +42,7 @@ def speedscope(trace: Trace, selection: Selection, stream: BinaryIO) -> None:
 
 def _stalls(part: np.ndarray) -> np.ndarray:
     """Stalls as functions that begin and end; CAUSES number them."""
-    rows = part[part["kind"] == Kind.STALL]
+    rows = taken(part, part["kind"] == Kind.STALL)
     edges = np.zeros((rows.size, 2), CHANGE)
     edges["cycle"] = rows["cycle"][:, None]
     edges["cycle"][:, 1] += rows["b"]

@@ -13,7 +13,7 @@ import numpy as np
 from pulpsim.trace.code import Code
 from pulpsim.trace.export import text
 from pulpsim.trace.selection import Selection
-from soc.trace import Kind, Trace
+from soc.trace import Kind, Trace, taken
 
 
 def spike(trace: Trace, selection: Selection, stream: BinaryIO) -> None:
@@ -22,7 +22,7 @@ def spike(trace: Trace, selection: Selection, stream: BinaryIO) -> None:
     starts = {start: name for start, _, name in trace.symbols}
     cores = text.labels([f"core {hart:3}: " for hart in range(len(trace.harts))])
     for part in selection.parts(trace):
-        issues = part[part["kind"] == Kind.ISSUE]
+        issues = taken(part, part["kind"] == Kind.ISSUE)
         if not issues.size:
             continue
         pcs, rows = np.unique(issues["a"], return_inverse=True)
