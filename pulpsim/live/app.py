@@ -10,7 +10,7 @@ from rich.live import Live
 from pulpsim.live.bindings import ACTIONS, WHILE_RUNNING
 from pulpsim.live.clock import RATES, Speed, even_width
 from pulpsim.live.keys import Keys
-from pulpsim.live.panels import LINES_WANTED, panel_lines, panel_names
+from pulpsim.live.panels import LINES_WANTED, OF_HARTS, panel_lines, panel_names
 from pulpsim.live.screen import Layout, View, draw, layout, too_small
 from pulpsim.live.source import Source
 from pulpsim.report import short
@@ -216,7 +216,7 @@ class App:
         self.address, self.panel = address & ~3, "memory"
 
     def next_panel(self) -> None:
-        """Console, code, registers, memory."""
+        """Console, code, registers, memory, and round again."""
         names = panel_names(self.source)
         self.panel = names[(names.index(self.panel) + 1) % len(names)]
 
@@ -251,7 +251,7 @@ class App:
 
     def picture(self) -> Group:
         """The screen as it is now."""
-        problem = too_small(*self.console.size)
+        problem = too_small(*self.console.size, len(self.source.names))
         if problem:
             return Group(problem)
         place, edges = self._layout(), self.edges()
@@ -272,7 +272,7 @@ class App:
             self.selected,
             self.source.regions(),
             f"{self.panel} of {self.source.names[self.selected]}"
-            if self.panel in ("code", "registers")
+            if self.panel in OF_HARTS
             else self.panel,
             lines,
             self.prompt[0] + self.typed + "▏" if self.prompt else self.message,

@@ -78,10 +78,10 @@ def heat_rows(
     largest = float(rates.max(initial=0.0))
     top = len(HEAT) - 1
     steps = np.minimum(top, np.ceil(rates / (largest or 1.0) * top)).astype(int)
-    steps = np.vstack([steps, np.zeros((2 * lines - len(steps), steps.shape[1]), int)])
+    steps = np.pad(steps, ((0, len(steps) % 2), (0, 0)))
     draw = _heat_line if has_colours else _shaded
-    rows = [draw(steps[2 * k].tolist(), steps[2 * k + 1].tolist()) for k in range(lines)]
-    return rows, 2 * group, largest
+    rows = [draw(*steps[k : k + 2].tolist()) for k in range(0, len(steps), 2)]
+    return [*rows, *[Text()] * (lines - len(rows))], 2 * group, largest
 
 
 def _heat_line(upper: list[int], lower: list[int]) -> Text:

@@ -2,17 +2,23 @@
 
 from rich.text import Text
 
+from isa.names import X_NAMES
 from pulpsim.console import neutralised, one_line
 from pulpsim.live.source import Source, State
 
-LINES_WANTED = {"console": 3, "code": 7, "registers": 5, "memory": 6}
+LINES_WANTED = {"console": 3, "code": 7, "registers": 6, "float registers": 5, "memory": 6}
+OF_HARTS = "code", "registers", "float registers"
+"""Panels that are about the selected hart."""
 BYTES = 32  # of memory in a line
-REGISTERS = 8  # in a line
+REGISTERS = 7  # in a line
 
 
 def panel_names(source: Source) -> list[str]:
     """The panels that a source can fill."""
-    return list(LINES_WANTED) if source.state else ["code"]
+    if not source.state:
+        return ["code"]
+    has_floats = len(source.state.registers(0)) > 1 + len(X_NAMES)
+    return [name for name in LINES_WANTED if has_floats or name != "float registers"]
 
 
 def panel_lines(source: Source, panel: str, hart: int, address: int, lines: int) -> list[Text]:
@@ -25,6 +31,8 @@ def panel_lines(source: Source, panel: str, hart: int, address: int, lines: int)
         return _code(source, hart, lines)
     if panel == "registers":
         return _registers(source.state, hart, source.harts()[hart].place)
+    if panel == "float registers":
+        return _table(_cells(source.state, hart)[1 + len(X_NAMES) :])
     return _memory(source.state, address, lines)
 
 
@@ -40,9 +48,17 @@ def _code(source: Source, hart: int, lines: int) -> list[Text]:
 
 
 def _registers(state: State, hart: int, place: str) -> list[Text]:
-    cells = [f"{name:>5} {value:08x}" for name, value in state.registers(hart).items()]
-    rows = [cells[k : k + REGISTERS] for k in range(1, len(cells), REGISTERS)]
-    return [Text(one_line(f"{cells[0]}  {place}")), *(Text("".join(row)) for row in rows)]
+    pc, *cells = _cells(state, hart)[: 1 + len(X_NAMES)]
+    return [Text(one_line(f"{pc}  {place}")), *_table(cells)]
+
+
+def _cells(state: State, hart: int) -> list[str]:
+    return [f"{name:>5} {value:08x}" for name, value in state.registers(hart).items()]
+
+
+def _table(cells: list[str]) -> list[Text]:
+    rows = range(0, len(cells), REGISTERS)
+    return [Text("".join(cells[row : row + REGISTERS])) for row in rows]
 
 
 def _memory(state: State, address: int, lines: int) -> list[Text]:

@@ -24,7 +24,9 @@ from pulpsim.live.source import Bins, HartNow, RegionNow
 from pulpsim.report import short
 
 COLUMNS, LINES = 100, 30
-"""The least that a terminal needs."""
+"""The least that a terminal needs; more lines with more than fifteen harts."""
+FIXED, LEAST_HEAT = 10, 4
+"""Lines besides those of harts, heat map and panel; lines of the heat map, at least."""
 
 LEFT = 50
 """Columns of the left half."""
@@ -85,17 +87,18 @@ class Layout:
 
 def layout(width: int, height: int, harts: int, banks: int, wanted: int) -> Layout:
     """Share a terminal's lines; `wanted` of them are for the panel if the heat map keeps four."""
-    rest = height - 10 - harts
-    heat = min(max(4, (banks + 1) // 2), max(4, rest - wanted))
+    rest = height - FIXED - harts
+    heat = min(max(LEAST_HEAT, (banks + 1) // 2), max(LEAST_HEAT, rest - wanted))
     return Layout(width, height, width - LEFT - 1, heat, max(1, rest - heat))
 
 
-def too_small(width: int, height: int) -> Text | None:
+def too_small(width: int, height: int, harts: int) -> Text | None:
     """What to say on a terminal that is too small; None on one that is not."""
-    if width >= COLUMNS and height >= LINES:
+    lines = max(LINES, FIXED + harts + LEAST_HEAT + 1)
+    if width >= COLUMNS and height >= lines:
         return None
     return Text(
-        f"The live view needs {COLUMNS} columns and {LINES} lines; this terminal has {width} and "
+        f"The live view needs {COLUMNS} columns and {lines} lines; this terminal has {width} and "
         f"{height}. Enlarge it, or leave with q."
     )
 
@@ -212,8 +215,9 @@ def _regions(regions: list[RegionNow], lines: int) -> list[Text]:
 
 
 def _panel_heading(view: View, width: int) -> Text:
+    keys = " (m: elsewhere)" if view.panel == "memory" else ""
     stops = f"  breakpoints: {', '.join(view.breakpoints)}" if view.breakpoints else ""
-    text = one_line(f"── {view.panel} {stops} ")
+    text = one_line(f"── {view.panel}{keys} {stops} ")
     return (
         Text(set_cell_size(text, width), "dim")
         if len(text) > width

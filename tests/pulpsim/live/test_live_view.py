@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from isa.asm import assemble
+from isa.names import F_NAMES, X_NAMES
 from isa.profiles import profile
 from isa.program import Program, Symbol
 from pulpsim.live.app import App
@@ -124,6 +125,16 @@ def test_a_terminal_that_is_too_small_is_told_what_is_needed(program: Program) -
         "Enlarge it, or leave with q."
     )
     assert LINES == 30
+
+
+def test_many_harts_need_more_lines(program: Program) -> None:
+    chip = load_chip("pulp", {"cores": 16})
+    sizes = {}
+    for height in (31, 32):
+        person = Person(RunSource(Session(program, chip), "a program", {}), 100, height)
+        sizes[height] = len(person.lines)
+        assert ("needs 100 columns and 32 lines" in person.screen) == (height < 32)
+    assert sizes[32] == 32
 
 
 def test_the_columns_add_up_to_the_counters(program: Program) -> None:
@@ -249,6 +260,20 @@ def test_memory_and_registers_of_the_cycle_are_shown(hello: Program) -> None:
     assert f"{hello.symbol('core').address:08x}  {word}" in person.screen
     person.type("m", "0x20000000")
     assert "are not in L1" in person.screen
+
+
+@pytest.mark.parametrize("floats", [[], list(F_NAMES)])
+def test_the_least_terminal_has_room_for_every_register(
+    floats: list[str], program: Program
+) -> None:
+    session = Session(program)
+    session.chip.harts["f_registers"] = bool(floats)
+    person = Person(RunSource(session, "a program", {}))
+    person.press("\t")
+    for names in (list(X_NAMES), floats):
+        person.press("\t")
+        found = re.findall(r"(?<= )([a-z]+\d*) 00000000\b", person.screen)
+        assert [name for name in found if name != "pc"] == names
 
 
 def test_recordings_have_no_memory(trace: Path) -> None:
