@@ -44,7 +44,7 @@ def parts(result: Result, title: str) -> Iterator[RenderableType]:
     if any(_counts(result["dma"])):
         yield dma_line(result["dma"])
     if "program" in result:
-        yield kernel_line(result["program"])
+        yield kernel_line(result["program"], result["exit"]["reason"] == "exit")
     if "trace" in result:
         yield trace_line(result["trace"])
     for warning in result["warnings"]:
@@ -72,8 +72,10 @@ def trace_line(trace: Result) -> str:
     return neutralised(f"trace: {trace['events']:,} events in {trace['file']}")
 
 
-def kernel_line(kernel: Result) -> str:
+def kernel_line(kernel: Result, has_ended: bool) -> str:
     """What a kernel computed, how fast, and whether it is right."""
+    if not has_ended:
+        return f"{kernel['macs']:,} multiply-adds, not all of them done"
     rate, error = kernel["macs_per_cycle"], kernel["max_error"]
     return (
         f"{kernel['macs']:,} multiply-adds"

@@ -74,6 +74,9 @@ def show(
         if tui:
             from pulpsim.live import replay
 
+            _refuse_filters(
+                hart=hart, kind=kind, function=function, pc=pc, region=region, cycle=cycle
+            )
             replay(file)
             return
         from pulpsim.trace.show import lines
@@ -164,6 +167,14 @@ def annotate(
             _print([dumps(annotation.to_json(), indent=1)])
         else:
             write("--json", json, (dumps(annotation.to_json(), indent=1) + "\n").encode())
+
+
+def _refuse_filters(**filters: "list[str] | str | None") -> None:
+    from soc.toml_file import ConfigError
+
+    given = ", ".join(f"--{name}" for name, values in filters.items() if values)
+    if given:
+        raise ConfigError([f"{given}: --tui shows the whole recording; leave out one or the other"])
 
 
 def _opened(file: Path) -> "Trace":

@@ -123,6 +123,14 @@ def test_a_kernel_is_told_by_its_work_rate_and_error(
     assert report({**result, "program": kernel}, "x").splitlines()[-5] == line
 
 
+def test_a_result_that_is_not_complete_is_not_called_wrong(result: dict[str, Any]) -> None:
+    kernel = {"macs": 64**3, "macs_per_cycle": None, "max_error": 29.0, "correct": False}
+    result["exit"] = {"reason": "interrupted", "code": 0, "message": "interrupted in cycle 9"}
+    lines = report({**result, "program": kernel}, "x").splitlines()
+    assert "262,144 multiply-adds, not all of them done" in lines
+    assert "WRONG" not in "".join(lines)
+
+
 def test_a_long_sentence_stays_on_its_line(result: dict[str, Any]) -> None:
     message = "deadlock at cycle 9: " + "; ".join(f"hart {h} is not started" for h in range(8))
     result["exit"] = {"reason": "deadlock", "code": 0, "message": message}

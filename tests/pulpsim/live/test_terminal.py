@@ -153,6 +153,14 @@ def test_without_a_terminal_recordings_are_not_watched(tmp_path: Path) -> None:
     )
 
 
+def test_a_view_of_a_part_of_a_recording_is_refused(tmp_path: Path) -> None:
+    arguments = ["trace", str(tmp_path / "run.trace"), "--tui", "--hart", "3", "--cycle", "1-2"]
+    result = CliRunner().invoke(cli.app, arguments)
+    assert result.exit_code == 2
+    message = "--hart, --cycle: --tui shows the whole recording; leave out one or the other"
+    assert result.stderr == f"pulpsim: {message}\n"
+
+
 def test_keys_are_read_one_by_one() -> None:
     reading, writing = os.pipe()
     keys = Keys(reading)
