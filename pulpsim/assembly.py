@@ -28,7 +28,7 @@ def assemble(source: Path, output: Path | None, core: str | None, floats: str | 
     raises    AsmError, ConfigError
     """
     output = output or source.with_suffix(".elf")
-    check_writable("-o", output)
+    check_writable("-o", output, source)
     if floats is None and source.is_file():
         text = source.read_text("utf-8", "replace")
         floats = "f" if FLOAT_REGISTER.search(text) else "x"

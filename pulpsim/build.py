@@ -13,7 +13,7 @@ def build(file: Path, output: Path | None, options: Options) -> Path:
     raises    ConfigError
     """
     output = output or file.with_suffix(".elf")
-    check_writable("-o", output)
+    check_writable("-o", output, file)
     program = load_run(file, options).program
     if isinstance(program, Path):
         raise ConfigError([f"{file}: has an ELF already; build takes a config with program.kernel"])

@@ -6,12 +6,15 @@ from pathlib import Path
 from soc.toml_file import ConfigError
 
 
-def check_writable(option: str, file: Path) -> None:
+def check_writable(option: str, file: Path, *sources: Path | None) -> None:
     """Refuse a place before the work, not after it.
 
-    option    as messages name it: "--json"
-    raises    ConfigError
+    option     as messages name it: "--json"
+    sources    what is read, and must not be replaced
+    raises     ConfigError
     """
+    if file.exists() and any(s and s.exists() and file.samefile(s) for s in sources):
+        raise ConfigError([f"{option} {file}: is what is read; name another file"])
     if file.is_dir():
         raise ConfigError([f"{option} {file}: is a folder, not a file"])
     if not file.parent.is_dir():

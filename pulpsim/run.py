@@ -35,12 +35,13 @@ def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = Fal
     raises    ConfigError, ElfError
     """
     ready = load_run(file, options)
+    sources = file, ready.program if isinstance(ready.program, Path) else None
     if ready.json and ready.json != STANDARD_OUTPUT:
-        check_writable("--json", ready.json)
+        check_writable("--json", ready.json, *sources)
     if ready.issue_trace:
-        check_writable("--issue-trace", ready.issue_trace)
+        check_writable("--issue-trace", ready.issue_trace, *sources)
     if ready.trace:
-        _check_trace(ready.trace, ready.program)
+        check_writable("--trace", ready.trace, *sources)
     program, kernel = _loaded(ready.program)
     if is_live and _can_be_watched(ready):
         result = _watched(program, ready, kernel.regions if kernel else {})
@@ -74,12 +75,6 @@ def status(result: dict[str, Any]) -> int:
         is_correct = result.get("program", {}).get("correct", True)
         return SUCCESS if end["code"] == 0 and is_correct else GUEST_FAILED
     return INTERRUPTED if end["reason"] == "interrupted" else STOPPED
-
-
-def _check_trace(file: Path, program: "Path | KernelProgram") -> None:
-    check_writable("--trace", file)
-    if isinstance(program, Path) and file.exists() and file.samefile(program):
-        raise ConfigError([f"--trace {file}: is the program; name another file"])
 
 
 def _recording(ready: Run, kernel: "KernelProgram | None") -> Recording:

@@ -20,7 +20,7 @@ def report(file: Path, output: Path | None = None, cycles: str | None = None) ->
     raises    ConfigError
     """
     output = output or file.with_suffix(".html")
-    check_writable("-o", output)
+    check_writable("-o", output, file)
     figures = read(file, cycles)
     write("-o", output, page(figures).encode("utf-8", "backslashreplace"))
     for line in explained(figures):

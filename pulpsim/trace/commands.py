@@ -155,7 +155,7 @@ def annotate(
         from pulpsim.trace.annotate import Annotation
 
         if json and str(json) != "-":
-            check_writable("--json", json)
+            check_writable("--json", json, file)
         trace = _opened(file)
         selection = _selection(
             trace, hart=hart, function=function, pc=pc, region=region, cycle=cycle

@@ -146,12 +146,17 @@ def test_an_issue_trace_and_a_trace_exclude_each_other(hello: Path, tmp_path: Pa
     )
 
 
-def test_the_program_is_not_overwritten(hello: Path) -> None:
-    before = hello.read_bytes()
-    assert refused("--elf", hello, "--trace", hello) == (
-        f"pulpsim: --trace {hello}: is the program; name another file\n"
-    )
-    assert hello.read_bytes() == before
+@pytest.mark.parametrize("option", ["--trace", "--json", "--issue-trace"])
+def test_neither_program_nor_config_is_overwritten(
+    option: str, hello: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text(f"program.elf = {str(hello)!r}\n")
+    before = hello.read_bytes(), config.read_bytes()
+    for file in (hello, config):
+        message = f"pulpsim: {option} {file}: is what is read; name another file\n"
+        assert refused(config, option, file) == message
+    assert (hello.read_bytes(), config.read_bytes()) == before
 
 
 def test_a_filter_of_a_function_that_is_not_there_is_refused(hello: Path, tmp_path: Path) -> None:

@@ -42,9 +42,7 @@ def target(trace: Trace, name: str, output: Path | None) -> Path:
     if name not in FORMATS:
         raise ConfigError([f"--to {name}: must be of {', '.join(FORMATS)}"])
     file = output or trace.path.with_suffix(FORMATS[name].suffix)
-    if file.exists() and file.samefile(trace.path):
-        raise ConfigError([f"-o {file}: is the trace itself; give another name"])
-    check_writable("-o", file)
+    check_writable("-o", file, trace.path)
     return file
 
 

@@ -143,13 +143,25 @@ def test_events_that_cannot_be_are_told_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [["annotate", "--json"], ["report", "-o"], ["trace", "export", "--to", "csv", "-o"]],
+)
+def test_no_recording_is_overwritten(arguments: list[str], trace: Trace) -> None:
+    before = trace.path.read_bytes()
+    result = pulpsim(*arguments, trace.path, trace.path)
+    message = f"pulpsim: {arguments[-1]} {trace.path}: is what is read; name another file\n"
+    assert (result.exit_code, result.stderr) == (2, message)
+    assert trace.path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (
             ["--to", "x"],
             "--to x: must be of perfetto, vcd, konata, spike, speedscope, callgrind, csv, parquet",
         ),
-        (["--to", "csv", "-o", "TRACE"], "-o TRACE: is the trace itself; give another name"),
+        (["--to", "csv", "-o", "TRACE"], "-o TRACE: is what is read; name another file"),
         (["--to", "csv", "-o", "FOLDER/no/x"], "-o FOLDER/no/x: there is no folder FOLDER/no"),
         (["--to", "csv", "-o", "FOLDER"], "-o FOLDER: is a folder, not a file"),
         (
