@@ -1,12 +1,12 @@
-"""What queueing theory knows of cores that access banks, one access at a time each.
+"""What probability says of cores that access banks, one access at a time each.
 
 A core that is free begins an access with probability `rate` in each cycle; until it is granted the
 core waits, and offers nothing else. So latencies stay finite: at most one request of each core.
 
-Sources: W. D. Strecker, Analysis of the instruction execution rate in certain computer structures
-(Carnegie Mellon University, 1970), for requests that are drawn anew in each cycle; D. W. L. Yen,
-J. H. Patel, E. S. Davidson, Memory interference in synchronous multiprocessor systems (IEEE
-Transactions on Computers C-31, 1982), for the adjustment of the rate by those that wait.
+The formulas are derived where they stand. Models of this kind, of synchronous processors whose
+request rates lie between 0 and 1, are compared with simulation in D. W. L. Yen, J. H. Patel,
+E. S. Davidson, Memory Interference in Synchronous Multiprocessor Systems, IEEE Transactions on
+Computers 31 (11), November 1982, pages 1116-1121.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,11 @@ class Load:
 
 
 def busy_banks(cores: int, banks: int, requesting: float) -> float:
-    """Mean number of banks that are asked if each core asks a random one with this probability."""
+    """Mean number of banks that are asked if each core asks a random one with this probability.
+
+    A core asks a given bank with requesting / banks; nobody asks it with the rest, to the power of
+    the cores.
+    """
     return banks * (1 - (1 - requesting / banks) ** cores)
 
 
