@@ -7,119 +7,179 @@
 Source: Konata, docs/kanata-log-format.md, version 4. A hart is a thread.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
-from pulpsim.console import one_line
-from pulpsim.trace.code import Code
+import numpy as np
+
+from pulpsim.trace.export.konata_lines import (
+    EXECUTES,
+    FETCHED,
+    MOST_STALLS,
+    RETIRED,
+    STALLS,
+    WAITS,
+    Items,
+    Lines,
+    items,
+)
 from pulpsim.trace.selection import Selection
-from soc.state import CAUSES
-from soc.trace import Kind, Trace
+from soc.trace import Kind, Trace, taken
 
 SPAN = 64
 """Cycles in which lines wait for earlier ones; longer waits are shown from there on."""
+OPEN = 2
+"""The last instructions of a hart whose grant may still come."""
+WANTED = [Kind.ISSUE, Kind.STALL, Kind.MEMORY]
 
 
-@dataclass
-class _Hart:
-    """What a hart's next lines depend on."""
+class _Rows(NamedTuple):
+    """Events, those of each hart behind each other, by cycle.
 
-    last_issue: int | None = None
-    stalls: list[tuple[int, int, str]] = field(default_factory=list)  # since the last issue
-    open: list[tuple[int, int, int]] = field(default_factory=list)  # number, pc and issue
+    events     EVENT[n]
+    numbers    of instructions, in the order of their issues
+    is_old     of instructions: they issued in an earlier part
+    is_done    of instructions: their grant has come
+    """
 
+    events: np.ndarray
+    numbers: np.ndarray
+    is_old: np.ndarray
+    is_done: np.ndarray
 
-class _Log:
-    """Lines on their way: by cycle, then in the order in which they were made."""
+    def chosen(self, which: np.ndarray) -> "_Rows":
+        """Those at these places, or where a mask holds."""
+        return _Rows(taken(self.events, which), *(column[which] for column in self[1:]))
 
-    def __init__(self, trace: Trace) -> None:
-        self.code = Code(trace)
-        self.first = trace.first_cycle
-        self.harts = [_Hart() for _ in trace.harts]
-        self.lines: list[tuple[int, int, str]] = []
-        self.made = self.issued = self.retired = 0
-        self.cycle: int | None = None
+    @property
+    def is_issue(self) -> np.ndarray:
+        return self.events["kind"] == Kind.ISSUE
 
-    def note(self, cycle: int, line: str) -> None:
-        """A line for a cycle, or for the first one that is not written yet."""
-        heappush(self.lines, (max(cycle, self.cycle or 0), self.made, line))
-        self.made += 1
-
-    def flush(self, end: int) -> Iterator[str]:
-        """The lines of the cycles before this one."""
-        while self.lines and self.lines[0][0] < end:
-            cycle, _, line = heappop(self.lines)
-            if self.cycle is None:
-                yield f"C=\t{self.first + cycle}\n"
-            elif cycle > self.cycle:
-                yield f"C\t{cycle - self.cycle}\n"
-            self.cycle = cycle
-            yield self._numbered(line)
-
-    def _numbered(self, line: str) -> str:
-        """A retirement gets its number where it comes in the file."""
-        if not line.startswith("R"):
-            return line
-        self.retired += 1
-        return f"{line}\t{self.retired - 1}\t0\n"
-
-    def issue(self, cycle: int, hart: int, pc: int) -> None:
-        """An instruction leaves the decode stage."""
-        state, number = self.harts[hart], self.issued
-        self.issued += 1
-        while len(state.open) > 1:
-            self.retire(state, *state.open[0])
-        start = cycle if state.last_issue is None else max(state.last_issue + 1, cycle - SPAN)
-        self.note(start, f"I\t{number}\t{number}\t{hart}\n")
-        self.note(start, f"L\t{number}\t0\t{pc:08x}: {one_line(self.code.text(pc))}\n")
-        where = f"{self.code.place(pc)} {self.code.line_name(pc)}".rstrip()
-        self.note(start, f"L\t{number}\t1\t{one_line(where)}\n")
-        if start < cycle:
-            self.note(start, f"S\t{number}\t0\tD\n")
-        for begin, end, cause in state.stalls:
-            if end > start:
-                self.note(max(begin, start), f"S\t{number}\t1\t{cause}\n")
-                self.note(end, f"E\t{number}\t1\t{cause}\n")
-        state.stalls = []
-        self.note(cycle, f"S\t{number}\t0\tX\n")
-        state.open.append((number, pc, cycle))
-        state.last_issue = cycle
-
-    def grant(self, cycle: int, hart: int, pc: int) -> None:
-        """A load or store is done; its instruction has issued, and perhaps the next one."""
-        state = self.harts[hart]
-        for number, own, issued in state.open[::-1]:
-            if own == pc:
-                self.note(issued + 1, f"S\t{number}\t0\tM\n")
-                self.retire(state, number, own, issued, cycle)
-                return
-
-    def retire(self, state: _Hart, number: int, pc: int, issued: int, cycle: int = 0) -> None:
-        """The end of an instruction, behind its issue or its grant."""
-        state.open.remove((number, pc, issued))
-        self.note(max(issued, cycle) + 1, f"R\t{number}")
+    @property
+    def cycles(self) -> np.ndarray:
+        return self.events["cycle"].astype(np.int64)
 
 
 def konata(trace: Trace, selection: Selection, stream: BinaryIO) -> None:
     """Write the instructions among the selected events."""
-    log = _Log(trace)
+    lines = Lines(trace)
+    issued, last = 0, 0
+    carried: _Rows | None = None
     stream.write(b"Kanata\t0004\n")
     for part in selection.parts(trace):
-        for cycle, kind, hart, extra, a, b in part.tolist():
-            if kind == Kind.ISSUE:
-                log.issue(cycle, hart, a)
-            elif kind == Kind.STALL:
-                log.harts[hart].stalls.append((cycle, cycle + b, CAUSES[extra]))
-            elif kind == Kind.MEMORY:
-                log.grant(cycle, hart, b)
-            else:
-                continue
-            for line in log.flush(cycle - SPAN):
-                stream.write(line.encode())
-    for state in log.harts:
-        while state.open:
-            log.retire(state, *state.open[0])
-    for line in log.flush(1 << 62):
-        stream.write(line.encode())
+        events = taken(part, np.isin(part["kind"], WANTED))
+        if events.size:
+            rows = _rows(events, issued, carried)
+            issued += int(np.count_nonzero(events["kind"] == Kind.ISSUE))
+            last = int(events["cycle"][-1])
+            found, carried = _told(rows)
+            stream.writelines(lines.written(found, last - SPAN))
+    stream.writelines(lines.written(_ends(carried, last), None))
+
+
+def _rows(events: np.ndarray, issued: int, carried: _Rows | None) -> _Rows:
+    """New events behind those that are carried, by hart."""
+    numbers = np.cumsum(events["kind"] == Kind.ISSUE) + (issued - 1)
+    nothing = np.zeros(events.size, bool)
+    rows = _Rows(events, numbers, nothing, nothing)
+    if carried:
+        rows = _Rows(*(np.concatenate(pair) for pair in zip(carried, rows, strict=True)))
+    return rows.chosen(np.argsort(rows.events["hart"], kind="stable"))
+
+
+def _told(rows: _Rows) -> tuple[list[Items], _Rows]:
+    """What is to be said of these events, and those of them that later ones depend on.
+
+    What is noted at an event is written from SPAN cycles before it on.
+    """
+    is_issue = rows.is_issue
+    issues = rows.chosen(is_issue)
+    harts, cycles, numbers = issues.events["hart"], issues.cycles, issues.numbers
+    starts = _starts(harts, cycles)
+    before = np.cumsum(is_issue) - 1  # of each row: the last issue up to it
+    grants = _grants(rows, issues, before)
+    is_granted = grants >= 0
+    is_done = issues.is_done | is_granted
+    is_last = np.ones(harts.size, bool)  # of its hart
+    is_last[:-OPEN] = harts[OPEN:] != harts[:-OPEN]
+    ends = np.flatnonzero(~is_last & ~is_done)
+    new = ~issues.is_old
+    stalls, is_waiting = _stalls(rows, harts, before)
+    found = [
+        items(
+            starts[new],
+            numbers[new],
+            FETCHED,
+            about=harts[new].astype(np.int64) << 1 | (starts < cycles)[new],
+            pcs=issues.events["a"][new],
+        ),
+        *_stall_items(rows.chosen(stalls), starts, numbers, before[stalls] + 1),
+        items(cycles[new], numbers[new], EXECUTES),
+        items(np.maximum(cycles + 1, grants - SPAN)[is_granted], numbers[is_granted], WAITS),
+        items(grants[is_granted] + 1, numbers[is_granted], RETIRED),
+        items(np.maximum(cycles[ends] + 1, cycles[ends + OPEN] - SPAN), numbers[ends], RETIRED),
+    ]
+    done = np.zeros(is_issue.size, bool)
+    done[is_issue] = is_done
+    left = is_waiting.copy()
+    left[is_issue] = is_last
+    carried = rows._replace(is_done=done, is_old=is_issue).chosen(left)
+    return found, carried
+
+
+def _starts(harts: np.ndarray, cycles: np.ndarray) -> np.ndarray:
+    """The cycle from which each instruction is in the decode stage."""
+    starts = cycles.copy()
+    earlier = np.maximum(cycles[:-1] + 1, cycles[1:] - SPAN)
+    starts[1:] = np.where(harts[1:] == harts[:-1], earlier, cycles[1:])
+    return starts
+
+
+def _grants(rows: _Rows, issues: _Rows, before: np.ndarray) -> np.ndarray:
+    """The cycle in which the access of each instruction is granted, the first of two; or -1.
+
+    It is that of the last instruction, or of the one before it.
+    """
+    grants = np.full(issues.numbers.size, -1)
+    where = np.flatnonzero((rows.events["kind"] == Kind.MEMORY) & (before >= 0))[::-1]
+    events, last = taken(rows.events, where), before[where]
+    harts, pcs = issues.events["hart"], issues.events["a"]
+    for back in range(OPEN):
+        found = np.maximum(last - back, 0)
+        fits = (harts[found] == events["hart"]) & (pcs[found] == events["b"]) & (last >= back)
+        grants[found[fits]] = events["cycle"][fits]
+        events, last = taken(events, ~fits), last[~fits]
+    grants[issues.is_done] = -1
+    return grants
+
+
+def _stalls(rows: _Rows, harts: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places of stalls in front of an issue of their hart; and where there are others."""
+    is_stall = rows.events["kind"] == Kind.STALL
+    behind = np.append(harts, 255)[before + 1]
+    has_issue = (behind == rows.events["hart"]) & (before + 1 < harts.size)
+    return np.flatnonzero(is_stall & has_issue), is_stall & ~has_issue
+
+
+def _stall_items(
+    stalls: _Rows, starts: np.ndarray, numbers: np.ndarray, issue: np.ndarray
+) -> list[Items]:
+    """Begins and ends of stalls; of each, the instruction that issues behind it."""
+    begins = stalls.cycles
+    ends = begins + stalls.events["b"]
+    shown = ends > starts[issue]
+    issue, begins, ends = issue[shown], np.maximum(begins, starts[issue])[shown], ends[shown]
+    firsts = np.searchsorted(issue, issue)
+    slots = STALLS + 2 * np.minimum(np.arange(issue.size) - firsts, MOST_STALLS)
+    causes = stalls.events["extra"][shown].astype(np.int64)
+    return [
+        items(begins, numbers[issue], slots, about=causes),
+        items(ends, numbers[issue], slots + 1, about=causes),
+    ]
+
+
+def _ends(carried: _Rows | None, last: int) -> list[Items]:
+    """The ends of instructions that nothing follows."""
+    if not carried:
+        return []
+    left = carried.chosen(carried.is_issue & ~carried.is_done)
+    return [items(np.maximum(left.cycles + 1, last - SPAN), left.numbers, RETIRED)]

@@ -51,14 +51,43 @@ def _table(texts: Sequence[str]) -> Column:
 def joined(*columns: Column | str) -> Column:
     """Columns side by side; a text stands in each row."""
     count = next(len(column) for column in columns if not isinstance(column, str))
-    parts = [
-        np.tile(_table([column]), (count, 1)) if isinstance(column, str) else column
-        for column in columns
-    ]
-    return np.concatenate(parts, axis=1)
+    parts = [_table([column]) if isinstance(column, str) else column for column in columns]
+    ends = np.cumsum([part.shape[1] for part in parts]).tolist()
+    rows = np.empty((count, ends[-1]), np.uint8)
+    for part, end in zip(parts, ends, strict=True):
+        rows[:, end - part.shape[1] : end] = part
+    return rows
 
 
 def written(rows: Column) -> bytes:
     """The text of all rows, one after the other."""
     flat = rows.reshape(-1)
     return flat[flat != 0].tobytes()
+
+
+class Pieces:
+    """A text of n lines, parts of which are put in their place many at once, from left to right."""
+
+    def __init__(self, lines: int) -> None:
+        self.lines = lines
+        self.places: list[np.ndarray] = []
+        self.sizes: list[np.ndarray] = []
+        self.data: list[np.ndarray] = []
+
+    def put(self, places: np.ndarray, rows: Column) -> None:
+        """Continue the lines at these places, each of them once."""
+        is_text = rows != 0
+        self.places.append(places)
+        self.sizes.append(is_text.view(np.uint8).sum(axis=1, dtype=np.uint16))
+        self.data.append(rows[is_text])
+
+    def written(self) -> bytes:
+        """The text of all lines."""
+        places, sizes = np.concatenate(self.places), np.concatenate(self.sizes)
+        data = np.concatenate(self.data)
+        begins = np.cumsum(sizes, dtype=np.int32) - sizes
+        order = np.argsort(places, kind="stable")
+        sizes, begins = sizes[order], begins[order]
+        shifts = begins - (np.cumsum(sizes, dtype=np.int32) - sizes)
+        places = np.repeat(shifts, sizes) + np.arange(data.size, dtype=np.int32)
+        return data.take(places, mode="clip").tobytes()

@@ -15,9 +15,9 @@ from pyarrow import parquet
 
 from pulpsim.trace import sums
 from pulpsim.trace.code import Code
-from pulpsim.trace.export import formats
+from pulpsim.trace.export import formats, konata
 from soc.state import CAUSES
-from soc.trace import Kind
+from soc.trace import EVENT, Kind
 from tests.pulpsim.trace import recordings
 from tests.pulpsim.trace.conftest import Recorded
 from tests.pulpsim.trace.exported import Slices, exported, stall_cycles
@@ -88,6 +88,32 @@ def test_a_konata_log_shows_what_an_instruction_waits_for(
     trace = recordings.recording(tmp_path)
     file = exported(trace, "konata", tmp_path, hart=["core0"], cycle=["8-12"])
     golden("small.kanata", file.read_text())
+
+
+def test_a_late_grant_ends_its_instruction_in_a_konata_log(tmp_path: Path) -> None:
+    load, again = recordings.LOAD, recordings.AGAIN
+    rows = [
+        (0, Kind.ISSUE, 0, 0, load, 0),
+        (1, Kind.ISSUE, 1, 0, again, 0),
+        (1, Kind.STALL, 0, CAUSES.index("load_external"), load, 299),
+        (300, Kind.MEMORY, 0, 0x22, 0x1C000000, load),
+        (300, Kind.ISSUE, 0, 0, again, 0),
+        (300, Kind.MEMORY, 0, 0x26, 0x1C000004, load),
+        (301, Kind.ISSUE, 0, 0, again, 0),
+    ]
+    trace = recordings.write(tmp_path / "late.trace", np.array(rows, EVENT), cycles=302)
+    lines = exported(trace, "konata", tmp_path).read_text().splitlines()
+    now, seen = 0, defaultdict(list)
+    for line in lines[1:]:
+        command, *rest = line.split("\t")
+        now += int(rest[0]) if command.startswith("C") else 0
+        if command in "SER":
+            seen[int(rest[0])].append((now, command, rest[2] if command in "SE" else ""))
+    at = 300 - konata.SPAN
+    assert seen[0] == [(0, "S", "X"), (at, "S", "M"), (301, "R", "")]
+    stall = [(at, "S", "load_external"), (300, "E", "load_external")]
+    assert seen[2] == [(at, "S", "D"), *stall, (300, "S", "X"), (301, "R", "")]
+    assert seen[1] == [(1, "S", "X"), (301 - konata.SPAN, "R", "")]
 
 
 SPIKE = re.compile(r"core +(\d+): 0x([0-9a-f]{8}) \(0x([0-9a-f]{8})\) (\S.*)")

@@ -19,6 +19,14 @@ def test_numbers_are_written_as_python_writes_them(count: int) -> None:
     assert text.written(lines).decode().split() == [f"0x{number:08x}" for number in short]
 
 
+def test_pieces_stand_in_their_lines_from_left_to_right() -> None:
+    lines = text.Pieces(3)
+    lines.put(np.array([2, 0]), text.labels(["ab", "c"]))
+    lines.put(np.array([0, 1, 2]), text.labels(["1", "", "23"]))
+    lines.put(np.zeros(0, int), text.labels([]))
+    assert lines.written() == b"c1ab23"
+
+
 def test_labels_are_chosen_by_number_and_made_harmless() -> None:
     table = text.labels(["", "a\nb", "\x1bé"])
     rows = text.joined(table[[1, 0, 2]], ";")
