@@ -132,7 +132,9 @@ class _Table:
 
 
 def grouped(rows: np.ndarray, names: np.ndarray) -> dict[str, np.void]:
-    """Sums of rows with the same name, the most cycles first; their pc is the first one's.
+    """Sums of rows with the same name, the most cycles first, of as many cycles the most conflicts.
+
+    Their pc is the first one's.
 
     rows      SUM[n]
     names     of functions, as Trace.function_of has them, or of lines; str[n]
@@ -146,7 +148,7 @@ def grouped(rows: np.ndarray, names: np.ndarray) -> dict[str, np.void]:
     np.minimum.at(firsts, group, rows["pc"])
     total["pc"] = firsts
     labels = list(found)
-    order = sorted(range(len(found)), key=lambda k: (-int(total[k]["cycles"]), int(firsts[k])))
+    order = np.lexsort((firsts, -total["conflicts"], -total["cycles"])).tolist()
     return {labels[k]: total[k] for k in order}
 
 

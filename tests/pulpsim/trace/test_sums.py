@@ -59,6 +59,14 @@ def test_banks_count_accesses_of_cores_and_of_the_dma(trace: Trace) -> None:
     assert banks["conflicts"].tolist() == [0, 0, 0, 1] + 12 * [0]
 
 
+def test_of_as_many_cycles_come_the_most_conflicts_first() -> None:
+    rows = np.zeros(4, sums.SUM)
+    rows["pc"] = MAIN, MAIN + 4, MAIN + 8, MAIN + 12
+    rows["cycles"], rows["conflicts"] = (0, 0, 1, 0), (2, 7, 0, 2)
+    names = np.array(["a", "b", "c", "d"], object)
+    assert list(sums.grouped(rows, names)) == ["c", "b", "a", "d"]
+
+
 def test_the_matrix_of_losers_and_winners_names_each_pair(trace: Trace) -> None:
     matrix = sums.blocking(trace)
     assert matrix.shape == (16, 16)
