@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from pulpsim.report_page.losses import Loss, losses
 from pulpsim.report_page.sleep import sleep_of, union
 from tests.pulpsim.report_page.traces import (
     CODE,
+    RESULT,
     TRANSFER,
     conflict,
     figures,
@@ -17,8 +17,6 @@ from tests.pulpsim.report_page.traces import (
     sleep,
     stall,
 )
-
-RESULT = Path(__file__).parents[1] / "data" / "result.json"
 
 
 def found(run: Figures) -> dict[str, Loss]:

@@ -1,34 +1,24 @@
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from pulpsim.cli import app
-from pulpsim.report_page.command import explained
 from pulpsim.report_page.figures import of_result, of_trace
 from pulpsim.report_page.page import embedded, page
 from pulpsim.report_page.style import DARK, LIGHT
 from soc.trace import EVENT, Kind
 from tests.pulpsim.report_page.traces import (
     CODE,
-    DMA,
-    REGION,
-    TRANSFER,
-    conflict,
+    RESULT,
+    everything,
     figures,
-    issues,
-    sleep,
-    stall,
     trace,
 )
 
-RESULT = Path(__file__).parents[1] / "data" / "result.json"
 EVIL = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e&\"'"
 SECTIONS = ["explain", "stalls", "timeline", "heat", "banks", "matrix", "regions", "spots"]
 VOID = {"meta"}
@@ -64,30 +54,11 @@ class Elements(HTMLParser):
         self.text.append(data)
 
 
-def rows() -> list[tuple]:
-    """A little of everything."""
-    return [
-        *issues(0, 0, 10),
-        stall(0, 10, "fetch", 5, CODE + 4),
-        (2, TRANSFER, 0, 0, 1, 64),
-        (4, DMA, 2, 1, 0x10000004, 0),
-        (20, TRANSFER, 0, 1, 1, 0),
-        (1, REGION, 0, 3, 1, CODE),
-        (9, REGION, 0, 3, 0, CODE),
-        *sleep(0, 15, 10, at_barrier=True),
-        *issues(1, 0, 7),
-        stall(1, 7, "l1_contention", 1),
-        conflict(7, 1, winner=0, bank=1),
-        *issues(1, 8, 12),
-        *sleep(1, 20, 5, at_barrier=True),
-    ]
-
-
 def evil_page() -> str:
     """A page of a trace in which every name is markup, escape sequences and quotes."""
     return page(
         figures(
-            rows(),
+            everything(),
             cycles=25,
             initiators=["core0", EVIL, EVIL, EVIL],
             symbols=[[CODE, 256, EVIL]],
@@ -102,7 +73,7 @@ def evil_page() -> str:
 
 
 def test_names_from_the_trace_are_text_whatever_they_contain() -> None:
-    harmless = Elements(page(figures(rows(), cycles=25, regions={"3": "r"})))
+    harmless = Elements(page(figures(everything(), cycles=25, regions={"3": "r"})))
     evil = Elements(evil_page())
     assert "img" not in evil.tags
     assert evil.tags.count("script") == harmless.tags.count("script") == 2
@@ -119,7 +90,7 @@ def test_what_the_script_reads_cannot_end_it() -> None:
 
 
 def test_a_page_needs_nothing_but_itself() -> None:
-    html = page(figures(rows(), cycles=25))
+    html = page(figures(everything(), cycles=25))
     elements = Elements(html)
     assert not {"link", "img", "iframe", "object", "base"} & set(elements.tags)
     names = {name for name, _ in elements.attributes}
@@ -133,7 +104,7 @@ def test_a_page_needs_nothing_but_itself() -> None:
 
 
 def test_a_page_of_a_trace_has_all_sections_and_that_of_a_result_those_without_times() -> None:
-    html = page(figures(rows(), cycles=25, regions={"3": "layer"}))
+    html = page(figures(everything(), cycles=25, regions={"3": "layer"}))
     assert re.findall('<section id="(.*?)">', html) == SECTIONS
     result = page(of_result(json.loads(RESULT.read_text()), "result.json"))
     assert re.findall('<section id="(.*?)">', result) == ["explain", "stalls", "banks", "regions"]
@@ -160,7 +131,7 @@ def test_every_percentage_column_is_shown_to_close_to_100() -> None:
 
 def test_a_trace_that_is_not_whole_says_so() -> None:
     def notes(**header: Any) -> tuple[str, ...]:
-        return figures(rows(), **header).notes
+        return figures(everything(), **header).notes
 
     assert notes(cycles=25) == ()
     assert notes(cycles=26) == ("the events do not account for every cycle of core0, core1",)
@@ -192,85 +163,6 @@ def _luminance(colour: str) -> float:
     values = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def invoke(*arguments: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["report", *map(str, arguments)])
-    return done.exit_code, done.stdout, done.stderr
-
-
-def test_the_command_writes_the_page_beside_the_result_unless_told(tmp_path: Path) -> None:
-    file = tmp_path / "run.json"
-    file.write_bytes(RESULT.read_bytes())
-    assert invoke(file)[:2] == (0, f"{tmp_path / 'run.html'}\n")
-    assert invoke(file, "-o", tmp_path / "other.html")[0] == 0
-    assert (tmp_path / "other.html").read_text() == (tmp_path / "run.html").read_text()
-
-
-def test_the_command_says_notes_and_the_largest_losses() -> None:
-    lines = explained(figures(rows(), cycles=30, chip={"name": "x"}))
-    assert lines == [
-        "note: the events do not account for every cycle of core0, core1",
-        " 20.0 %  Barriers themselves: 10 cycles. Fewer of them: join phases that need no exchange "
-        "between cores.",
-        " 10.0 %  Waits for slower cores: 5 cycles. core1 has more to do than the others: share "
-        "its work differently, or let the others help in what it does alone.",
-        " 10.0 %  Instruction-cache misses: 5 cycles. Mostly cold misses: shorter code (unroll "
-        "less), or more work per pass through it; runs of a second pass (warm = true) show what "
-        "is left.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("contents", "message"),
-    [
-        (
-            b"",
-            "{file}: neither a trace nor the result of a run; make one with "
-            "`pulpsim run --trace FILE`, or `--json FILE`",
-        ),
-        (
-            b'{"schema": "other"}',
-            "{file}: neither a trace nor the result of a run; make one with "
-            "`pulpsim run --trace FILE`, or `--json FILE`",
-        ),
-        (
-            b'{"schema": "pulpsim.run/1", "cycles": 1}',
-            "{file}: not a whole result of a run: 'harts' is missing",
-        ),
-        (
-            b'{"schema": "pulpsim.run/1", "cycles": 1, "harts": 5}',
-            "{file}: not a whole result of a run",
-        ),
-        (
-            b"PULPTRC9",
-            "{file}: a trace of format 9; this version of pulpsim reads format 1",
-        ),
-    ],
-)
-def test_other_files_are_refused_in_one_sentence(
-    tmp_path: Path, contents: bytes, message: str
-) -> None:
-    file = tmp_path / "it"
-    file.write_bytes(contents)
-    assert invoke(file) == (2, "", f"pulpsim: {message.format(file=file)}\n")
-
-
-def test_a_file_that_cannot_be_read_and_a_place_that_cannot_be_written_are_named(
-    tmp_path: Path,
-) -> None:
-    missing = tmp_path / "missing.trace"
-    assert invoke(missing) == (
-        2,
-        "",
-        f"pulpsim: {missing}: cannot be read: No such file or directory\n",
-    )
-    nowhere = tmp_path / "no" / "page.html"
-    assert invoke(RESULT, "-o", nowhere) == (
-        2,
-        "",
-        f"pulpsim: -o {nowhere}: there is no folder {tmp_path / 'no'}\n",
-    )
 
 
 def many(count: int, harts: int = 16, banks: int = 64) -> np.ndarray:
@@ -310,6 +202,6 @@ def test_a_page_stays_small_however_many_events_harts_and_banks_there_are(
 
 @pytest.mark.parametrize("kinds", [*([kind] for kind in Kind), list(Kind)[1:], list(Kind)[::2]])
 def test_a_trace_of_some_kinds_of_events_makes_a_page(kinds: list[Kind]) -> None:
-    chosen = [row for row in rows() if row[1] in kinds]
+    chosen = [row for row in everything() if row[1] in kinds]
     filters = [f"kind={kind.name.lower()}" for kind in kinds]
     Elements(page(figures(chosen, cycles=25, filters=filters)))

@@ -13,6 +13,7 @@ from soc.trace_header import MAGIC
 from tests.pulpsim.report_page.traces import (
     CODE,
     REGION,
+    RESULT,
     TRANSFER,
     conflict,
     issues,
@@ -103,10 +104,9 @@ def test_other_cycles_are_refused(tmp_path: Path, cycles: str, message: str) -> 
 
 
 def test_a_result_without_a_trace_has_no_cycles_to_choose(tmp_path: Path) -> None:
-    file = Path(__file__).parents[1] / "data" / "result.json"
-    message = f"^--cycle 1-2: {file} is no trace; it does not know times$"
+    message = f"^--cycle 1-2: {RESULT} is no trace; it does not know times$"
     with pytest.raises(ConfigError, match=message):
-        report(file, tmp_path / "it.html", "1-2")
+        report(RESULT, tmp_path / "it.html", "1-2")
 
 
 def test_a_header_with_nonsense_in_it_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from pulpsim.report_page.figures import Figures, of_trace
 from soc.state import CAUSES
 from soc.trace import EVENT, Kind, Trace
 
+RESULT = Path(__file__).parents[1] / "data" / "result.json"
+"""Of a run without a trace."""
 CODE = 0x1C008000
 ISSUE, STALL, MEMORY, CONFLICT, DMA, TRANSFER, SLEEP, REGION = Kind
 CAUSE = {name: index for index, name in enumerate(CAUSES)}
@@ -65,3 +67,22 @@ def sleep(hart: int, cycle: int, cycles: int, at_barrier: bool) -> list[tuple]:
 def conflict(cycle: int, loser: int, winner: int, bank: int) -> tuple:
     """A lost arbitration, for the first word of a bank."""
     return cycle, CONFLICT, loser, bank | winner << 8, CODE, 0x10000000 + 4 * bank
+
+
+def everything() -> list[tuple]:
+    """A little of everything."""
+    return [
+        *issues(0, 0, 10),
+        stall(0, 10, "fetch", 5, CODE + 4),
+        (2, TRANSFER, 0, 0, 1, 64),
+        (4, DMA, 2, 1, 0x10000004, 0),
+        (20, TRANSFER, 0, 1, 1, 0),
+        (1, REGION, 0, 3, 1, CODE),
+        (9, REGION, 0, 3, 0, CODE),
+        *sleep(0, 15, 10, at_barrier=True),
+        *issues(1, 0, 7),
+        stall(1, 7, "l1_contention", 1),
+        conflict(7, 1, winner=0, bank=1),
+        *issues(1, 8, 12),
+        *sleep(1, 20, 5, at_barrier=True),
+    ]
