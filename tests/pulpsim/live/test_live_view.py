@@ -1,93 +1,25 @@
 """The live view: what it shows is what happened, and looking changes nothing."""
 
 import re
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from isa.asm import assemble
 from isa.names import F_NAMES, X_NAMES
-from isa.profiles import profile
 from isa.program import Program, Symbol
-from pulpsim.live.app import App
 from pulpsim.live.clock import even_width
 from pulpsim.live.run_source import RunSource
 from pulpsim.live.samples import Samples, sample_of
 from pulpsim.live.screen import LINES, layout
-from pulpsim.live.source import Source
-from pulpsim.live.trace_source import TraceSource
-from soc.recorder import Recording
 from soc.run import run_program
 from soc.session import Session
 from soc.spec import load_chip
 from soc.state import CAUSES
-from soc.trace import Kind, Trace
+from tests.pulpsim.live.person import SEED, Person, live
 from tests.soc.random_programs import random_program
 
-ISA = profile("ri5cy", "x")
 ROOT = Path(__file__).parents[3]
-HELLO = ROOT / "examples" / "hello.s"
-SEED = 4
-
-
-class Person:
-    """Presses keys and looks at the screen."""
-
-    def __init__(self, source: Source, width: int = 100, height: int = 30, colours: bool = True):
-        self.console = Console(
-            file=StringIO(),
-            width=width,
-            height=height,
-            force_terminal=True,
-            color_system="truecolor" if colours else None,
-        )
-        self.app = App(source, self.console, is_running=False)
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.app.press(key)
-            while self.app.is_running:
-                self.app._go_on()
-
-    def type(self, key: str, text: str) -> None:
-        self.press(key, *text, "enter")
-
-    @property
-    def lines(self) -> list[str]:
-        with self.console.capture() as capture:
-            self.console.print(self.app.picture())
-        return re.sub(r"\x1b\[[\d;]*m", "", capture.get()).splitlines()
-
-    @property
-    def screen(self) -> str:
-        return "\n".join(self.lines)
-
-
-@pytest.fixture(scope="module")
-def program() -> Program:
-    return random_program(SEED)
-
-
-@pytest.fixture(scope="module")
-def hello() -> Program:
-    return assemble(HELLO.read_text(), ISA, text_base=0x1C010000)
-
-
-def live(program: Program, **how: int) -> RunSource:
-    source: RunSource
-    session = Session(program, on_console=lambda text: source.print(text), **how)
-    source = RunSource(session, "a program", {0: "first"})
-    return source
-
-
-@pytest.fixture(scope="module")
-def trace(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("trace") / "run.trace"
-    run_program(program, trace=Recording(file, regions={0: "first"}))
-    return file
 
 
 def test_looking_changes_no_cycle(hello: Program) -> None:
@@ -149,54 +81,7 @@ def test_the_columns_add_up_to_the_counters(program: Program) -> None:
     assert (bins.issued.sum(axis=1) + bins.stalls.sum(axis=(1, 2))).tolist() == [
         hart["cycles"] for hart in harts
     ]
-    assert bins.dma.sum(axis=1).tolist() == harts_dma(result.to_json())
-
-
-def harts_dma(report: dict) -> list[int]:
-    """Beats to L1, and from it."""
-    return report["dma"]["beats"][::-1]
-
-
-def test_a_recording_shows_the_same_as_the_run(program: Program, trace: Path) -> None:
-    run, recorded = live(program), TraceSource.open(trace)
-    Person(run).press("space")
-    assert (recorded.cycle, recorded.latest) == (run.cycle, run.latest)
-    for width in (1, 7, 64):
-        start = run.latest // 2 if width == 1 else 0
-        edges = start + np.arange(51) * width
-        run.refine(edges)
-        one, other = run.bins(edges), recorded.bins(edges)
-        assert (one.issued == other.issued).all()
-        assert (one.conflicts == other.conflicts).all()
-        assert (one.waiting <= other.waiting).all()  # the recording's sleep ends with the wake-up
-        assert one.waiting.max() > 3
-    for cycle in (150, 700, run.latest // 2, run.latest):
-        run.go_to(cycle)
-        recorded.go_to(cycle)
-        assert [r.name for r in run.regions()] == [r.name for r in recorded.regions()]
-        assert [(r.count, r.is_open, r.cycles) for r in run.regions()] == [
-            (r.count, r.is_open, r.cycles) for r in recorded.regions()
-        ]
-    assert Trace.open(trace).complete
-
-
-def test_both_stop_at_the_same_breakpoints_barriers_and_instructions(
-    program: Program, trace: Path
-) -> None:
-    run, recorded = live(program), TraceSource.open(trace)
-    people = Person(run), Person(recorded)
-    recorded.go_to(0)
-    issues = Trace.open(trace).select(kind=Kind.ISSUE, hart=5)
-    pcs, counts = np.unique(issues["a"], return_counts=True)
-    for person in people:
-        person.type("b", hex(pcs[counts == 5][0]))
-    stops: list[list[tuple[int, str]]] = [[], []]
-    for key in ("space", "space", "i", "i", "down", "i", ".", "space", "space"):
-        for person, found in zip(people, stops, strict=True):
-            person.press(key)
-            found.append((person.app.source.cycle, person.app.message))
-    assert stops[0] == stops[1]
-    assert sum(message.startswith("breakpoint: core5 at ") for _, message in stops[0]) >= 2
+    assert bins.dma.sum(axis=1).tolist() == result.to_json()["dma"]["beats"][::-1]
 
 
 def test_names_of_the_program_give_no_orders_to_the_terminal(program: Program) -> None:
@@ -276,14 +161,6 @@ def test_the_least_terminal_has_room_for_every_register(
         assert [name for name in found if name != "pc"] == names
 
 
-def test_recordings_have_no_memory(trace: Path) -> None:
-    person = Person(TraceSource.open(trace))
-    person.press("m")
-    assert person.lines[-2].strip() == "a recording has no registers and no memory"
-    person.press("space")
-    assert person.lines[-2].strip() == "end of the recording; ← or home go back"
-
-
 def test_speeds_are_limits() -> None:
     source = live(random_program(SEED))
     person = Person(source)
@@ -338,19 +215,3 @@ def test_the_picture_of_the_readme_can_be_made(tmp_path: Path) -> None:
     assert len(made) < 200_000
     assert "docs/live.svg" in (ROOT / "README.md").read_text()
     assert "linear_2_wg" in shown
-
-
-def test_recordings_that_lack_something_are_shown_as_far_as_they_go(
-    program: Program, trace: Path, tmp_path: Path
-) -> None:
-    torn = tmp_path / "torn.trace"
-    torn.write_bytes(trace.read_bytes()[:200_000])
-    person = Person(TraceSource.open(torn))
-    person.press("space")
-    assert re.search(r"the file is truncated: \d+ of \d+ events are left", person.screen)
-    for name, filters in (("empty", ("kind=region", "hart=fc")), ("dma", ("kind=dma",))):
-        file = tmp_path / name
-        run_program(program, trace=Recording(file, filters=filters))
-        person = Person(TraceSource.open(file))
-        person.press("home", "space", "left", "i", "n", "space")
-        assert len(person.lines) == 30

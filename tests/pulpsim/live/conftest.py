@@ -1,0 +1,32 @@
+"""Programs to look at, and a recording."""
+
+from pathlib import Path
+
+import pytest
+
+from isa.asm import assemble
+from isa.profiles import profile
+from isa.program import Program
+from soc.recorder import Recording
+from soc.run import run_program
+from tests.pulpsim.live.person import SEED
+from tests.soc.random_programs import random_program
+
+HELLO = Path(__file__).parents[3] / "examples" / "hello.s"
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return random_program(SEED)
+
+
+@pytest.fixture(scope="module")
+def hello() -> Program:
+    return assemble(HELLO.read_text(), profile("ri5cy", "x"), text_base=0x1C010000)
+
+
+@pytest.fixture(scope="module")
+def trace(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("trace") / "run.trace"
+    run_program(program, trace=Recording(file, regions={0: "first"}))
+    return file
