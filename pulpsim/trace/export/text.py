@@ -29,10 +29,13 @@ def decimal(values: np.ndarray) -> Column:
     return text
 
 
-def hexadecimal(values: np.ndarray, digits: int = 8) -> Column:
-    """Numbers in hexadecimal with all their digits."""
-    shifts = np.arange(4 * (digits - 1), -4, -4)
-    return DIGITS[(values.astype(np.int64)[:, None] >> shifts) & 15]
+def hexadecimal(values: np.ndarray) -> Column:
+    """Numbers of 32 bits in hexadecimal with all their digits."""
+    octets = values.astype(">u4").view(np.uint8).reshape(-1, 4)
+    text = np.empty((values.size, 8), np.uint8)
+    text[:, 0::2] = DIGITS[octets >> 4]
+    text[:, 1::2] = DIGITS[octets & 15]
+    return text
 
 
 def labels(texts: Sequence[str]) -> Column:
