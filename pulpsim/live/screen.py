@@ -124,7 +124,7 @@ def draw(view: View, place: Layout, has_colours: bool = True) -> list[Text]:
         lines.append(_halves(left, right, width, Text(bank, "dim")))
     lines.append(_panel_heading(view, width))
     lines += [*view.lines[: place.panel], *[Text()] * (place.panel - len(view.lines))]
-    lines += [Text(one_line(view.message), "bold"), _keys()]
+    lines += [Text(one_line(view.message), "bold"), _keys(width)]
     return [_cut(line, width) for line in lines]
 
 
@@ -225,10 +225,12 @@ def _panel_heading(view: View, width: int) -> Text:
     )
 
 
-def _keys() -> Text:
+def _keys(width: int) -> Text:
+    """The keys for which there is room."""
     text = Text()
     for key, what in KEYS:
-        text.append(key, "bold").append(f" {what} ", "dim")
+        if text.cell_len + len(f"{key} {what}") <= width:
+            text.append(key, "bold").append(f" {what} ", "dim")
     return text
 
 

@@ -198,6 +198,12 @@ def test_each_cause_of_a_stall_has_its_kind() -> None:
     assert len({kind.letter for kind in KINDS}) == len({kind.colour for kind in KINDS}) == 7
 
 
+def test_keys_are_named_as_far_as_there_is_room(program: Program) -> None:
+    source = live(program)
+    for width, last in ((100, "q quit"), (107, "q quit"), (110, "m memory"), (171, "first, last")):
+        assert Person(source, width).lines[-1].rstrip().endswith(last)
+
+
 def test_layouts_use_all_lines() -> None:
     for height in range(30, 80):
         for wanted in (3, 7):
