@@ -4,6 +4,8 @@ Such a wait is written with 0 cycles, and its hart marked `open`. At its end, a 
 it again, as a correction, which takes the place of what was written.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from soc import hart_status
@@ -36,9 +38,7 @@ Waits = dict[tuple[int, int], tuple[int, np.void]]
 
 def horizon(chip: Chip, now: int) -> int:
     """The cycle before which no hart can be charged any more, but for those that are open."""
-    harts = chip.harts
-    accounted = harts["accounted"][harts["open"] == 0]
-    return max(int(accounted.min(initial=now)), now - PATIENCE)
+    return max(min([now, *(cycle for _, cycle in _not_open(chip))]), now - PATIENCE)
 
 
 def long_waits(chip: Chip, first: int, now: int) -> np.ndarray:
@@ -46,18 +46,24 @@ def long_waits(chip: Chip, first: int, now: int) -> np.ndarray:
 
     first    cycle from which events count; what is before it is left out
     """
-    harts = chip.harts
-    is_late = (harts["accounted"] >= first) & (harts["accounted"] < now - PATIENCE)
     events = []
-    for h in np.flatnonzero(is_late & (harts["open"] == 0)).tolist():
-        hart = harts[h]
-        state, start = int(hart["state"]), int(hart["accounted"]) - first
+    for h, cycle in _not_open(chip):
+        if not first <= cycle < now - PATIENCE:
+            continue
+        hart = chip.harts[h]
+        state, start = int(hart["state"]), cycle - first
         cause = CAUSES_OF_STATES.get(state, COUNT.load_external)
         pc = pc_of(chip, hart, cause)
         events.append((start, Kind.STALL, h, cause - FIRST_CAUSE, pc, 0))
         if state in ACCESSING and chip.code[int(hart["row"])]["kind"] == ELW:
             events.append((start, Kind.SLEEP, h, is_at_barrier(chip, hart), pc, 0))
     return np.array(events, EVENT)
+
+
+def _not_open(chip: Chip) -> Iterator[tuple[int, int]]:
+    """Harts that are not open, and the cycle from which the next stall of each counts."""
+    cycles, is_open = chip.harts["accounted"].tolist(), chip.harts["open"].tolist()
+    return ((h, cycle) for h, cycle in enumerate(cycles) if not is_open[h])
 
 
 def pc_of(chip: Chip, hart: np.void, cause: int) -> int:
