@@ -265,7 +265,7 @@ def _report(
 @app.command("study")
 def _study(
     what: Annotated[
-        str | None, typer.Argument(metavar="NAME|CONF.toml", help="None: all, with arguments.")
+        str | None, typer.Argument(metavar="NAME|CONF.toml", help="Without: lists them, with arguments.")
     ] = None,
     arguments: Annotated[
         list[str] | None,
