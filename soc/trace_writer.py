@@ -20,7 +20,7 @@ from soc.trace_header import ALIGNMENT, LENGTH_END, MAGIC, VERSION
 ROOM = 1 << 16
 """Bytes of the header at least that are left for what is known at the end."""
 AHEAD = 1 << 24
-"""Bytes that are asked of the file system beyond those that are written."""
+"""Bytes at most that are asked of the file system beyond those that are written."""
 KEEP_SIZE = 1
 """FALLOC_FL_KEEP_SIZE of Linux."""
 
@@ -56,7 +56,7 @@ class TraceWriter:
         data = np.ascontiguousarray(events).data.cast("B")
         position = self.start + place * EVENT.itemsize
         if position + len(data) > self.room:
-            self.room = position + len(data) + AHEAD
+            self.room = position + len(data) + min(position, AHEAD)
             _reserve(self.stream, position, self.room)
         self.stream.seek(position)
         done = 0

@@ -182,9 +182,15 @@ def test_room_that_is_asked_ahead_does_not_show(tmp_path, program):
     writer = TraceWriter(file, new_header(load_chip("pulp"), program))
     writer.append(EVENTS)
     behind = writer.start + EVENTS.nbytes
-    assert (file.stat().st_size, writer.room) == (behind, behind + AHEAD)
+    assert (file.stat().st_size, writer.room) == (behind, behind + writer.start)
+    many = np.resize(EVENTS, AHEAD // 16)
+    writer.append(many)
+    writer.append(many)
+    assert writer.room == behind + 2 * many.nbytes + AHEAD
     writer.close()
-    assert 512 * file.stat().st_blocks < behind + AHEAD
+    size = writer.start + 16 * writer.count
+    assert file.stat().st_size == size
+    assert 512 * file.stat().st_blocks < size + AHEAD
 
 
 def test_a_new_recording_leaves_the_old_one_to_who_reads_it(written, program):
