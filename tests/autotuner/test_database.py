@@ -89,7 +89,7 @@ def test_a_file_that_another_process_does_not_let_go_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = filled(tmp_path / "tuned.db", 1)
-    monkeypatch.setattr("autotuner.database.WAIT", 0.05)
+    monkeypatch.setattr("autotuner.sqlite_file.WAIT", 0.05)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with (
