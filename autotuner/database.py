@@ -1,8 +1,9 @@
 """Measurements that are kept: an SQLite database, a row for each point by its content's key.
 
 The key is a digest of all that decides the cycles: primitive and arguments, the chip's fields, the
-cycle limit, and the simulator's version, which is the content of the folders it is made of. Rows
-are written one by one as runs end, in WAL mode: whatever ends the process, they stay.
+cycle limit, the content of the folders that the simulator is made of, and of the files here that
+make an outcome of runs. Rows are written one by one as runs end, in WAL mode: whatever ends the
+process, they stay.
 """
 
 import hashlib
@@ -18,6 +19,7 @@ from autotuner.sqlite_file import WAIT, SqliteFile
 from soc.spec import SocSpec
 
 VERSION = 1
+ROOT = Path(__file__).parents[1]
 FOLDERS = ("isa", "soc", "firmware", "trainlib")
 
 COLUMNS = "key", "kernel", "arguments", "chip", "cycles", "l1_bytes", "reason"
@@ -47,20 +49,29 @@ def simulator_version() -> str:
 
 
 @cache
-def version_of(folders: tuple[str, ...]) -> str:
-    """A digest of all that is written in these folders."""
+def version_of(places: tuple[str, ...], root: Path = ROOT) -> str:
+    """A digest of all that is written in these folders and files.
+
+    places    relative to the root: "soc", "autotuner/measure.py"
+    """
     digest = hashlib.sha256()
-    root = Path(__file__).parents[1]
-    for folder in folders:
-        for file in sorted((root / folder).rglob("*.py")):
+    for place in places:
+        whole = root / place
+        for file in sorted(whole.rglob("*.py")) if whole.is_dir() else [whole]:
             digest.update(file.relative_to(root).as_posix().encode() + b"\0")
             digest.update(file.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-def key_of(kernel: str, arguments: Any, chip: SocSpec, max_cycles: int) -> str:
-    """The key of a measurement."""
-    content = [simulator_version(), kernel, arguments, chip.model_dump(mode="json"), max_cycles]
+def key_of(
+    kernel: str, arguments: Any, chip: SocSpec, max_cycles: int, made_by: tuple[str, ...] = ()
+) -> str:
+    """The key of a measurement.
+
+    made_by    files that make an outcome of runs, as version_of takes them
+    """
+    version = version_of((*FOLDERS, *made_by))
+    content = [version, kernel, arguments, chip.model_dump(mode="json"), max_cycles]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

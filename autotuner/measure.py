@@ -36,6 +36,18 @@ class Limits:
     max_cycles: int = LIMIT
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A kind of measurement, as part of what the database knows it by.
+
+    name       behind the primitive's
+    made_by    files that make an outcome of runs: another content, another measurement
+    """
+
+    name: str
+    made_by: tuple[str, ...]
+
+
 LIMITS = Limits()
 OnEnd = Callable[[Point, Outcome], None]
 
@@ -98,7 +110,7 @@ class Measure:
     simulated     points that were not known, so far
     """
 
-    kind = ""  # of measurement, as part of the key
+    kind = Kind("", ("autotuner/footprint.py", "autotuner/measure.py"))
     builder: Callable[[Layer, Point, SocSpec], Callable[[], Program]] = Builder
     outcome = staticmethod(outcome_of)
 
@@ -132,13 +144,20 @@ class Measure:
             known |= self._simulate(list(missing), list(missing.values()))
         return [known[key] for key in keys]
 
-    def key(self, point: Point) -> str:
-        """What the database knows it by."""
-        return key_of(self._name, self._arguments(point), self.chip, self.limits.max_cycles)
+    def key(self, point: Point, kind: Kind | None = None) -> str:
+        """What the database knows it by; kind: its own if it is not given."""
+        kind = kind or self.kind
+        name, arguments = self.layer.kernel + kind.name, self._arguments(point)
+        return key_of(name, arguments, self.chip, self.limits.max_cycles, kind.made_by)
 
-    @property
-    def _name(self) -> str:
-        return self.layer.kernel + self.kind
+    def keep(self, point: Point, outcome: Outcome, kind: Kind | None = None) -> None:
+        """Keep an outcome in the database.
+
+        raises    ConfigError if that refuses
+        """
+        name = self.layer.kernel + (kind or self.kind).name
+        key, arguments = self.key(point, kind), self._arguments(point)
+        self.database.keep(key, name, arguments, self.chip.name, outcome)
 
     def _arguments(self, point: Point) -> dict[str, Any]:
         return self.layer.checked(point.arguments).model_dump(mode="json")
@@ -152,8 +171,7 @@ class Measure:
             outcome = failure(result) if isinstance(result, Exception) else result
             self.simulated += 1
             if is_lasting(result):
-                arguments = self._arguments(point)
-                self.database.keep(key, self._name, arguments, self.chip.name, outcome)
+                self.keep(point, outcome)
             found[key] = outcome
             self.on_end(point, outcome)
 

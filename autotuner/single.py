@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from autotuner.measure import Measure
+from autotuner.measure import Kind, Measure
 from autotuner.outcome import Outcome
 from autotuner.space import Layer, Point
 from firmware.builder import KernelError
@@ -63,6 +63,6 @@ def latency_of(result: RunResult) -> Outcome:
 class MeasureTile(Measure):
     """Measures single tiles, remembered beside whole layers."""
 
-    kind = " (one tile)"
+    kind = Kind(" (one tile)", (*Measure.kind.made_by, "autotuner/single.py"))
     builder = TileBuilder
     outcome = staticmethod(latency_of)

@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from autotuner.database import key_of
 from autotuner.footprint import l1_bytes
-from autotuner.measure import Measure, is_lasting
+from autotuner.measure import Kind, Measure, is_lasting
 from autotuner.outcome import Outcome
 from autotuner.point import Layer, Point
 from autotuner.repeat import KEPT, NoSteadyStateError, worthwhile_repeat
@@ -33,7 +32,8 @@ from trainlib.tile_plan import Plan
 from trainlib.tiles import Walk
 
 WORST = 0.01  # bound of the error, of all cycles
-KIND = " (steady state)"
+MADE_BY = "autotuner/footprint.py", "autotuner/repeat.py", "autotuner/steady.py"
+KIND = Kind(" (steady state)", MADE_BY)
 NONE = Outcome(None, None, "no steady state")
 LARGE = 30_000_000
 """Multiply-adds of a layer whose points are worth an estimate: others are simulated as fast."""
@@ -145,7 +145,7 @@ class Steady:
 
         raises    ConfigError if the database refuses, or the place is lost
         """
-        keys = {point: self._key(point) for point in points if point.tile is not None}
+        keys = {point: self.full.key(point, KIND) for point in points if point.tile is not None}
         known = self.full.database.find(keys.values())
         found = {point: known[key] for point, key in keys.items() if key in known}
         for point, outcome in found.items():
@@ -183,24 +183,13 @@ class Steady:
         """The outcome of a point, given those of its parts; kept, if it would be the same again."""
         outcome = outcome_of(parts)
         if all(map(_is_lasting, parts)):
-            kernel, chip = self.full.layer.kernel + KIND, self.full.chip.name
-            arguments = self._arguments(point)
-            self.full.database.keep(self._key(point), kernel, arguments, chip, outcome)
+            self.full.keep(point, outcome, KIND)
         self._note(point, outcome)
         return outcome
 
     def _note(self, point: Point, outcome: Outcome) -> None:
         if outcome != NONE:
             self.full.on_end(point, outcome)
-
-    def _arguments(self, point: Point) -> dict[str, Any]:
-        arguments: dict[str, Any] = self.full.layer.checked(point.arguments).model_dump(mode="json")
-        return arguments
-
-    def _key(self, point: Point) -> str:
-        full = self.full
-        kernel = full.layer.kernel + KIND
-        return key_of(kernel, self._arguments(point), full.chip, full.limits.max_cycles)
 
 
 def outcome_of(parts: Sequence[Part | Outcome | Exception]) -> Outcome:

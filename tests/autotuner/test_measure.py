@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from autotuner import measure as measuring
-from autotuner.database import VERSION, Database, key_of
+from autotuner.database import FOLDERS, VERSION, Database, key_of, version_of
 from autotuner.measure import Builder, Checked, Limits, Measure, failure, is_lasting
 from autotuner.outcome import Outcome
 from autotuner.search import ranked
+from autotuner.single import MeasureTile
 from autotuner.space import Layer, Point, Space
+from autotuner.steady import KIND
 from firmware.builder import KernelError
 from soc.run import run_program
 from soc.spec import load_chip
@@ -66,9 +68,44 @@ def test_another_chip_layer_limit_or_simulator_is_another_measurement(monkeypatc
     ):
         keys.add(key_of(kernel, {}, chip, limit))
     keys.add(key_of("a", {"n": 1}, CHIP, 1))
-    monkeypatch.setattr("autotuner.database.simulator_version", lambda: "another")
+    keys.add(key_of("a", {}, CHIP, 1, ("autotuner/single.py",)))
+    monkeypatch.setattr("autotuner.database.version_of", lambda places: "another")
     keys.add(key_of("a", {}, CHIP, 1))
-    assert len(keys) == 6
+    assert len(keys) == 7
+
+
+@pytest.mark.parametrize(
+    ("changed", "others"),
+    [
+        ("soc/hart.py", {"whole", "tile", "estimate"}),
+        ("autotuner/measure.py", {"whole", "tile"}),
+        ("autotuner/single.py", {"tile"}),
+        ("autotuner/steady.py", {"estimate"}),
+        ("autotuner/repeat.py", {"estimate"}),
+        ("autotuner/space.py", set()),
+    ],
+)
+def test_where_the_code_that_makes_an_outcome_changes_it_is_measured_again(
+    tmp_path, monkeypatch, changed, others
+):
+    measure = Measure(LAYER, CHIP, Database(":memory:"))
+    tile = MeasureTile(LAYER, CHIP, Database(":memory:"))
+
+    def keys(name, text):
+        root = tmp_path / name
+        for file in (*KIND.made_by, *tile.kind.made_by, *(f"{f}/a.py" for f in FOLDERS), changed):
+            (root / file).parent.mkdir(parents=True, exist_ok=True)
+            (root / file).write_text(text if file == changed else "text")
+        monkeypatch.setattr(
+            "autotuner.database.version_of", lambda places: version_of(places, root)
+        )
+        kinds = (("whole", measure, None), ("tile", tile, None), ("estimate", measure, KIND))
+        return {name: measured.key(TILED, kind) for name, measured, kind in kinds}
+
+    before, after = keys("before", "text"), keys("after", "other text")
+    assert keys("again", "text") == before
+    assert len(set(before.values())) == 3
+    assert {name for name in after if after[name] != before[name]} == others
 
 
 def test_what_cannot_be_built_fails_with_its_reason_and_is_remembered():
