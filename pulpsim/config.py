@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from soc.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose
-from soc.toml_file import ConfigError, Layer, Mistakes, Table, parse_setting, read_toml, validated
+from pulpsim.options import FileName, setting_layers, written_chip
+from soc.spec import DEFAULT_CHIP, SocSpec, compose
+from soc.toml_file import ConfigError, Layer, Mistakes, read_toml, validated
 from soc.trace_filter import filter_mistakes
 
 if TYPE_CHECKING:
@@ -34,15 +35,6 @@ if TYPE_CHECKING:
 
 Engine = Literal["compiled", "event"]
 STANDARD_OUTPUT = Path("-")
-
-
-def _check_file_name(text: str) -> str:
-    if not text or "\0" in text:
-        raise ValueError("must be the path of a file")
-    return text
-
-
-FileName = Annotated[str, AfterValidator(_check_file_name)]
 
 
 class ProgramTable(BaseModel):
@@ -215,24 +207,6 @@ def _kernel_program(
         raise
     except (KernelError, ValueError) as error:
         raise ConfigError([f"{source}: program: {error}"]) from None
-
-
-def written_chip(source: str, folder: Path, chip: Any, option: str | None) -> list[Layer]:
-    """The layers of a `chip` entry; an option replaces its name or its base, not its fields."""
-    fields: Table = dict(chip) if isinstance(chip, dict) else {}
-    base = fields.pop("base", DEFAULT_CHIP) if isinstance(chip, dict) else chip
-    if not isinstance(base, str):
-        raise ConfigError([f"{source}: chip: must be the name or the path of a chip"])
-    layers = chip_layers(option, Path()) if option else chip_layers(base, folder)
-    return [*layers, Layer(source, fields, prefix="chip.")]
-
-
-def setting_layers(settings: Sequence[str], mistakes: Mistakes) -> list[Layer]:
-    layers = []
-    for setting in settings:
-        with mistakes.collected():
-            layers.append(Layer("--set", parse_setting(setting)))
-    return layers
 
 
 def _path(folder: Path, written: str | None) -> Path | None:

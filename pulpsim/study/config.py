@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from firmware.builder import KernelError
-from pulpsim.config import FileName, setting_layers, written_chip
+from pulpsim.options import FileName, setting_layers, written_chip
 from pulpsim.study.catalogue import STUDIES
 from pulpsim.study.study import Case, Study
 from soc.spec import DEFAULT_CHIP, SocSpec, compose
