@@ -180,6 +180,7 @@ def _tune(
         typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
     ] = None,
     chip: Chip = None,
+    settings: Settings = None,
     policy: Annotated[
         str | None, typer.Option(metavar="guided|exhaustive|paper", help="What is measured.")
     ] = None,
@@ -221,7 +222,7 @@ def _tune(
         from pulpsim.tune import tune
         from pulpsim.tune_config import Options
 
-        what = kernel, arguments or (), chip, policy, sizes
+        what = kernel, arguments or (), chip, settings or (), policy, sizes
         given = *what, workers, database, scheduler, local_cluster
         raise typer.Exit(tune(config, Options(*given), output, json, against_paper, picture))
 
@@ -230,6 +231,7 @@ def _tune(
 def _footprint(
     config: Annotated[Path, typer.Argument(metavar="CONF.toml|NETWORK", help="As for tune.")],
     chip: Chip = None,
+    settings: Settings = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The same as JSON; - is standard output.")
     ] = None,
@@ -238,7 +240,7 @@ def _footprint(
     with _reporting_bad_input():
         from pulpsim.footprint import footprint
 
-        footprint(config, chip, json)
+        footprint(config, chip, settings or (), json)
 
 
 @app.command("report")

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from pulpsim.options import FileName, setting_layers, written_chip
-from soc.spec import DEFAULT_CHIP, SocSpec, compose
+from pulpsim.options import ChosenChip, FileName, FileTable, option_layers
+from soc.spec import DEFAULT_CHIP, SocSpec
 from soc.toml_file import ConfigError, Layer, Mistakes, read_toml, validated
 from soc.trace_filter import filter_mistakes
 
@@ -37,12 +37,10 @@ Engine = Literal["compiled", "event"]
 STANDARD_OUTPUT = Path("-")
 
 
-class ProgramTable(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class ProgramTable(FileTable):
     elf: FileName | None = None
     kernel: str | None = None
-    args: dict[str, Any] = {}
+    args: dict[str, Any] = Field(default_factory=dict)
     inputs: FileName | None = None
 
     @model_validator(mode="after")
@@ -55,16 +53,12 @@ class ProgramTable(BaseModel):
         return self
 
 
-class RunTable(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class RunTable(FileTable):
     engine: Engine = "compiled"
     max_cycles: int | None = Field(default=None, ge=1, lt=1 << 62)
 
 
-class ReportTable(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class ReportTable(FileTable):
     json_file: FileName | None = Field(default=None, alias="json")
 
 
@@ -75,9 +69,7 @@ def _check_filters(filters: tuple[str, ...]) -> tuple[str, ...]:
     return filters
 
 
-class TraceTable(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class TraceTable(FileTable):
     file: FileName | None = None
     limit: int | None = Field(default=None, ge=1)
     filters: Annotated[tuple[str, ...], AfterValidator(_check_filters)] = ()
@@ -89,10 +81,8 @@ class TraceTable(BaseModel):
         return self
 
 
-class RunConfig(BaseModel):
+class RunConfig(FileTable):
     """The tables of a config file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     chip: Any = DEFAULT_CHIP  # checked as a chip
     program: ProgramTable = ProgramTable()
@@ -148,10 +138,10 @@ def load_run(file: Path | None, options: Options) -> Run:
     mistakes = Mistakes()
     chip = None
     with mistakes.collected():
-        layers = written_chip(source, folder, table.get("chip", DEFAULT_CHIP), options.chip)
-        chip = compose([*layers, *setting_layers(options.settings, mistakes)])
+        chosen = ChosenChip.of(source, folder, table, options.chip, options.settings, mistakes)
+        chip = chosen.spec
     with mistakes.collected():
-        config = validated(RunConfig, [Layer(source, table), *_run_layers(options)])
+        config = validated(RunConfig, [Layer(source, table), *_option_layers(options)])
         elf = options.elf or _path(folder, config.program.elf)
         program = elf or _kernel_program(source, folder, config.program, chip or DEFAULT_CHIP)
     mistakes.raise_any()
@@ -173,19 +163,16 @@ def load_run(file: Path | None, options: Options) -> Run:
     )
 
 
-def _run_layers(options: Options) -> list[Layer]:
-    values = {
-        "--engine": ("run", "engine", options.engine),
-        "--max-cycles": ("run", "max_cycles", options.max_cycles),
-        "--trace": ("trace", "file", options.trace and str(options.trace)),
-        "--trace-limit": ("trace", "limit", options.trace_limit),
-        "--trace-filter": ("trace", "filters", list(options.trace_filters) or None),
-    }
-    return [
-        Layer(option, {table: {key: value}})
-        for option, (table, key, value) in values.items()
-        if value is not None
-    ]
+def _option_layers(options: Options) -> list[Layer]:
+    return option_layers(
+        {
+            "--engine": ("run", "engine", options.engine),
+            "--max-cycles": ("run", "max_cycles", options.max_cycles),
+            "--trace": ("trace", "file", options.trace and str(options.trace)),
+            "--trace-limit": ("trace", "limit", options.trace_limit),
+            "--trace-filter": ("trace", "filters", list(options.trace_filters) or None),
+        }
+    )
 
 
 def _kernel_program(

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from firmware.builder import KernelError
 from pulpsim.config import STANDARD_OUTPUT
 from pulpsim.console import compact_table, page_console
 from pulpsim.output import check_writable, write
-from pulpsim.tune_config import load_layers
+from pulpsim.tune_config import load_layers, named
 from soc.toml_file import ConfigError, Mistakes
 from trainlib.launch import program
 
@@ -23,16 +23,19 @@ Counted = Mapping[str, tuple[Footprint, int]]
 """Footprints by layer and step, and how often a layer occurs."""
 
 
-def footprint(file: Path, chip: str | None, report: Path | None = None) -> None:
+def footprint(
+    file: Path, chip: str | None, settings: Sequence[str] = (), report: Path | None = None
+) -> None:
     """Show the layers of a config as the launcher lays them out.
 
-    report    a file for the same as JSON
+    settings    of the chip: "l1.banks=32"
+    report      a file for the same as JSON
 
     raises    ConfigError
     """
     if report and report != STANDARD_OUTPUT:
         check_writable("--json", report)
-    found = footprints(file, chip)
+    found = footprints(file, chip, settings)
     if report:
         text = json.dumps(_to_json(found), indent=1) + "\n"
         if report == STANDARD_OUTPUT:
@@ -45,12 +48,12 @@ def footprint(file: Path, chip: str | None, report: Path | None = None) -> None:
     page_console().print(Group(*parts))
 
 
-def footprints(file: Path, chip: str | None) -> Counted:
+def footprints(file: Path, chip: str | None, settings: Sequence[str] = ()) -> Counted:
     """The footprints of a config's layers.
 
     raises    ConfigError with every layer that cannot be built
     """
-    spec, entries = load_layers(file, chip)
+    spec, entries = load_layers(file, chip, settings)
     found, mistakes = dict[str, tuple[Footprint, int]](), Mistakes()
     for name, entry in entries.items():
         with mistakes.collected():
@@ -58,7 +61,7 @@ def footprints(file: Path, chip: str | None) -> Counted:
                 built = program(entry.kernel, entry.args, spec)
             except (KernelError, ConfigError) as error:
                 lines = error.mistakes if isinstance(error, ConfigError) else [str(error)]
-                raise ConfigError([f"{file}: {name}: {line}" for line in lines]) from None
+                raise ConfigError([f"{file}: {named(name, line)}" for line in lines]) from None
             found[name] = Footprint.of(built, spec), entry.count
     mistakes.raise_any()
     return found

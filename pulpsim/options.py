@@ -1,13 +1,27 @@
 """Config files and options: what commands that take both have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os.path import relpath
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from soc.spec import DEFAULT_CHIP, chip_layers
-from soc.toml_file import ConfigError, Layer, Mistakes, Table, parse_setting
+from soc.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose
+from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, parse_setting
+from soc.unit_cache import cache_folder
+
+ANY_SETTING = "path.to.field=value, such as l1.banks=32"
+
+Workers = Annotated[int, Field(ge=1, le=256)]
+"""Processes that simulate."""
+
+
+class FileTable(BaseModel):
+    """A table of a config file: what it does not know, it refuses."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _check_file_name(text: str) -> str:
@@ -19,19 +33,102 @@ def _check_file_name(text: str) -> str:
 FileName = Annotated[str, AfterValidator(_check_file_name)]
 
 
-def written_chip(source: str, folder: Path, chip: Any, option: str | None) -> list[Layer]:
-    """The layers of a `chip` entry; an option replaces its name or its base, not its fields."""
-    fields: Table = dict(chip) if isinstance(chip, dict) else {}
-    base = fields.pop("base", DEFAULT_CHIP) if isinstance(chip, dict) else chip
-    if not isinstance(base, str):
-        raise ConfigError([f"{source}: chip: must be the name or the path of a chip"])
-    layers = chip_layers(option, Path()) if option else chip_layers(base, folder)
-    return [*layers, Layer(source, fields, prefix="chip.")]
+@dataclass(frozen=True)
+class ChosenChip:
+    """The chip that a config file and options describe.
+
+    spec      checked
+    base      its name, or its file
+    fields    that are changed
+    """
+
+    spec: SocSpec
+    base: str | Path
+    fields: Table
+
+    @classmethod
+    def of(
+        cls,
+        source: str,
+        folder: Path,
+        table: Table,
+        option: str | None,
+        settings: Sequence[str],
+        mistakes: Mistakes,
+    ) -> "ChosenChip":
+        """Read the `chip` of a file; --chip replaces its name or its base, not its fields.
+
+        folder      of the file
+        settings    "l1.banks=32"
+        mistakes    gets those of the settings
+
+        raises      ConfigError with those of the chip
+        """
+        written = table.get("chip", DEFAULT_CHIP)
+        fields: Table = dict(written) if isinstance(written, dict) else {}
+        base = fields.pop("base", DEFAULT_CHIP) if isinstance(written, dict) else written
+        if not isinstance(base, str):
+            raise ConfigError([f"{source}: chip: must be the name or the path of a chip"])
+        changes = _setting_layers(settings, mistakes)
+        base, folder = (option, Path()) if option else (base, folder)
+        own = Layer(source, fields, prefix="chip.")
+        spec = compose([*chip_layers(base, folder), own, *changes])
+        for change in changes:
+            fields = merged(fields, change.table)
+        return cls(spec, folder / base if base.endswith(".toml") else base, fields)
+
+    def entry(self, folder: Path) -> str | Table:
+        """The `chip` of a config in another folder."""
+        base = self.base if isinstance(self.base, str) else relpath(self.base, folder)
+        return {"base": base, **self.fields} if self.fields else base
 
 
-def setting_layers(settings: Sequence[str], mistakes: Mistakes) -> list[Layer]:
+def _setting_layers(settings: Sequence[str], mistakes: Mistakes) -> list[Layer]:
     layers = []
     for setting in settings:
         with mistakes.collected():
             layers.append(Layer("--set", parse_setting(setting)))
     return layers
+
+
+def option_layers(options: Mapping[str, tuple[str, str, Any]]) -> list[Layer]:
+    """What was said on the command line, over what a file says.
+
+    options    table, key and value by option, None if it was not given:
+               {"--engine": ("run", "engine", "event")}
+    """
+    return [
+        Layer(option, {table: {key: value}})
+        for option, (table, key, value) in options.items()
+        if value is not None
+    ]
+
+
+def argument_table(written: Sequence[str], example: str, mistakes: Mistakes) -> Table:
+    """The table of all --arg NAME=VALUE.
+
+    example    for messages: "inputs=640"
+    """
+    table: Table = {}
+    for argument in written:
+        with mistakes.collected():
+            try:
+                table = merged(table, parse_setting(argument))
+            except ConfigError as error:
+                form = f'NAME=VALUE, such as "{example}"'
+                lines = [line.replace("--set", "--arg", 1) for line in error.mistakes]
+                raise ConfigError([line.replace(ANY_SETTING, form) for line in lines]) from None
+    return table
+
+
+def cache_file(name: str) -> Path:
+    """A file in the user's cache folder.
+
+    raises    ConfigError if that cannot be made
+    """
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError([f"{folder}: cannot be made: {error.strerror}"]) from None
+    return folder / name

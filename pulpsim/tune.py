@@ -19,6 +19,7 @@ from autotuner.space import PAPER_TILES, Point, Space
 from autotuner.steady import LARGE, Steady
 from pulpsim.config import STANDARD_OUTPUT
 from pulpsim.console import report_console
+from pulpsim.options import ChosenChip
 from pulpsim.output import check_writable, write
 from pulpsim.tune_config import Options, Tuning, load_tuning
 from pulpsim.tune_picture import check_picture, write_picture
@@ -67,12 +68,12 @@ def tune(
     if len(layers) > 1:
         show_network(layers, console)
     if output:
-        _write_tuned(tuning.chip_name, layers, output)
+        _write_tuned(tuning.chip, layers, output)
     if picture:
         for layer, own in _files(layers, picture):
             write_picture(layer, own)
     if json:
-        text = report_json(tuning.chip.name, tuning.how.policy, layers)
+        text = report_json(tuning.chip.spec.name, tuning.how.policy, layers)
         if json == STANDARD_OUTPUT:
             sys.stdout.write(text)
         else:
@@ -94,7 +95,7 @@ def _tuned(
     how = tuning.how
     most = len(space) if how.policy == "exhaustive" else min(limit(space), TYPICAL)
     with Progress(name, most, console).shown() as progress:
-        where = space.layer, tuning.chip, database
+        where = space.layer, space.chip, database
         limits = Limits(max_cycles=how.max_cycles)
         measure = Measure(*where, limits, place=place, on_end=progress.note)
         tile = MeasureTile(*where, limits, place=place, on_end=progress.note_tile)
@@ -171,11 +172,12 @@ class Progress:
             yield self
 
 
-def _write_tuned(chip: str, layers: Sequence[Tuned], output: Path) -> None:
+def _write_tuned(chip: ChosenChip, layers: Sequence[Tuned], output: Path) -> None:
     """A config for each layer."""
+    entry = chip.entry(output.parent)
     for layer, file in _files(layers, output):
         assert layer.best
-        text = tuned_toml(chip, layer.space.layer, layer.best.point)
+        text = tuned_toml(entry, layer.space.layer, layer.best.point)
         write("-o", file, text.encode())
 
 

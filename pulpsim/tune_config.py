@@ -1,6 +1,6 @@
 """What to tune: a config file and the command line's options, as one checked value.
 
-chip = "pulp"
+chip = "pulp"               # or a [chip] table, as for `pulpsim run`
 [program]                   # one layer, as `pulpsim run` takes it; or several:
 kernel = "linear_fw_f32"    # [[layers]] with name, kernel, args, maybe count: how often it
 args = {inputs = 640, ...}  # occurs, and maybe steps = ["fw", "wg"] for the {} of a kernel
@@ -20,35 +20,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from autotuner.measure import LIMIT
 from autotuner.space import SIZES, Space
 from firmware.builder import KernelError
 from pulpsim.networks import config_file
-from soc.spec import DEFAULT_CHIP, SocSpec, load_chip
-from soc.toml_file import (
-    ConfigError,
-    Layer,
-    Mistakes,
-    Table,
-    merged,
-    parse_setting,
-    read_toml,
-    validated,
+from pulpsim.options import (
+    ChosenChip,
+    FileName,
+    FileTable,
+    Workers,
+    argument_table,
+    cache_file,
+    option_layers,
 )
-from soc.unit_cache import cache_folder
+from soc.spec import DEFAULT_CHIP, SocSpec
+from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
 
 PLACES = "workers", "scheduler", "local_cluster"  # where points are measured
 Policy = Literal["guided", "exhaustive", "paper"]
 COMMAND = "pulpsim tune"
 
 
-class ProgramTable(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class ProgramTable(FileTable):
     kernel: str
-    args: dict[str, Any] = {}
+    args: dict[str, Any] = Field(default_factory=dict)
     count: int = Field(default=1, ge=1)
 
 
@@ -57,30 +54,26 @@ class LayerTable(ProgramTable):
     steps: tuple[str, ...] = ()
 
 
-class TuneTable(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class TuneTable(FileTable):
     policy: Policy = "guided"
     sizes: int = Field(default=SIZES, ge=1, le=64)
     cores: tuple[int, ...] = ()
-    workers: int | None = Field(default=None, ge=1, le=256)
+    workers: Workers | None = None
     scheduler: str | None = None
-    local_cluster: int | None = Field(default=None, ge=1, le=256)
+    local_cluster: Workers | None = None
     max_cycles: int = Field(default=LIMIT, ge=1, lt=1 << 62)
-    database: str | None = Field(default=None, min_length=1)
+    database: FileName | None = None
 
 
-class TuneConfig(BaseModel):
+class TuneConfig(FileTable):
     """The tables of a config file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    chip: str = DEFAULT_CHIP
+    chip: Any = DEFAULT_CHIP  # checked as a chip
     program: ProgramTable | None = None
     layers: tuple[Any, ...] = ()  # each checked as a LayerTable
     tune: TuneTable = TuneTable()
-    run: dict[str, Any] = {}  # for `pulpsim run`
-    report: dict[str, Any] = {}
+    run: dict[str, Any] = Field(default_factory=dict)  # for `pulpsim run`
+    report: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,6 +83,7 @@ class Options:
     kernel: str | None = None
     arguments: Sequence[str] = ()  # "inputs=640"
     chip: str | None = None
+    settings: Sequence[str] = ()  # "l1.banks=32"
     policy: str | None = None
     sizes: int | None = None
     workers: int | None = None
@@ -102,13 +96,11 @@ class Options:
 class Tuning:
     """A search that is ready to start.
 
-    chip_name    as it was written
-    spaces       of all layers, by name
-    counts       how often each layer occurs
+    spaces    of all layers, by name
+    counts    how often each layer occurs
     """
 
-    chip_name: str
-    chip: SocSpec
+    chip: ChosenChip
     spaces: dict[str, Space]
     counts: dict[str, int]
     how: TuneTable
@@ -118,65 +110,70 @@ class Tuning:
 def load_tuning(file: Path | None, options: Options) -> Tuning:
     """The search that a config file and options describe; options win.
 
-    raises    ConfigError with every mistake in the file, the chip and the layers
+    raises    ConfigError with every mistake in the file, the chip, the layers and the options
     """
     file = config_file(file) if file else None
-    source = str(file) if file else COMMAND
-    folder = file.parent if file else Path()
-    table = merged(_without_place(file, options), _program(options))
-    config = validated(TuneConfig, [Layer(source, table), *_layers(options)])
-    _check_places(source, config.tune)
-    chip = load_chip(_chip(options.chip, config.chip, folder))
-    entries = _entries(source, config)
-    mistakes, spaces = Mistakes(), dict[str, Space]()
-    for name, entry in entries.items():
+    source, folder = (str(file), file.parent) if file else (COMMAND, Path())
+    mistakes = Mistakes()
+    table = merged(_without_place(file, options), _program(options, mistakes))
+    chip, config, entries = None, None, dict[str, ProgramTable]()
+    with mistakes.collected():
+        chip = ChosenChip.of(source, folder, table, options.chip, options.settings, mistakes)
+    with mistakes.collected():
+        config = validated(TuneConfig, [Layer(source, table), *_option_layers(options)])
+        _check_places(source, config.tune)
+        entries = _entries(source, config)
+        if chip:
+            _check_cores(source, config.tune, chip.spec)
+    spaces = dict[str, Space]()
+    for name, entry in entries.items() if chip and config else ():
         with mistakes.collected():
-            spaces[name] = _space(source, name, entry, chip, config.tune)
+            spaces[name] = _space(source, name, entry, chip.spec, config.tune)
     mistakes.raise_any()
+    assert chip is not None
+    assert config is not None
     written = folder / config.tune.database if config.tune.database else None
-    database = options.database or written or _own_database()
+    database = options.database or written or cache_file("tuned.db")
     counts = {name: entry.count for name, entry in entries.items()}
-    return Tuning(options.chip or config.chip, chip, spaces, counts, config.tune, database)
+    return Tuning(chip, spaces, counts, config.tune, database)
 
 
-def load_layers(file: Path, chip: str | None) -> tuple[SocSpec, dict[str, ProgramTable]]:
+def load_layers(
+    file: Path, chip: str | None, settings: Sequence[str]
+) -> tuple[SocSpec, dict[str, ProgramTable]]:
     """The chip and the layers of a config file, each step by itself.
 
     raises    ConfigError with every mistake in the file and the chip
     """
     file = config_file(file)
-    config = validated(TuneConfig, [Layer(str(file), read_toml(file))])
-    return load_chip(_chip(chip, config.chip, file.parent)), _entries(str(file), config)
+    source, table = str(file), read_toml(file)
+    mistakes, entries = Mistakes(), dict[str, ProgramTable]()
+    chosen = None
+    with mistakes.collected():
+        chosen = ChosenChip.of(source, file.parent, table, chip, settings, mistakes)
+    with mistakes.collected():
+        entries = _entries(source, validated(TuneConfig, [Layer(source, table)]))
+    mistakes.raise_any()
+    assert chosen is not None
+    return chosen.spec, entries
 
 
-def _chip(option: str | None, written: str, folder: Path) -> str | Path:
-    chip = option or written
-    is_file = chip.endswith(".toml") or "/" in chip
-    return (folder if option is None else Path()) / chip if is_file else chip
-
-
-def _program(options: Options) -> Table:
+def _program(options: Options, mistakes: Mistakes) -> Table:
     """The [program] of the command line."""
-    table: Table = {}
-    for argument in options.arguments:
-        try:
-            table = merged(table, parse_setting(argument))
-        except ConfigError as error:
-            lines = [line.replace("--set", "--arg") for line in error.mistakes]
-            raise ConfigError(lines) from None
+    arguments = argument_table(options.arguments, "inputs=640", mistakes)
     program: Table = {"kernel": options.kernel} if options.kernel else {}
-    if table:
-        program["args"] = table
+    if arguments:
+        program["args"] = arguments
     return {"program": program} if program else {}
 
 
-def _layers(options: Options) -> list[Layer]:
-    values = {key: getattr(options, key) for key in ("policy", "sizes", *PLACES)}
-    return [
-        Layer(f"--{key.replace('_', '-')}", {"tune": {key: value}})
-        for key, value in values.items()
-        if value is not None
-    ]
+def _option_layers(options: Options) -> list[Layer]:
+    return option_layers(
+        {
+            f"--{key.replace('_', '-')}": ("tune", key, getattr(options, key))
+            for key in ("policy", "sizes", *PLACES)
+        }
+    )
 
 
 def _without_place(file: Path | None, options: Options) -> Table:
@@ -192,6 +189,14 @@ def _check_places(source: str, how: TuneTable) -> None:
     given = [place for place in PLACES if getattr(how, place) is not None]
     if len(given) > 1:
         raise ConfigError([f"{source}: tune: {' and '.join(given)}; give one of them"])
+
+
+def _check_cores(source: str, how: TuneTable, chip: SocSpec) -> None:
+    wrong = [cores for cores in how.cores if not 1 <= cores <= chip.cores]
+    if wrong:
+        raise ConfigError(
+            [f"{source}: tune.cores: {wrong[0]}; the chip {chip.name} has 1 to {chip.cores}"]
+        )
 
 
 def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
@@ -218,22 +223,13 @@ def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
 
 
 def _space(source: str, name: str, entry: ProgramTable, chip: SocSpec, how: TuneTable) -> Space:
-    for cores in how.cores:
-        if not 1 <= cores <= chip.cores:
-            raise ConfigError(
-                [f"{source}: tune.cores: {cores}; the chip {chip.name} has 1 to {chip.cores}"]
-            )
     try:
         return Space.of(entry.kernel, entry.args, chip, how.sizes, how.cores)
     except (KernelError, ConfigError) as error:
         lines = error.mistakes if isinstance(error, ConfigError) else [str(error)]
-        raise ConfigError([f"{source}: {name}: {line}" for line in lines]) from None
+        raise ConfigError([f"{source}: {named(name, line)}" for line in lines]) from None
 
 
-def _own_database() -> Path:
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError([f"{folder}: cannot be made: {error.strerror}"]) from None
-    return folder / "tuned.db"
+def named(layer: str, mistake: str) -> str:
+    """A layer's mistake with its name, if it does not begin with it."""
+    return mistake if mistake.startswith(f"{layer}: ") else f"{layer}: {mistake}"

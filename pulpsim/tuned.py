@@ -9,6 +9,7 @@ from autotuner.one_size import Kernels, OneSize
 from autotuner.outcome import Outcome
 from autotuner.search import Found
 from autotuner.space import Layer, Point, Space
+from soc.toml_file import Table
 
 SCHEMA = "pulpsim.tune/1"
 
@@ -147,8 +148,11 @@ def _total(cycles: Iterable[tuple[int | None, int]]) -> int | None:
     return total
 
 
-def tuned_toml(chip: str, layer: Layer, point: Point) -> str:
-    """A config of the layer at a point."""
+def tuned_toml(chip: str | Table, layer: Layer, point: Point) -> str:
+    """A config of the layer at a point.
+
+    chip    as a config says it
+    """
     arguments = layer.given | point.arguments
     lines = [f"{name} = {_toml(value)}" for name, value in arguments.items() if value is not None]
     return "\n".join(

@@ -17,43 +17,37 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from firmware.builder import KernelError
-from pulpsim.options import FileName, setting_layers, written_chip
+from pulpsim.options import (
+    ChosenChip,
+    FileName,
+    FileTable,
+    Workers,
+    argument_table,
+    cache_file,
+    option_layers,
+)
 from pulpsim.study.catalogue import STUDIES
 from pulpsim.study.study import Case, Study
-from soc.spec import DEFAULT_CHIP, SocSpec, compose
-from soc.toml_file import (
-    ConfigError,
-    Layer,
-    Mistakes,
-    Table,
-    merged,
-    parse_setting,
-    read_toml,
-    validated,
-)
-from soc.unit_cache import cache_folder
+from soc.spec import DEFAULT_CHIP, SocSpec
+from soc.toml_file import ConfigError, Layer, Mistakes, read_toml, validated
 
 COMMAND = "pulpsim study"
 
 
-class StudyTable(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class StudyTable(FileTable):
     name: str
     quick: bool = False
-    workers: int | None = Field(default=None, ge=1, le=256)
+    workers: Workers | None = None
     database: FileName | None = None
     output: FileName | None = None
-    args: dict[str, Any] = {}  # checked as the study's arguments
+    args: dict[str, Any] = Field(default_factory=dict)  # checked as the study's arguments
 
 
-class StudyConfig(BaseModel):
+class StudyConfig(FileTable):
     """The tables of a config file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     chip: Any = DEFAULT_CHIP  # checked as a chip
     study: StudyTable
@@ -99,10 +93,10 @@ def load_plan(what: str, options: Options) -> Plan:
     chip, config = None, None
     cases: Sequence[Case] = ()
     with mistakes.collected():
-        layers = written_chip(source, folder, table.get("chip", DEFAULT_CHIP), options.chip)
-        chip = compose([*layers, *setting_layers(options.settings, mistakes)])
+        chosen = ChosenChip.of(source, folder, table, options.chip, options.settings, mistakes)
+        chip = chosen.spec
     with mistakes.collected():
-        config = validated(StudyConfig, [Layer(source, table), *_layers(options)])
+        config = validated(StudyConfig, [Layer(source, table), *_option_layers(options)])
     study, point = _with_arguments(source, table["study"], options, mistakes)
     if chip and study and point:
         with mistakes.collected():
@@ -119,7 +113,7 @@ def load_plan(what: str, options: Options) -> Plan:
         chip,
         cases,
         how.workers,
-        options.database or (folder / how.database if how.database else _own_database()),
+        options.database or (folder / how.database if how.database else cache_file("studies.db")),
         options.output or folder / (how.output or f"study-{study.name}"),
     )
 
@@ -128,7 +122,7 @@ def _with_arguments(
     source: str, written: Any, options: Options, mistakes: Mistakes
 ) -> tuple[Study | None, BaseModel | None]:
     """The study and its arguments, each None if it has mistakes, whatever else the table has."""
-    given = _arguments(options.arguments, mistakes)
+    given = Layer("--arg", argument_table(options.arguments, "cores=[1, 2]", mistakes))
     if not isinstance(written, dict) or not isinstance(written.get("name"), str):
         return None, None
     arguments = written.get("args", {})
@@ -167,37 +161,10 @@ def _cases(study: Study, point: BaseModel, chip: SocSpec) -> Sequence[Case]:
         raise ConfigError([f"{study.name}: {error}"]) from None
 
 
-def _arguments(written: Sequence[str], mistakes: Mistakes) -> Layer:
-    """The arguments of the command line."""
-    table: Table = {}
-    for argument in written:
-        try:
-            table = merged(table, parse_setting(argument))
-        except ConfigError as error:
-            lines = [
-                line.replace("--set", "--arg").replace(
-                    "path.to.field=value, such as l1.banks=32", 'NAME=VALUE, such as "cores=[1, 2]"'
-                )
-                for line in error.mistakes
-            ]
-            with mistakes.collected():
-                raise ConfigError(lines) from None
-    return Layer("--arg", table)
-
-
-def _layers(options: Options) -> list[Layer]:
-    values = {"quick": options.quick or None, "workers": options.workers}
-    return [
-        Layer(f"--{key}", {"study": {key: value}})
-        for key, value in values.items()
-        if value is not None
-    ]
-
-
-def _own_database() -> Path:
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError([f"{folder}: cannot be made: {error.strerror}"]) from None
-    return folder / "studies.db"
+def _option_layers(options: Options) -> list[Layer]:
+    return option_layers(
+        {
+            "--quick": ("study", "quick", options.quick or None),
+            "--workers": ("study", "workers", options.workers),
+        }
+    )

@@ -231,7 +231,7 @@ def test_layers_without_a_footprint_are_told_all_at_once(tmp_path: Path) -> None
         ),
         (
             '[program]\nkernel = "linear_fw_f32"\nargs.inputs = 4',
-            r"{file}: linear_fw_f32: linear_fw_f32: outputs: missing",
+            r"{file}: linear_fw_f32: outputs: missing",
         ),
         (
             '[program]\nkernel = "linear_fw_f32"\nargs = {inputs = 4, outputs = 4}\n'
@@ -250,7 +250,7 @@ def test_layers_without_a_footprint_are_told_all_at_once(tmp_path: Path) -> None
         (
             '[program]\nkernel = "pwconv2d_fw_f32"\n'
             "args = {inputs = 1, outputs = 1, height = 1, width = 20000}",
-            r"{file}: pwconv2d_fw_f32: pwconv2d_fw_f32: the smallest tile of n = 1, y = 1, co = 1, "
+            r"{file}: pwconv2d_fw_f32: the smallest tile of n = 1, y = 1, co = 1, "
             r"ci = 1 needs 160016 bytes of L1 with buffers = 1, 57344 are free; none fits",
         ),
     ],
@@ -264,9 +264,40 @@ def test_what_cannot_be_tuned_is_told(tmp_path: Path, text: str, message: str) -
 
 def test_a_bad_argument_of_the_command_line_is_told() -> None:
     with pytest.raises(
-        ConfigError, match=r"^--arg inputs: must be path.to.field=value, such as l1.banks=32$"
+        ConfigError,
+        match=r'^--arg inputs: must be NAME=VALUE, such as "inputs=640"\n'
+        r"--set x: must be path.to.field=value, such as l1.banks=32\n"
+        r"--policy: tune.policy = \"best\": must be 'guided', 'exhaustive' or 'paper'$",
     ):
-        load_tuning(None, Options("linear_fw_f32", ["inputs"]))
+        load_tuning(None, Options("linear_fw_f32", ["inputs"], settings=["x"], policy="best"))
+
+
+def test_what_is_written_runs_on_the_chip_that_it_was_found_on(tmp_path: Path) -> None:
+    chips, out = tmp_path / "chips", tmp_path / "out"
+    for folder in (chips, out):
+        folder.mkdir()
+    (chips / "small.toml").write_text('base = "pulp"\nl1.size = 32768\n')
+    layer = '[program]\nkernel = "linear_fw_f32"\nargs = { inputs = 16, outputs = 8 }\n'
+    config = tmp_path / "layer.toml"
+    best = out / "best.toml"
+    for chip, options, entry in (
+        ("", [], 'chip = "pulp"'),
+        ('chip = "chips/small.toml"', [], 'chip = "../chips/small.toml"'),
+        ("", ["--chip", chips / "small.toml"], 'chip = "../chips/small.toml"'),
+        (
+            "chip = { l1 = { size = 32768 } }",
+            ["--set", "l1.banks=32"],
+            'chip = { base = "pulp", l1 = { size = 32768, banks = 32 } }',
+        ),
+    ):
+        config.write_text(f"{chip}\n{layer}[tune]\nsizes = 1\nworkers = 1\n")
+        given = ["--database", ":memory:", "-o", best, "--policy", "paper", "--json", "-"]
+        tuned = pulpsim("tune", config, *options, *given)
+        assert tuned.exit_code == 0, tuned.stderr
+        assert best.read_text().splitlines()[0] == entry
+        cycles = json.loads(tuned.stdout)["layers"][0]["best"]["cycles"]
+        run = pulpsim("run", best, "--quiet", "--json", "-")
+        assert 0 < json.loads(run.stdout)["cycles"] - cycles < 1000
 
 
 def test_an_unknown_network_and_a_bad_database_are_told(config: Path) -> None:
