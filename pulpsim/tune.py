@@ -1,21 +1,18 @@
 """pulpsim tune: the fastest tiling and kernel of each layer, found by simulation, remembered."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic
 
 from rich.console import Console
 
 from autotuner.database import Database
 from autotuner.measure import Limits, Measure
 from autotuner.one_size import kernels_at
-from autotuner.outcome import Outcome
 from autotuner.places import Place
 from autotuner.search import TYPICAL, Found, confirmed, exhaustive, guided, limit, paper, ranked
 from autotuner.single import MeasureTile
-from autotuner.space import PAPER_TILES, Point, Space
+from autotuner.space import PAPER_TILES, Space
 from autotuner.steady import LARGE, Steady
 from pulpsim.config import STANDARD_OUTPUT
 from pulpsim.console import report_console
@@ -24,6 +21,7 @@ from pulpsim.output import check_writable, write
 from pulpsim.tune_config import Options, Tuning, load_tuning
 from pulpsim.tune_picture import check_picture, write_picture
 from pulpsim.tune_place import place_of
+from pulpsim.tune_progress import Progress
 from pulpsim.tune_report import show_layer, show_network
 from pulpsim.tuned import Paper, Tuned, report_json, tuned_toml
 
@@ -127,49 +125,6 @@ def _search(
     else:
         found = confirmed(carry_out(space, Steady(measure)), measure)
     return found, sum(f.outcome.l1_bytes is not None for f in found)
-
-
-class Progress:
-    """How far the search of a layer is: points done, best so far, time left."""
-
-    def __init__(self, name: str, most: int, console: Console) -> None:
-        self.name, self.most, self.console = name, most, console
-        self.started = monotonic()
-        self.done: dict[Point, Outcome] = {}
-        self.tiles = 0
-
-    def note(self, point: Point, outcome: Outcome) -> None:
-        """A point is done."""
-        self.done[point] = outcome
-        self._update()
-
-    def note_tile(self, point: Point, outcome: Outcome) -> None:
-        """A single tile is done."""
-        self.tiles += 1
-        self._update()
-
-    @property
-    def line(self) -> str:
-        """One line of it."""
-        done = len(self.done)
-        best = min((o.rank for o in self.done.values()), default=float("inf"))
-        left = (monotonic() - self.started) / done * max(self.most - done, 0) if done else 0.0
-        what = f"best {best:,.0f} cycles" if best < float("inf") else "none has succeeded"
-        return f"{self.name}: {done + self.tiles} points, {what}, about {left:.0f} s left"
-
-    def _update(self) -> None:
-        if self.status:
-            self.status.update(self.line)
-
-    @contextmanager
-    def shown(self) -> Iterator["Progress"]:
-        """Show it in a terminal while the body runs."""
-        self.status = None
-        if not self.console.is_terminal:
-            yield self
-            return
-        with self.console.status(f"{self.name} ...") as self.status:
-            yield self
 
 
 def _write_tuned(chip: ChosenChip, layers: Sequence[Tuned], output: Path) -> None:

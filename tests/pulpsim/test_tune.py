@@ -12,8 +12,8 @@ from autotuner.measure import Measure
 from autotuner.outcome import Outcome
 from autotuner.space import Point
 from pulpsim import cli
-from pulpsim.tune import Progress
 from pulpsim.tune_config import Options, load_tuning
+from pulpsim.tune_progress import Progress
 from soc.toml_file import ConfigError
 
 LAYERS = """
@@ -161,14 +161,14 @@ def test_after_an_interruption_the_same_command_goes_on(
 def test_progress_says_what_is_done_the_best_and_the_time_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pulpsim.tune.monotonic", iter((0.0, 0.0, 10.0, 10.0)).__next__)
+    monkeypatch.setattr("pulpsim.tune_progress.monotonic", iter((0.0, 0.0, 10.0, 10.0)).__next__)
     with Progress("fc", 4, Console(file=None, force_terminal=False)).shown() as progress:
         assert progress.line == "fc: 0 points, none has succeeded, about 0 s left"
         progress.started = 0.0
         progress.note(Point(None, (), 1, 8), Outcome(1234))
         progress.note(Point(None, (), 1, 4), Outcome(None, None, "trap"))
         progress.note_tile(Point(None, (), 1, 4), Outcome(3))
-        monkeypatch.setattr("pulpsim.tune.monotonic", lambda: 10.0)
+        monkeypatch.setattr("pulpsim.tune_progress.monotonic", lambda: 10.0)
         assert progress.line == "fc: 3 points, best 1,234 cycles, about 10 s left"
 
 
