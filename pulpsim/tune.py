@@ -9,10 +9,11 @@ from rich.console import Console
 from autotuner.database import Database
 from autotuner.measure import Limits, Measure
 from autotuner.one_size import kernels_at
+from autotuner.outcome import Outcome
 from autotuner.places import Place
 from autotuner.search import TYPICAL, Found, confirmed, exhaustive, guided, limit, paper, ranked
 from autotuner.single import MeasureTile
-from autotuner.space import PAPER_TILES, Space
+from autotuner.space import PAPER_TILES, Point, Space
 from autotuner.steady import LARGE, Steady
 from pulpsim.config import STANDARD_OUTPUT
 from pulpsim.console import report_console
@@ -21,7 +22,7 @@ from pulpsim.output import check_writable, write
 from pulpsim.tune_config import Options, Tuning, load_tuning
 from pulpsim.tune_picture import check_picture, write_picture
 from pulpsim.tune_place import place_of
-from pulpsim.tune_progress import Progress
+from pulpsim.tune_progress import Pace, Progress
 from pulpsim.tune_report import show_layer, show_network
 from pulpsim.tuned import Paper, Tuned, report_json, tuned_toml
 
@@ -49,68 +50,88 @@ def tune(
     console = report_console()
     database = Database(tuning.database)
     layers: list[Tuned] = []
-    is_interrupted = False
+    pace, is_whole = Pace(len(tuning.spaces)), True
     try:
         with place_of(tuning.how, console) as place:
-            for name, space in tuning.spaces.items():
-                layers.append(_tuned(name, space, tuning, database, place, console, with_paper))
+            for name in tuning.spaces:
+                layers.append(_tuned(name, tuning, database, place, console, pace, with_paper))
                 show_layer(layers[-1], console)
     except KeyboardInterrupt:
-        is_interrupted = True
+        is_whole = False
         console.print(
-            f"interrupted; {len(database)} measurements are in {tuning.database}: the same command "
-            f"goes on from here"
+            f"interrupted; {len(database):,} measurements are in {tuning.database}: the same "
+            f"command goes on from here",
+            soft_wrap=True,
         )
     finally:
         database.close()
-    if len(layers) > 1:
+    if is_whole and len(layers) > 1:
         show_network(layers, console)
+    is_one = len(tuning.spaces) == 1
     if output:
-        _write_tuned(tuning.chip, layers, output)
+        _write_tuned(tuning.chip, layers, output, is_one)
     if picture:
-        for layer, own in _files(layers, picture):
+        for layer, own in _files(layers, picture, is_one):
             write_picture(layer, own)
     if json:
-        text = report_json(tuning.chip.spec.name, tuning.how.policy, layers)
+        text = report_json(tuning.chip.spec.name, tuning.how.policy, layers, is_whole)
         if json == STANDARD_OUTPUT:
             sys.stdout.write(text)
         else:
             write("--json", json, text.encode())
-    if is_interrupted:
+    if not is_whole:
         return INTERRUPTED
     return SUCCESS if all(layer.best for layer in layers) else FAILED
 
 
 def _tuned(
     name: str,
-    space: Space,
     tuning: Tuning,
     database: Database,
     place: Place,
     console: Console,
+    pace: Pace,
     with_paper: bool,
 ) -> Tuned:
-    how = tuning.how
-    most = len(space) if how.policy == "exhaustive" else min(limit(space), TYPICAL)
-    with Progress(name, most, console).shown() as progress:
+    """Search a layer, and measure what it is compared with."""
+    space, policy = tuning.spaces[name], tuning.how.policy
+    with_paper |= policy == "paper"
+    with Progress(name, _expected(space, policy, with_paper), console, pace).shown() as progress:
         where = space.layer, space.chip, database
-        limits = Limits(max_cycles=how.max_cycles)
+        limits = Limits(max_cycles=tuning.how.max_cycles)
         measure = Measure(*where, limits, place=place, on_end=progress.note)
         tile = MeasureTile(*where, limits, place=place, on_end=progress.note_tile)
         default = measure([space.default()])[0]
-        found, searched = _search(how.policy, space, measure, tile)
+        found, searched = _search(policy, space, measure, tile)
+        every = {f.point: f for f in found}
         chosen = None
-        if with_paper or how.policy == "paper":
-            tiles = PAPER_TILES if how.policy == "paper" else space.paper_tiles(searched)
+        if with_paper:
+            tiles = PAPER_TILES if policy == "paper" else space.paper_tiles(searched)
             by_paper = paper(space, measure, tile, tiles)
             chosen = Paper(by_paper[0].outcome, len(space.paper(tiles)))
-            found = ranked({f.point: f for f in [*by_paper, *found]}.values())
-        kernels = None
-        if len(tuning.spaces) > 1 and found[0].outcome.cycles is not None:
-            kernels = kernels_at(space, found[0].point, measure)
+            every = {f.point: f for f in by_paper} | every
+        best, kernels = ranked(every.values())[0], None
+        if len(tuning.spaces) > 1 and best.outcome.cycles is not None:
+
+            def measured(points: Sequence[Point]) -> list[Outcome]:
+                outcomes = measure(points)
+                every.update({p: Found(p, o) for p, o in zip(points, outcomes, strict=True)})
+                return outcomes
+
+            kernels = kernels_at(space, best.point, measured)
     simulated = measure.simulated + tile.simulated
+    progress.end(simulated)
+    found = ranked(every.values())
     count = tuning.counts[name]
     return Tuned(name, space, found, default, searched, simulated, count, chosen, kernels)
+
+
+def _expected(space: Space, policy: str, with_paper: bool) -> int:
+    """Points and tiles that will be measured, nearly."""
+    if policy == "paper":
+        return len(space.paper(PAPER_TILES)) + 1
+    most = len(space) if policy == "exhaustive" else min(limit(space), TYPICAL)
+    return 2 * most if with_paper else most
 
 
 def _search(
@@ -127,19 +148,19 @@ def _search(
     return found, sum(f.outcome.l1_bytes is not None for f in found)
 
 
-def _write_tuned(chip: ChosenChip, layers: Sequence[Tuned], output: Path) -> None:
+def _write_tuned(chip: ChosenChip, layers: Sequence[Tuned], output: Path, is_one: bool) -> None:
     """A config for each layer."""
     entry = chip.entry(output.parent)
-    for layer, file in _files(layers, output):
+    for layer, file in _files(layers, output, is_one):
         assert layer.best
         text = tuned_toml(entry, layer.space.layer, layer.best.point)
         write("-o", file, text.encode())
 
 
-def _files(layers: Sequence[Tuned], file: Path) -> list[tuple[Tuned, Path]]:
-    """Layers that have a best point, and a file for each: FILE.NAME.toml if there are several."""
+def _files(layers: Sequence[Tuned], file: Path, is_one: bool) -> list[tuple[Tuned, Path]]:
+    """Layers that have a best point, and a file for each: FILE.NAME.toml unless there is one."""
 
     def own(name: str) -> Path:
-        return file.with_name(f"{file.stem}.{name}{file.suffix}") if len(layers) > 1 else file
+        return file if is_one else file.with_name(f"{file.stem}.{name}{file.suffix}")
 
     return [(layer, own(layer.name)) for layer in layers if layer.best]

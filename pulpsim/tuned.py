@@ -99,15 +99,20 @@ def point_json(found: Found) -> dict[str, Any]:
     }
 
 
-def report_json(chip: str, policy: str, layers: Sequence[Tuned]) -> str:
-    """The whole report."""
-    one = one_size(layers)
+def report_json(chip: str, policy: str, layers: Sequence[Tuned], is_whole: bool = True) -> str:
+    """The whole report.
+
+    is_whole    are these all layers? Else there are no sums
+    """
+    one = one_size(layers) if is_whole else None
+    summed = layers if is_whole else ()
     content = {
         "schema": SCHEMA,
         "chip": chip,
         "policy": policy,
-        "cycles": {"default": own_total(layers), "one_size": one.cycles if one else None,
-                   "paper": paper_total(layers), "best": best_total(layers)},
+        "is_whole": is_whole,
+        "cycles": {"default": own_total(summed), "one_size": one.cycles if one else None,
+                   "paper": paper_total(summed), "best": best_total(summed)},
         "one_size": str(one.kernel) if one else None,
         "layers": [layer.to_json(one) for layer in layers],
     }  # fmt: skip
@@ -140,12 +145,13 @@ def paper_total(layers: Sequence[Tuned]) -> int | None:
 
 
 def _total(cycles: Iterable[tuple[int | None, int]]) -> int | None:
+    """None if there is none, or one has none."""
     total = 0
     for once, count in cycles:
         if once is None:
             return None
         total += once * count
-    return total
+    return total or None
 
 
 def tuned_toml(chip: str | Table, layer: Layer, point: Point) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from autotuner.outcome import Outcome
 from autotuner.space import Point
 from pulpsim import cli
 from pulpsim.tune_config import Options, load_tuning
-from pulpsim.tune_progress import Progress
+from pulpsim.tune_progress import Pace, Progress
 from soc.toml_file import ConfigError
 
 LAYERS = """
@@ -77,7 +78,7 @@ def test_every_point_has_cycles_or_a_reason(config: Path) -> None:
         "points.fc.fw.svg", "points.fc.wg.svg"
     }  # fmt: skip
     report = json.loads(result.stdout)
-    assert report["schema"] == "pulpsim.tune/1"
+    assert (report["schema"], report["is_whole"]) == ("pulpsim.tune/1", True)
     for layer in report["layers"]:
         assert layer["paper_cycles"] >= layer["best"]["cycles"]
         assert layer["paper_gain"] == layer["paper_cycles"] / layer["best"]["cycles"]
@@ -144,11 +145,12 @@ def test_after_an_interruption_the_same_command_goes_on(
     monkeypatch.setattr(Measure, "__call__", interrupted)
     result = pulpsim("tune", config)
     assert result.exit_code == 130
-    assert plain(result.stderr).split() == [
-        *("interrupted; 1 measurements are in".split()),
-        f"{config.parent}/tuned.db:",
-        *("the same command goes on from here".split()),
-    ]
+    assert re.fullmatch(
+        r"fc\.fw: the best so far takes [\d,]+ cycles: all in L1  own blocking  1 buf  8c\n"
+        rf"interrupted; 1 measurements are in {config.parent}/tuned\.db: the same command goes on "
+        r"from here\n",
+        result.stderr,
+    )
     monkeypatch.setattr(Measure, "__call__", measured)
     again = pulpsim("tune", config, "--json", "-")
     assert again.exit_code == 0
@@ -161,15 +163,59 @@ def test_after_an_interruption_the_same_command_goes_on(
 def test_progress_says_what_is_done_the_best_and_the_time_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pulpsim.tune_progress.monotonic", iter((0.0, 0.0, 10.0, 10.0)).__next__)
-    with Progress("fc", 4, Console(file=None, force_terminal=False)).shown() as progress:
-        assert progress.line == "fc: 0 points, none has succeeded, about 0 s left"
-        progress.started = 0.0
-        progress.note(Point(None, (), 1, 8), Outcome(1234))
-        progress.note(Point(None, (), 1, 4), Outcome(None, None, "trap"))
-        progress.note_tile(Point(None, (), 1, 4), Outcome(3))
-        monkeypatch.setattr("pulpsim.tune_progress.monotonic", lambda: 10.0)
-        assert progress.line == "fc: 3 points, best 1,234 cycles, about 10 s left"
+    now = 0.0
+    monkeypatch.setattr("pulpsim.tune_progress.monotonic", lambda: now)
+    point, console = Point(None, (), 1, 8), Console(file=StringIO(), width=100)
+    with Progress("fc", 4, console).shown() as progress:
+        assert progress.line == "fc: 0 of about 4 points"
+        now = 10.0
+        progress.note(point, Outcome(None, None, "trap"))
+        assert progress.line == "fc: 1 of about 4 points, none has succeeded, 30 s left"
+        progress.note(point, Outcome(1234))
+        progress.note_tile(point, Outcome(3))
+        assert progress.line == "fc: 3 of about 4 points, best 1,234 cycles, 3 s left"
+        progress.note(point, Outcome(2345))
+        progress.note(point, Outcome(2345))
+        assert progress.line == "fc: 5 points, best 1,234 cycles, 0 s left"
+    assert console.file.getvalue() == ""
+
+
+def test_progress_says_how_long_all_layers_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("pulpsim.tune_progress.monotonic", lambda: now)
+    point, console, pace = Point(None, (), 1, 8), Console(file=StringIO()), Pace(5)
+    for name, seconds, simulated in (("a", 200, 9), ("b", 1, 0)):
+        with Progress(name, 4, console, pace).shown() as progress:
+            now += seconds
+        progress.end(simulated)
+    with Progress("c", 4, console, pace).shown() as progress:
+        now += 75
+        progress.note(point, Outcome(5))
+    # of this layer 75 of 300 s; two more like this one and the first, which took 200
+    assert progress.line == (
+        "c, 3 of 5: 1 of about 4 points, best 5 cycles, 4 min left, 12 min for all"
+    )
+
+
+def test_what_an_interrupted_search_reports_is_of_whole_layers_and_has_no_sums(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = Measure.__call__
+
+    def interrupted(self, points):  # type: ignore[no-untyped-def]
+        if self.layer.kernel == "linear_wg_f32":
+            raise KeyboardInterrupt
+        return measured(self, points)
+
+    monkeypatch.setattr(Measure, "__call__", interrupted)
+    result = pulpsim("tune", config, "--json", "-", "-o", config.parent / "best.toml")
+    assert result.exit_code == 130
+    assert "a training step" not in result.stderr
+    report = json.loads(result.stdout)
+    assert [layer["name"] for layer in report["layers"]] == ["fc.fw"]
+    assert not report["is_whole"]
+    assert set(report["cycles"].values()) == {None}
+    assert [file.name for file in config.parent.glob("best*")] == ["best.fc.fw.toml"]
 
 
 def test_a_footprint_has_every_tensor_and_buffer(config: Path) -> None:
