@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from trainlib.schedule import Step
 
-KEPT = (4, 7, 10)
-"""Periods that are simulated, beside what is before and behind them."""
+LEAST, SHARE = 12, 0.25
+"""Periods that are simulated at each place: so many at least, and this share of them."""
 
-MOST = 0.8  # of all steps, that the simulations together have
+MOST = 0.6  # of all steps, that the simulation has
 
 
 class NoSteadyStateError(Exception):
@@ -30,9 +32,24 @@ class Repeat:
     times: int
 
     @property
+    def enough(self) -> int:
+        """Periods of each place from which follows how long the others take."""
+        return max(LEAST, ceil(SHARE * self.times))
+
+    @property
     def left_out(self) -> int:
-        """Steps that the longest simulation has not."""
-        return len(self.firsts) * (self.times - KEPT[-1]) * self.period
+        """Steps that are not simulated then."""
+        return len(self.firsts) * (self.times - self.enough) * self.period
+
+    def durations(self, starts: Sequence[int], times: int) -> tuple[tuple[int, ...], ...]:
+        """How long each period takes, place by place, with so many of them at each.
+
+        starts    when each step begins that is left, and when the last ends
+        """
+        left_out = (self.times - times) * self.period
+        firsts = [first - place * left_out for place, first in enumerate(self.firsts)]
+        ends = [starts[at : at + times * self.period + 1 : self.period] for at in firsts]
+        return tuple(tuple(end - begin for begin, end in pairwise(some)) for some in ends)
 
     def kept(self, steps: int, times: int) -> list[int]:
         """Numbers of the steps that are left with so many periods at each place."""
@@ -49,7 +66,7 @@ def worthwhile_repeat(steps: Sequence[Step]) -> Repeat:
     raises    NoSteadyStateError
     """
     repeat = longest_repeat(steps)
-    if repeat is None or sum(len(repeat.kept(len(steps), n)) for n in KEPT) > MOST * len(steps):
+    if repeat is None or len(steps) - repeat.left_out > MOST * len(steps):
         raise NoSteadyStateError
     return repeat
 
@@ -59,8 +76,8 @@ def longest_repeat(steps: Sequence[Step]) -> Repeat | None:
     numbers: dict[Any, int] = {}
     marks = [numbers.setdefault(_signature(step), len(numbers)) for step in steps]
     found: list[Repeat] = []
-    for period in range(1, len(marks) // (KEPT[-1] + 1) + 1):
-        runs = [run for run in _runs(marks, period) if run[1] > KEPT[-1]]
+    for period in range(1, len(marks) // (LEAST + 1) + 1):
+        runs = [run for run in _runs(marks, period) if run[1] > LEAST]
         for times in {times for _, times in runs}:
             firsts = tuple(first for first, longest in runs if longest >= times)
             found.append(Repeat(firsts, period, times))
