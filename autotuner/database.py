@@ -8,14 +8,13 @@ process, they stay.
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from autotuner.outcome import Outcome
-from autotuner.sqlite_file import WAIT, SqliteFile
+from autotuner.sqlite_file import SqliteFile
 from soc.spec import SocSpec
 
 VERSION = 1
@@ -29,18 +28,6 @@ CREATE TABLE results (
     cycles INTEGER, l1_bytes INTEGER, reason TEXT
 ) WITHOUT ROWID
 """
-
-KEPT = "what was measured before is kept there"
-FOREIGN = "not a database of measurements; give another file"
-REFUSALS = {
-    sqlite3.SQLITE_NOTADB: FOREIGN,
-    sqlite3.SQLITE_CORRUPT: "damaged, {}; give another file",
-    sqlite3.SQLITE_CANTOPEN: "{}; its folder must be there, and writable",
-    sqlite3.SQLITE_READONLY: f"cannot be written: it or its disk is read-only; {KEPT}",
-    sqlite3.SQLITE_FULL: f"cannot be written: its disk is full; {KEPT}",
-    sqlite3.SQLITE_BUSY: f"another process has been writing to it for {WAIT:.0f} s; {KEPT}",
-}
-"""Sentences for SQLite's errors, by its primary result codes; {} is what it says itself."""
 
 
 def simulator_version() -> str:
@@ -81,6 +68,7 @@ class Database(SqliteFile):
     raises    ConfigError, from every method: what SQLite refuses, in one sentence
     """
 
+    what = "measurements"
     table = "results"
     version = VERSION
     statements = (TABLE,)
@@ -89,11 +77,7 @@ class Database(SqliteFile):
         super()._check(version)
         columns = self.connection.execute(f"PRAGMA table_info({self.table})")
         if tuple(column[1] for column in columns) != COLUMNS:
-            raise self._error(FOREIGN)
-
-    def _sentence(self, error: sqlite3.Error) -> str:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return REFUSALS.get(code, f"{{}}; {KEPT}").format(error)
+            raise self._error(self.foreign)
 
     def find(self, keys: Iterable[str]) -> dict[str, Outcome]:
         """What is known of these keys."""

@@ -13,6 +13,17 @@ from typing import Any
 from soc.toml_file import ConfigError
 
 WAIT = 60.0  # seconds until another process's write has ended
+KEPT = "what was written before is kept there"
+REFUSALS = {
+    sqlite3.SQLITE_CORRUPT: "damaged, {}; give another file",
+    sqlite3.SQLITE_CANTOPEN: "{}; its folder must be there, and writable",
+    sqlite3.SQLITE_READONLY: f"cannot be written: it or its disk is read-only; {KEPT}",
+    sqlite3.SQLITE_IOERR: f"cannot be read or written: {{}}: is its disk full? {KEPT}",
+    sqlite3.SQLITE_FULL: f"cannot be written: its disk is full; {KEPT}",
+    sqlite3.SQLITE_BUSY: f"another process has been writing to it for {WAIT:.0f} s; {KEPT}",
+}
+"""Sentences for SQLite's errors, by its primary result codes; {} is what it says itself."""
+
 AT_ONCE = 500  # keys of a query, fewer than SQLite's 999 parameters
 
 
@@ -21,6 +32,9 @@ class SqliteFile:
 
     raises    ConfigError, from every method: what SQLite refuses, in one sentence
     """
+
+    what: str
+    """It has, for people."""
 
     table: str
     version: int
@@ -49,9 +63,17 @@ class SqliteFile:
                 "give another file"
             )
 
+    @property
+    def foreign(self) -> str:
+        """What a person is told of another program's file."""
+        return f"not a database of {self.what}; give another file"
+
     def _sentence(self, error: sqlite3.Error) -> str:
         """What a person is told of an error."""
-        raise NotImplementedError
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_NOTADB:
+            return self.foreign
+        return REFUSALS.get(code, f"{{}}; {KEPT}").format(error)
 
     def _error(self, sentence: str) -> ConfigError:
         return ConfigError([f"{self.file}: {sentence}"])

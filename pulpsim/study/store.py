@@ -8,7 +8,6 @@ WAL mode: whatever ends the process, they stay.
 
 import hashlib
 import json
-import sqlite3
 import zlib
 from collections.abc import Iterable
 
@@ -19,7 +18,6 @@ from soc.spec import SocSpec
 
 VERSION = 1
 APPLICATION = 0x50534D53  # SQLite's application_id of these files
-FOREIGN = "not a database of studies; give another file"
 TABLE = """
 CREATE TABLE simulations (
     key TEXT PRIMARY KEY, study TEXT, point TEXT, chip TEXT, result BLOB
@@ -45,6 +43,7 @@ class Store(SqliteFile):
     raises    ConfigError, from every method: what SQLite refuses, in one sentence
     """
 
+    what = "studies"
     table = "simulations"
     version = VERSION
     statements = (f"PRAGMA application_id = {APPLICATION}", TABLE)
@@ -54,15 +53,8 @@ class Store(SqliteFile):
 
     def _check(self, version: int) -> None:
         if self.connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
-            raise self._error(FOREIGN)
+            raise self._error(self.foreign)
         super()._check(version)
-
-    def _sentence(self, error: sqlite3.Error) -> str:
-        if "not a database" in str(error):
-            return FOREIGN
-        if "unable to open" in str(error):
-            return "cannot be opened; its folder must exist and be writable"
-        return f"{error}; what was simulated before is kept there"
 
     def find(self, keys: Iterable[str]) -> dict[str, Result]:
         """What is known of these keys."""

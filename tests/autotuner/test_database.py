@@ -1,6 +1,8 @@
 """Files that cannot be read, made or written are told in one sentence, and nothing is lost."""
 
 import sqlite3
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.database import VERSION, Database
+from autotuner.database import ROOT, VERSION, Database
 from autotuner.outcome import Outcome
 from soc.toml_file import ConfigError
 
@@ -97,7 +99,7 @@ def test_a_file_that_another_process_does_not_let_go_is_told(
             pytest.raises(
                 ConfigError,
                 match=rf"^{file}: another process has been writing to it for 60 s; what was "
-                r"measured before is kept there$",
+                r"written before is kept there$",
             ),
         ):
             database.keep("k", "a", {}, "pulp", Outcome(1))
@@ -108,7 +110,41 @@ def test_what_sqlite_says_otherwise_is_told_as_it_says_it() -> None:
     database.close()
     with pytest.raises(
         ConfigError,
-        match=r"^:memory:: Cannot operate on a closed database\.; what was measured before is "
+        match=r"^:memory:: Cannot operate on a closed database\.; what was written before is "
         r"kept there$",
     ):
         len(database)
+
+
+LIMITED = """
+import resource, signal, sys
+from autotuner.database import Database
+from autotuner.outcome import Outcome
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, -1))
+database = Database(sys.argv[1])
+try:
+    for number in range(1000):
+        database.keep(str(number), "a", {}, "pulp", Outcome(number))
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_limit_of_files_is_told_and_what_was_kept_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.db"
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, file], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == (
+        f"{file}: cannot be read or written: disk I/O error: is its disk full? what was written "
+        "before is kept there\n"
+    )
+    with closing(Database(file)) as database:
+        kept = len(database)
+        assert 0 < kept < 1000
+        assert database.find(["0", str(kept - 1), str(kept)]) == {
+            "0": Outcome(0),
+            str(kept - 1): Outcome(kept - 1),
+        }

@@ -255,7 +255,7 @@ def test_a_read_only_or_full_disk_ends_the_search_with_what_it_had(tmp_path, pra
         except ConfigError:
             break
     with pytest.raises(
-        ConfigError, match=rf"^{file}: {message}; what was measured before is kept there$"
+        ConfigError, match=rf"^{file}: {message}; what was written before is kept there$"
     ):
         one(measure, TILED)
     measure.database.close()

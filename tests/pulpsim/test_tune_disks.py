@@ -71,7 +71,7 @@ def test_on_a_full_disk_a_search_ends_with_one_message_and_what_it_had(found: di
         "code": 2,
         "errors": [
             f"pulpsim: {found['disk']}/tuned.db: cannot be written: its disk is full; what was "
-            f"measured before is kept there"
+            f"written before is kept there"
         ],
         "best": None,
     }

@@ -57,7 +57,7 @@ def test_a_database_of_something_else_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_a_database_in_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    message = r"^.*/no/a.db: cannot be opened; its folder must exist and be writable$"
+    message = r"^.*/no/a.db: unable to open database file; its folder must be there, and writable$"
     with pytest.raises(ConfigError, match=message):
         Store(tmp_path / "no" / "a.db")
 
@@ -78,7 +78,9 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     store.keep("small", "stride", Finding(CASE, {}))
     store.connection.execute("PRAGMA max_page_count = 4")
     large = Finding(CASE, {"text": random.Random(1).randbytes(50_000).hex()})
-    message = r"^.*a.db: database or disk is full; what was simulated before is kept there$"
+    message = (
+        r"^.*a.db: cannot be written: its disk is full; what was written before is kept there$"
+    )
     with pytest.raises(ConfigError, match=message):
         store.keep("large", "stride", large)
     assert store.find(["small", "large"]) == {"small": {}}
