@@ -25,6 +25,7 @@ from pydantic import Field
 from autotuner.measure import LIMIT
 from autotuner.space import SIZES, Space
 from firmware.builder import KernelError
+from firmware.runtime import new_kernel
 from pulpsim.networks import config_file
 from pulpsim.options import (
     ChosenChip,
@@ -40,7 +41,7 @@ from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, read_toml
 
 PLACES = "workers", "scheduler", "local_cluster"  # where points are measured
 Policy = Literal["guided", "exhaustive", "paper"]
-COMMAND = "pulpsim tune"
+COMMAND = "command line"
 
 
 class ProgramTable(FileTable):
@@ -118,10 +119,10 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     table = merged(_without_place(file, options), _program(options, mistakes))
     chip, config, entries = None, None, dict[str, ProgramTable]()
     with mistakes.collected():
-        chip = ChosenChip.of(source, folder, table, options.chip, options.settings, mistakes)
+        chip = _chip(source, folder, table, options.chip, options.settings, mistakes)
     with mistakes.collected():
         config = validated(TuneConfig, [Layer(source, table), *_option_layers(options)])
-        _check_places(source, config.tune)
+        _check_places(source, config.tune, options)
         entries = _entries(source, config)
         if chip:
             _check_cores(source, config.tune, chip.spec)
@@ -150,12 +151,29 @@ def load_layers(
     mistakes, entries = Mistakes(), dict[str, ProgramTable]()
     chosen = None
     with mistakes.collected():
-        chosen = ChosenChip.of(source, file.parent, table, chip, settings, mistakes)
+        chosen = _chip(source, file.parent, table, chip, settings, mistakes)
     with mistakes.collected():
         entries = _entries(source, validated(TuneConfig, [Layer(source, table)]))
     mistakes.raise_any()
     assert chosen is not None
     return chosen.spec, entries
+
+
+def _chip(
+    source: str,
+    folder: Path,
+    table: Table,
+    option: str | None,
+    settings: Sequence[str],
+    mistakes: Mistakes,
+) -> ChosenChip:
+    """The chip, if programs fit it."""
+    chip = ChosenChip.of(source, folder, table, option, settings, mistakes)
+    try:
+        new_kernel(chip.spec, f"chip {chip.spec.name}")
+    except KernelError as error:
+        raise ConfigError([str(error)]) from None
+    return chip
 
 
 def _program(options: Options, mistakes: Mistakes) -> Table:
@@ -169,11 +187,13 @@ def _program(options: Options, mistakes: Mistakes) -> Table:
 
 def _option_layers(options: Options) -> list[Layer]:
     return option_layers(
-        {
-            f"--{key.replace('_', '-')}": ("tune", key, getattr(options, key))
-            for key in ("policy", "sizes", *PLACES)
-        }
+        {_option(key): ("tune", key, getattr(options, key)) for key in ("policy", "sizes", *PLACES)}
     )
+
+
+def _option(key: str) -> str:
+    """The option that says a key of [tune]."""
+    return f"--{key.replace('_', '-')}"
 
 
 def _without_place(file: Path | None, options: Options) -> Table:
@@ -185,10 +205,13 @@ def _without_place(file: Path | None, options: Options) -> Table:
     return table
 
 
-def _check_places(source: str, how: TuneTable) -> None:
+def _check_places(source: str, how: TuneTable, options: Options) -> None:
     given = [place for place in PLACES if getattr(how, place) is not None]
-    if len(given) > 1:
-        raise ConfigError([f"{source}: tune: {' and '.join(given)}; give one of them"])
+    if len(given) < 2:
+        return
+    if any(getattr(options, place) is not None for place in PLACES):
+        raise ConfigError([f"{' and '.join(map(_option, given))}; give one of them"])
+    raise ConfigError([f"{source}: tune: {' and '.join(given)}; give one of them"])
 
 
 def _check_cores(source: str, how: TuneTable, chip: SocSpec) -> None:

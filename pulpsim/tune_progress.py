@@ -47,17 +47,24 @@ class Progress:
         self.started = monotonic()
         self.best = Outcome(None)
         self.point: Point | None = None
-        self.done = 0
+        self.points, self.tiles = set[Point](), 0
 
     def note(self, point: Point, outcome: Outcome) -> None:
         """A point is done."""
         if outcome.rank < self.best.rank:
             self.best, self.point = outcome, point
-        self._step()
+        self.points.add(point)
+        self._update()
 
     def note_tile(self, point: Point, outcome: Outcome) -> None:
         """A single tile is done."""
-        self._step()
+        self.tiles += 1
+        self._update()
+
+    @property
+    def done(self) -> int:
+        """Points and tiles that are done, each once."""
+        return len(self.points) + self.tiles
 
     @property
     def line(self) -> str:
@@ -76,8 +83,7 @@ class Progress:
             times += f", {_shown(self.pace.left(left, elapsed + left))} for all"
         return f"{done}, {what}, {times}"
 
-    def _step(self) -> None:
-        self.done += 1
+    def _update(self) -> None:
         if self.status:
             self.status.update(self.line)
 

@@ -165,17 +165,18 @@ def test_progress_says_what_is_done_the_best_and_the_time_left(
 ) -> None:
     now = 0.0
     monkeypatch.setattr("pulpsim.tune_progress.monotonic", lambda: now)
-    point, console = Point(None, (), 1, 8), Console(file=StringIO(), width=100)
+    points, console = [Point(None, (), 1, n) for n in range(4)], Console(file=StringIO(), width=100)
     with Progress("fc", 4, console).shown() as progress:
         assert progress.line == "fc: 0 of about 4 points"
         now = 10.0
-        progress.note(point, Outcome(None, None, "trap"))
+        progress.note(points[0], Outcome(None, None, "trap"))
         assert progress.line == "fc: 1 of about 4 points, none has succeeded, 30 s left"
-        progress.note(point, Outcome(1234))
-        progress.note_tile(point, Outcome(3))
+        progress.note(points[1], Outcome(1234))
+        progress.note(points[1], Outcome(1234))
+        progress.note_tile(points[1], Outcome(3))
         assert progress.line == "fc: 3 of about 4 points, best 1,234 cycles, 3 s left"
-        progress.note(point, Outcome(2345))
-        progress.note(point, Outcome(2345))
+        progress.note(points[2], Outcome(2345))
+        progress.note(points[3], Outcome(2345))
         assert progress.line == "fc: 5 points, best 1,234 cycles, 0 s left"
     assert console.file.getvalue() == ""
 
@@ -344,6 +345,39 @@ def test_what_is_written_runs_on_the_chip_that_it_was_found_on(tmp_path: Path) -
         cycles = json.loads(tuned.stdout)["layers"][0]["best"]["cycles"]
         run = pulpsim("run", best, "--quiet", "--json", "-")
         assert 0 < json.loads(run.stdout)["cycles"] - cycles < 1000
+
+
+def test_what_the_command_line_alone_says_is_told_as_such() -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r"^command line: linear_fw_f32: outputs: missing\n"
+        r"command line: linear_fw_f32: input = 4: no such field; did you mean inputs\?$",
+    ):
+        load_tuning(None, Options("linear_fw_f32", ["inputs=4", "input=4"]))
+
+
+@pytest.mark.parametrize("command", ["tune", "footprint"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--set", "l1.size=4096"],
+            "chip pulp: l1.size 4096 and l2.size 2097152 leave no room behind 8192 bytes of stacks "
+            "in L1 and 131072 bytes of code in L2",
+        ),
+        (
+            ["--chip", "ri5cy-rtl"],
+            "chip ri5cy-rtl: the chip ri5cy-rtl is a test bench without PULP's peripherals",
+        ),
+        (["--chip", "plup"], "chip 'plup': no such chip; did you mean pulp? The path of a chip "
+                             "file ends in .toml"),
+    ],
+)  # fmt: skip
+def test_a_chip_that_takes_no_programs_is_told_once(
+    command: str, options: list[str], message: str
+) -> None:
+    result = pulpsim(command, "dscnn", *options)
+    assert (result.exit_code, plain(result.stderr)) == (2, f"pulpsim: {message}\n")
 
 
 def test_an_unknown_network_and_a_bad_database_are_told(config: Path) -> None:

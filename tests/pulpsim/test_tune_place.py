@@ -76,7 +76,10 @@ def test_an_option_takes_the_place_of_what_the_file_says(config: Path) -> None:
 
 
 def test_two_places_at_once_are_refused(config: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=rf"^{config}: tune: workers and local_cluster; give one of them$"
-    ):
+    with pytest.raises(ConfigError, match=r"^--workers and --local-cluster; give one of them$"):
         load_tuning(config, Options(local_cluster=3, workers=2))
+    config.write_text(CONFIG.replace("sizes = 2", "local_cluster = 2"))
+    with pytest.raises(
+        ConfigError, match=rf"^{config}: tune: scheduler and local_cluster; give one of them$"
+    ):
+        load_tuning(config, Options())
