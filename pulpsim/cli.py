@@ -1,8 +1,6 @@
 """The command `pulpsim`. Nothing heavy is imported before a command needs it."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +8,9 @@ from typing import Annotated
 import typer
 
 from pulpsim import __version__
+from pulpsim.command_line import Chip, Settings, reporting_bad_input
 from pulpsim.trace.commands import annotate, trace_app
-
-BAD_INPUT = 2
-INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
+from pulpsim.tune_commands import footprint, tune
 
 app = typer.Typer(
     help="A cycle-accurate simulator of the PULP system on chip.",
@@ -24,11 +21,6 @@ app = typer.Typer(
 )
 
 
-Chip = Annotated[str | None, typer.Option(metavar="NAME", help="A chip by name, or a chip file.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the chip; repeatable."),
-]
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="FILE.elf", help="Where to write.")
 ]
@@ -66,15 +58,8 @@ def _run(
         str | None, typer.Option(metavar="event|compiled", help="How to simulate it.")
     ] = None,
     elf: Annotated[Path | None, typer.Option(metavar="FILE", help="The program.")] = None,
-    chip: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A chip by name, or a chip file.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="FIELD=VALUE", help="Change a field of the chip; repeatable."
-        ),
-    ] = None,
+    chip: Chip = None,
+    settings: Settings = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Report as JSON; - is standard output.")
     ] = None,
@@ -112,7 +97,7 @@ def _run(
     Exit status: 0 the program returned 0, 1 it returned something else or a kernel's result is
     wrong, 2 bad input, 3 a trap, a deadlock or the cycle limit.
     """
-    with _reporting_bad_input():
+    with reporting_bad_input():
         from pulpsim.config import Options
         from pulpsim.run import run
 
@@ -131,7 +116,7 @@ def _chips(
 
     Each field with its unit, its default where the chip departs from it, and its source.
     """
-    with _reporting_bad_input():
+    with reporting_bad_input():
         from pulpsim.chips import chips_table, fields_table
         from pulpsim.console import page_console
 
@@ -143,7 +128,7 @@ def _kernels(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A kernel by name.")] = None,
 ) -> None:
     """List the kernels that a config's [program] can name, or the arguments of one."""
-    with _reporting_bad_input():
+    with reporting_bad_input():
         from pulpsim.console import page_console
         from pulpsim.kernels import arguments_table, kernels_list
 
@@ -158,89 +143,15 @@ def _build(
     settings: Settings = None,
 ) -> None:
     """Write the program of a config's kernel as an ELF file."""
-    with _reporting_bad_input():
+    with reporting_bad_input():
         from pulpsim.build import build
         from pulpsim.config import Options
 
         build(config, output, Options(chip=chip, settings=settings or ()))
 
 
-@app.command("tune")
-def _tune(
-    config: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="CONF.toml|NETWORK",
-            help="With program.kernel or [[layers]]; or a network by name.",
-        ),
-    ] = None,
-    kernel: Annotated[str | None, typer.Option(metavar="NAME", help="What to tune.")] = None,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
-    ] = None,
-    chip: Chip = None,
-    settings: Settings = None,
-    policy: Annotated[
-        str | None, typer.Option(metavar="guided|exhaustive|paper", help="What is measured.")
-    ] = None,
-    sizes: Annotated[
-        int | None, typer.Option(metavar="N", help="Sizes of each dimension, at most.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes; as many as processors by default.")
-    ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Measure on a Dask cluster.")
-    ] = None,
-    local_cluster: Annotated[
-        int | None, typer.Option(metavar="N", help="Start a Dask cluster of N workers here.")
-    ] = None,
-    database: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where measurements are kept.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE.toml", help="The best point.")
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Every point as JSON; - is standard output.")
-    ] = None,
-    picture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.svg|png", help="Cycles by tile shape and by bytes of L1."),
-    ] = None,
-    against_paper: Annotated[
-        bool, typer.Option("--against-paper", help="Measure the paper's policy, too.")
-    ] = False,
-) -> None:
-    """Find the fastest tiles and blocking of layers by simulation, from L2 to L2.
-
-    Every measurement is kept: the same command after Ctrl-C goes on where it was. Exit status: 0,
-    1 if all points of a layer fail, 2 bad input, 130 after Ctrl-C.
-    """
-    with _reporting_bad_input():
-        from pulpsim.tune import tune
-        from pulpsim.tune_config import Options
-
-        what = kernel, arguments or (), chip, settings or (), policy, sizes
-        given = *what, workers, database, scheduler, local_cluster
-        raise typer.Exit(tune(config, Options(*given), output, json, against_paper, picture))
-
-
-@app.command("footprint")
-def _footprint(
-    config: Annotated[Path, typer.Argument(metavar="CONF.toml|NETWORK", help="As for tune.")],
-    chip: Chip = None,
-    settings: Settings = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The same as JSON; - is standard output.")
-    ] = None,
-) -> None:
-    """Show the bytes of every tensor in L2 and every buffer in L1, layer by layer, step by step."""
-    with _reporting_bad_input():
-        from pulpsim.footprint import footprint
-
-        footprint(config, chip, settings or (), json)
+app.command("tune")(tune)
+app.command("footprint")(footprint)
 
 
 @app.command("report")
@@ -258,7 +169,7 @@ def _report(
     FILE is what `pulpsim run --trace FILE` recorded; of a run's JSON, what needs no times. The
     largest losses are said on standard error, too.
     """
-    with _reporting_bad_input():
+    with reporting_bad_input():
         from pulpsim.report_page.command import report
 
         typer.echo(report(file, output, cycles))
@@ -290,7 +201,7 @@ def _study(
     Every result is kept: the same command after Ctrl-C goes on where it was. Exit status: 0, 1 if
     everything fails, 2 bad input, 130 after Ctrl-C.
     """
-    with _reporting_bad_input():
+    with reporting_bad_input():
         from pulpsim.study.command import study
         from pulpsim.study.config import Options
 
@@ -318,7 +229,7 @@ def _fidelity(
     Groups: programs, contention, kernels, dma, icache, l2. Exit status: 0 all is equal, 1 something
     differs, 2 bad input.
     """
-    with _reporting_bad_input():
+    with reporting_bad_input():
         from pulpsim.fidelity.report import fidelity
 
         raise typer.Exit(fidelity(only or (), engine, json))
@@ -338,7 +249,7 @@ def _asm(
     float_registers: FloatRegisters = None,
 ) -> None:
     """Assemble a source file into an ELF file."""
-    with _reporting_bad_input():
+    with reporting_bad_input():
         from pulpsim.assembly import assemble
 
         assemble(source, output, core, float_registers)
@@ -354,7 +265,7 @@ def _dis(
 
     With symbols and source lines where the file has them, and bars at the bodies of hardware loops.
     """
-    with _reporting_bad_input():
+    with reporting_bad_input():
         from pulpsim.assembly import disassembly
         from pulpsim.console import neutralised
 
@@ -366,7 +277,7 @@ def _isa(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A mnemonic.")] = None,
 ) -> None:
     """Show the reference page of an instruction, or all mnemonics."""
-    with _reporting_bad_input():
+    with reporting_bad_input():
         from pulpsim.assembly import all_mnemonics, instruction_pages
 
         typer.echo(instruction_pages(name) if name else all_mnemonics())
@@ -374,23 +285,3 @@ def _isa(
 
 app.add_typer(trace_app, name="trace")
 app.command("annotate")(annotate)
-
-
-@contextmanager
-def _reporting_bad_input() -> Iterator[None]:
-    """One line on standard error for each mistake, and the exit status for bad input."""
-    from isa.elf import ElfError
-    from isa.expression import AsmError
-    from soc.toml_file import ConfigError
-
-    try:
-        yield
-    except (AsmError, ConfigError, ElfError) as error:
-        from pulpsim.console import neutralised
-
-        for line in str(error).splitlines():
-            typer.echo(f"pulpsim: {neutralised(line)}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
-    except KeyboardInterrupt:
-        typer.echo("pulpsim: interrupted", err=True)
-        raise typer.Exit(INTERRUPTED) from None

@@ -119,7 +119,8 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     table = merged(_without_place(file, options), _program(options, mistakes))
     chip, config, entries = None, None, dict[str, ProgramTable]()
     with mistakes.collected():
-        chip = _chip(source, folder, table, options.chip, options.settings, mistakes)
+        given = options.chip, options.settings
+        chip = _fitting(ChosenChip.of(source, folder, table, *given, mistakes))
     with mistakes.collected():
         config = validated(TuneConfig, [Layer(source, table), *_option_layers(options)])
         _check_places(source, config.tune, options)
@@ -151,7 +152,7 @@ def load_layers(
     mistakes, entries = Mistakes(), dict[str, ProgramTable]()
     chosen = None
     with mistakes.collected():
-        chosen = _chip(source, file.parent, table, chip, settings, mistakes)
+        chosen = _fitting(ChosenChip.of(source, file.parent, table, chip, settings, mistakes))
     with mistakes.collected():
         entries = _entries(source, validated(TuneConfig, [Layer(source, table)]))
     mistakes.raise_any()
@@ -159,16 +160,8 @@ def load_layers(
     return chosen.spec, entries
 
 
-def _chip(
-    source: str,
-    folder: Path,
-    table: Table,
-    option: str | None,
-    settings: Sequence[str],
-    mistakes: Mistakes,
-) -> ChosenChip:
+def _fitting(chip: ChosenChip) -> ChosenChip:
     """The chip, if programs fit it."""
-    chip = ChosenChip.of(source, folder, table, option, settings, mistakes)
     try:
         new_kernel(chip.spec, f"chip {chip.spec.name}")
     except KernelError as error:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from pulpsim.command_line import reporting_bad_input
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -225,11 +227,10 @@ def _print(lines: "Iterable[str]") -> None:
 @contextmanager
 def _reporting() -> Iterator[None]:
     """One line for each mistake, a file that is no trace included."""
-    from pulpsim.cli import _reporting_bad_input
     from soc.toml_file import ConfigError
     from soc.trace import TraceError
 
-    with _reporting_bad_input():
+    with reporting_bad_input():
         try:
             yield
         except TraceError as error:

@@ -1,0 +1,36 @@
+"""What commands have in common: options, and how bad input is told."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+BAD_INPUT = 2
+INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
+
+Chip = Annotated[str | None, typer.Option(metavar="NAME", help="A chip by name, or a chip file.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the chip; repeatable."),
+]
+
+
+@contextmanager
+def reporting_bad_input() -> Iterator[None]:
+    """One line on standard error for each mistake, and the exit status for bad input."""
+    from isa.elf import ElfError
+    from isa.expression import AsmError
+    from soc.toml_file import ConfigError
+
+    try:
+        yield
+    except (AsmError, ConfigError, ElfError) as error:
+        from pulpsim.console import neutralised
+
+        for line in str(error).splitlines():
+            typer.echo(f"pulpsim: {neutralised(line)}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        typer.echo("pulpsim: interrupted", err=True)
+        raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,86 @@
+"""pulpsim tune and pulpsim footprint: what their command lines say. Loads what they need late."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pulpsim.command_line import Chip, Settings, reporting_bad_input
+
+
+def tune(
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="CONF.toml|NETWORK",
+            help="With program.kernel or [[layers]]; or a network by name.",
+        ),
+    ] = None,
+    kernel: Annotated[str | None, typer.Option(metavar="NAME", help="What to tune.")] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
+    ] = None,
+    chip: Chip = None,
+    settings: Settings = None,
+    policy: Annotated[
+        str | None, typer.Option(metavar="guided|exhaustive|paper", help="What is measured.")
+    ] = None,
+    sizes: Annotated[
+        int | None, typer.Option(metavar="N", help="Sizes of each dimension, at most.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Processes; as many as processors by default.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Measure on a Dask cluster.")
+    ] = None,
+    local_cluster: Annotated[
+        int | None, typer.Option(metavar="N", help="Start a Dask cluster of N workers here.")
+    ] = None,
+    database: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where measurements are kept.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.toml", help="The best point.")
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Every point as JSON; - is standard output.")
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg|png", help="Cycles by tile shape and by bytes of L1."),
+    ] = None,
+    against_paper: Annotated[
+        bool, typer.Option("--against-paper", help="Measure the paper's policy, too.")
+    ] = False,
+) -> None:
+    """Find the fastest tiles and blocking of layers by simulation, from L2 to L2.
+
+    Every measurement is kept: the same command after Ctrl-C goes on where it was. Exit status: 0,
+    1 if all points of a layer fail, 2 bad input, 130 after Ctrl-C.
+    """
+    with reporting_bad_input():
+        from pulpsim import tune as command
+        from pulpsim.tune_config import Options
+
+        what = kernel, arguments or (), chip, settings or (), policy, sizes
+        given = *what, workers, database, scheduler, local_cluster
+        raise typer.Exit(
+            command.tune(config, Options(*given), output, json, against_paper, picture)
+        )
+
+
+def footprint(
+    config: Annotated[Path, typer.Argument(metavar="CONF.toml|NETWORK", help="As for tune.")],
+    chip: Chip = None,
+    settings: Settings = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The same as JSON; - is standard output.")
+    ] = None,
+) -> None:
+    """Show the bytes of every tensor in L2 and every buffer in L1, layer by layer, step by step."""
+    with reporting_bad_input():
+        from pulpsim import footprint as command
+
+        command.footprint(config, chip, settings or (), json)
