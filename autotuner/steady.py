@@ -26,7 +26,11 @@ from autotuner.shortened import Part, Shortener, TimedRun, part_of
 from firmware.builder import KernelError
 
 WORST = 0.01  # bound of the error, of all cycles
-UNSEEN = 0.002  # of a period, that its mean over all places may differ from what any third says
+UNSEEN = 0.003
+"""Of a period, that the mean of those left out may be beyond the thirds. Of 248 points, drawn from
+all families, tiles and blockings, that had an estimate, none was further off than its bound: by
+0.66 % at most, by 0.03 % in the median."""
+
 FIRST = 0.25  # of the periods, in which caches fill and cores drift apart
 THIRDS = 3
 MADE_BY = tuple(f"autotuner/{name}.py" for name in ("footprint", "repeat", "shortened", "steady"))
