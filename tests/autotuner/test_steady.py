@@ -3,6 +3,7 @@
 import gc
 import pickle
 from functools import partial
+from random import Random
 
 import pytest
 
@@ -14,6 +15,7 @@ from autotuner.point import Layer, Point
 from autotuner.repeat import LEAST, NoSteadyStateError, Repeat, longest_repeat
 from autotuner.search import Found, confirmed
 from autotuner.shortened import Part, Shortener, TimedRun, part_of
+from autotuner.space import Space
 from autotuner.steady import NONE, WORST, Estimate, Steady, estimate, outcome_of
 from firmware.builder import KernelError
 from soc.run_many import run_many
@@ -77,6 +79,47 @@ def test_an_estimate_is_within_its_bound_and_one_percent_of_all_cycles(request, 
     assert abs(error) <= found.error <= WORST == 0.01
     assert found.l1_bytes == outcome.l1_bytes
     print(f"{layer.kernel}: {outcome.cycles} cycles, {error:+.2%}, bound {found.error:.2%}")
+
+
+SMALL_FC = {"inputs": 320, "outputs": 320}
+SMALL_POINTWISE = {"inputs": 32, "outputs": 32, "height": 40, "width": 20}
+SMALL_DEPTHWISE = {"inputs": 32, "height": 25, "width": 25, "kernel": 3, "padding": 1}
+FEW = {"inputs": 4, "outputs": 8, "height": 64, "width": 64, "kernel": 3, "padding": 1}
+MANY = {"inputs": 32, "outputs": 32, "height": 12, "width": 12, "kernel": 3, "padding": 1}
+STRIDED = FEW | {"stride": 2, "padding": [0, 1, 0, 1]}
+DRAWN = [
+    *(("linear", more) for more in (SMALL_FC, SMALL_FC | {"batch": 32})),
+    *(("pwconv2d", SMALL_POINTWISE | {"layout": layout}) for layout in ("chw", "hwc")),
+    ("dwconv2d", SMALL_DEPTHWISE),
+    *(("conv2d", shape) for shape in (FEW, MANY, STRIDED)),
+]
+
+
+def drawn(moments):
+    """A point of any tile, blocking, buffers and cores, of a layer and step of any family."""
+    family, arguments = moments.choice(DRAWN)
+    step = moments.choice(("fw", "wg", "ig"))
+    space = Space.of(f"{family}_{step}_f32", arguments, CHIP)
+    method, cores = moments.choice(space.methods), moments.choice(space.cores)
+    buffers = moments.choice((1, 2))
+    tiles, blockings = space.tiles(buffers, method), space.blockings(method, cores)
+    blocking = moments.choice([blockings[0], moments.choice(blockings)])
+    return space.layer, Point(moments.choice(tiles), blocking, buffers, cores)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_bound_of_a_point_drawn_at_random_holds(request, seed):
+    if seed >= 2 and not request.config.getoption("--full"):
+        pytest.skip("simulates forty layers; --full does")
+    moments, found = Random(seed), None
+    while found is None:
+        layer, point = drawn(moments)
+        part = part_at(layer, point)
+        found = estimate(part) if isinstance(part, Part) else None
+    [outcome] = Measure(layer, CHIP, Database(":memory:"), Limits(workers=1))([point])
+    error = found.cycles / outcome.cycles - 1
+    print(f"{layer.kernel} {point}: {outcome.cycles} cycles, {error:+.2%} of {found.error:.2%}")
+    assert abs(error) <= found.error
 
 
 @pytest.mark.parametrize("number", [0, 7])
