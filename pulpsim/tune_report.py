@@ -20,6 +20,8 @@ def show_layer(layer: Tuned, console: Console) -> None:
         soft_wrap=True,
     )
     table = compact_table("tile", "blocking", "buffers", "cores", "L1 bytes", "cycles", left=2)
+    for text in table.columns[:2]:
+        text.no_wrap = False  # narrow terminals keep the numbers
     for found in different(layer.found)[:SHOWN]:
         point, outcome = found.point, found.outcome
         sign = "~" if found.is_estimated else ""

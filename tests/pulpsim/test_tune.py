@@ -11,10 +11,14 @@ from typer.testing import CliRunner, Result
 
 from autotuner.measure import Measure
 from autotuner.outcome import Outcome
-from autotuner.space import Point
+from autotuner.search import Found
+from autotuner.space import Point, Space
 from pulpsim import cli
 from pulpsim.tune_config import Options, load_tuning
 from pulpsim.tune_progress import Pace, Progress
+from pulpsim.tune_report import show_layer
+from pulpsim.tuned import Tuned
+from soc.spec import load_chip
 from soc.toml_file import ConfigError
 
 LAYERS = """
@@ -217,6 +221,22 @@ def test_what_an_interrupted_search_reports_is_of_whole_layers_and_has_no_sums(
     assert not report["is_whole"]
     assert set(report["cycles"].values()) == {None}
     assert [file.name for file in config.parent.glob("best*")] == ["best.fc.fw.toml"]
+
+
+def test_a_narrow_terminal_shows_all_of_a_points_numbers() -> None:
+    space = Space.of("conv2d_wg_f32", {"inputs": 16, "outputs": 16, "height": 16, "width": 16,
+                                       "kernel": 3, "padding": 1}, load_chip("pulp"))  # fmt: skip
+    tile = (("co", 16), ("ci", 16), ("n", 1), ("y", 16), ("x", 12))
+    blocking = (("channels", 4), ("cols", 2), ("is_turned", False), ("rows", 4), ("split", (2, 4)))
+    best = Found(Point(tile, blocking, 2, 8), Outcome(1_234_567, 54_321))
+    console = Console(file=StringIO(), width=70)
+    show_layer(Tuned("stack", space, [best], best.outcome, 1, 1), console)
+    shown = console.file.getvalue()
+    words = shown.split()
+    for word in ("x=12", "channels=4", "split=2x4", "54,321", "1,234,567"):
+        assert word in words
+    assert max(map(len, shown.splitlines()[1:4])) <= 70
+    assert "…" not in shown
 
 
 def test_a_footprint_has_every_tensor_and_buffer(config: Path) -> None:
