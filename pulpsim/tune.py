@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -72,7 +73,8 @@ def tune(
         _write_tuned(tuning.chip, layers, output, is_one)
     if picture:
         for layer, own in _files(layers, picture, is_one):
-            write_picture(layer, own)
+            with console.status(f"drawing {own} ...") if console.is_terminal else nullcontext():
+                write_picture(layer, own)
     if json:
         text = report_json(tuning.chip.spec.name, tuning.how.policy, layers, is_whole)
         if json == STANDARD_OUTPUT:

@@ -86,7 +86,8 @@ def _title(layer: Tuned) -> str:
     )
     best = layer.best
     cycles = f": {best.outcome.cycles:,} cycles at best" if best else ""
-    return f"{layer.name}{cycles}\n{layer.space.layer.kernel}: {shapes}"
+    kernel = layer.space.layer.kernel
+    return f"{layer.name}{cycles}\n" + (f"{kernel}: {shapes}" if kernel != layer.name else shapes)
 
 
 def kind(found: Found) -> int:

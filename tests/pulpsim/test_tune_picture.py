@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,14 @@ def test_a_picture_names_tiles_units_and_what_it_leaves_out(layer: Tuned, tmp_pa
         "the layer's own choice",
     ):
         assert wanted in text
+
+
+def test_a_layer_without_a_name_of_its_own_is_named_once(layer: Tuned, tmp_path: Path) -> None:
+    file = tmp_path / "fc.svg"
+    write_picture(replace(layer, name=layer.space.layer.kernel), file)
+    text = text_of(file)
+    assert "linear_fw_f32: 1,000 cycles at best" in text
+    assert "inputs 64, outputs 40" in text
 
 
 def test_the_same_points_are_the_same_picture_and_png_is_one_too(
