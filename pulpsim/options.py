@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from soc.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose
+from soc.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose, written_chip
 from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, parse_setting
 from soc.unit_cache import cache_folder
 
@@ -64,11 +64,7 @@ class ChosenChip:
 
         raises      ConfigError with those of the chip
         """
-        written = table.get("chip", DEFAULT_CHIP)
-        fields: Table = dict(written) if isinstance(written, dict) else {}
-        base = fields.pop("base", DEFAULT_CHIP) if isinstance(written, dict) else written
-        if not isinstance(base, str):
-            raise ConfigError([f"{source}: chip: must be the name or the path of a chip"])
+        base, fields = written_chip(source, table.get("chip", DEFAULT_CHIP))
         changes = _setting_layers(settings, mistakes)
         base, folder = (option, Path()) if option else (base, folder)
         own = Layer(source, fields, prefix="chip.")

@@ -20,7 +20,7 @@ from soc.l1 import L1Spec
 from soc.l2 import L2Spec
 from soc.peripherals.spec import PeripheralsSpec
 from soc.setting import setting
-from soc.toml_file import ConfigError, Layer, nested, read_toml, validated
+from soc.toml_file import ConfigError, Layer, Table, nested, read_toml, validated
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 DEFAULT_CHIP = "pulp"
@@ -90,6 +90,19 @@ def chip_layers(chip: str | Path, folder: Path = Path()) -> list[Layer]:
         file = _chip_file(base, file.parent)
     circle = " -> ".join(str(file) for file in [*files[files.index(file) :], file])
     raise ConfigError([f"{files[0]}: base: chips are based on each other: {circle}"])
+
+
+def written_chip(source: str, written: Any) -> tuple[str, Table]:
+    """The chip that a config's `chip` names, and the fields that it changes.
+
+    source    the config, for messages
+    raises    ConfigError if it is neither a name nor a table
+    """
+    fields: Table = dict(written) if isinstance(written, dict) else {}
+    base = fields.pop("base", DEFAULT_CHIP) if isinstance(written, dict) else written
+    if not isinstance(base, str):
+        raise ConfigError([f"{source}: chip: must be the name or the path of a chip"])
+    return base, fields
 
 
 def _chip_file(chip: str, folder: Path) -> Path:

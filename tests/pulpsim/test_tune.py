@@ -20,6 +20,8 @@ from pulpsim.tune_report import show_layer
 from pulpsim.tuned import Tuned
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
+from trainlib.config_file import read_config
+from trainlib.launch import launch
 
 LAYERS = """
 [[layers]]
@@ -73,6 +75,8 @@ def test_layers_are_tuned_once_and_what_is_written_can_be_run(config: Path) -> N
         result = json.loads(run_report.read_text())
         assert result["program"]["correct"]
         assert cycles < result["cycles"] < cycles + 1000
+        _, launched = launch(*read_config(tuned))
+        assert (launched.is_correct, launched.result.cycles) == (True, result["cycles"])
 
 
 def test_every_point_has_cycles_or_a_reason(config: Path) -> None:
