@@ -102,7 +102,7 @@ def known(tuning: Tuning, file: Path) -> dict[str, str]:
     (space,) = tuning.spaces.values()
     with closing(Database(file)) as database:
         limits = Limits(max_cycles=tuning.how.max_cycles)
-        measure = Measure(space.layer, tuning.chip, database, limits)
+        measure = Measure(space.layer, space.chip, database, limits)
         keys = {str(point): measure.key(point) for point in space}
         found = database.find(set(keys.values()))
     return {point: str(found[key]) for point, key in keys.items() if key in found}
