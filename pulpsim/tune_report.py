@@ -1,11 +1,12 @@
 """What tuning has found, as tables for a person."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
 
 from autotuner.search import Found
-from pulpsim.console import compact_table
+from pulpsim.console import compact_table, neutralised
 from pulpsim.tuned import Tuned, best_total, one_size, own_total, paper_total
 
 SHOWN = 5  # points of a layer
@@ -19,6 +20,9 @@ def show_layer(layer: Tuned, console: Console) -> None:
         f"{layer.simulated:,} simulated now, {failed:,} failed",
         soft_wrap=True,
     )
+    if layer.best is None:
+        show_reasons(layer, console)
+        return
     table = compact_table("tile", "blocking", "buffers", "cores", "L1 bytes", "cycles", left=2)
     for text in table.columns[:2]:
         text.no_wrap = False  # narrow terminals keep the numbers
@@ -39,6 +43,16 @@ def show_layer(layer: Tuned, console: Console) -> None:
             console.print(
                 f"{gain:.2f} times as fast as {what}: {outcome.cycles:,} cycles", soft_wrap=True
             )
+    console.print()
+
+
+def show_reasons(layer: Tuned, console: Console) -> None:
+    """Why all points of a layer have failed, the most frequent reasons first."""
+    reasons = Counter(found.outcome.reason for found in layer.found).most_common()
+    for reason, count in reasons[:SHOWN]:
+        console.print(f"  {count:,} of them: {neutralised(reason)}", soft_wrap=True)
+    if len(reasons) > SHOWN:
+        console.print(f"  {len(reasons) - SHOWN} more reasons: the JSON has all")
     console.print()
 
 

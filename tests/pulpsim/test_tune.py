@@ -227,6 +227,34 @@ def test_what_an_interrupted_search_reports_is_of_whole_layers_and_has_no_sums(
     assert [file.name for file in config.parent.glob("best*")] == ["best.fc.fw.toml"]
 
 
+def test_where_all_points_of_a_layer_fail_it_says_why(config: Path) -> None:
+    config.write_text(f"{LAYERS}max_cycles = 300\n")
+    result = pulpsim("tune", config, "-o", config.parent / "best.toml")
+    assert result.exit_code == 1
+    first, why, _, second, *_ = plain(result.stderr).splitlines()
+    count = re.fullmatch(
+        r"fc\.fw: [\d,]+ points, (\d+) measured, \1 simulated now, \1 failed", first
+    )
+    assert count
+    assert why == f"  {count[1]} of them: max_cycles: cycle limit of 300 reached"
+    assert second.startswith("fc.wg: ")
+    assert not list(config.parent.glob("best*"))
+
+
+def test_of_many_reasons_those_are_shown_that_are_most_frequent() -> None:
+    space = Space.of("linear_fw_f32", {"inputs": 4, "outputs": 4}, load_chip("pulp"))
+    reasons = ["trap \x1b"] * 2 + [f"reason {number}" for number in range(6)]
+    found = [Found(space.default(), Outcome(None, 0, reason)) for reason in reasons]
+    console = Console(file=StringIO(), width=100)
+    show_layer(Tuned("fc", space, found, found[0].outcome, 8, 8), console)
+    assert console.file.getvalue().splitlines()[1:] == [
+        "  2 of them: trap \\x1b",
+        *(f"  1 of them: reason {number}" for number in range(4)),
+        "  2 more reasons: the JSON has all",
+        "",
+    ]
+
+
 def test_a_narrow_terminal_shows_all_of_a_points_numbers() -> None:
     space = Space.of("conv2d_wg_f32", {"inputs": 16, "outputs": 16, "height": 16, "width": 16,
                                        "kernel": 3, "padding": 1}, load_chip("pulp"))  # fmt: skip
