@@ -15,19 +15,8 @@ from typing import Any
 import numpy as np
 
 from pulpsim.fidelity.comparison import Comparison, Measurement, Part, compared
-from pulpsim.fidelity.dma_bench import (
-    AXI,
-    BURSTS,
-    EVENTS,
-    KINDS,
-    LANES,
-    STATUSES,
-    Run,
-    Script,
-    memory_hash,
-    parse_scripts,
-    run,
-)
+from pulpsim.fidelity.dma_bench import KINDS, Run, Script, memory_hash, parse_scripts, run
+from pulpsim.fidelity.dma_notes import AXI, BURSTS, EVENTS, LANES, STATUSES
 
 DATA = Path(__file__).parent / "data"
 

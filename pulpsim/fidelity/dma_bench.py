@@ -12,12 +12,10 @@ all; generator, formulas and hashes were recovered from the measurements.
 
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 
-import soc.step_types  # noqa: F401 (lets Numba call step functions)
+from pulpsim.fidelity.dma_notes import ACCESSES, note, note_bursts, note_lanes, note_outputs, step
 from soc.dma import DmaSpec, ask, grant_ports, is_idle, new_dma, request_lanes, tick
-from soc.dma_state import DATA0
 from soc.l1 import nearest, next_rr
 from soc.l2 import L2Spec, l2_state
 
@@ -29,18 +27,8 @@ LIMIT = 60000
 
 KINDS = "AWSFDER"
 ALLOC, STORE, STATUS, FREE, DELAY, WAIT, REPLY = range(7)
-AXI = ("AW", "W0", "WL", "W1", "B", "AR", "R0", "RL", "R1")
-AW, W0, WL, W1, B, AR, R0, RL, R1 = range(9)
-"""W0, R0: first beat of a burst, WL, RL: last, W1, R1: the only one."""
-
-ACCESSES, EVENTS, STATUSES, BURSTS, LANES = range(5)
-"""The logs, rows of up to six numbers that begin with the cycle."""
-
 SEED_FACTOR, SEED_OFFSET = 2654435761, 12345
 GENERATOR_FACTOR, GENERATOR_OFFSET = 1664525, 1013904223
-
-
-step = numba.njit(error_model="numpy")
 
 
 @dataclass
@@ -133,18 +121,6 @@ def run(script: Script, *, until: int = 0, limit: int = LIMIT) -> Run:
 
 
 @step
-def _note(logs, counts, log, cycle, a, b, c, d, e):
-    row = logs[log, counts[log]]
-    row[0] = cycle
-    row[1] = a
-    row[2] = b
-    row[3] = c
-    row[4] = d
-    row[5] = e
-    counts[log] += 1
-
-
-@step
 def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
     """Run until nothing is left to do, or an error; the cycle, rows of each log, the logs."""
     logs = np.empty((5, 40000, 6), np.int64)
@@ -164,7 +140,7 @@ def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
     shown = 0
     now = 0
     while now < limit:
-        shown = _note_outputs(dma, logs, counts, shown, now)
+        shown = note_outputs(dma, logs, counts, shown, now)
         waiting = False
         for row in range(rows):
             waiting |= _step_script(
@@ -177,14 +153,14 @@ def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
             if asked[row] and granted >> table[at[row], 1] & 1:
                 kind = table[at[row], 3]
                 value = table[at[row], 4] if kind == STORE else 0
-                _note(logs, counts, ACCESSES, now, table[at[row], 1], kind, value, 0, 0)
+                note(logs, counts, ACCESSES, now, table[at[row], 1], kind, value, 0, 0)
                 loads[row] = kind
                 asked[row] = 0
                 when[row] = now + 1
                 at[row] += 1
         lanes = request_lanes(dma)
         won = _serve_banks(dma, lanes, banks, rr, rivals, draw)
-        _note_lanes(dma, lanes, won, logs, counts, now)
+        note_lanes(dma, lanes, won, logs, counts, now)
         before = (
             dma["channel"][0]["ids"],
             dma["channel"][1]["ids"],
@@ -194,19 +170,9 @@ def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
         tick(dma, lanes, won, l1, l2, path, now)
         if dma["channel"][1]["moved"] != before[3]:
             dma["channel"][1]["next_read"] += gap
-        _note_bursts(dma, before, logs, counts, now)
+        note_bursts(dma, before, logs, counts, now)
         now += 1
     return now, counts, logs
-
-
-@step
-def _note_outputs(dma, logs, counts, shown, now):
-    status = dma["running"] | dma["running_before"]
-    if status != shown:
-        _note(logs, counts, STATUSES, now, status, 0, 0, 0, 0)
-    if dma["event"] or dma["interrupt"]:
-        _note(logs, counts, EVENTS, now, dma["event"], dma["interrupt"], 0, 0, 0)
-    return status
 
 
 @step
@@ -216,7 +182,7 @@ def _step_script(dma, row, table, at, when, asked, loads, counter, logs, counts,
     if loads[row] == ALLOC:
         counter[row] = dma["port"][port]["reply"]
     elif loads[row] == STATUS:
-        _note(logs, counts, ACCESSES, now, port, REPLY, dma["port"][port]["reply"], 0, 0)
+        note(logs, counts, ACCESSES, now, port, REPLY, dma["port"][port]["reply"], 0, 0)
     loads[row] = -1
     while at[row] < len(table) and table[at[row], 0] == row:
         if asked[row] or when[row] > now:
@@ -265,53 +231,6 @@ def _serve_banks(dma, lanes, banks, rr, rivals, draw):
                 banks[winner] = -1
                 rivals[3] += 1
     return won
-
-
-@step
-def _note_lanes(dma, lanes, won, logs, counts, now):
-    for lane in range(4):
-        if lanes >> lane & 1:
-            enables = 15
-            if lane >= 2:
-                channel = dma["channel"][1]
-                queue = DATA0 + lane - 2
-                enables = channel["entry"][queue][channel["head"][queue]][1]
-            address = 4 * dma["lane_word"][lane]
-            _note(logs, counts, LANES, now, lane, lane >> 1, address, won >> lane & 1, enables)
-
-
-@step
-def _note_bursts(dma, before, logs, counts, now):
-    """What happened on the AXI side: addresses and write beats are on the bus one cycle later."""
-    for direction, kind in ((0, AW), (1, AR)):
-        channel = dma["channel"][direction]
-        for number in range(16):
-            burst = channel["open"][number]
-            if channel["ids"] >> number & 1 and not before[direction] >> number & 1:
-                _note(
-                    logs, counts, BURSTS, now + 1, kind, burst["l2"], burst["beats"] - 1, number, 0
-                )
-            if direction == 0 and before[0] >> number & 1 and not channel["ids"] >> number & 1:
-                _note(logs, counts, BURSTS, now - 1, B, number, 0, 0, 0)
-    write = dma["channel"][0]
-    number = write["send_id"]
-    beats = write["open"][number]["beats"]
-    if write["moved"] != before[2]:
-        _note_beat(logs, counts, beats - write["sending"], beats, W0, number, now + 1)
-    read = dma["channel"][1]
-    if read["moved"] != before[3]:
-        received = read["received"]
-        number = read["order"][(read["first"] - (received == 0)) % 16]
-        beats = read["open"][number]["beats"]
-        _note_beat(logs, counts, received if received else beats, beats, R0, number, now)
-
-
-@step
-def _note_beat(logs, counts, beat, beats, first, number, cycle):
-    if beats == 1:
-        _note(logs, counts, BURSTS, cycle, first + 2, number, 0, 0, 0)
-    elif beat == 1 or beat == beats:
-        _note(logs, counts, BURSTS, cycle, first + (beat == beats), number, 0, 0, 0)
 
 
 INITIAL_L1, INITIAL_L2 = initial_l1(), initial_l2()

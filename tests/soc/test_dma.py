@@ -11,8 +11,6 @@ import pytest
 from pulpsim.fidelity.comparison import compared
 from pulpsim.fidelity.dma import FAMILIES, measured_tests, repeat_test
 from pulpsim.fidelity.dma_bench import (
-    ACCESSES,
-    EVENTS,
     INITIAL_L1,
     INITIAL_L2,
     L2_BASE,
@@ -23,6 +21,7 @@ from pulpsim.fidelity.dma_bench import (
     parse_scripts,
     run,
 )
+from pulpsim.fidelity.dma_notes import ACCESSES, EVENTS
 from soc.dma import DmaSpec, ask, error_message, grant_ports, is_idle, new_dma, why_waiting
 
 ROOT = Path(__file__).parents[2]
