@@ -26,13 +26,16 @@ def show_layer(layer: Tuned, console: Console) -> None:
     table = compact_table("tile", "blocking", "buffers", "cores", "L1 bytes", "cycles", left=2)
     for text in table.columns[:2]:
         text.no_wrap = False  # narrow terminals keep the numbers
-    for found in different(layer.found)[:SHOWN]:
+    shown = different(layer.found)[:SHOWN]
+    for found in shown:
         point, outcome = found.point, found.outcome
         sign = "~" if found.is_estimated else ""
         numbers = f"{point.buffers}", f"{point.cores}", f"{outcome.l1_bytes:,}"
         cycles = f"{sign}{outcome.cycles:,}"
         table.add_row(point.tile_shown, point.kernel_shown, *numbers, cycles)
     console.print(table)
+    if any(found.is_estimated for found in shown):
+        console.print("~ estimated from a part of its tiles")
     others = [("its own choice", layer.default)]
     if layer.paper:
         what = f"the paper's policy with {layer.paper.tiles:,} simulations of tiles"

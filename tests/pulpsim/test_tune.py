@@ -131,6 +131,7 @@ def test_the_winner_of_a_large_layer_is_simulated_in_full(
     assert not layer["best"]["is_estimated"]
     assert any(point["is_estimated"] for point in layer["found"])
     assert " ~" in result.stderr
+    assert "\n~ estimated from a part of its tiles\n" in result.stderr
     again = json.loads(pulpsim("tune", file, "--json", "-").stdout)["layers"][0]
     assert (again["simulated"], again["best"]) == (0, layer["best"])
     report = tmp_path / "run.json"
