@@ -111,7 +111,7 @@ def _tuned(
             tiles = PAPER_TILES if policy == "paper" else space.paper_tiles(searched)
             by_paper = paper(space, measure, tile, tiles)
             chosen = Paper(by_paper[0].outcome, len(space.paper(tiles)))
-            every = {f.point: f for f in by_paper} | every
+            every |= {f.point: f for f in by_paper}
         best, kernels = ranked(every.values())[0], None
         if len(tuning.spaces) > 1 and best.outcome.cycles is not None:
 
