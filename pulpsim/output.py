@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from shutil import copymode
 
 from soc.toml_file import ConfigError
 
@@ -24,8 +25,25 @@ def check_writable(option: str, file: Path, *sources: Path | None) -> None:
 
 
 def write(option: str, file: Path, data: bytes) -> None:
-    """Write a file. Raises ConfigError, with the system's reason."""
+    """Write a file. Where that fails, what was there before stays.
+
+    raises    ConfigError, with the system's reason
+    """
     try:
-        file.write_bytes(data)
+        if file.exists() and not (file.is_file() and os.access(file.resolve().parent, os.W_OK)):
+            file.write_bytes(data)  # a device, or nothing may be put beside it
+        else:
+            _replace(file.resolve(), data)
     except OSError as error:
         raise ConfigError([f"{option} {file}: cannot be written: {error.strerror}"]) from None
+
+
+def _replace(file: Path, data: bytes) -> None:
+    part = file.with_name(f".{file.name}.part")
+    try:
+        part.write_bytes(data)
+        if file.exists():
+            copymode(file, part)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
