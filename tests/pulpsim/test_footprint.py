@@ -1,0 +1,84 @@
+"""The command footprint."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pulpsim import cli
+
+LAYERS = """
+[[layers]]
+name = "fc"
+kernel = "linear_{}_f32"
+steps = ["fw", "wg"]
+count = 3
+args = { inputs = 16, outputs = 8, unroll = 1, buffers = 2, rows = 1, cols = 1 }
+[tune]
+sizes = 2
+workers = 1
+database = "tuned.db"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "network.toml"
+    file.write_text(LAYERS)
+    return file
+
+
+def pulpsim(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def test_a_footprint_has_every_tensor_and_buffer(config: Path) -> None:
+    result = pulpsim("footprint", config)
+    assert result.exit_code == 0
+    every_line = [line.split() for line in result.stdout.splitlines() if line.strip()]
+    lines = {tuple(line[:-1]): line[-1] for line in every_line}
+    assert lines["fc.fw", "L2", "X", "f32"] == "64"
+    assert lines["fc.fw", "L2", "W", "f32"] == "512"
+    assert lines["fc.wg", "L1", "dW_in_L1"] == "512"
+    assert lines["fc.fw", "L1", "all", "buffers"] == str(64 + 512 + 32)
+    assert lines["fc.fw", "L1", "stacks"] == "8,192"
+    every = 64 + 512 + 32
+    in_l1 = 64 + 64 + 512  # of the gradient: buffers begin 64 bytes apart
+    for step, count, largest in (("fw", 3, every), ("wg", 3, in_l1), ("all", 6, in_l1)):
+        assert [step, f"{count}", f"{count * every:,}", f"{largest}"] in every_line
+    assert ["X", "f32", "192"] in every_line  # once for both steps
+
+
+def test_a_footprint_is_json_too(config: Path) -> None:
+    report = json.loads(pulpsim("footprint", config, "--json", "-").stdout)
+    assert report["schema"] == "pulpsim.footprint/1"
+    first, second = report["layers"]
+    assert (first["name"], first["count"], second["name"]) == ("fc.fw", 3, "fc.wg")
+    assert first["tensors"]["W"] == {"dtype": "f32", "bytes": 512}
+    assert first["tensor_bytes"] == first["l1_bytes"] == 608
+    assert {"name": "dW", "dtype": "f32", "bytes": 3 * 512} in report["tensors"]
+    file = config.parent / "bytes.json"
+    assert pulpsim("footprint", config, "--json", file).exit_code == 0
+    assert json.loads(file.read_text()) == report
+
+
+def test_layers_without_a_footprint_are_told_all_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(
+        '[[layers]]\nname = "a"\nkernel = "berhu_loss_f32"\nargs = {shape = [99999]}\n'
+        '[[layers]]\nname = "b"\nkernel = "relu_fw_f32"\n'
+    )
+    result = pulpsim("footprint", file)
+    assert result.exit_code == 2
+    first, second = plain(result.stderr).splitlines()
+    assert first == (
+        f"pulpsim: {file}: a: L1: x_in_L1 of 399996 bytes does not fit: 57344 of 57344 bytes are "
+        f"left"
+    )
+    assert second == f"pulpsim: {file}: b: relu_fw_f32: shape: missing"

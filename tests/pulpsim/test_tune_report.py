@@ -1,0 +1,42 @@
+"""What a search shows of a layer."""
+
+from io import StringIO
+
+from rich.console import Console
+
+from autotuner.outcome import Outcome
+from autotuner.search import Found
+from autotuner.space import Point, Space
+from pulpsim.tune_report import show_layer
+from pulpsim.tuned import Tuned
+from soc.spec import load_chip
+
+
+def test_of_many_reasons_those_are_shown_that_are_most_frequent() -> None:
+    space = Space.of("linear_fw_f32", {"inputs": 4, "outputs": 4}, load_chip("pulp"))
+    reasons = ["trap \x1b"] * 2 + [f"reason {number}" for number in range(6)]
+    found = [Found(space.default(), Outcome(None, 0, reason)) for reason in reasons]
+    console = Console(file=StringIO(), width=100)
+    show_layer(Tuned("fc", space, found, found[0].outcome, 8, 8), console)
+    assert console.file.getvalue().splitlines()[1:] == [
+        "  2 of them: trap \\x1b",
+        *(f"  1 of them: reason {number}" for number in range(4)),
+        "  2 more reasons: the JSON has all",
+        "",
+    ]
+
+
+def test_a_narrow_terminal_shows_all_of_a_points_numbers() -> None:
+    space = Space.of("conv2d_wg_f32", {"inputs": 16, "outputs": 16, "height": 16, "width": 16,
+                                       "kernel": 3, "padding": 1}, load_chip("pulp"))  # fmt: skip
+    tile = (("co", 16), ("ci", 16), ("n", 1), ("y", 16), ("x", 12))
+    blocking = (("channels", 4), ("cols", 2), ("is_turned", False), ("rows", 4), ("split", (2, 4)))
+    best = Found(Point(tile, blocking, 2, 8), Outcome(1_234_567, 54_321))
+    console = Console(file=StringIO(), width=70)
+    show_layer(Tuned("stack", space, [best], best.outcome, 1, 1), console)
+    shown = console.file.getvalue()
+    words = shown.split()
+    for word in ("x=12", "channels=4", "split=2x4", "54,321", "1,234,567"):
+        assert word in words
+    assert max(map(len, shown.splitlines()[1:4])) <= 70
+    assert "…" not in shown
