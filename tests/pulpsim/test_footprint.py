@@ -4,30 +4,9 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner, Result
 
 from pulpsim import cli
-
-LAYERS = """
-[[layers]]
-name = "fc"
-kernel = "linear_{}_f32"
-steps = ["fw", "wg"]
-count = 3
-args = { inputs = 16, outputs = 8, unroll = 1, buffers = 2, rows = 1, cols = 1 }
-[tune]
-sizes = 2
-workers = 1
-database = "tuned.db"
-"""
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    file = tmp_path / "network.toml"
-    file.write_text(LAYERS)
-    return file
 
 
 def pulpsim(*arguments: str | Path) -> Result:
@@ -38,8 +17,8 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def test_a_footprint_has_every_tensor_and_buffer(config: Path) -> None:
-    result = pulpsim("footprint", config)
+def test_a_footprint_has_every_tensor_and_buffer(network: Path) -> None:
+    result = pulpsim("footprint", network)
     assert result.exit_code == 0
     every_line = [line.split() for line in result.stdout.splitlines() if line.strip()]
     lines = {tuple(line[:-1]): line[-1] for line in every_line}
@@ -55,16 +34,16 @@ def test_a_footprint_has_every_tensor_and_buffer(config: Path) -> None:
     assert ["X", "f32", "192"] in every_line  # once for both steps
 
 
-def test_a_footprint_is_json_too(config: Path) -> None:
-    report = json.loads(pulpsim("footprint", config, "--json", "-").stdout)
+def test_a_footprint_is_json_too(network: Path) -> None:
+    report = json.loads(pulpsim("footprint", network, "--json", "-").stdout)
     assert report["schema"] == "pulpsim.footprint/1"
     first, second = report["layers"]
     assert (first["name"], first["count"], second["name"]) == ("fc.fw", 3, "fc.wg")
     assert first["tensors"]["W"] == {"dtype": "f32", "bytes": 512}
     assert first["tensor_bytes"] == first["l1_bytes"] == 608
     assert {"name": "dW", "dtype": "f32", "bytes": 3 * 512} in report["tensors"]
-    file = config.parent / "bytes.json"
-    assert pulpsim("footprint", config, "--json", file).exit_code == 0
+    file = network.parent / "bytes.json"
+    assert pulpsim("footprint", network, "--json", file).exit_code == 0
     assert json.loads(file.read_text()) == report
 
 

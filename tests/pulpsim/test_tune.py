@@ -12,26 +12,6 @@ from pulpsim import cli
 from trainlib.config_file import read_config
 from trainlib.launch import launch
 
-LAYERS = """
-[[layers]]
-name = "fc"
-kernel = "linear_{}_f32"
-steps = ["fw", "wg"]
-count = 3
-args = { inputs = 16, outputs = 8, unroll = 1, buffers = 2, rows = 1, cols = 1 }
-[tune]
-sizes = 2
-workers = 1
-database = "tuned.db"
-"""
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    file = tmp_path / "network.toml"
-    file.write_text(LAYERS)
-    return file
-
 
 def pulpsim(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
@@ -41,12 +21,12 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def test_layers_are_tuned_once_and_what_is_written_can_be_run(config: Path) -> None:
-    report, output = config.parent / "tuned.json", config.parent / "best.toml"
-    first = pulpsim("tune", config, "--json", report, "-o", output, "--policy", "exhaustive")
+def test_layers_are_tuned_once_and_what_is_written_can_be_run(network: Path) -> None:
+    report, output = network.parent / "tuned.json", network.parent / "best.toml"
+    first = pulpsim("tune", network, "--json", report, "-o", output, "--policy", "exhaustive")
     assert first.exit_code == 0
     found = json.loads(report.read_text())
-    again = pulpsim("tune", config, "--json", report, "--policy", "exhaustive")
+    again = pulpsim("tune", network, "--json", report, "--policy", "exhaustive")
     assert again.exit_code == 0
     repeated = json.loads(report.read_text())
     assert [layer["simulated"] > 0 for layer in found["layers"]] == [True, True]
@@ -58,8 +38,8 @@ def test_layers_are_tuned_once_and_what_is_written_can_be_run(config: Path) -> N
     assert sums["best"] <= sums["one_size"]
     assert sums["best"] <= sums["default"]
     for name, cycles in zip(("fw", "wg"), best, strict=True):
-        run_report = config.parent / "run.json"
-        tuned = config.parent / f"best.fc.{name}.toml"
+        run_report = network.parent / "run.json"
+        tuned = network.parent / f"best.fc.{name}.toml"
         assert pulpsim("run", tuned, "--quiet", "--json", run_report).exit_code == 0
         result = json.loads(run_report.read_text())
         assert result["program"]["correct"]
@@ -68,10 +48,10 @@ def test_layers_are_tuned_once_and_what_is_written_can_be_run(config: Path) -> N
         assert (launched.is_correct, launched.result.cycles) == (True, result["cycles"])
 
 
-def test_every_point_has_cycles_or_a_reason(config: Path) -> None:
-    picture = config.parent / "points.svg"
-    result = pulpsim("tune", config, "--json", "-", "--against-paper", "--picture", picture)
-    assert {file.name for file in config.parent.glob("*.svg")} == {
+def test_every_point_has_cycles_or_a_reason(network: Path) -> None:
+    picture = network.parent / "points.svg"
+    result = pulpsim("tune", network, "--json", "-", "--against-paper", "--picture", picture)
+    assert {file.name for file in network.parent.glob("*.svg")} == {
         "points.fc.fw.svg", "points.fc.wg.svg"
     }  # fmt: skip
     report = json.loads(result.stdout)
@@ -129,7 +109,7 @@ def test_the_winner_of_a_large_layer_is_simulated_in_full(
 
 
 def test_after_an_interruption_the_same_command_goes_on(
-    config: Path, monkeypatch: pytest.MonkeyPatch
+    network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = Measure.__call__
     calls = []
@@ -141,25 +121,25 @@ def test_after_an_interruption_the_same_command_goes_on(
         return measured(self, points)
 
     monkeypatch.setattr(Measure, "__call__", interrupted)
-    result = pulpsim("tune", config)
+    result = pulpsim("tune", network)
     assert result.exit_code == 130
     assert re.fullmatch(
         r"fc\.fw: the best so far takes [\d,]+ cycles: all in L1  own blocking  1 buf  8c\n"
-        rf"interrupted; 1 measurements are in {config.parent}/tuned\.db: the same command goes on "
+        rf"interrupted; 1 measurements are in {network.parent}/tuned\.db: the same command goes on "
         r"from here\n",
         result.stderr,
     )
     monkeypatch.setattr(Measure, "__call__", measured)
-    again = pulpsim("tune", config, "--json", "-")
+    again = pulpsim("tune", network, "--json", "-")
     assert again.exit_code == 0
-    fresh = pulpsim("tune", config, "--json", "-", "--database", config.parent / "fresh.db")
+    fresh = pulpsim("tune", network, "--json", "-", "--database", network.parent / "fresh.db")
     one, other = (json.loads(result.stdout)["layers"][0] for result in (again, fresh))
     assert one["simulated"] == other["simulated"] - 1
     assert one["best"] == other["best"]
 
 
 def test_what_an_interrupted_search_reports_is_of_whole_layers_and_has_no_sums(
-    config: Path, monkeypatch: pytest.MonkeyPatch
+    network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = Measure.__call__
 
@@ -169,19 +149,19 @@ def test_what_an_interrupted_search_reports_is_of_whole_layers_and_has_no_sums(
         return measured(self, points)
 
     monkeypatch.setattr(Measure, "__call__", interrupted)
-    result = pulpsim("tune", config, "--json", "-", "-o", config.parent / "best.toml")
+    result = pulpsim("tune", network, "--json", "-", "-o", network.parent / "best.toml")
     assert result.exit_code == 130
     assert "a training step" not in result.stderr
     report = json.loads(result.stdout)
     assert [layer["name"] for layer in report["layers"]] == ["fc.fw"]
     assert not report["is_whole"]
     assert set(report["cycles"].values()) == {None}
-    assert [file.name for file in config.parent.glob("best*")] == ["best.fc.fw.toml"]
+    assert [file.name for file in network.parent.glob("best*")] == ["best.fc.fw.toml"]
 
 
-def test_where_all_points_of_a_layer_fail_it_says_why(config: Path) -> None:
-    config.write_text(f"{LAYERS}max_cycles = 300\n")
-    result = pulpsim("tune", config, "-o", config.parent / "best.toml")
+def test_where_all_points_of_a_layer_fail_it_says_why(network: Path) -> None:
+    network.write_text(f"{network.read_text()}max_cycles = 300\n")
+    result = pulpsim("tune", network, "-o", network.parent / "best.toml")
     assert result.exit_code == 1
     first, why, _, second, *_ = plain(result.stderr).splitlines()
     count = re.fullmatch(
@@ -190,7 +170,7 @@ def test_where_all_points_of_a_layer_fail_it_says_why(config: Path) -> None:
     assert count
     assert why == f"  {count[1]} of them: max_cycles: cycle limit of 300 reached"
     assert second.startswith("fc.wg: ")
-    assert not list(config.parent.glob("best*"))
+    assert not list(network.parent.glob("best*"))
 
 
 def test_what_is_written_runs_on_the_chip_that_it_was_found_on(tmp_path: Path) -> None:

@@ -10,26 +10,6 @@ from pulpsim import cli
 from pulpsim.tune_config import Options, load_tuning
 from soc.toml_file import ConfigError
 
-LAYERS = """
-[[layers]]
-name = "fc"
-kernel = "linear_{}_f32"
-steps = ["fw", "wg"]
-count = 3
-args = { inputs = 16, outputs = 8, unroll = 1, buffers = 2, rows = 1, cols = 1 }
-[tune]
-sizes = 2
-workers = 1
-database = "tuned.db"
-"""
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    file = tmp_path / "network.toml"
-    file.write_text(LAYERS)
-    return file
-
 
 def pulpsim(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
@@ -126,14 +106,14 @@ def test_a_chip_that_takes_no_programs_is_told_once(
     assert (result.exit_code, plain(result.stderr)) == (2, f"pulpsim: {message}\n")
 
 
-def test_an_unknown_network_and_a_bad_database_are_told(config: Path) -> None:
-    missing = pulpsim("tune", config.parent / "no.toml")
+def test_an_unknown_network_and_a_bad_database_are_told(network: Path) -> None:
+    missing = pulpsim("tune", network.parent / "no.toml")
     assert (missing.exit_code, plain(missing.stderr)) == (
         2,
-        f"pulpsim: {config.parent}/no.toml: cannot be read: No such file or directory\n",
+        f"pulpsim: {network.parent}/no.toml: cannot be read: No such file or directory\n",
     )
-    bad = pulpsim("tune", config, "--database", config)
+    bad = pulpsim("tune", network, "--database", network)
     assert (bad.exit_code, plain(bad.stderr)) == (
         2,
-        f"pulpsim: {config}: not a database of measurements; give another file\n",
+        f"pulpsim: {network}: not a database of measurements; give another file\n",
     )
