@@ -74,6 +74,8 @@ def show_network(layers: Sequence[Tuned], console: Console) -> None:
     has_paper = any(layer.paper for layer in layers)
     headings = ["layer", "times", "before", "after", "gain", "over one kernel", "over the paper"]
     table = compact_table(*headings[: 7 if has_paper else 6], left=1)
+    for column in table.columns[5:]:
+        column.no_wrap = False  # headings are wider than numbers
     for layer in layers:
         gains = [layer.gain(layer.default), layer.gain(layer.with_kernel(one))]
         if has_paper:

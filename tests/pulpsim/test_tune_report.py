@@ -4,11 +4,12 @@ from io import StringIO
 
 from rich.console import Console
 
+from autotuner.blocking import PAPER_KERNELS
 from autotuner.outcome import Outcome
 from autotuner.search import Found
 from autotuner.space import Point, Space
-from pulpsim.tune_report import show_layer
-from pulpsim.tuned import Tuned
+from pulpsim.tune_report import show_layer, show_network
+from pulpsim.tuned import Paper, Tuned
 from soc.spec import load_chip
 
 
@@ -39,4 +40,22 @@ def test_a_narrow_terminal_shows_all_of_a_points_numbers() -> None:
     for word in ("x=12", "channels=4", "split=2x4", "54,321", "1,234,567"):
         assert word in words
     assert max(map(len, shown.splitlines()[1:4])) <= 70
+    assert "…" not in shown
+
+
+def test_a_narrow_terminal_shows_a_networks_numbers() -> None:
+    space = Space.of("linear_fw_f32", {"inputs": 64, "outputs": 40}, load_chip("pulp"))
+    best, own = Found(space.default(), Outcome(1_234_567, 64)), Outcome(2_345_678, 64)
+    kernels = dict.fromkeys(PAPER_KERNELS, Outcome(3_703_701))
+    layers = [
+        Tuned(name, space, [best], own, 1, 1, 10, Paper(own, 5), kernels)
+        for name in ("depthwise7to11.fw", "pointwise7to11.fw")
+    ]
+    console = Console(file=StringIO(), width=74)
+    show_network(layers, console)
+    shown = console.file.getvalue()
+    words = "pointwise7to11.fw 10 2,345,678 1,234,567 1.90 3.00 1.90"
+    assert words.split() in [line.split() for line in shown.splitlines()]
+    sums = "a training step 46,913,560 24,691,340 1.90 3.00 1.90"
+    assert sums.split() in [line.split() for line in shown.splitlines()]
     assert "…" not in shown
