@@ -75,6 +75,7 @@ class TuneConfig(FileTable):
     tune: TuneTable = TuneTable()
     run: dict[str, Any] = Field(default_factory=dict)  # for `pulpsim run`
     report: dict[str, Any] = Field(default_factory=dict)
+    trace: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,17 @@ def test_what_cannot_be_tuned_is_told(tmp_path: Path, text: str, message: str) -
         load_tuning(file, Options())
 
 
+def test_what_a_config_says_to_run_it_is_left_to_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "layer.toml"
+    file.write_text(
+        'chip = { base = "pulp", l1.banks = 32 }\n'
+        '[program]\nkernel = "relu_fw_f32"\nargs.shape = [4]\n'
+        '[run]\nengine = "event"\n[report]\njson = "a.json"\n[trace]\nfile = "a.trace"\n'
+    )
+    (space,) = load_tuning(file, Options()).spaces.values()
+    assert (space.layer.kernel, space.chip.l1.banks) == ("relu_fw_f32", 32)
+
+
 def test_a_bad_argument_of_the_command_line_is_told() -> None:
     with pytest.raises(
         ConfigError,
