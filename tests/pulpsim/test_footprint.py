@@ -47,6 +47,14 @@ def test_a_footprint_is_json_too(network: Path) -> None:
     assert json.loads(file.read_text()) == report
 
 
+def test_a_footprint_is_of_the_chip_that_is_chosen(network: Path) -> None:
+    chosen = pulpsim("footprint", network, "--set", "cores=4", "--json", "-")
+    assert [layer["stacks"] for layer in json.loads(chosen.stdout)["layers"]] == [4096, 4096]
+    network.write_text(f"chip = {{ cores = 2 }}\n{network.read_text()}")
+    written = pulpsim("footprint", network, "--json", "-")
+    assert [layer["stacks"] for layer in json.loads(written.stdout)["layers"]] == [2048, 2048]
+
+
 def test_layers_without_a_footprint_are_told_all_at_once(tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_text(
