@@ -58,14 +58,14 @@ def test_a_footprint_is_of_the_chip_that_is_chosen(network: Path) -> None:
 def test_layers_without_a_footprint_are_told_all_at_once(tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_text(
-        '[[layers]]\nname = "a"\nkernel = "berhu_loss_f32"\nargs = {shape = [99999]}\n'
+        '[[layers]]\nname = "a"\nkernel = "relu_fw_f32"\nargs = {shape = [999999]}\n'
         '[[layers]]\nname = "b"\nkernel = "relu_fw_f32"\n'
     )
     result = pulpsim("footprint", file)
     assert result.exit_code == 2
     first, second = plain(result.stderr).splitlines()
     assert first == (
-        f"pulpsim: {file}: a: L1: x_in_L1 of 399996 bytes does not fit: 57344 of 57344 bytes are "
+        f"pulpsim: {file}: a: L2: x of 3999996 bytes does not fit: 1966080 of 1966080 bytes are "
         f"left"
     )
     assert second == f"pulpsim: {file}: b: relu_fw_f32: shape: missing"

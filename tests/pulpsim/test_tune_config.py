@@ -49,10 +49,10 @@ def plain(text: str) -> str:
             r"{file}: layers.1.step = \('fw',\): no such field; did you mean layers.1.steps\?",
         ),
         (
-            '[program]\nkernel = "pwconv2d_fw_f32"\n'
-            "args = {inputs = 1, outputs = 1, height = 1, width = 20000}",
-            r"{file}: pwconv2d_fw_f32: the smallest tile of n = 1, y = 1, co = 1, "
-            r"ci = 1 needs 160016 bytes of L1 with buffers = 1, 57344 are free; none fits",
+            '[program]\nkernel = "conv2d_fw_f32"\n'
+            "args = {inputs = 1, outputs = 1, height = 200, width = 200, kernel = [150, 150]}",
+            r"{file}: conv2d_fw_f32: the smallest tile of n = 1, y = 1, x = 1, co = 1, ci = 1 "
+            r"needs 180016 bytes of L1 with buffers = 1, 57344 are free; none fits",
         ),
     ],
 )
