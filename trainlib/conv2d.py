@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from firmware.builder import Kernel, KernelError
+from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
 from trainlib.axis import Axis
 from trainlib.batch import images_of
@@ -25,6 +25,7 @@ from trainlib.weight_gradient_code import weight_gradient
 
 Pair = tuple[int, int]
 Layout = Literal["chw", "hwc"]
+Lines = tuple[Register, Register]
 
 
 class Strides(NamedTuple):
@@ -85,10 +86,12 @@ def conv2d_fw_f32(
     *,
     bias: Address | None = None,
     accumulate: bool = False,
+    lines: Lines | None = None,
     **point: Any,
 ) -> None:
     """Y = convolution of X with W, plus a bias of each channel, or plus what Y holds.
 
+    lines     see trainlib.correlate.Correlation
     point     rows, cols, split, is_turned: see trainlib.correlate.Point; None: chosen
 
     raises    KernelError if there is no such point
@@ -105,6 +108,7 @@ def conv2d_fw_f32(
             shape.images(at["y"], shape.y, outputs),
             bias,
             accumulate,
+            lines,
         )
         correlate("conv2d_fw_f32", k, team, whole, **point)
 
@@ -119,10 +123,12 @@ def conv2d_ig_f32(
     *,
     bias: Address | None = None,
     accumulate: bool = False,
+    lines: Lines | None = None,
     **point: Any,
 ) -> None:
     """dX from dY and W; with a bias of each channel of X, it is a transposed convolution.
 
+    lines     see trainlib.correlate.Correlation
     point     as in conv2d_fw_f32
 
     raises    KernelError if there is no such point
@@ -142,6 +148,7 @@ def conv2d_ig_f32(
             shape.images(at["dx"], shape.x, inputs),
             bias,
             accumulate,
+            lines,
         )
         correlate("conv2d_ig_f32", k, team, whole, **point)
 

@@ -19,11 +19,24 @@ from trainlib.conv2d_columns import conv2d_fw_by_columns, conv2d_wg_by_columns
 from trainlib.conv2d_shape import IMAGES, Times, Wanted, by_axis
 from trainlib.kernels import WORD, Addresses, Arrays, Expected, Tensor, Tensors
 from trainlib.reference import conv2d as reference
+from trainlib.tiling import (
+    COUNT,
+    ENDS,
+    FIRST,
+    Dim,
+    Part,
+    Sized,
+    Sizes,
+    Spread,
+    TileShape,
+    Tiling,
+    Window,
+)
 from trainlib.tiling import Axis as Along
-from trainlib.tiling import Dim, Part, Sized, Spread, TileShape, Tiling, Window
 
 RATE = 5.0  # multiply-adds per cycle, nearly
 UNIT = 4  # channels of a tile's results
+GROUPS = 8  # of a tile, in which cores share no group
 
 
 @dataclass(frozen=True)
@@ -80,7 +93,15 @@ class Step:
             self._emit(k, team, a, tile, at)
 
         scratch = (lambda tile: self._scratch(a, tile)) if a.by_columns else None
-        return Tiling(tuple(self._dims(a, cut)), boxes, emit, scratch, RATE)
+        walks = (lambda sizes: self._walked(a, sizes)) if self.result != "w" else None
+        return Tiling(tuple(self._dims(a, cut)), boxes, emit, scratch, RATE, walks=walks)
+
+    def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
+        """The lines, where each core has a group or more of one image, and they are not cut."""
+        lines = a.shape.ys.inputs if self.result == "x" else a.shape.ys.outputs
+        is_whole = sizes["n"] == 1 and sizes["y"] == lines >= ENDS
+        is_free = all(a.point[name] is None for name in ("split", "is_turned"))
+        return "y" if is_whole and is_free and sizes.get("g", 0) >= GROUPS else None
 
     def _cut(self, a: Wanted) -> dict[str, str]:
         """The dimensions along which it is cut, by themselves.
@@ -170,6 +191,8 @@ class Step:
             u, v, result = (at[self.names[role]] for role in "yxw")
         else:
             how["bias"] = at.get(self.bias) if tile.is_first else None
+            if tile.is_walked:
+                how["lines"] = at[FIRST], at[COUNT]
             source = "x" if self.result == "y" else "y"
             u, v, result = (at[self.names[role]] for role in (source, "w", self.result))
         if a.by_columns:

@@ -43,21 +43,22 @@ class _Level:
 
 def copies(tensor: Tensor, box: Box) -> list[Copy]:
     """The commands that copy a box between the tensor and a buffer that holds just the box."""
-    part = box.part
-    strides = _strides(tensor.shape)
-    start = sum(first * stride for first, stride in zip(box.start, strides, strict=True))
-    run, levels = _levels(part.shape, strides, part.strides)
+    strides, inside = _strides(tensor.shape), [r.start for r in box.copied]
+    first = [a + b for a, b in zip(box.start, inside, strict=True)]
+    start = sum(at * stride for at, stride in zip(first, strides, strict=True))
+    base = sum(at * stride for at, stride in zip(inside, box.part.strides, strict=True))
+    run, levels = _levels(tuple(map(len, box.copied)), strides, box.part.strides)
     if run == 0:
         return []
     if not levels:
         pieces = range(0, run, LONGEST // WORD * WORD)
-        return [Copy(at, start + at, min(pieces.step, run - at)) for at in pieces]
+        return [Copy(base + at, start + at, min(pieces.step, run - at)) for at in pieces]
     lines = max(levels, key=lambda level: level.count)
     others = [level for level in levels if level is not lines]
     return [
-        Copy(l1 + first * lines.l1, start + l2 + first * lines.l2, count * run, run, *steps)
+        Copy(base + l1 + at * lines.l1, start + l2 + at * lines.l2, count * run, run, *steps)
         for l1, l2 in _places(others)
-        for first, count in _pieces(lines.count, LONGEST // run)
+        for at, count in _pieces(lines.count, LONGEST // run)
         for steps in [(lines.l2, lines.l1) if count > 1 else (run, run)]
     ]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
-from firmware.builder import KernelError
+from firmware.builder import KernelError, Register
 from trainlib.axis import Axis, Outputs, Run
 from trainlib.kernels import Address
 from trainlib.plan import CACHED, REFETCH, Body, Mac, Value, loop_cycles
@@ -66,6 +66,8 @@ class Correlation:
     ys, xs            the dimensions of the images
     bias              one for each row of each group, what the sums start with; None: 0, or
     accumulates       what Y holds
+    lines             registers that say which lines are computed, all of them by each core: the
+                      first one, and how many, at least one; the code sets them free. None: all
     """
 
     groups: int
@@ -78,6 +80,7 @@ class Correlation:
     y: Images
     bias: Address | None = None
     accumulates: bool = False
+    lines: tuple[Register, Register] | None = None
 
     @property
     def turned(self) -> "Correlation":
@@ -167,7 +170,7 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
 
 def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
     sizes = [(given[name],) if given[name] else BLOCKS for name in ("rows", "cols")]
-    for is_turned in turns(given, x.ys.outputs == x.xs.outputs):
+    for is_turned in (False,) if x.lines else turns(given, x.ys.outputs == x.xs.outputs):
         turned = x.turned if is_turned else x
         for rows, cols in product(*sizes):
             is_one = rows <= turned.rows and cols <= turned.xs.outputs
@@ -197,7 +200,8 @@ def turns(given: dict, is_square: bool) -> tuple[bool, ...]:
 def _splits(x: Correlation, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
     """Grids of at most so many cores."""
     dealt = x.rows if x.groups == 1 else x.groups
-    splits = [(r, min(cores // r, x.ys.outputs)) for r in range(min(cores, dealt), 0, -1)]
+    lines = 1 if x.lines else x.ys.outputs
+    splits = [(r, min(cores // r, lines)) for r in range(min(cores, dealt), 0, -1)]
     if given is None:
         return splits
     is_one = 1 <= given[0] <= dealt and 1 <= given[1] <= x.ys.outputs

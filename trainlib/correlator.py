@@ -69,6 +69,11 @@ class Correlator:
         """Load how many lines the core has, and the place of their first."""
         k, x, parts = self.k, self.x, self.point.split[1]
         count, first = given["line_count"], given["at_start"]
+        if x.lines:
+            k.mv(first, x.lines[0])
+            k.mv(count, x.lines[1])
+            k.free(*x.lines)
+            return
         least, extra = divmod(x.ys.outputs, parts)
         k.li(count, least)
         if parts == 1:

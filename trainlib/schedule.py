@@ -38,11 +38,13 @@ class Step:
     """What happens at the same time.
 
     shape        of the tile that is computed, None: none
+    walked       what is computed of it, see Tile
     slots        the buffer that it has of each tensor
     transfers    what the DMA copies
     """
 
     shape: TileShape | None = None
+    walked: range | None = None
     slots: dict[str, int] = field(default_factory=dict)
     transfers: list[Transfer] = field(default_factory=list)
 
@@ -90,8 +92,8 @@ def check_outputs(tensors: Tensors, kept: Mapping[str, list[Stay]]) -> None:
         tensor = tensors[name]
         if tensor.role == "in":
             continue
-        places = {stay.box.start for stay in part}
-        elements = sum(stay.box.part.elements for stay in part)
+        places = {(stay.box.start, stay.box.some) for stay in part}
+        elements = sum(stay.box.elements for stay in part)
         if len(places) < len(part) or elements != tensor.elements:
             raise ValueError(
                 f"{name}: {len(part)} tiles at {len(places)} places write {elements} elements; it "
@@ -111,7 +113,7 @@ def schedule(tiles: Sequence[Tile], tensors: Tensors, slots: Mapping[str, int]) 
     at = _compute_steps(len(tiles), tensors, kept, slots)
     steps = [Step() for _ in range(at[-1] + 2)]
     for index, tile in enumerate(tiles):
-        steps[at[index]].shape = tile.shape
+        steps[at[index]].shape, steps[at[index]].walked = tile.shape, tile.walked
     for name, parts in kept.items():
         for number, stay in enumerate(parts):
             slot = number % slots[name]

@@ -91,9 +91,19 @@ class Plan:
         return max(len(step.transfers) for step in self.walked) + (not self.tiling.streams)
 
     @property
+    def walks(self) -> bool:
+        """Does code take from an entry what to compute of a tile?"""
+        return any(step.walked is not None for step in self.steps)
+
+    @property
+    def walk(self) -> int:
+        """Where in an entry that is, if anywhere."""
+        return ADDRESSES + WORD * len(self.moving)
+
+    @property
     def nothing(self) -> int:
         """Where in an entry a zero is: the number of words of cores that start no copies."""
-        return ADDRESSES + WORD * len(self.moving)
+        return self.walk + 2 * WORD * self.walks
 
     @property
     def counts(self) -> int:

@@ -10,16 +10,17 @@ The code that walks it is short. In every step each core
     jumps to the function for this tile's shape, which jumps back.
 
 So the DMA always has its next commands while it works. An entry: the function, the entry's
-successor, the address of each buffer that is not always the same, a zero, the number of words of
-each block of commands, then the blocks. Block i is for core cores - 1 - i: the last cores have the
-least to compute. A port of the DMA takes its next command, or says who is done, only when its last
-command has begun: so commands are spread over cores, and the one that waits for them has none.
+successor, the address of each buffer that is not always the same, what to compute of a tile that is
+walked, a zero, the number of words of each block of commands, then the blocks. Block i is for core
+cores - 1 - i: the last cores have the least to compute. A port of the DMA takes its next command,
+or says who is done, only when its last command has begun: so commands are spread over cores, and
+the one that waits for them has none.
 Where copying is what takes longest, code starts the first step's copies, if they are few; cores
 fetch entries themselves; and they begin to compute one behind the other: those that begin at once
 meet each other and the DMA in every bank.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from firmware.builder import EQ, LT, NE, Kernel, KernelError, Label, Register
@@ -30,7 +31,8 @@ from trainlib.kernels import WORD, Address, Tensor, Tensors
 from trainlib.passes import passes
 from trainlib.schedule import Step, Transfer
 from trainlib.tile_plan import ADDRESSES, FUNCTION, NEXT, RING, Plan
-from trainlib.tiling import Sizes, TileShape, Tiling
+from trainlib.tiling import COUNT as WALKED
+from trainlib.tiling import FIRST, Sizes, TileShape, Tiling
 
 FRAME = 32  # bytes of a core's stack
 APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
@@ -260,15 +262,21 @@ class Walk:
         with k.routine(f"tile_{number}") as label:
             k.registers.hold(A[0])
             addresses: dict[str, Address] = dict(self.scratch)
-            registers = iter(reversed(S))
+            registers: Iterator[Register] = iter(reversed(S))
             for name, slots in self.slots.items():
                 if name in plan.moving:
-                    register: Register = next(registers)
+                    register = next(registers)
                     k.registers.hold(register)
                     k.lw(register, ADDRESSES + WORD * plan.moving.index(name), A[0])
                     addresses[name] = register
                 else:
                     addresses[name] = slots[0]
+            if shape.is_walked:
+                for word, name in enumerate((FIRST, WALKED)):
+                    register = next(registers)
+                    k.registers.hold(register)
+                    k.lw(register, plan.walk + WORD * word, A[0])
+                    addresses[name] = register
             k.free(A[0])
             plan.tiling.emit(k, self.team, shape, addresses)
             k.j(self.next)
@@ -282,7 +290,7 @@ class Walk:
         for number, step in enumerate(plan.walked):
             following = at + (number + 1) * plan.entry_size
             words += self._entry(number, step, functions, following)
-        words += self._words(self.finish, self.entries, {}, [])
+        words += self._words(self.finish, self.entries, Step(), [])
         return k.words("schedule", words)
 
     def _entry(
@@ -296,14 +304,17 @@ class Walk:
             used = self.plan.used(len(later[0].transfers) + 1 if later else 0)
             commands.insert(0, command_words(True, places[2], following + size, used, to_all=True))
         function = functions[step.shape] if step.shape else self.next
-        return self._words(function, places[1], step.slots, commands)
+        return self._words(function, places[1], step, commands)
 
     def _words(
-        self, function: Label, successor: int, slots: Mapping[str, int], commands: list[Any]
+        self, function: Label, successor: int, step: Step, commands: list[Any]
     ) -> list[int | Label]:
         plan = self.plan
         words: list[int | Label] = [function, successor]
-        words += [self.slots[name][slots.get(name, 0)] for name in plan.moving]
+        words += [self.slots[name][step.slots.get(name, 0)] for name in plan.moving]
+        if plan.walks:
+            walked = step.walked or range(0)
+            words += [walked.start, len(walked)]
         blocks = [
             [word for command in commands[issuer :: plan.issuers] for word in command]
             for issuer in range(plan.issuers)

@@ -12,8 +12,8 @@ What lies outside of the tensor is not copied: the code for the tile is told how
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
 from math import prod
 from typing import Any, Protocol
 
@@ -22,6 +22,8 @@ from firmware.runtime import Team
 from trainlib.kernels import WORD, Addresses, Tensor, Tensors
 
 TAPER = 8  # elements that the last tile is a multiple of where it is cut once more
+ENDS = 6  # where tiles are walked, a part in so many of the first tile, and of the last, is alone
+FIRST, COUNT = "first", "count"  # what is computed of a walked tile: registers among the addresses
 Ranges = Mapping[str, range]
 Sizes = Mapping[str, int]
 
@@ -147,12 +149,14 @@ class TileShape:
     parts                of each tensor: shape.part("X")
     is_first             does it begin the sums over the summed dimensions?
     is_last              does it end them? False where the tiling does not tell
+    is_walked            does the code take from registers FIRST and COUNT what to compute of it?
     """
 
     sizes: tuple[tuple[str, int], ...]
     parts: tuple[tuple[str, Part], ...]
     is_first: bool
     is_last: bool
+    is_walked: bool = False
 
     def __getitem__(self, dim: str) -> int:
         return dict(self.sizes)[dim]
@@ -163,10 +167,14 @@ class TileShape:
 
 @dataclass(frozen=True)
 class Box:
-    """The part of a tensor that a tile needs: first elements and counts, inside the tensor."""
+    """The part of a tensor that a tile needs: first elements and counts, inside the tensor.
+
+    some    by axis, what is copied of it; None: all
+    """
 
     start: tuple[int, ...]
     part: Part
+    some: tuple[range, ...] | None = None
 
     @classmethod
     def of_all(cls, tensor: Tensor) -> "Box":
@@ -174,13 +182,38 @@ class Box:
         nothing = (0,) * len(tensor.shape)
         return cls(nothing, Part(tensor.shape, nothing, nothing, nothing, tensor.row))
 
+    @property
+    def copied(self) -> tuple[range, ...]:
+        """What is copied, by axis, from its first element on."""
+        return self.some or tuple(map(range, self.part.shape))
+
+    @property
+    def elements(self) -> int:
+        """How many are copied."""
+        return prod(map(len, self.copied))
+
+    def some_of(self, dim: str, place: range, axes: tuple[Axis, ...]) -> "Box":
+        """What a range of one of the tile's dimensions needs of it, at the same place in L1."""
+        copied = []
+        for first, whole, axis in zip(self.start, self.copied, axes, strict=True):
+            if axis is None or dim != (axis if isinstance(axis, str) else axis.dim):
+                copied.append(whole)
+            else:
+                r = place if isinstance(axis, str) else axis.of(place)
+                copied.append(range(max(r.start - first, 0), min(r.stop - first, len(whole))))
+        return replace(self, some=tuple(copied))
+
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile: its shape, and its boxes by tensor."""
+    """A tile: its shape, and its boxes by tensor.
+
+    walked    what of the walked dimension is computed, from the tile's first element on
+    """
 
     shape: TileShape
     boxes: Mapping[str, Box]
+    walked: range | None = None
 
 
 @dataclass(frozen=True)
@@ -200,6 +233,9 @@ class Tiling:
     streams       is copying what takes longest? Then the last tile of all is cut once more along
                   the innermost dimension that is cut, since nothing hides its computation; and
                   cores begin one behind the other: those that begin at once meet in every bank
+    walks         given sizes, the dimension of which the code for tiles takes a range from
+                  registers, if any: of the first tile then a part is computed before the rest is
+                  copied, and of the last one all but a part is copied while that is computed
     """
 
     dims: tuple[Dim, ...]
@@ -209,6 +245,7 @@ class Tiling:
     rate: float = 4.0
     tells_last: bool = False
     streams: bool = False
+    walks: Callable[[Sizes], str | None] | None = None
 
     def whole(self, tensors: Tensors) -> Tile:
         """The one tile that is everything."""
@@ -223,8 +260,29 @@ class Tiling:
             ]
             for dim in self.dims
         ]
-        for places in self._tapered(list(product(*ranges))):
-            yield self.tile(dict(zip((d.name for d in self.dims), places, strict=True)), tensors)
+        places = self._tapered(list(product(*ranges)))
+        dim = self.walks(sizes) if self.walks and len(places) > 1 else None
+        for number, place in enumerate(places):
+            there = dict(zip((d.name for d in self.dims), place, strict=True))
+            tile = self.tile(there, tensors)
+            if dim:
+                yield from self._walked(tile, dim, there[dim], number, len(places))
+            else:
+                yield tile
+
+    def _walked(
+        self, tile: Tile, dim: str, place: range, number: int, count: int
+    ) -> Iterator[Tile]:
+        """The parts of a tile that are computed one after the other."""
+        end = -(-len(place) // ENDS)
+        cuts = {place.start, place.stop}
+        cuts |= {place.start + end} if number == 0 else set()
+        cuts |= {place.stop - end} if number == count - 1 else set()
+        for start, stop in pairwise(sorted(cuts)):
+            part = range(start, stop)
+            boxes = {n: b.some_of(dim, part, self.boxes[n]) for n, b in tile.boxes.items()}
+            walked = range(start - place.start, stop - place.start)
+            yield Tile(replace(tile.shape, is_walked=True), boxes, walked)
 
     def _tapered(self, places: list[tuple[range, ...]]) -> list[tuple[range, ...]]:
         """The last one cut in two."""

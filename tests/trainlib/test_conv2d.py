@@ -80,6 +80,23 @@ def test_a_transposed_convolution_is_right(kernel, shape, layout):
     right(kernel, TRANSPOSED[shape] | {"layout": layout})
 
 
+WALKED = (
+    {"padding": 1},
+    {"padding": (2, 0, 1, 1), "layout": "hwc", "multiplier": 2, "bias": True},
+    {"stride": (2, 1), "kernel": (3, 2), "padding": (1, 0, 2, 1)},
+    {"dilation": 2, "padding": (3, 2, 0, 0), "batch": 2, "cores": 3},
+)
+
+
+@pytest.mark.parametrize("step", ["fw", "ig"])
+@pytest.mark.parametrize("shape", WALKED, ids=lambda value: str(value)[:40])
+def test_depthwise_tiles_that_are_computed_in_parts_are_right(step, shape):
+    whole = {"inputs": 20, "height": 14, "width": 6, "kernel": 3} | shape
+    if step == "ig":
+        whole.pop("bias", None)
+    right(f"dwconv2d_{step}_f32", whole | {"tile": {"g": 8, "n": 1}})
+
+
 BIASED = (("conv2d", ODD), ("dwconv2d", DEPTHWISE["odd"]), ("tconv2d", TRANSPOSED["stride 2"]))
 
 

@@ -233,6 +233,37 @@ def test_where_copying_takes_longest_the_last_tile_is_cut_once_more():
     assert len(list(silent)) == 4
 
 
+def test_the_first_and_the_last_of_tiles_that_are_walked_are_computed_in_parts():
+    tiling = Tiling(
+        (Dim("y", 12), Dim("g", 4)),
+        {"X": ("g", Window("y", kernel=3, before=1)), "W": ("g",), "Y": ("g", "y")},
+        nothing,
+        walks=lambda sizes: "y" if sizes["y"] == 12 else None,
+    )
+    tensors = {"X": Tensor((4, 12)), "W": Tensor((4,)), "Y": Tensor((4, 12), "out")}
+    tiles = list(tiling.tiles({"y": 12, "g": 2}, tensors))
+    assert [tile.walked for tile in tiles] == [range(2), range(2, 12), range(10), range(10, 12)]
+    assert len({tile.shape for tile in tiles}) == 1
+    assert tiles[0].shape.is_walked
+    assert [tile.boxes["X"].copied[1] for tile in tiles] == [
+        *(range(3), range(1, 12)),
+        *(range(11), range(9, 12)),
+    ]
+    assert [(c.l1, c.l2, c.size) for c in copies(tensors["Y"], tiles[3].boxes["Y"])] == [
+        (40, 136, 16)
+    ]
+    assert log(tiling, tensors, {"y": 12, "g": 2}, {"X": 2, "W": 2, "Y": 2}) == [
+        ("", "W0@0 X0@0", ""),
+        ("X0W0Y0", "X1@1", ""),
+        ("X1W0Y1", "W1@2 X0@24", "Y0@0"),
+        ("X0W1Y0", "X1@33", "Y1@2"),
+        ("X1W1Y1", "", "Y0@24"),
+        ("", "", "Y1@34"),
+    ]
+    assert not any(tile.walked for tile in tiling.tiles({"y": 11, "g": 4}, tensors))
+    assert not any(tile.walked for tile in tiling.tiles({"y": 12, "g": 4}, tensors))
+
+
 def test_rows_are_as_far_apart_as_their_banks_must_be():
     tensor = Tensor((5, 64), skew=2)
     assert (tensor.row, tensor.l1_size) == (4 * 66, 5 * 4 * 66)
