@@ -16,7 +16,7 @@ from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
 from trainlib.axis import Axis
 from trainlib.batch import images_of
-from trainlib.correlate import Correlation, Images, Weights
+from trainlib.correlation import Correlation, Images, Weights
 from trainlib.correlator import correlate
 from trainlib.kernels import Address
 from trainlib.sums import sums_f32

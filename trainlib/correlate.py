@@ -12,118 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
-from firmware.builder import KernelError, Register
-from trainlib.axis import Axis, Outputs, Run
-from trainlib.kernels import Address
-from trainlib.plan import CACHED, REFETCH, Body, Mac, Value, loop_cycles
+from firmware.builder import KernelError
+from trainlib.axis import Axis, Run
+from trainlib.correlation import Correlation
+from trainlib.plan import CACHED, REFETCH, loop_cycles
 
 REGISTERS = 30  # that code can have
 POOL = 3  # registers for what is loaded, at least
 AROUND = 12  # instructions around a block's loops besides its loads and stores, nearly
 PLANNED = 8  # blocks whose inner loops are planned to choose among them
 BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows and columns that are tried where none are given
-
-
-@dataclass(frozen=True)
-class Images:
-    """A tensor of images: bytes from one element to the next in each dimension."""
-
-    address: Address
-    group: int
-    channel: int
-    line: int
-    place: int
-
-    @property
-    def turned(self) -> "Images":
-        """Lines for columns."""
-        return replace(self, line=self.place, place=self.line)
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The kernels, likewise; `offset` bytes behind the address is the first one."""
-
-    address: Address
-    group: int
-    row: int
-    channel: int
-    line: int
-    place: int
-    offset: int = 0
-
-    @property
-    def turned(self) -> "Weights":
-        """Lines for columns."""
-        return replace(self, line=self.place, place=self.line)
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """What is computed.
-
-    rows, channels    of each group
-    ys, xs            the dimensions of the images
-    bias              one for each row of each group, what the sums start with; None: 0, or
-    accumulates       what Y holds
-    lines             registers that say which lines are computed, all of them by each core: the
-                      first one, and how many, at least one; the code sets them free. None: all
-    """
-
-    groups: int
-    rows: int
-    channels: int
-    ys: Axis
-    xs: Axis
-    x: Images
-    w: Weights
-    y: Images
-    bias: Address | None = None
-    accumulates: bool = False
-    lines: tuple[Register, Register] | None = None
-
-    @property
-    def turned(self) -> "Correlation":
-        """The same with lines for columns."""
-        return replace(
-            self, ys=self.xs, xs=self.ys, x=self.x.turned, w=self.w.turned, y=self.y.turned
-        )
-
-    @property
-    def straight(self) -> "Correlation":
-        """The same, lines read forward where that is possible."""
-        if not self.ys.is_transposed or self.ys.stride > 1:
-            return self
-        offset = self.w.offset + (self.ys.taps - 1) * self.w.line
-        return replace(
-            self, ys=self.ys.flipped, w=replace(self.w, line=-self.w.line, offset=offset)
-        )
-
-    @property
-    def starts(self) -> bool:
-        """Do the sums start with something that is loaded?"""
-        return self.accumulates or self.bias is not None
-
-    def body(self, height: int, block: Outputs, pool: int) -> Body:
-        """The inner loop of a block: all taps along x."""
-        macs = [
-            Mac(
-                r * block.width + read.q,
-                Value("w", r * self.w.row + read.tap * self.w.place),
-                Value("x", read.place * self.x.place),
-            )
-            for tap in range(self.xs.taps)
-            for r in range(height)
-            for read in block.reads
-            if read.tap == tap
-        ]
-        w_step = self.w.line * self.ys.tap_step
-        x_step = self.x.line * self.ys.source_step
-        if self.channels > 1:
-            w_step, x_step = self.w.channel, self.x.channel
-        elif self.ys.taps == 1:
-            w_step = x_step = 0
-        return Body(macs, pool, {"w": w_step, "x": x_step})
 
 
 @dataclass(frozen=True)

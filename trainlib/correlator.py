@@ -8,7 +8,8 @@ from firmware.builder import LT, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.axis import Outputs, Run
-from trainlib.correlate import POOL, Correlation, Point, choose, heights, pool_of
+from trainlib.correlate import POOL, Point, choose, heights, pool_of
+from trainlib.correlation import Correlation
 from trainlib.deal import Dealt, Part, grid_of
 from trainlib.kernels import WORD
 from trainlib.lines import Lines, add_product

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from firmware.builder import Kernel, KernelError, Register
 from firmware.registers import ZERO
-from trainlib.correlate import Correlation
+from trainlib.correlation import Correlation
 from trainlib.kernels import WORD
 from trainlib.values import Values
 

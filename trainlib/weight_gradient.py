@@ -13,7 +13,8 @@ from itertools import product
 
 from firmware.builder import KernelError
 from trainlib.axis import Axis, Run
-from trainlib.correlate import POOL, REGISTERS, Images, Weights, heights, turns
+from trainlib.correlate import POOL, REGISTERS, heights, turns
+from trainlib.correlation import Images, Weights
 from trainlib.plan import CACHED, REFETCH, Body, Mac, Value, loop_cycles, reaches_of
 
 ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 8), (1, 2, 3, 4, 6), (1, 2, 4, 8)
