@@ -14,6 +14,7 @@ from itertools import product
 
 from firmware.builder import KernelError
 from trainlib.axis import Axis, Run
+from trainlib.channel import cycles_of_row, is_single
 from trainlib.correlation import Correlation
 from trainlib.plan import CACHED, REFETCH, loop_cycles
 
@@ -80,6 +81,8 @@ def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
 def _planned(x: Correlation, point: Point) -> float:
     """Cycles of a point's inner loops to their instructions; 0 if it does not fit."""
     x = x.turned if point.is_turned else x
+    if is_single(x, point.rows, point.cols):
+        return 1
     pool = pool_of(x, point.rows, point.cols)
     if not pool:
         return 0
@@ -145,6 +148,8 @@ def cycles(x: Correlation, point: Point) -> float:
     x = x.turned if point.is_turned else x
     part = -(-(x.rows if x.groups == 1 else x.groups) // point.split[0])
     rows, groups = (part, 1) if x.groups == 1 else (x.rows, part)
+    if is_single(x, point.rows, point.cols):
+        return groups * rows * cycles_of_row(x, point.cols, point.split[1])
     lines = -(-x.ys.outputs // point.split[1])
     return groups * sum(
         panels * lines * _line(x.ys, x.xs, x.channels, height, point.cols)

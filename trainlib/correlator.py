@@ -8,6 +8,8 @@ from firmware.builder import LT, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.axis import Outputs, Run
+from trainlib.channel import is_single
+from trainlib.channel_code import Channels, load_place
 from trainlib.correlate import POOL, Point, choose, heights, pool_of
 from trainlib.correlation import Correlation
 from trainlib.deal import Dealt, Part, grid_of
@@ -48,7 +50,9 @@ class Correlator:
 
     def __init__(self, k: Kernel, team: Team, x: Correlation, point: Point) -> None:
         self.k, self.team, self.x, self.point = k, team, x, point
-        self.lines = Lines(k, x)
+        self.is_single = is_single(x, point.rows, point.cols)
+        if not self.is_single:
+            self.lines = Lines(k, x)
 
     def emit(self) -> None:
         """Deal the work out, and do it."""
@@ -64,7 +68,10 @@ class Correlator:
                     self._load_starts(given, dealt, part)
                     with k.scope():
                         k.free(i, j, t)
-                        self._part(given, part.size)
+                        if self.is_single:
+                            Channels(k, x, point).part(given, part.size)
+                        else:
+                            self._part(given, part.size)
 
     def _load_lines(self, given: dict[str, Register], j: Register, t: Register) -> None:
         """Load how many lines the core has, and the place of their first."""
@@ -104,7 +111,10 @@ class Correlator:
             step = WORD * (1 if is_row else x.rows)
             dealt.load_start(given["bias"], part, x.bias, step)
         add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
-        self.lines.load_place(given["at_start"], given["x_start"], t)
+        if self.is_single:
+            load_place(k, x, given["at_start"], given["x_start"], t)
+        else:
+            self.lines.load_place(given["at_start"], given["x_start"], t)
 
     def _part(self, given: dict[str, Register], size: int) -> None:
         """All of a core: its groups, or its rows of the only one."""
