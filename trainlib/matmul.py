@@ -70,7 +70,7 @@ def matmul_f32(
     unroll               steps of the inner dimension in a round of the inner loop
     split                parts of the rows and of the columns, a core for each pair
 
-    What is None is chosen: see `blocking`.
+    What is None is chosen: see `timed_blocking`.
 
     raises    KernelError if the point is not one, or does not fit the registers
     """
@@ -158,26 +158,6 @@ def _dealt(
             if x.bias is not None:
                 all_cols.add_start(bias[0], strip, x.bias_column)
             yield part.size, strip.size
-
-
-def blocking(
-    x: Operands,
-    n: int,
-    m: int,
-    cores: int,
-    rows: int | None = None,
-    cols: int | None = None,
-    unroll: int = 1,
-    split: tuple[int, int] | None = None,
-    *,
-    shares_registers: bool = True,
-) -> Blocking:
-    """The point that is meant: what is None is chosen for the fewest cycles, nearly.
-
-    raises    KernelError if it is not a point
-    """
-    of = x, n, m, cores, rows, cols, unroll, split
-    return timed_blocking(*of, shares_registers=shares_registers)[1]
 
 
 def timed_blocking(

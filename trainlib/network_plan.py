@@ -23,20 +23,11 @@ from trainlib.network_layers import Call, Context, Operands
 from trainlib.network_statistics import AnyLayer
 from trainlib.network_training import Training
 
-PRIMITIVES: dict[str, Family] = {
-    family.name: family
-    for file in (
-        act,
-        conv2d_program,
-        cross_entropy,
-        linear_program,
-        loss,
-        norm,
-        optim,
-        pool_program,
-    )
-    for family in file.FAMILIES
-}
+FILES = (
+    *(act.FAMILIES, conv2d_program.FAMILIES, cross_entropy.FAMILIES, linear_program.FAMILIES),
+    *(loss.FAMILIES, norm.FAMILIES, optim.FAMILIES, pool_program.FAMILIES),
+)
+PRIMITIVES: dict[str, Family] = {family.name: family for file in FILES for family in file}
 
 
 class Arguments(Training):
