@@ -21,6 +21,7 @@ LARGEST = 1 << 20  # elements of a dimension
 RATE = 5.0  # multiply-adds per cycle, nearly
 STAYS = 1 << 11  # elements of an image that stays in L1
 BURST = 64  # elements that the DMA fetches at a time
+LONG = 32  # elements of a row to which up to 15 words more are little
 Size = Callable[[str], int]
 """Elements of a tile by dimension."""
 
@@ -78,14 +79,26 @@ class Layer(kernels.Arguments):
         of W side by side, two banks apart, moves on at the same pace and never meets it for long.
         X is loaded before W: two banks before it.
         """
-        if self.batch > 1 or step == "wg":
+        if step == "wg":
             return {}
+        if self.batch > 1:
+            return self.apart("W", "X" if step == "fw" else "dY")
         small = {"X": self.inputs, "dY": self.outputs}
         how: dict[str, dict[str, Any]] = {n: {"stays": s <= STAYS} for n, s in small.items()}
         if step == "fw" and self.inputs >= BURST:
             how["W"] = {"skew": 2, "bank": 0}
             how["X"] |= {"bank": 14}
         return how
+
+    def apart(self, *names: str) -> dict[str, dict[str, Any]]:
+        """Long rows of these, which cores read side by side, begin in different banks."""
+        rows = {"X": self.inputs, "W": self.inputs, "dY": self.outputs}
+        return {name: {"skew": 1} for name in names if rows[name] >= LONG}
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """What matmul_f32 calls the bytes from one row of an operand to the next."""
+        return {"W": "b_line", "X": "a_line", "dY": "a_line"}
 
     def image(self, channels: int) -> tuple[int, ...]:
         """Shape of what goes in or comes out."""
@@ -131,8 +144,14 @@ class PointwiseLayer(Layer):
         return 8
 
     def in_l1(self, step: str) -> dict[str, dict[str, Any]]:
-        """Anywhere."""
-        return {}
+        """Rows that cores read side by side begin in different banks."""
+        images = ["X" if step == "fw" else "dY"] if self.layout == "hwc" else []
+        return {} if step == "wg" else self.apart("W", *images)
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """What matmul_f32 calls the bytes from one row of an operand to the next."""
+        return {"W": "a_line"} if self.layout == "chw" else super().lines
 
     def dims(self, step: str) -> dict[str, Dim]:
         """Dimensions of tiles by name."""
@@ -237,8 +256,7 @@ class Step:
                 how["dbias"] = at.get("dbias")
             elif self.name == "fw":
                 how["bias"] = None if not tile.is_first else at.get("bias")
-            if "W" in rows:
-                how["b_line"] = tile.part("W").row
+            how |= {a.lines[name]: tile.part(name).row for name in rows}
             a.emit(self.name, size, k, team, *(at[name] for name in self.names), **how)
 
         cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)

@@ -126,6 +126,14 @@ def test_macs_per_cycle_from_l2_do_not_fall_below_what_was_reached(step):
 
 
 @pytest.mark.parametrize("step", ["fw", "ig"])
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+def test_rows_side_by_side_seldom_meet_in_a_bank(step, layout):
+    point = {"inputs": 64, "outputs": 64, "height": 10, "width": 5, "layout": layout, "tile": {}}
+    report = right(f"pwconv2d_{step}_f32", point, PULP)
+    assert report.stalls["l1_contention"] < 0.02 * 8 * report.cycles
+
+
+@pytest.mark.parametrize("step", ["fw", "ig"])
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize(
     "point",
