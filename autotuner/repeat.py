@@ -87,7 +87,7 @@ def longest_repeat(steps: Sequence[Step]) -> Repeat | None:
 def _signature(step: Step) -> tuple[Any, ...]:
     """All of a step that takes time; not where its data lies."""
     copies = tuple((t.name, t.to_l1, t.copy.size, t.copy.line) for t in step.transfers)
-    return step.shape, copies
+    return step.shape, step.walked, copies
 
 
 def _runs(marks: Sequence[int], period: int) -> Iterator[tuple[int, int]]:
