@@ -21,7 +21,8 @@ LARGEST = 1 << 20  # elements of a dimension
 RATE = 5.0  # multiply-adds per cycle, nearly
 STAYS = 1 << 11  # elements of an image that stays in L1
 BURST = 64  # elements that the DMA fetches at a time
-LONG = 32  # elements of a row to which up to 15 words more are little
+PAD = 1  # words behind rows of an even length: they begin in different banks
+EVEN = range(16, LARGEST + 1, 2)
 Size = Callable[[str], int]
 """Elements of a tile by dimension."""
 
@@ -91,9 +92,9 @@ class Layer(kernels.Arguments):
         return how
 
     def apart(self, *names: str) -> dict[str, dict[str, Any]]:
-        """Long rows of these, which cores read side by side, begin in different banks."""
+        """Rows of these, which cores read side by side, begin in different banks."""
         rows = {"X": self.inputs, "W": self.inputs, "dY": self.outputs}
-        return {name: {"skew": 1} for name in names if rows[name] >= LONG}
+        return {name: {"pad": PAD} for name in names if rows[name] in EVEN}
 
     @property
     def lines(self) -> dict[str, str]:
@@ -242,7 +243,7 @@ class Step:
         boxes: dict[str, tuple[Axis, ...]] = dict(zip(self.names, axes, strict=True))
         if a.bias and self.name != "ig":
             boxes["bias" if self.name == "fw" else "dbias"] = ("co",)
-        rows = {n for n, how in a.in_l1(self.name).items() if "skew" in how}
+        rows = {n for n, how in a.in_l1(self.name).items() if how.keys() & {"skew", "pad"}}
         whole = a.product(self.name, lambda name: a.dims(self.name)[name].size)
 
         def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:

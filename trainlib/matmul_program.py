@@ -18,7 +18,8 @@ LARGEST = 1 << 20  # elements of a dimension
 UNIT = 8  # rows and columns of a tile
 RATE = 5.0  # multiply-adds per cycle, nearly
 POINT = ("rows", "cols", "unroll", "split")
-PAD = 1  # words behind rows in L1 that a block reads side by side: they begin in different banks
+PAD = 1  # words behind rows in L1 that are read side by side: they begin in different banks
+SMALL = 1 << 13  # elements of a matrix whose rows may well have up to 15 words behind them
 
 
 class Arguments(kernels.Arguments):
@@ -50,14 +51,25 @@ class Arguments(kernels.Arguments):
 
 def tensors(arguments: Arguments) -> Tensors:
     n, depth, m = arguments.n, arguments.k, arguments.m
+    steps = arguments.trans_a or not arguments.trans_b
     of = {
-        "A": Tensor((depth, n)) if arguments.trans_a else Tensor((n, depth), pad=PAD),
-        "B": Tensor((m, depth), pad=PAD) if arguments.trans_b else Tensor((depth, m)),
+        "A": _rows((depth, n) if arguments.trans_a else (n, depth), steps),
+        "B": _rows((m, depth) if arguments.trans_b else (depth, m), steps),
         "C": Tensor((n, m), "inout" if arguments.accumulate else "out"),
     }
     if arguments.bias:
         of["bias"] = Tensor((m if arguments.bias == "column" else n,))
     return of
+
+
+def _rows(shape: tuple[int, int], steps: bool) -> Tensor:
+    """A matrix whose rows begin in different banks, in neighbouring ones where that costs little.
+
+    steps    do A or B step from row to row? If they begin in neighbouring banks, both move on by
+             one bank in each step: cores that do not meet in one do not in the next
+    """
+    is_cheap = steps and shape[1] > 1 and shape[0] * shape[1] <= SMALL
+    return Tensor(shape, skew=1) if is_cheap else Tensor(shape, pad=PAD)
 
 
 def tiling(arguments: Arguments) -> Tiling:

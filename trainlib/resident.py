@@ -52,7 +52,7 @@ class Resident:
     def of_tiling(cls, tiling: Tiling, tensors: Tensors, keeps_all: bool = False) -> "Resident":
         """All of a primitive as one tile."""
         if keeps_all:
-            tensors = {name: replace(t, skew=None) for name, t in tensors.items()}
+            tensors = {name: replace(t, skew=None, pad=0) for name, t in tensors.items()}
         tile = tiling.whole(tensors)
         if keeps_all:
             boxes = {n: replace(b, part=_all_of(tensors[n], b.part)) for n, b in tile.boxes.items()}
