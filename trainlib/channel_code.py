@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 
 from firmware.builder import LT, Kernel, Register
 from firmware.registers import ZERO
@@ -11,7 +10,7 @@ from trainlib.channel import ADDRESSES, INPUTS, Input, Line, lines_of
 from trainlib.correlate import Point
 from trainlib.correlation import Correlation
 from trainlib.kernels import WORD
-from trainlib.lines import add_product
+from trainlib.lines import add_product, runs_of_blocks
 from trainlib.strided import access_each
 from trainlib.values import Values, values
 
@@ -83,17 +82,8 @@ class Channels:
             k.fload(self.start, 0, v.load("bias", self.scratch[0]))
         v.copy("x_block", "x_start")
         v.copy("y_block", "y_panel")
-        for run, following in pairwise([*x.xs.runs(self.point.cols), None]):
-            assert run
-            with v.loop("blocks", run.times):
-                self._block(run)
-                if following or run.times > 1:
-                    v.add("y_block", run.first.width * x.y.place)
-                if run.times > 1:
-                    v.add("x_block", run.step * x.x.place)
-            if following:
-                done = run.first.base + (run.times > 1) * run.times * run.step
-                v.add("x_block", (following.first.base - done) * x.x.place)
+        for run in runs_of_blocks(v, x, self.point.cols):
+            self._block(run)
 
     def _block(self, block: Run) -> None:
         """All lines of a block."""

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise, product
+from itertools import product
 
 from firmware.builder import LT, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.axis import Outputs, Run
+from trainlib.axis import Outputs
 from trainlib.channel import is_single
 from trainlib.channel_code import Channels, load_place
 from trainlib.correlate import POOL, Point, choose, heights, pool_of
 from trainlib.correlation import Correlation
 from trainlib.deal import Dealt, Part, grid_of
 from trainlib.kernels import WORD
-from trainlib.lines import Lines, add_product
+from trainlib.lines import Lines, add_product, runs_of_blocks
 from trainlib.plan import Body
 from trainlib.strided import access_each
 from trainlib.values import Values, values
@@ -142,10 +142,6 @@ class Correlator:
                 if groups > 1:
                     self._next_group(rows)
 
-    @property
-    def _runs(self) -> list[Run]:
-        return self.x.xs.runs(self.point.cols)
-
     def _group(self, rows: int) -> None:
         x, v = self.x, self.v
         for height, panels in heights(rows, self.point.rows).items():
@@ -172,16 +168,8 @@ class Correlator:
         with v.loop_from("lines", "line_count"):
             v.copy("y_block", "y_line")
             self.lines.begin(v, self.scratch)
-            for run, following in pairwise([*self._runs, None]):
-                assert run
-                with v.loop("blocks", run.times):
-                    self._block(height, run.first)
-                    v.add("y_block", run.first.width * x.y.place)
-                    if run.times > 1:
-                        v.add("x_block", run.step * x.x.place)
-                if following:
-                    done = run.first.base + (run.times > 1) * run.times * run.step
-                    v.add("x_block", (following.first.base - done) * x.x.place)
+            for run in runs_of_blocks(v, x, self.point.cols):
+                self._block(height, run.first)
             v.add("y_line", x.y.line)
             self.lines.step(v)
 

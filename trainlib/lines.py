@@ -5,10 +5,12 @@ otherwise     taps that would read above or below the image are left out: some a
 table         where lines are further apart than taps, or dilated: a word for each line in L2
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from firmware.builder import Kernel, KernelError, Register
 from firmware.registers import ZERO
+from trainlib.axis import Run
 from trainlib.correlation import Correlation
 from trainlib.kernels import WORD
 from trainlib.values import Values
@@ -107,6 +109,21 @@ class Lines:
         first, bits = field
         self.k.slli(rd, rs1, 32 - first - bits)
         self.k.srli(rd, rd, 32 - bits)
+
+
+def runs_of_blocks(v: Values, x: Correlation, cols: int) -> Iterator[Run]:
+    """Emit the loop's body for each run of blocks of a line, x_block and y_block at a block's."""
+    for run, following in pairwise([*x.xs.runs(cols), None]):
+        assert run
+        with v.loop("blocks", run.times):
+            yield run
+            if following or run.times > 1:
+                v.add("y_block", run.first.width * x.y.place)
+            if run.times > 1:
+                v.add("x_block", run.step * x.x.place)
+        if following:
+            done = run.first.base + (run.times > 1) * run.times * run.step
+            v.add("x_block", (following.first.base - done) * x.x.place)
 
 
 def add_product(k: Kernel, rd: Register, index: Register, step: int, t: Register) -> None:
