@@ -90,6 +90,12 @@ class Kernel(Control):
         """Let memory hold these bytes when the program starts."""
         self._pieces.append((address, contents))
 
+    @property
+    def undefined(self) -> list[Symbol]:
+        """Buffers that nothing is put into."""
+        starts = {start for start, _ in self._pieces}
+        return [symbol for symbol in self._symbols if symbol.address not in starts]
+
     def poison(self) -> None:
         """Let both memories hold POISON where nothing else is put: call it last.
 

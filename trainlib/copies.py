@@ -43,7 +43,7 @@ class _Level:
 
 def copies(tensor: Tensor, box: Box) -> list[Copy]:
     """The commands that copy a box between the tensor and a buffer that holds just the box."""
-    strides, inside = _strides(tensor.shape), [r.start for r in box.copied]
+    strides, inside = tensor.strides, [r.start for r in box.copied]
     first = [a + b for a, b in zip(box.start, inside, strict=True)]
     start = sum(at * stride for at, stride in zip(first, strides, strict=True))
     base = sum(at * stride for at, stride in zip(inside, box.part.strides, strict=True))
@@ -61,13 +61,6 @@ def copies(tensor: Tensor, box: Box) -> list[Copy]:
         for at, count in _pieces(lines.count, LONGEST // run)
         for steps in [(lines.l2, lines.l1) if count > 1 else (run, run)]
     ]
-
-
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides = [WORD]
-    for count in reversed(shape[1:]):
-        strides.append(strides[-1] * count)
-    return tuple(reversed(strides[: len(shape)]))
 
 
 def _levels(

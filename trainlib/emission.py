@@ -20,7 +20,7 @@ def emit_from_l2(
     """
     tensors = family.tensors(point)
     resident = Resident.of(family, point, tensors)
-    if family.emit_l2 and not resident.fits(k.l1):
+    if family.emit_l2 and (point.tile is not None or not resident.fits(k.l1)):
         family.emit_l2(k, team, point, l2)
     elif family.tiling is None:
         if point.tile is not None:

@@ -77,6 +77,8 @@ class Tensor:
     stays    does each part of it, read by several tiles, stay in L1 once it is there?
     below    random integers are from 0 to below - 1
     is_index must those that are given be so, too?
+    steps    bytes in L2 from an element to the next, by axis, of a part of a larger tensor; None:
+             row-major
     """
 
     shape: tuple[int, ...]
@@ -88,6 +90,7 @@ class Tensor:
     stays: bool = False
     below: int = 2
     is_index: bool = False
+    steps: tuple[int, ...] | None = None
 
     @property
     def elements(self) -> int:
@@ -98,6 +101,13 @@ class Tensor:
     def size(self) -> int:
         """Bytes in L2."""
         return WORD * self.elements
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes in L2 from an element to the next, by axis."""
+        if self.steps is not None:
+            return self.steps
+        return tuple(WORD * prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
     @property
     def row(self) -> int:

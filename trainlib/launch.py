@@ -40,6 +40,7 @@ class KernelProgram:
     regions    names of what it measures, by number
     inputs     arrays in L2, by name
     outputs    address in L2 and tensor, by name
+    between    addresses and bytes of buffers in L2 that it leaves undefined
     """
 
     program: Program
@@ -49,6 +50,7 @@ class KernelProgram:
     regions: dict[int, str]
     inputs: dict[str, np.ndarray]
     outputs: dict[str, tuple[int, Tensor]]
+    between: tuple[tuple[int, int], ...] = ()
 
     def listing(self) -> str:
         """Its instructions, and the Python that emitted them."""
@@ -88,10 +90,11 @@ class KernelProgram:
         return strays
 
     def _writable(self, chip: SocSpec) -> list[tuple[int, int]]:
-        """Addresses and sizes of the outputs and of all buffers in L1."""
+        """Addresses and sizes of the outputs and of all buffers between."""
         in_l1 = range(chip.l1.base, chip.l1.base + chip.l1.size)
         return [
             *((address, tensor.size) for address, tensor in self.outputs.values()),
+            *self.between,
             *((s.address, s.size) for s in self.program.symbols if s.address in in_l1),
         ]
 
@@ -128,10 +131,12 @@ def program(
     values = values_of(family, point, inputs)
     for name, array in values.items():
         k.put(l2[name], array.tobytes())
+    between = tuple((symbol.address, symbol.size) for symbol in k.undefined)
     if guard:
         k.poison()
     outputs = {name: (l2[name], t) for name, t in tensors.items() if t.role != "in"}
-    return KernelProgram(k.build(), family, point, k.isa, dict(k.regions), values, outputs)
+    parts = values, outputs, between
+    return KernelProgram(k.build(), family, point, k.isa, dict(k.regions), *parts)
 
 
 def launch(

@@ -66,6 +66,15 @@ class Places:
             self.k.add_constant(register, register, step, scratch)
             self.k.sw(register, self.slots[name], SP)
 
+    def add(self, name: str, other: str) -> None:
+        """Add another to one that moves."""
+        with self.k.scope():
+            register, more = self.k.x(2)
+            self._load(register, name)
+            self._load(more, other)
+            self.k.add(register, register, more)
+            self.k.sw(register, self.slots[name], SP)
+
     def move_down(self, name: str, step: int, lowest: str, below: str) -> None:
         """Take bytes from one that moves; where it falls below `lowest`, it is at `below`."""
         self.move(name, -step)

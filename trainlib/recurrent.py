@@ -13,7 +13,7 @@ from typing import NamedTuple
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.kernels import WORD, Addresses
+from trainlib.kernels import WORD, Address, Addresses
 from trainlib.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
 from trainlib.maps import Operation, map_nest
 from trainlib.nest import Body, Operand
@@ -24,6 +24,11 @@ from trainlib.sums import sums_f32
 def pad(words: int) -> int:
     """Words behind rows that are read side by side: they begin in different banks."""
     return 1 - words % 2
+
+
+def padded(words: int) -> int:
+    """Bytes from one such row to the next."""
+    return WORD * (words + pad(words))
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,7 @@ class Shape:
     @property
     def x_line(self) -> int:
         """Bytes from row to row of X and Wx where the sums are computed."""
-        return WORD * (self.inputs + pad(self.inputs))
-
-    @property
-    def h_line(self) -> int:
-        """Bytes from row to row of Wh where the sums are computed."""
-        return WORD * (self.hidden + pad(self.hidden))
+        return padded(self.inputs)
 
     def step(self, gates: int) -> int:
         """Bytes of a step in a tensor with so many gates."""
@@ -81,6 +81,16 @@ class Recurrence:
 
     def __init__(self, k: Kernel, team: Team, shape: Shape, places: Places) -> None:
         self.k, self.team, self.shape, self.places = k, team, shape, places
+
+    @property
+    def depth(self) -> int:
+        """Numbers of h in a sum."""
+        return self.shape.hidden
+
+    @property
+    def h_line(self) -> int:
+        """Bytes from row to row of Wh where the sums are computed."""
+        return padded(self.depth)
 
     @contextmanager
     def forward(self, names: dict[str, int], state: dict[str, str]) -> Iterator[None]:
@@ -122,30 +132,36 @@ class Recurrence:
         late: Sequence[int] = (),
     ) -> None:
         """Results of an operation on gates of the batch's rows go to others."""
-        hidden = self.shape.hidden
         names = list(dict.fromkeys(part.name for part in (*sources, *targets)))
         with self.places.load(*names) as loaded:
             at = dict(zip(names, loaded, strict=True))
             operands = [
-                [
-                    Operand(at[name], (WORD * of * hidden, WORD), None, WORD * gate * hidden)
-                    for name, gate, of in parts
-                ]
+                [self.operand(at[part.name], part) for part in parts]
                 for parts in (sources, targets)
             ]
-            dims = rows or self.shape.batch, gates * hidden
+            dims = rows or self.shape.batch, gates * self.shape.hidden
             map_nest(self.k, self.team, operation, dims, *operands, late=late)
 
-    def input_sums(self, target: str, added: int) -> None:
-        """Wx x + bias_x, and bias_h for the first so many gates, of all steps."""
-        k, team, s = self.k, self.team, self.shape
+    def operand(self, address: Address, part: Part) -> Operand:
+        """A gate in the rows of a tensor that is at an address."""
+        hidden = self.shape.hidden
+        return Operand(address, (WORD * part.gates * hidden, WORD), None, WORD * part.gate * hidden)
+
+    def bias_sums(self, added: int) -> None:
+        """bias = bias_x, and bias_h for the first so many gates."""
+        s = self.shape
         row = Part("bias", 0, s.gates)
         both = [Part("bias_x", 0, s.gates), Part("bias_h", 0, s.gates)]
         self.each(add, both, [row], rows=1, gates=added)
         if added < s.gates:
             rest = [Part(name, added, s.gates) for name in ("bias_x", "bias")]
             self.each(copy, rest[:1], rest[1:], rows=1, gates=s.gates - added)
-        team.barrier()
+        self.team.barrier()
+
+    def input_sums(self, target: str, added: int) -> None:
+        """Wx x + bias_x, and bias_h for the first so many gates, of all steps."""
+        k, team, s = self.k, self.team, self.shape
+        self.bias_sums(added)
         with self.places.load("X", "Wx", target, "bias") as (x, w, y, bias):
             operands, line = (x, w, y, s.steps * s.batch, s.inputs, s.sums), s.x_line
             linear_fw_f32(k, team, *operands, bias=bias, a_line=line, b_line=line)
@@ -155,8 +171,8 @@ class Recurrence:
         """Add Wh h to the sums of a step."""
         s = self.shape
         with self.places.load("h", "Wh", target) as (h, w, y):
-            operands = h, w, y, s.batch, s.hidden, s.sums
-            linear_fw_f32(self.k, self.team, *operands, accumulate=True, b_line=s.h_line)
+            operands = h, w, y, s.batch, self.depth, s.sums
+            linear_fw_f32(self.k, self.team, *operands, accumulate=True, b_line=self.h_line)
         self.team.barrier()
 
     def hidden_gradient(self, source: str, *, accumulate: bool = False) -> None:
@@ -198,7 +214,8 @@ def forward_of(
     moving |= {f"{name}_t": (name, 0) for name in names}
     if shape.gates == 3:
         last = 2 * shape.hidden
-        moving |= {"Wh_n": ("Wh", last * shape.h_line), "bias_n": ("bias_h", WORD * last)}
+        moving["Wh_n"] = "Wh", last * padded(shape.hidden)
+        moving["bias_n"] = "bias_h", WORD * last
     with places_of(k, at, moving, 1) as places:
         yield Recurrence(k, team, shape, places)
 

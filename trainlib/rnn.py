@@ -41,8 +41,13 @@ def rnn_fw_f32(
     with forward_of(k, team, at, shape, names) as layer:
         layer.input_sums("Y", 1)
         with layer.forward(names, {"h": "Y"}):
-            layer.hidden_sums("Y_t")
-            layer.each(FORWARD[activation], [Part("Y_t")], [Part("Y_t")])
+            rnn_step(layer, activation=activation)
+
+
+def rnn_step(layer: Recurrence, *, activation: Activation = "tanh") -> None:
+    """Y_t from sums of the inputs in it, and h."""
+    layer.hidden_sums("Y_t")
+    layer.each(FORWARD[activation], [Part("Y_t")], [Part("Y_t")])
 
 
 def rnn_bw_f32(
@@ -53,11 +58,16 @@ def rnn_bw_f32(
     with backward_of(k, team, at, shape, names, "dG", {}) as layer:
         team.barrier()
         with layer.backward(names, {}):
-            sources = [Part("Y_t"), Part("dY_t"), Part("dh0")]
-            layer.each(_through(BACKWARD[activation]), sources, [Part("dG_t")])
-            team.barrier()
-            layer.hidden_gradient("dG_t")
+            rnn_step_back(layer, activation=activation)
         layer.gradients("dG", "dG")
+
+
+def rnn_step_back(layer: Recurrence, *, activation: Activation = "tanh") -> None:
+    """dG_t, and dh0 of the step before, from dY_t and dh0."""
+    sources = [Part("Y_t"), Part("dY_t"), Part("dh0")]
+    layer.each(_through(BACKWARD[activation]), sources, [Part("dG_t")])
+    layer.team.barrier()
+    layer.hidden_gradient("dG_t")
 
 
 def _through(backward: Operation) -> Operation:
@@ -78,18 +88,23 @@ def _through(backward: Operation) -> Operation:
 def lstm_fw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape) -> None:
     """Y[t] = h, C[t] = c, and gates of every step."""
     names = {"Y": 1, "C": 1, "gates": 4}
-    i, f, g, o = (Part("gates_t", gate, 4) for gate in range(4))
     with forward_of(k, team, at, shape, names, "c") as layer:
         layer.input_sums("gates", 4)
         with layer.forward(names, {"h": "Y", "c": "C"}):
-            layer.hidden_sums("gates_t")
-            layer.each(sigmoid_forward, [i], [i], gates=2)
-            layer.each(sigmoid_forward, [o], [o])
-            layer.each(tanh_forward, [g], [g])
-            team.barrier()
-            layer.each(_cell, [i, f, g, Part("c")], [Part("C_t")])
-            team.barrier()
-            layer.each(_output, [Part("C_t"), o], [Part("Y_t")], late=(1,))
+            lstm_step(layer)
+
+
+def lstm_step(layer: Recurrence) -> None:
+    """Y_t, C_t and gates_t from sums of the inputs in the gates, h and c."""
+    i, f, g, o = (Part("gates_t", gate, 4) for gate in range(4))
+    layer.hidden_sums("gates_t")
+    layer.each(sigmoid_forward, [i], [i], gates=2)
+    layer.each(sigmoid_forward, [o], [o])
+    layer.each(tanh_forward, [g], [g])
+    layer.team.barrier()
+    layer.each(_cell, [i, f, g, Part("c")], [Part("C_t")])
+    layer.team.barrier()
+    layer.each(_output, [Part("C_t"), o], [Part("Y_t")], late=(1,))
 
 
 def _cell(_: Kernel) -> Body:
@@ -118,21 +133,26 @@ def lstm_bw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape) -> None:
     """Gradients from dY, and from dhn and dcn, those of the last h and c."""
     names = {"dG": 4, "dY": 1, "gates": 4}
     state = {"c": ("C", "c0")}
-    i, f, g, o = (Part("gates_t", gate, 4) for gate in range(4))
-    di, df, dg, do = (Part("dG_t", gate, 4) for gate in range(4))
-    dc, dh, dy = Part("dc0"), Part("dh0"), Part("dY_t")
     with backward_of(k, team, at, shape, names, "dG", state) as layer:
-        layer.each(copy, [Part("dcn")], [dc])
+        layer.each(copy, [Part("dcn")], [Part("dc0")])
         rows = shape.steps * shape.batch
         layer.each(tanh_forward, [Part("C")], [Part("dG", 3, 4)], rows=rows)  # where do comes
         team.barrier()
         with layer.backward(names, state):
-            layer.each(_output_gradient, [dy, dh, do, o, dc], [do, dc])
-            team.barrier()
-            layer.each(_cell_gradients, [dc, i, f, g, Part("c")], [di, df, dg, dc])
-            team.barrier()
-            layer.hidden_gradient("dG_t")
+            lstm_step_back(layer)
         layer.gradients("dG", "dG")
+
+
+def lstm_step_back(layer: Recurrence) -> None:
+    """dG_t, and dh0 and dc0 of the step before; where do comes, there is tanh(C_t)."""
+    i, f, g, o = (Part("gates_t", gate, 4) for gate in range(4))
+    di, df, dg, do = (Part("dG_t", gate, 4) for gate in range(4))
+    dc, dh, dy = Part("dc0"), Part("dh0"), Part("dY_t")
+    layer.each(_output_gradient, [dy, dh, do, o, dc], [do, dc])
+    layer.team.barrier()
+    layer.each(_cell_gradients, [dc, i, f, g, Part("c")], [di, df, dg, dc])
+    layer.team.barrier()
+    layer.hidden_gradient("dG_t")
 
 
 def _output_gradient(k: Kernel) -> Body:
@@ -175,28 +195,33 @@ def _cell_gradients(k: Kernel) -> Body:
 def gru_fw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape) -> None:
     """Y[t] = h, gates, and N[t] = Wh h + bias_h of n, of every step."""
     names = {"Y": 1, "gates": 3, "N": 1}
-    r, z, n = (Part("gates_t", gate, 3) for gate in range(3))
     with forward_of(k, team, at, shape, names) as layer:
         layer.input_sums("gates", 2)
         with layer.forward(names, {"h": "Y"}):
-            _hidden_sums(layer)
-            layer.each(sigmoid_forward, [r], [r], gates=2)
-            team.barrier()
-            layer.each(_new, [n, r, Part("N_t")], [n], late=(1, 2))
-            team.barrier()
-            layer.each(_mix, [n, z, Part("h")], [Part("Y_t")])
+            gru_step(layer)
+
+
+def gru_step(layer: Recurrence) -> None:
+    """Y_t, gates_t and N_t from sums of the inputs in the gates, and h."""
+    r, z, n = (Part("gates_t", gate, 3) for gate in range(3))
+    _hidden_sums(layer)
+    layer.each(sigmoid_forward, [r], [r], gates=2)
+    layer.team.barrier()
+    layer.each(_new, [n, r, Part("N_t")], [n], late=(1, 2))
+    layer.team.barrier()
+    layer.each(_mix, [n, z, Part("h")], [Part("Y_t")])
 
 
 def _hidden_sums(layer: Recurrence) -> None:
     """Add Wh h to the sums of r and z; that of n is kept apart, for r is multiplied by it."""
     k, team, s = layer.k, layer.team, layer.shape
     with layer.places.load("h", "Wh", "gates_t") as (h, w, y):
-        operands, lines = (h, w, y, s.batch, s.hidden, 2 * s.hidden), (s.h_line, WORD * s.sums)
+        operands = h, w, y, s.batch, layer.depth, 2 * s.hidden
         how: Any = {"trans_b": True, "accumulate": True}
-        matmul_f32(k, team, *operands, b_line=lines[0], c_line=lines[1], **how)
+        matmul_f32(k, team, *operands, b_line=layer.h_line, c_line=WORD * s.sums, **how)
     with layer.places.load("h", "Wh_n", "N_t", "bias_n") as (h, w, y, bias):
-        parts = h, w, y, s.batch, s.hidden, s.hidden
-        linear_fw_f32(k, team, *parts, bias=bias, b_line=s.h_line)
+        parts = h, w, y, s.batch, layer.depth, s.hidden
+        linear_fw_f32(k, team, *parts, bias=bias, b_line=layer.h_line)
     team.barrier()
 
 
@@ -227,20 +252,25 @@ def gru_bw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape) -> None:
     """Gradients from dY, and from dhn, that of the last h."""
     names = {"dG": 3, "dGh": 3, "dY": 1, "gates": 3, "N": 1}
     state = {"h": ("Y", "h0")}
+    with backward_of(k, team, at, shape, names, "dGh", state) as layer:
+        team.barrier()
+        with layer.backward(names, state):
+            gru_step_back(layer)
+        layer.gradients("dG", "dGh")
+
+
+def gru_step_back(layer: Recurrence) -> None:
+    """dG_t, dGh_t, and dh0 of the step before, from dY_t and dh0."""
     r, z, n = (Part("gates_t", gate, 3) for gate in range(3))
     dr, dz, dn = (Part("dG_t", gate, 3) for gate in range(3))
     drh, dzh, dnh = (Part("dGh_t", gate, 3) for gate in range(3))
     dh = Part("dh0")
-    with backward_of(k, team, at, shape, names, "dGh", state) as layer:
-        team.barrier()
-        with layer.backward(names, state):
-            sources = [Part("dY_t"), dh, z, n, Part("h")]
-            layer.each(_mix_gradients, sources, [dz, dzh, dn, dh])
-            team.barrier()
-            layer.each(_reset_gradients, [dn, r, Part("N_t")], [dr, drh, dnh])
-            team.barrier()
-            layer.hidden_gradient("dGh_t", accumulate=True)
-        layer.gradients("dG", "dGh")
+    sources = [Part("dY_t"), dh, z, n, Part("h")]
+    layer.each(_mix_gradients, sources, [dz, dzh, dn, dh])
+    layer.team.barrier()
+    layer.each(_reset_gradients, [dn, r, Part("N_t")], [dr, drh, dnh])
+    layer.team.barrier()
+    layer.hidden_gradient("dGh_t", accumulate=True)
 
 
 def _mix_gradients(k: Kernel) -> Body:

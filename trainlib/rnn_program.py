@@ -3,7 +3,7 @@
 The last steps of Y and C are torch's h_n and c_n.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,16 +14,23 @@ from pydantic import Field
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib import kernels, rnn
-from trainlib.kernels import Addresses, Arrays, Expected, Family, Role, Tensor, Tensors
+from trainlib.kernels import WORD, Addresses, Arrays, Expected, Family, Role, Tensor, Tensors
+from trainlib.phases import emit_phases
 from trainlib.recurrent import Shape, pad
 from trainlib.reference import rnn as reference
 from trainlib.reference.near import Near
+from trainlib.rnn_phases import backward_phases, forward_phases
+from trainlib.rnn_tiles import Steps
 
 LARGEST = 1 << 20  # elements of a dimension
 
 
 class Arguments(kernels.Arguments):
-    """A layer over sequences, whose tensors must all fit L1."""
+    """A layer over sequences.
+
+    tile    rows, inputs, sums: of products for all steps, of all sequences, numbers and gates;
+            batch, hidden: of steps, sequences and numbers of h; what is left out is chosen
+    """
 
     steps: int = Field(ge=1, le=LARGEST)
     inputs: int = Field(ge=1, le=LARGEST)
@@ -164,7 +171,29 @@ class Layer(NamedTuple):
             partial(self.macs, 1 if is_forward else 2),
             partial(self.emit, emitter),
             draw=self.draw if is_forward else self.draw_backward,
+            emit_l2=self.emit_forward if is_forward else self.emit_backward,
         )
+
+    def emit_forward(self, k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+        """Emit the layer by tiles."""
+        between = {"bias": WORD * self.shape(point).sums}
+        phases = forward_phases(self.shape(point), self._steps(point, "step"))
+        emit_phases(
+            *(k, team, phases, l2, between), point.tile or {}, point.buffers, is_warm=point.warm
+        )
+
+    def emit_backward(self, k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+        """Emit the gradients by tiles."""
+        s = self.shape(point)
+        between = dict.fromkeys(self.sums, s.steps * s.step(s.gates))
+        phases = backward_phases(s, self._steps(point, "step_back"))
+        emit_phases(
+            *(k, team, phases, l2, between), point.tile or {}, point.buffers, is_warm=point.warm
+        )
+
+    def _steps(self, point: Any, what: str) -> Steps:
+        step = partial(getattr(rnn, f"{self.name}_{what}"), **options(point))
+        return Steps(self.shape(point), self.saved, self.states, self.sums, step)
 
 
 def options(point: Any) -> dict[str, Any]:

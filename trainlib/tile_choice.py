@@ -32,7 +32,7 @@ def candidates(dim: Dim) -> list[int]:
         below, above = (size // dim.unit * dim.unit, -(-size // dim.unit) * dim.unit)
         sizes |= {size} | {near for near in (below, above) if 0 < near < dim.size}
         parts += 1 if parts < FINE else parts // FINE
-    return sorted(sizes, reverse=True)
+    return sorted((size for size in sizes if size <= dim.most), reverse=True)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Choice:
         return end - start - self.reserved
 
     def _check(self, given: Sizes) -> None:
-        sizes = {dim.name: dim.size for dim in self.tiling.dims}
+        sizes = {dim.name: dim.most for dim in self.tiling.dims}
         for name, size in given.items():
             if name not in sizes:
                 raise KernelError(
@@ -257,11 +257,14 @@ class Grid:
         lengths = self.part_lengths[name]
         run = WORD * np.ones(())
         is_whole = np.asarray(tensor.row_of(lengths[-1]) == WORD * lengths[-1])
-        for axis, (length, size) in enumerate(
-            zip(reversed(lengths), reversed(tensor.shape), strict=True)
+        together = WORD
+        for axis, (length, size, stride) in enumerate(
+            zip(reversed(lengths), reversed(tensor.shape), reversed(tensor.strides), strict=True)
         ):
+            is_whole = is_whole & (stride == together)
             run = np.where(is_whole | (axis == 0), run * length, run)
             is_whole = is_whole & (length == size)
+            together *= size
         beats = np.ceil(run / BEAT) + 2 * np.ceil(run / BURST)
         return WORD * _product(lengths) / run * beats
 

@@ -68,10 +68,23 @@ def emit_tiled(
             f"{k.name}: warm with {overwritten[0]} in L2, which is read and overwritten; leave "
             f"warm out, or take tensors that fit L1"
         )
-    plan = Plan.of(k, team, tiling, tensors, tile, buffers)
     with passes(k, is_warm) as region, region("compute"):
-        Walk(k, team, plan, tensors, l2).emit()
-        team.barrier()
+        emit_walk(k, team, tiling, tensors, l2, tile, buffers)
+
+
+def emit_walk(
+    k: Kernel,
+    team: Team,
+    tiling: Tiling,
+    tensors: Tensors,
+    l2: Mapping[str, int],
+    tile: Sizes,
+    buffers: int,
+) -> None:
+    """Emit what works through the tiles, and a barrier; see emit_tiled."""
+    plan = Plan.of(k, team, tiling, tensors, tile, buffers)
+    Walk(k, team, plan, tensors, l2).emit()
+    team.barrier()
 
 
 class Walk:

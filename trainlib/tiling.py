@@ -35,12 +35,19 @@ class Dim:
     size         elements
     unit         sizes of tiles that do not waste work are multiples of it
     is_summed    outputs are sums over it: they stay in L1 while it advances. Such are innermost
+    limit        the largest size of a tile; None: all of it
     """
 
     name: str
     size: int
     unit: int = 1
     is_summed: bool = False
+    limit: int | None = None
+
+    @property
+    def most(self) -> int:
+        """The largest size of a tile."""
+        return self.size if self.limit is None else min(self.size, self.limit)
 
 
 class Look(Protocol):
