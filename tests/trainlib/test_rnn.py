@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from firmware.builder import KernelError
 from tests.trainlib.primitives import WARM, check, check_in_registers
-from trainlib.launch import launch, program
+from trainlib.launch import launch
 from trainlib.rnn_program import LAYERS
 
 LAYER = pytest.mark.parametrize("name", ["rnn", "lstm", "gru"])
@@ -112,12 +111,3 @@ def test_macs_per_cycle_do_not_fall_below_what_was_reached(name, forward, backwa
     for direction, least in (("fw", forward), ("bw", backward)):
         _, report = launch(f"{name}_{direction}_f32", point, WARM)
         assert report.macs_per_cycle >= least
-
-
-@LAYER
-def test_what_does_not_fit_is_refused(name):
-    message = r"^L1: X_in_L1 of 65736 bytes does not fit: 57344 of 57344 bytes are left$"
-    with pytest.raises(KernelError, match=message):
-        program(f"{name}_fw_f32", {"steps": 66, "inputs": 249, "hidden": 2})
-    with pytest.raises(KernelError, match=rf"^{name}_bw_f32: it has no tiles; leave tile out$"):
-        program(f"{name}_bw_f32", SHAPES[1] | {"tile": {"n": 1}})
