@@ -1,6 +1,6 @@
 """Multi-head self-attention as a primitive: its arguments and its tensors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,9 @@ from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib import kernels
 from trainlib.attention import Shape, mhsa_bw_f32, mhsa_fw_f32
+from trainlib.attention_phases import backward_phases, buffers, forward_phases
 from trainlib.kernels import Addresses, Arrays, Expected, Family, Role, Tensor, Tensors
+from trainlib.phases import Phase, emit_phases
 from trainlib.recurrent import pad
 from trainlib.reference import attention as reference
 from trainlib.rows import PARTIALS
@@ -21,13 +23,15 @@ LARGEST = 1 << 20  # elements of a dimension
 
 
 class Arguments(kernels.Arguments):
-    """Multi-head self-attention, as torch's MultiheadAttention with batch_first; all must fit L1.
+    """Multi-head self-attention, as torch's MultiheadAttention with batch_first.
 
     X, Y[batch, length, embed]    W[3 heads size, embed]    Wo[embed, heads size]
     QKV, P, O: queries divided by sqrt(size), keys and values; softmax of scores; P by the values:
     which the gradients need
 
     size    numbers of a head; None: embed / heads
+    tile    of products for all sequences: rows, embed, width, others (keys and values), columns
+            (of QKV); of those of a head: batch, heads, queries, keys, size; of softmax: scores
     """
 
     length: int = Field(ge=1, le=LARGEST)
@@ -124,15 +128,40 @@ def emit(emitter: Callable[..., None], k: Kernel, team: Team, point: Any, l1: Ad
     emitter(k, team, l1, shape(point))
 
 
+def emit_forward(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+    """Emit attention by tiles."""
+    _emit(k, team, point, forward_phases(shape(point)), l2, {})
+
+
+def emit_backward(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+    """Emit the gradients by tiles."""
+    s = shape(point)
+    _emit(k, team, point, backward_phases(s), l2, buffers(s))
+
+
+def _emit(
+    k: Kernel,
+    team: Team,
+    point: Any,
+    phases: list[Phase],
+    l2: Mapping[str, int],
+    between: Mapping[str, int],
+) -> None:
+    how = point.tile or {}, point.buffers
+    emit_phases(k, team, phases, l2, between, *how, is_warm=point.warm)
+
+
 FAMILIES = (
     Family(
         *("mhsa_fw_f32", Arguments, forward, partial(expected, reference.mhsa_fw)),
         *(partial(macs, 1), partial(emit, mhsa_fw_f32)),
         draw=draw,
+        emit_l2=emit_forward,
     ),
     Family(
         *("mhsa_bw_f32", Arguments, backward, partial(expected, reference.mhsa_bw)),
         *(partial(macs, 2), partial(emit, mhsa_bw_f32)),
         draw=draw_backward,
+        emit_l2=emit_backward,
     ),
 )

@@ -103,13 +103,6 @@ def test_macs_per_cycle_do_not_fall_below_what_was_reached():
 
 @DIRECTION
 def test_what_cannot_be_is_refused(direction):
-    name = f"mhsa_{direction}_f32"
     message = r"^mhsa: heads 3; they do not divide embed 8: give their size$"
     with pytest.raises(KernelError, match=message):
-        program(name, {"length": 2, "embed": 8, "heads": 3})
-    with pytest.raises(KernelError, match=rf"^{name}: it has no tiles; leave tile out$"):
-        program(name, SHAPES[1] | {"tile": {"n": 1}})
-    size = {"fw": 62880, "bw": 62400}[direction]  # rows of what is multiplied are padded
-    message = rf"^L1: X_in_L1 of {size} bytes does not fit: 57344 of 57344 bytes are left$"
-    with pytest.raises(KernelError, match=message):
-        program(name, {"length": 120, "embed": 130, "heads": 5})
+        program(f"mhsa_{direction}_f32", {"length": 2, "embed": 8, "heads": 3})
