@@ -1,10 +1,4 @@
-"""Losses of elements with their gradients in one pass: MSE, L1, berHu; means or sums.
-
-berHu is |d| up to c and (d^2 + c^2) / 2c beyond, d = x - t; with r = max(|d| - c, 0) it is
-|d| + r^2 / 2c, its slope sign(d) (1 + r / c). c is alpha times the largest |d|, and no variable.
-
-Source: L. Zwald, S. Lambert-Lacroix, The BerHu Penalty and the Grouped Effect.
-"""
+"""Losses of elements with their gradients in one pass: MSE, L1; means or sums."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,7 +50,7 @@ class Share:
 ALL = Share()
 
 
-def _element_loss(
+def element_loss(
     k: Kernel,
     team: Team,
     at: tuple[Address, Address, Address, Address, Address],
@@ -120,7 +114,7 @@ def mse_loss_f32(
 
         return step
 
-    _element_loss(k, team, (x, t, loss, dx, partials), count, scale, share.adds, step_of, unroll)
+    element_loss(k, team, (x, t, loss, dx, partials), count, scale, share.adds, step_of, unroll)
 
 
 def l1_loss_f32(
@@ -141,7 +135,7 @@ def l1_loss_f32(
     scale = share.scale(reduction, count)
 
     def step_of(k: Kernel, _: Rows) -> Step:
-        sign = _Sign(k)
+        sign = Sign(k)
         slope = constant(k, scale)
 
         def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
@@ -154,63 +148,10 @@ def l1_loss_f32(
 
         return step
 
-    _element_loss(k, team, (x, t, loss, dx, partials), count, scale, share.adds, step_of, unroll)
+    element_loss(k, team, (x, t, loss, dx, partials), count, scale, share.adds, step_of, unroll)
 
 
-def berhu_loss_f32(
-    k: Kernel,
-    team: Team,
-    x: Address,
-    t: Address,
-    loss: Address,
-    dx: Address,
-    partials: Address,
-    count: int,
-    *,
-    alpha: float = 0.2,
-    reduction: Reduction = "mean",
-    unroll: int = UNROLL,
-) -> None:
-    """loss = mean berHu(x - t) and its gradient dx, with c = alpha max |x - t|."""
-    scale = ALL.scale(reduction, count)
-
-    def step_of(k: Kernel, rows: Rows) -> Step:
-        def larger(v: Lanes, most: Lane, x: Lane, t: Lane) -> None:
-            v.fsub_s(x, x, t)
-            v.fsgnjx_s(x, x, x)
-            v.fmax_s(most, most, x)
-
-        [c] = rows.reduce(["x", "t"], larger, ["max"])
-        inverse, half = k.f(), k.f()
-        with k.scope():
-            factor, least, one = (constant(k, value) for value in (alpha, SMALLEST, 1.0))
-            k.fmul_s(c, c, factor)
-            k.fmax_s(inverse, c, least)
-            k.fdiv_s(inverse, one, inverse)
-            a_half, slope = constant(k, 0.5), constant(k, scale)
-            k.fmul_s(half, inverse, a_half)
-            k.fmul_s(inverse, inverse, slope)
-        sign, zero, slope = _Sign(k), constant(k, 0.0), constant(k, scale)
-
-        def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
-            size, rest = v.f(), v.f()
-            v.fsgnjx_s(size, d, d)
-            v.fsub_s(rest, size, c)
-            sign(v, d)
-            v.fmax_s(rest, rest, zero)
-            v.fadd_s(total, total, size)
-            v.fmul_s(size, rest, half)
-            v.fmadd_s(total, size, rest, total)
-            v.fmadd_s(rest, rest, inverse, slope)
-            v.fmul_s(d, d, rest)
-            return [d]
-
-        return step
-
-    _element_loss(k, team, (x, t, loss, dx, partials), count, scale, False, step_of, unroll)
-
-
-class _Sign:
+class Sign:
     """d = 1, 0 or -1, as torch's: 0 for NaN too."""
 
     def __init__(self, k: Kernel) -> None:
@@ -243,21 +184,13 @@ class MseArguments(ElementArguments):
     factor: float = Setting(1.0, allow_inf_nan=False)
 
 
-class BerhuArguments(ElementArguments):
-    """alpha    c as a part of the largest difference"""
-
-    alpha: float = Setting(0.2, gt=0, le=1)
-
-
-def _element_family(
+def element_family(
     emitter: Callable[..., None],
     expects: Callable[..., Any],
     arguments: type[ElementArguments],
-    *,
-    has_tiles: bool = True,
 ) -> Family:
-    """berHu has no tiles: each would need the largest difference of all."""
-    options = [n for n in arguments.model_fields if n not in ElementArguments.model_fields]
+    """A loss of elements that all fit L1."""
+    options = _options(arguments)
 
     def tensors(point: Any) -> Tensors:
         return {
@@ -279,33 +212,46 @@ def _element_family(
         chosen = {name: getattr(point, name) for name in ("reduction", "unroll", *options)}
         emitter(k, team, *addresses, prod(point.shape), **chosen)
 
-    family = Family(emitter.__name__, arguments, tensors, expected, no_macs, emit)
+    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit)
+
+
+def element_dims(point: Any) -> list[Dim]:
+    """All are summed up."""
+    return [Dim(f"d{axis}", n, is_summed=True) for axis, n in enumerate(point.shape)]
+
+
+def element_boxes(point: Any) -> dict[str, list[Axis]]:
+    """A tile's elements, and the loss of all."""
+    own: list[Axis] = [f"d{axis}" for axis in range(len(point.shape))]
+    return {"x": own, "t": own, "loss": [None], "dx": own}
+
+
+def _tiled(emitter: Callable[..., None], family: Family) -> Family:
+    names = ("reduction", "unroll", *_options(family.arguments))
 
     def emit_part(
         k: Kernel, team: Team, point: Any, part: Any, shape: TileShape, l1: Addresses
     ) -> None:
         share = Share(prod(point.shape), not shape.is_first)
-        addresses = (l1[name] for name in tensors(point))
-        chosen = {name: getattr(point, name) for name in ("reduction", "unroll", *options)}
+        addresses = (l1[name] for name in family.tensors(point))
+        chosen = {name: getattr(point, name) for name in names}
         emitter(k, team, *addresses, prod(part.shape), share=share, **chosen)
-
-    def dims(point: Any) -> list[Dim]:
-        return [Dim(f"d{axis}", n, is_summed=True) for axis, n in enumerate(point.shape)]
-
-    def boxes(point: Any) -> dict[str, list[Axis]]:
-        own: list[Axis] = [f"d{axis}" for axis in range(len(point.shape))]
-        return {"x": own, "t": own, "loss": [None], "dx": own}
 
     def smaller(point: Any, shape: TileShape) -> dict[str, Any]:
         return {"shape": tuple(shape[f"d{axis}"] for axis in range(len(point.shape)))}
 
-    if not has_tiles:
-        return family
-    return tiled(family, dims, boxes, smaller, SCRATCH, emit_part)
+    return tiled(family, element_dims, element_boxes, smaller, SCRATCH, emit_part)
 
 
-FAMILIES = (
-    _element_family(mse_loss_f32, reference.mse, MseArguments),
-    _element_family(l1_loss_f32, reference.l1, ElementArguments),
-    _element_family(berhu_loss_f32, reference.berhu, BerhuArguments, has_tiles=False),
+def _options(arguments: type[kernels.Arguments]) -> list[str]:
+    """What a loss has that others have not."""
+    return [name for name in arguments.model_fields if name not in ElementArguments.model_fields]
+
+
+FAMILIES = tuple(
+    _tiled(emitter, element_family(emitter, expects, arguments))
+    for emitter, expects, arguments in (
+        (mse_loss_f32, reference.mse, MseArguments),
+        (l1_loss_f32, reference.l1, ElementArguments),
+    )
 )

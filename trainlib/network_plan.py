@@ -10,6 +10,7 @@ from pydantic import Field
 from firmware.builder import KernelError
 from trainlib import (
     act,
+    berhu,
     conv2d_program,
     cross_entropy,
     linear_program,
@@ -24,8 +25,9 @@ from trainlib.network_statistics import AnyLayer
 from trainlib.network_training import Training
 
 FILES = (
-    *(act.FAMILIES, conv2d_program.FAMILIES, cross_entropy.FAMILIES, linear_program.FAMILIES),
-    *(loss.FAMILIES, norm.FAMILIES, optim.FAMILIES, pool_program.FAMILIES),
+    *(act.FAMILIES, berhu.FAMILIES, conv2d_program.FAMILIES, cross_entropy.FAMILIES),
+    *(linear_program.FAMILIES, loss.FAMILIES, norm.FAMILIES, optim.FAMILIES),
+    *pool_program.FAMILIES,
 )
 PRIMITIVES: dict[str, Family] = {family.name: family for file in FILES for family in file}
 

@@ -6,6 +6,7 @@ from soc.toml_file import ConfigError
 from trainlib import (
     act,
     attention_program,
+    berhu,
     conv2d_program,
     cross_entropy,
     dropout,
@@ -29,6 +30,7 @@ from trainlib.kernels import Family
 FILES = (
     act.FAMILIES,
     attention_program.FAMILIES,
+    berhu.FAMILIES,
     conv2d_program.FAMILIES,
     cross_entropy.FAMILIES,
     dropout.FAMILIES,

@@ -1,5 +1,6 @@
 """Primitives cut into tiles: right at borders of any size, and bit for bit what one tile gives."""
 
+import numpy as np
 import pytest
 
 from tests.trainlib.primitives import check
@@ -47,6 +48,9 @@ SUMS = [  # the order of additions differs: over tiles, or fewer side by side fo
     *((f"{n}_bw_f32", ROWS, {"rows": 4}) for n in ("layernorm", "rmsnorm")),
     ("mse_loss_f32", {"shape": (5, 33)}, {"d0": 2, "d1": 16}),
     ("l1_loss_f32", {"shape": (47,), "reduction": "sum"}, {"d0": 16}),
+    ("berhu_loss_f32", {"shape": (5, 33), "cores": 3}, {"d0": 2, "d1": 16}),
+    ("berhu_loss_f32", {"shape": (1,), "cores": 1}, {}),
+    ("berhu_loss_f32", {"shape": (47,), "reduction": "sum", "alpha": 0.5}, {"d0": 1}),
     ("cross_entropy_loss_f32", {"b": 11, "classes": 5}, {"b": 4}),
     ("cross_entropy_loss_f32", {"b": 11, "classes": 5, "is_soft": True}, {"b": 3}),
 ]
@@ -68,8 +72,17 @@ def test_sums_over_tiles_are_right(name, point, tile, buffers):
     check(name, point | {"tile": tile, "buffers": buffers})
 
 
+@pytest.mark.parametrize("x", [[np.nan, 2.0, 3.5], [1.0, 2.0, 3.0], [np.inf, 2.0, 1.0]], ids=str)
+def test_the_largest_difference_of_all_tiles_is_that_of_all(x):
+    inputs = {"x": np.array(x, np.float32), "t": np.array([1.0, 2.0, 3.0], np.float32)}
+    whole = check("berhu_loss_f32", {"shape": (3,)}, inputs)
+    tiles = check("berhu_loss_f32", {"shape": (3,), "tile": {"d0": 1}}, inputs)
+    assert whole["dx"].tobytes() == tiles["dx"].tobytes()
+
+
 def test_tensors_larger_than_l1_are_cut_by_themselves():
     check("batchnorm_fw_f32", {"c": 33, "hw": 600})
     check("layernorm_bw_f32", {"rows": 90, "columns": 100})
     check("maxpool2d_fw_f32", {"c": 40, "h": 20, "w": 20, "kernel": (2, 2)})
     check("mse_loss_f32", {"shape": (9000,)})
+    check("berhu_loss_f32", {"shape": (9000,)})

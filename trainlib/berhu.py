@@ -1,0 +1,188 @@
+"""The berHu loss with its gradient, means or sums.
+
+It is |d| up to c and (d^2 + c^2) / 2c beyond, d = x - t; with r = max(|d| - c, 0) it is
+|d| + r^2 / 2c, its slope sign(d) (1 + r / c). c is alpha times the largest |d|, and no variable.
+So what does not fit L1 is read twice: for the largest |d|, then for the loss.
+
+Source: L. Zwald, S. Lambert-Lacroix, The BerHu Penalty and the Grouped Effect.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from pydantic import Field as Setting
+
+from firmware.builder import Kernel, Register
+from firmware.lanes import Lane, Lanes, constant
+from firmware.runtime import Team
+from trainlib.kernels import WORD, Address, Addresses, Tensor, Tensors
+from trainlib.loss import (
+    ALL,
+    ElementArguments,
+    Reduction,
+    Share,
+    Sign,
+    Step,
+    element_boxes,
+    element_dims,
+    element_family,
+    element_loss,
+)
+from trainlib.maps import fitting
+from trainlib.nest import UNROLL
+from trainlib.phases import Phase, emit_phases
+from trainlib.reference import loss as reference
+from trainlib.rows import SCRATCH, Field, Rows
+from trainlib.tiling import TileShape, Tiling
+
+SMALLEST = 2.0**-126
+
+
+def berhu_loss_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    t: Address,
+    loss: Address,
+    dx: Address,
+    partials: Address,
+    count: int,
+    *,
+    alpha: float = 0.2,
+    largest: Address | None = None,
+    reduction: Reduction = "mean",
+    share: Share = ALL,
+    unroll: int = UNROLL,
+) -> None:
+    """loss = mean berHu(x - t) and its gradient dx, with c = alpha max |x - t|.
+
+    largest    where max |x - t| is; None: it is that of these elements
+    """
+    scale = share.scale(reduction, count)
+
+    def step_of(k: Kernel, rows: Rows) -> Step:
+        c = _reduced(rows) if largest is None else _loaded(k, largest)
+        inverse, half = k.f(), k.f()
+        with k.scope():
+            factor, least, one = (constant(k, value) for value in (alpha, SMALLEST, 1.0))
+            k.fmul_s(c, c, factor)
+            k.fmax_s(inverse, c, least)
+            k.fdiv_s(inverse, one, inverse)
+            a_half, slope = constant(k, 0.5), constant(k, scale)
+            k.fmul_s(half, inverse, a_half)
+            k.fmul_s(inverse, inverse, slope)
+        sign, zero, slope = Sign(k), constant(k, 0.0), constant(k, scale)
+
+        def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
+            size, rest = v.f(), v.f()
+            v.fsgnjx_s(size, d, d)
+            v.fsub_s(rest, size, c)
+            sign(v, d)
+            v.fmax_s(rest, rest, zero)
+            v.fadd_s(total, total, size)
+            v.fmul_s(size, rest, half)
+            v.fmadd_s(total, size, rest, total)
+            v.fmadd_s(rest, rest, inverse, slope)
+            v.fmul_s(d, d, rest)
+            return [d]
+
+        return step
+
+    element_loss(k, team, (x, t, loss, dx, partials), count, scale, share.adds, step_of, unroll)
+
+
+def largest_difference_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    t: Address,
+    largest: Address,
+    partials: Address,
+    count: int,
+    *,
+    accumulate: bool = False,
+    unroll: int = UNROLL,
+) -> None:
+    """largest = max |x - t|; or of that and what it was."""
+    fields = {name: Field(address, (0,), (WORD,)) for name, address in (("x", x), ("t", t))}
+    fields["largest"] = Field(largest, (0,), (0,))
+
+    def emit(k: Kernel, team: Team, width: int) -> None:
+        with k.scope():
+            rows = Rows(k, team, (1,), (count,), fields, partials, "columns", unroll=width)
+            with rows.each(), k.scope():
+                most = _reduced(rows)
+                if accumulate:
+                    k.fmax_s(most, most, rows.load("largest"))
+                rows.store("largest", most)
+
+    fitting(k, team, emit, unroll)
+
+
+def _reduced(rows: Rows) -> Register:
+    """max |x - t| of all elements."""
+
+    def larger(v: Lanes, most: Lane, x: Lane, t: Lane) -> None:
+        v.fsub_s(x, x, t)
+        v.fsgnjx_s(x, x, x)
+        v.fmax_s(most, most, x)
+
+    [most] = rows.reduce(["x", "t"], larger, ["max"])
+    return most
+
+
+def _loaded(k: Kernel, address: Address) -> Register:
+    value = k.f()
+    with k.scope():
+        pointer = k.x()
+        k.set(pointer, address)
+        k.fload(value, 0, pointer)
+    return value
+
+
+class BerhuArguments(ElementArguments):
+    """alpha    c as a part of the largest difference"""
+
+    alpha: float = Setting(0.2, gt=0, le=1)
+
+
+def phases(point: Any) -> list[Phase]:
+    """The largest difference to a buffer of that name, then the loss."""
+    family, whole = _FAMILY.tensors(point), prod(point.shape)
+
+    def emit_largest(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
+        own: Any = (at[name] for name in ("x", "t", "largest", "partials"))
+        how: Any = {"accumulate": not tile.is_first, "unroll": point.unroll}
+        largest_difference_f32(k, team, *own, tile.part("x").elements, **how)
+
+    def emit_loss(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
+        own: Any = (at[name] for name in ("x", "t", "loss", "dx", "partials"))
+        share = Share(whole, not tile.is_first)
+        how = {name: getattr(point, name) for name in ("alpha", "reduction", "unroll")}
+        count = tile.part("x").elements
+        berhu_loss_f32(k, team, *own, count, largest=at["largest"], share=share, **how)
+
+    found = []
+    boxes = element_boxes(point) | {"largest": [None]}
+    for name, names, emit in (
+        ("largest", ("x", "t", "largest"), emit_largest),
+        ("loss", ("x", "t", "largest", "loss", "dx"), emit_loss),
+    ):
+        role = Tensor((1,), "out" if name == "largest" else "in")
+        tensors: Tensors = {n: family.get(n, role) for n in names}
+        own = {n: tuple(boxes[n]) for n in names}
+        tiling = Tiling(tuple(element_dims(point)), own, emit, lambda _: dict(SCRATCH))
+        found.append(Phase(name, tiling, tensors, {n: (n, 0) for n in names}))
+    return found
+
+
+def emit_l2(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+    """Emit it by tiles."""
+    how = point.tile or {}, point.buffers
+    emit_phases(k, team, phases(point), l2, {"largest": WORD}, *how, is_warm=point.warm)
+
+
+_FAMILY = element_family(berhu_loss_f32, reference.berhu, BerhuArguments)
+FAMILIES = (replace(_FAMILY, emit_l2=emit_l2),)
