@@ -153,16 +153,18 @@ def phases(point: Any) -> list[Phase]:
     family, whole = _FAMILY.tensors(point), prod(point.shape)
 
     def emit_largest(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
-        own: Any = (at[name] for name in ("x", "t", "largest", "partials"))
-        how: Any = {"accumulate": not tile.is_first, "unroll": point.unroll}
-        largest_difference_f32(k, team, *own, tile.part("x").elements, **how)
+        own = (at[name] for name in ("x", "t", "largest", "partials"))
+        how = {"accumulate": not tile.is_first, "unroll": point.unroll}
+        emitter: Any = largest_difference_f32
+        emitter(k, team, *own, tile.part("x").elements, **how)
 
     def emit_loss(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
-        own: Any = (at[name] for name in ("x", "t", "loss", "dx", "partials"))
+        own = (at[name] for name in ("x", "t", "loss", "dx", "partials"))
         share = Share(whole, not tile.is_first)
         how = {name: getattr(point, name) for name in ("alpha", "reduction", "unroll")}
         count = tile.part("x").elements
-        berhu_loss_f32(k, team, *own, count, largest=at["largest"], share=share, **how)
+        emitter: Any = berhu_loss_f32
+        emitter(k, team, *own, count, largest=at["largest"], share=share, **how)
 
     found = []
     boxes = element_boxes(point) | {"largest": [None]}
