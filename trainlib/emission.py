@@ -6,7 +6,8 @@ from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.kernels import Arguments, Family
 from trainlib.resident import Resident
-from trainlib.tiles import emit_tiled
+from trainlib.tile_choice import Choice
+from trainlib.tiles import check_repeatable, emit_tiled
 
 
 def emit_from_l2(
@@ -20,14 +21,28 @@ def emit_from_l2(
     """
     tensors = family.tensors(point)
     resident = Resident.of(family, point, tensors)
-    if family.emit_l2 and (point.tile is not None or not resident.fits(k.l1)):
+    if point.tile is None and resident.fits(k.l1):
+        resident.emit(k, team, l2, is_warm=point.warm)
+    elif family.emit_l2 and not _has_tiles(k, family, point):
+        if point.warm:
+            check_repeatable(k, tensors)
         family.emit_l2(k, team, point, l2)
-    elif family.tiling is None:
-        if point.tile is not None:
-            raise KernelError(f"{family.name}: it has no tiles; leave tile out")
-        resident.emit(k, team, l2, is_warm=point.warm)
-    elif point.tile is None and resident.fits(k.l1):
-        resident.emit(k, team, l2, is_warm=point.warm)
-    else:
+    elif family.tiling is not None:
         how = family.tiling(point), tensors, l2, point.tile or {}, point.buffers
         emit_tiled(k, team, *how, is_warm=point.warm)
+    elif point.tile is not None:
+        raise KernelError(f"{family.name}: it has no tiles; leave tile out")
+    else:
+        resident.emit(k, team, l2, is_warm=point.warm)
+
+
+def _has_tiles(k: Kernel, family: Family, point: Arguments) -> bool:
+    """Are there tiles of the family's own that fit, and have the dimensions that are asked for?"""
+    if family.tiling is None:
+        return False
+    tiling = family.tiling(point)
+    names = {dim.name for dim in tiling.dims}
+    if not names.issuperset(point.tile or ()):
+        return False
+    choice = Choice(k.name, tiling, family.tensors(point), point.buffers, k.l1, 0)
+    return choice.has_any

@@ -8,7 +8,7 @@
 x is [b, c, hw] or, layout "hwc", [b, hw, c]; rows are [rows, columns].
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
@@ -22,7 +22,15 @@ from trainlib import kernels, normalise
 from trainlib.kernels import WORD, Addresses, Arrays, Expected, Family, Role, Tensor, Tensors
 from trainlib.maps import no_macs
 from trainlib.nest import UNROLL
+from trainlib.norm_phases import Layout as RowLayout
+from trainlib.norm_phases import (
+    backward_phases,
+    between,
+    forward_phases,
+    frozen_forward_phases,
+)
 from trainlib.normalise import How, View
+from trainlib.phases import emit_phases
 from trainlib.reference import norm as reference
 from trainlib.rows import PARTIALS, SCRATCH, Split
 from trainlib.tiled import tiled
@@ -244,7 +252,18 @@ class Norm:
             return {"running_var": var} if running else {}
 
         name = f"{self.name}_fw_f32"
-        family = Family(name, self.arguments, tensors, expected, no_macs, emit, draw=draw)
+
+        def emit_l2(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+            layout, how = self.layout(point), self.how(point)
+            if self.is_frozen:
+                phases = frozen_forward_phases(layout, how)
+            else:
+                phases = forward_phases(layout, how, point.momentum if running else None)
+            tile = point.tile or {}
+            emit_phases(k, team, phases, l2, {}, tile, point.buffers, is_warm=point.warm)
+
+        of = name, self.arguments, tensors, expected, no_macs, emit
+        family = Family(*of, draw=draw, emit_l2=emit_l2)
         return self._tiled(family, is_summed=False)
 
     def backward(self) -> Family:
@@ -298,8 +317,34 @@ class Norm:
             return {"x": x} | {n: a.reshape(shape).astype(np.float32) for n, a in drawn.items()}
 
         name = f"{self.name}_bw_f32"
-        family = Family(name, self.arguments, tensors, expected, no_macs, emit, draw=draw)
+
+        def emit_l2(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+            layout, how = self.layout(point), self.how(point)
+            phases = backward_phases(layout, how, is_frozen=self.is_frozen)
+            way = between(layout, how), point.tile or {}, point.buffers
+            emit_phases(k, team, phases, l2, *way, is_warm=point.warm)
+
+        of = name, self.arguments, tensors, expected, no_macs, emit
+        family = Family(*of, draw=draw, emit_l2=emit_l2)
         return self._tiled(family, is_summed=self.has_rows)
+
+    def layout(self, point: Any) -> RowLayout:
+        """Its tensors, where rows are cut."""
+        if self.has_rows:
+            sizes = {"rows": point.rows, "columns": point.columns}
+            return RowLayout(sizes, ("rows",), ("columns",))
+        channels = {"c": point.c}
+        kept: tuple[str, ...] = ("c",)
+        gamma: tuple[str, ...] = ("c",)
+        if self.parameters:
+            channels = {"groups": point.groups, "size": point.c // point.groups}
+            kept, gamma = ("b", "groups"), ("groups", "size")
+        elif self.name == "instancenorm":
+            kept = ("b", "c")
+        parts = [{"b": point.b}, channels, {"hw": point.hw}]
+        if point.layout == "hwc":
+            parts = [parts[0], parts[2], parts[1]]
+        return RowLayout({n: size for part in parts for n, size in part.items()}, kept, gamma)
 
     @property
     def has_rows(self) -> bool:

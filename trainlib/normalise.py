@@ -30,6 +30,10 @@ Steps = tuple[tuple[int, ...], tuple[int, ...]]
 """Bytes along the dimensions of rows, and along those of elements."""
 
 
+MEANS = ("mean", "rstd", "sums", "products")
+"""What a part of the tensor has one of."""
+
+
 @dataclass(frozen=True)
 class View:
     """A normalisation's tensors as rows: a mean, or gamma's and beta's gradients, are a row's.
@@ -38,6 +42,7 @@ class View:
     gamma         of gamma, beta, their gradients, running means
     means         of mean and rstd
     is_ordered    gradients are summed over all but the first dimension of rows: deal that one out
+    whole         elements that means are of, where a row has only some of them; None: its own
     """
 
     rows: tuple[int, ...]
@@ -46,17 +51,18 @@ class View:
     gamma: Steps
     means: Steps
     is_ordered: bool = False
+    whole: int | None = None
 
     @property
     def count(self) -> int:
-        """Elements of a row."""
-        return prod(self.elements)
+        """Elements that means are of."""
+        return prod(self.elements) if self.whole is None else self.whole
 
     def field(self, name: str, address: Address) -> Field:
         """The tensor of that name."""
         if name in ("x", "y", "dx", "dy"):
             return Field(address, *self.x)
-        return Field(address, *(self.means if name in ("mean", "rstd") else self.gamma))
+        return Field(address, *(self.means if name in MEANS else self.gamma))
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class How:
     unroll: int = UNROLL
 
 
-class _Norm:
+class RowNorm:
     """The rows of a normalisation on the way, and what all of them need."""
 
     def __init__(
@@ -89,7 +95,7 @@ class _Norm:
         fields = {
             name: view.field(name, address) for name, address in at.items() if name != "partials"
         }
-        split = split_of(how.split, prod(view.rows), view.count, reductions, team.cores)
+        split = split_of(how.split, prod(view.rows), prod(view.elements), reductions, team.cores)
         partials = at.get("partials", 0)
         self.rows = Rows(
             *(k, team, view.rows, view.elements, fields, partials, split),
@@ -100,17 +106,23 @@ class _Norm:
         self.one = constant(k, 1.0)
 
     def mean(self) -> Register:
-        [total] = self.rows.reduce(["x"], _add, ["sum"])
+        [total] = self.rows.reduce(["x"], add, ["sum"])
         self.k.fmul_s(total, total, self.share)
         return total
 
-    def variance(self, mean: Register | None) -> Register:
+    def squares(self, mean: Register | None) -> Register:
+        """The sum of (x - mean)^2."""
+
         def square(v: Lanes, total: Lane, x: Lane) -> None:
             if mean is not None:
                 v.fsub_s(x, x, mean)
             v.fmadd_s(total, x, x, total)
 
         [total] = self.rows.reduce(["x"], square, ["sum"])
+        return total
+
+    def variance(self, mean: Register | None) -> Register:
+        total = self.squares(mean)
         self.k.fmul_s(total, total, self.share)
         return total
 
@@ -122,6 +134,16 @@ class _Norm:
             k.fadd_s(variance, variance, eps)
         k.fsqrt_s(variance, variance)
         k.fdiv_s(variance, self.one, variance)
+
+    def to_slope(self, products: Register, sums: list[Register], rstd: Register) -> None:
+        """Turn sums of g (x - mean) and of g into what dx is made of: see weighted_slope."""
+        k = self.k
+        k.fmul_s(products, products, rstd)
+        for total in (products, *sums):
+            k.fmul_s(total, total, self.share)
+            k.fmul_s(total, total, rstd)
+            k.fsgnjn_s(total, total, total)
+        k.fmul_s(products, products, rstd)
 
     def apply(self, mean: Register | None, rstd: Register) -> None:
         """y = (x - mean) rstd gamma + beta."""
@@ -161,7 +183,7 @@ class _Norm:
         self.rows.sweep(["x"], ["y"], scale)
 
 
-def _add(v: Lanes, total: Lane, x: Lane) -> None:
+def add(v: Lanes, total: Lane, x: Lane) -> None:
     v.fadd_s(total, total, x)
 
 
@@ -180,12 +202,12 @@ def forward(
 
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
-            norm = _Norm(k, team, view, at, replace(how, unroll=width), 1 + how.is_centred)
+            norm = RowNorm(k, team, view, at, replace(how, unroll=width), 1 + how.is_centred)
             with norm.rows.each(), k.scope():
                 mean = norm.mean() if how.is_centred else None
                 variance = norm.variance(mean)
                 if momentum is not None:
-                    _run_on(norm, mean, variance, momentum)
+                    run_on(norm, mean, variance, momentum)
                 norm.invert_root(variance)
                 if mean is not None:
                     norm.rows.store("mean", mean)
@@ -195,7 +217,7 @@ def forward(
     fitting(k, team, emit, how.unroll)
 
 
-def _run_on(norm: _Norm, mean: Register | None, variance: Register, momentum: float) -> None:
+def run_on(norm: RowNorm, mean: Register | None, variance: Register, momentum: float) -> None:
     """running = (1 - momentum) running + momentum new; of variances, the unbiased ones."""
     k, count = norm.k, norm.view.count
     unbiased = momentum * count / (count - 1) if count > 1 else inf
@@ -217,7 +239,7 @@ def frozen_forward(k: Kernel, team: Team, view: View, at: Mapping[str, Address],
 
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
-            norm = _Norm(k, team, view, at, replace(how, unroll=width), 0)
+            norm = RowNorm(k, team, view, at, replace(how, unroll=width), 0)
             with norm.rows.each(), k.scope():
                 mean, rstd = norm.rows.load("running_mean"), norm.rows.load("running_var")
                 norm.invert_root(rstd)
@@ -247,14 +269,14 @@ def backward_by_row(
 
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
-            norm = _Norm(k, team, view, at, replace(how, unroll=width), 1)
+            norm = RowNorm(k, team, view, at, replace(how, unroll=width), 1)
             rows = norm.rows
             with rows.each(), k.scope():
                 mean = rows.load("running_mean" if is_frozen else "mean")
                 rstd = rows.load("running_var" if is_frozen else "rstd")
                 if is_frozen:
                     norm.invert_root(rstd)
-                sums, products = rows.reduce(["x", "dy"], _sums(mean), ["sum", "sum"])
+                sums, products = rows.reduce(["x", "dy"], sums_of(mean), ["sum", "sum"])
                 keep = rows.add if view.is_ordered else rows.store
                 k.fmul_s(products, products, rstd)
                 keep("dgamma", products)
@@ -262,15 +284,15 @@ def backward_by_row(
                 factor = rows.load("gamma")
                 k.fmul_s(factor, factor, rstd)
                 if is_frozen:
-                    rows.sweep(["dy"], ["dx"], _scaled(factor))
+                    rows.sweep(["dy"], ["dx"], scaled(factor))
                 else:
-                    _slope_factors(norm, factor, rstd, products, sums)
-                    rows.sweep(["x", "dy"], ["dx"], _slope(mean, factor, products, sums))
+                    slope_factors(norm, factor, rstd, products, sums)
+                    rows.sweep(["x", "dy"], ["dx"], slope_of(mean, factor, products, sums))
 
     fitting(k, team, emit, how.unroll)
 
 
-def _sums(mean: Register) -> Callable[..., None]:
+def sums_of(mean: Register) -> Callable[..., None]:
     def step(v: Lanes, sums: Lane, products: Lane, x: Lane, dy: Lane) -> None:
         v.fsub_s(x, x, mean)
         v.fadd_s(sums, sums, dy)
@@ -279,7 +301,7 @@ def _sums(mean: Register) -> Callable[..., None]:
     return step
 
 
-def _scaled(factor: Register) -> Body:
+def scaled(factor: Register) -> Body:
     def body(v: Lanes, dy: Lane) -> list[Lane]:
         v.fmul_s(dy, dy, factor)
         return [dy]
@@ -287,8 +309,8 @@ def _scaled(factor: Register) -> Body:
     return body
 
 
-def _slope_factors(
-    norm: _Norm, factor: Register, rstd: Register, products: Register, sums: Register
+def slope_factors(
+    norm: RowNorm, factor: Register, rstd: Register, products: Register, sums: Register
 ) -> None:
     """products, sums = what (x - mean) is multiplied by, and what is added, in dx.
 
@@ -302,7 +324,7 @@ def _slope_factors(
     k.fmul_s(products, products, rstd)
 
 
-def _slope(mean: Register, factor: Register, products: Register, sums: Register) -> Body:
+def slope_of(mean: Register, factor: Register, products: Register, sums: Register) -> Body:
     """dx = factor dy + (x - mean) products + sums."""
 
     def body(v: Lanes, x: Lane, dy: Lane) -> list[Lane]:
@@ -333,35 +355,30 @@ def backward(
 
     def emit_parameters(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
-            norm = _Norm(k, team, parameters, at, replace(how, unroll=width), 1)
+            norm = RowNorm(k, team, parameters, at, replace(how, unroll=width), 1)
             rows = norm.rows
             with rows.each(), k.scope():
                 sources: list[str] = ["x", "dy", "rstd"]
                 if how.is_centred:
                     both: list[Kind] = ["sum", "sum"]
-                    totals = rows.reduce([*sources, "mean"], _centred_sums, both)
+                    totals = rows.reduce([*sources, "mean"], centred_sums, both)
                 else:
-                    totals = rows.reduce(sources, _plain_sums, ["sum"])
+                    totals = rows.reduce(sources, plain_sums, ["sum"])
                 for name, total in zip(("dgamma", "dbeta"), totals, strict=False):
                     (rows.add if adds else rows.store)(name, total)
 
     def emit_dx(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
-            norm = _Norm(k, team, view, at, replace(how, unroll=width), 1)
+            norm = RowNorm(k, team, view, at, replace(how, unroll=width), 1)
             rows = norm.rows
             with rows.each(), k.scope():
                 mean = rows.load("mean") if how.is_centred else None
                 rstd = rows.load("rstd")
                 kinds: list[Kind] = ["sum"] * (1 + how.is_centred)
-                step = _weighted_sums(mean)
+                step = weighted_sums(mean)
                 products, *sums = rows.reduce(["x", "dy", "gamma"], step, kinds)
-                k.fmul_s(products, products, rstd)
-                for total in (products, *sums):
-                    k.fmul_s(total, total, norm.share)
-                    k.fmul_s(total, total, rstd)
-                    k.fsgnjn_s(total, total, total)
-                k.fmul_s(products, products, rstd)
-                body = _weighted_slope(mean, rstd, products, sums)
+                norm.to_slope(products, sums, rstd)
+                body = weighted_slope(mean, rstd, products, sums)
                 rows.sweep(["x", "dy", "gamma"], ["dx"], body)
 
     fitting(k, team, emit_parameters, how.unroll)
@@ -369,7 +386,7 @@ def backward(
     fitting(k, team, emit_dx, how.unroll)
 
 
-def _weighted_sums(mean: Register | None) -> Callable[..., None]:
+def weighted_sums(mean: Register | None) -> Callable[..., None]:
     def step(v: Lanes, products: Lane, *rest: Any) -> None:
         *sums, x, dy, gamma = rest
         v.fmul_s(dy, dy, gamma)
@@ -381,7 +398,7 @@ def _weighted_sums(mean: Register | None) -> Callable[..., None]:
     return step
 
 
-def _weighted_slope(
+def weighted_slope(
     mean: Register | None, rstd: Register, products: Register, sums: list[Register]
 ) -> Body:
     """dx = rstd dy gamma + (x - mean) products + sums."""
@@ -399,7 +416,7 @@ def _weighted_slope(
     return body
 
 
-def _centred_sums(
+def centred_sums(
     v: Lanes, products: Lane, sums: Lane, x: Lane, dy: Lane, rstd: Lane, mean: Lane
 ) -> None:
     v.fsub_s(x, x, mean)
@@ -408,6 +425,6 @@ def _centred_sums(
     v.fmadd_s(products, x, dy, products)
 
 
-def _plain_sums(v: Lanes, products: Lane, x: Lane, dy: Lane, rstd: Lane) -> None:
+def plain_sums(v: Lanes, products: Lane, x: Lane, dy: Lane, rstd: Lane) -> None:
     v.fmul_s(x, x, rstd)
     v.fmadd_s(products, x, dy, products)

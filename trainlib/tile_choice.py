@@ -74,6 +74,12 @@ class Choice:
         return {name: int(slots.item()) for name, slots in grid.slots.items()}
 
     @property
+    def has_any(self) -> bool:
+        """Does any tile fit?"""
+        grid = Grid(self, [candidates(dim) for dim in self.tiling.dims])
+        return bool((grid.bytes <= self.free).any())
+
+    @property
     def free(self) -> int:
         """Bytes for tiles."""
         start = -(-self.room.next // ALIGN) * ALIGN

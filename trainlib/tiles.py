@@ -62,14 +62,20 @@ def emit_tiled(
     raises     KernelError if no tile or not this one fits L1, or the schedule does not fit L2; if
                is_warm and a tensor is overwritten whose values the second time needs
     """
+    if is_warm:
+        check_repeatable(k, tensors)
+    with passes(k, is_warm) as region, region("compute"):
+        emit_walk(k, team, tiling, tensors, l2, tile, buffers)
+
+
+def check_repeatable(k: Kernel, tensors: Tensors) -> None:
+    """Raise KernelError if a second time would not begin with the same values."""
     overwritten = [name for name, tensor in tensors.items() if tensor.role == "inout"]
-    if is_warm and overwritten:
+    if overwritten:
         raise KernelError(
             f"{k.name}: warm with {overwritten[0]} in L2, which is read and overwritten; leave "
             f"warm out, or take tensors that fit L1"
         )
-    with passes(k, is_warm) as region, region("compute"):
-        emit_walk(k, team, tiling, tensors, l2, tile, buffers)
 
 
 def emit_walk(

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from firmware.builder import KernelError
 from tests.trainlib.primitives import check
+from trainlib.launch import program
 from trainlib.registry import KERNELS
 
 MAP = {"b": 2, "c": 7, "hw": 6}
@@ -54,6 +56,29 @@ SUMS = [  # the order of additions differs: over tiles, or fewer side by side fo
     ("cross_entropy_loss_f32", {"b": 11, "classes": 5}, {"b": 4}),
     ("cross_entropy_loss_f32", {"b": 11, "classes": 5, "is_soft": True}, {"b": 3}),
 ]
+PARTS_OF_ROWS = [  # in several passes
+    *(
+        (f"{n}_{p}_f32", MAP | {"layout": layout}, {"c": 3, "hw": 4, "b": 1})
+        for n in ("batchnorm", "batchnorm_frozen", "instancenorm")
+        for p in ("fw", "bw")
+        for layout in ("chw", "hwc")
+    ),
+    *(
+        (f"groupnorm_{p}_f32", GROUPS | {"layout": layout}, {"groups": 2, "size": 1, "hw": 4})
+        for p in ("fw", "bw")
+        for layout in ("chw", "hwc")
+    ),
+    *(
+        (f"{n}_{p}_f32", ROWS, {"rows": 5, "columns": 4})
+        for n in ("layernorm", "rmsnorm")
+        for p in ("fw", "bw")
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "point", "tile"), PARTS_OF_ROWS, ids=str)
+def test_rows_may_be_cut(name, point, tile):
+    check(name, point | {"tile": tile, "cores": 3})
 
 
 @pytest.mark.parametrize(("name", "point", "tile"), POINTS, ids=str)
@@ -80,9 +105,23 @@ def test_the_largest_difference_of_all_tiles_is_that_of_all(x):
     assert whole["dx"].tobytes() == tiles["dx"].tobytes()
 
 
+def test_warm_passes_do_not_begin_with_running_means_that_the_first_has_changed():
+    point = {"b": 2, "c": 2, "hw": 3000, "warm": True}
+    with pytest.raises(
+        KernelError,
+        match=r"^batchnorm_fw_f32: warm with running_mean in L2, which is read and overwritten; "
+        r"leave warm out, or take tensors that fit L1$",
+    ):
+        program("batchnorm_fw_f32", point)
+    check("layernorm_fw_f32", {"rows": 1, "columns": 8000, "warm": True})
+
+
 def test_tensors_larger_than_l1_are_cut_by_themselves():
     check("batchnorm_fw_f32", {"c": 33, "hw": 600})
     check("layernorm_bw_f32", {"rows": 90, "columns": 100})
     check("maxpool2d_fw_f32", {"c": 40, "h": 20, "w": 20, "kernel": (2, 2)})
+    check("batchnorm_bw_f32", {"b": 2, "c": 2, "hw": 3000})
+    check("layernorm_fw_f32", {"rows": 1, "columns": 8000})
+    check("rmsnorm_bw_f32", {"rows": 2, "columns": 4000, "cores": 1})
     check("mse_loss_f32", {"shape": (9000,)})
     check("berhu_loss_f32", {"shape": (9000,)})
