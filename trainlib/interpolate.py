@@ -32,7 +32,7 @@ from trainlib.pool import (
     avgpool2d_bw_f32,
     avgpool2d_fw_f32,
 )
-from trainlib.pool_program import planes_of
+from trainlib.pool_tiles import planes_of
 from trainlib.reference import interpolate as reference
 from trainlib.rows import Field, Rows, Split, split_of
 from trainlib.tiled import tiled

@@ -8,10 +8,10 @@ Source of the meaning: torch's max_pool2d and avg_pool2d.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, Register
 from firmware.lanes import Lane, Lanes, constant, pattern
 from firmware.registers import ZERO
 from firmware.runtime import Team
@@ -32,7 +32,11 @@ LARGEST = 128  # elements of a window: each is code of its own
 
 @dataclass(frozen=True)
 class Pooling:
-    """b images of c channels of h x w places, windows of kernel, step stride, border pad."""
+    """b images of c channels of h x w places, windows of kernel, step stride, border pad.
+
+    windows    outputs in each direction, where x is a part of an image; None: all there are
+    around     rows of the image above x and below
+    """
 
     b: int
     c: int
@@ -42,10 +46,14 @@ class Pooling:
     stride: Pair
     pad: Pair = (0, 0)
     layout: Layout = "chw"
+    windows: Pair | None = None
+    around: Pair = (0, 0)
 
     @property
     def out(self) -> Pair:
         """Height and width of the output."""
+        if self.windows is not None:
+            return self.windows
         (kh, kw), (sh, sw), (ph, pw) = self.kernel, self.stride, self.pad
         return (self.h + 2 * ph - kh) // sh + 1, (self.w + 2 * pw - kw) // sw + 1
 
@@ -59,7 +67,7 @@ class Pooling:
         """Do windows share no element, and have all together?"""
         sides = zip(self.out, self.kernel, (self.h, self.w), strict=True)
         is_whole = all(count * size == all_of for count, size, all_of in sides)
-        return is_whole and self.stride == self.kernel
+        return is_whole and self.stride == self.kernel and self.pad == (0, 0)
 
     def shape(self, height: int, width: int) -> tuple[int, ...]:
         """Of x or y."""
@@ -77,12 +85,16 @@ class Pooling:
 
 @dataclass(frozen=True)
 class Region:
-    """Outputs first .. first + count - 1, in each direction; of their windows, rows and columns."""
+    """Outputs first .. first + count - 1, in each direction; of their windows, rows and columns.
+
+    size    elements of a window that are in the image
+    """
 
     first: Pair
     count: Pair
     rows: range
     columns: range
+    size: int = 0
 
     @property
     def taps(self) -> list[Pair]:
@@ -90,26 +102,41 @@ class Region:
         return [(i, j) for i in self.rows for j in self.columns]
 
 
-def _runs(size: int, kernel: int, stride: int, pad: int, out: int) -> list[tuple[int, int, range]]:
-    """Runs of outputs with the same part of the window in x: first, count, part."""
-    runs: list[tuple[int, int, range]] = []
+@dataclass(frozen=True)
+class _Run:
+    """Outputs in one direction with the same part of the window in x, and `inside` the image."""
+
+    first: int
+    count: int
+    part: range
+    inside: int
+
+
+def _runs(
+    size: int, kernel: int, stride: int, pad: int, out: int, above: int = 0, below: int = 0
+) -> list[_Run]:
+    """All outputs; above, below: what the image has more than x."""
+    runs: list[_Run] = []
     for at in range(out):
         start = at * stride - pad
         part = range(max(0, -start), min(kernel, size - start))
-        if runs and runs[-1][2] == part:
-            runs[-1] = runs[-1][0], runs[-1][1] + 1, part
+        inside = min(kernel, size + below - start) - max(0, -start - above)
+        last = runs[-1] if runs else None
+        if last and (last.part, last.inside) == (part, inside):
+            runs[-1] = replace(last, count=last.count + 1)
         else:
-            runs.append((at, 1, part))
+            runs.append(_Run(at, 1, part, inside))
     return runs
 
 
 def regions(p: Pooling) -> Iterator[Region]:
     """All regions."""
     sides = zip((p.h, p.w), p.kernel, p.stride, p.pad, p.out, strict=True)
-    rows, columns = (_runs(*side) for side in sides)
-    for top, height, part in rows:
-        for left, width, part_of_row in columns:
-            yield Region((top, left), (height, width), part, part_of_row)
+    of_rows, of_columns = sides
+    for row in _runs(*of_rows, *p.around):
+        for column in _runs(*of_columns):
+            first, count = (row.first, column.first), (row.count, column.count)
+            yield Region(first, count, row.part, column.part, row.inside * column.inside)
 
 
 class _Nest:
@@ -158,11 +185,17 @@ class _Nest:
         top, left = self.region.first
         return Operand(y, self.arranged(*steps), shift=row * top + column * left)
 
-    def indices(self) -> Operand:
-        """A counter: the number in its plane of the window's first element in x."""
+    def indices(self, place: Register | None) -> Operand:
+        """A counter: the number in its plane of the window's first element in x.
+
+        place    that of the first element of the first window, were it in x; None: as x says
+        """
         (sh, sw), w = self.p.stride, self.p.w
         top, left = self.origin[0] + self.region.rows[0], self.origin[1] + self.region.columns[0]
-        return Operand(top * w + left, self.arranged(0, 0, sh * w, sw))
+        steps = self.arranged(0, 0, sh * w, sw)
+        if place is None:
+            return Operand(top * w + left, steps)
+        return Operand(place, steps, shift=(top + self.p.pad[0]) * w + left)
 
     def planes(self, x: Address) -> Operand:
         """A counter: the address of the plane."""
@@ -266,9 +299,14 @@ def maxpool2d_fw_f32(
     index: Address,
     p: Pooling,
     *,
+    place: Register | None = None,
     unroll: int = UNROLL,
 ) -> None:
-    """y = the largest element of each window, index = its number in its plane."""
+    """y = the largest element of each window, index = its number in its plane.
+
+    place    the number that the first row's first element would have, in front of it the border's;
+             None: x has all of the image
+    """
     for region in regions(p):
         nest = _Nest(p, region, unroll)
         windows, places = nest.windows(x)
@@ -277,7 +315,7 @@ def maxpool2d_fw_f32(
             return _Largest(k, region, p.w, places)
 
         map_nest(
-            *(k, team, operation, nest.dims, [*windows, nest.indices()]),
+            *(k, team, operation, nest.dims, [*windows, nest.indices(place)]),
             [nest.output(y), nest.output(index)],
             windows=range(len(windows) + 1),
             unroll=unroll,
@@ -292,9 +330,15 @@ def maxpool2d_bw_f32(
     dx: Address,
     p: Pooling,
     *,
+    place: Register | None = None,
+    nowhere: int = 0,
     unroll: int = UNROLL,
 ) -> None:
-    """dx = the sum of dy over the windows that took this element."""
+    """dx = the sum of dy over the windows that took this element.
+
+    place      the number of dx's first element in its plane, if it is a part of that
+    nowhere    address of a word for what windows give to others
+    """
     fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
     team.barrier()
     whole = Region((0, 0), p.out, range(1), range(1))
@@ -303,18 +347,31 @@ def maxpool2d_bw_f32(
     def operation(k: Kernel) -> Body:
         element = k.x()
         k.li(element, WORD if p.layout == "chw" else WORD * p.c)
+        if place is not None:
+            count, dustbin = k.x(2)
+            k.li(count, p.h * p.w)
+            k.li(dustbin, nowhere)
 
         def body(v: Lanes, dy: Lane, index: Lane, plane: Window) -> list[Lane]:
             words, base = v.words(index), v.x()
+            if place is not None:
+                v.sub(words, words, place)
+                is_here = v.x()
+                v.sltu(is_here, words, count)
             v.mul(words, words, element)
             plane.count(base)
             v.add(words, words, base)
+            if place is not None:
+                v.sub(words, words, dustbin)
+                v.sub(is_here, ZERO, is_here)
+                v.and_(words, words, is_here)
+                v.add(words, words, dustbin)
             old = v.k.f()
-            for value, place in zip(dy, words, strict=True):
+            for value, target in zip(dy, words, strict=True):
                 if not p.is_disjoint:
-                    v.k.fload(old, 0, place)
+                    v.k.fload(old, 0, target)
                     v.k.fadd_s(value, value, old)
-                v.k.fstore(value, 0, place)
+                v.k.fstore(value, 0, target)
             return []
 
         return body
@@ -332,7 +389,7 @@ def _share(p: Pooling, region: Region, counts_pad: bool, share: float | None) ->
     """What an element of a window counts in its mean, if that is not given."""
     if share is not None:
         return share
-    return 1 / (p.kernel[0] * p.kernel[1] if counts_pad else len(region.taps))
+    return 1 / (p.kernel[0] * p.kernel[1] if counts_pad else region.size)
 
 
 def avgpool2d_fw_f32(

@@ -20,9 +20,9 @@ from trainlib.pool import (
     maxpool2d_bw_f32,
     maxpool2d_fw_f32,
 )
+from trainlib.pool_tiles import Tiles
 from trainlib.reference import pool as reference
-from trainlib.tiled import tiled
-from trainlib.tiling import Axis, Dim
+from trainlib.tiling import Tiling
 
 
 class Arguments(kernels.Arguments):
@@ -111,18 +111,21 @@ def _family(
         x = numbers.standard_normal(point.pooling.shape(point.h, point.w), np.float32)
         return {"index": reference.max_forward(point.pooling, x)[1][0].astype(INT32)}
 
-    family = Family(emitter.__name__, arguments, tensors, expected, no_macs, emit, draw=draw)
-    return tiled(
-        family,
-        lambda point: [Dim("b", point.b), Dim("c", point.c)],
-        lambda point: dict.fromkeys(names, planes_of(point.layout)),
-        lambda _, shape: {"b": shape["b"], "c": shape["c"]},
-    )
+    def tiling(point: Any) -> Tiling:
+        def emit_part(k: Kernel, team: Team, *operands: Any, **more: Any) -> None:
+            emitter(k, team, *operands, unroll=point.unroll, **chosen(point), **more)
 
+        return Tiles(
+            point.pooling,
+            emit_part,
+            tuple(names),
+            is_backward="dx" in names,
+            has_index="index" in names,
+            counts_pad=chosen(point).get("counts_pad", True),
+        ).tiling()
 
-def planes_of(layout: Layout) -> list[Axis]:
-    """The box of tiles that are whole planes."""
-    return ["b", "c", None, None] if layout == "chw" else ["b", None, None, "c"]
+    of = emitter.__name__, arguments, tensors, expected, no_macs, emit, tiling
+    return Family(*of, draw=draw)
 
 
 FAMILIES = (

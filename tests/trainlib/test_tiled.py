@@ -12,6 +12,13 @@ MAP = {"b": 2, "c": 7, "hw": 6}
 GROUPS = {"b": 2, "c": 10, "hw": 6, "groups": 5}
 ROWS = {"rows": 11, "columns": 9}
 POOL = {"b": 3, "c": 7, "h": 6, "w": 5, "kernel": (3, 2), "stride": (2, 1), "pad": (1, 1)}
+WINDOWS = (
+    ({}, 1),
+    ({"layout": "hwc"}, 2),
+    ({"kernel": (2, 2), "stride": (2, 2), "pad": (0, 0)}, 2),
+    ({"h": 9, "kernel": (4, 3), "stride": (1, 2), "pad": (2, 0)}, 2),
+    ({"h": 11, "kernel": (2, 1), "stride": (4, 1), "pad": (1, 0), "layout": "hwc"}, 1),
+)
 PLANES = {"b": 3, "c": 7, "h": 4, "w": 3, "out": (5, 6)}
 PLACES = {"b": 2, "c": 3}
 
@@ -27,6 +34,11 @@ POINTS = [
     ("cross_entropy_loss_f32", {"b": 1, "classes": 9}, {"b": 1}),
     *((f"{n}_f32", POOL, PLACES) for n in ("maxpool2d_fw", "maxpool2d_bw", "avgpool2d_fw")),
     ("avgpool2d_bw_f32", POOL | {"layout": "hwc"}, PLACES),
+    *(
+        (f"{n}_f32", POOL | window, {"b": 2, "c": 4, "y": y})
+        for n in ("maxpool2d_fw", "maxpool2d_bw", "avgpool2d_fw")
+        for window, y in WINDOWS
+    ),
     ("nearest_fw_f32", PLANES, PLACES),
     ("nearest_bw_f32", PLANES | {"layout": "hwc"}, PLACES),
     ("bilinear_fw_f32", PLANES | {"layout": "hwc"}, PLACES),
@@ -48,6 +60,11 @@ SUMS = [  # the order of additions differs: over tiles, or fewer side by side fo
     ("groupnorm_bw_f32", GROUPS, {"c": 2}),
     ("groupnorm_bw_f32", GROUPS | {"layout": "hwc"}, {"c": 3}),
     *((f"{n}_bw_f32", ROWS, {"rows": 4}) for n in ("layernorm", "rmsnorm")),
+    *(("avgpool2d_bw_f32", POOL | window, {"b": 2, "c": 4, "y": y}) for window, y in WINDOWS),
+    *(
+        ("avgpool2d_bw_f32", POOL | {"counts_pad": False, "kernel": (3, 3), "h": 8}, {"y": y})
+        for y in (1, 2, 3)
+    ),
     ("mse_loss_f32", {"shape": (5, 33)}, {"d0": 2, "d1": 16}),
     ("l1_loss_f32", {"shape": (47,), "reduction": "sum"}, {"d0": 16}),
     ("berhu_loss_f32", {"shape": (5, 33), "cores": 3}, {"d0": 2, "d1": 16}),
@@ -120,6 +137,8 @@ def test_tensors_larger_than_l1_are_cut_by_themselves():
     check("batchnorm_fw_f32", {"c": 33, "hw": 600})
     check("layernorm_bw_f32", {"rows": 90, "columns": 100})
     check("maxpool2d_fw_f32", {"c": 40, "h": 20, "w": 20, "kernel": (2, 2)})
+    check("maxpool2d_fw_f32", {"c": 1, "h": 120, "w": 120, "kernel": (3, 3), "stride": (2, 2)})
+    check("maxpool2d_bw_f32", {"c": 1, "h": 120, "w": 120, "kernel": (3, 3), "stride": (2, 2)})
     check("batchnorm_bw_f32", {"b": 2, "c": 2, "hw": 3000})
     check("layernorm_fw_f32", {"rows": 1, "columns": 8000})
     check("rmsnorm_bw_f32", {"rows": 2, "columns": 4000, "cores": 1})
