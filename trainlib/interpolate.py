@@ -1,8 +1,9 @@
 """Nearest and bilinear interpolation of planes to another size, forward and backward.
 
-An output's place is a row of trainlib.rows, whose elements are its planes: where it lies in x, and
-the weights, are computed once for all. Backward, cores have planes: outputs share elements of x.
-Nearest to a multiple of the size is pooling the other way round.
+Columns are interpolated in the rows of x, then rows; backward it is the other way round. Each is a
+line of outputs after the other, made of one line or two: which ones, and the weights, are computed
+once for a line. Backward, cores have parts of lines: outputs share elements of x. Nearest to a
+multiple of the size is pooling the other way round.
 
     nearest     place o of `out` is floor(o in / out), exactly
     bilinear    (o + 1/2) in / out - 1/2, not below 0; aligned corners: o (in - 1) / (out - 1)
@@ -10,20 +11,17 @@ Nearest to a multiple of the size is pooling the other way round.
 Source of the meaning: torch's interpolate.
 """
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
 
-from pydantic import Field as Setting
-from pydantic import PositiveInt
-
-from firmware.builder import Kernel, Register
+from firmware.builder import LTU, Kernel, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib import kernels
 from trainlib.fill import fill_f32
-from trainlib.kernels import Address, Addresses, Arrays, Expected, Family, Tensor, Tensors
-from trainlib.maps import fitting, no_macs
-from trainlib.nest import UNROLL
+from trainlib.kernels import Address
+from trainlib.maps import fitting
+from trainlib.nest import UNROLL, Body
 from trainlib.pool import (
     LARGEST,
     Layout,
@@ -32,22 +30,26 @@ from trainlib.pool import (
     avgpool2d_bw_f32,
     avgpool2d_fw_f32,
 )
-from trainlib.pool_tiles import planes_of
-from trainlib.reference import interpolate as reference
 from trainlib.rows import Field, Rows, Split, split_of
-from trainlib.tiled import tiled
-from trainlib.tiling import Dim
 
 TOWARDS_ZERO = 1  # rounding mode
+Method = Literal["nearest", "bilinear", "aligned"]
+"""How an output comes about; aligned: bilinear, corners of x are corners of y."""
 
 
 class Planes:
-    """b images of c channels, of size before and out after; as in pooling, with one window."""
+    """b images of c channels, of size before and out after; as in pooling, with one window.
 
-    def __init__(self, b: int, c: int, size: Pair, out: Pair, layout: Layout) -> None:
+    here    rows of x, and of y, where these are parts of planes; None: all
+    """
+
+    def __init__(
+        self, b: int, c: int, size: Pair, out: Pair, layout: Layout, here: Pair | None = None
+    ) -> None:
         self.b, self.c, self.size, self.out = b, c, size, out
         self.pooling = Pooling(b, c, *size, (1, 1), (1, 1), (0, 0), layout)
         self.layout: Layout = layout
+        self.here = here or (size[0], out[0])
 
     def copies(self) -> Pooling | None:
         """If each element of x is copied to a window of y, of one size: these windows in y."""
@@ -62,44 +64,55 @@ class Planes:
     def shape(self, size: Pair) -> tuple[int, ...]:
         return self.pooling.shape(*size)
 
-    def steps(self, size: Pair) -> tuple[int, int, int, int]:
+    @property
+    def between(self) -> int:
+        """Elements of the rows of x with the columns of y."""
+        return self.b * self.c * self.here[0] * self.out[1]
+
+    @property
+    def columns(self) -> "Lines":
+        """Columns of x, and of what lies between."""
+        size, out = self._steps(self.here[0], self.size[1]), self._steps(self.here[0], self.out[1])
+        counts = self.b, self.c, self.here[0]
+        whole = self.size[1], self.out[1]
+        return Lines(whole, whole, (size[3], out[3]), counts, (size[:3], out[:3]))
+
+    @property
+    def rows(self) -> "Lines":
+        """Rows of what lies between, and of y."""
+        size, out = (self._steps(rows, self.out[1]) for rows in self.here)
+        others = size[:2] + size[3:], out[:2] + out[3:]
+        whole = self.size[0], self.out[0]
+        return Lines(whole, self.here, (size[2], out[2]), (self.b, self.c, self.out[1]), others)
+
+    def _steps(self, rows: int, columns: int) -> tuple[int, ...]:
         """Bytes between images, channels, rows, columns."""
-        return self.pooling.steps(size)
+        return self.pooling.steps((rows, columns))
 
 
-class _Places(Rows):
-    """Outputs as rows; fields y, and those of x that an output is made of.
+@dataclass(frozen=True)
+class Lines:
+    """Rows or columns of x and of y: pairs are of both.
 
-    row, column    the output's place, in registers
+    whole     lines of the whole planes
+    here      of these tensors
+    steps     bytes from line to line
+    counts    elements of a line, by dimension, and bytes between them
     """
 
-    def __init__(
-        self, k: Kernel, team: Team, p: Planes, x: Address, y: Address, split: Split, unroll: int
-    ) -> None:
-        self.p, self.x = p, x
-        image, channel, row, column = p.steps(p.out)
-        fields = {
-            "y": Field(y, (row, column), (image, channel)),
-            "row": Field(0, (1, 0), (0, 0)),
-            "column": Field(0, (0, 1), (0, 0)),
-        }
-        super().__init__(k, team, p.out, (p.b, p.c), fields, 0, split, unroll=unroll)
-        self.fields = fields
-        self.row, self.column = self.offsets[1, 0], self.offsets[0, 1]
+    whole: Pair
+    here: Pair
+    steps: Pair
+    counts: tuple[int, ...]
+    others: tuple[tuple[int, ...], tuple[int, ...]]
 
-    def put(self, name: str, row: Register, column: Register) -> None:
-        """Let a field be the element of x at row, column of each plane."""
-        k = self.k
-        image, channel, *steps = self.p.steps(self.p.size)
-        address = k.x()
-        with k.scope():
-            t, part = k.x(2)
-            k.set(address, self.x)
-            for place, step in zip((row, column), steps, strict=True):
-                k.li(t, step)
-                k.mul(part, place, t)
-                k.add(address, address, part)
-        self.fields = {**self.fields, name: Field(address, (0, 0), (image, channel))}
+
+@dataclass(frozen=True)
+class Start:
+    """Numbers in their planes of the first rows that are here, of x and of y."""
+
+    x: Register
+    y: Register
 
 
 def _nearest(k: Kernel, place: Register, size: int, out: int) -> Register:
@@ -147,214 +160,191 @@ class _Between:
             Lanes(k, 1).pulp("min", rd=high, rs1=high, rs2=last)
 
 
-def nearest_fw_f32(
+Source = tuple[Register, Register | None]
+"""A line of x that an output is made of, in a register, and its weight; None: 1."""
+
+
+def sources_of(k: Kernel, method: Method, whole: Pair, output: Register) -> list[Source]:
+    """What the output of that number is made of, in new registers."""
+    if method == "nearest":
+        return [(_nearest(k, output, *whole), None)]
+    between = _Between(k, output, *whole, method == "aligned")
+    return list(zip(between.places, between.weights, strict=True))
+
+
+class _Outputs(Rows):
+    """Lines of y as rows."""
+
+    def __init__(
+        self,
+        k: Kernel,
+        team: Team,
+        lines: Lines,
+        x: Address,
+        y: Address,
+        split: Split,
+        unroll: int,
+    ) -> None:
+        self.lines, self.x = lines, x
+        fields = {
+            "y": Field(y, lines.steps[1:], lines.others[1]),
+            "number": Field(0, (1,), (0,) * len(lines.counts)),
+        }
+        super().__init__(k, team, lines.here[1:], lines.counts, fields, 0, split, unroll=unroll)
+        self.fields = fields
+
+    def number(self, start: Register | None) -> Register:
+        """Of the line, in its plane."""
+        relative = self.offsets[(1,)]
+        if start is None:
+            return relative
+        number = self.k.x()
+        self.k.add(number, relative, start)
+        return number
+
+    def put(self, name: str, line: Register) -> None:
+        """Let a field be a line of x; its register holds its address then."""
+        k = self.k
+        with k.scope():
+            t = k.x()
+            k.li(t, self.lines.steps[0])
+            k.mul(line, line, t)
+            k.set(t, self.x)
+            k.add(line, line, t)
+        self.fields = {**self.fields, name: Field(line, (0,), self.lines.others[0])}
+
+
+def lines_fw_f32(
     k: Kernel,
     team: Team,
     x: Address,
     y: Address,
-    p: Planes,
+    lines: Lines,
+    method: Method,
     *,
+    start: Start | None = None,
     split: Split = "auto",
     unroll: int = UNROLL,
 ) -> None:
-    """y = the nearest element of x; split is for sizes that are no multiples."""
-    if copies := p.copies():
-        avgpool2d_bw_f32(k, team, x, y, copies, share=1.0, unroll=unroll)
-        return
-    split = split_of(split, p.out[0] * p.out[1], p.b * p.c, 0, team.cores)
+    """Lines of y from lines of x."""
+    split = split_of(split, lines.here[1], prod(lines.counts), 0, team.cores)
 
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
-            places = _Places(k, team, p, x, y, split, width)
-            with places.each(), k.scope():
-                places.put("x", *_nearest_of(k, places))
-                places.sweep(["x"], ["y"], _copy)
+            outputs = _Outputs(k, team, lines, x, y, split, width)
+            with outputs.each(), k.scope():
+                number = outputs.number(start.y if start else None)
+                sources = sources_of(k, method, lines.whole, number)
+                for place, (line, _) in enumerate(sources):
+                    if start:
+                        k.sub(line, line, start.x)
+                    outputs.put(f"x{place}", line)
+                names = [f"x{place}" for place in range(len(sources))]
+                weights = [weight for _, weight in sources]
+
+                def body(v: Lanes, a: Lane, *more: Lane) -> list[Lane]:
+                    for b in more:
+                        v.fmul_s(a, a, weights[0])
+                        v.fmadd_s(a, b, weights[1], a)
+                    return [a]
+
+                outputs.sweep(names, ["y"], body)
 
     fitting(k, team, emit, unroll)
 
 
-def nearest_bw_f32(
-    k: Kernel, team: Team, dy: Address, dx: Address, p: Planes, *, unroll: int = UNROLL
-) -> None:
-    """dx = the sum of dy over the outputs that took this element."""
-    if copies := p.copies():
-        avgpool2d_fw_f32(k, team, dy, dx, copies, share=1.0, unroll=unroll)
-        return
-    fill_f32(k, team, dx, p.b * p.c * p.size[0] * p.size[1])
-    team.barrier()
-
-    def emit(k: Kernel, team: Team, width: int) -> None:
-        with k.scope():
-            places = _Places(k, team, p, dx, dy, "columns", width)
-            with places.each(), k.scope():
-                places.put("x", *_nearest_of(k, places))
-                places.sweep(["x", "y"], ["x"], _add)
-
-    fitting(k, team, emit, unroll)
-
-
-def _nearest_of(k: Kernel, places: _Places) -> tuple[Register, Register]:
-    (height, width), (out_height, out_width) = places.p.size, places.p.out
-    row = _nearest(k, places.row, height, out_height)
-    return row, _nearest(k, places.column, width, out_width)
-
-
-def _copy(_: Lanes, x: Lane) -> list[Lane]:
-    return [x]
-
-
-def _add(v: Lanes, x: Lane, y: Lane) -> list[Lane]:
-    v.fadd_s(x, x, y)
-    return [x]
-
-
-CORNERS = ("x00", "x01", "x10", "x11")
-
-
-def _put_corners(k: Kernel, places: _Places, aligned: bool) -> tuple[_Between, _Between]:
-    """Fields x00, x01, x10 and x11: above and below, left and right."""
-    (height, width), (out_height, out_width) = places.p.size, places.p.out
-    rows = _Between(k, places.row, height, out_height, aligned)
-    columns = _Between(k, places.column, width, out_width, aligned)
-    for name in CORNERS:
-        places.put(name, rows.places[int(name[1])], columns.places[int(name[2])])
-    k.free(*rows.places, *columns.places)
-    return rows, columns
-
-
-def bilinear_fw_f32(
-    k: Kernel,
-    team: Team,
-    x: Address,
-    y: Address,
-    p: Planes,
-    *,
-    aligned: bool = False,
-    split: Split = "auto",
-    unroll: int = UNROLL,
-) -> None:
-    """y = the four elements of x around, weighted; aligned: corners of x are corners of y."""
-    split = split_of(split, p.out[0] * p.out[1], p.b * p.c, 0, team.cores)
-
-    def emit(k: Kernel, team: Team, width: int) -> None:
-        with k.scope():
-            places = _Places(k, team, p, x, y, split, width)
-            with places.each(), k.scope():
-                rows, columns = _put_corners(k, places, aligned)
-                places.sweep(CORNERS, ["y"], _weighted(rows.weights, columns.weights))
-
-    fitting(k, team, emit, unroll)
-
-
-def _weighted(rows: list[Register], columns: list[Register]) -> Callable[..., list[Lane]]:
-    def body(v: Lanes, a: Lane, b: Lane, c: Lane, d: Lane) -> list[Lane]:
-        for left, right in ((a, b), (c, d)):
-            v.fmul_s(left, left, columns[0])
-            v.fmadd_s(left, right, columns[1], left)
-        v.fmul_s(a, a, rows[0])
-        v.fmadd_s(a, c, rows[1], a)
-        return [a]
-
-    return body
-
-
-def bilinear_bw_f32(
+def lines_bw_f32(
     k: Kernel,
     team: Team,
     dy: Address,
     dx: Address,
-    p: Planes,
+    lines: Lines,
+    method: Method,
     *,
-    aligned: bool = False,
+    start: Start | None = None,
     unroll: int = UNROLL,
 ) -> None:
-    """dx = the sum of dy over the outputs around, weighted as in bilinear_fw."""
-    fill_f32(k, team, dx, p.b * p.c * p.size[0] * p.size[1])
-    team.barrier()
+    """Add lines of dy to those of dx that they are made of; others than are here, left out."""
 
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
-            places = _Places(k, team, p, dx, dy, "columns", width)
-            with places.each(), k.scope():
-                rows, columns = _put_corners(k, places, aligned)
-                weight = k.f()
-                for name in CORNERS:  # one by one: at a border, two are the same
-                    k.fmul_s(weight, rows.weights[int(name[1])], columns.weights[int(name[2])])
-                    places.sweep([name, "y"], [name], _add_weighted(weight))
+            outputs = _Outputs(k, team, lines, dx, dy, "columns", width)
+            with outputs.each(), k.scope():
+                number = outputs.number(start.y if start else None)
+                for line, weight in sources_of(k, method, lines.whole, number):
+                    if start is None:
+                        outputs.put("x", line)
+                        outputs.sweep(["x", "y"], ["x"], _adding(weight))
+                        continue
+                    with k.scope():
+                        here = k.x()
+                        k.li(here, lines.here[0])
+                        k.sub(line, line, start.x)
+                    with k.if_(LTU, line, here):
+                        outputs.put("x", line)
+                        outputs.sweep(["x", "y"], ["x"], _adding(weight))
 
     fitting(k, team, emit, unroll)
 
 
-def _add_weighted(weight: Register) -> Callable[..., list[Lane]]:
+def _adding(weight: Register | None) -> Body:
     def body(v: Lanes, x: Lane, y: Lane) -> list[Lane]:
-        v.fmadd_s(x, y, weight, x)
+        if weight is None:
+            v.fadd_s(x, x, y)
+        else:
+            v.fmadd_s(x, y, weight, x)
         return [x]
 
     return body
 
 
-class Arguments(kernels.Arguments):
-    """x[b, c, h, w] to y[b, c, out height, out width]; layout "hwc": channels last.
+def interpolate_fw_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    y: Address,
+    between: Address,
+    p: Planes,
+    method: Method,
+    *,
+    start: Start | None = None,
+    split: Split = "auto",
+    unroll: int = UNROLL,
+) -> None:
+    """y = the elements of x around, weighted.
 
-    split     what is dealt out: outputs' places ("rows"), planes ("columns"), or what is best
-    unroll    planes that are computed side by side
+    between    scratch, see Planes.between
+    split      what is dealt out: lines ("rows"), parts of each ("columns"), or what is best
     """
-
-    b: PositiveInt = 1
-    c: PositiveInt
-    h: PositiveInt
-    w: PositiveInt
-    out: tuple[PositiveInt, PositiveInt]
-    layout: Layout = "chw"
-    split: Split = "auto"
-    unroll: int = Setting(UNROLL, ge=1, le=8)
-
-    @property
-    def planes(self) -> Planes:
-        return Planes(self.b, self.c, (self.h, self.w), self.out, self.layout)
+    if method == "nearest" and not start and (copies := p.copies()):
+        avgpool2d_bw_f32(k, team, x, y, copies, share=1.0, unroll=unroll)
+        return
+    lines_fw_f32(k, team, x, between, p.columns, method, split=split, unroll=unroll)
+    team.barrier()
+    lines_fw_f32(k, team, between, y, p.rows, method, start=start, split=split, unroll=unroll)
 
 
-class BilinearArguments(Arguments):
-    """aligned    are the corners of x those of y?"""
-
-    aligned: bool = False
-
-
-def _family(
-    emitter: Callable[..., None], expects: Callable[..., Expected], arguments: type[Arguments]
-) -> Family:
-    is_backward = "_bw_" in emitter.__name__
-    options = ["aligned"] if arguments is BilinearArguments else []
-    names = ("dy", "dx") if is_backward else ("x", "y")
-
-    def tensors(point: Any) -> Tensors:
-        p = point.planes
-        sizes = (p.out, p.size) if is_backward else (p.size, p.out)
-        source, target = (p.shape(size) for size in sizes)
-        return {names[0]: Tensor(source), names[1]: Tensor(target, "out")}
-
-    def chosen(point: Any) -> dict[str, Any]:
-        return {name: getattr(point, name) for name in options}
-
-    def expected(point: Any, values: Arrays) -> dict[str, Expected]:
-        return {names[1]: expects(point, values[names[0]], **chosen(point))}
-
-    def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
-        how = chosen(point) | ({} if is_backward else {"split": point.split})
-        at = (l1[name] for name in names)
-        emitter(k, team, *at, point.planes, unroll=point.unroll, **how)
-
-    return tiled(
-        Family(emitter.__name__, arguments, tensors, expected, no_macs, emit),
-        lambda point: [Dim("b", point.b), Dim("c", point.c)],
-        lambda point: dict.fromkeys(names, planes_of(point.layout)),
-        lambda _, shape: {"b": shape["b"], "c": shape["c"]},
-    )
-
-
-FAMILIES = (
-    _family(nearest_fw_f32, reference.nearest_forward, Arguments),
-    _family(nearest_bw_f32, reference.nearest_backward, Arguments),
-    _family(bilinear_fw_f32, reference.bilinear_forward, BilinearArguments),
-    _family(bilinear_bw_f32, reference.bilinear_backward, BilinearArguments),
-)
+def interpolate_bw_f32(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    dx: Address,
+    between: Address,
+    p: Planes,
+    method: Method,
+    *,
+    start: Start | None = None,
+    unroll: int = UNROLL,
+) -> None:
+    """dx = the sum of dy over the outputs around, weighted as in interpolate_fw."""
+    if method == "nearest" and not start and (copies := p.copies()):
+        avgpool2d_fw_f32(k, team, dy, dx, copies, share=1.0, unroll=unroll)
+        return
+    fill_f32(k, team, dx, p.b * p.c * p.here[0] * p.size[1])
+    if not p.here[1]:
+        return
+    fill_f32(k, team, between, p.between)
+    team.barrier()
+    lines_bw_f32(k, team, dy, between, p.rows, method, start=start, unroll=unroll)
+    team.barrier()
+    lines_bw_f32(k, team, between, dx, p.columns, method, unroll=unroll)

@@ -20,7 +20,15 @@ WINDOWS = (
     ({"h": 11, "kernel": (2, 1), "stride": (4, 1), "pad": (1, 0), "layout": "hwc"}, 1),
 )
 PLANES = {"b": 3, "c": 7, "h": 4, "w": 3, "out": (5, 6)}
+HWC = {"layout": "hwc"}
 PLACES = {"b": 2, "c": 3}
+RESIZED = [f"{name}_{p}" for name in ("nearest", "bilinear") for p in ("fw", "bw")]
+SIZES = (
+    ({"h": 5, "out": (13, 4)}, {}, 2),
+    ({"h": 13, "out": (5, 4)}, HWC, 1),
+    ({"h": 4, "out": (12, 9)}, HWC, 3),
+    ({"h": 3, "out": (1, 2)}, {}, 1),
+)
 
 POINTS = [
     ("softmax_fw_f32", {"shape": (5, 3, 7), "axis": 1}, {"d0": 2, "d2": 3}),
@@ -39,10 +47,12 @@ POINTS = [
         for n in ("maxpool2d_fw", "maxpool2d_bw", "avgpool2d_fw")
         for window, y in WINDOWS
     ),
-    ("nearest_fw_f32", PLANES, PLACES),
-    ("nearest_bw_f32", PLANES | {"layout": "hwc"}, PLACES),
-    ("bilinear_fw_f32", PLANES | {"layout": "hwc"}, PLACES),
-    ("bilinear_bw_f32", PLANES, PLACES),
+    *((f"{n}_f32", PLANES | layout, PLACES) for n in RESIZED for layout in ({}, HWC)),
+    *((f"{n}_f32", PLANES | size | layout, {"y": y}) for n in RESIZED for size, layout, y in SIZES),
+    *(
+        (f"bilinear_{p}_f32", PLANES | {"h": 9, "out": (7, 4), "aligned": True}, {"y": 2})
+        for p in ("fw", "bw")
+    ),
     ("embedding_fw_f32", {"entries": 9, "columns": 40, "tokens": 7}, {"columns": 16, "tokens": 3}),
     ("embedding_bw_f32", {"entries": 9, "columns": 40, "tokens": 7}, {"columns": 16}),
     ("add_f32", {"a": (4, 5, 6), "b": (5, 1)}, {"d0": 3, "d1": 2, "d2": 4}),
@@ -142,5 +152,7 @@ def test_tensors_larger_than_l1_are_cut_by_themselves():
     check("batchnorm_bw_f32", {"b": 2, "c": 2, "hw": 3000})
     check("layernorm_fw_f32", {"rows": 1, "columns": 8000})
     check("rmsnorm_bw_f32", {"rows": 2, "columns": 4000, "cores": 1})
+    check("bilinear_bw_f32", {"c": 1, "h": 64, "w": 64, "out": (111, 128), "cores": 3})
+    check("nearest_fw_f32", {"c": 1, "h": 60, "w": 60, "out": (128, 128)})
     check("mse_loss_f32", {"shape": (9000,)})
     check("berhu_loss_f32", {"shape": (9000,)})
