@@ -1,21 +1,33 @@
 """Softmax along one dimension, forward and backward; the largest element is taken off first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
 from pydantic import Field as Setting
 from pydantic import PositiveInt
 
-from firmware.builder import Kernel, KernelError
+from firmware.builder import Kernel, KernelError, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
 from trainlib import kernels
 from trainlib.elementary import ExpOfNegative
-from trainlib.kernels import WORD, Address, Addresses, Arrays, Expected, Family, Tensor, Tensors
+from trainlib.kernels import (
+    WORD,
+    Address,
+    Addresses,
+    Arrays,
+    Expected,
+    Family,
+    Role,
+    Tensor,
+    Tensors,
+)
 from trainlib.maps import fitting, no_macs
-from trainlib.nest import UNROLL
+from trainlib.nest import UNROLL, Body
+from trainlib.phases import Phase, emit_phases
 from trainlib.reference import softmax as reference
+from trainlib.row_passes import Passes
 from trainlib.rows import PARTIALS, SCRATCH, Field, Rows, Split, split_of
 from trainlib.tiled import tiled
 from trainlib.tiling import Axis, Dim, TileShape
@@ -62,23 +74,10 @@ def softmax_fw_f32(
             rows = _rows(k, team, {"x": x, "y": y}, partials, shape, 2, split, width)
             exp = ExpOfNegative(k, constant(k, 1.0))
             with rows.each(), k.scope():
-                [most] = rows.reduce(["x"], _larger, ["max"])
-
-                def power(v: Lanes, total: Lane, x: Lane) -> list[Lane]:
-                    t, e = v.f(), v.f()
-                    v.fsub_s(x, x, most)
-                    exp.exp(v, x, t, e)
-                    v.fadd_s(total, total, e)
-                    return [e]
-
-                [total] = rows.reduce(["x"], power, ["sum"], targets=["y"])
+                [most] = rows.reduce(["x"], larger, ["max"])
+                [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
                 k.fdiv_s(total, exp.one, total)
-
-                def scale(v: Lanes, y: Lane) -> list[Lane]:
-                    v.fmul_s(y, y, total)
-                    return [y]
-
-                rows.sweep(["y"], ["y"], scale)
+                rows.sweep(["y"], ["y"], _scaled(total))
 
     fitting(k, team, emit, unroll)
 
@@ -102,18 +101,42 @@ def softmax_bw_f32(
             rows = _rows(k, team, {"y": y, "dy": dy, "dx": dx}, partials, shape, 1, split, width)
             with rows.each(), k.scope():
                 [total] = rows.reduce(["y", "dy"], _product, ["sum"])
-
-                def step(v: Lanes, y: Lane, dy: Lane) -> list[Lane]:
-                    v.fsub_s(dy, dy, total)
-                    v.fmul_s(dy, dy, y)
-                    return [dy]
-
-                rows.sweep(["y", "dy"], ["dx"], step)
+                rows.sweep(["y", "dy"], ["dx"], _slope(total))
 
     fitting(k, team, emit, unroll)
 
 
-def _larger(v: Lanes, most: Lane, x: Lane) -> None:
+def powers(exp: ExpOfNegative, most: Register) -> Callable[..., list[Lane]]:
+    """A step of a sum: e^(x - most)."""
+
+    def step(v: Lanes, total: Lane, x: Lane) -> list[Lane]:
+        t, e = v.f(), v.f()
+        v.fsub_s(x, x, most)
+        exp.exp(v, x, t, e)
+        v.fadd_s(total, total, e)
+        return [e]
+
+    return step
+
+
+def _scaled(factor: Register) -> Body:
+    def body(v: Lanes, y: Lane) -> list[Lane]:
+        v.fmul_s(y, y, factor)
+        return [y]
+
+    return body
+
+
+def _slope(total: Register) -> Body:
+    def body(v: Lanes, y: Lane, dy: Lane) -> list[Lane]:
+        v.fsub_s(dy, dy, total)
+        v.fmul_s(dy, dy, y)
+        return [dy]
+
+    return body
+
+
+def larger(v: Lanes, most: Lane, x: Lane) -> None:
     v.fmax_s(most, most, x)
 
 
@@ -143,6 +166,68 @@ def _shape(point: Any) -> Shape:
     return prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
 
 
+def _largest(rows: Rows, tile: TileShape, _: Any) -> None:
+    [most] = rows.reduce(["x"], larger, ["max"])
+    if not tile.is_first:
+        with rows.k.scope():
+            rows.k.fmax_s(most, most, rows.load("most"))
+    rows.store("most", most)
+
+
+def _exp(k: Kernel) -> ExpOfNegative:
+    return ExpOfNegative(k, constant(k, 1.0))
+
+
+def _powers(rows: Rows, tile: TileShape, exp: ExpOfNegative) -> None:
+    """The last tile makes a factor of the sum."""
+    most = rows.load("most")
+    [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
+    _add_old(rows, tile, total)
+    if tile.is_last:
+        rows.k.fdiv_s(total, exp.one, total)
+    rows.store("total", total)
+
+
+def _products(rows: Rows, tile: TileShape, _: Any) -> None:
+    [total] = rows.reduce(["y", "dy"], _product, ["sum"])
+    _add_old(rows, tile, total)
+    rows.store("total", total)
+
+
+def _add_old(rows: Rows, tile: TileShape, total: Register) -> None:
+    if not tile.is_first:
+        with rows.k.scope():
+            rows.k.fadd_s(total, total, rows.load("total"))
+
+
+def _scale(rows: Rows, _: TileShape, __: Any) -> None:
+    rows.sweep(["y"], ["y"], _scaled(rows.load("total")))
+
+
+def _slopes(rows: Rows, _: TileShape, __: Any) -> None:
+    rows.sweep(["y", "dy"], ["dx"], _slope(rows.load("total")))
+
+
+def _phases(point: Any, is_backward: bool) -> list[Phase]:
+    """Rows are cut too: the largest, powers and their sum, their shares of it."""
+    axis = f"d{point.axis % len(point.shape)}"
+    sizes = {f"d{a}": n for a, n in enumerate(point.shape)}
+    p = Passes(sizes, tuple(a for a in sizes if a != axis), point.split, point.unroll)
+    if is_backward:
+        given: dict[str, tuple[str, Role]] = {"y": ("y", "in"), "dy": ("dy", "in")}
+        return [
+            p.of("products", _products, given, {"total": "out"}, is_sum=True),
+            p.of("slopes", _slopes, {**given, "dx": ("dx", "out")}, {"total": "in"}, is_sum=False),
+        ]
+    both: dict[str, tuple[str, Role]] = {"x": ("x", "in"), "y": ("y", "out")}
+    sums: dict[str, Role] = {"most": "in", "total": "out"}
+    return [
+        p.of("largest", _largest, {"x": ("x", "in")}, {"most": "out"}, is_sum=True),
+        p.of("powers", _powers, both, sums, is_sum=True, prepare=_exp),
+        p.of("shares", _scale, {"y": ("y", "inout")}, {"total": "in"}, is_sum=False),
+    ]
+
+
 def _family(emitter: Callable[..., None], inputs: str, output: str, expects: Callable) -> Family:
     names = inputs.split()
 
@@ -158,7 +243,14 @@ def _family(emitter: Callable[..., None], inputs: str, output: str, expects: Cal
         addresses = (l1[name] for name in tensors(point))
         emitter(k, team, *addresses, _shape(point), split=point.split, unroll=point.unroll)
 
-    family = Family(emitter.__name__, Arguments, tensors, expected, no_macs, emit)
+    def emit_l2(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+        rows = WORD * prod(point.shape) // point.shape[point.axis]
+        phases, between = _phases(point, output == "dx"), {"most": rows, "total": rows}
+        how = point.tile or {}, point.buffers
+        emit_phases(k, team, phases, l2, between, *how, is_warm=point.warm)
+
+    of = emitter.__name__, Arguments, tensors, expected, no_macs, emit
+    family = Family(*of, emit_l2=emit_l2)
     return tiled(
         family, _dims, lambda point: dict.fromkeys([*names, output], _box(point)), _smaller, SCRATCH
     )

@@ -100,6 +100,12 @@ PARTS_OF_ROWS = [  # in several passes
         for n in ("layernorm", "rmsnorm")
         for p in ("fw", "bw")
     ),
+    *(
+        (f"softmax_{p}_f32", {"shape": (5, 13, 3), "axis": axis}, {f"d{axis}": 2, "d0": 2})
+        for p in ("fw", "bw")
+        for axis in (0, 1)
+    ),
+    *((f"softmax_{p}_f32", {"shape": (29,)}, {"d0": 9}) for p in ("fw", "bw")),
 ]
 
 
@@ -154,5 +160,7 @@ def test_tensors_larger_than_l1_are_cut_by_themselves():
     check("rmsnorm_bw_f32", {"rows": 2, "columns": 4000, "cores": 1})
     check("bilinear_bw_f32", {"c": 1, "h": 64, "w": 64, "out": (111, 128), "cores": 3})
     check("nearest_fw_f32", {"c": 1, "h": 60, "w": 60, "out": (128, 128)})
+    check("softmax_fw_f32", {"shape": (1, 8000)})
+    check("softmax_bw_f32", {"shape": (8000, 1), "axis": 0})
     check("mse_loss_f32", {"shape": (9000,)})
     check("berhu_loss_f32", {"shape": (9000,)})
