@@ -1,13 +1,13 @@
 """Sums, means and maxima over any dimensions of a tensor."""
 
-from math import prod
+from math import nan, prod
 from typing import Any, Literal
 
 from pydantic import Field as Setting
 from pydantic import NonNegativeInt, PositiveInt
 
-from firmware.builder import Kernel, KernelError
-from firmware.lanes import Lane, Lanes, constant, pattern
+from firmware.builder import EQ, NE, Kernel, KernelError, Register
+from firmware.lanes import Lane, Lanes, constant, load_constant, pattern
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib import kernels
@@ -32,12 +32,16 @@ def reduce_f32(
     axes: tuple[int, ...],
     *,
     what: What = "sum",
+    accumulate: bool = False,
+    count: int | None = None,
     split: Split = "auto",
     unroll: int = UNROLL,
 ) -> None:
     """y = the sum, mean or largest element of x over some of its dimensions, which y has not.
 
-    partials    scratch, as large as trainlib.rows.PARTIALS
+    partials      scratch, as large as trainlib.rows.PARTIALS
+    accumulate    to the sum, or the largest element, that y has
+    count         elements that a mean is of; None: those of x; 0: it is still a sum
     """
     kept = [axis for axis in range(len(dims)) if axis not in axes]
     rows_dims, elements = [dims[a] for a in kept] or [1], [dims[a] for a in axes]
@@ -55,11 +59,17 @@ def reduce_f32(
             rows = Rows(k, team, rows_dims, elements, fields, partials, split, unroll=width)
             with rows.each(), k.scope():
                 if what == "max":
-                    rows.store("y", _largest(k, rows))
+                    most = _largest(k, rows)
+                    if accumulate:
+                        _join(k, most, rows.load("y"))
+                    rows.store("y", most)
                     return
                 [total] = rows.reduce(["x"], _add, ["sum"])
-                if what == "mean":
-                    k.fmul_s(total, total, constant(k, 1 / prod(elements)))
+                if accumulate:
+                    k.fadd_s(total, total, rows.load("y"))
+                terms = prod(elements) if count is None else count
+                if what == "mean" and terms:
+                    k.fmul_s(total, total, constant(k, 1 / terms))
                 rows.store("y", total)
 
     fitting(k, team, emit, unroll)
@@ -92,6 +102,21 @@ def _largest(k: Kernel, rows: Rows) -> Any:
     v.or_(words, words, flag)
     v.floats([most], words)
     return most
+
+
+def _join(k: Kernel, most: Register, old: Register) -> None:
+    """The larger of them, NaN if one is."""
+    for value, other in ((most, old), (old, most)):
+        with k.scope():
+            is_number = k.x()
+            k.feq_s(is_number, value, value)
+            with k.if_(EQ, is_number, ZERO):
+                load_constant(k, other, nan)
+    with k.scope():
+        is_number = k.x()
+        k.feq_s(is_number, most, most)
+        with k.if_(NE, is_number, ZERO):
+            k.fmax_s(most, most, old)
 
 
 class Arguments(kernels.Arguments):
@@ -130,22 +155,38 @@ def _emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
 
 
 def _dims(point: Any) -> list[Dim]:
-    dims = [Dim(f"d{a}", n) for a, n in enumerate(point.shape) if a not in point.axes]
-    return dims or [Dim("all", 1)]
+    """Those that are summed over last."""
+    dims = [Dim(f"d{a}", n, is_summed=a in point.axes) for a, n in enumerate(point.shape)]
+    return sorted(dims, key=lambda dim: dim.is_summed)
 
 
 def _boxes(point: Any) -> dict[str, list[Axis]]:
-    x: list[Axis] = [None if a in point.axes else f"d{a}" for a in range(len(point.shape))]
-    return {"x": x, "y": [axis for axis in x if axis] or ["all"]}
+    x: list[Axis] = [f"d{axis}" for axis in range(len(point.shape))]
+    y = [name for axis, name in enumerate(x) if axis not in point.axes]
+    return {"x": x, "y": y or [None]}
 
 
 def _smaller(point: Any, shape: TileShape) -> dict[str, Any]:
     return {"shape": shape.part("x").shape}
 
 
+def _emit_part(
+    k: Kernel, team: Team, point: Any, part: Any, tile: TileShape, l1: Addresses
+) -> None:
+    reduce_f32(
+        *(k, team, l1["x"], l1["y"], l1["partials"], part.shape, point.axes),
+        what=point.what,
+        accumulate=not tile.is_first,
+        count=prod(point.shape[axis] for axis in point.axes) if tile.is_last else 0,
+        split=point.split,
+        unroll=point.unroll,
+    )
+
+
 FAMILIES = (
     tiled(
         Family("reduce_f32", Arguments, _tensors, _expected, no_macs, _emit),
-        *(_dims, _boxes, _smaller, SCRATCH),
+        *(_dims, _boxes, _smaller, SCRATCH, _emit_part),
+        tells_last=True,
     ),
 )

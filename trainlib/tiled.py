@@ -20,12 +20,16 @@ def tiled(
     smaller: Callable[[Any, TileShape], dict[str, Any]],
     scratch: Mapping[str, int] | Callable[[Sized], dict[str, Any]] = MappingProxyType({}),
     emit_part: Callable[[Kernel, Team, Any, Any, TileShape, Addresses], None] | None = None,
+    *,
+    tells_last: bool = False,
+    rate: Callable[[Any], float] = lambda _: Tiling.rate,
 ) -> Family:
     """The family with a tiling.
 
     smaller      what of the arguments is another for a tile
     scratch      bytes of further buffers
     emit_part    what emits a tile, given all arguments and the smaller ones; None: the family's
+    tells_last, rate   see Tiling
     """
     emit_l1 = family.emit_l1
     assert emit_l1 is not None
@@ -40,7 +44,8 @@ def tiled(
 
         axes = {name: tuple(box) for name, box in boxes(point).items()}
         further = scratch if callable(scratch) else lambda _: dict(scratch)
-        return Tiling(tuple(dims(point)), axes, emit, further)
+        how: Any = {"tells_last": tells_last, "rate": rate(point)}
+        return Tiling(tuple(dims(point)), axes, emit, further, **how)
 
     return replace(family, tiling=tiling)
 

@@ -30,6 +30,8 @@ SIZES = (
     ({"h": 3, "out": (1, 2)}, {}, 1),
 )
 
+TABLE = {"entries": 9, "columns": 5, "tokens": 12}
+
 POINTS = [
     ("softmax_fw_f32", {"shape": (5, 3, 7), "axis": 1}, {"d0": 2, "d2": 3}),
     ("softmax_bw_f32", {"shape": (9, 8)}, {"d0": 4}),
@@ -55,6 +57,9 @@ POINTS = [
     ),
     ("embedding_fw_f32", {"entries": 9, "columns": 40, "tokens": 7}, {"columns": 16, "tokens": 3}),
     ("embedding_bw_f32", {"entries": 9, "columns": 40, "tokens": 7}, {"columns": 16}),
+    ("embedding_fw_f32", TABLE, {"entries": 4, "columns": 3, "tokens": 5}),
+    ("embedding_bw_f32", TABLE, {"entries": 4, "columns": 3, "tokens": 5}),
+    ("embedding_bw_f32", TABLE, {"entries": 9, "columns": 5, "tokens": 1}),
     ("add_f32", {"a": (4, 5, 6), "b": (5, 1)}, {"d0": 3, "d1": 2, "d2": 4}),
     ("multiply_f32", {"a": (7, 1), "b": (1, 9)}, {"d0": 3, "d1": 4}),
     ("residual_bw_f32", {"shape": (5, 9)}, {"d0": 2, "d1": 4}),
@@ -105,6 +110,11 @@ PARTS_OF_ROWS = [  # in several passes
         for p in ("fw", "bw")
         for axis in (0, 1)
     ),
+    *(
+        ("reduce_f32", {"shape": (5, 9, 4), "axes": axes, "what": what}, {"d0": 2, "d1": 4})
+        for what in ("sum", "mean", "max")
+        for axes in ((1,), (0, 2), (0, 1, 2))
+    ),
     *((f"softmax_{p}_f32", {"shape": (29,)}, {"d0": 9}) for p in ("fw", "bw")),
 ]
 
@@ -149,6 +159,14 @@ def test_warm_passes_do_not_begin_with_running_means_that_the_first_has_changed(
     check("layernorm_fw_f32", {"rows": 1, "columns": 8000, "warm": True})
 
 
+def test_a_largest_of_tiles_is_nan_if_any_is():
+    x = np.zeros((5, 4), np.float32)
+    x[0, 0], x[3, 1], x[:, 2], x[4, 3] = np.nan, np.nan, -np.inf, -1
+    point = {"shape": (5, 4), "axes": (0,), "what": "max", "tile": {"d0": 2}}
+    outputs = check("reduce_f32", point, {"x": x})
+    assert np.isnan(outputs["y"]).tolist() == [True, True, False, False]
+
+
 def test_tensors_larger_than_l1_are_cut_by_themselves():
     check("batchnorm_fw_f32", {"c": 33, "hw": 600})
     check("layernorm_bw_f32", {"rows": 90, "columns": 100})
@@ -162,5 +180,7 @@ def test_tensors_larger_than_l1_are_cut_by_themselves():
     check("nearest_fw_f32", {"c": 1, "h": 60, "w": 60, "out": (128, 128)})
     check("softmax_fw_f32", {"shape": (1, 8000)})
     check("softmax_bw_f32", {"shape": (8000, 1), "axis": 0})
+    check("reduce_f32", {"shape": (2, 9000), "axes": (1,), "what": "mean"})
+    check("embedding_fw_f32", {"entries": 9000, "columns": 2, "tokens": 30})
     check("mse_loss_f32", {"shape": (9000,)})
     check("berhu_loss_f32", {"shape": (9000,)})
