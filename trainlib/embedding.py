@@ -322,6 +322,6 @@ FAMILIES = (
         {"place": WORD},
         _part_backward,
         tells_last=True,
-        rate=lambda point: RATE * point.entries,
+        rate=lambda point: RATE * point.entries / 8,
     ),
 )
