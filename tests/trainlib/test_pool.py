@@ -121,6 +121,20 @@ def golden_max(point):
     return golden
 
 
+@pytest.mark.parametrize("number", [-1, 42])
+def test_a_saved_index_out_of_its_plane_is_refused(number):
+    point = {"c": 2, "h": 6, "w": 7, "kernel": (2, 2)}
+    index = np.zeros((1, 2, 3, 3), np.int32)
+    index[0, 1, 2, 0] = number
+    inputs = {"dy": np.zeros((1, 2, 3, 3), np.float32), "index": index}
+    message = (
+        r"^maxpool2d_bw_f32: index\[0, 1, 2, 0\] is "
+        rf"{number}; it takes 0 to 41$"
+    )
+    with pytest.raises(ValueError, match=message):
+        program("maxpool2d_bw_f32", point, inputs=inputs)
+
+
 @pytest.mark.parametrize(
     ("point", "message"),
     [
