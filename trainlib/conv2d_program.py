@@ -35,7 +35,9 @@ class Images(kernels.Arguments):
 
     height, width    of the images X
     kernel           height and width, or one for both; so are stride and dilation
-    padding          zeros on top, at the bottom, left, right, or one for all
+    padding          zeros on top, at the bottom, left, right, or one for all. What lies there is
+                     left out, but in products with columns: so a weight that is infinite or NaN
+                     does not make NaN of these zeros, as it does in torch
     layout           "chw": X[batch, C, H, W], W[Co, C, kh, kw]
                      "hwc": X[batch, H, W, C], W[Co, kh, kw, C]
     bias             one for each output channel; or the gradient of it

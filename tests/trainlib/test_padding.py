@@ -1,0 +1,34 @@
+"""Weights that are no finite numbers, where they meet nothing but the padding of an image."""
+
+import numpy as np
+import pytest
+
+from trainlib.launch import launch
+from trainlib.registry import KERNELS
+
+POINT = {"inputs": 1, "outputs": 1, "height": 1, "width": 4, "kernel": 3, "padding": 1}
+VALUES = pytest.mark.parametrize("value", [np.nan, np.inf])
+
+
+def outputs(method, value):
+    family = KERNELS["conv2d_fw_f32"]
+    arguments = POINT | {"method": method}
+    inputs = family.random(family.arguments.model_validate(arguments))
+    inputs["W"][0, 0, 0, 1] = value  # above the only line
+    return inputs, launch("conv2d_fw_f32", arguments, inputs=inputs)[0]["Y"]
+
+
+@VALUES
+def test_columns_hold_the_zeros_and_give_what_torch_gives(value):
+    torch = pytest.importorskip("torch")
+    inputs, y = outputs("columns", value)
+    x, w = (torch.tensor(inputs[name]).double() for name in ("X", "W"))
+    assert np.isnan(torch.nn.functional.conv2d(x, w, padding=1).numpy()).all()
+    assert np.isnan(y).all()
+
+
+@VALUES
+def test_what_is_computed_directly_leaves_zeros_out(value):
+    inputs, y = outputs("direct", value)
+    inputs["W"][0, 0, 0, 1] = 0
+    assert y.tobytes() == launch("conv2d_fw_f32", POINT, inputs=inputs)[0]["Y"].tobytes()
