@@ -9,6 +9,8 @@ from trainlib.resident import Resident
 from trainlib.tile_choice import Choice
 from trainlib.tiles import check_repeatable, emit_tiled
 
+ENTRIES = 1024  # bytes of L1 that a table's entries take, at most about
+
 
 def emit_from_l2(
     k: Kernel, team: Team, family: Family, point: Arguments, l2: Mapping[str, int]
@@ -44,5 +46,5 @@ def _has_tiles(k: Kernel, family: Family, point: Arguments) -> bool:
     names = {dim.name for dim in tiling.dims}
     if not names.issuperset(point.tile or ()):
         return False
-    choice = Choice(k.name, tiling, family.tensors(point), point.buffers, k.l1, 0)
+    choice = Choice(k.name, tiling, family.tensors(point), point.buffers, k.l1, ENTRIES)
     return choice.has_any

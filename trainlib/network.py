@@ -15,7 +15,7 @@ from firmware.console import Console
 from firmware.runtime import Team
 from trainlib.emission import emit_from_l2
 from trainlib.fill import fill_f32
-from trainlib.kernels import WORD, Addresses, Arrays, Expected, Family, Tensor, Tensors
+from trainlib.kernels import FLOAT32, WORD, Addresses, Arrays, Expected, Family, Tensor, Tensors
 from trainlib.network_layers import Call
 from trainlib.network_plan import Arguments, Plan, drawn, plan_of, point_of
 from trainlib.passes import repeated
@@ -23,6 +23,7 @@ from trainlib.resident import Resident
 
 TOLERANCE = 1e-4  # largest error of a parameter, relative to the largest change of its tensor
 LOSS_TOLERANCE = 1e-5  # of a loss, relative to the largest
+STATE_TOLERANCE = 1e-5  # of what is kept from step to step, relative to the largest of its tensor
 ROUNDING = 2.0**-24  # of a float32, for each step
 
 Place = TypeVar("Place")
@@ -63,8 +64,8 @@ def _operands(call: Call, at: Mapping[str, Place]) -> dict[str, Place]:
 def emit_in_l1(k: Kernel, team: Team, a: Arguments, l1: Addresses) -> None:
     """Emit all steps of training, tensors in L1."""
     plan = plan_of(a, team.cores)
-    for name in plan.states:
-        fill_f32(k, team, l1[name], plan.tensors[name].elements)
+    for name, value in plan.states.items():
+        fill_f32(k, team, l1[name], plan.tensors[name].elements, value=value)
     for call in _steps(k, team, a, plan, l1):
         resident = _resident(call, a)
         place, own = l1["workspace"], {}
@@ -85,8 +86,8 @@ def emit_in_l2(k: Kernel, team: Team, a: Arguments, l2: Mapping[str, int]) -> No
         for name, tensor in plan.tensors.items()
         if tensor.role == "scratch"
     }
-    for name in plan.states:
-        k.put(between[name], bytes(plan.tensors[name].size))
+    for name, value in plan.states.items():
+        k.put(l2[name], np.full(plan.tensors[name].shape, value, FLOAT32).tobytes())
     at = {**l2, **between}
     for call in _steps(k, team, a, plan, at):
         free = k.l1.next
@@ -135,7 +136,7 @@ def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
     plan = plan_of(a, a.cores or 1)
     state = {name: array.astype(np.float64) for name, array in values.items() if name != "T"}
     state["T"] = values["T"]
-    state |= {name: np.zeros(plan.tensors[name].shape) for name in plan.states}
+    state |= {n: np.full(plan.tensors[n].shape, value) for n, value in plan.states.items()}
     losses = []
     for _ in range(a.steps):
         for call in plan.calls:
@@ -147,6 +148,8 @@ def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
         change = np.abs(state[name] - values[name]).max()
         bound = TOLERANCE * change + a.steps * ROUNDING * np.abs(state[name]).max()
         results[name] = state[name], bound
+    for name in plan.states:
+        results[name] = state[name], STATE_TOLERANCE * np.abs(state[name]).max()
     return results
 
 

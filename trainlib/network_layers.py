@@ -66,6 +66,7 @@ class Operands:
     parameters: Mapping[str, str] = field(default_factory=dict)
     gradients: Mapping[str, str] = field(default_factory=dict)
     kept: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
 
 
 class Layer(BaseModel):
@@ -88,6 +89,10 @@ class Layer(BaseModel):
 
     def kept(self, batch: int, shape: Shape) -> dict[str, Tensor]:
         """What forward leaves to backward, by name."""
+        return {}
+
+    def states(self, shape: Shape) -> dict[str, tuple[Shape, float]]:
+        """What every step changes and is not learned, by name: shapes, and values at first."""
         return {}
 
     @abstractmethod

@@ -38,8 +38,8 @@ class Arguments(Training):
     input      shape of an image, without the batch
     layers     tables such as { kind = "linear", outputs = 32 }: conv2d with outputs, kernel,
                stride, padding, bias; linear with outputs, bias; maxpool2d, avgpool2d with kernel,
-               stride, padding; instancenorm, groupnorm with groups, layernorm, rmsnorm, with eps;
-               relu, sigmoid, tanh, silu, gelu
+               stride, padding; batchnorm with momentum, instancenorm, groupnorm with groups,
+               layernorm, rmsnorm, with eps; relu, sigmoid, tanh, silu, gelu
     """
 
     input: tuple[int, ...] = Field(min_length=1, max_length=3)
@@ -58,13 +58,13 @@ class Plan:
     tensors     by name; "scratch": those between layers
     calls       in order
     parameters  names of what is learned, and the numbers that each of its sums has
-    states      names of what the optimiser keeps, zero at first
+    states      what the optimiser and running means keep from step to step: values at first
     """
 
     tensors: dict[str, Tensor]
     calls: tuple[Call, ...]
     parameters: dict[str, int]
-    states: tuple[str, ...]
+    states: dict[str, float]
 
 
 def point_of(call: Call, cores: int | None) -> tuple[Family, Any]:
@@ -96,7 +96,7 @@ class _Maker:
         self.backward: list[Call] = []
         self.updates: list[Call] = []
         self.parameters: dict[str, int] = {}
-        self.states: list[str] = []
+        self.states: dict[str, float] = {}
 
     def layer(self, number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Add a layer; return the shape of what comes out."""
@@ -122,6 +122,9 @@ class _Maker:
         kept = {name: f"{name}_{number}" for name in layer.kept(a.batch, shape)}
         for name, tensor in layer.kept(a.batch, shape).items():
             self.tensors[kept[name]] = tensor
+        states = {name: f"{name}_{number}" for name in layer.states(shape)}
+        for name, (size, value) in layer.states(shape).items():
+            self._keep(states[name], size, value)
         self._add(f"y_{number}", (a.batch, *result), "scratch")
         self._add(f"dy_{number}", (a.batch, *result), "scratch")
         needs_dx = bool(number and self.parameters.keys() - names.values())
@@ -137,6 +140,7 @@ class _Maker:
             parameters=names,
             gradients=gradients,
             kept=kept,
+            states=states,
         )
         forward, backward = layer.calls(context, at)
         self.forward += forward
@@ -160,11 +164,11 @@ class _Maker:
     def plan(self) -> Plan:
         """What has grown."""
         calls = (*self.forward, *self.backward, *self.updates)
-        return Plan(self.tensors, calls, self.parameters, tuple(self.states))
+        return Plan(self.tensors, calls, self.parameters, self.states)
 
-    def _keep(self, name: str, shape: tuple[int, ...]) -> None:
-        self._add(name, shape, "scratch")
-        self.states.append(name)
+    def _keep(self, name: str, shape: tuple[int, ...], value: float = 0.0) -> None:
+        self._add(name, shape, "out")
+        self.states[name] = value
 
     def _add(self, name: str, shape: tuple[int, ...], role: Role) -> None:
         if min(shape) < 1:

@@ -1,6 +1,7 @@
 """Layers of a network that gather numbers of an image: pooling and norms."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -61,12 +62,9 @@ class PoolingLayer(Layer):
         return [forward], [call("bw", {"dy": at.dy, "dx": at.dx})] if at.dx else []
 
 
-class NormLayer(Layer):
-    """Places of a channel ("instancenorm"), of a group of channels ("groupnorm") or all elements of
-    an image ("layernorm", "rmsnorm") with mean 0 and variance 1, times weight plus bias.
-    """
+class _Normalised(Layer):
+    """Some elements with mean 0 and variance 1, times weight plus bias."""
 
-    kind: Literal["instancenorm", "groupnorm", "layernorm", "rmsnorm"]
     groups: int | None = Field(None, ge=1)
     eps: float = Field(1e-5, gt=0, allow_inf_nan=False)
     adds: ClassVar[bool] = False
@@ -116,7 +114,41 @@ class NormLayer(Layer):
         return [call("fw", forward)], [call("bw", backward)]
 
 
+class NormLayer(_Normalised):
+    """Places of a channel ("instancenorm"), of a group of channels ("groupnorm") or all elements of
+    an image ("layernorm", "rmsnorm").
+    """
+
+    kind: Literal["instancenorm", "groupnorm", "layernorm", "rmsnorm"]
+
+
+class BatchNormLayer(_Normalised):
+    """Places of a channel in all images.
+
+    momentum    of the running means: how much of them is new
+    """
+
+    kind: Literal["batchnorm"]
+    momentum: float = Field(0.1, ge=0, le=1)
+    takes_images: ClassVar[bool] = True
+
+    def kept(self, batch: int, shape: Shape) -> dict[str, Tensor]:
+        """Means and deviations."""
+        return {name: Tensor((shape[0],), "scratch") for name in self._means}
+
+    def states(self, shape: Shape) -> dict[str, tuple[Shape, float]]:
+        """Running means."""
+        return {"running_mean": ((shape[0],), 0.0), "running_var": ((shape[0],), 1.0)}
+
+    def calls(self, c: Context, at: Operands) -> tuple[list[Call], list[Call]]:
+        """Forward, and backward."""
+        forward, backward = super().calls(c, at)
+        operands = {**forward[0].operands, **at.states}
+        how = {**forward[0].arguments, "momentum": self.momentum}
+        return [replace(forward[0], arguments=how, operands=operands)], backward
+
+
 AnyLayer = Annotated[
-    ConvolutionLayer | LinearLayer | Activation | PoolingLayer | NormLayer,
+    ConvolutionLayer | LinearLayer | Activation | PoolingLayer | NormLayer | BatchNormLayer,
     Field(discriminator="kind"),
 ]

@@ -256,6 +256,45 @@ def test_norm_layers_are_torchs():
         np.testing.assert_allclose(expected[name][0], value.detach(), rtol=1e-8, atol=1e-12)
 
 
+BATCHES = SMALL | {
+    "layers": [
+        {"kind": "conv2d", "outputs": 4, "kernel": 3},
+        {"kind": "batchnorm", "momentum": 0.3, "eps": 1e-4},
+        {"kind": "relu"},
+        {"kind": "batchnorm"},
+        {"kind": "linear", "outputs": 2},
+    ],
+}
+
+
+@pytest.mark.parametrize("l1_size", [L1_SIZE, 0x3000])
+def test_a_batchs_norms_and_running_means_are_torchs(l1_size):
+    torch = pytest.importorskip("torch")
+    chip = load_chip("pulp", {"l1.size": l1_size})
+    built = program("train_f32", BATCHES, chip, guard=64)
+    report = built.report(run_program(built.program, chip))
+    assert report.is_correct
+    assert report.stray_writes == []
+    values = {n: torch.tensor(a.astype(float)) for n, a in built.inputs.items()}
+    w = {n: v.requires_grad_() for n, v in values.items() if n not in ("X", "T")}
+    step, f = torch.optim.SGD(w.values(), lr=SMALL["lr"]), torch.nn.functional
+    means, variances = ([make(4).double() for _ in range(2)] for make in (torch.zeros, torch.ones))
+    for _ in range(BATCHES["steps"]):
+        y = f.conv2d(values["X"], w["weight_0"])
+        given = means[0], variances[0], w["weight_1"], w["bias_1"]
+        y = f.batch_norm(y, *given, training=True, momentum=0.3, eps=1e-4).relu()
+        given = means[1], variances[1], w["weight_3"], w["bias_3"]
+        y = f.batch_norm(y, *given, training=True, momentum=0.1, eps=1e-5).flatten(1)
+        step.zero_grad()
+        f.mse_loss(f.linear(y, w["weight_4"]), values["T"]).backward()
+        step.step()
+    wanted = {name: value.detach() for name, value in w.items()}
+    for number, mean, variance in zip((1, 3), means, variances, strict=True):
+        wanted |= {f"running_mean_{number}": mean, f"running_var_{number}": variance}
+    for name, value in wanted.items():
+        np.testing.assert_allclose(report.expected[name][0], value, rtol=1e-8, atol=1e-12)
+
+
 def berhu(torch, y, t):
     d = (y - t).abs()
     c = 0.2 * d.max().detach()
@@ -291,6 +330,12 @@ def test_every_loss_and_optimizer_is_torchs(how, optimizer, options):
     np.testing.assert_allclose(expected["loss"][0], losses, rtol=1e-6)
     for name, value in learned.items():
         np.testing.assert_allclose(expected[name][0], value.detach(), rtol=1e-6, atol=1e-9)
+        for own, theirs in (("b", "momentum_buffer"), ("m", "exp_avg"), ("v", "exp_avg_sq")):
+            kept = step.state[value].get(theirs)
+            assert (kept is not None) == (f"{own}_{name}" in built.outputs)
+            if kept is not None:
+                exact = expected[f"{own}_{name}"][0]
+                np.testing.assert_allclose(exact, kept, rtol=1e-6, atol=1e-9)
 
 
 REFUSED = (
