@@ -12,7 +12,7 @@ from trainlib import (
     act,
     berhu,
     conv2d_program,
-    cross_entropy,
+    cross_entropy_program,
     linear_program,
     loss,
     norm,
@@ -25,7 +25,7 @@ from trainlib.network_statistics import AnyLayer
 from trainlib.network_training import Training
 
 FILES = (
-    *(act.FAMILIES, berhu.FAMILIES, conv2d_program.FAMILIES, cross_entropy.FAMILIES),
+    *(act.FAMILIES, berhu.FAMILIES, conv2d_program.FAMILIES, cross_entropy_program.FAMILIES),
     *(linear_program.FAMILIES, loss.FAMILIES, norm.FAMILIES, optim.FAMILIES),
     *pool_program.FAMILIES,
 )

@@ -77,7 +77,7 @@ def softmax_fw_f32(
                 [most] = rows.reduce(["x"], larger, ["max"])
                 [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
                 k.fdiv_s(total, exp.one, total)
-                rows.sweep(["y"], ["y"], _scaled(total))
+                rows.sweep(["y"], ["y"], scaled(total))
 
     fitting(k, team, emit, unroll)
 
@@ -119,7 +119,7 @@ def powers(exp: ExpOfNegative, most: Register) -> Callable[..., list[Lane]]:
     return step
 
 
-def _scaled(factor: Register) -> Body:
+def scaled(factor: Register) -> Body:
     def body(v: Lanes, y: Lane) -> list[Lane]:
         v.fmul_s(y, y, factor)
         return [y]
@@ -166,7 +166,8 @@ def _shape(point: Any) -> Shape:
     return prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
 
 
-def _largest(rows: Rows, tile: TileShape, _: Any) -> None:
+def largest(rows: Rows, tile: TileShape, _: Any) -> None:
+    """most = the largest x."""
     [most] = rows.reduce(["x"], larger, ["max"])
     if not tile.is_first:
         with rows.k.scope():
@@ -174,7 +175,7 @@ def _largest(rows: Rows, tile: TileShape, _: Any) -> None:
     rows.store("most", most)
 
 
-def _exp(k: Kernel) -> ExpOfNegative:
+def exponential(k: Kernel) -> ExpOfNegative:
     return ExpOfNegative(k, constant(k, 1.0))
 
 
@@ -182,7 +183,7 @@ def _powers(rows: Rows, tile: TileShape, exp: ExpOfNegative) -> None:
     """The last tile makes a factor of the sum."""
     most = rows.load("most")
     [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
-    _add_old(rows, tile, total)
+    add_old(rows, tile, total)
     if tile.is_last:
         rows.k.fdiv_s(total, exp.one, total)
     rows.store("total", total)
@@ -190,18 +191,19 @@ def _powers(rows: Rows, tile: TileShape, exp: ExpOfNegative) -> None:
 
 def _products(rows: Rows, tile: TileShape, _: Any) -> None:
     [total] = rows.reduce(["y", "dy"], _product, ["sum"])
-    _add_old(rows, tile, total)
+    add_old(rows, tile, total)
     rows.store("total", total)
 
 
-def _add_old(rows: Rows, tile: TileShape, total: Register) -> None:
+def add_old(rows: Rows, tile: TileShape, total: Register, name: str = "total") -> None:
+    """Add the row's sum of the tiles before."""
     if not tile.is_first:
         with rows.k.scope():
-            rows.k.fadd_s(total, total, rows.load("total"))
+            rows.k.fadd_s(total, total, rows.load(name))
 
 
 def _scale(rows: Rows, _: TileShape, __: Any) -> None:
-    rows.sweep(["y"], ["y"], _scaled(rows.load("total")))
+    rows.sweep(["y"], ["y"], scaled(rows.load("total")))
 
 
 def _slopes(rows: Rows, _: TileShape, __: Any) -> None:
@@ -222,8 +224,8 @@ def _phases(point: Any, is_backward: bool) -> list[Phase]:
     both: dict[str, tuple[str, Role]] = {"x": ("x", "in"), "y": ("y", "out")}
     sums: dict[str, Role] = {"most": "in", "total": "out"}
     return [
-        p.of("largest", _largest, {"x": ("x", "in")}, {"most": "out"}, is_sum=True),
-        p.of("powers", _powers, both, sums, is_sum=True, prepare=_exp),
+        p.of("largest", largest, {"x": ("x", "in")}, {"most": "out"}, is_sum=True),
+        p.of("powers", _powers, both, sums, is_sum=True, prepare=exponential),
         p.of("shares", _scale, {"y": ("y", "inout")}, {"total": "in"}, is_sum=False),
     ]
 

@@ -115,6 +115,11 @@ PARTS_OF_ROWS = [  # in several passes
         for what in ("sum", "mean", "max")
         for axes in ((1,), (0, 2), (0, 1, 2))
     ),
+    *(
+        ("cross_entropy_loss_f32", {"b": b, "classes": 29} | soft, {"b": 3, "classes": 8})
+        for b in (5, 3)
+        for soft in ({}, {"is_soft": True}, {"split": "columns"}, {"split": "rows"})
+    ),
     *((f"softmax_{p}_f32", {"shape": (29,)}, {"d0": 9}) for p in ("fw", "bw")),
 ]
 
@@ -182,5 +187,6 @@ def test_tensors_larger_than_l1_are_cut_by_themselves():
     check("softmax_bw_f32", {"shape": (8000, 1), "axis": 0})
     check("reduce_f32", {"shape": (2, 9000), "axes": (1,), "what": "mean"})
     check("embedding_fw_f32", {"entries": 9000, "columns": 2, "tokens": 30})
+    check("cross_entropy_loss_f32", {"b": 2, "classes": 6000})
     check("mse_loss_f32", {"shape": (9000,)})
     check("berhu_loss_f32", {"shape": (9000,)})
