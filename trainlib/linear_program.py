@@ -20,6 +20,7 @@ from trainlib.tiling import Axis, Dim, TileShape, Tiling
 LARGEST = 1 << 20  # elements of a dimension
 RATE = 5.0  # multiply-adds per cycle, nearly
 STAYS = 1 << 11  # elements of an image that stays in L1
+WIDE = 1 << 10  # places of a line that is cut
 BURST = 64  # elements that the DMA fetches at a time
 PAD = 1  # words behind rows of an even length: they begin in different banks
 EVEN = range(16, LARGEST + 1, 2)
@@ -156,7 +157,19 @@ class PointwiseLayer(Layer):
 
     def dims(self, step: str) -> dict[str, Dim]:
         """Dimensions of tiles by name."""
-        return super().dims(step) | {"y": Dim("y", self.height)}
+        own = {"y": Dim("y", self.height)}
+        if self.is_wide:
+            own["x"] = Dim("x", self.width)
+        return super().dims(step) | own
+
+    @property
+    def is_wide(self) -> bool:
+        """Are lines cut too?"""
+        return self.width > WIDE
+
+    def _places(self, tile: Size) -> int:
+        """Places of a tile's images."""
+        return tile("y") * (tile("x") if self.is_wide else self.width)
 
     def streams(self, step: str) -> bool:
         """Never: weights are used for many places."""
@@ -174,7 +187,8 @@ class PointwiseLayer(Layer):
 
     def axes(self, channels: str | None) -> tuple[Axis, ...]:
         """What its axes follow."""
-        return ("n", channels, "y", None) if self.layout == "chw" else ("n", "y", None, channels)
+        x = "x" if self.is_wide else None
+        return ("n", channels, "y", x) if self.layout == "chw" else ("n", "y", x, channels)
 
     def matrix(self, array: np.ndarray) -> np.ndarray:
         """What goes in or comes out as [places, channels]."""
@@ -188,14 +202,14 @@ class PointwiseLayer(Layer):
 
     def emit(self, step: str, tile: Size, k: Kernel, team: Team, *at: Any, **how: Any) -> None:
         """Emit a step for a tile."""
-        places = tile("y") * self.width
+        places = self._places(tile)
         shape = Pointwise(tile("ci"), tile("co"), places, tile("n"), self.layout)
         emit: Any = {"fw": pwconv2d_fw_f32, "wg": pwconv2d_wg_f32, "ig": pwconv2d_ig_f32}[step]
         emit(k, team, *at, shape, **how)
 
     def product(self, step: str, tile: Size) -> tuple[int, int, int]:
         """Rows, inner dimension and columns of the product of a step."""
-        ci, co, places = tile("ci"), tile("co"), tile("y") * self.width
+        ci, co, places = tile("ci"), tile("co"), self._places(tile)
         if self.layout == "chw":
             return {"fw": (co, ci, places), "wg": (co, places, ci), "ig": (ci, co, places)}[step]
         places *= tile("n")
@@ -293,9 +307,9 @@ class Step:
 
 
 STEPS = (
-    Step("fw", ("X", "W", "Y"), ("n", "y", "co", "ci"), ("ci",)),
-    Step("wg", ("dY", "X", "dW"), ("co", "ci", "n", "y"), ("n", "y")),
-    Step("ig", ("dY", "W", "dX"), ("n", "y", "ci", "co"), ("co",)),
+    Step("fw", ("X", "W", "Y"), ("n", "y", "x", "co", "ci"), ("ci",)),
+    Step("wg", ("dY", "X", "dW"), ("co", "ci", "n", "y", "x"), ("n", "y", "x")),
+    Step("ig", ("dY", "W", "dX"), ("n", "y", "x", "ci", "co"), ("co",)),
 )
 LAYERS: tuple[tuple[str, type[Layer]], ...] = (("linear", Layer), ("pwconv2d", PointwiseLayer))
 FAMILIES = tuple(step.family(name, arguments) for name, arguments in LAYERS for step in STEPS)

@@ -30,6 +30,7 @@ SIZES = (
     ({"h": 3, "out": (1, 2)}, {}, 1),
 )
 
+WIDE = {"inputs": 2, "outputs": 3, "height": 3, "width": 1025}
 TABLE = {"entries": 9, "columns": 5, "tokens": 12}
 
 POINTS = [
@@ -119,6 +120,10 @@ PARTS_OF_ROWS = [  # in several passes
         ("cross_entropy_loss_f32", {"b": b, "classes": 29} | soft, {"b": 3, "classes": 8})
         for b in (5, 3)
         for soft in ({}, {"is_soft": True}, {"split": "columns"}, {"split": "rows"})
+    ),
+    *(
+        (f"pwconv2d_{step}_f32", WIDE | {"layout": layout}, {"x": 500, "y": 2})
+        for step, layout in (("fw", "chw"), ("wg", "hwc"), ("ig", "chw"), ("wg", "chw"))
     ),
     *((f"softmax_{p}_f32", {"shape": (29,)}, {"d0": 9}) for p in ("fw", "bw")),
 ]
