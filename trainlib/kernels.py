@@ -152,7 +152,7 @@ class Family:
     tiling       how it is cut into tiles; None: its tensors fit L1
     draw         random inputs that are not as Tensor.random has them, by name
     emit_l2      emit the computation, given L2 addresses by name, where not all fits L1 and
-                 there is no tiling: a program of several primitives
+                 there is no tiling, or no tile of it fits: several primitives or phases
     emit_end     emit what follows when all outputs are in L2, given L2 addresses by name
     """
 

@@ -87,6 +87,8 @@ def layer_parameters(rows: int, columns: int) -> View:
 class MapArguments(kernels.Arguments):
     """x[b, c, hw] or, layout "hwc", x[b, hw, c]: images, channels, places.
 
+    tile      of c; what a mean is of is cut too, in several passes, where hw or b are given (groups
+              and size of their channels for groupnorm), or no tile fits
     split     what is dealt out: rows, parts of each row ("columns"), or what takes less time
     unroll    elements that are computed side by side, if registers allow
     """
@@ -121,7 +123,10 @@ class GroupArguments(MapArguments):
 
 
 class RowArguments(kernels.Arguments):
-    """x[rows, columns]."""
+    """x[rows, columns].
+
+    tile    of rows; rows are cut, in several passes, where columns are given, or no row fits
+    """
 
     rows: PositiveInt
     columns: PositiveInt
