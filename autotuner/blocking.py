@@ -1,6 +1,7 @@
 """How a primitive may compute: every combination of what it can be told, and is not.
 
-method       "direct", or what else a convolution offers: im2col and a product
+method       "direct", or what else a convolution offers: a product with columns that cores make
+             (im2col), or that come by DMA
 rows, cols   the block of sums in registers, channels where it has a third side
 unroll       steps in a round of the inner loop
 split        parts of the rows and of the columns, for all cores: one way, the other, or both
@@ -86,12 +87,15 @@ def _of_convolution(layer: Layer, a: Any, step: str) -> Extents:
         result = TRANSPOSED[result]
     places = shape.ys.outputs * shape.xs.outputs
     if a.by_columns:
-        words = shape.inputs * shape.ys.taps * shape.xs.taps
+        rows, words = shape.outputs, shape.inputs * shape.ys.taps * shape.xs.taps
         if result == "w":
-            return _of_product(shape.outputs, places, words)
+            return _of_product(rows, places, words)
+        if result == "x":
+            places = shape.ys.inputs * shape.xs.inputs
+            rows, words = shape.inputs, shape.outputs * shape.ys.taps * shape.xs.taps
         if shape.layout == "chw":
-            return _of_product(shape.outputs, words, places)
-        return _of_product(places, words, shape.outputs)
+            return _of_product(rows, words, places)
+        return _of_product(places, words, rows)
     inputs, outputs = shape.inputs // shape.groups, shape.outputs // shape.groups
     rows, channels = (inputs, outputs) if result == "x" else (outputs, inputs)
     axes = shape.ys, shape.xs

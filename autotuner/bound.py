@@ -20,7 +20,8 @@ is the best that is known, with 4 x 4. Elsewhere one per cycle is the bound: pad
 def lower_bound(space: Space, point: Point) -> float:
     """Cycles that a point takes at least."""
     layer = space.layer
-    rate = RATE if layer.kernel.startswith(PRODUCTS) else 1.0
+    is_product = layer.kernel.startswith(PRODUCTS) or space.method_of(point.kernel) != "direct"
+    rate = RATE if is_product else 1.0
     work = layer.macs / (point.cores * rate)
     to_l1, to_l2 = moved(space, point)
     if point.tile is None:
@@ -32,14 +33,13 @@ def lower_bound(space: Space, point: Point) -> float:
 
 def moved(space: Space, point: Point) -> tuple[float, float]:
     """Bytes that a point copies at least to L1, and back to L2: halos not counted."""
-    tiling = space.tiling()
+    method = space.method_of(point.kernel)
+    tiling, sizes = space.tiling(method), space.copied(method)
     to_l1 = to_l2 = 0.0
     for name, tensor in space.tensors.items():
         if tensor.role == "scratch":
             continue
-        size = float(tensor.size)
-        if tiling is not None:
-            size = 4.0 * tiling.whole(space.tensors).boxes[name].part.elements
+        size = float(sizes[name])
         times = rereads(tiling, name, dict(point.tile)) if tiling and point.tile else 1
         to_l1 += size * times * (tensor.role != "out")
         to_l2 += size * (tensor.role != "in")

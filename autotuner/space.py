@@ -36,7 +36,7 @@ MOST_TILES = 512
 """Of a layer: a step costs 200 cycles and more beside its work, so smaller tiles do not win."""
 
 SCRATCH_SIZES = 3
-"""The same for methods with buffers of their own in L1: what those take is slow to work out."""
+"""The same for methods with columns in L1: what those take is slow to work out."""
 
 PAPER_TILES = 8
 """K_T: how many of the largest tiles the paper's policy tries, unless it is said otherwise."""
@@ -149,6 +149,21 @@ class Space:
         cut = self.layer.family.tiling
         return cut(self._arguments(method)) if cut else None
 
+    def copied(self, method: str) -> Mapping[str, int]:
+        """Bytes by tensor that are copied at least, whatever the tiles, if each part comes once."""
+        if method not in self._copied:
+            tiling = self.tiling(method)
+            self._copied[method] = {
+                name: tiling.least(name, self.tensors) if tiling else tensor.size
+                for name, tensor in self.tensors.items()
+                if tensor.role != "scratch"
+            }
+        return self._copied[method]
+
+    @cached_property
+    def _copied(self) -> dict[str, Mapping[str, int]]:
+        return {}
+
     def _arguments(self, method: str) -> Arguments:
         return self.layer.checked({} if method == "direct" else {"method": method})
 
@@ -172,7 +187,8 @@ class Space:
         if choice is None or self.layer.given.get("buffers", buffers) != buffers:
             return []
         given = self.layer.given.get("tile") or {}
-        most = self.sizes if choice.tiling.scratch is None else min(self.sizes, SCRATCH_SIZES)
+        has_columns = choice.tiling.scratch is not None or choice.tiling.forms
+        most = min(self.sizes, SCRATCH_SIZES) if has_columns else self.sizes
         tried = [
             [given[d.name]] if d.name in given else thinned(candidates(d), most)
             for d in choice.tiling.dims

@@ -1,7 +1,10 @@
 """Convolutions by products: the columns of an image are made first, then multiplied with weights.
 
 In layout "chw" columns are [C, kh, kw, places], Y = W columns; in "hwc" they are rows
-[places, kh, kw, C], Y = rows W^T. So weights are used as they are.
+[places, kh, kw, C], Y = rows W^T. So weights are used as they are; for the gradient of the input
+they lie with channels exchanged: [C, Co, kh, kw], or [kh, kw, Co, C].
+
+Columns are made by the cores, or they come by DMA, which leaves to the cores what is zero.
 """
 
 from collections.abc import Mapping
@@ -10,34 +13,53 @@ from typing import Any
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.batch import images_of
-from trainlib.conv2d import Conv2d, Layout, channel_sums_f32
-from trainlib.im2col import Columns, im2col_f32
-from trainlib.kernels import WORD, Address
+from trainlib.conv2d import Conv2d, Layout, Strides, channel_sums_f32
+from trainlib.im2col import im2col_f32
+from trainlib.kernels import Address
 from trainlib.matmul import matmul_f32
-
-
-def columns_of(shape: Conv2d, layout: Layout) -> tuple[Columns, int, int]:
-    """Where columns lie, how many words each has, and how many there are."""
-    places = shape.ys.outputs * shape.xs.outputs
-    height, width, channels = shape.ys.taps, shape.xs.taps, shape.inputs
-    words = height * width * channels
-    if layout == "chw":
-        tap = WORD * places
-        inner = height * width * tap, width * tap, tap, WORD * shape.xs.outputs, WORD
-    else:
-        column = WORD * words
-        inner = WORD, WORD * width * channels, WORD * channels, shape.xs.outputs * column, column
-    return Columns(*inner), words, places
+from trainlib.patches import copy_patches_f32
+from trainlib.unfolding import Unfolding
 
 
 def make_columns(
-    k: Kernel, team: Team, x: Address, columns: Address, shape: Conv2d, layout: Layout
-) -> None:
-    """Make the columns of an image, between barriers."""
-    to = columns_of(shape, layout)[0]
+    k: Kernel,
+    team: Team,
+    x: Address,
+    columns: Address | None,
+    image: Strides,
+    unfolding: Unfolding,
+) -> Address:
+    """Make the columns of an image, between barriers; return where they are.
+
+    columns    None: x is where they are, except what is zero
+    """
+    u = unfolding
+    if columns is None:
+        zeros = list(u.zeros)
+        copy_patches_f32(k, team, None, x, zeros)
+        if zeros:
+            team.barrier()
+        return x
     team.barrier()
-    im2col_f32(k, team, x, columns, shape.inputs, shape.ys, shape.xs, shape.x, to)
+    if u.ys.is_transposed:
+        copy_patches_f32(k, team, x, columns, u.patches(image))
+        copy_patches_f32(k, team, None, columns, u.zeros)
+    else:
+        im2col_f32(k, team, x, columns, u.channels, u.ys, u.xs, image, u.to)
     team.barrier()
+    return columns
+
+
+def clipped(point: Mapping[str, Any], n: int, m: int, cores: int) -> dict[str, Any]:
+    """The point of a product C[n, m] next to one of a larger product."""
+    rows, cols, split = (point.get(name) for name in ("rows", "cols", "split"))
+    if split:
+        split = min(split[0], n), min(split[1], m)
+    grids = [split] if split else [(r, min(cores // r, m)) for r in range(1, min(cores, n) + 1)]
+    parts = [(-(-n // r), -(-m // c)) for r, c in grids]
+    rows = rows and min(rows, max(height for height, _ in parts))
+    cols = cols and min(cols, max(width for height, width in parts if height >= (rows or 1)))
+    return {"rows": rows, "cols": cols, "split": split}
 
 
 def conv2d_fw_by_columns(
@@ -46,26 +68,59 @@ def conv2d_fw_by_columns(
     x: Address,
     w: Address,
     y: Address,
-    columns: Address,
+    columns: Address | None,
     shape: Conv2d,
     layout: Layout,
     *,
     bias: Address | None = None,
     accumulate: bool = False,
+    clips: bool = False,
     **point: Any,
 ) -> None:
-    """Y = convolution of X with W; point is that of matmul_f32. Outputs have no gaps, no groups."""
-    _, words, places = columns_of(shape, layout)
-    how: dict[str, Any] = {"bias": bias, "accumulate": accumulate} | point
+    """Y = convolution of X with W. Outputs have no gaps, no groups.
+
+    columns    None: x is columns that have come by DMA
+    point      that of matmul_f32; clips: as much of it as the product has
+    """
+    u = Unfolding.of(shape, layout)
+    n, m = (shape.outputs, u.places) if layout == "chw" else (u.places, shape.outputs)
+    how: dict[str, Any] = {"bias": bias, "accumulate": accumulate}
+    how |= clipped(point, n, m, team.cores) if clips else point
     strides = {"x": shape.x.image, "y": shape.y.image}
     with images_of(k, shape.batch, {"x": x, "y": y}, strides) as at:
-        make_columns(k, team, at["x"], columns, shape, layout)
+        made = make_columns(k, team, at["x"], columns, shape.x, u)
         if layout == "chw":
-            sizes = shape.outputs, words, places
-            matmul_f32(k, team, w, columns, at["y"], *sizes, bias_by="row", **how)
+            matmul_f32(k, team, w, made, at["y"], n, u.words, m, bias_by="row", **how)
         else:
-            sizes = places, words, shape.outputs
-            matmul_f32(k, team, columns, w, at["y"], *sizes, trans_b=True, **how)
+            matmul_f32(k, team, made, w, at["y"], n, u.words, m, trans_b=True, **how)
+
+
+def conv2d_ig_by_columns(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    w: Address,
+    dx: Address,
+    columns: Address | None,
+    shape: Conv2d,
+    layout: Layout,
+    *,
+    accumulate: bool = False,
+    clips: bool = False,
+    **point: Any,
+) -> None:
+    """dX from dY and W with channels exchanged; all else as conv2d_fw_by_columns."""
+    u = Unfolding.of(shape, layout, is_gradient=True)
+    n, m = (shape.inputs, u.places) if layout == "chw" else (u.places, shape.inputs)
+    how: dict[str, Any] = {"accumulate": accumulate}
+    how |= clipped(point, n, m, team.cores) if clips else point
+    strides = {"dy": shape.y.image, "dx": shape.x.image}
+    with images_of(k, shape.batch, {"dy": dy, "dx": dx}, strides) as at:
+        made = make_columns(k, team, at["dy"], columns, shape.y, u)
+        if layout == "chw":
+            matmul_f32(k, team, w, made, at["dx"], n, u.words, m, **how)
+        else:
+            matmul_f32(k, team, made, w, at["dx"], n, u.words, m, **how)
 
 
 def conv2d_wg_by_columns(
@@ -74,21 +129,24 @@ def conv2d_wg_by_columns(
     dy: Address,
     x: Address,
     dw: Address,
-    columns: Address,
+    columns: Address | None,
     shape: Conv2d,
     layout: Layout,
     *,
     dbias: Address | None = None,
     accumulate: bool = False,
+    clips: bool = False,
     **point: Any,
 ) -> None:
-    """dW from dY and X, and the gradient of the bias; point is that of matmul_f32."""
-    _, words, places = columns_of(shape, layout)
+    """dW from dY and X, and the gradient of the bias; all else as conv2d_fw_by_columns."""
+    u = Unfolding.of(shape, layout)
     is_chw = layout == "chw"
+    if clips:
+        point = clipped(point, shape.outputs, u.words, team.cores)
 
     def one(at: Mapping[str, Address], is_added: bool) -> None:
-        make_columns(k, team, at["x"], columns, shape, layout)
-        operands = (at["dy"], columns, dw, shape.outputs, places, words)
+        made = make_columns(k, team, at["x"], columns, shape.x, u)
+        operands = (at["dy"], made, dw, shape.outputs, u.places, u.words)
         how = {"trans_a": not is_chw, "trans_b": is_chw, "accumulate": is_added} | point
         matmul_f32(k, team, *operands, **how)
         if dbias is not None:

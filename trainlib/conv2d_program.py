@@ -66,6 +66,11 @@ class Images(kernels.Arguments):
         return False
 
     @property
+    def by_dma(self) -> bool:
+        """Do these come by DMA?"""
+        return False
+
+    @property
     def point(self) -> dict[str, Any]:
         """How it is computed."""
         return {name: getattr(self, name) for name in ("rows", "cols", "split", "is_turned")}
@@ -96,16 +101,38 @@ class Images(kernels.Arguments):
 
 
 class Convolution(Images):
-    """A convolution of X[batch, inputs, height, width] with W[outputs, inputs / groups, kernel]."""
+    """A convolution of X[batch, inputs, height, width] with W[outputs, inputs / groups, kernel].
+
+    method    "direct", or a product whose rows, cols and split are those of matmul_f32: with the
+              "columns" that the cores make of the images (im2col, in "hwc" im2row), or that come
+              as "columns_by_dma" from L2, those of the next tile while this one is computed
+    """
 
     inputs: Size
     outputs: Size
     groups: Size = 1
+    method: Literal["direct", "columns", "columns_by_dma"] = "direct"
 
     @property
     def shape(self) -> Shape:
         """As a convolution."""
         return self.convolution(self.inputs, self.outputs, self.groups, (self.height, self.width))
+
+    @property
+    def by_columns(self) -> bool:
+        """Is it a product with the columns of the images?"""
+        is_product = self.method != "direct"
+        if is_product and (self.groups > 1 or self.is_turned is not None):
+            raise KernelError(
+                f"conv2d: {self.method} with groups = {self.groups}, is_turned = "
+                f"{self.is_turned}; they are for one group and have no turn, the direct method has"
+            )
+        return is_product
+
+    @property
+    def by_dma(self) -> bool:
+        """Do these come by DMA?"""
+        return self.method == "columns_by_dma"
 
 
 class Depthwise(Images):
@@ -148,27 +175,7 @@ class Transposed(Images):
         return self.convolution(self.outputs, self.inputs, self.groups, (size[0], size[1]))
 
 
-class ForwardConvolution(Convolution):
-    """The same by a method.
-
-    method    "direct", or "columns": im2col (in "hwc" im2row), then a product, whose rows, cols
-              and split are those of matmul_f32; smaller tiles choose their own
-    """
-
-    method: Literal["direct", "columns"] = "direct"
-
-    @property
-    def by_columns(self) -> bool:
-        """Is it a product with the columns of the images?"""
-        if self.method == "columns" and (self.groups > 1 or self.is_turned is not None):
-            raise KernelError(
-                f"conv2d: columns with groups = {self.groups}, is_turned = {self.is_turned}; they "
-                f"are for one group and have no turn, the direct method has"
-            )
-        return self.method == "columns"
-
-
-class ConvolutionGradient(ForwardConvolution):
+class ConvolutionGradient(Convolution):
     """The same for the gradient of the weights; channels: inputs of a block of sums."""
 
     channels: int | None = Field(None, ge=1)
@@ -199,7 +206,7 @@ def _family(name: str, arguments: type[Images], step: Step) -> Family:
 
 
 FAMILIES = (
-    _family("conv2d_fw_f32", ForwardConvolution, FORWARD),
+    _family("conv2d_fw_f32", Convolution, FORWARD),
     _family("conv2d_wg_f32", ConvolutionGradient, WEIGHTS),
     _family("conv2d_ig_f32", Convolution, INPUT),
     _family("dwconv2d_fw_f32", Depthwise, FORWARD),

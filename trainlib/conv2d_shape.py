@@ -64,6 +64,9 @@ class Wanted(Protocol):
     def by_columns(self) -> bool: ...
 
     @property
+    def by_dma(self) -> bool: ...
+
+    @property
     def point(self) -> dict[str, Any]: ...
 
 

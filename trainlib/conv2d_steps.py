@@ -5,8 +5,10 @@ reads and what results depends on the step; a transposed convolution takes the s
 roles of its images exchanged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import mul
 from typing import Any, Literal
 
 import numpy as np
@@ -15,8 +17,14 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.axis import Axis
 from trainlib.conv2d import Conv2d, Layout, Strides, conv2d_fw_f32, conv2d_ig_f32, conv2d_wg_f32
-from trainlib.conv2d_columns import conv2d_fw_by_columns, conv2d_wg_by_columns
+from trainlib.conv2d_columns import (
+    conv2d_fw_by_columns,
+    conv2d_ig_by_columns,
+    conv2d_wg_by_columns,
+)
+from trainlib.conv2d_forms import ByColumns, Exchanged
 from trainlib.conv2d_shape import IMAGES, Times, Wanted, by_axis
+from trainlib.forms import Formed
 from trainlib.kernels import WORD, Addresses, Arrays, Expected, Tensor, Tensors
 from trainlib.reference import conv2d as reference
 from trainlib.tiling import (
@@ -36,6 +44,9 @@ from trainlib.tiling import Axis as Along
 
 RATE = 5.0  # multiply-adds per cycle, nearly
 UNIT = 4  # channels of a tile's results
+BY_COLUMNS: Mapping[str, Callable[..., None]] = {
+    "y": conv2d_fw_by_columns, "x": conv2d_ig_by_columns, "w": conv2d_wg_by_columns
+}  # fmt: skip
 GROUPS = 8  # of a tile, in which cores share no group
 
 
@@ -92,9 +103,12 @@ class Step:
         def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
             self._emit(k, team, a, tile, at)
 
-        scratch = (lambda tile: self._scratch(a, tile)) if a.by_columns else None
-        walks = (lambda sizes: self._walked(a, sizes)) if self.result != "w" else None
-        return Tiling(tuple(self._dims(a, cut)), boxes, emit, scratch, RATE, walks=walks)
+        makes_columns = a.by_columns and not a.by_dma
+        scratch = (lambda tile: self._scratch(a, tile)) if makes_columns else None
+        is_walked = self.result != "w" and not a.by_columns
+        walks = (lambda sizes: self._walked(a, sizes)) if is_walked else None
+        dims, forms = tuple(self._dims(a, cut)), dict(self._forms(a))
+        return Tiling(dims, boxes, emit, scratch, RATE, forms=forms, walks=walks)
 
     def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
         """The lines, where each core has a group or more of one image, and they are not cut."""
@@ -169,7 +183,12 @@ class Step:
             self._axis(axis, name in cut, 2 + index, parts, shape.layout)
             for index, (name, axis) in enumerate((("y", shape.ys), ("x", shape.xs)))
         ]
-        strides = {role: Strides.of(p.strides, shape.layout) for role, p in parts.items()}
+        strides = {
+            role: Strides(p.form.size // size[role][0], 0, 0, 0)
+            if p.form
+            else Strides.of(p.strides, shape.layout)
+            for role, p in parts.items()
+        }
         return Conv2d(
             *(size["x"][1], size["y"][1], axes[0], axes[1]),
             x=strides["x"],
@@ -190,15 +209,16 @@ class Step:
             how["dbias"] = at.get(self.bias)
             u, v, result = (at[self.names[role]] for role in "yxw")
         else:
-            how["bias"] = at.get(self.bias) if tile.is_first else None
+            if self.biased:
+                how["bias"] = at.get(self.bias) if tile.is_first else None
             if tile.is_walked:
                 how["lines"] = at[FIRST], at[COUNT]
             source = "x" if self.result == "y" else "y"
             u, v, result = (at[self.names[role]] for role in (source, "w", self.result))
         if a.by_columns:
-            emit = conv2d_wg_by_columns if self.result == "w" else conv2d_fw_by_columns
-            how |= {n: a.point[n] for n in ("rows", "cols", "split")} if is_whole else {}
-            emit(k, team, u, v, result, at["columns"], conv, a.shape.layout, **how)
+            how |= {n: a.point[n] for n in ("rows", "cols", "split")} | {"clips": not is_whole}
+            columns = None if a.by_dma else at["columns"]
+            BY_COLUMNS[self.result](k, team, u, v, result, columns, conv, a.shape.layout, **how)
             return
         how |= a.point if is_whole else clipped(a.point, conv, self.result)
         if self.result == "w":
@@ -209,10 +229,39 @@ class Step:
 
     def _scratch(self, a: Wanted, tile: Sized) -> dict[str, Any]:
         """Buffers in L1 beside the operands."""
+        _, *counts = self._counts(a, tile)
+        return {"columns": WORD * a.shape.ys.taps * a.shape.xs.taps * reduce(mul, counts)}
+
+    def _counts(self, a: Wanted, tile: Sized) -> tuple[Any, Any, Any, Any]:
+        """Images, channels, lines and places of columns."""
         s, cut = a.shape, self._cut(a)
-        whole = {"ci": s.inputs, "y": s.ys.outputs, "x": s.xs.outputs}
-        channels, lines, places = (tile[n] if n in cut else size for n, size in whole.items())
-        return {"columns": WORD * s.ys.taps * s.xs.taps * channels * lines * places}
+        if self.result == "x":
+            whole = {"n": s.batch, "co": s.outputs, "y": s.ys.inputs, "x": s.xs.inputs}
+        else:
+            whole = {"n": s.batch, "ci": s.inputs, "y": s.ys.outputs, "x": s.xs.outputs}
+        images, channels, lines, places = (
+            tile[name] if name in cut else size for name, size in whole.items()
+        )
+        return images, channels, lines, places
+
+    def _forms(self, a: Wanted) -> Iterator[tuple[str, Formed]]:
+        """What does not lie row after row in L1."""
+        if not a.by_columns:
+            return
+        is_gradient = self.result == "x"
+        if a.by_dma:
+            name = self.names["y" if is_gradient else "x"]
+            of = partial(self._convolution, a), partial(self._counts, a)
+            yield name, ByColumns(name, a.shape, is_gradient, *of)
+        if is_gradient:
+            channels = {"co": a.shape.outputs, "ci": a.shape.inputs}
+
+            def counts(tile: Sized) -> tuple[Any, Any]:
+                cut = self._cut(a)
+                rows, columns = (tile[n] if n in cut else size for n, size in channels.items())
+                return rows, columns
+
+            yield self.names["w"], Exchanged(self.names["w"], a.shape, counts)
 
     def _axis(
         self, axis: Axis, is_cut: bool, index: int, parts: Mapping[str, Part], layout: Layout

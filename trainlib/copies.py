@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from firmware.drivers import LONGEST, Address, command_words
+from trainlib.forms import Level, Patch
 from trainlib.kernels import WORD, Tensor
 from trainlib.tiling import Box
 
@@ -34,64 +35,47 @@ class Copy:
         return command_words(to_l1, *places, self.size, *lines[0], *lines[1], to_all=to_all)
 
 
-@dataclass(frozen=True)
-class _Level:
-    count: int
-    l2: int  # bytes from one to the next
-    l1: int
-
-
 def copies(tensor: Tensor, box: Box) -> list[Copy]:
-    """The commands that copy a box between the tensor and a buffer that holds just the box."""
-    strides, inside = tensor.strides, [r.start for r in box.copied]
+    """The commands that copy a box between the tensor and the buffer that holds just its part.
+
+    Those of a form begin with the shortest: a core waits to start a command while the last one that
+    it has started waits itself, so the longest are best the last.
+    """
+    part = box.part
+    inside = [r.start for r in box.copied]
     first = [a + b for a, b in zip(box.start, inside, strict=True)]
-    start = sum(at * stride for at, stride in zip(first, strides, strict=True))
-    base = sum(at * stride for at, stride in zip(inside, box.part.strides, strict=True))
-    run, levels = _levels(tuple(map(len, box.copied)), strides, box.part.strides)
-    if run == 0:
-        return []
-    if not levels:
-        pieces = range(0, run, LONGEST // WORD * WORD)
-        return [Copy(base + at, start + at, min(pieces.step, run - at)) for at in pieces]
-    lines = max(levels, key=lambda level: level.count)
-    others = [level for level in levels if level is not lines]
-    return [
-        Copy(base + l1 + at * lines.l1, start + l2 + at * lines.l2, count * run, run, *steps)
-        for l1, l2 in _places(others)
-        for at, count in _pieces(lines.count, LONGEST // run)
-        for steps in [(lines.l2, lines.l1) if count > 1 else (run, run)]
-    ]
+    start = sum(at * step for at, step in zip(first, tensor.strides, strict=True))
+    if part.form:
+        found = [copy for patch in part.form.patches for copy in _copies(patch, start)]
+        return sorted(found, key=lambda copy: copy.size)
+    near = sum(at * step for at, step in zip(inside, part.strides, strict=True))
+    levels = map(Level, map(len, box.copied), tensor.strides, part.strides)
+    return list(_copies(Patch(0, near, tuple(levels)), start))
 
 
-def _levels(
-    shape: tuple[int, ...], l2: tuple[int, ...], l1: tuple[int, ...]
-) -> tuple[int, list[_Level]]:
-    """Bytes that lie together on both sides, and what repeats them, innermost first."""
-    run, levels = WORD, list[_Level]()
-    for count, l2_step, l1_step in reversed(list(zip(shape, l2, l1, strict=True))):
-        if count == 0:
-            return 0, []
-        if count == 1:
-            continue
-        if not levels and l2_step == l1_step == run:
-            run *= count
-        elif (
-            levels
-            and l2_step == levels[-1].l2 * levels[-1].count
-            and l1_step == levels[-1].l1 * levels[-1].count
-        ):
-            levels[-1] = _Level(levels[-1].count * count, levels[-1].l2, levels[-1].l1)
-        else:
-            levels.append(_Level(count, l2_step, l1_step))
-    return run, levels
+def _copies(patch: Patch, start: int) -> Iterator[Copy]:
+    """The commands for a patch of a part that starts so many bytes behind the tensor."""
+    run, levels = patch.runs
+    far, near = start + patch.far, patch.near
+    if run and not levels:
+        for at, size in _pieces(run, LONGEST // WORD * WORD):
+            yield Copy(near + at, far + at, size)
+    elif run:
+        lines = max(levels, key=lambda level: level.times)
+        others = [level for level in levels if level is not lines]
+        for l1, l2 in _places(others):
+            for first, count in _pieces(lines.times, LONGEST // run):
+                steps = (lines.far, lines.near) if count > 1 else (run, run)
+                places = near + l1 + first * lines.near, far + l2 + first * lines.far
+                yield Copy(*places, count * run, run, *steps)
 
 
-def _places(levels: list[_Level]) -> Iterator[tuple[int, int]]:
+def _places(levels: list[Level]) -> Iterator[tuple[int, int]]:
     """Bytes from the start, in L1 and in L2, of all that the levels repeat."""
-    for at in product(*(range(level.count) for level in levels)):
+    for at in product(*(range(level.times) for level in levels)):
         yield (
-            sum(i * level.l1 for i, level in zip(at, levels, strict=True)),
-            sum(i * level.l2 for i, level in zip(at, levels, strict=True)),
+            sum(i * level.near for i, level in zip(at, levels, strict=True)),
+            sum(i * level.far for i, level in zip(at, levels, strict=True)),
         )
 
 

@@ -4,8 +4,6 @@ A product with them is the convolution: see trainlib.conv2d_columns. They take k
 memory of the image, and time; what they buy is that any product will do.
 """
 
-from dataclasses import dataclass
-
 from firmware.builder import LTU, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
@@ -15,23 +13,9 @@ from trainlib.deal import Dealt, grid_of
 from trainlib.kept import kept
 from trainlib.kernels import Address
 from trainlib.strided import REACH
+from trainlib.unfolding import Columns
 
 PAIRS = 4  # words in a round of a copy
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Where columns lie: bytes from one to the next of each dimension.
-
-    channel, row, tap    of the kernel
-    line, place          of the outputs
-    """
-
-    channel: int
-    row: int
-    tap: int
-    line: int
-    place: int
 
 
 def im2col_f32(
@@ -98,7 +82,7 @@ def _line(k: Kernel, ys: Axis, xs: Axis, image: Strides, to: Columns, at: list[R
                     with k.scope():
                         target, scratch = k.x(2)
                         k.add_constant(target, pc, s * to.row + t * to.tap, scratch)
-                        _move(k, None, target, xs.outputs, 0, to.place)
+                        move(k, None, target, xs.outputs, 0, to.place)
 
 
 def _places(
@@ -116,15 +100,15 @@ def _places(
     with k.scope():
         source, target, scratch = k.x(3)
         k.add_constant(target, bases[1], offsets[1] + tap * to.tap, scratch)
-        _move(k, None, target, first, 0, to.place)
+        move(k, None, target, first, 0, to.place)
         if count:
             place = xs.source(first, tap) or 0
             k.add_constant(source, bases[0], offsets[0] + place * image.place, scratch)
-            _move(k, source, target, count, xs.stride * image.place, to.place)
-        _move(k, None, target, xs.outputs - first - count, 0, to.place)
+            move(k, source, target, count, xs.stride * image.place, to.place)
+        move(k, None, target, xs.outputs - first - count, 0, to.place)
 
 
-def _move(
+def move(
     k: Kernel, source: Register | None, target: Register, count: int, step: int, to_step: int
 ) -> None:
     """Copy words, or zeros, pairwise; both pointers advance."""

@@ -50,7 +50,10 @@ class Resident:
 
     @classmethod
     def of_tiling(cls, tiling: Tiling, tensors: Tensors, keeps_all: bool = False) -> "Resident":
-        """All of a primitive as one tile."""
+        """All of a primitive as one tile.
+
+        Its compute raises KernelError if tensors that others share have forms of their own.
+        """
         if keeps_all:
             tensors = {name: replace(t, skew=None, pad=0) for name, t in tensors.items()}
         tile = tiling.whole(tensors)
@@ -59,12 +62,16 @@ class Resident:
             parts = tuple((name, box.part) for name, box in boxes.items())
             tile = Tile(replace(tile.shape, parts=parts), boxes)
         scratch = tiling.scratch(tile.shape) if tiling.scratch else {}
-        return cls(
-            tensors,
-            tile.boxes,
-            scratch,
-            lambda k, team, l1: tiling.emit(k, team, tile.shape, l1),
-        )
+
+        def compute(k: Kernel, team: Team, l1: Addresses) -> None:
+            if keeps_all and tiling.forms:
+                raise KernelError(
+                    f"{k.name}: others share {', '.join(tiling.forms)} in L1, where the method "
+                    f"needs another layout; take the direct one"
+                )
+            tiling.emit(k, team, tile.shape, l1)
+
+        return cls(tensors, tile.boxes, scratch, compute)
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -20,6 +20,7 @@ STEP = 200  # cycles of a step beside its inner loops: 80, and about as much of 
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
 BURST = 256  # bytes
 COLD = 1000  # cycles until a function is in the instruction caches, about
+QUEUE = 5  # commands with lines that no core waits for: MCHAN's queue of four, and the first
 ALIGN = 16  # bytes, what buffers begin at
 FINE = 8  # parts of a dimension of which every number is tried; beyond, every eighth or so
 
@@ -141,6 +142,11 @@ class Grid:
             return None
         return self.sizes(int(np.where(volume == volume.max(), self.cycles, np.inf).argmin()))
 
+    @property
+    def _all_sizes(self) -> dict[str, np.ndarray]:
+        """Sizes of the dimensions, as arrays of all."""
+        return {dim.name: self._along(i, self.tried[i]) for i, dim in enumerate(self.dims)}
+
     def _along(self, axis: int, values: list[int] | np.ndarray) -> np.ndarray:
         """Values by size of one dimension, as an array of all."""
         shape = [1] * len(self.dims)
@@ -159,7 +165,11 @@ class Grid:
     def part_bytes(self) -> dict[str, np.ndarray]:
         """Bytes in L1 of the largest part of each tensor."""
         found = {}
+        forms = self.choice.tiling.forms
         for name, lengths in self.part_lengths.items():
+            if name in forms:
+                found[name] = forms[name].bytes(self._all_sizes)
+                continue
             row = self.choice.tensors[name].row_of(lengths[-1])
             found[name] = _product([*lengths[:-1], row])
         return found
@@ -224,8 +234,7 @@ class Grid:
         total: np.ndarray = np.zeros(())
         if tiling.scratch is None:
             return total
-        sizes = {dim.name: self._along(i, self.tried[i]) for i, dim in enumerate(self.dims)}
-        for needed in tiling.scratch(sizes).values():
+        for needed in tiling.scratch(self._all_sizes).values():
             total = total + np.ceil((needed + guard) / ALIGN) * ALIGN
         return total
 
@@ -243,10 +252,25 @@ class Grid:
                     exposed = exposed + once
         steps = _product(self.parts)
         if self.choice.buffers == 1:
-            both = self._work() + moved[True] + moved[False] + STEP * steps
+            both = self._work() + moved[True] + moved[False] + self._step * steps
         else:
             both = np.maximum(self._work(), np.maximum(*moved.values())) + exposed
-        return both + STEP * steps + COLD * self._shapes()
+            both = both + self._queueing()
+        return both + self._step * steps + COLD * self._shapes()
+
+    @property
+    def _step(self) -> int:
+        """Cycles of a step beside its inner loops; forms have zeros to be filled in, too."""
+        return STEP * (2 if self.choice.tiling.forms else 1)
+
+    def _queueing(self) -> np.ndarray:
+        """Cycles for which cores that start copies wait until the DMA takes the last ones."""
+        waits: np.ndarray = np.zeros(())
+        for name, formed in self.choice.tiling.forms.items():
+            commands = np.maximum(formed.effort(self._all_sizes).commands, QUEUE)
+            waiting = 1 - QUEUE / commands
+            waits = waits + self._stays(name) * self._copy_cycles(name) * waiting
+        return waits
 
     def _shapes(self) -> np.ndarray:
         """How many functions there are: sizes at the ends differ, and beginnings of sums."""
@@ -260,6 +284,9 @@ class Grid:
     def _copy_cycles(self, name: str) -> np.ndarray:
         """Cycles of the DMA for the largest part: beats, and two a burst."""
         tensor = self.choice.tensors[name]
+        if name in self.choice.tiling.forms:
+            size, run, _ = self.choice.tiling.forms[name].effort(self._all_sizes)
+            return np.asarray(size / run * _beats(run))
         lengths = self.part_lengths[name]
         run = WORD * np.ones(())
         is_whole = np.asarray(tensor.row_of(lengths[-1]) == WORD * lengths[-1])
@@ -271,8 +298,8 @@ class Grid:
             run = np.where(is_whole | (axis == 0), run * length, run)
             is_whole = is_whole & (length == size)
             together *= size
-        beats = np.ceil(run / BEAT) + 2 * np.ceil(run / BURST)
-        return WORD * _product(lengths) / run * beats
+        run = np.maximum(run, WORD)  # of parts that are empty, too
+        return WORD * _product(lengths) / run * _beats(run)
 
     def _work(self) -> np.ndarray:
         """Cycles of all cores' computing; a tile counts as if it were whole units."""
@@ -284,6 +311,11 @@ class Grid:
             ]
             padded.append(self._along(i, units) * dim.unit)
         return _product(padded) / self.choice.tiling.rate
+
+
+def _beats(run: np.ndarray) -> np.ndarray:
+    """Cycles of the DMA for bytes that lie together: beats, and two a burst."""
+    return np.ceil(run / BEAT) + 2 * np.ceil(run / BURST)
 
 
 def _product(factors: Iterable[np.ndarray]) -> np.ndarray:

@@ -12,13 +12,14 @@ What lies outside of the tensor is not copied: the code for the tile is told how
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from math import prod
 from typing import Any, Protocol
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
+from trainlib.forms import Form, Forms
 from trainlib.kernels import WORD, Addresses, Tensor, Tensors
 
 TAPER = 8  # elements that the last tile is a multiple of where it is cut once more
@@ -121,6 +122,7 @@ class Part:
     shape            elements
     before, after    elements by axis that the box has outside of the tensor
     phase            by axis, see Look
+    form             how it lies in L1, if not row after row
     """
 
     shape: tuple[int, ...]
@@ -128,6 +130,7 @@ class Part:
     after: tuple[int, ...]
     phase: tuple[int, ...]
     row: int
+    form: Form | None = None
 
     @property
     def elements(self) -> int:
@@ -137,7 +140,7 @@ class Part:
     @property
     def size(self) -> int:
         """Bytes in L1."""
-        return prod(self.shape[:-1]) * self.row
+        return self.form.size if self.form else prod(self.shape[:-1]) * self.row
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -240,6 +243,7 @@ class Tiling:
     streams       is copying what takes longest? Then the last tile of all is cut once more along
                   the innermost dimension that is cut, since nothing hides its computation; and
                   cores begin one behind the other: those that begin at once meet in every bank
+    forms         tensors whose parts do not lie row after row
     walks         given sizes, the dimension of which the code for tiles takes a range from
                   registers, if any: of the first tile then a part is computed before the rest is
                   copied, and of the last one all but a part is copied while that is computed
@@ -252,6 +256,7 @@ class Tiling:
     rate: float = 4.0
     tells_last: bool = False
     streams: bool = False
+    forms: Forms = field(default_factory=dict)
     walks: Callable[[Sizes], str | None] | None = None
 
     def whole(self, tensors: Tensors) -> Tile:
@@ -312,7 +317,26 @@ class Tiling:
             all(place.start == 0 for place, _ in summed),
             self.tells_last and all(place.stop == size for place, size in summed),
         )
-        return Tile(shape, boxes)
+        if not self.forms:
+            return Tile(shape, boxes)
+        for name, formed in self.forms.items():
+            part = replace(boxes[name].part, form=formed.form(shape, tensors))
+            boxes[name] = replace(boxes[name], part=part)
+        return Tile(replace(shape, parts=tuple((n, box.part) for n, box in boxes.items())), boxes)
+
+    def least(self, name: str, tensors: Tensors) -> int:
+        """Bytes of a tensor that are copied at least: what some element of the dimensions needs."""
+        if name in self.forms:
+            form = self.whole(tensors).boxes[name].part.form
+            assert form
+            return form.bytes
+        sizes, found = {dim.name: dim.size for dim in self.dims}, WORD
+        for axis, size in zip(self.boxes[name], tensors[name].shape, strict=True):
+            if axis is not None and not isinstance(axis, str):
+                looks = (axis.of(range(i, i + 1)) for i in range(sizes[axis.dim]))
+                size = len({place for look in looks for place in look} & {*range(size)})
+            found *= size
+        return found
 
     def follows(self, name: str) -> set[str]:
         """The dimensions that a tensor's box depends on."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotuner.bound import lower_bound, rereads
+from autotuner.bound import lower_bound, moved, rereads
 from autotuner.database import Database
 from autotuner.measure import Limits, Measure
 from autotuner.outcome import Outcome
@@ -12,6 +12,7 @@ from autotuner.single import MeasureTile
 from autotuner.space import Space
 from soc.spec import load_chip
 from trainlib.launch import launch
+from trainlib.schedule import schedule
 from trainlib.tiling import Dim, Tiling
 
 CHIP = load_chip("pulp")
@@ -88,6 +89,8 @@ SMALL = {"inputs": 4, "outputs": 8, "height": 8, "width": 8, "kernel": 3, "buffe
          "is_turned": False}  # fmt: skip
 BY_COLUMNS = {"inputs": 4, "outputs": 8, "height": 8, "width": 8, "kernel": 3, "buffers": 2,
               "tile": {"x": 6, "ci": 4}, "split": [4, 2]}  # fmt: skip
+BY_DMA = {"inputs": 16, "outputs": 16, "height": 15, "width": 15, "kernel": 3, "stride": 2,
+          "layout": "hwc", "buffers": 2, "tile": {"x": 7, "ci": 16, "co": 16}}  # fmt: skip
 AFFORDABLE = [
     ("linear_fw_f32", {"inputs": 40, "outputs": 24, "unroll": 1}),
     ("pwconv2d_fw_f32", {"inputs": 8, "outputs": 8, "height": 4, "width": 4, "unroll": 1,
@@ -109,15 +112,17 @@ AFFORDABLE = [
     ("conv2d_wg_f32", SMALL | {"tile": {"x": 6, "ci": 4}}),
     ("conv2d_ig_f32", SMALL | {"tile": {"x": 8, "ci": 4}}),
     ("conv2d_fw_f32", BY_COLUMNS),
+    ("conv2d_fw_f32", BY_DMA),
+    ("conv2d_wg_f32", BY_DMA | {"channels": 1}),
     ("pwconv2d_fw_f32", POINTWISE),
 ]  # fmt: skip
-"""Layers of which every point can be measured: together they have 8,000."""
+"""Layers of which every point can be measured: together they have 9,000."""
 
 
 @pytest.mark.parametrize("number", range(len(AFFORDABLE)))
 def test_guided_is_within_one_percent_of_the_optimum_by_a_fifth_of_the_points(request, number):
     if number >= 4 and not request.config.getoption("--full"):
-        pytest.skip("measures 8,000 points; --full does")
+        pytest.skip("measures 9,000 points; --full does")
     kernel, arguments = AFFORDABLE[number]
     space = Space.of(kernel, arguments, CHIP, sizes=2, cores=(8,))
     measure = Measure(space.layer, CHIP, Database(":memory:"))
@@ -175,6 +180,25 @@ def test_a_tile_that_does_not_end_has_failed():
     space = Space.of("linear_fw_f32", {"inputs": 64, "outputs": 16}, CHIP)
     tile = MeasureTile(space.layer, CHIP, Database(":memory:"), Limits(workers=1, max_cycles=500))
     assert tile([space.default()])[0].reason.startswith("max_cycles: ")
+
+
+STRIDED = {"inputs": 8, "outputs": 8, "height": 12, "width": 12, "kernel": 1, "stride": 3}
+WINDOWS = {"inputs": 8, "outputs": 8, "height": 12, "width": 12, "kernel": 3, "padding": 1}
+
+
+@pytest.mark.parametrize("layer", [STRIDED, WINDOWS], ids=("strided", "windows"))
+@pytest.mark.parametrize("step", ["fw", "wg", "ig"])
+@pytest.mark.parametrize("method", ["direct", "columns", "columns_by_dma"])
+def test_no_schedule_copies_fewer_bytes_than_the_bound_counts(method, step, layer):
+    space = Space.of(f"conv2d_{step}_f32", layer | {"method": method}, CHIP, sizes=3, cores=(8,))
+    tiling, tensors = space.tiling(method), space.tensors
+    for tile in space.tiles(2, method)[::23]:
+        sizes = dict(tile)
+        slots = space.choice(2, method).slots(sizes)
+        steps = schedule(list(tiling.tiles(sizes, tensors)), tensors, slots)
+        for to_l1, least in zip((True, False), moved(space, Point(tile, (), 2, 8)), strict=True):
+            copied = [t.copy.size for step in steps for t in step.transfers if t.to_l1 is to_l1]
+            assert least <= sum(copied)
 
 
 def test_what_stays_in_l1_is_read_once_and_what_loops_around_come_back_to_again():

@@ -78,6 +78,14 @@ def test_convolutions_have_turns_and_channels_and_im2col_is_a_product():
     deep = extents(Layer.of("conv2d_fw_f32", CONVOLUTION | {"layout": "hwc"}), "columns")
     assert deep[:2] == (144, 8)
     assert extents(Layer.of("conv2d_wg_f32", CONVOLUTION), "columns")[:2] == (8, 72)
+    assert {k["method"] for k in blockings("conv2d_fw_f32", CONVOLUTION, "columns_by_dma")} == {
+        "columns_by_dma"
+    }
+    back = Layer.of("conv2d_ig_f32", CONVOLUTION | {"inputs": 5, "stride": 2})
+    assert extents(back, "columns_by_dma")[:2] == (5, 144)
+    rows = Layer.of("conv2d_ig_f32", CONVOLUTION | {"inputs": 5, "layout": "hwc"})
+    assert extents(rows, "columns")[:2] == (144, 5)
+    assert extents(rows, "columns").depth == 72
 
 
 def test_what_would_be_anothers_code_is_no_point():
@@ -132,7 +140,11 @@ def test_the_papers_policy_is_given_as_many_points_as_another_had():
         ("linear_fw_f32", LINEAR, "direct"),
         ("conv2d_fw_f32", CONVOLUTION, "direct"),
         ("conv2d_fw_f32", CONVOLUTION, "columns"),
+        ("conv2d_fw_f32", CONVOLUTION | {"layout": "hwc", "stride": 2}, "columns_by_dma"),
+        ("conv2d_wg_f32", CONVOLUTION | {"bias": True}, "columns_by_dma"),
         ("conv2d_ig_f32", CONVOLUTION, "direct"),
+        ("conv2d_ig_f32", CONVOLUTION | {"stride": 2}, "columns"),
+        ("conv2d_ig_f32", CONVOLUTION, "columns_by_dma"),
     ],
 )
 def test_bytes_of_tiles_are_those_that_the_launcher_takes(kernel, arguments, method, buffers):
