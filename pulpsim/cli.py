@@ -178,7 +178,8 @@ def _report(
 @app.command("study")
 def _study(
     what: Annotated[
-        str | None, typer.Argument(metavar="NAME|CONF.toml", help="Without: lists them, with arguments.")
+        str | None,
+        typer.Argument(metavar="NAME|CONF.toml", help="Without: lists them, with arguments."),
     ] = None,
     arguments: Annotated[
         list[str] | None,

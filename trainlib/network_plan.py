@@ -24,10 +24,10 @@ from trainlib.network_layers import Call, Context, Operands
 from trainlib.network_statistics import AnyLayer
 from trainlib.network_training import Training
 
-FILES = (
+FILES: tuple[tuple[Family, ...], ...] = (
     *(act.FAMILIES, berhu.FAMILIES, conv2d_program.FAMILIES, cross_entropy_program.FAMILIES),
     *(linear_program.FAMILIES, loss.FAMILIES, norm.FAMILIES, optim.FAMILIES),
-    *pool_program.FAMILIES,
+    pool_program.FAMILIES,
 )
 PRIMITIVES: dict[str, Family] = {family.name: family for file in FILES for family in file}
 
