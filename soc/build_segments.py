@@ -59,7 +59,10 @@ def build(job: dict) -> None:
 
 
 def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
-    """Return the object file of a segment: the step functions are inlined into its text."""
+    """Return the object file of a segment: the step functions are inlined into its text.
+
+    Empty if it cannot be translated.
+    """
     module = llvm.parse_assembly(text)
     module.link_in(llvm.parse_bitcode(template))
     for each in (*module.functions, *module.global_variables):
@@ -82,7 +85,8 @@ def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
             if function.name.startswith("segment_"):
                 builder.getFunctionPassManager().run(function, builder)
     builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(llvm.parse_assembly(without_forgotten(str(module))))
+    text = without_forgotten(str(module))
+    return machine.emit_object(llvm.parse_assembly(text)) if text else b""
 
 
 LIMITS = {"dse-memoryssa-scanlimit": 4000, "dse-memoryssa-walklimit": 4000}
@@ -91,16 +95,19 @@ LIMITS = {"dse-memoryssa-scanlimit": 4000, "dse-memoryssa-walklimit": 4000}
 ROUNDS = 4
 """What LLVM finds out of one instruction helps it with the next; more rounds find little."""
 
+FORGOTTEN_WORDS = FORGOTTEN, FORGOTTEN & 0xFFFFFFFF
 _FORGET = re.compile(
-    rf"^ *store (i64 {FORGOTTEN}|i32 {FORGOTTEN & 0xFFFFFFFF}), ptr .*\n", flags=re.MULTILINE
+    rf"^ *store (i64 {FORGOTTEN_WORDS[0]}|i32 {FORGOTTEN_WORDS[1]}), ptr .*\n", flags=re.MULTILINE
 )
 
 
 def without_forgotten(text: str) -> str:
-    """Leave out what is not to be written; LLVM has left out what comes before that."""
+    """Leave out what is not to be written; LLVM has left out what comes before that.
+
+    Returns "" if LLVM has made something else of it: that has to be interpreted.
+    """
     text = _FORGET.sub("", text)
-    assert str(FORGOTTEN) not in text
-    return text
+    return "" if any(str(word) in text for word in FORGOTTEN_WORDS) else text
 
 
 if __name__ == "__main__":

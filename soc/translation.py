@@ -24,14 +24,8 @@ from soc.interpreter import Interpreter, segment_steps
 from soc.linking import LOADING
 from soc.links import FLOATS
 from soc.machine_code import define, load_object
-from soc.segment_text import (
-    PURE_SYMBOL,
-    Segment,
-    content,
-    module_text,
-    segment_from,
-    ways_from,
-)
+from soc.segment_path import Segment, content, segment_from, ways_from
+from soc.segment_text import PURE_SYMBOL, module_text
 from soc.state import SEGMENTS
 from soc.unit_cache import ROOT, cache_folder, is_ours, key
 
@@ -152,7 +146,7 @@ class Translator:
         with LOADING:  # LLVM's linker is for one thread at a time
             if file not in _loaded:
                 code = kept(file)
-                if code is None:
+                if not code:
                     return
                 _loaded[file] = load_object(code)
             address = _loaded[file].get_function_address(segment.symbol)
@@ -181,7 +175,10 @@ def _steps_key(steps: Interpreter) -> str:
 
 
 def kept(file: Path) -> bytes | None:
-    """The machine code in a file, if it is what we have written; else it is deleted."""
+    """The machine code in a file, if it is what we have written; else it is deleted.
+
+    Empty: LLVM cannot translate this.
+    """
     content = file.read_bytes()
     digest, code = content[:32], content[32:]
     if is_ours(file) and hashlib.sha256(code).digest() == digest:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from tests.soc.random_programs import random_program
 from tests.soc.test_engines import ELFS, End, difference
 
 CYCLES = 200_000
+
+LOADED_HERE: dict = {}
+"""Machine code that a test has loaded once more: it stays, as it does in a process."""
 
 
 @pytest.fixture
@@ -90,6 +94,30 @@ def test_what_is_translated_serves_the_next_run_from_its_start(
     second = run_program(program, max_cycles=CYCLES)
 
     assert translated(second) == translated(first) > 3
+
+
+def test_threads_that_come_to_the_same_code_at_once_load_it_one_after_the_other(
+    translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = product("speed2_mm_naive")
+    first = run_program(program, max_cycles=CYCLES)
+    monkeypatch.setattr(Translator, "_translate", None)
+    monkeypatch.setattr(translation, "_loaded", LOADED_HERE)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: run_program(program, max_cycles=CYCLES), range(4)))
+
+    for result in results:
+        assert translated(result) == translated(first)
+        assert not difference(vars(End.of(first)), vars(End.of(result)))
+
+
+def test_a_segment_that_cannot_be_translated_stays_interpreted(
+    translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_program(product("speed2_mm_naive"), max_cycles=CYCLES)
+    monkeypatch.setattr(translation, "_loaded", {})
+    monkeypatch.setattr(translation, "kept", lambda file: b"")
+    assert translated(run_program(product("speed2_mm_naive"), max_cycles=CYCLES)) == 0
 
 
 def test_a_run_that_uses_translations_imports_no_compiler(

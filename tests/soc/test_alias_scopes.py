@@ -1,0 +1,82 @@
+"""What LLVM is told of a segment: arrays do not overlap, some words are not to be written."""
+
+import llvmlite.binding as llvm
+import pytest
+
+from soc.alias_scopes import ENTRY, with_scopes
+from soc.build_segments import without_forgotten
+from soc.chip_state import ARRAYS
+from soc.implied_state import FORGOTTEN
+
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
+
+
+def function(body: str) -> str:
+    """A function with the chip's table, which knows where its harts and fetch are."""
+    lines = ["define i64 @f(i64 %chip, i1 %c) {", "%table = inttoptr i64 %chip to ptr"]
+    for name in ("harts", "fetch"):
+        entry = ENTRY * list(ARRAYS).index(name)
+        lines += [
+            f"%{name}_entry = getelementptr i8, ptr %table, i64 {entry}",
+            f"%{name}_word = load i64, ptr %{name}_entry, align 8, !invariant.load !0",
+            f"%{name} = inttoptr i64 %{name}_word to ptr",
+        ]
+    return "\n".join([*lines, body, "}", "!0 = !{}"])
+
+
+def optimised(text: str) -> str:
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    module = llvm.parse_assembly(text)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return str(module)
+
+
+READ_TWICE = function("""
+    %place = getelementptr i8, ptr %harts, i64 8
+    %one = load i64, ptr %place
+    store i64 7, ptr %fetch
+    %two = load i64, ptr %place
+    %sum = add i64 %one, %two
+    ret i64 %sum
+""")
+
+
+def test_what_writes_to_another_array_is_no_reason_to_read_one_again() -> None:
+    assert optimised(READ_TWICE).count("= load i64") == 4
+    assert optimised(with_scopes(READ_TWICE)).count("= load i64") == 3
+
+
+def test_what_writes_to_the_same_array_is() -> None:
+    same = READ_TWICE.replace("ptr %fetch\n", "ptr %other\n").replace(
+        "%one =", "%other = getelementptr i64, ptr %harts, i64 %chip\n    %one ="
+    )
+    assert optimised(with_scopes(same)).count("= load i64") == 3  # of which one of the table
+
+
+def test_what_is_forgotten_is_not_written_nor_what_came_before() -> None:
+    text = function(f"""
+    store i64 7, ptr %harts
+    store i64 8, ptr %fetch
+    store i64 {FORGOTTEN}, ptr %harts
+    ret i64 0
+    """)
+    stores = [
+        line.split(",")[0].strip()
+        for line in without_forgotten(optimised(with_scopes(text))).splitlines()
+        if " store " in line
+    ]
+    assert stores == ["store i64 8"]
+
+
+@pytest.mark.parametrize("kind", ["i64", "i32"])
+def test_a_text_in_which_what_is_forgotten_has_become_something_else_is_not_used(kind: str) -> None:
+    word = FORGOTTEN if kind == "i64" else FORGOTTEN & 0xFFFFFFFF
+    text = function(f"""
+    %either = select i1 %c, {kind} {word}, {kind} 1
+    store {kind} %either, ptr %harts
+    ret i64 0
+    """)
+    assert without_forgotten(text) == ""
