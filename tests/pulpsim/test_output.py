@@ -3,6 +3,7 @@
 import resource
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,23 @@ from pulpsim.output import write
 from soc.toml_file import ConfigError
 
 
-@pytest.fixture
+@contextmanager
 def small_files() -> Iterator[None]:
+    """No files over 1,000 bytes: not even what pytest prints, so not for long."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_a_file_that_cannot_be_written_is_what_it_was(tmp_path: Path, small_files: None) -> None:
+def test_a_file_that_cannot_be_written_is_what_it_was(tmp_path: Path) -> None:
     file = tmp_path / "best.toml"
     write("-o", file, b"old")
     for place in (file, tmp_path / "new.toml"):
-        with pytest.raises(ConfigError, match=rf"^-o {place}: cannot be written: File too large$"):
+        message = rf"^-o {place}: cannot be written: File too large$"
+        with pytest.raises(ConfigError, match=message), small_files():
             write("-o", place, b"x" * 2000)
     assert [path.name for path in tmp_path.iterdir()] == ["best.toml"]
     assert file.read_bytes() == b"old"
