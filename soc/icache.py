@@ -134,7 +134,7 @@ def _send_address(icache, l2, now):
             ready |= bit(b)
     if ready == 0:
         return
-    chosen = nearest(ready, icache["address_turn"], 6)
+    chosen = nearest(ready, icache["address_turn"])
     icache["address_turn"] = next_rr(ready, icache["address_turn"])
     bank = icache["bank"][chosen]
     line = bank["refill_line"][(bank["first"] + bank["count"] - bank["unsent"]) % REFILLS]

@@ -119,7 +119,7 @@ def _take_request(icache, fetch, bank):
         return
     winner = lowest_index(requests)
     if requests & (requests - np.uint64(1)):
-        winner = nearest(requests, bank["rr"], 6)
+        winner = nearest(requests, bank["rr"])
     bank["requests"] &= ~bit(winner)
     bank["rr"] = bank["rr"] + 1 & (icache["ports"] - 1)
     bank["hart"] = winner

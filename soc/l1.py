@@ -42,7 +42,7 @@ class L1Spec(BaseModel):
 
 
 @inlined_step
-def nearest(requests, rr, levels):
+def nearest(requests, rr, levels=6):
     """Return the requesting initiator that minimises (initiator XOR rr); there is one.
 
     Down the tree: at each level the half that rr points to, if anyone in it requests.

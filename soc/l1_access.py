@@ -174,7 +174,7 @@ def share_banks(chip, now):
         if chip.config[0]["inputs"] <= 16:
             bank["winner"] = nearest(requests, bank["rr"], 4)
         else:
-            bank["winner"] = nearest(requests, bank["rr"], 6)
+            bank["winner"] = nearest(requests, bank["rr"])
         losers = requests & ~bit(bank["winner"])
         wheel["asking"][place][number] = bit(next_rr(requests, bank["rr"]))
         bank["conflicts"] += members(losers)
