@@ -13,6 +13,7 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,12 @@ WARM = 1 << 12
 HOT = 1 << 18
 """Interpretations after which it is translated: about as long as that takes."""
 
+SPACING = 2000
+"""Cycles between two looks: what is in a loop becomes warm at about the same time."""
+
+PAUSE = 0.01
+"""Seconds after which one asks again for what is being translated."""
+
 KEPT = 4096
 """Segments kept; the oldest make room."""
 
@@ -42,7 +49,7 @@ KEPT = 4096
 class Translator:
     """Translates the hot segments of a simulation."""
 
-    warm, hot = WARM, HOT
+    warm, hot, spacing = WARM, HOT, SPACING
     waits = False
     """For what it has started to translate, as tests do."""
 
@@ -51,6 +58,8 @@ class Translator:
         self.hot_code = chip.hot_code[0]
         self.hot_code["warm"] = self.warm
         self.changes = 0
+        self.next_look = 0  # cycle
+        self.next_wait = 0.0  # s
         self.segments: dict[tuple[int, int], tuple[Segment, Path]] = {}
         self.waiting: dict[Path, Segment] = {}
 
@@ -63,8 +72,15 @@ class Translator:
 
         is_due    something has become hot
         """
-        if is_due or (self.waiting and self.hot_code["changes"] != self.changes):
+        now = int(self.chip.wheel[0]["now"])
+        if is_due and now >= self.next_look:
+            self.next_look = now + self.spacing
             self._look_at_rows()
+        elif self.waiting and self.hot_code["changes"] != self.changes:
+            self._look_at_rows()
+        elif not self.waiting or monotonic() < self.next_wait:
+            return
+        self.next_wait = monotonic() + PAUSE
         for file, segment in list(self.waiting.items()):
             if file in _loaded or file.exists():
                 del self.waiting[file]
@@ -76,7 +92,7 @@ class Translator:
             self.changes = int(self.hot_code["changes"])
             self.segments = {}
         self.waiting = {}
-        for segment, file in self._segments(self.warm):
+        for segment, file in self._segments(self.warm - self.warm // 8):
             if not self.chip.segments["code"][segment.places[0].row, segment.begins]:
                 self.waiting[file] = segment
         is_hot = self.hot_code["translations"] or self._rows(self.hot)

@@ -31,6 +31,7 @@ def translates_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Translate what was done a few times, and wait for it."""
     monkeypatch.setattr(Translator, "warm", 16)
     monkeypatch.setattr(Translator, "hot", 64)
+    monkeypatch.setattr(Translator, "spacing", 0)
     monkeypatch.setattr(Translator, "waits", True)
 
 
