@@ -154,7 +154,7 @@ def take_bank(chip, h, now):
     asking[number] = np.uint64(0)
 
 
-@cold_step
+@inlined_step
 def share_banks(chip, now):
     """Arbitrate banks that several plain requests are for; returns the harts that have lost.
 
