@@ -31,7 +31,7 @@ from soc.hart_status import (
     charge,
     stop_at,
 )
-from soc.l1_access import is_plain_request
+from soc.l1_access import asks_l1, is_plain_request
 from soc.rare import illegal_rounding, rare_instruction
 from soc.regions import mark_region
 from soc.state import COUNT
@@ -104,12 +104,9 @@ def request_memory(chip, h, hart, row, index, address, cycle, expects_plain):
 
     expects_plain    the wheel takes it for a plain one already
     """
-    config = chip.config[0]
     hart["row"] = np.int64(index)
     hart["address"] = address
     hart["when"] = cycle
-    offset = np.uint64(address - config["l1_base"])
-    is_l1 = offset < np.uint64(config["l1_size"]) and hart["external"] == 0
     is_plain = is_plain_request(chip, hart, row)
     wheel = chip.wheel[0]
     if expects_plain:
@@ -117,7 +114,7 @@ def request_memory(chip, h, hart, row, index, address, cycle, expects_plain):
             wheel["plain"] &= ~bit(h)
     elif wheel["plain"] >> np.uint64(h) & np.uint64(1) != is_plain:
         wheel["plain"] ^= bit(h)
-    return L1_REQUEST if is_l1 else REQUEST
+    return L1_REQUEST if asks_l1(chip, hart) else REQUEST
 
 
 def make_issue(execute: Callable, in_segment: bool = False) -> Callable:

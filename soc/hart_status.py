@@ -18,7 +18,7 @@ FETCHING = 10  # for its next instruction, which the instruction cache has not g
 LATER = 11  # goes on when it may: only inside `advance`
 GO_ON = 12  # with the interpreter: only behind a segment
 ENTERED = 13  # in the wheel: only behind a segment
-SERVED = 14  # by L1: only how `run_hart` begins
+SERVED = 14  # by L1: how `run_hart` begins, also behind a segment that has done nothing
 RESUMED = 15  # the same, after a pause
 
 # Reasons to stop.

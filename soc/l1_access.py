@@ -35,13 +35,10 @@ def l1_word(hart):
 
 @inlined_step
 def note_l1_grant(chip, hart, row, now):
-    """Count a transaction that is granted, and the cycles for which a core has lost arbitration."""
+    """Count a transaction that is granted."""
     hart["counts"][L1_ACCESSES] += 1
     hart["l1_grant"] = now
     note_memory(chip, hart, row, False, now)
-    lost = now - hart["when"]
-    if lost and hart["external"] == 0:
-        charge(chip, hart, L1_CONTENTION, lost)
 
 
 @inlined_step
@@ -50,6 +47,9 @@ def l1_access(chip, h, now):
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
     note_l1_grant(chip, hart, row, now)
+    lost = now - hart["when"]
+    if lost and hart["external"] == 0:
+        charge(chip, hart, L1_CONTENTION, lost)
     offset = hart["address"] - chip.config[0]["l1_base"]
     if transact(hart, row, chip.l1, offset):
         hart["second"] = 1
@@ -107,29 +107,25 @@ def plain_number(chip, h):
 
 
 @inlined_step
-def enter_request(chip, h):
+def enter_request(chip, h, is_plain):
     """Enter a hart's request to L1 into the wheel; of plain ones is noted who shares a bank."""
-    wheel = chip.wheel[0]
     cycle = chip.harts[np.uint64(h)]["when"]
-    if wheel["plain"] >> np.uint64(h) & np.uint64(1):
+    if is_plain:
         note_plain(chip, h, cycle)
-    wheel["slots"][np.uint64(cycle) % np.uint64(SLOTS)] |= bit(h)
+    chip.wheel[0]["slots"][np.uint64(cycle) % np.uint64(SLOTS)] |= bit(h)
 
 
 @inlined_step
-def enter_plain_request(chip, h):
-    """The same for a request that is known to be plain."""
-    cycle = chip.harts[np.uint64(h)]["when"]
-    note_plain(chip, h, cycle)
-    chip.wheel[0]["slots"][np.uint64(cycle) % np.uint64(SLOTS)] |= bit(h)
+def asks_l1(chip, hart):
+    """Does a hart ask for something of its own L1?"""
+    offset = np.uint64(hart["address"] - chip.config[0]["l1_base"])
+    return offset < np.uint64(chip.config[0]["l1_size"]) and hart["external"] == 0
 
 
 @inlined_step
 def is_plain_request(chip, hart, row):
     """Does a hart ask for an aligned word of L1?"""
-    offset = np.uint64(hart["address"] - chip.config[0]["l1_base"])
-    is_l1 = offset < np.uint64(chip.config[0]["l1_size"]) and hart["external"] == 0
-    return is_l1 and row["access"] == WORD and hart["address"] & 3 == 0
+    return asks_l1(chip, hart) and row["access"] == WORD and hart["address"] & 3 == 0
 
 
 @inlined_step
@@ -231,9 +227,7 @@ def l1_word_access(chip, h, row, now):
     NOTE: no branch on whether it has lost arbitration, since nobody can predict it.
     """
     hart = chip.harts[np.uint64(h)]
-    hart["counts"][L1_ACCESSES] += 1
-    hart["l1_grant"] = now
-    note_memory(chip, hart, row, False, now)
+    note_l1_grant(chip, hart, row, now)
     lost = now - hart["when"]
     hart["counts"][L1_CONTENTION] += lost
     hart["cause"] = L1_CONTENTION if lost else hart["cause"]

@@ -154,10 +154,10 @@ def make_run_hart(advance: Callable) -> Callable:
             fetch_stop(fetch)
         elif state == L1_REQUEST:
             wheel["due"] |= bit(h)
-            enter_request(chip, h)
+            is_plain = wheel["plain"] & bit(h) != 0
+            enter_request(chip, h, is_plain)
             row = hart["row"]
             code = chip.segments[np.uint64(row)]["code"][BY_ACCESS]
-            is_plain = wheel["plain"] & bit(h) != 0
             if code and is_plain and is_implied(chip, h, chip.code[np.uint64(row)], row):
                 if not interrupts_enabled(hart):
                     hart["code"] = code
@@ -179,45 +179,30 @@ def make_run_hart(advance: Callable) -> Callable:
     return run_hart
 
 
-def make_go_on(run_hart: Callable) -> tuple[Callable, Callable]:
-    """Return the step functions for harts that go on by themselves: served by L1, or just running.
+def make_go_on(run_hart: Callable) -> Callable:
+    """Return the step function for harts that go on by themselves: served by L1, or just running.
 
     What they do then is translated, if it is done often: see soc.segments.
     """
 
     @inlined_step
-    def call(code, chip, h, now, end):
-        """Let the hart do what is translated, and enter its next request."""
-        state = call_segment(code, chip, h, now)
+    def go_on(chip, h, now, end, state):
+        """Let a hart go on, and enter its next request.
+
+        state    SERVED: with its plain word of L1; RESUMED: it had run ahead far enough
+        """
+        code = chip.harts[np.uint64(h)]["code"]
+        if code and now <= end - chip.config[0]["lookahead"]:
+            if state == RESUMED:
+                chip.wheel[0]["running"] &= ~bit(h)
+            state = call_segment(code, chip, h, now)
         if state != ENTERED:
             run_hart(chip, h, now, end, state)
 
-    @inlined_step
-    def serve_plain(chip, h, now, end):
-        """Perform the access to a plain word, which is granted, and let the hart run on."""
-        hart = chip.harts[np.uint64(h)]
-        code = hart["code"]
-        if code == 0 or now > end - chip.config[0]["lookahead"]:
-            run_hart(chip, h, now, end, SERVED)
-        else:
-            call(code, chip, h, now, end)
-
-    @inlined_step
-    def run_on(chip, h, now, end):
-        """Let a hart run on that had run ahead far enough."""
-        hart = chip.harts[np.uint64(h)]
-        code = hart["code"]
-        if code == 0 or now > end - chip.config[0]["lookahead"]:
-            run_hart(chip, h, now, end, RESUMED)
-        else:
-            wheel = chip.wheel[0]
-            wheel["running"] &= ~bit(h)
-            call(code, chip, h, now, end)
-
-    return serve_plain, run_on
+    return go_on
 
 
-def make_run_plain(serve_plain: Callable, run_on: Callable) -> Callable:
+def make_run_plain(go_on: Callable) -> Callable:
     """Return the step function for cycles in which nothing but plain words of L1 is asked for."""
 
     @cold_step
@@ -244,11 +229,11 @@ def make_run_plain(serve_plain: Callable, run_on: Callable) -> Callable:
                 while running:
                     h = lowest_index(running)
                     running &= running - np.uint64(1)
-                    run_on(chip, h, now, end)
+                    go_on(chip, h, now, end, RESUMED)
                 while plain:
                     h = lowest_index(plain)
                     plain &= plain - np.uint64(1)
-                    serve_plain(chip, h, now, end)
+                    go_on(chip, h, now, end, SERVED)
                 if wheel["resume"]:
                     break
             elif wheel["due"] == 0:
@@ -267,8 +252,8 @@ def make_run_plain(serve_plain: Callable, run_on: Callable) -> Callable:
 def make_run(advance: Callable) -> Callable:
     """Return the loop around this `advance`."""
     run_hart = make_run_hart(advance)
-    serve_plain, run_on = make_go_on(run_hart)
-    run_plain = make_run_plain(serve_plain, run_on)
+    go_on = make_go_on(run_hart)
+    run_plain = make_run_plain(go_on)
 
     @cold_step
     def run_cycles(chip, end):
@@ -344,7 +329,7 @@ def make_run(advance: Callable) -> Callable:
                 going &= going - np.uint64(1)
                 if served >> np.uint64(h) & np.uint64(1):
                     wheel["due"] |= bit(h)
-                    serve_plain(chip, h, now, end)
+                    go_on(chip, h, now, end, SERVED)
                 else:
                     run_hart(chip, h, now, end, GO_ON)
             if wheel["resume"]:

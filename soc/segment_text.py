@@ -10,6 +10,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from llvmlite.binding import llvm_version_info
 
+from soc.alias_scopes import ENTRY
 from soc.chip_state import ARRAYS, Chip
 from soc.decode import LOAD, STORE
 from soc.hart_status import GO_ON, RESUMED, RUN, SERVED
@@ -48,7 +49,7 @@ PROLOGUE = [  # these arrays do not overlap
         line
         for name in _APART
         for line in (
-            f"%{name}_place = getelementptr i8, ptr %table, i64 {16 * _PLACES.index(name)}",
+            f"%{name}_place = getelementptr i8, ptr %table, i64 {ENTRY * _PLACES.index(name)}",
             f"%{name}_word = load i64, ptr %{name}_place, align 8, !invariant.load !0",
             f"%{name} = inttoptr i64 %{name}_word to ptr",
         )

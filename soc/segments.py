@@ -25,7 +25,7 @@ from soc.implied_state import (
     write_implied,
 )
 from soc.l1_access import (
-    enter_plain_request,
+    enter_request,
     is_plain_request,
     l1_word_access,
     take_bank,
@@ -173,7 +173,7 @@ def end_segment(chip, h, row, index, behind, pc, state):
         if hart["code"] == 0 or not is_plain:
             write_implied(chip, h, row, np.int64(index))
         if is_plain:  # as that was with which the segment began: `state` says so already
-            enter_plain_request(chip, h)
+            enter_request(chip, h, True)
             return ENTERED
     hart["state"] = state
     return state
