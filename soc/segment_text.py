@@ -43,7 +43,7 @@ def constant(symbol: str, record: np.void) -> str:
 
 _PLACES = list(ARRAYS)
 _APART = ("harts", "fetch", "l1", "wheel", "banks")
-PROLOGUE = [  # these arrays do not overlap
+PROLOGUE = [  # these arrays do not overlap: for calls, which have no scopes (soc.alias_scopes)
     "%table = inttoptr i64 %chip to ptr",
     *(
         line
