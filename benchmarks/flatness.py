@@ -1,35 +1,70 @@
 """Does the cost of an instruction depend on the length of the run, on cores, on banks?"""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from math import ceil
 from statistics import median
 
 from benchmarks.clocks import ns_per_instruction, simulate
 from benchmarks.figure import Figure
 from benchmarks.workload import INSTRUCTIONS, chip, products
+from isa.program import Program
+from soc import known_code
+from soc.spec import SocSpec
+from soc.translation import Translator
 
 LENGTHS = (1, 10, 100)  # millions of instructions
 LONGEST = 2000
 CHIPS = ((1, 4), (2, 4), (2, 64), (4, 8), (4, 64), (8, 16), (8, 64), (16, 32), (16, 64))
 """Cores and banks."""
 MOST = 1.2
+WARM_UP = 50_000_000  # instructions
 
 
-def cost(cores: int, banks: int, millions: float, rounds: int) -> float:
-    """Nanoseconds of processor time for an instruction of a run of this length."""
-    spec = chip(cores, banks)
-    program = products(spec, round(millions * 1e6 / INSTRUCTIONS / cores))
+def first_cost(program: Program, spec: SocSpec) -> float:
+    """The same of a run of which nothing is known, as the first in a new process."""
+    known_code.forget()
+    return ns_per_instruction(simulate(program, spec))
+
+
+def cost(program: Program, spec: SocSpec, rounds: int) -> float:
+    """Nanoseconds of processor time for an instruction of a program that has run before.
+
+    That is: often enough that all of it is translated that is worth it.
+    """
+    started = simulate(program, spec)
+    with translating_at_once():
+        for _ in range(ceil(WARM_UP / started.instructions)):
+            simulate(program, spec)
     return median(ns_per_instruction(simulate(program, spec)) for _ in range(rounds))
+
+
+@contextmanager
+def translating_at_once() -> Iterator[None]:
+    """Let runs wait for what they have started to translate."""
+    Translator.waits = True
+    yield
+    Translator.waits = False
 
 
 def by_length(rounds: int, lengths: tuple[int, ...] = LENGTHS) -> Iterator[Figure]:
     """Runs of a million instructions and more, each beside the cheapest."""
-    costs = {length: cost(8, 16, length, rounds if length <= 10 else 1) for length in lengths}
+    spec = chip()
+    programs = {length: _program(spec, length) for length in lengths}
+    first = median(first_cost(programs[1], spec) for _ in range(rounds))
+    costs = {n: cost(programs[n], spec, rounds if n <= 100 else 1) for n in lengths}
     yield from _beside_cheapest({f"{length:,} M instructions": c for length, c in costs.items()})
+    yield Figure("1 M instructions, for the first time", first, "ns/instr")
+
+
+def _program(spec: SocSpec, millions: float) -> Program:
+    return products(spec, round(millions * 1e6 / INSTRUCTIONS / spec.cores))
 
 
 def by_chip(rounds: int) -> Iterator[Figure]:
     """Chips from one core to sixteen, each beside the cheapest."""
-    costs = {(cores, banks): cost(cores, banks, 4, rounds) for cores, banks in CHIPS}
+    specs = {shape: chip(*shape) for shape in CHIPS}
+    costs = {shape: cost(_program(spec, 4), spec, rounds) for shape, spec in specs.items()}
     yield from _beside_cheapest(
         {f"{c} core{'s' * (c > 1)}, {b} banks": ns for (c, b), ns in costs.items()}
     )

@@ -1,27 +1,43 @@
 """Code memory: decodes what harts come to."""
 
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from isa.profiles import profile
 from soc.chip_state import Chip
-from soc.decode import RowDecoder
+from soc.decode import LOOP_HINTS, RowDecoder
 from soc.links import drop_segments, mark_loop_end
 from soc.state import ROW
 
 LONGEST_RUN = 4096
 """Instructions decoded ahead at once, in a straight line."""
 
+RUNS = 64
+"""Runs that are known, of all simulations."""
+
 WHOLE_ROW = np.dtype((np.void, ROW.itemsize))
 """A row as bytes: copied at once, where a record is copied field by field."""
 
 
+class KnownRun(NamedTuple):
+    """Words decoded in a straight line, their rows, and the extensions that these are of."""
+
+    words: bytes
+    rows: np.ndarray
+    extensions: set[str]
+
+
 class KnownRows:
-    """Decoded rows by instruction word. Programs repeat their words, and simulations programs."""
+    """Decoded rows by instruction word. Programs repeat their words, and simulations programs.
+
+    runs    the last one that was decoded from a row on
+    """
 
     def __init__(self, decoder: RowDecoder):
         self.decoder = decoder
+        self.runs: dict[int, KnownRun] = {}
         self.row = lru_cache(maxsize=1 << 16)(self._row)
 
     def _row(self, word: int) -> tuple[np.void, str | None]:
@@ -32,6 +48,13 @@ class KnownRows:
         row = np.zeros(1, ROW)
         decoded = self.decoder.fill(row[0], word)
         return row.view(WHOLE_ROW)[0], decoded and decoded.insn.extension
+
+    def keep(self, first: int, run: KnownRun) -> None:
+        """Know a run that begins with this row; the oldest makes room."""
+        self.runs.pop(first, None)
+        self.runs[first] = run
+        for oldest in list(self.runs)[:-RUNS]:
+            self.runs.pop(oldest, None)
 
 
 @cache
@@ -75,9 +98,29 @@ class CodeMemory:
 
         A row may already have hints of a hardware loop that has been set up and ends there.
         """
+        first = (pc - self.base) >> 1
+        end, extensions = self._decode_as_before(first) or self._decode_words(first)
+        self.runs.append((first, end))
+        return extensions
+
+    def _decode_as_before(self, first: int) -> tuple[int, set[str]] | None:
+        """Decode what a simulation has decoded before from the same row on, if it is the same."""
+        known = self.known.runs.get(first)
+        if not known:
+            return None
+        end = first + known.rows.size
+        if self.kinds[first:end].any() or self.halves[first:end].tobytes() != known.words:
+            return None
+        hints = self.flags[first:end].copy()
+        self.rows[first:end] = known.rows
+        self.flags[first:end] |= hints
+        return end, known.extensions
+
+    def _decode_words(self, first: int) -> tuple[int, set[str]]:
+        """Decode word by word; returns the first row behind, and the extensions."""
         halves, row_of = self.halves, self.known.row
         extensions: set[str] = set()
-        first = index = (pc - self.base) >> 1
+        index = first
         for _ in range(LONGEST_RUN):
             if index >= len(halves) or self.kinds[index]:
                 break
@@ -94,8 +137,10 @@ class CodeMemory:
             if extension is None:
                 break
             extensions.add(extension)
-        self.runs.append((first, index))
-        return extensions
+        rows = self.rows[first:index].copy()
+        rows.view(ROW)["flags"] &= np.uint8(255 - LOOP_HINTS)
+        self.known.keep(first, KnownRun(halves[first:index].tobytes(), rows, extensions))
+        return index, extensions
 
     def decode_again(self) -> set[str]:
         """Decode anew all that is decoded, at once: harts may wait with accesses of these rows.

@@ -57,6 +57,7 @@ KINDS = {
 LOOP_END = 1  # some hart has set a hardware loop that ends here
 MARKER = 2  # slti x0, x0, n: opens or closes a region
 BEFORE_LOOP_END = 4  # the next instruction may be one
+LOOP_HINTS = LOOP_END | BEFORE_LOOP_END  # they may be there without such a loop
 WRITES_ALU = 8  # the result goes through the ALU's write port
 POST_INCREMENT = 16
 COUNTED = 32  # counts as an instruction retired

@@ -154,8 +154,8 @@ def rare_instruction(chip, hart, fetch, row, pc, start, out, first, second):
         hart["row"] = hart["last"]
         hart["address"] = out
         return REQUEST
+    onward = hart["pc"]
     state = serialising(chip, hart, row, pc, start)
-    leaves = hart["pc"] != pc + row["size"] and row["flags"] & LOOP_END == 0
-    if leaves or kind == FENCE or kind == FENCE_I:
+    if hart["pc"] != onward or kind == FENCE or kind == FENCE_I:
         fetch_jump(fetch, hart["pc"], hart["seen"] - 2 - is_split(chip, hart["pc"]))
     return state

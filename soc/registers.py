@@ -580,7 +580,7 @@ def _core_alias(region: Region) -> Region:
 def region_at(regions: tuple[Region, ...], address: int, master: Master) -> Region | None:
     """The region that a master sees at an address; None in a hole."""
     for region in regions:
-        if region.base <= address < region.end and master in region.masters:
+        if 0 <= address - region.base < region.size and master in region.masters:
             return region
     return None
 

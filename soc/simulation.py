@@ -23,7 +23,7 @@ from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, with_group_of
-from soc.loop import ASLEEP, DECODE, HALT, LOOK, TRACE
+from soc.loop import ASLEEP, DECODE, END, HALT, LOOK, TRACE
 from soc.peripherals.bus import BusError
 from soc.phases import DMA_ERROR
 from soc.platform import Platform
@@ -79,6 +79,7 @@ class Simulation:
         load(self.chip, program)
         core = spec.core
         rows = known_rows(core.isa, registers, core.small_floats, core.fpu_latency)
+        self.now, self.host = (self.chip.wheel[name].data for name in ("now", "host"))
         self.code = CodeMemory(self.chip, rows)
         self.translator = Translator(self.chip, self.code)
         self.extensions = base_extensions(self.isa)
@@ -152,8 +153,6 @@ class Simulation:
         if end.reason != "max_cycles":
             return end
         self.end = None
-        if self.engine == "compiled":
-            self.env.step()  # SimPy's note that the clock domain's process is over
         return None
 
     def use(self, extensions: frozenset[str]) -> None:
@@ -167,7 +166,32 @@ class Simulation:
         self.end = Exit("interrupted", 0, f"interrupted in cycle {self.cycle}")
 
     def _run_compiled(self) -> None:
-        self.env.run(until=self.env.process(self._clock_domain()))
+        """Run the clocked parts in lock step, each time up to SimPy's next event."""
+        env, now = self.env, self.now
+        while self.end is None:
+            if self.limit is not None and env.now >= self.limit:
+                self.end = self._limit_reached()
+                return
+            window = min(self._idle_cycles(), LONGEST_WINDOW)
+            if window == 0:  # others act in this very cycle: after them
+                env.step()
+                continue
+            reason = self._run_to(int(env.now + window))
+            if reason == END and now[0] == env.peek():
+                env.step()
+                continue
+            self._pass(now[0] - env.now)
+            self._handle(reason)
+            if reason == ASLEEP and self.end is None:
+                self._pass(self._idle_cycles())
+                now[0] = int(env.now)
+
+    def _pass(self, cycles: float) -> None:
+        """Let SimPy's time pass: what is due at its end comes first."""
+        if cycles:
+            over = self.env.timeout(cycles)
+            while not over.processed:
+                self.env.step()
 
     def _run_by_events(self) -> None:
         """Let SimPy drive every part, up to the end, or to where nothing happens any more."""
@@ -213,28 +237,7 @@ class Simulation:
     @property
     def cycle(self) -> int:
         """Cycles simulated so far."""
-        return int(self.chip.wheel[0]["now"])
-
-    def _clock_domain(self) -> Generator[Event, None, None]:
-        """Run the clocked parts in lock step, up to the next event of anyone else."""
-        env, wheel = self.env, self.chip.wheel[0]
-        while self.end is None:
-            if self.limit is not None and env.now >= self.limit:
-                self.end = self._limit_reached()
-                return
-            window = min(env.peek() - env.now, LONGEST_WINDOW)
-            if self.limit is not None:
-                window = min(window, self.limit - env.now)
-            if window == 0:  # others act in this very cycle: after them
-                yield env.timeout(0)
-                continue
-            reason = self._run_to(int(env.now + window))
-            if wheel["now"] > env.now:
-                yield env.timeout(int(wheel["now"]) - env.now)
-            self._handle(reason)
-            if reason == ASLEEP and self.end is None:
-                yield env.timeout(self._idle_cycles())
-                wheel["now"] = env.now
+        return self.now[0]
 
     def _run_to(self, end: int) -> int:
         """Simulate cycles before `end`, decoding code as harts come to it."""
@@ -255,16 +258,17 @@ class Simulation:
             self._compile()
             if self.driver:
                 self.driver.parts = self.parts
+        if self.engine == "compiled":
+            self.translator.recall()
 
     def _handle(self, reason: int) -> None:
-        wheel = self.chip.wheel[0]
-        if wheel["host"] and self.platform:
+        if self.host[0] and self.platform:
             for h in range(self.chip.harts.size):
-                if int(wheel["host"]) >> h & 1:
+                if self.host[0] >> h & 1:
                     self.env.process(self._serve(self.platform, h))
-            wheel["host"] = 0
+            self.host[0] = 0
         if reason == HALT:
-            h = int(wheel["stop_hart"])
+            h = int(self.chip.wheel[0]["stop_hart"])
             self._stop(self._fault_cycle(h), self.fault_message(h))
         elif reason == DMA_ERROR:
             text = f"cycle {self.cycle - 1}: dma: {error_message(self.chip.dma[0])}"
@@ -308,12 +312,10 @@ class Simulation:
             codes = [int(code) for code in cores["exit_code"] if code]
             self.end = Exit("exit", codes[0] if codes else 0)
 
-    def _idle_cycles(self) -> int:
+    def _idle_cycles(self) -> float:
         """Cycles to the next event outside, or to the limit."""
         wait = self.env.peek() - self.env.now
-        if self.limit is not None:
-            wait = min(wait, self.limit - self.env.now)
-        return int(wait)
+        return wait if self.limit is None else min(wait, self.limit - self.env.now)
 
     def _fault_cycle(self, h: int) -> int:
         """The cycle in which a hart did what stopped the simulation; it may have run ahead."""
@@ -375,6 +377,7 @@ class Simulation:
 
     def result(self, end: Exit, seconds: float) -> RunResult:
         """Close the counters and return what the run leaves."""
+        self.translator.remember()
         cycles = self.cycle
         if self.spec.control_page and end.reason == "exit":
             cycles = int(self.chip.harts["exit_cycle"].max()) + 1

@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from soc.chip_state import Chip
-from soc.code_memory import CodeMemory
+from soc.code_memory import WHOLE_ROW, CodeMemory
 from soc.hot_code import ISSUE
 from soc.interpreter import Interpreter, segment_steps
+from soc.known_code import Translation, name_of, recall, remember, translation
 from soc.linking import LOADING
 from soc.links import FLOATS
 from soc.machine_code import define, load_object
-from soc.segment_path import Segment, content, segment_from, ways_from
+from soc.segment_path import Segment, content, segment_from
 from soc.segment_text import PURE_SYMBOL, module_text
 from soc.state import SEGMENTS
 from soc.unit_cache import ROOT, cache_folder, is_ours, key
@@ -57,50 +58,80 @@ class Translator:
         self.chip, self.code = chip, code
         self.hot_code = chip.hot_code[0]
         self.hot_code["warm"] = self.warm
+        self.now, self.count = chip.wheel["now"].data, chip.hot_code["translations"].data
+        self.decoded = chip.code.view(WHOLE_ROW)
+        self.program = b""
         self.changes = 0
         self.next_look = 0  # cycle
         self.next_wait = 0.0  # s
         self.segments: dict[tuple[int, int], tuple[Segment, Path]] = {}
-        self.waiting: dict[Path, Segment] = {}
+        self.waiting: list[Translation] = []
+        self.used: list[Translation] = []
 
     def use(self, interpreter: Interpreter) -> None:
         """Let segments consist of the steps of this interpreter from now on."""
         self.steps = segment_steps(interpreter)
+        self.program = b""
+
+    def recall(self) -> None:
+        """Use what is known of newly decoded code."""
+        if not self.program and self.warm <= self.hot:
+            self.program = name_of(self.code)
+            self.waiting += recall(self.steps.name, self.program, self.chip)
+        self._use_what_is_there()
+
+    def remember(self) -> None:
+        """Let the program's next run know what this one has found out; to be called at its end."""
+        if self.program:
+            translations = (*self.used, *self.waiting)
+            remember(self.steps.name, self.program, self.code, translations)
 
     def look(self, is_due: bool) -> None:
         """Use what is translated; to be called between two calls of run.
 
         is_due    something has become hot
         """
-        now = int(self.chip.wheel[0]["now"])
-        if is_due and now >= self.next_look:
-            self.next_look = now + self.spacing
-            self._look_at_rows()
-        elif self.waiting and self.hot_code["changes"] != self.changes:
-            self._look_at_rows()
-        elif not self.waiting or monotonic() < self.next_wait:
+        is_due = is_due and self.now[0] >= self.next_look
+        if self.count[0] < len(self.used):  # decoded rows have changed
+            self.waiting += self.used
+            self.used = []
+        elif not is_due and not (self.waiting and monotonic() >= self.next_wait):
             return
+        self._use_what_is_there()
+        if is_due:
+            self.next_look = self.now[0] + self.spacing
+            self._look_at_rows()
+            self._use_what_is_there()
+
+    def _use_what_is_there(self) -> None:
+        """Install what is translated by now, and made of what is decoded now."""
+        waiting, self.waiting = self.waiting, []
+        for each in waiting:
+            is_there = each.file in _addresses or each.file.exists()
+            if not (is_there and each.fits(self.decoded) and self._install(each)):
+                self.waiting.append(each)
         self.next_wait = monotonic() + PAUSE
-        for file, segment in list(self.waiting.items()):
-            if file in _loaded or file.exists():
-                del self.waiting[file]
-                self._install(file, segment)
 
     def _look_at_rows(self) -> None:
         """Choose what is worth a translation."""
         if self.hot_code["changes"] != self.changes:
             self.changes = int(self.hot_code["changes"])
             self.segments = {}
-        self.waiting = {}
-        for segment, file in self._segments(self.warm - self.warm // 8):
-            if not self.chip.segments["code"][segment.places[0].row, segment.begins]:
-                self.waiting[file] = segment
-        is_hot = self.hot_code["translations"] or self._rows(self.hot)
+        codes = self.chip.segments["code"]
+        found = {
+            begin: translation(self.chip, segment, file)
+            for segment, file in self._segments(self.warm - self.warm // 8)
+            if not codes[begin := (segment.places[0].row, segment.begins)]
+        }
+        others = [each for each in self.waiting if (each.row, each.begins) not in found]
+        self.waiting = [*found.values(), *others]
+        is_hot = self.count[0] or self._rows(self.hot)
         worth = self.hot // 16 if is_hot else self.hot  # what is around hot loops, too
+        missing = {each.file for each in self.waiting if not each.file.exists()}
         texts = {
             str(file): module_text(self.chip, segment, f"pulpsim_{self.steps.kind}")
             for segment, file in self._segments(worth)
-            if file in self.waiting and not file.exists()
+            if file in missing
         }
         if texts:
             self._translate(texts)
@@ -156,26 +187,40 @@ class Translator:
         if self.waits:
             process.wait()
 
-    def _install(self, file: Path, segment: Segment) -> None:
-        if self.hot_code["translations"] == SEGMENTS:
-            return
+    def _install(self, made: Translation) -> bool:
+        """Use machine code from now on; returns False if that cannot be."""
+        count = self.count[0]
+        if count == SEGMENTS or not (address := address_of(made)):
+            return False
+        self.chip.segments["code"][made.row, made.begins] = address
+        self.chip.segments["is_part"][made.rows] = 1
+        self.hot_code["translated"][count] = made.row
+        self.count[0] = count + 1
+        self.used.append(made)
+        return True
+
+
+def address_of(made: Translation) -> int:
+    """Where the machine code of a segment is in memory; 0 if there is none."""
+    if made.file not in _addresses:
         with LOADING:  # LLVM's linker is for one thread at a time
-            if file not in _loaded:
-                code = kept(file)
-                if not code:
-                    return
-                _loaded[file] = load_object(code)
-            address = _loaded[file].get_function_address(segment.symbol)
-        row = segment.places[0].row
-        self.chip.segments["code"][row, segment.begins] = address
-        for place in (place for way in ways_from(self.chip, segment) for place in way.places):
-            self.chip.segments["is_part"][place.row] = 1
-        self.hot_code["translated"][self.hot_code["translations"]] = row
-        self.hot_code["translations"] += 1
+            code = kept(made.file)
+            if code is None:
+                return 0
+            _addresses[made.file] = _load(code, made.symbol) if code else 0
+    return _addresses[made.file]
 
 
-_loaded: dict[Path, Any] = {}
-"""Machine code that this process has loaded. It stays: simulations of the same program share it."""
+def _load(code: bytes, symbol: str) -> int:
+    _loaded.append(load_object(code))
+    return int(_loaded[-1].get_function_address(symbol))
+
+
+_addresses: dict[Path, int] = {}
+"""Of the machine code in files; 0 if LLVM cannot translate it. All simulations share it."""
+
+_loaded: list[Any] = []
+"""Machine code stays in memory: nobody knows how long it is in use."""
 
 
 _translating: list[subprocess.Popen] = []

@@ -32,22 +32,27 @@ class Crossbar:
         self.asking[target][requester] = turn, free
         if not self.is_served[target]:
             self.is_served[target] = True
-            self.env.process(self._serve(target))
+            self._choose_in(0, target)
         yield turn
         return free
 
-    def _serve(self, target: Hashable) -> Generator[Event, None, None]:
+    def _choose_in(self, cycles: int, target: Hashable) -> None:
+        """Serve a target's next request then, when all of that cycle have asked."""
+        wait = self.env.timeout(cycles)
+        if cycles:
+            wait.callbacks.append(lambda _: self._choose_in(0, target))
+        else:
+            wait.callbacks.append(lambda _: self._choose(target))
+
+    def _choose(self, target: Hashable) -> None:
         asking = self.asking[target]
-        while True:
-            yield self.env.timeout(0)  # the others of this cycle ask first
-            if not asking:
-                self.is_served[target] = False
-                return
-            priority = self.priority[target]
-            winner = min(asking, key=lambda requester: requester ^ priority)
-            above = [requester for requester in asking if requester > priority]
-            self.priority[target] = min(above or asking)
-            turn, free = asking.pop(winner)
-            turn.succeed()
-            yield free
-            yield self.env.timeout(int(free.value or 0))
+        if not asking:
+            self.is_served[target] = False
+            return
+        priority = self.priority[target]
+        winner = min(asking, key=lambda requester: requester ^ priority)
+        above = [requester for requester in asking if requester > priority]
+        self.priority[target] = min(above or asking)
+        turn, free = asking.pop(winner)
+        turn.succeed()
+        free.callbacks.append(lambda _: self._choose_in(int(free.value or 0), target))

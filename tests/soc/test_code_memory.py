@@ -5,7 +5,8 @@ import pytest
 from isa.asm import assemble
 from isa.profiles import profile
 from soc import code_memory
-from soc.run import run_program
+from soc.decode import LOOP_HINTS
+from soc.run import prepare, run_program
 from soc.spec import load_chip
 
 LOOP = """
@@ -28,9 +29,34 @@ def test_a_hardware_loop_whose_end_is_decoded_after_its_set_up_repeats(
     engine: str, longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(code_memory, "LONGEST_RUN", longest)
+    monkeypatch.setattr(code_memory.KnownRows, "keep", lambda *run: None)
+    code_memory.known_rows.cache_clear()
     chip = load_chip("pulp", {"cores": 1})
     result = run_program(
         assemble(LOOP, profile("ri5cy", "x")), chip, engine=engine, max_cycles=2000
     )
     controller = result.chip.harts[chip.cores]
     assert (controller["regs"][10], controller["regs"][11]) == (400, 600)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "event"])
+def test_what_was_decoded_before_is_decoded_anew_where_it_has_changed(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chip = load_chip("pulp", {"cores": 1})
+    for increment in (3, 5, 5):
+        text = LOOP.replace("x10, x10, 3", f"x10, x10, {increment}")
+        program = assemble(text, profile("ri5cy", "x"))
+        result = run_program(program, chip, engine=engine, max_cycles=2000)
+        assert result.chip.harts[1]["regs"][10] == 100 * (1 + increment)
+
+
+def test_hints_of_hardware_loops_are_no_part_of_what_was_decoded_before() -> None:
+    chip = load_chip("pulp", {"cores": 1})
+    program = assemble(LOOP, profile("ri5cy", "x"))
+    run_program(program, chip, max_cycles=2000)
+    begun = prepare(program, chip, "compiled")
+    begun.code.decode(program.entry)
+
+    assert begun.chip.code["kind"].any()
+    assert not (begun.chip.code["flags"] & LOOP_HINTS).any()

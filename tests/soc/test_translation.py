@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from isa.program import Program
-from soc import translation
+from soc import known_code, translation
 from soc.result import RunResult
 from soc.run import run_program
 from soc.translation import Translator, keep, kept
@@ -22,8 +22,11 @@ from tests.soc.test_engines import ELFS, End, difference
 
 CYCLES = 200_000
 
-LOADED_HERE: dict = {}
-"""Machine code that a test has loaded once more: it stays, as it does in a process."""
+
+@pytest.fixture(autouse=True)
+def nothing_is_known() -> None:
+    """What other tests have found out is not for this one."""
+    known_code.forget()
 
 
 @pytest.fixture
@@ -40,11 +43,15 @@ def never_translates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Translator, "warm", 1 << 60)
 
 
-def product(name: str) -> Program:
+def elf(name: str) -> bytes:
     with tarfile.open(ELFS) as archive:
         file = archive.extractfile(f"pulp_open/{name}.elf")
         assert file
-        return Program.from_elf(file.read(), name)
+        return file.read()
+
+
+def product(name: str) -> Program:
+    return Program.from_elf(elf(name), name)
 
 
 def translated(result: RunResult) -> int:
@@ -91,10 +98,89 @@ def test_what_is_translated_serves_the_next_run_from_its_start(
 ) -> None:
     program = product("speed2_mm_naive")
     first = run_program(program, max_cycles=CYCLES)
-    monkeypatch.setattr(Translator, "_translate", None)
+    monkeypatch.setattr(Translator, "hot", 1 << 40)
+    second = run_program(program, max_cycles=CYCLES)
+    codes, heats = (
+        [result.chip.segments[name] for result in (first, second)] for name in ("code", "heat")
+    )
+    is_translated = codes[0] != 0
+
+    assert is_translated.sum() > 3
+    assert np.array_equal(codes[0][is_translated], codes[1][is_translated])
+    assert np.median((heats[1] - heats[0])[is_translated]) < 10  # of thousands
+
+
+def test_what_is_translated_serves_another_process(
+    translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = product("speed2_mm_naive")
+    first = run_program(program, max_cycles=CYCLES)
+    known_code.forget()
+    monkeypatch.setattr(translation, "_addresses", {})
+    monkeypatch.setattr(Translator, "hot", 1 << 40)
     second = run_program(program, max_cycles=CYCLES)
 
     assert translated(second) == translated(first) > 3
+    assert not difference(vars(End.of(first)), vars(End.of(second)))
+
+
+def test_runs_that_are_too_short_for_a_translation_add_up(
+    translates_early: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[dict] = []
+    monkeypatch.setattr(Translator, "hot", 1 << 12)
+    monkeypatch.setattr(Translator, "_translate", lambda self, texts: started.append(texts))
+    monkeypatch.setattr(translation, "cache_folder", lambda: tmp_path)
+    heats = []
+    while not started:
+        result = run_program(product("speed2_mm_naive"), max_cycles=20_000)
+        heats.append(result.chip.segments["heat"])
+
+    assert len(heats) > 3
+    for number, heat in enumerate(heats):
+        assert np.array_equal(heat, (number + 1) * heats[0])
+
+
+@pytest.mark.parametrize("name", ["speed2_mm_hwl", "speed2_mm_naive"])
+def test_a_program_runs_again_as_it_did(name: str, translates_early: None) -> None:
+    ends = [vars(End.of(run_program(product(name), max_cycles=CYCLES))) for _ in range(3)]
+
+    assert not difference(ends[0], ends[1])
+    assert not difference(ends[0], ends[2])
+
+
+def test_random_programs_run_again_as_they_did(
+    translates_early: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not request.config.getoption("--full"):
+        pytest.skip("takes half a minute a seed; --full runs it")
+    monkeypatch.setattr(Translator, "warm", 2)
+    monkeypatch.setattr(Translator, "hot", 4)
+    for seed in range(20):
+        program = random_program(seed, rounds=10, pieces=3)
+        first, second = (run_program(program, max_cycles=30_000) for _ in range(2))
+        assert translated(second) >= translated(first) > 5, seed
+        one, other = (vars(End.of(result)) for result in (first, second))
+        assert not difference(one, other), (seed, difference(one, other))
+
+
+FMADD, FMSUB = 0x43, 0x47  # opcodes
+
+
+def test_of_a_program_that_only_begins_alike_no_other_code_is_used(
+    translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_code, "BEGINNING", 2)
+    chip = run_program(product("speed2_mm_naive"), max_cycles=CYCLES).chip
+    words = chip.code["word"][chip.segments["is_part"] != 0]
+    multiply = int(next(word for word in words if word & 0x7F == FMADD))
+    subtract = multiply ^ FMADD ^ FMSUB
+    old, new = (word.to_bytes(4, "little") for word in (multiply, subtract))
+    program = Program.from_elf(elf("speed2_mm_naive").replace(old, new), "other")
+
+    one, other = both(program, monkeypatch)
+
+    assert not difference(vars(one), vars(other))
 
 
 def test_threads_that_come_to_the_same_code_at_once_load_it_one_after_the_other(
@@ -102,8 +188,9 @@ def test_threads_that_come_to_the_same_code_at_once_load_it_one_after_the_other(
 ) -> None:
     program = product("speed2_mm_naive")
     first = run_program(program, max_cycles=CYCLES)
-    monkeypatch.setattr(Translator, "_translate", None)
-    monkeypatch.setattr(translation, "_loaded", LOADED_HERE)
+    known_code.forget()
+    monkeypatch.setattr(translation, "_addresses", {})
+    monkeypatch.setattr(Translator, "hot", 1 << 40)
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: run_program(program, max_cycles=CYCLES), range(4)))
 
@@ -116,7 +203,8 @@ def test_a_segment_that_cannot_be_translated_stays_interpreted(
     translates_early: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_program(product("speed2_mm_naive"), max_cycles=CYCLES)
-    monkeypatch.setattr(translation, "_loaded", {})
+    known_code.forget()
+    monkeypatch.setattr(translation, "_addresses", {})
     monkeypatch.setattr(translation, "kept", lambda file: b"")
     assert translated(run_program(product("speed2_mm_naive"), max_cycles=CYCLES)) == 0
 
@@ -127,10 +215,7 @@ def test_a_run_that_uses_translations_imports_no_compiler(
     program = product("speed2_mm_naive")
     run_program(program, max_cycles=CYCLES)
     file = tmp_path / "program.elf"
-    with tarfile.open(ELFS) as archive:
-        member = archive.extractfile("pulp_open/speed2_mm_naive.elf")
-        assert member
-        file.write_bytes(member.read())
+    file.write_bytes(elf("speed2_mm_naive"))
     text = (
         "import sys; from soc.run import run_program; from soc.translation import Translator;"
         f"Translator.warm = 16; result = run_program({str(file)!r}, max_cycles={CYCLES});"
