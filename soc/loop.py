@@ -241,6 +241,10 @@ def make_run_plain(go_on: Callable) -> Callable:
             if icache["wake"] <= now:
                 step_icache(chip, now)
             now += 1
+            if wheel["due"]:
+                until = min(last, icache["wake"])
+                while now < until and slots[np.uint64(now) % np.uint64(SLOTS)] == 0:
+                    now += 1
             wheel["now"] = now
             if wheel["stop"] != END or is_full(chip):
                 break

@@ -11,7 +11,7 @@ import numpy as np
 REGIONS = 1024
 """Regions that a hart can measure: ids 0..1023, the range of the marker's immediate."""
 
-SLOTS = 256
+SLOTS = 64
 """Cycles that the timing wheel looks ahead."""
 
 RING = 16
@@ -171,7 +171,7 @@ HART = np.dtype(
         ("number", "i8"),  # its index, for traces
         ("accounted", "i8"),  # cycle from which the next stall in a trace counts
         ("open", "i8"),  # the trace has a wait of this hart whose end it does not know
-        ("pad", "i8", (3,)),  # 31 cache lines: an odd number, so that harts lie in different sets
+        ("pad", "i8", (43,)),  # 36 cache lines: harts lie in different sets
     ],
     align=True,
 )
