@@ -8,28 +8,11 @@ import numpy as np
 from pydantic import Field
 
 from firmware.builder import KernelError
-from trainlib import (
-    act,
-    berhu,
-    conv2d_program,
-    cross_entropy_program,
-    linear_program,
-    loss,
-    norm,
-    optim,
-    pool_program,
-)
 from trainlib.kernels import Family, Role, Tensor
 from trainlib.network_layers import Call, Context, Operands
 from trainlib.network_statistics import AnyLayer
 from trainlib.network_training import Training
-
-FILES: tuple[tuple[Family, ...], ...] = (
-    *(act.FAMILIES, berhu.FAMILIES, conv2d_program.FAMILIES, cross_entropy_program.FAMILIES),
-    *(linear_program.FAMILIES, loss.FAMILIES, norm.FAMILIES, optim.FAMILIES),
-    pool_program.FAMILIES,
-)
-PRIMITIVES: dict[str, Family] = {family.name: family for file in FILES for family in file}
+from trainlib.primitives import PRIMITIVES
 
 
 class Arguments(Training):

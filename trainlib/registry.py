@@ -1,55 +1,13 @@
-"""The registry: all primitives, by the name that `kernel` in a config's [program] says."""
+"""The registry: what `kernel` in a config's [program] may be, primitives and networks, by name."""
 
 from difflib import get_close_matches
 
 from soc.toml_file import ConfigError
-from trainlib import (
-    act,
-    attention_program,
-    berhu,
-    conv2d_program,
-    cross_entropy_program,
-    dropout,
-    embedding,
-    interpolate_program,
-    layout,
-    linear_program,
-    loss,
-    matmul_program,
-    network,
-    norm,
-    optim,
-    pool_program,
-    reduce,
-    rnn_program,
-    softmax,
-    unary,
-)
+from trainlib import network
 from trainlib.kernels import Family
+from trainlib.primitives import PRIMITIVES
 
-FILES = (
-    act.FAMILIES,
-    attention_program.FAMILIES,
-    berhu.FAMILIES,
-    conv2d_program.FAMILIES,
-    cross_entropy_program.FAMILIES,
-    dropout.FAMILIES,
-    embedding.FAMILIES,
-    interpolate_program.FAMILIES,
-    layout.FAMILIES,
-    linear_program.FAMILIES,
-    loss.FAMILIES,
-    matmul_program.FAMILIES,
-    network.FAMILIES,
-    norm.FAMILIES,
-    optim.FAMILIES,
-    pool_program.FAMILIES,
-    reduce.FAMILIES,
-    rnn_program.FAMILIES,
-    softmax.FAMILIES,
-    unary.FAMILIES,
-)  # fmt: skip
-KERNELS = {family.name: family for families in FILES for family in families}
+KERNELS = PRIMITIVES | {family.name: family for family in network.FAMILIES}
 
 
 def family_of(kernel: str) -> Family:
