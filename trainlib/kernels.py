@@ -4,7 +4,7 @@ A file of primitives ends in FAMILIES, a tuple of Family; trainlib.primitives li
 
 The code is an emitter, with which all primitives have the same contract:
 
-    def relu_f32(k: Kernel, team: Team, x: Address, y: Address, count: int, *, unroll: int = 4)
+    def fill_f32(k: Kernel, team: Team, y: Address, count: int, *, value: float = 0.0)
 
     Address     an operand's byte address in L1: a number, or a register that holds it, lives for
                 the whole kernel and is not changed

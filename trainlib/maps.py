@@ -1,6 +1,7 @@
 """Maps: the same operation on every element of some tensors, and their families.
 
-An operation is a function that takes registers for its constants, and returns the body of a nest.
+An operation is a function that takes registers for its constants, and returns the body of a nest;
+a family's has its options as arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -116,17 +117,21 @@ class Arguments(kernels.Arguments):
 
 
 def map_family(
-    emitter: Callable[..., None],
+    name: str,
+    operation: Callable[..., Body],
     inputs: str,
     outputs: str,
     reference: Callable[..., Any],
     arguments: type[Arguments] = Arguments,
+    *,
+    late: Sequence[int] = (),
 ) -> Family:
-    """The family of an emitter(k, team, *addresses, count, **options).
+    """The family of an operation(k, **options).
 
-    inputs, outputs    names of tensors, in the emitter's order; those in both are overwritten
+    inputs, outputs    names of tensors, in the operation's order; those in both are overwritten
     reference          of arrays of the inputs, with the options: what each output should be
     arguments          those that Arguments does not have are options
+    late               inputs that the operation loads itself: see Nest
     """
     sources, targets = inputs.split(), outputs.split()
     options = [name for name in arguments.model_fields if name not in Arguments.model_fields]
@@ -145,11 +150,12 @@ def map_family(
         return dict(zip(targets, results, strict=True))
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
-        addresses = [l1[name] for name in tensors(point)]
-        emitter(k, team, *addresses, prod(point.shape), unroll=point.unroll, **chosen(point))
+        read, written = ([l1[name] for name in names] for names in (sources, targets))
+        how: Any = {"late": late, "unroll": point.unroll}
+        own = partial(operation, **chosen(point))
+        map_f32(k, team, own, read, written, prod(point.shape), **how)
 
-    family = Family(emitter.__name__, arguments, tensors, expected, no_macs, emit)
-    return tiled_by_axes(family)
+    return tiled_by_axes(Family(name, arguments, tensors, expected, no_macs, emit))
 
 
 def no_macs(_: Any) -> int:

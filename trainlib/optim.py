@@ -19,131 +19,75 @@ from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
 from trainlib import kernels
 from trainlib.kernels import WORD, Address, Addresses, Arrays, Expected, Family, Tensor, Tensors
-from trainlib.maps import UNROLL, Arguments, Operation, map_f32, map_family, no_macs
+from trainlib.maps import Arguments, map_f32, map_family, no_macs
 from trainlib.nest import Body
 from trainlib.reference import optim as reference
 from trainlib.tiled import tiled_by_axes
 
 
-def _sgd(lr: float, weight_decay: float) -> Operation:
+def sgd(k: Kernel, *, lr: float, weight_decay: float) -> Body:
     """w -= lr (g + weight_decay w)."""
+    step, decay = constant(k, lr), constant(k, weight_decay)
 
-    def operation(k: Kernel) -> Body:
-        step, decay = constant(k, lr), constant(k, weight_decay)
+    def body(v: Lanes, w: Lane, g: Lane) -> list[Lane]:
+        if weight_decay:
+            v.fmadd_s(g, w, decay, g)
+        v.fnmsub_s(w, g, step, w)
+        return [w]
 
-        def body(v: Lanes, w: Lane, g: Lane) -> list[Lane]:
-            if weight_decay:
-                v.fmadd_s(g, w, decay, g)
-            v.fnmsub_s(w, g, step, w)
-            return [w]
-
-        return body
-
-    return operation
+    return body
 
 
-def _sgd_momentum(lr: float, momentum: float, weight_decay: float, nesterov: bool) -> Operation:
-    """b = momentum b + g + weight_decay w; w -= lr b, or lr (g + weight_decay w + momentum b)."""
-
-    def operation(k: Kernel) -> Body:
-        step, decay, keeps = (constant(k, c) for c in (lr, weight_decay, momentum))
-
-        def body(v: Lanes, w: Lane, b: Lane, g: Lane) -> list[Lane]:
-            if weight_decay:
-                v.fmadd_s(g, w, decay, g)
-            v.fmadd_s(b, b, keeps, g)
-            if nesterov:
-                v.fmadd_s(g, b, keeps, g)
-            v.fnmsub_s(w, g if nesterov else b, step, w)
-            return [w, b]
-
-        return body
-
-    return operation
-
-
-def sgd_f32(
-    k: Kernel,
-    team: Team,
-    w: Address,
-    g: Address,
-    count: int,
-    *,
-    lr: float,
-    weight_decay: float = 0.0,
-    unroll: int = UNROLL,
-) -> None:
-    """w -= lr (g + weight_decay w)."""
-    map_f32(k, team, _sgd(lr, weight_decay), [w, g], [w], count, unroll=unroll)
-
-
-def sgd_momentum_f32(
-    k: Kernel,
-    team: Team,
-    w: Address,
-    b: Address,
-    g: Address,
-    count: int,
-    *,
-    lr: float,
-    momentum: float,
-    weight_decay: float = 0.0,
-    nesterov: bool = False,
-    unroll: int = UNROLL,
-) -> None:
-    """b = momentum b + g + weight_decay w; w -= lr b, with Nesterov's lr (g + momentum b).
+def sgd_momentum(
+    k: Kernel, *, lr: float, momentum: float, weight_decay: float, nesterov: bool
+) -> Body:
+    """b = momentum b + g + weight_decay w; w -= lr b, or lr (g + weight_decay w + momentum b).
 
     b is zero before the first step.
     """
-    operation = _sgd_momentum(lr, momentum, weight_decay, nesterov)
-    map_f32(k, team, operation, [w, b, g], [w, b], count, unroll=unroll)
+    step, decay, keeps = (constant(k, c) for c in (lr, weight_decay, momentum))
+
+    def body(v: Lanes, w: Lane, b: Lane, g: Lane) -> list[Lane]:
+        if weight_decay:
+            v.fmadd_s(g, w, decay, g)
+        v.fmadd_s(b, b, keeps, g)
+        if nesterov:
+            v.fmadd_s(g, b, keeps, g)
+        v.fnmsub_s(w, g if nesterov else b, step, w)
+        return [w, b]
+
+    return body
 
 
-def accumulate_f32(
-    k: Kernel,
-    team: Team,
-    g: Address,
-    x: Address,
-    count: int,
-    *,
-    scale: float = 1.0,
-    unroll: int = UNROLL,
-) -> None:
+def accumulate(k: Kernel, *, scale: float) -> Body:
     """g += scale x: gradients of several batches."""
+    factor = constant(k, scale)
 
-    def operation(k: Kernel) -> Body:
-        factor = constant(k, scale)
+    def body(v: Lanes, g: Lane, x: Lane) -> list[Lane]:
+        if scale == 1:
+            v.fadd_s(g, g, x)
+        else:
+            v.fmadd_s(g, x, factor, g)
+        return [g]
 
-        def body(v: Lanes, g: Lane, x: Lane) -> list[Lane]:
-            if scale == 1:
-                v.fadd_s(g, g, x)
-            else:
-                v.fmadd_s(g, x, factor, g)
-            return [g]
-
-        return body
-
-    map_f32(k, team, operation, [g, x], [g], count, unroll=unroll)
+    return body
 
 
 class _Adam:
-    """One step of Adam or AdamW.
+    """A step of Adam: g += weight_decay w; m, v: means of g and g^2; w -= lr m' / (sqrt(v') + eps).
 
-    corrections    address of the two bias corrections
+    m' and v' are corrected; AdamW: no weight_decay in g, but w *= 1 - lr weight_decay before. m and
+    v are zero before the first step.
+
+    corrections    address of the two bias corrections, this step's, of adam_corrections
+    point          has lr, betas, eps and weight_decay
     """
 
-    def __init__(
-        self,
-        corrections: Address,
-        lr: float,
-        betas: tuple[float, float],
-        eps: float,
-        weight_decay: float,
-        is_decoupled: bool,
-    ) -> None:
-        self.corrections, self.lr, self.betas, self.eps = corrections, lr, betas, eps
-        self.decay = 1 - lr * weight_decay if is_decoupled else weight_decay
-        self.decays, self.is_decoupled = weight_decay != 0, is_decoupled
+    def __init__(self, corrections: Address, point: Any, is_decoupled: bool) -> None:
+        self.corrections, self.is_decoupled = corrections, is_decoupled
+        self.lr, self.betas, self.eps, decay = point.lr, point.betas, point.eps, point.weight_decay
+        self.decay = 1 - self.lr * decay if is_decoupled else decay
+        self.decays = decay != 0
 
     def __call__(self, k: Kernel) -> Body:
         first, second = self.betas
@@ -197,51 +141,6 @@ def adam_corrections_f32(
                 k.fstore(value, WORD * index, base)
 
 
-def adam_f32(
-    k: Kernel,
-    team: Team,
-    w: Address,
-    m: Address,
-    v: Address,
-    corrections: Address,
-    g: Address,
-    count: int,
-    *,
-    lr: float = 1e-3,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-    unroll: int = UNROLL,
-) -> None:
-    """g += weight_decay w; m, v: means of g and g^2; w -= lr m' / (sqrt(v') + eps), corrected.
-
-    m and v are zero before the first step; corrections are this step's, of adam_corrections.
-    """
-    adam = _Adam(corrections, lr, betas, eps, weight_decay, False)
-    map_f32(k, team, adam, [w, m, v, g], [w, m, v], count, unroll=unroll)
-
-
-def adamw_f32(
-    k: Kernel,
-    team: Team,
-    w: Address,
-    m: Address,
-    v: Address,
-    corrections: Address,
-    g: Address,
-    count: int,
-    *,
-    lr: float = 1e-3,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    weight_decay: float = 1e-2,
-    unroll: int = UNROLL,
-) -> None:
-    """w *= 1 - lr weight_decay; then as adam_f32 without decay."""
-    adam = _Adam(corrections, lr, betas, eps, weight_decay, True)
-    map_f32(k, team, adam, [w, m, v, g], [w, m, v], count, unroll=unroll)
-
-
 class SgdArguments(Arguments):
     lr: float = Field(ge=0, allow_inf_nan=False)
     weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False)
@@ -266,22 +165,20 @@ class AdamwArguments(AdamArguments):
     weight_decay: float = Field(1e-2, ge=0, allow_inf_nan=False)
 
 
-def _adam_family(emitter: Any, arguments: type[Arguments], is_decoupled: bool) -> Family:
-    def tensors(point: Any) -> Tensors:
-        states = {name: Tensor(point.shape, "inout") for name in ("w", "m", "v")}
-        return {**states, "corrections": Tensor((2,)), "g": Tensor(point.shape)}
+def _adam_family(name: str, arguments: type[Arguments], *, is_decoupled: bool) -> Family:
+    states, sources = ("w", "m", "v"), ("w", "m", "v", "g")
 
-    def options(point: Any) -> dict[str, Any]:
-        names = ("lr", "betas", "eps", "weight_decay")
-        return {name: getattr(point, name) for name in names}
+    def tensors(point: Any) -> Tensors:
+        of = {name: Tensor(point.shape, "inout") for name in states}
+        return {**of, "corrections": Tensor((2,)), "g": Tensor(point.shape)}
 
     def expected(point: Any, values: Arrays) -> dict[str, Expected]:
-        results = reference.adam(values, point, is_decoupled)
-        return dict(zip(("w", "m", "v"), results, strict=True))
+        return dict(zip(states, reference.adam(values, point, is_decoupled), strict=True))
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
-        addresses = (l1[name] for name in tensors(point))
-        emitter(k, team, *addresses, prod(point.shape), unroll=point.unroll, **options(point))
+        adam = _Adam(l1["corrections"], point, is_decoupled)
+        read, written = ([l1[name] for name in names] for names in (sources, states))
+        map_f32(k, team, adam, read, written, prod(point.shape), unroll=point.unroll)
 
     def draw(point: Any, numbers: np.random.Generator) -> Arrays:
         """State as after a few steps: squares are not negative."""
@@ -289,7 +186,6 @@ def _adam_family(emitter: Any, arguments: type[Arguments], is_decoupled: bool) -
         squares = numbers.standard_normal(point.shape, np.float32) ** 2
         return {"v": squares, "corrections": 1 - betas ** np.float32(4)}
 
-    name = emitter.__name__
     family = Family(name, arguments, tensors, expected, no_macs, emit, draw=draw)
     return tiled_by_axes(family, whole=("corrections",))
 
@@ -316,10 +212,13 @@ CORRECTIONS = Family(
 )
 
 FAMILIES = (
-    map_family(sgd_f32, "w g", "w", reference.sgd, SgdArguments),
-    map_family(sgd_momentum_f32, "w b g", "w b", reference.sgd_momentum, MomentumArguments),
-    map_family(accumulate_f32, "g x", "g", reference.accumulate, AccumulateArguments),
+    map_family("sgd_f32", sgd, "w g", "w", reference.sgd, SgdArguments),
+    map_family(
+        *("sgd_momentum_f32", sgd_momentum, "w b g", "w b"),
+        *(reference.sgd_momentum, MomentumArguments),
+    ),
+    map_family("accumulate_f32", accumulate, "g x", "g", reference.accumulate, AccumulateArguments),
     CORRECTIONS,
-    _adam_family(adam_f32, AdamArguments, False),
-    _adam_family(adamw_f32, AdamwArguments, True),
+    _adam_family("adam_f32", AdamArguments, is_decoupled=False),
+    _adam_family("adamw_f32", AdamwArguments, is_decoupled=True),
 )

@@ -8,6 +8,7 @@ from trainlib import (
     cross_entropy_program,
     dropout,
     embedding,
+    gated,
     interpolate_program,
     layout,
     linear_program,
@@ -25,6 +26,7 @@ from trainlib.kernels import Family
 
 FILES = (
     act,
+    gated,
     attention_program,
     berhu,
     conv2d_program,

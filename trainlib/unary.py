@@ -4,17 +4,14 @@ Roots and quotients are the FPU's, rounded correctly. erf(x) = tanh(x P(x^2)), P
 atanh(erf(x)) / x on [0, 3 sqrt(2)], beyond which erf is 1 to float32.
 """
 
-from collections.abc import Callable
 from math import sqrt
 
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
 from firmware.registers import SP
-from firmware.runtime import Team
 from trainlib.elementary import Exp, Log, Stacked, Tanh
-from trainlib.kernels import Address, Family
-from trainlib.maps import Operation, map_f32, map_family
-from trainlib.nest import UNROLL, Body
+from trainlib.maps import map_family
+from trainlib.nest import Body
 from trainlib.reference import unary as reference
 
 LOGIT = (
@@ -27,6 +24,7 @@ ERF_IS_ONE = 18.0  # x^2
 
 
 def exp(k: Kernel) -> Body:
+    """y = e^x."""
     function, zero = Exp(k), constant(k, 0.0)
 
     def body(v: Lanes, x: Lane) -> list[Lane]:
@@ -39,6 +37,7 @@ def exp(k: Kernel) -> Body:
 
 
 def log(k: Kernel) -> Body:
+    """y = log(x): -infinity of 0, NaN of less."""
     function = Log(k)
 
     def body(v: Lanes, x: Lane) -> list[Lane]:
@@ -49,6 +48,7 @@ def log(k: Kernel) -> Body:
 
 
 def erf(k: Kernel) -> Body:
+    """y = erf(x)."""
     polynomial = Stacked(k, ERF)
     most = Stacked(k, (ERF_IS_ONE,), polynomial.depth)
     tanh = Tanh(k)
@@ -67,6 +67,8 @@ def erf(k: Kernel) -> Body:
 
 
 def square_root(_: Kernel) -> Body:
+    """y = sqrt(x)."""
+
     def body(v: Lanes, x: Lane) -> list[Lane]:
         v.fsqrt_s(x, x)
         return [x]
@@ -74,43 +76,37 @@ def square_root(_: Kernel) -> Body:
     return body
 
 
-def _inverse(has_root: bool) -> Operation:
-    def operation(k: Kernel) -> Body:
-        one = constant(k, 1.0)
+def inverse_root(k: Kernel) -> Body:
+    """y = 1 / sqrt(x)."""
+    one = constant(k, 1.0)
 
-        def body(v: Lanes, x: Lane) -> list[Lane]:
-            if has_root:
-                v.fsqrt_s(x, x)
-            v.fdiv_s(x, one, x)
-            return [x]
+    def body(v: Lanes, x: Lane) -> list[Lane]:
+        v.fsqrt_s(x, x)
+        v.fdiv_s(x, one, x)
+        return [x]
 
-        return body
-
-    return operation
+    return body
 
 
-def _emitter(name: str, operation: Operation, meaning: str) -> Callable[..., None]:
-    def emitter(
-        k: Kernel, team: Team, x: Address, y: Address, count: int, *, unroll: int = UNROLL
-    ) -> None:
-        map_f32(k, team, operation, [x], [y], count, unroll=unroll)
+def reciprocal(k: Kernel) -> Body:
+    """y = 1 / x."""
+    one = constant(k, 1.0)
 
-    emitter.__name__, emitter.__doc__ = name, meaning
-    return emitter
+    def body(v: Lanes, x: Lane) -> list[Lane]:
+        v.fdiv_s(x, one, x)
+        return [x]
+
+    return body
 
 
-exp_f32 = _emitter("exp_f32", exp, "y = e^x.")
-log_f32 = _emitter("log_f32", log, "y = log(x): -infinity of 0, NaN of less.")
-erf_f32 = _emitter("erf_f32", erf, "y = erf(x).")
-sqrt_f32 = _emitter("sqrt_f32", square_root, "y = sqrt(x).")
-rsqrt_f32 = _emitter("rsqrt_f32", _inverse(True), "y = 1 / sqrt(x).")
-reciprocal_f32 = _emitter("reciprocal_f32", _inverse(False), "y = 1 / x.")
-
-FAMILIES: tuple[Family, ...] = (
-    map_family(exp_f32, "x", "y", reference.exp),
-    map_family(log_f32, "x", "y", reference.log),
-    map_family(erf_f32, "x", "y", reference.erf),
-    map_family(sqrt_f32, "x", "y", reference.sqrt),
-    map_family(rsqrt_f32, "x", "y", reference.rsqrt),
-    map_family(reciprocal_f32, "x", "y", reference.reciprocal),
+MEANINGS = (
+    ("exp", exp, reference.exp),
+    ("log", log, reference.log),
+    ("erf", erf, reference.erf),
+    ("sqrt", square_root, reference.sqrt),
+    ("rsqrt", inverse_root, reference.rsqrt),
+    ("reciprocal", reciprocal, reference.reciprocal),
+)
+FAMILIES = tuple(
+    map_family(f"{name}_f32", operation, "x", "y", meaning) for name, operation, meaning in MEANINGS
 )

@@ -10,8 +10,9 @@ from tests.trainlib.primitives import (
     check_in_registers,
     check_with_torch,
 )
-from trainlib.act import FAMILIES
+from trainlib import act, gated
 
+FAMILIES = act.FAMILIES + gated.FAMILIES
 NAMES = [family.name for family in FAMILIES]
 OPTIONS = {
     "leaky_relu_fw_f32": ({"slope": 0.01}, {"slope": 1.5}, {"slope": -0.5}, {"slope": 0.0}),
