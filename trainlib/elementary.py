@@ -12,16 +12,14 @@ Source: W. Cody, W. Waite, Software Manual for the Elementary Functions, chapter
 with ln 2 in two parts). The coefficients are this file's own fits.
 """
 
-from collections.abc import Callable, Sequence
 from math import expm1, factorial, log, log1p
 
 import numpy as np
-from numpy.polynomial import Chebyshev, Polynomial
 
 from firmware.builder import Kernel, Register
-from firmware.forms import WORD
 from firmware.lanes import Lane, Lanes, constant, pattern
-from firmware.registers import SP, ZERO
+from firmware.registers import ZERO
+from trainlib.polynomial import Stacked, horner, near_minimax
 
 LN2 = log(2)
 LN2_HIGH = 0.693359375  # 9 bits: its products with n are exact
@@ -29,14 +27,6 @@ ROUNDS = 1.5 * 2**23  # a float below 2^22 plus this is an integer, in the low b
 BIAS = 127
 VANISHES = -88.0  # e^x is below 2^-126, the smallest normal number: 0 here
 OVERFLOWS = 89.0  # e^x is above 2^128
-
-
-def near_minimax(
-    function: Callable[[float], float], degree: int, low: float, high: float
-) -> list[float]:
-    """Coefficients, lowest first, of the polynomial through a function at Chebyshev's points."""
-    fit = Chebyshev.interpolate(np.vectorize(function), degree, [low, high])
-    return [float(c) for c in fit.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef]
 
 
 def _exp_rest(r: float) -> float:
@@ -56,46 +46,6 @@ def _log_rest(f: float) -> float:
 EXP = near_minimax(_exp_rest, 4, -LN2 / 2, LN2 / 2)
 LOG = near_minimax(_log_rest, 7, 0.5**0.5 - 1, 2**0.5 - 1)
 SEED = (70 / 33, -16 / 11, 32 / 99)  # 1 - d seed(d) = T3(2 d - 3) / T3(-3), T3 Chebyshev's
-
-
-def horner(v: Lanes, p: Lane, x: Lane, coefficients: Sequence[Register]) -> None:
-    """p = the polynomial of x, given its coefficients from the highest on, at least two."""
-    v.fmadd_s(p, x, coefficients[0], coefficients[1])
-    for c in coefficients[2:]:
-        v.fmadd_s(p, p, x, c)
-
-
-class Stacked:
-    """A polynomial whose coefficients lie on the core's stack, for want of registers.
-
-    They are below the stack pointer: nothing interrupts a core, and no function is called.
-
-    coefficients    lowest first, at least two
-    below           bytes below the stack pointer that are others'
-    """
-
-    def __init__(self, k: Kernel, coefficients: Sequence[float], below: int = 0) -> None:
-        self.depth = below + WORD * len(coefficients)
-        self.offsets = [WORD * index - self.depth for index in range(len(coefficients))]
-        with k.scope():
-            word = k.x()
-            for offset, c in zip(self.offsets, reversed(coefficients), strict=True):
-                k.li(word, pattern(c))
-                k.sw(word, offset, SP)
-
-    def __call__(self, v: Lanes, p: Lane, x: Lane, spare: Lane) -> None:
-        """p = the polynomial of x; spare changes. Two loads come before each two uses."""
-        k = v.k
-        first, second = spare[0], spare[1] if v.width > 1 else k.f()
-        k.fload(first, self.offsets[0], SP)
-        k.fload(second, self.offsets[1], SP)
-        v.fmadd_s(p, x, first, second)
-        for at in range(2, len(self.offsets), 2):
-            pair = list(zip(self.offsets[at : at + 2], (first, second), strict=False))
-            for offset, register in pair:
-                k.fload(register, offset, SP)
-            for _, register in pair:
-                v.fmadd_s(p, p, x, register)
 
 
 class Reduced:

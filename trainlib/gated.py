@@ -8,17 +8,16 @@ Sources: D. Hendrycks, K. Gimpel, Gaussian Error Linear Units; N. Shazeer, GLU V
 Transformer. P and Q of the exact GELU are this file's own fits.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import pi, sqrt
 from typing import Literal
 
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
-from firmware.registers import SP
-from trainlib.elementary import SEED, Sigmoid, Stacked
+from trainlib.elementary import SEED, Sigmoid
 from trainlib.maps import Arguments, map_family
 from trainlib.nest import Body, Load
+from trainlib.polynomial import OfSquare, Stacked
 from trainlib.reference import act as reference
 
 
@@ -65,17 +64,14 @@ class _Gated:
     def __init__(
         self, k: Kernel, gate: Gate, *, has_slope: bool = False, is_thrifty: bool = False
     ) -> None:
-        self.gate, self.depth = gate, 0
+        self.gate, depth = gate, 0
         if gate.most:
-            self.p, self.most = self._stacked(k, gate.p), self._stacked(k, (gate.most,))
+            self.p = OfSquare(k, gate.p, gate.most)
+            depth = self.p.depth
             if has_slope:
-                self.q = self._stacked(k, gate.q)
-        self.sigmoid = Sigmoid(k, self._stacked(k, SEED) if is_thrifty else None)
-
-    def _stacked(self, k: Kernel, coefficients: Sequence[float]) -> Stacked:
-        stacked = Stacked(k, coefficients, self.depth)
-        self.depth = stacked.depth
-        return stacked
+                self.q = Stacked(k, gate.q, depth)
+                depth = self.q.depth
+        self.sigmoid = Sigmoid(k, Stacked(k, SEED, depth) if is_thrifty else None)
 
     def forward(self, v: Lanes, x: Lane) -> Lane:
         """S(u), in new registers."""
@@ -90,7 +86,7 @@ class _Gated:
         self._exponent(v, u, x, a, b, c)
         self.sigmoid.with_slope(v, u, a, b, c, d)
         if self.gate.most:
-            self._square(v, x, a, b)
+            self.p.square(v, a, x, b)
             self.q(v, b, a, d)
             v.fmul_s(c, c, b)
         return u, c, d
@@ -100,14 +96,9 @@ class _Gated:
         if not self.gate.most:
             v.fmul_s(u, x, self.sigmoid.one)
             return
-        self._square(v, x, a, b)
+        self.p.square(v, a, x, b)
         self.p(v, u, a, b)
         v.fmul_s(u, u, x)
-
-    def _square(self, v: Lanes, x: Lane, square: Lane, spare: Lane) -> None:
-        v.k.fload(spare[0], self.most.offsets[0], SP)
-        v.fmul_s(square, x, x)
-        v.fmin_s(square, square, spare[0])
 
 
 def silu_forward(k: Kernel) -> Body:

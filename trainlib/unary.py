@@ -8,10 +8,10 @@ from math import sqrt
 
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
-from firmware.registers import SP
-from trainlib.elementary import Exp, Log, Stacked, Tanh
+from trainlib.elementary import Exp, Log, Tanh
 from trainlib.maps import map_family
 from trainlib.nest import Body
+from trainlib.polynomial import OfSquare
 from trainlib.reference import unary as reference
 
 LOGIT = (
@@ -49,15 +49,11 @@ def log(k: Kernel) -> Body:
 
 def erf(k: Kernel) -> Body:
     """y = erf(x)."""
-    polynomial = Stacked(k, ERF)
-    most = Stacked(k, (ERF_IS_ONE,), polynomial.depth)
-    tanh = Tanh(k)
+    polynomial, tanh = OfSquare(k, ERF, ERF_IS_ONE), Tanh(k)
 
     def body(v: Lanes, x: Lane) -> list[Lane]:
         a, b, c = v.f(), v.f(), v.f()
-        v.k.fload(b[0], most.offsets[0], SP)
-        v.fmul_s(a, x, x)
-        v.fmin_s(a, a, b[0])
+        polynomial.square(v, a, x, b)
         polynomial(v, c, a, b)
         v.fmul_s(x, x, c)
         tanh(v, x, a, b, c)
