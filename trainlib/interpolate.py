@@ -22,14 +22,8 @@ from trainlib.fill import fill_f32
 from trainlib.kernels import Address
 from trainlib.maps import fitting
 from trainlib.nest import UNROLL, Body
-from trainlib.pool import (
-    LARGEST,
-    Layout,
-    Pair,
-    Pooling,
-    avgpool2d_bw_f32,
-    avgpool2d_fw_f32,
-)
+from trainlib.pool import LARGEST, Layout, Pair, Pooling
+from trainlib.pool_average import avgpool2d_bw_f32, avgpool2d_fw_f32
 from trainlib.rows import Field, Rows, Split, split_of
 
 TOWARDS_ZERO = 1  # rounding mode

@@ -1,33 +1,24 @@
-"""Max and average pooling in two dimensions, forward and backward, with stride and padding.
+"""Pooling in two dimensions, with stride and padding: its windows.
 
 Outputs whose windows lie in x alike, whole or cut by the same borders, are a region: its code is
-that of one window, so that borders cost no test. Max pooling saves the index of what it took, in
-its h x w plane as torch does: the first of equals, the last NaN.
+that of one window, so that borders cost no test.
 
 Source of the meaning: torch's max_pool2d and avg_pool2d.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
-from firmware.builder import Kernel, Register
-from firmware.lanes import Lane, Lanes, constant, pattern
-from firmware.registers import ZERO
-from firmware.runtime import Team
-from trainlib.fill import fill_f32
-from trainlib.kernels import (
-    WORD,
-    Address,
-)
-from trainlib.maps import map_nest
-from trainlib.nest import REACH, UNROLL, Body, Operand, Window
+from firmware.builder import Register
+from trainlib.kernels import WORD, Address
+from trainlib.nest import REACH, Operand
 
 Layout = Literal["chw", "hwc"]
 Pair = tuple[int, int]
-SCALE = 1 << 12  # of reciprocals of widths
-SIDE_BY_SIDE = 4  # elements of a window that are loaded before the first is stored
 LARGEST = 128  # elements of a window: each is code of its own
+Places = list[tuple[int, int]]
+"""For each element of a window that is in x: which operand has it, and how many bytes behind."""
 
 
 @dataclass(frozen=True)
@@ -84,39 +75,24 @@ class Pooling:
 
 
 @dataclass(frozen=True)
-class Region:
-    """Outputs first .. first + count - 1, in each direction; of their windows, rows and columns.
+class Run:
+    """Outputs first .. first + count - 1 in one direction, whose windows lie in x alike.
 
-    size    elements of a window that are in the image
+    part      rows or columns of a window that are in x
+    inside    how many are in the image
     """
-
-    first: Pair
-    count: Pair
-    rows: range
-    columns: range
-    size: int = 0
-
-    @property
-    def taps(self) -> list[Pair]:
-        """Rows and columns of the window's elements that are in x."""
-        return [(i, j) for i in self.rows for j in self.columns]
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Outputs in one direction with the same part of the window in x, and `inside` the image."""
 
     first: int
     count: int
     part: range
-    inside: int
+    inside: int = 0
 
 
 def _runs(
     size: int, kernel: int, stride: int, pad: int, out: int, above: int = 0, below: int = 0
-) -> list[_Run]:
+) -> list[Run]:
     """All outputs; above, below: what the image has more than x."""
-    runs: list[_Run] = []
+    runs: list[Run] = []
     for at in range(out):
         start = at * stride - pad
         part = range(max(0, -start), min(kernel, size - start))
@@ -125,21 +101,47 @@ def _runs(
         if last and (last.part, last.inside) == (part, inside):
             runs[-1] = replace(last, count=last.count + 1)
         else:
-            runs.append(_Run(at, 1, part, inside))
+            runs.append(Run(at, 1, part, inside))
     return runs
+
+
+class Region(NamedTuple):
+    """Outputs whose windows lie in x alike."""
+
+    rows: Run
+    columns: Run
+
+    @property
+    def first(self) -> Pair:
+        """Row and column of the first output."""
+        return self.rows.first, self.columns.first
+
+    @property
+    def size(self) -> int:
+        """Elements of a window that are in the image."""
+        return self.rows.inside * self.columns.inside
+
+    @property
+    def taps(self) -> list[Pair]:
+        """Rows and columns of a window's elements that are in x."""
+        return [(i, j) for i in self.rows.part for j in self.columns.part]
 
 
 def regions(p: Pooling) -> Iterator[Region]:
     """All regions."""
-    sides = zip((p.h, p.w), p.kernel, p.stride, p.pad, p.out, strict=True)
-    of_rows, of_columns = sides
+    of_rows, of_columns = zip((p.h, p.w), p.kernel, p.stride, p.pad, p.out, strict=True)
     for row in _runs(*of_rows, *p.around):
         for column in _runs(*of_columns):
-            first, count = (row.first, column.first), (row.count, column.count)
-            yield Region(first, count, row.part, column.part, row.inside * column.inside)
+            yield Region(row, column)
 
 
-class _Nest:
+def all_outputs(p: Pooling) -> Region:
+    """Outputs as if they had windows of one element."""
+    rows, columns = (Run(0, count, range(1)) for count in p.out)
+    return Region(rows, columns)
+
+
+class RegionNest:
     """A region's dimensions, its windows in x, and what lies beside its outputs.
 
     planes_first    for sums that windows share: a plane is one core's
@@ -151,7 +153,7 @@ class _Nest:
         self.p, self.region, self.planes_first = p, region, planes_first
         sides = zip(region.first, p.stride, p.pad, strict=True)
         self.origin = tuple(first * stride - pad for first, stride, pad in sides)
-        rows, columns = region.count
+        rows, columns = region.rows.count, region.columns.count
         if p.layout == "chw":
             self.dims: tuple[int, ...] = p.b * p.c, rows, columns
         else:
@@ -167,11 +169,11 @@ class _Nest:
             return channel, image, row, column
         return image, row, column, channel
 
-    def windows(self, x: Address) -> tuple[list[Operand], list[tuple[int, int]]]:
-        """Operands in x, and for each element of a window, which one and how many bytes behind."""
+    def windows(self, x: Address) -> tuple[list[Operand], Places]:
+        """Operands in x, and where they have the elements of a window."""
         _, _, row, column = self.p.steps((self.p.h, self.p.w))
         operands: list[Operand] = []
-        places = []
+        places: Places = []
         for i, j in self.region.taps:
             shift = row * (self.origin[0] + i) + column * (self.origin[1] + j)
             if not operands or not 0 <= shift - operands[-1].shift <= self.reach:
@@ -191,7 +193,8 @@ class _Nest:
         place    that of the first element of the first window, were it in x; None: as x says
         """
         (sh, sw), w = self.p.stride, self.p.w
-        top, left = self.origin[0] + self.region.rows[0], self.origin[1] + self.region.columns[0]
+        (top, left), (above, before) = self.origin, self.region.taps[0]
+        top, left = top + above, left + before
         steps = self.arranged(0, 0, sh * w, sw)
         if place is None:
             return Operand(top * w + left, steps)
@@ -201,287 +204,3 @@ class _Nest:
         """A counter: the address of the plane."""
         image, channel, _, _ = self.p.steps((self.p.h, self.p.w))
         return Operand(x, self.arranged(image, channel, 0, 0))
-
-
-CHUNK = 16  # elements of which one word says which were larger, and which no numbers
-
-
-class _Largest:
-    """Emits the largest element of a region's windows, and its number in the plane.
-
-    For each element, one bit says if it is larger than all before, another one if it is a number;
-    what counts is the highest bit, of those that are no numbers if there are any.
-    """
-
-    def __init__(self, k: Kernel, region: Region, w: int, places: list[tuple[int, int]]) -> None:
-        self.k, self.places = k, places
-        self.width, self.more = len(region.columns), w - len(region.columns)
-        self.is_flat = len(region.rows) == 1 or not self.more
-        self.nan = k.x()
-        k.li(self.nan, pattern(float("nan")))
-        chunks = [len(places[at : at + CHUNK]) for at in range(0, len(places), CHUNK)]
-        self.flips = {n: k.x() for n in dict.fromkeys(chunks)}
-        for n, register in self.flips.items():
-            k.li(register, (1 << n) - 1 << CHUNK)
-        if not self.is_flat:
-            self.rest, self.inverse = k.x(), k.x()
-            k.li(self.rest, self.more)
-            k.li(self.inverse, -(-SCALE // self.width))
-
-    def __call__(self, v: Lanes, *sources: Window) -> list[Lane]:
-        *windows, counter = sources
-        most, key, x = v.f(), v.x(), v.f()
-        for first in range(0, len(self.places), CHUNK):
-            self._chunk(v, windows, first, most, key, x)
-        is_nan = v.x()
-        v.srli(is_nan, key, 8)
-        v.andi(key, key, 255)
-        v.sub(is_nan, ZERO, is_nan)
-        v.and_(is_nan, is_nan, self.nan)
-        words = v.words(most)
-        v.or_(words, words, is_nan)
-        v.floats(most, words)
-        if not self.is_flat:
-            row = is_nan
-            v.mul(row, key, self.inverse)
-            v.srli(row, row, SCALE.bit_length() - 1)
-            v.pulp("mac", rd=key, rs1=row, rs2=self.rest)
-        counter.count(is_nan)
-        v.add(key, key, is_nan)
-        return [most, key]
-
-    def _chunk(
-        self, v: Lanes, windows: list[Window], first: int, most: Lane, key: Lane, x: Lane
-    ) -> None:
-        """Go through up to CHUNK elements; key = 256 if one is no number, plus its number."""
-        with v.k.scope():
-            bits, t = v.x(), v.x()
-            chunk = self.places[first : first + CHUNK]
-            v.li(bits, 0)
-            for number, (window, offset) in enumerate(chunk):
-                is_first = not first and not number
-                value = most if is_first else x
-                windows[window].load(value, offset)
-                if not is_first:
-                    v.flt_s(t, most, value)
-                    v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=number)
-                v.feq_s(t, value, value)
-                v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=CHUNK + number)
-                if not is_first:
-                    v.fmax_s(most, most, value)
-            v.xor(bits, bits, self.flips[len(chunk)])
-            self._find(v, bits, t, key, first)
-
-    def _find(self, v: Lanes, bits: Lane, t: Lane, key: Lane, first: int) -> None:
-        if not first:
-            v.ori(bits, bits, 1)
-        else:
-            any_bit = v.x()
-            v.sltu(any_bit, ZERO, bits)
-        v.pulp("fl1", rd=bits, rs1=bits)
-        v.srli(t, bits, 4)
-        v.slli(t, t, 8)
-        v.andi(bits, bits, CHUNK - 1)
-        if not first:
-            v.or_(key, bits, t)
-            return
-        v.add(bits, bits, t)
-        v.addi(bits, bits, first)
-        v.mul(bits, bits, any_bit)
-        v.pulp("max", rd=key, rs1=key, rs2=bits)
-
-
-def maxpool2d_fw_f32(
-    k: Kernel,
-    team: Team,
-    x: Address,
-    y: Address,
-    index: Address,
-    p: Pooling,
-    *,
-    place: Register | None = None,
-    unroll: int = UNROLL,
-) -> None:
-    """y = the largest element of each window, index = its number in its plane.
-
-    place    the number that the first row's first element would have, in front of it the border's;
-             None: x has all of the image
-    """
-    for region in regions(p):
-        nest = _Nest(p, region, unroll)
-        windows, places = nest.windows(x)
-
-        def operation(k: Kernel, region: Region = region, places: Any = places) -> Body:
-            return _Largest(k, region, p.w, places)
-
-        map_nest(
-            *(k, team, operation, nest.dims, [*windows, nest.indices(place)]),
-            [nest.output(y), nest.output(index)],
-            windows=range(len(windows) + 1),
-            unroll=unroll,
-        )
-
-
-def maxpool2d_bw_f32(
-    k: Kernel,
-    team: Team,
-    dy: Address,
-    index: Address,
-    dx: Address,
-    p: Pooling,
-    *,
-    place: Register | None = None,
-    nowhere: int = 0,
-    unroll: int = UNROLL,
-) -> None:
-    """dx = the sum of dy over the windows that took this element.
-
-    place      the number of dx's first element in its plane, if it is a part of that
-    nowhere    address of a word for what windows give to others
-    """
-    fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
-    team.barrier()
-    whole = Region((0, 0), p.out, range(1), range(1))
-    nest = _Nest(p, whole, planes_first=not p.is_disjoint)
-
-    def operation(k: Kernel) -> Body:
-        element = k.x()
-        k.li(element, WORD if p.layout == "chw" else WORD * p.c)
-        if place is not None:
-            count, dustbin = k.x(2)
-            k.li(count, p.h * p.w)
-            k.li(dustbin, nowhere)
-
-        def body(v: Lanes, dy: Lane, index: Lane, plane: Window) -> list[Lane]:
-            words, base = v.words(index), v.x()
-            if place is not None:
-                v.sub(words, words, place)
-                is_here = v.x()
-                v.sltu(is_here, words, count)
-            v.mul(words, words, element)
-            plane.count(base)
-            v.add(words, words, base)
-            if place is not None:
-                v.sub(words, words, dustbin)
-                v.sub(is_here, ZERO, is_here)
-                v.and_(words, words, is_here)
-                v.add(words, words, dustbin)
-            old = v.k.f()
-            for value, target in zip(dy, words, strict=True):
-                if not p.is_disjoint:
-                    v.k.fload(old, 0, target)
-                    v.k.fadd_s(value, value, old)
-                v.k.fstore(value, 0, target)
-            return []
-
-        return body
-
-    map_nest(
-        *(k, team, operation, nest.dims, [nest.output(dy), nest.output(index), nest.planes(dx)]),
-        [],
-        windows=(2,),
-        is_ordered=not p.is_disjoint,
-        unroll=unroll,
-    )
-
-
-def _share(p: Pooling, region: Region, counts_pad: bool, share: float | None) -> float:
-    """What an element of a window counts in its mean, if that is not given."""
-    if share is not None:
-        return share
-    return 1 / (p.kernel[0] * p.kernel[1] if counts_pad else region.size)
-
-
-def avgpool2d_fw_f32(
-    k: Kernel,
-    team: Team,
-    x: Address,
-    y: Address,
-    p: Pooling,
-    *,
-    counts_pad: bool = True,
-    share: float | None = None,
-    unroll: int = UNROLL,
-) -> None:
-    """y = the mean of each window; counts_pad: its elements outside x are zeros, else they are no
-    elements. With a share, y is that times the sum.
-    """
-    for region in regions(p):
-        nest = _Nest(p, region, unroll)
-        windows, places = nest.windows(x)
-        factor = _share(p, region, counts_pad, share)
-
-        def operation(k: Kernel, places: Any = places, part: float = factor) -> Body:
-            factor = constant(k, part)
-
-            def body(v: Lanes, *around: Window) -> list[Lane]:
-                total, value = v.f(), v.f()
-                for number, (window, offset) in enumerate(places):
-                    around[window].load(value if number else total, offset)
-                    if number:
-                        v.fadd_s(total, total, value)
-                if part != 1:
-                    v.fmul_s(total, total, factor)
-                return [total]
-
-            return body
-
-        map_nest(
-            *(k, team, operation, nest.dims, windows, [nest.output(y)]),
-            windows=range(len(windows)),
-            unroll=unroll,
-        )
-
-
-def avgpool2d_bw_f32(
-    k: Kernel,
-    team: Team,
-    dy: Address,
-    dx: Address,
-    p: Pooling,
-    *,
-    counts_pad: bool = True,
-    share: float | None = None,
-    unroll: int = UNROLL,
-) -> None:
-    """dx = the sum of dy over the windows with this element, each divided by its elements, or
-    times the share.
-    """
-    if not p.is_cover:
-        fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
-        team.barrier()
-    unroll = unroll if p.is_disjoint else 1
-    for region in regions(p):
-        nest = _Nest(p, region, unroll, planes_first=not p.is_disjoint)
-        windows, places = nest.windows(dx)
-        factor = _share(p, region, counts_pad, share)
-
-        def operation(k: Kernel, places: Any = places, part: float = factor) -> Body:
-            factor = constant(k, part)
-
-            def body(v: Lanes, dy: Lane, *around: Window) -> list[Lane]:
-                if part != 1:
-                    v.fmul_s(dy, dy, factor)
-                if p.is_disjoint:
-                    for window, offset in places:
-                        around[window].store(dy, offset)
-                    return []
-                old = v.k.f(min(SIDE_BY_SIDE, len(places)))
-                for at in range(0, len(places), SIDE_BY_SIDE):
-                    some = list(zip(places[at : at + SIDE_BY_SIDE], old, strict=False))
-                    for (window, offset), register in some:
-                        around[window].load([register], offset)
-                    for _, register in some:
-                        v.k.fadd_s(register, register, dy[0])
-                    for (window, offset), register in some:
-                        around[window].store([register], offset)
-                return []
-
-            return body
-
-        map_nest(
-            *(k, team, operation, nest.dims, [nest.output(dy), *windows], []),
-            windows=range(1, len(windows) + 1),
-            is_ordered=not p.is_disjoint,
-            unroll=unroll,
-        )

@@ -11,15 +11,9 @@ from trainlib import kernels
 from trainlib.kernels import FLOAT32, INT32, Addresses, Arrays, Expected, Family, Tensor, Tensors
 from trainlib.maps import no_macs
 from trainlib.nest import UNROLL
-from trainlib.pool import (
-    LARGEST,
-    Layout,
-    Pooling,
-    avgpool2d_bw_f32,
-    avgpool2d_fw_f32,
-    maxpool2d_bw_f32,
-    maxpool2d_fw_f32,
-)
+from trainlib.pool import LARGEST, Layout, Pooling
+from trainlib.pool_average import avgpool2d_bw_f32, avgpool2d_fw_f32
+from trainlib.pool_max import maxpool2d_bw_f32, maxpool2d_fw_f32
 from trainlib.pool_tiles import Tiles
 from trainlib.reference import pool as reference
 from trainlib.tiling import Tiling
