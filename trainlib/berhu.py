@@ -30,12 +30,12 @@ from trainlib.loss import (
     element_family,
     element_loss,
 )
-from trainlib.maps import fitting
 from trainlib.nest import UNROLL
 from trainlib.phases import Phase, emit_phases
 from trainlib.reference import loss as reference
-from trainlib.rows import SCRATCH, Field, Rows
+from trainlib.rows import SCRATCH, Rows
 from trainlib.tiling import TileShape, Tiling
+from trainlib.view import line_of
 
 SMALLEST = 2.0**-126
 
@@ -62,7 +62,8 @@ def berhu_loss_f32(
     """
     scale = share.scale(reduction, count)
 
-    def step_of(k: Kernel, rows: Rows) -> Step:
+    def step_of(rows: Rows) -> Step:
+        k = rows.k
         c = _reduced(rows) if largest is None else _loaded(k, largest)
         inverse, half = k.f(), k.f()
         with k.scope():
@@ -106,19 +107,15 @@ def largest_difference_f32(
     unroll: int = UNROLL,
 ) -> None:
     """largest = max |x - t|; or of that and what it was."""
-    fields = {name: Field(address, (0,), (WORD,)) for name, address in (("x", x), ("t", t))}
-    fields["largest"] = Field(largest, (0,), (0,))
 
-    def emit(k: Kernel, team: Team, width: int) -> None:
-        with k.scope():
-            rows = Rows(k, team, (1,), (count,), fields, partials, "columns", unroll=width)
-            with rows.each(), k.scope():
-                most = _reduced(rows)
-                if accumulate:
-                    k.fmax_s(most, most, rows.load("largest"))
-                rows.store("largest", most)
+    def work(rows: Rows) -> None:
+        with rows.each():
+            most = _reduced(rows)
+            if accumulate:
+                rows.k.fmax_s(most, most, rows.load("largest"))
+            rows.store("largest", most)
 
-    fitting(k, team, emit, unroll)
+    line_of({"x": x, "t": t}, {"largest": largest}, count, partials, unroll).emit(k, team, work)
 
 
 def _reduced(rows: Rows) -> Register:

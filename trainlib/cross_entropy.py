@@ -13,10 +13,10 @@ from firmware.runtime import Team
 from trainlib.elementary import ExpOfNegative, Log
 from trainlib.kernels import WORD, Address, Addresses
 from trainlib.loss import ALL, Reduction, Share
-from trainlib.maps import fitting
 from trainlib.nest import UNROLL, Body, Load
-from trainlib.rows import Field, Rows, Split, split_of
+from trainlib.rows import Field, Rows, Split
 from trainlib.softmax import larger, powers, scaled
+from trainlib.view import View, line_of
 
 
 def cross_entropy_loss_f32(
@@ -47,18 +47,9 @@ def cross_entropy_loss_f32(
     entropy = CrossEntropy(b, classes, share.scale(reduction, b), is_soft, share.adds)
     at = {"x": x, "t": t, "dx": dx, "loss": loss, "partials": partials, "s": s, "m": m, "w": w}
 
-    def emit_rows(k: Kernel, team: Team, width: int) -> None:
-        how = split_of(split, b, classes, 2, team.cores)
-        with k.scope():
-            entropy.emit_rows(k, team, at, how, width)
-
-    def emit_loss(k: Kernel, team: Team, width: int) -> None:
-        with k.scope():
-            entropy.emit_loss(k, team, at, width)
-
-    fitting(k, team, emit_rows, unroll)
+    entropy.emit_rows(k, team, at, split, unroll)
     team.barrier()
-    fitting(k, team, emit_loss, unroll)
+    entropy.emit_loss(k, team, at, unroll)
 
 
 def of_class(k: Kernel, rows: Rows, name: str) -> Register:
@@ -104,24 +95,24 @@ class CrossEntropy:
     is_soft: bool
     adds: bool
 
-    def emit_rows(self, k: Kernel, team: Team, at: Addresses, split: Split, width: int) -> None:
+    def emit_rows(self, k: Kernel, team: Team, at: Addresses, split: Split, unroll: int) -> None:
         """dx, and s, m and w of all rows."""
         row, one = (WORD * self.classes,), (WORD,)
         fields = {name: Field(at[name], row, one) for name in ("x", "dx")}
         fields["t"] = Field(at["t"], row, one) if self.is_soft else Field(at["t"], one, (0,))
         fields |= {name: Field(at[name], one, (0,)) for name in "smw"}
-        rows = Rows(
-            k, team, (self.b,), (self.classes,), fields, at["partials"], split, unroll=width
-        )
-        exp = ExpOfNegative(k, constant(k, 1.0), is_thrifty=self.is_soft)
-        with rows.each(), k.scope():
-            [most] = rows.reduce(["x"], larger, ["max"])
-            if self.is_soft:
-                self._soft(k, rows, exp, most)
-            else:
-                self._hard(k, team, rows, exp, most)
 
-    def _hard(self, k: Kernel, team: Team, rows: Rows, exp: ExpOfNegative, most: Register) -> None:
+        def work(rows: Rows) -> None:
+            exp = ExpOfNegative(rows.k, constant(rows.k, 1.0), is_thrifty=self.is_soft)
+            with rows.each():
+                [most] = rows.reduce(["x"], larger, ["max"])
+                (self._soft if self.is_soft else self._hard)(rows, exp, most)
+
+        view = View((self.b,), (self.classes,), fields, at["partials"], split, unroll)
+        view.emit(k, team, work, reductions=2)
+
+    def _hard(self, rows: Rows, exp: ExpOfNegative, most: Register) -> None:
+        k = rows.k
         [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["dx"])
         with k.scope():
             value = k.f()
@@ -133,39 +124,41 @@ class CrossEntropy:
         k.fdiv_s(total, scale, total)
         rows.sweep(["dx"], ["dx"], scaled(total))
         if rows.by_columns:
-            team.barrier()
-        with team.only(0) if rows.by_columns else nullcontext(), k.scope():
+            rows.team.barrier()
+        with rows.team.only(0) if rows.by_columns else nullcontext(), k.scope():
             place, value = of_class(k, rows, "dx"), k.f()
             k.fload(value, 0, place)
             k.fsub_s(value, value, scale)
             k.fstore(value, 0, place)
 
-    def _soft(self, k: Kernel, rows: Rows, exp: ExpOfNegative, most: Register) -> None:
+    def _soft(self, rows: Rows, exp: ExpOfNegative, most: Register) -> None:
         below, weight = rows.reduce(["x", "t"], weights_of(most), ["sum", "sum"])
         rows.store("m", below)
         rows.store("w", weight)
-        k.free(below)
+        rows.k.free(below)
         [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["dx"])
         rows.store("s", total)
-        scale = constant(k, self.scale)
-        rows.sweep(["dx", "t"], ["dx"], weighed(k, scale, weight, total))
+        scale = constant(rows.k, self.scale)
+        rows.sweep(["dx", "t"], ["dx"], weighed(rows.k, scale, weight, total))
 
-    def emit_loss(self, k: Kernel, team: Team, at: Addresses, width: int) -> None:
+    def emit_loss(self, k: Kernel, team: Team, at: Addresses, unroll: int) -> None:
         """loss = scale (sum of w log s + m)."""
-        fields = {name: Field(at[name], (0,), (WORD,)) for name in "smw"}
-        fields["loss"] = Field(at["loss"], (0,), (0,))
-        rows = Rows(k, team, (1,), (self.b,), fields, at["partials"], "columns", unroll=width)
-        log = Log(k)
 
-        def step(v: Lanes, total: Lane, s: Lane, load_m: Load, load_w: Load) -> None:
-            log(v, s)
-            other = v.f()
-            load_w(other)
-            v.fmadd_s(total, s, other, total)
-            load_m(other)
-            v.fadd_s(total, total, other)
+        def work(rows: Rows) -> None:
+            log = Log(rows.k)
 
-        with rows.each(), k.scope():
-            [total] = rows.reduce(["s", "m", "w"], step, ["sum"], late=(1, 2))
-            k.fmul_s(total, total, constant(k, self.scale))
-            (rows.add if self.adds else rows.store)("loss", total)
+            def step(v: Lanes, total: Lane, s: Lane, load_m: Load, load_w: Load) -> None:
+                log(v, s)
+                other = v.f()
+                load_w(other)
+                v.fmadd_s(total, s, other, total)
+                load_m(other)
+                v.fadd_s(total, total, other)
+
+            with rows.each():
+                [total] = rows.reduce(["s", "m", "w"], step, ["sum"], late=(1, 2))
+                rows.k.fmul_s(total, total, constant(rows.k, self.scale))
+                (rows.add if self.adds else rows.store)("loss", total)
+
+        sums, loss = {name: at[name] for name in "smw"}, {"loss": at["loss"]}
+        line_of(sums, loss, self.b, at["partials"], unroll).emit(k, team, work)

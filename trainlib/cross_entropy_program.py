@@ -1,7 +1,7 @@
 """Cross-entropy as a primitive: its arguments, its tensors, rows larger than L1."""
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from pydantic import Field as Setting
@@ -12,7 +12,6 @@ from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
 from trainlib import kernels
 from trainlib.cross_entropy import CrossEntropy, cross_entropy_loss_f32, weighed, weights_of
-from trainlib.elementary import ExpOfNegative
 from trainlib.fill import fill_f32
 from trainlib.kernels import (
     INT32,
@@ -26,13 +25,13 @@ from trainlib.kernels import (
     Tensors,
 )
 from trainlib.loss import ALL, Reduction, Share
-from trainlib.maps import fitting, map_f32, no_macs
+from trainlib.maps import map_f32, no_macs
 from trainlib.nest import UNROLL, Body
 from trainlib.phases import Phase, emit_phases
 from trainlib.reference import loss as reference
-from trainlib.row_passes import Passes, Work
+from trainlib.row_passes import Passes, Work, keep
 from trainlib.rows import PARTIALS, SCRATCH, Rows, Split
-from trainlib.softmax import add_old, exponential, largest, powers, scaled
+from trainlib.softmax import exponential, keep_largest, largest, powers, scaled
 from trainlib.tiled import tiled
 from trainlib.tiling import Axis, Dim, Sized, TileShape, Tiling
 
@@ -96,32 +95,29 @@ def _cross_entropy_boxes(point: Any) -> dict[str, list[Axis]]:
 
 def _phases(point: Any) -> list[Phase]:
     """Rows are cut: the largest, powers and sums of each, gradients, then the loss."""
-    p = Passes({"b": point.b, "classes": point.classes}, ("b",), point.split, point.unroll)
+    sizes, every, rows = {"b": point.b, "classes": point.classes}, ("b", "classes"), ("b",)
+    wide = ("x", "dx", "t") if point.is_soft else ("x", "dx")
+    p = Passes(sizes, lambda name: every if name in wide else rows, point.split, point.unroll)
     scale = ALL.scale(point.reduction, point.b)
-    x: dict[str, tuple[str, Role]] = {"x": ("x", "in")}
-    t: dict[str, tuple[str, Role]] = {"t": ("t", "in")}
-    dx: dict[str, tuple[str, Role]] = {"dx": ("dx", "out")}
-    again: dict[str, tuple[str, Role]] = {"dx": ("dx", "inout")}
-    most: dict[str, Role] = {"most": "out"}
-    total: dict[str, Role] = {"most": "in", "s": "out"}
-    weight: dict[str, Role] = {"most": "in", "m": "out", "w": "out"}
-    number: dict[str, Role] = {"t": "in", "left": "out"}
-    shares: dict[str, Role] = {"s": "in", "w": "in"}
+    read: dict[str, Role] = {"x": "in", "t": "in", "most": "in", "m": "out", "w": "out"}
+    summed: dict[str, Role] = {"x": "in", "dx": "out", "most": "in", "s": "out"}
+    found: dict[str, Role] = {"x": "in", "most": "out"}
+    made: dict[str, Role] = {"dx": "inout"}
     gradients: Work
     if point.is_soft:
         phases = [
-            p.of("largest", largest, x, most, is_sum=True),
-            p.of("weights", _weights, x | t, weight, is_sum=True),
+            p.phase("largest", largest, rows, found, is_sum=True),
+            p.phase("weights", _weights, rows, read, is_sum=True),
         ]
-        gradients, last, again = _soft_gradients(scale), shares, again | t
+        gradients, made = _soft_gradients(scale), {**made, "t": "in", "s": "in", "w": "in"}
     else:
-        picked: dict[str, Role] = {**most, **number, "m": "out"}
-        phases = [p.of("largest", _class_largest, x, picked, is_sum=True)]
-        gradients, last = _class_gradients(scale), {"s": "in", **number}
+        found |= {"t": "in", "left": "out", "m": "out"}
+        phases = [p.phase("largest", _class_largest, rows, found, is_sum=True)]
+        gradients, made = _class_gradients(scale), {**made, "s": "in", "t": "in", "left": "out"}
     return [
         *phases,
-        p.of("powers", _powers, x | dx, total, is_sum=True, prepare=exponential),
-        p.of("gradients", gradients, again, last, is_sum=not point.is_soft),
+        p.phase("powers", _powers, rows, summed, is_sum=True),
+        p.phase("gradients", gradients, rows, made, is_sum=not point.is_soft),
         _loss(point, scale),
     ]
 
@@ -132,17 +128,11 @@ def _loss(point: Any, scale: float) -> Phase:
 
     def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
         of = tile["b"], point.classes, scale, point.is_soft, not tile.is_first
-        entropy = CrossEntropy(*of)
-
-        def emit_loss(k: Kernel, team: Team, width: int) -> None:
-            with k.scope():
-                entropy.emit_loss(k, team, at, width)
-
         if not point.is_soft:
             fill_f32(k, team, at["w"], tile["b"], value=1.0)
             map_f32(k, team, _difference, [at["most"], at["m"]], [at["m"]], tile["b"])
             team.barrier()
-        fitting(k, team, emit_loss, point.unroll)
+        CrossEntropy(*of).emit_loss(k, team, at, point.unroll)
 
     def scratch(sizes: Sized) -> dict[str, Any]:
         return SCRATCH | ({} if point.is_soft else {"w": WORD * sizes["b"]})
@@ -163,24 +153,25 @@ def _difference(_: Kernel) -> Body:
     return body
 
 
-def _weights(rows: Rows, tile: TileShape, _: Any) -> None:
-    totals = rows.reduce(["x", "t"], weights_of(rows.load("most")), ["sum", "sum"])
-    for name, total in zip("mw", totals, strict=True):
-        add_old(rows, tile, total, name)
-        rows.store(name, total)
+def _weights(rows: Rows, tile: TileShape) -> None:
+    with rows.each():
+        m, w = rows.reduce(["x", "t"], weights_of(rows.load("most")), ["sum", "sum"])
+        keep(rows, tile, m=m, w=w)
 
 
-def _powers(rows: Rows, tile: TileShape, exp: ExpOfNegative) -> None:
-    [total] = rows.reduce(["x"], powers(exp, rows.load("most")), ["sum"], targets=["dx"])
-    add_old(rows, tile, total, "s")
-    rows.store("s", total)
+def _powers(rows: Rows, tile: TileShape) -> None:
+    exp = exponential(rows.k)
+    with rows.each():
+        [total] = rows.reduce(["x"], powers(exp, rows.load("most")), ["sum"], targets=["dx"])
+        keep(rows, tile, s=total)
 
 
 def _soft_gradients(scale: float) -> Work:
-    def work(rows: Rows, _: TileShape, __: Any) -> None:
-        weight, total = rows.load("w"), rows.load("s")
-        body = weighed(rows.k, constant(rows.k, scale), weight, total)
-        rows.sweep(["dx", "t"], ["dx"], body)
+    def work(rows: Rows, _: TileShape) -> None:
+        with rows.each():
+            weight, total = rows.load("w"), rows.load("s")
+            body = weighed(rows.k, constant(rows.k, scale), weight, total)
+            rows.sweep(["dx", "t"], ["dx"], body)
 
     return work
 
@@ -192,12 +183,18 @@ def _load_left(rows: Rows, tile: TileShape) -> Register:
     return left
 
 
-def _here(rows: Rows, left: Register, name: str, element: Register) -> None:
-    """element = the address of the class's element, for rows that have it in the tile."""
+@contextmanager
+def _of_class(rows: Rows, tile: TileShape, left: Register, name: str) -> Iterator[Register]:
+    """The address of the class's element; the body is for rows that have it in the tile."""
     k = rows.k
-    k.slli(element, left, 2)
     with k.scope():
-        k.add(element, element, rows.address(name))
+        classes, element = k.x(2)
+        k.li(classes, tile["classes"])
+        with k.if_(LTU, left, classes):
+            k.slli(element, left, 2)
+            with k.scope():
+                k.add(element, element, rows.address(name))
+            yield element
 
 
 def _store_left(rows: Rows, tile: TileShape, left: Register) -> None:
@@ -208,42 +205,39 @@ def _store_left(rows: Rows, tile: TileShape, left: Register) -> None:
         k.sw(left, 0, rows.address("left"))
 
 
-def _class_largest(rows: Rows, tile: TileShape, _: Any) -> None:
+def _class_largest(rows: Rows, tile: TileShape) -> None:
     """The largest x, and m = that of the row's class."""
-    k, left = rows.k, _load_left(rows, tile)
-    largest(rows, tile, None)
-    value = k.f() if tile.is_first else rows.load("m")
-    if tile.is_first:
-        k.fzero(value)
-    with k.scope():
-        classes, element = k.x(2)
-        k.li(classes, tile["classes"])
-        with k.if_(LTU, left, classes):
-            _here(rows, left, "x", element)
+    k = rows.k
+    with rows.each():
+        left = _load_left(rows, tile)
+        keep_largest(rows, tile)
+        value = k.f() if tile.is_first else rows.load("m")
+        if tile.is_first:
+            k.fzero(value)
+        with _of_class(rows, tile, left, "x") as element:
             k.fload(value, 0, element)
-    if rows.by_columns:
-        rows.team.barrier()
-    rows.store("m", value)
-    _store_left(rows, tile, left)
+        if rows.by_columns:
+            rows.team.barrier()
+        rows.store("m", value)
+        _store_left(rows, tile, left)
 
 
 def _class_gradients(scale: float) -> Work:
-    def work(rows: Rows, tile: TileShape, _: Any) -> None:
-        k, left, total = rows.k, _load_left(rows, tile), rows.load("s")
-        factor = constant(k, scale)
-        k.fdiv_s(total, factor, total)
-        rows.sweep(["dx"], ["dx"], scaled(total))
-        if rows.by_columns:
-            rows.team.barrier()
-        with rows.team.only(0) if rows.by_columns else nullcontext(), k.scope():
-            classes, element = k.x(2)
-            k.li(classes, tile["classes"])
-            with k.if_(LTU, left, classes):
-                _here(rows, left, "dx", element)
+    def work(rows: Rows, tile: TileShape) -> None:
+        k = rows.k
+        with rows.each():
+            left, total = _load_left(rows, tile), rows.load("s")
+            factor = constant(k, scale)
+            k.fdiv_s(total, factor, total)
+            rows.sweep(["dx"], ["dx"], scaled(total))
+            if rows.by_columns:
+                rows.team.barrier()
+            alone = rows.team.only(0) if rows.by_columns else nullcontext()
+            with alone, _of_class(rows, tile, left, "dx") as element:
                 k.fload(total, 0, element)
                 k.fsub_s(total, total, factor)
                 k.fstore(total, 0, element)
-        _store_left(rows, tile, left)
+            _store_left(rows, tile, left)
 
     return work
 

@@ -108,7 +108,7 @@ def embedding_fw_f32(
     split = split_of(split, tokens, columns, 0, team.cores)
     with k.scope():
         rows = _Tokens(k, team, at, (tokens, columns), split, unroll)
-        with rows.each(), k.scope(), rows.found(entries, first):
+        with rows.each(), rows.found(entries, first):
             rows.sweep(["row"], ["y"], _copy)
 
 
@@ -137,7 +137,7 @@ def embedding_bw_f32(
     at = {"table": dtable, "index": index, "y": dy}
     with k.scope():
         rows = _Tokens(k, team, at, (tokens, columns), "columns", unroll)
-        with rows.each(), k.scope(), rows.found(entries, first):
+        with rows.each(), rows.found(entries, first):
             rows.sweep(["row", "y"], ["row"], _add)
 
 

@@ -226,7 +226,7 @@ def lines_fw_f32(
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
             outputs = _Outputs(k, team, lines, x, y, split, width)
-            with outputs.each(), k.scope():
+            with outputs.each():
                 number = outputs.number(start.y if start else None)
                 sources = sources_of(k, method, lines.whole, number)
                 for place, (line, _) in enumerate(sources):
@@ -263,7 +263,7 @@ def lines_bw_f32(
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
             outputs = _Outputs(k, team, lines, dx, dy, "columns", width)
-            with outputs.each(), k.scope():
+            with outputs.each():
                 number = outputs.number(start.y if start else None)
                 for line, weight in sources_of(k, method, lines.whole, number):
                     if start is None:

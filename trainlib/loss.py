@@ -13,7 +13,6 @@ from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
 from trainlib import kernels
 from trainlib.kernels import (
-    WORD,
     Address,
     Addresses,
     Arrays,
@@ -22,12 +21,13 @@ from trainlib.kernels import (
     Tensor,
     Tensors,
 )
-from trainlib.maps import fitting, no_macs
+from trainlib.maps import no_macs
 from trainlib.nest import UNROLL
 from trainlib.reference import loss as reference
-from trainlib.rows import PARTIALS, SCRATCH, Field, Rows, Split
+from trainlib.rows import PARTIALS, SCRATCH, Rows
 from trainlib.tiled import tiled
 from trainlib.tiling import Axis, Dim, TileShape
+from trainlib.view import line_of
 
 Reduction = Literal["mean", "sum"]
 SMALLEST = 2.0**-126
@@ -57,30 +57,25 @@ def element_loss(
     count: int,
     scale: float,
     adds: bool,
-    step_of: Callable[[Kernel, Rows], Step],
+    step_of: Callable[[Rows], Step],
     unroll: int,
 ) -> None:
     """The loss and dx of one row of all elements; step(lanes, total, difference) adds, gives dx."""
     x, t, loss, dx, partials = at
-    fields = {name: Field(a, (0,), (WORD,)) for name, a in zip("xtd", (x, t, dx), strict=True)}
 
-    def emit(k: Kernel, team: Team, width: int) -> None:
-        with k.scope():
-            fields["loss"] = Field(loss, (0,), (0,))
-            split: Split = "columns"
-            rows = Rows(k, team, (1,), (count,), fields, partials, split, unroll=width)
-            with rows.each(), k.scope():
-                step = step_of(k, rows)
+    def work(rows: Rows) -> None:
+        with rows.each():
+            step = step_of(rows)
 
-                def body(v: Lanes, total: Lane, x: Lane, t: Lane) -> list[Lane]:
-                    v.fsub_s(x, x, t)
-                    return step(v, total, x)
+            def body(v: Lanes, total: Lane, x: Lane, t: Lane) -> list[Lane]:
+                v.fsub_s(x, x, t)
+                return step(v, total, x)
 
-                [total] = rows.reduce(["x", "t"], body, ["sum"], targets=["d"])
-                k.fmul_s(total, total, constant(k, scale))
-                (rows.add if adds else rows.store)("loss", total)
+            [total] = rows.reduce(["x", "t"], body, ["sum"], targets=["dx"])
+            rows.k.fmul_s(total, total, constant(rows.k, scale))
+            (rows.add if adds else rows.store)("loss", total)
 
-    fitting(k, team, emit, unroll)
+    line_of({"x": x, "t": t, "dx": dx}, {"loss": loss}, count, partials, unroll).emit(k, team, work)
 
 
 def mse_loss_f32(
@@ -104,8 +99,8 @@ def mse_loss_f32(
     """
     scale = share.scale(reduction, count)
 
-    def step_of(k: Kernel, _: Rows) -> Step:
-        slope = constant(k, 2 * scale * factor)
+    def step_of(rows: Rows) -> Step:
+        slope = constant(rows.k, 2 * scale * factor)
 
         def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
             v.fmadd_s(total, d, d, total)
@@ -134,9 +129,8 @@ def l1_loss_f32(
     """loss = mean |x - t| and its gradient dx, 0 where x = t."""
     scale = share.scale(reduction, count)
 
-    def step_of(k: Kernel, _: Rows) -> Step:
-        sign = Sign(k)
-        slope = constant(k, scale)
+    def step_of(rows: Rows) -> Step:
+        sign, slope = Sign(rows.k), constant(rows.k, scale)
 
         def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
             size = v.f()

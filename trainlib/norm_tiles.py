@@ -46,7 +46,7 @@ def emit_rows(
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
             norm = RowNorm(k, team, view, at, replace(how, unroll=width), 1)
-            with norm.rows.each(), k.scope():
+            with norm.rows.each():
                 work(norm, tile)
 
     fitting(k, team, emit, how.unroll)

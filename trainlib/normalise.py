@@ -203,7 +203,7 @@ def forward(
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
             norm = RowNorm(k, team, view, at, replace(how, unroll=width), 1 + how.is_centred)
-            with norm.rows.each(), k.scope():
+            with norm.rows.each():
                 mean = norm.mean() if how.is_centred else None
                 variance = norm.variance(mean)
                 if momentum is not None:
@@ -240,7 +240,7 @@ def frozen_forward(k: Kernel, team: Team, view: View, at: Mapping[str, Address],
     def emit(k: Kernel, team: Team, width: int) -> None:
         with k.scope():
             norm = RowNorm(k, team, view, at, replace(how, unroll=width), 0)
-            with norm.rows.each(), k.scope():
+            with norm.rows.each():
                 mean, rstd = norm.rows.load("running_mean"), norm.rows.load("running_var")
                 norm.invert_root(rstd)
                 norm.apply(mean, rstd)
@@ -271,7 +271,7 @@ def backward_by_row(
         with k.scope():
             norm = RowNorm(k, team, view, at, replace(how, unroll=width), 1)
             rows = norm.rows
-            with rows.each(), k.scope():
+            with rows.each():
                 mean = rows.load("running_mean" if is_frozen else "mean")
                 rstd = rows.load("running_var" if is_frozen else "rstd")
                 if is_frozen:
@@ -357,7 +357,7 @@ def backward(
         with k.scope():
             norm = RowNorm(k, team, parameters, at, replace(how, unroll=width), 1)
             rows = norm.rows
-            with rows.each(), k.scope():
+            with rows.each():
                 sources: list[str] = ["x", "dy", "rstd"]
                 if how.is_centred:
                     both: list[Kind] = ["sum", "sum"]
@@ -371,7 +371,7 @@ def backward(
         with k.scope():
             norm = RowNorm(k, team, view, at, replace(how, unroll=width), 1)
             rows = norm.rows
-            with rows.each(), k.scope():
+            with rows.each():
                 mean = rows.load("mean") if how.is_centred else None
                 rstd = rows.load("rstd")
                 kinds: list[Kind] = ["sum"] * (1 + how.is_centred)

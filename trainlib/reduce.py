@@ -12,12 +12,13 @@ from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib import kernels
 from trainlib.kernels import Address, Addresses, Arrays, Expected, Family, Tensor, Tensors
-from trainlib.maps import fitting, no_macs
+from trainlib.maps import no_macs
 from trainlib.nest import UNROLL, row_major
 from trainlib.reference import reduce as reference
-from trainlib.rows import PARTIALS, SCRATCH, Field, Kind, Rows, Split, split_of
+from trainlib.rows import PARTIALS, SCRATCH, Field, Kind, Rows, Split
 from trainlib.tiled import tiled
 from trainlib.tiling import Axis, Dim, TileShape
+from trainlib.view import View
 
 What = Literal["sum", "mean", "max"]
 
@@ -52,27 +53,25 @@ def reduce_f32(
         "x": Field(x, x_rows, tuple(steps[a] for a in axes)),
         "y": Field(y, y_rows, (0,) * len(elements)),
     }
-    split = split_of(split, prod(rows_dims), prod(elements), 1, team.cores)
 
-    def emit(k: Kernel, team: Team, width: int) -> None:
-        with k.scope():
-            rows = Rows(k, team, rows_dims, elements, fields, partials, split, unroll=width)
-            with rows.each(), k.scope():
-                if what == "max":
-                    most = _largest(k, rows)
-                    if accumulate:
-                        _join(k, most, rows.load("y"))
-                    rows.store("y", most)
-                    return
-                [total] = rows.reduce(["x"], _add, ["sum"])
+    def work(rows: Rows) -> None:
+        k = rows.k
+        with rows.each():
+            if what == "max":
+                most = _largest(k, rows)
                 if accumulate:
-                    k.fadd_s(total, total, rows.load("y"))
-                terms = prod(elements) if count is None else count
-                if what == "mean" and terms:
-                    k.fmul_s(total, total, constant(k, 1 / terms))
-                rows.store("y", total)
+                    _join(k, most, rows.load("y"))
+                rows.store("y", most)
+                return
+            [total] = rows.reduce(["x"], _add, ["sum"])
+            if accumulate:
+                k.fadd_s(total, total, rows.load("y"))
+            terms = prod(elements) if count is None else count
+            if what == "mean" and terms:
+                k.fmul_s(total, total, constant(k, 1 / terms))
+            rows.store("y", total)
 
-    fitting(k, team, emit, unroll)
+    View(tuple(rows_dims), tuple(elements), fields, partials, split, unroll).emit(k, team, work)
 
 
 def _add(v: Lanes, total: Lane, x: Lane) -> None:

@@ -1,108 +1,81 @@
 """Rows larger than L1: passes over all of them by tiles, each a phase.
 
-A pass does for each row of a tile what it is told, with that row's sums of the tiles before: they
-stay in the tensor where their result comes.
+A pass does its work on the rows of a tile, with their sums of the tiles before: these stay in the
+tensor where their result comes.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
-from typing import Any
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, Register
 from firmware.runtime import Team
 from trainlib.kernels import Addresses, Role, Tensor
-from trainlib.maps import fitting
 from trainlib.nest import UNROLL
 from trainlib.phases import Phase
-from trainlib.rows import SCRATCH, Field, Rows, Split, split_of
+from trainlib.rows import SCRATCH, Kind, Rows, Split
 from trainlib.tiling import Dim, TileShape, Tiling
+from trainlib.view import View, field_along
 
 RATE = 2.0  # elements per cycle, nearly
-Prepare = Callable[[Kernel], Any]
-Work = Callable[[Rows, TileShape, Any], None]
-"""What is done with a row of a tile, given what was prepared for all."""
+Work = Callable[[Rows, TileShape], None]
+"""What is done with the rows of a tile."""
 
 
 @dataclass(frozen=True)
 class Passes:
-    """Passes over a tensor.
+    """Passes over tensors whose axes have names.
 
-    sizes    of it by axis, in the order of memory
-    kept     axes that are rows; the others are their elements
+    sizes    by axis, in the order of memory
+    axes     of a tensor, given its name
     """
 
     sizes: Mapping[str, int]
-    kept: tuple[str, ...]
+    axes: Callable[[str], tuple[str, ...]]
     split: Split = "auto"
     unroll: int = UNROLL
 
-    @property
-    def elements(self) -> tuple[str, ...]:
-        """Axes of a row's elements."""
-        return tuple(axis for axis in self.sizes if axis not in self.kept)
-
-    def of(
+    def phase(
         self,
         name: str,
         work: Work,
-        wide: Mapping[str, tuple[str, Role]],
-        narrow: Mapping[str, Role],
+        rows: tuple[str, ...],
+        roles: Mapping[str, Role],
         *,
         is_sum: bool,
-        prepare: Prepare = lambda _: None,
     ) -> Phase:
         """A pass.
 
-        wide       tensors of the same shape, by the work's names: where they are, and their roles
-        narrow     those with one element a row, and their roles
-        is_sum     are these sums over elements?
-        prepare    constants and the like, for all rows
+        rows      axes of rows; the others are those of their elements
+        roles     of its tensors; they and buffers between passes are called alike
+        is_sum    are its results sums over elements?
         """
-        order = (*self.kept, *self.elements) if is_sum else tuple(self.sizes)
-        dims = [Dim(a, self.sizes[a], is_summed=is_sum and a in self.elements) for a in order]
-        shape = tuple(self.sizes.values())
-        rows = tuple(self.sizes[axis] for axis in self.kept)
-        tensors = {n: Tensor(shape, role) for n, (_, role) in wide.items()}
-        tensors |= {n: Tensor(rows or (1,), role) for n, role in narrow.items()}
-        boxes: Any = dict.fromkeys(wide, tuple(self.sizes))
-        boxes |= dict.fromkeys(narrow, self.kept or (None,))
+        elements = tuple(axis for axis in self.sizes if axis not in rows)
+        order = (*rows, *elements) if is_sum else tuple(self.sizes)
+        dims = tuple(Dim(a, self.sizes[a], is_summed=is_sum and a in elements) for a in order)
+        shapes = {n: tuple(self.sizes[a] for a in self.axes(n)) for n in roles}
+        tensors = {n: Tensor(shapes[n] or (1,), role) for n, role in roles.items()}
 
         def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
-            self._emit(k, team, tile, at, (list(wide), list(narrow)), prepare, work)
+            steps = {n: zip(self.axes(n), tile.part(n).strides, strict=False) for n in roles}
+            fields = {n: field_along(at[n], dict(steps[n]), rows, elements) for n in roles}
+            sizes = tuple(tile[a] for a in rows) or (1,), tuple(tile[a] for a in elements)
+            view = View(*sizes, fields, at["partials"], self.split, self.unroll)
+            view.emit(k, team, lambda rows: work(rows, tile))
 
-        how: Any = {"rate": RATE, "tells_last": is_sum}
-        tiling = Tiling(tuple(dims), boxes, emit, lambda _: dict(SCRATCH), **how)
-        at = {n: (base, 0) for n, (base, _) in wide.items()} | {n: (n, 0) for n in narrow}
-        return Phase(name, tiling, tensors, at)
+        boxes = {n: self.axes(n) or (None,) for n in roles}
+        tiling = Tiling(dims, boxes, emit, lambda _: dict(SCRATCH), rate=RATE, tells_last=is_sum)
+        return Phase(name, tiling, tensors, {n: (n, 0) for n in roles})
 
-    def _emit(
-        self,
-        k: Kernel,
-        team: Team,
-        tile: TileShape,
-        at: Addresses,
-        names: tuple[list[str], list[str]],
-        prepare: Prepare,
-        work: Work,
-    ) -> None:
-        rows = [tile[axis] for axis in self.kept] or [1]
-        elements = [tile[axis] for axis in self.elements]
-        wide, narrow = names
-        fields = {name: self._field(name, at, tile, self.sizes) for name in wide}
-        fields |= {name: self._field(name, at, tile, self.kept) for name in narrow}
-        split = split_of(self.split, prod(rows), prod(elements), 1, team.cores)
 
-        def emit(k: Kernel, team: Team, width: int) -> None:
-            with k.scope():
-                found = Rows(k, team, rows, elements, fields, at["partials"], split, unroll=width)
-                prepared = prepare(k)
-                with found.each(), k.scope():
-                    work(found, tile, prepared)
+def add_old(rows: Rows, tile: TileShape, name: str, value: Register, kind: Kind = "sum") -> None:
+    """Add what the tiles before have for the row; or take the larger."""
+    if not tile.is_first:
+        with rows.k.scope():
+            rows.join(kind, value, rows.load(name))
 
-        fitting(k, team, emit, self.unroll)
 
-    def _field(self, name: str, at: Addresses, tile: TileShape, axes: Any) -> Field:
-        steps = dict(zip(axes, tile.part(name).strides, strict=False))
-        rows = tuple(steps.get(axis, 0) for axis in self.kept) or (0,)
-        return Field(at[name], rows, tuple(steps.get(axis, 0) for axis in self.elements))
+def keep(rows: Rows, tile: TileShape, kind: Kind = "sum", **values: Register) -> None:
+    """Add what the tiles before have to the row's values, and store them."""
+    for name, value in values.items():
+        add_old(rows, tile, name, value, kind)
+        rows.store(name, value)

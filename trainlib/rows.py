@@ -89,7 +89,7 @@ class Rows:
 
     @contextmanager
     def each(self) -> Iterator[None]:
-        """Loop over the rows that this core has; the body is one row's."""
+        """Loop over the rows that this core has; the body, with its registers, is one row's."""
         k = self.k
         least, more = divmod(self.dims[0], self.cores)
         with k.scope():
@@ -99,7 +99,8 @@ class Rows:
             self._start(counts[0], least, more)
             has_any = nullcontext() if least else k.if_(LT, ZERO, counts[0])
             with has_any, self._loop(0, counts):
-                yield
+                with k.scope():
+                    yield
                 if self.by_columns and self.reductions == 1:
                     self.team.barrier()  # before the next row's parts replace those of this one
 
@@ -187,7 +188,7 @@ class Rows:
         self.sweep(sources, targets, body, late=late)
         for total, kind in zip(totals, kinds, strict=True):
             for other in total[1:]:
-                self._join(kind, total[0], other)
+                self.join(kind, total[0], other)
                 k.free(other)
         results = [total[0] for total in totals]
         if self.by_columns:
@@ -195,7 +196,8 @@ class Rows:
         self.reductions += 1
         return results
 
-    def _join(self, kind: Kind, total: Register, other: Register) -> None:
+    def join(self, kind: Kind, total: Register, other: Register) -> None:
+        """total = the sum of both, or the larger."""
         (self.k.fadd_s if kind == "sum" else self.k.fmax_s)(total, total, other)
 
     def _meet(self, results: list[Register], kinds: Sequence[Kind]) -> None:
@@ -221,7 +223,7 @@ class Rows:
                     for index, part in enumerate(pair):
                         k.fload(part, place + WORD * (core + index), base)
                     for part in pair:
-                        self._join(kind, result, part)
+                        self.join(kind, result, part)
 
     def load(self, name: str) -> Register:
         """The row's value of a field without elements, in a new register."""

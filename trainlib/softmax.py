@@ -23,34 +23,27 @@ from trainlib.kernels import (
     Tensor,
     Tensors,
 )
-from trainlib.maps import fitting, no_macs
+from trainlib.maps import no_macs
 from trainlib.nest import UNROLL, Body
 from trainlib.phases import Phase, emit_phases
 from trainlib.reference import softmax as reference
-from trainlib.row_passes import Passes
-from trainlib.rows import PARTIALS, SCRATCH, Field, Rows, Split, split_of
+from trainlib.row_passes import Passes, add_old, keep
+from trainlib.rows import PARTIALS, SCRATCH, Field, Rows, Split
 from trainlib.tiled import tiled
 from trainlib.tiling import Axis, Dim, TileShape
+from trainlib.view import View
 
 Shape = tuple[int, int, int]
 """Elements before the dimension, of it, and behind it."""
 
 
-def _rows(
-    k: Kernel,
-    team: Team,
-    tensors: dict[str, Address],
-    partials: Address,
-    shape: Shape,
-    reductions: int,
-    split: Split,
-    unroll: int,
-) -> Rows:
+def _view(
+    tensors: dict[str, Address], partials: Address, shape: Shape, split: Split, unroll: int
+) -> View:
     outer, n, inner = shape
     steps = (WORD * n * inner, WORD), (WORD * inner,)
     fields = {name: Field(address, *steps) for name, address in tensors.items()}
-    split = split_of(split, outer * inner, n, reductions, team.cores)
-    return Rows(k, team, (outer, inner), (n,), fields, partials, split, unroll=unroll)
+    return View((outer, inner), (n,), fields, partials, split, unroll)
 
 
 def softmax_fw_f32(
@@ -69,17 +62,16 @@ def softmax_fw_f32(
     partials    scratch, as large as trainlib.rows.PARTIALS
     """
 
-    def emit(k: Kernel, team: Team, width: int) -> None:
-        with k.scope():
-            rows = _rows(k, team, {"x": x, "y": y}, partials, shape, 2, split, width)
-            exp = ExpOfNegative(k, constant(k, 1.0))
-            with rows.each(), k.scope():
-                [most] = rows.reduce(["x"], larger, ["max"])
-                [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
-                k.fdiv_s(total, exp.one, total)
-                rows.sweep(["y"], ["y"], scaled(total))
+    def work(rows: Rows) -> None:
+        exp = exponential(rows.k)
+        with rows.each():
+            [most] = rows.reduce(["x"], larger, ["max"])
+            [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
+            rows.k.fdiv_s(total, exp.one, total)
+            rows.sweep(["y"], ["y"], scaled(total))
 
-    fitting(k, team, emit, unroll)
+    view = _view({"x": x, "y": y}, partials, shape, split, unroll)
+    view.emit(k, team, work, reductions=2)
 
 
 def softmax_bw_f32(
@@ -96,14 +88,13 @@ def softmax_bw_f32(
 ) -> None:
     """dx = y (dy - sum of y dy along the dimension), y from softmax_fw."""
 
-    def emit(k: Kernel, team: Team, width: int) -> None:
-        with k.scope():
-            rows = _rows(k, team, {"y": y, "dy": dy, "dx": dx}, partials, shape, 1, split, width)
-            with rows.each(), k.scope():
-                [total] = rows.reduce(["y", "dy"], _product, ["sum"])
-                rows.sweep(["y", "dy"], ["dx"], _slope(total))
+    def work(rows: Rows) -> None:
+        with rows.each():
+            [total] = rows.reduce(["y", "dy"], _product, ["sum"])
+            rows.sweep(["y", "dy"], ["dx"], _slope(total))
 
-    fitting(k, team, emit, unroll)
+    view = _view({"y": y, "dy": dy, "dx": dx}, partials, shape, split, unroll)
+    view.emit(k, team, work)
 
 
 def powers(exp: ExpOfNegative, most: Register) -> Callable[..., list[Lane]]:
@@ -166,67 +157,69 @@ def _shape(point: Any) -> Shape:
     return prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
 
 
-def largest(rows: Rows, tile: TileShape, _: Any) -> None:
-    """most = the largest x."""
-    [most] = rows.reduce(["x"], larger, ["max"])
-    if not tile.is_first:
-        with rows.k.scope():
-            rows.k.fmax_s(most, most, rows.load("most"))
-    rows.store("most", most)
-
-
 def exponential(k: Kernel) -> ExpOfNegative:
     return ExpOfNegative(k, constant(k, 1.0))
 
 
-def _powers(rows: Rows, tile: TileShape, exp: ExpOfNegative) -> None:
+def largest(rows: Rows, tile: TileShape) -> None:
+    """most = the largest x."""
+    with rows.each():
+        keep_largest(rows, tile)
+
+
+def keep_largest(rows: Rows, tile: TileShape) -> None:
+    """most = the largest x of a row."""
+    [most] = rows.reduce(["x"], larger, ["max"])
+    keep(rows, tile, "max", most=most)
+
+
+def _powers(rows: Rows, tile: TileShape) -> None:
     """The last tile makes a factor of the sum."""
-    most = rows.load("most")
-    [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
-    add_old(rows, tile, total)
-    if tile.is_last:
-        rows.k.fdiv_s(total, exp.one, total)
-    rows.store("total", total)
+    exp = exponential(rows.k)
+    with rows.each():
+        most = rows.load("most")
+        [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
+        add_old(rows, tile, "total", total)
+        if tile.is_last:
+            rows.k.fdiv_s(total, exp.one, total)
+        rows.store("total", total)
 
 
-def _products(rows: Rows, tile: TileShape, _: Any) -> None:
-    [total] = rows.reduce(["y", "dy"], _product, ["sum"])
-    add_old(rows, tile, total)
-    rows.store("total", total)
+def _products(rows: Rows, tile: TileShape) -> None:
+    with rows.each():
+        [total] = rows.reduce(["y", "dy"], _product, ["sum"])
+        keep(rows, tile, total=total)
 
 
-def add_old(rows: Rows, tile: TileShape, total: Register, name: str = "total") -> None:
-    """Add the row's sum of the tiles before."""
-    if not tile.is_first:
-        with rows.k.scope():
-            rows.k.fadd_s(total, total, rows.load(name))
+def _shares(rows: Rows, _: TileShape) -> None:
+    with rows.each():
+        rows.sweep(["y"], ["y"], scaled(rows.load("total")))
 
 
-def _scale(rows: Rows, _: TileShape, __: Any) -> None:
-    rows.sweep(["y"], ["y"], scaled(rows.load("total")))
-
-
-def _slopes(rows: Rows, _: TileShape, __: Any) -> None:
-    rows.sweep(["y", "dy"], ["dx"], _slope(rows.load("total")))
+def _slopes(rows: Rows, _: TileShape) -> None:
+    with rows.each():
+        rows.sweep(["y", "dy"], ["dx"], _slope(rows.load("total")))
 
 
 def _phases(point: Any, is_backward: bool) -> list[Phase]:
     """Rows are cut too: the largest, powers and their sum, their shares of it."""
     axis = f"d{point.axis % len(point.shape)}"
     sizes = {f"d{a}": n for a, n in enumerate(point.shape)}
-    p = Passes(sizes, tuple(a for a in sizes if a != axis), point.split, point.unroll)
+    every, rows = tuple(sizes), tuple(a for a in sizes if a != axis)
+    sums = ("most", "total")
+    p = Passes(sizes, lambda name: rows if name in sums else every, point.split, point.unroll)
     if is_backward:
-        given: dict[str, tuple[str, Role]] = {"y": ("y", "in"), "dy": ("dy", "in")}
+        given: dict[str, Role] = {"y": "in", "dy": "in"}
+        slopes: dict[str, Role] = {**given, "dx": "out", "total": "in"}
         return [
-            p.of("products", _products, given, {"total": "out"}, is_sum=True),
-            p.of("slopes", _slopes, {**given, "dx": ("dx", "out")}, {"total": "in"}, is_sum=False),
+            p.phase("products", _products, rows, {**given, "total": "out"}, is_sum=True),
+            p.phase("slopes", _slopes, rows, slopes, is_sum=False),
         ]
-    both: dict[str, tuple[str, Role]] = {"x": ("x", "in"), "y": ("y", "out")}
-    sums: dict[str, Role] = {"most": "in", "total": "out"}
+    read: dict[str, Role] = {"x": "in", "y": "out", "most": "in", "total": "out"}
     return [
-        p.of("largest", largest, {"x": ("x", "in")}, {"most": "out"}, is_sum=True),
-        p.of("powers", _powers, both, sums, is_sum=True, prepare=exponential),
-        p.of("shares", _scale, {"y": ("y", "inout")}, {"total": "in"}, is_sum=False),
+        p.phase("largest", largest, rows, {"x": "in", "most": "out"}, is_sum=True),
+        p.phase("powers", _powers, rows, read, is_sum=True),
+        p.phase("shares", _shares, rows, {"y": "inout", "total": "in"}, is_sum=False),
     ]
 
 
