@@ -74,8 +74,8 @@ def add_old(rows: Rows, tile: TileShape, name: str, value: Register, kind: Kind 
             rows.join(kind, value, rows.load(name))
 
 
-def keep(rows: Rows, tile: TileShape, kind: Kind = "sum", **values: Register) -> None:
+def keep(rows: Rows, tile: TileShape, **values: Register) -> None:
     """Add what the tiles before have to the row's values, and store them."""
     for name, value in values.items():
-        add_old(rows, tile, name, value, kind)
+        add_old(rows, tile, name, value)
         rows.store(name, value)

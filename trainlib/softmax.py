@@ -170,7 +170,8 @@ def largest(rows: Rows, tile: TileShape) -> None:
 def keep_largest(rows: Rows, tile: TileShape) -> None:
     """most = the largest x of a row."""
     [most] = rows.reduce(["x"], larger, ["max"])
-    keep(rows, tile, "max", most=most)
+    add_old(rows, tile, "most", most, "max")
+    rows.store("most", most)
 
 
 def _powers(rows: Rows, tile: TileShape) -> None:
