@@ -5,19 +5,20 @@ X[steps, batch, inputs]    Wx[gates hidden, inputs]    Wh[gates hidden, hidden]
 What does not wait for the step before is one product for the whole sequence.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.kernels import WORD, Address, Addresses
+from trainlib.kernels import WORD, Address
 from trainlib.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
 from trainlib.maps import Operation, map_nest
 from trainlib.nest import Body, Operand
-from trainlib.places import Places, places_of
+from trainlib.places import Places
 from trainlib.sums import sums_f32
 
 
@@ -93,7 +94,7 @@ class Recurrence:
         return padded(self.depth)
 
     @contextmanager
-    def forward(self, names: dict[str, int], state: dict[str, str]) -> Iterator[None]:
+    def forward(self, names: Mapping[str, int], state: Mapping[str, str]) -> Iterator[None]:
         """Repeat the body for every step from the first on; a barrier ends it.
 
         names    gates of each tensor that has steps; "Y_t" is the step's part of "Y"
@@ -108,7 +109,9 @@ class Recurrence:
                 self.places.move(f"{name}_t", self.shape.step(gates))
 
     @contextmanager
-    def backward(self, names: dict[str, int], state: dict[str, tuple[str, str]]) -> Iterator[None]:
+    def backward(
+        self, names: Mapping[str, int], state: Mapping[str, tuple[str, str]]
+    ) -> Iterator[None]:
         """Repeat the body for every step from the last on; a barrier ends it.
 
         state    what is the step before in a tensor, or at the first step another tensor
@@ -205,38 +208,47 @@ class Recurrence:
                 linear_wg_f32(k, team, *operands, accumulate=True)
 
 
-@contextmanager
-def forward_of(
-    k: Kernel, team: Team, at: Addresses, shape: Shape, names: dict[str, int], *more: str
-) -> Iterator[Recurrence]:
-    """The layer before its first step: h is h0, and what more there is; see Recurrence.forward."""
-    moving = {name: (f"{name}0", 0) for name in ("h", *more)}
-    moving |= {f"{name}_t": (name, 0) for name in names}
-    if shape.gates == 3:
-        last = 2 * shape.hidden
-        moving["Wh_n"] = "Wh", last * padded(shape.hidden)
-        moving["bias_n"] = "bias_h", WORD * last
-    with places_of(k, at, moving, 1) as places:
-        yield Recurrence(k, team, shape, places)
+@dataclass(frozen=True)
+class Cell:
+    """What a layer does in a step, and with which tensors.
 
+    gates           that lie side by side in the rows of weights
+    states          what one step gives the next, and what has it of every step
+    saved           outputs of every step by name, and gates that each has: what the gradients need
+    sums            names of the gradients of sums, by which x's weights get theirs, and h's
+    step            emits a step
+    step_back       emits its gradients
+    """
 
-@contextmanager
-def backward_of(
-    k: Kernel,
-    team: Team,
-    at: Addresses,
-    shape: Shape,
-    names: dict[str, int],
-    of_h: str,
-    state: dict[str, tuple[str, str]],
-) -> Iterator[Recurrence]:
-    """The layer at its last step; dh0 holds dhn, the gradient of h; see Recurrence.backward."""
-    last = shape.steps - 1
-    moving = {f"{name}_t": (name, last * shape.step(gates)) for name, gates in names.items()}
-    moving[f"{of_h}_1"] = of_h, shape.step(shape.gates)
-    for name, (source, first) in state.items():
-        moving[name] = (source, (last - 1) * shape.step(1)) if last else (first, 0)
-    with places_of(k, at, moving, 1) as places:
-        recurrence = Recurrence(k, team, shape, places)
-        recurrence.each(copy, [Part("dhn")], [Part("dh0")])
-        yield recurrence
+    gates: int
+    states: Mapping[str, str]
+    saved: Mapping[str, int]
+    sums: tuple[str, ...]
+    step: Callable[..., None]
+    step_back: Callable[..., None]
+
+    def told(self, **options: Any) -> "Cell":
+        """The same with options of its steps."""
+        both = partial(self.step, **options), partial(self.step_back, **options)
+        return replace(self, step=both[0], step_back=both[1])
+
+    @property
+    def sums_in(self) -> str:
+        """What has the sums of inputs before the steps."""
+        return "gates" if self.gates > 1 else "Y"
+
+    @property
+    def added(self) -> int:
+        """Gates whose biases of h are added before the steps, too: not that of GRU's n."""
+        return 2 if self.gates == 3 else self.gates
+
+    @property
+    def before(self) -> str | None:
+        """What of the step before the gradients need: c, or h, or nothing."""
+        return "c" if "c" in self.states else "h" if self.gates > 1 else None
+
+    @property
+    def gradients(self) -> dict[str, int]:
+        """What has steps in the backward pass, and gates that each has."""
+        of = dict.fromkeys(self.sums, self.gates) | {"dY": 1} | dict(self.saved)
+        return {name: gates for name, gates in of.items() if name != "Y" or not self.before}

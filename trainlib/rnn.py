@@ -1,305 +1,52 @@
-"""Recurrent layers over a sequence in L1, forward and backward: RNN, LSTM, GRU, as torch's.
+"""Recurrent layers over a sequence in L1, forward and backward.
 
-    RNN     h = f(Wx x + bias_x + Wh h + bias_h), f is tanh or ReLU
-    LSTM    gates i, f, g, o: c = f c + i g, h = o tanh(c)
-    GRU     gates r, z, n: n = tanh(Wx x + bias_x + r (Wh h + bias_h)), h = n + z (h - n)
-
-The gates of a step lie side by side in a row. Addresses are by the names of the families' tensors
-(trainlib.rnn_program).
+Addresses are by the names of the families' tensors (trainlib.rnn_program).
 """
 
-from typing import Any, Literal
-
 from firmware.builder import Kernel
-from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.act import (
-    relu_backward,
-    relu_forward,
-    sigmoid_forward,
-    tanh_backward,
-    tanh_forward,
-)
-from trainlib.elementary import Tanh
+from trainlib.act import tanh_forward
 from trainlib.kernels import WORD, Addresses
-from trainlib.linear import linear_fw_f32
-from trainlib.maps import Operation
-from trainlib.matmul import matmul_f32
-from trainlib.nest import Body, Load
-from trainlib.recurrent import Part, Recurrence, Shape, backward_of, copy, forward_of
-
-Activation = Literal["tanh", "relu"]
-FORWARD = {"tanh": tanh_forward, "relu": relu_forward}
-BACKWARD = {"tanh": tanh_backward, "relu": relu_backward}
+from trainlib.places import places_of
+from trainlib.recurrent import Cell, Part, Recurrence, Shape, copy, padded
 
 
-def rnn_fw_f32(
-    k: Kernel, team: Team, at: Addresses, shape: Shape, *, activation: Activation = "tanh"
-) -> None:
-    """Y[t] = h of every step."""
-    names = {"Y": 1}
-    with forward_of(k, team, at, shape, names) as layer:
-        layer.input_sums("Y", 1)
-        with layer.forward(names, {"h": "Y"}):
-            rnn_step(layer, activation=activation)
+def recurrent_fw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape, cell: Cell) -> None:
+    """Y[t] = h, and what else the gradients need, of every step."""
+    moving = {name: (f"{name}0", 0) for name in cell.states}
+    moving |= {f"{name}_t": (name, 0) for name in cell.saved}
+    if shape.gates == 3:
+        last = 2 * shape.hidden
+        moving["Wh_n"] = "Wh", last * padded(shape.hidden)
+        moving["bias_n"] = "bias_h", WORD * last
+    with places_of(k, at, moving, 1) as places:
+        layer = Recurrence(k, team, shape, places)
+        layer.input_sums(cell.sums_in, cell.added)
+        with layer.forward(cell.saved, cell.states):
+            cell.step(layer)
 
 
-def rnn_step(layer: Recurrence, *, activation: Activation = "tanh") -> None:
-    """Y_t from sums of the inputs in it, and h."""
-    layer.hidden_sums("Y_t")
-    layer.each(FORWARD[activation], [Part("Y_t")], [Part("Y_t")])
+def recurrent_bw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape, cell: Cell) -> None:
+    """Gradients from dY, and from dhn and dcn, those of the last h and c.
 
-
-def rnn_bw_f32(
-    k: Kernel, team: Team, at: Addresses, shape: Shape, *, activation: Activation = "tanh"
-) -> None:
-    """Gradients from dY, and from dhn, that of the last h."""
-    names = {"dG": 1, "dY": 1, "Y": 1}
-    with backward_of(k, team, at, shape, names, "dG", {}) as layer:
+    dh0 and dc0 hold those of a step.
+    """
+    of_x, of_h = cell.sums[0], cell.sums[-1]
+    names = {name: gates for name, gates in cell.gradients.items() if name != "C"}
+    before = {cell.before: (cell.states[cell.before], f"{cell.before}0")} if cell.before else {}
+    last = shape.steps - 1
+    moving = {f"{name}_t": (name, last * shape.step(gates)) for name, gates in names.items()}
+    moving[f"{of_h}_1"] = of_h, shape.step(shape.gates)
+    for name, (source, first) in before.items():
+        moving[name] = (source, (last - 1) * shape.step(1)) if last else (first, 0)
+    with places_of(k, at, moving, 1) as places:
+        layer = Recurrence(k, team, shape, places)
+        for name in cell.states:
+            layer.each(copy, [Part(f"d{name}n")], [Part(f"d{name}0")])
+        if "c" in cell.states:
+            rows = shape.steps * shape.batch
+            layer.each(tanh_forward, [Part("C")], [Part("dG", 3, 4)], rows=rows)  # where do comes
         team.barrier()
-        with layer.backward(names, {}):
-            rnn_step_back(layer, activation=activation)
-        layer.gradients("dG", "dG")
-
-
-def rnn_step_back(layer: Recurrence, *, activation: Activation = "tanh") -> None:
-    """dG_t, and dh0 of the step before, from dY_t and dh0."""
-    sources = [Part("Y_t"), Part("dY_t"), Part("dh0")]
-    layer.each(_through(BACKWARD[activation]), sources, [Part("dG_t")])
-    layer.team.barrier()
-    layer.hidden_gradient("dG_t")
-
-
-def _through(backward: Operation) -> Operation:
-    """The gradient of what an activation gave, in two parts, to that of what it was given."""
-
-    def operation(k: Kernel) -> Body:
-        of_sum = backward(k)
-
-        def body(v: Lanes, y: Lane, dy: Lane, dh: Lane) -> list[Lane]:
-            v.fadd_s(dy, dy, dh)
-            return list(of_sum(v, y, dy))
-
-        return body
-
-    return operation
-
-
-def lstm_fw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape) -> None:
-    """Y[t] = h, C[t] = c, and gates of every step."""
-    names = {"Y": 1, "C": 1, "gates": 4}
-    with forward_of(k, team, at, shape, names, "c") as layer:
-        layer.input_sums("gates", 4)
-        with layer.forward(names, {"h": "Y", "c": "C"}):
-            lstm_step(layer)
-
-
-def lstm_step(layer: Recurrence) -> None:
-    """Y_t, C_t and gates_t from sums of the inputs in the gates, h and c."""
-    i, f, g, o = (Part("gates_t", gate, 4) for gate in range(4))
-    layer.hidden_sums("gates_t")
-    layer.each(sigmoid_forward, [i], [i], gates=2)
-    layer.each(sigmoid_forward, [o], [o])
-    layer.each(tanh_forward, [g], [g])
-    layer.team.barrier()
-    layer.each(_cell, [i, f, g, Part("c")], [Part("C_t")])
-    layer.team.barrier()
-    layer.each(_output, [Part("C_t"), o], [Part("Y_t")], late=(1,))
-
-
-def _cell(_: Kernel) -> Body:
-    def body(v: Lanes, i: Lane, f: Lane, g: Lane, c: Lane) -> list[Lane]:
-        v.fmul_s(i, i, g)
-        v.fmadd_s(i, f, c, i)
-        return [i]
-
-    return body
-
-
-def _output(k: Kernel) -> Body:
-    tanh = Tanh(k)
-
-    def body(v: Lanes, c: Lane, load_o: Load) -> list[Lane]:
-        o, b, d = v.f(), v.f(), v.f()
-        tanh(v, c, o, b, d)
-        load_o(o)
-        v.fmul_s(c, c, o)
-        return [c]
-
-    return body
-
-
-def lstm_bw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape) -> None:
-    """Gradients from dY, and from dhn and dcn, those of the last h and c."""
-    names = {"dG": 4, "dY": 1, "gates": 4}
-    state = {"c": ("C", "c0")}
-    with backward_of(k, team, at, shape, names, "dG", state) as layer:
-        layer.each(copy, [Part("dcn")], [Part("dc0")])
-        rows = shape.steps * shape.batch
-        layer.each(tanh_forward, [Part("C")], [Part("dG", 3, 4)], rows=rows)  # where do comes
-        team.barrier()
-        with layer.backward(names, state):
-            lstm_step_back(layer)
-        layer.gradients("dG", "dG")
-
-
-def lstm_step_back(layer: Recurrence) -> None:
-    """dG_t, and dh0 and dc0 of the step before; where do comes, there is tanh(C_t)."""
-    i, f, g, o = (Part("gates_t", gate, 4) for gate in range(4))
-    di, df, dg, do = (Part("dG_t", gate, 4) for gate in range(4))
-    dc, dh, dy = Part("dc0"), Part("dh0"), Part("dY_t")
-    layer.each(_output_gradient, [dy, dh, do, o, dc], [do, dc])
-    layer.team.barrier()
-    layer.each(_cell_gradients, [dc, i, f, g, Part("c")], [di, df, dg, dc])
-    layer.team.barrier()
-    layer.hidden_gradient("dG_t")
-
-
-def _output_gradient(k: Kernel) -> Body:
-    one = constant(k, 1.0)
-
-    def body(v: Lanes, dy: Lane, dh: Lane, tanh: Lane, o: Lane, dc: Lane) -> list[Lane]:
-        v.fadd_s(dh, dh, dy)
-        v.fmul_s(dh, dh, o)
-        v.fmul_s(dy, dh, tanh)
-        v.fnmsub_s(tanh, tanh, tanh, one)
-        v.fsub_s(o, one, o)
-        v.fmadd_s(dc, dh, tanh, dc)
-        v.fmul_s(dy, dy, o)
-        return [dy, dc]
-
-    return body
-
-
-def _cell_gradients(k: Kernel) -> Body:
-    one = constant(k, 1.0)
-
-    def body(v: Lanes, dc: Lane, i: Lane, f: Lane, g: Lane, c: Lane) -> list[Lane]:
-        di, dg = v.f(), v.f()
-        v.fmul_s(di, dc, g)
-        v.fmul_s(dg, dc, i)
-        v.fmul_s(dc, dc, f)  # of the step before
-        v.fnmsub_s(g, g, g, one)
-        v.fmul_s(di, di, i)
-        v.fsub_s(i, one, i)
-        v.fsub_s(f, one, f)
-        v.fmul_s(c, c, dc)
-        v.fmul_s(di, di, i)
-        v.fmul_s(dg, dg, g)
-        v.fmul_s(c, c, f)
-        return [di, c, dg, dc]
-
-    return body
-
-
-def gru_fw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape) -> None:
-    """Y[t] = h, gates, and N[t] = Wh h + bias_h of n, of every step."""
-    names = {"Y": 1, "gates": 3, "N": 1}
-    with forward_of(k, team, at, shape, names) as layer:
-        layer.input_sums("gates", 2)
-        with layer.forward(names, {"h": "Y"}):
-            gru_step(layer)
-
-
-def gru_step(layer: Recurrence) -> None:
-    """Y_t, gates_t and N_t from sums of the inputs in the gates, and h."""
-    r, z, n = (Part("gates_t", gate, 3) for gate in range(3))
-    _hidden_sums(layer)
-    layer.each(sigmoid_forward, [r], [r], gates=2)
-    layer.team.barrier()
-    layer.each(_new, [n, r, Part("N_t")], [n], late=(1, 2))
-    layer.team.barrier()
-    layer.each(_mix, [n, z, Part("h")], [Part("Y_t")])
-
-
-def _hidden_sums(layer: Recurrence) -> None:
-    """Add Wh h to the sums of r and z; that of n is kept apart, for r is multiplied by it."""
-    k, team, s = layer.k, layer.team, layer.shape
-    with layer.places.load("h", "Wh", "gates_t") as (h, w, y):
-        operands = h, w, y, s.batch, layer.depth, 2 * s.hidden
-        how: Any = {"trans_b": True, "accumulate": True}
-        matmul_f32(k, team, *operands, b_line=layer.h_line, c_line=WORD * s.sums, **how)
-    with layer.places.load("h", "Wh_n", "N_t", "bias_n") as (h, w, y, bias):
-        parts = h, w, y, s.batch, layer.depth, s.hidden
-        linear_fw_f32(k, team, *parts, bias=bias, b_line=layer.h_line)
-    team.barrier()
-
-
-def _new(k: Kernel) -> Body:
-    tanh = Tanh(k)
-
-    def body(v: Lanes, n: Lane, load_r: Load, load_hidden: Load) -> list[Lane]:
-        r, hidden, spare = v.f(), v.f(), v.f()
-        load_r(r)
-        load_hidden(hidden)
-        v.fmadd_s(n, r, hidden, n)
-        tanh(v, n, r, hidden, spare)
-        return [n]
-
-    return body
-
-
-def _mix(_: Kernel) -> Body:
-    def body(v: Lanes, n: Lane, z: Lane, h: Lane) -> list[Lane]:
-        v.fsub_s(h, h, n)
-        v.fmadd_s(n, z, h, n)
-        return [n]
-
-    return body
-
-
-def gru_bw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape) -> None:
-    """Gradients from dY, and from dhn, that of the last h."""
-    names = {"dG": 3, "dGh": 3, "dY": 1, "gates": 3, "N": 1}
-    state = {"h": ("Y", "h0")}
-    with backward_of(k, team, at, shape, names, "dGh", state) as layer:
-        team.barrier()
-        with layer.backward(names, state):
-            gru_step_back(layer)
-        layer.gradients("dG", "dGh")
-
-
-def gru_step_back(layer: Recurrence) -> None:
-    """dG_t, dGh_t, and dh0 of the step before, from dY_t and dh0."""
-    r, z, n = (Part("gates_t", gate, 3) for gate in range(3))
-    dr, dz, dn = (Part("dG_t", gate, 3) for gate in range(3))
-    drh, dzh, dnh = (Part("dGh_t", gate, 3) for gate in range(3))
-    dh = Part("dh0")
-    sources = [Part("dY_t"), dh, z, n, Part("h")]
-    layer.each(_mix_gradients, sources, [dz, dzh, dn, dh])
-    layer.team.barrier()
-    layer.each(_reset_gradients, [dn, r, Part("N_t")], [dr, drh, dnh])
-    layer.team.barrier()
-    layer.hidden_gradient("dGh_t", accumulate=True)
-
-
-def _mix_gradients(k: Kernel) -> Body:
-    """dh has h's own part by z left, to which the gates' is added."""
-    one = constant(k, 1.0)
-
-    def body(v: Lanes, dy: Lane, dh: Lane, z: Lane, n: Lane, h: Lane) -> list[Lane]:
-        v.fadd_s(dy, dy, dh)
-        v.fsub_s(h, h, n)
-        v.fmul_s(dh, dy, z)
-        v.fsub_s(z, one, z)
-        v.fnmsub_s(n, n, n, one)
-        v.fmul_s(h, h, dh)
-        v.fmul_s(dy, dy, z)
-        v.fmul_s(h, h, z)
-        v.fmul_s(n, n, dy)
-        return [h, h, n, dh]
-
-    return body
-
-
-def _reset_gradients(k: Kernel) -> Body:
-    one = constant(k, 1.0)
-
-    def body(v: Lanes, dn: Lane, r: Lane, hidden: Lane) -> list[Lane]:
-        v.fmul_s(dn, dn, r)
-        v.fsub_s(r, one, r)
-        v.fmul_s(hidden, hidden, dn)
-        v.fmul_s(hidden, hidden, r)
-        return [hidden, hidden, dn]
-
-    return body
+        with layer.backward(names, before):
+            cell.step_back(layer)
+        layer.gradients(of_x, of_h)

@@ -10,48 +10,48 @@ from trainlib.kernels import Addresses, Tensor, Tensors
 from trainlib.phases import Phase
 from trainlib.places import places_of
 from trainlib.product_tiles import Matrix, Products
-from trainlib.recurrent import Recurrence, Shape
+from trainlib.recurrent import Cell, Recurrence, Shape
 from trainlib.rnn_tiles import Steps
 from trainlib.tiling import Dim, TileShape, Tiling
 
 
-def forward_phases(s: Shape, steps: Steps) -> list[Phase]:
+def forward_phases(s: Shape, cell: Cell) -> list[Phase]:
     """Sums of biases to the buffer "bias", those of inputs, then the steps."""
-    tiling, tensors = steps.forward()
+    tiling, tensors = Steps(s, cell).forward()
     products = Products({"rows": s.steps * s.batch, "inputs": s.inputs, "sums": s.sums})
     return [
-        _bias_sums(s),
+        _bias_sums(s, cell),
         products.of(
             "input_sums",
             Matrix("X", ("rows", "inputs")),
             Matrix("Wx", ("sums", "inputs")),
-            Matrix(steps.sums_in, ("rows", "sums")),
+            Matrix(cell.sums_in, ("rows", "sums")),
             bias=Matrix("bias", ("sums",)),
         ),
         Phase("steps", tiling, tensors, {name: (name, 0) for name in tensors}),
     ]
 
 
-def _bias_sums(s: Shape) -> Phase:
+def _bias_sums(s: Shape, cell: Cell) -> Phase:
     """One tile: they are few."""
     tensors: Tensors = {name: Tensor((s.sums,)) for name in ("bias_x", "bias_h")}
     tensors = {**tensors, "bias": Tensor((s.sums,), "out")}
 
     def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
         with places_of(k, at, {}, 0) as places:
-            Recurrence(k, team, s, places).bias_sums(2 if s.gates == 3 else s.gates)
+            Recurrence(k, team, s, places).bias_sums(cell.added)
 
     tiling = Tiling((Dim("biases", 1),), dict.fromkeys(tensors, (None,)), emit)
     return Phase("bias_sums", tiling, tensors, {name: (name, 0) for name in tensors})
 
 
-def backward_phases(s: Shape, steps: Steps) -> list[Phase]:
+def backward_phases(s: Shape, cell: Cell) -> list[Phase]:
     """The steps from the last on, then products of the gradients of sums: buffers by their names.
 
     h of the step before the first is h0, later ones are in Y.
     """
-    tiling, tensors = steps.backward()
-    of_x, of_h = steps.sums[0], steps.sums[-1]
+    tiling, tensors = Steps(s, cell).backward()
+    of_x, of_h = cell.sums[0], cell.sums[-1]
     step = s.step(s.gates)
     sizes = {"inputs": s.inputs, "sums": s.sums, "hidden": s.hidden}
     every = Products(sizes | {"rows": s.steps * s.batch})
@@ -60,7 +60,7 @@ def backward_phases(s: Shape, steps: Steps) -> list[Phase]:
     rows, wh = ("rows", "sums"), Matrix("dWh", ("sums", "hidden"))
     at = {name: (name, 0) for name in tensors}
     if "before" in at:
-        at["before"] = ("C" if "c" in steps.states else "Y", 0)
+        at["before"] = (cell.states[cell.before or "h"], 0)
     dg, x = Matrix(of_x, rows), Matrix("X", ("rows", "inputs"))
     phases = [
         Phase("steps", tiling, tensors, at),

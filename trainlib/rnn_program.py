@@ -3,7 +3,7 @@
 The last steps of Y and C are torch's h_n and c_n.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,11 +16,11 @@ from firmware.runtime import Team
 from trainlib import kernels, rnn
 from trainlib.kernels import WORD, Addresses, Arrays, Expected, Family, Role, Tensor, Tensors
 from trainlib.phases import emit_phases
-from trainlib.recurrent import Shape, pad
+from trainlib.recurrent import Cell, Shape, pad
 from trainlib.reference import rnn as reference
 from trainlib.reference.near import Near
+from trainlib.rnn_cells import CELLS, Activation
 from trainlib.rnn_phases import backward_phases, forward_phases
-from trainlib.rnn_tiles import Steps
 
 LARGEST = 1 << 20  # elements of a dimension
 
@@ -47,7 +47,7 @@ class RnnArguments(Arguments):
     activation    f
     """
 
-    activation: rnn.Activation = "tanh"
+    activation: Activation = "tanh"
 
 
 class LstmArguments(Arguments):
@@ -71,23 +71,14 @@ class GruArguments(Arguments):
 
 
 class Layer(NamedTuple):
-    """What layers differ in.
-
-    gates     that lie side by side in the rows of weights
-    states    what one step gives the next
-    saved     outputs of every step by name, and gates that each has: what the gradients need
-    sums      scratch of the gradients with all gates
-    """
+    """A kind of layer."""
 
     name: str
     arguments: type[Arguments]
-    gates: int
-    states: tuple[str, ...]
-    saved: dict[str, int]
-    sums: tuple[str, ...]
+    cell: Cell
 
     def shape(self, point: Any) -> Shape:
-        return Shape(point.steps, point.batch, point.inputs, point.hidden, self.gates)
+        return Shape(point.steps, point.batch, point.inputs, point.hidden, self.cell.gates)
 
     def inputs(self, point: Any) -> Tensors:
         """What both directions read."""
@@ -98,17 +89,17 @@ class Layer(NamedTuple):
             "Wh": Tensor((s.sums, s.hidden)),
             "bias_x": Tensor((s.sums,)),
             "bias_h": Tensor((s.sums,)),
-            **{f"{state}0": Tensor((s.batch, s.hidden)) for state in self.states},
+            **{f"{state}0": Tensor((s.batch, s.hidden)) for state in self.cell.states},
         }
 
     def steps(self, point: Any, role: Role) -> Tensors:
         """What forward gives and the gradients read."""
         s = self.shape(point)
-        shapes = {n: (s.steps, s.batch, gates * s.hidden) for n, gates in self.saved.items()}
+        shapes = {n: (s.steps, s.batch, gates * s.hidden) for n, gates in self.cell.saved.items()}
         return {name: Tensor(shape, role) for name, shape in shapes.items()}
 
     def forward(self, point: Any) -> Tensors:
-        bias = Tensor((self.gates * point.hidden,), "scratch")
+        bias = Tensor((self.cell.gates * point.hidden,), "scratch")
         read = {
             name: replace(t, pad=pad(t.shape[-1]) if name in ("X", "Wx", "Wh") else 0)
             for name, t in self.inputs(point).items()
@@ -123,9 +114,9 @@ class Layer(NamedTuple):
             **read,
             **self.steps(point, "in"),
             "dY": Tensor((s.steps, s.batch, s.hidden)),
-            **{f"d{name}n": Tensor(state) for name in self.states},
+            **{f"d{name}n": Tensor(state) for name in self.cell.states},
             **{f"d{n}": Tensor(t.shape, "out") for n, t in self.inputs(point).items()},
-            **{name: Tensor((s.steps, s.batch, s.sums), "scratch") for name in self.sums},
+            **{name: Tensor((s.steps, s.batch, s.sums), "scratch") for name in self.cell.sums},
         }
 
     def draw(self, point: Any, numbers: np.random.Generator) -> Arrays:
@@ -155,55 +146,49 @@ class Layer(NamedTuple):
         s = self.shape(point)
         return products * s.steps * s.batch * s.sums * (s.inputs + s.hidden)
 
-    def emit(
-        self, emitter: Callable[..., None], k: Kernel, team: Team, point: Any, l1: Addresses
-    ) -> None:
-        emitter(k, team, l1, self.shape(point), **options(point))
-
     def family(self, direction: str) -> Family:
+        """A direction of it."""
         is_forward = direction == "fw"
-        emitter = getattr(rnn, f"{self.name}_{direction}_f32")
+        emitter, phases = (
+            (rnn.recurrent_fw_f32, forward_phases)
+            if is_forward
+            else (rnn.recurrent_bw_f32, backward_phases)
+        )
+
+        def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+            emitter(k, team, l1, self.shape(point), self._told(point))
+
+        def emit_l2(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+            s = self.shape(point)
+            between = {"bias": WORD * s.sums}
+            if not is_forward:
+                between = dict.fromkeys(self.cell.sums, s.steps * s.step(s.gates))
+            of = phases(s, self._told(point)), l2, between, point.tile or {}, point.buffers
+            emit_phases(k, team, *of, is_warm=point.warm)
+
         return Family(
-            emitter.__name__,
+            f"{self.name}_{direction}_f32",
             self.arguments,
             self.forward if is_forward else self.backward,
             partial(self.expected, direction),
             partial(self.macs, 1 if is_forward else 2),
-            partial(self.emit, emitter),
+            emit,
             draw=self.draw if is_forward else self.draw_backward,
-            emit_l2=self.emit_forward if is_forward else self.emit_backward,
+            emit_l2=emit_l2,
         )
 
-    def emit_forward(self, k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
-        """Emit the layer by tiles."""
-        between = {"bias": WORD * self.shape(point).sums}
-        phases = forward_phases(self.shape(point), self._steps(point, "step"))
-        emit_phases(
-            *(k, team, phases, l2, between), point.tile or {}, point.buffers, is_warm=point.warm
-        )
-
-    def emit_backward(self, k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
-        """Emit the gradients by tiles."""
-        s = self.shape(point)
-        between = dict.fromkeys(self.sums, s.steps * s.step(s.gates))
-        phases = backward_phases(s, self._steps(point, "step_back"))
-        emit_phases(
-            *(k, team, phases, l2, between), point.tile or {}, point.buffers, is_warm=point.warm
-        )
-
-    def _steps(self, point: Any, what: str) -> Steps:
-        step = partial(getattr(rnn, f"{self.name}_{what}"), **options(point))
-        return Steps(self.shape(point), self.saved, self.states, self.sums, step)
+    def _told(self, point: Any) -> Cell:
+        return self.cell.told(**options(point))
 
 
 def options(point: Any) -> dict[str, Any]:
-    """Of an emitter and its reference."""
+    """Of a cell and its reference."""
     return {name: getattr(point, name) for name in type(point).model_fields if name == "activation"}
 
 
 LAYERS = (
-    Layer("rnn", RnnArguments, 1, ("h",), {"Y": 1}, ("dG",)),
-    Layer("lstm", LstmArguments, 4, ("h", "c"), {"Y": 1, "C": 1, "gates": 4}, ("dG",)),
-    Layer("gru", GruArguments, 3, ("h",), {"Y": 1, "gates": 3, "N": 1}, ("dG", "dGh")),
+    Layer("rnn", RnnArguments, CELLS["rnn"]),
+    Layer("lstm", LstmArguments, CELLS["lstm"]),
+    Layer("gru", GruArguments, CELLS["gru"]),
 )
 FAMILIES = tuple(layer.family(direction) for layer in LAYERS for direction in ("fw", "bw"))

@@ -66,7 +66,7 @@ def test_the_references_are_torchs(name, activation):
     if name == "rnn":
         module.mode = f"RNN_{activation.upper()}"
     parameters = {own: tensors[n] for n, own in PARAMETERS.items()}
-    state = tuple(tensors[f"{s}0"][None] for s in layer.states)
+    state = tuple(tensors[f"{s}0"][None] for s in layer.cell.states)
     arguments = tensors["X"], state if name == "lstm" else state[0]
     y, last = torch.func.functional_call(module, parameters, arguments)
     last = last if name == "lstm" else (last,)
@@ -81,7 +81,7 @@ def test_the_references_are_torchs(name, activation):
         [y, *last],
         [
             torch.tensor(incoming["dY"]),
-            *(torch.tensor(incoming[f"d{s}n"])[None] for s in layer.states),
+            *(torch.tensor(incoming[f"d{s}n"])[None] for s in layer.cell.states),
         ],
     )
     gradients = backward.reference(point, given | saved | incoming)
