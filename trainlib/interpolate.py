@@ -5,30 +5,26 @@ line of outputs after the other, made of one line or two: which ones, and the we
 once for a line. Backward, cores have parts of lines: outputs share elements of x. Nearest to a
 multiple of the size is pooling the other way round.
 
-    nearest     place o of `out` is floor(o in / out), exactly
-    bilinear    (o + 1/2) in / out - 1/2, not below 0; aligned corners: o (in - 1) / (out - 1)
-
 Source of the meaning: torch's interpolate.
 """
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
-from typing import Literal
 
 from firmware.builder import LTU, Kernel, Register
-from firmware.lanes import Lane, Lanes, constant
+from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
 from trainlib.fill import fill_f32
+from trainlib.interpolate_sources import Method, sources_of
 from trainlib.kernels import Address
-from trainlib.maps import fitting
 from trainlib.nest import UNROLL, Body
 from trainlib.pool import LARGEST, Layout, Pair, Pooling
 from trainlib.pool_average import avgpool2d_bw_f32, avgpool2d_fw_f32
-from trainlib.rows import Field, Rows, Split, split_of
+from trainlib.rows import Field, Rows, Split
+from trainlib.view import View
 
-TOWARDS_ZERO = 1  # rounding mode
-Method = Literal["nearest", "bilinear", "aligned"]
-"""How an output comes about; aligned: bilinear, corners of x are corners of y."""
+NUMBER = (1,)  # steps of what counts lines
 
 
 class Planes:
@@ -100,6 +96,14 @@ class Lines:
     counts: tuple[int, ...]
     others: tuple[tuple[int, ...], tuple[int, ...]]
 
+    def view(self, y: Address, split: Split, unroll: int) -> View:
+        """Lines of y as rows."""
+        fields = {
+            "y": Field(y, self.steps[1:], self.others[1]),
+            "number": Field(0, NUMBER, (0,) * len(self.counts)),
+        }
+        return View(self.here[1:], self.counts, fields, 0, split, unroll)
+
 
 @dataclass(frozen=True)
 class Start:
@@ -109,103 +113,14 @@ class Start:
     y: Register
 
 
-def _nearest(k: Kernel, place: Register, size: int, out: int) -> Register:
-    """floor(place size / out): a multiplication that is right for all places, or a division."""
-    result = k.x()
-    with k.scope():
-        t = k.x()
-        for shift in range(32):
-            factor = -(-(size << shift) // out)
-            if out * factor >= 1 << 32:
-                break
-            if all(o * factor >> shift == o * size // out for o in range(out)):
-                k.li(t, factor)
-                k.mul(result, place, t)
-                k.srli(result, result, shift)
-                return result
-        k.li(t, size)
-        k.mul(result, place, t)
-        k.li(t, out)
-        k.divu(result, result, t)
-    return result
-
-
-class _Between:
-    """The two places that an output lies between, and their weights, in registers."""
-
-    def __init__(self, k: Kernel, place: Register, size: int, out: int, aligned: bool) -> None:
-        self.places, self.weights = k.x(2), k.f(2)
-        (low, high), (first, second) = self.places, self.weights
-        scale = (size - 1) / max(out - 1, 1) if aligned else size / out
-        with k.scope():
-            step, start, zero, one = (
-                constant(k, c) for c in (scale, 0.0 if aligned else scale / 2 - 0.5, 0.0, 1.0)
-            )
-            k.fcvt_s_w(first, place)
-            k.fmadd_s(first, first, step, start)
-            k.fmax_s(first, first, zero)
-            k.fcvt_w_s(low, first, TOWARDS_ZERO)
-            k.fcvt_s_w(second, low)
-            k.fsub_s(second, first, second)
-            k.fsub_s(first, one, second)
-            last = k.x()
-            k.li(last, size - 1)
-            k.addi(high, low, 1)
-            Lanes(k, 1).pulp("min", rd=high, rs1=high, rs2=last)
-
-
-Source = tuple[Register, Register | None]
-"""A line of x that an output is made of, in a register, and its weight; None: 1."""
-
-
-def sources_of(k: Kernel, method: Method, whole: Pair, output: Register) -> list[Source]:
-    """What the output of that number is made of, in new registers."""
-    if method == "nearest":
-        return [(_nearest(k, output, *whole), None)]
-    between = _Between(k, output, *whole, method == "aligned")
-    return list(zip(between.places, between.weights, strict=True))
-
-
-class _Outputs(Rows):
-    """Lines of y as rows."""
-
-    def __init__(
-        self,
-        k: Kernel,
-        team: Team,
-        lines: Lines,
-        x: Address,
-        y: Address,
-        split: Split,
-        unroll: int,
-    ) -> None:
-        self.lines, self.x = lines, x
-        fields = {
-            "y": Field(y, lines.steps[1:], lines.others[1]),
-            "number": Field(0, (1,), (0,) * len(lines.counts)),
-        }
-        super().__init__(k, team, lines.here[1:], lines.counts, fields, 0, split, unroll=unroll)
-        self.fields = fields
-
-    def number(self, start: Register | None) -> Register:
-        """Of the line, in its plane."""
-        relative = self.offsets[(1,)]
-        if start is None:
-            return relative
-        number = self.k.x()
-        self.k.add(number, relative, start)
-        return number
-
-    def put(self, name: str, line: Register) -> None:
-        """Let a field be a line of x; its register holds its address then."""
-        k = self.k
-        with k.scope():
-            t = k.x()
-            k.li(t, self.lines.steps[0])
-            k.mul(line, line, t)
-            k.set(t, self.x)
-            k.add(line, line, t)
-        self.fields = {**self.fields, name: Field(line, (0,), self.lines.others[0])}
+def _number(rows: Rows, start: Start | None) -> Register:
+    """Of the line of y, in its plane."""
+    relative = rows.offsets[NUMBER]
+    if start is None:
+        return relative
+    number = rows.k.x()
+    rows.k.add(number, relative, start.y)
+    return number
 
 
 def lines_fw_f32(
@@ -221,30 +136,28 @@ def lines_fw_f32(
     unroll: int = UNROLL,
 ) -> None:
     """Lines of y from lines of x."""
-    split = split_of(split, lines.here[1], prod(lines.counts), 0, team.cores)
 
-    def emit(k: Kernel, team: Team, width: int) -> None:
-        with k.scope():
-            outputs = _Outputs(k, team, lines, x, y, split, width)
-            with outputs.each():
-                number = outputs.number(start.y if start else None)
-                sources = sources_of(k, method, lines.whole, number)
-                for place, (line, _) in enumerate(sources):
-                    if start:
-                        k.sub(line, line, start.x)
-                    outputs.put(f"x{place}", line)
-                names = [f"x{place}" for place in range(len(sources))]
-                weights = [weight for _, weight in sources]
+    def work(rows: Rows) -> None:
+        with rows.each():
+            sources = sources_of(rows.k, method, lines.whole, _number(rows, start))
+            names = [f"x{place}" for place in range(len(sources))]
+            for name, (line, _) in zip(names, sources, strict=True):
+                if start:
+                    rows.k.sub(line, line, start.x)
+                rows.find(name, line, x, lines.steps[0], lines.others[0])
+            rows.sweep(names, ["y"], _weighted([weight for _, weight in sources]))
 
-                def body(v: Lanes, a: Lane, *more: Lane) -> list[Lane]:
-                    for b in more:
-                        v.fmul_s(a, a, weights[0])
-                        v.fmadd_s(a, b, weights[1], a)
-                    return [a]
+    lines.view(y, split, unroll).emit(k, team, work, reductions=0)
 
-                outputs.sweep(names, ["y"], body)
 
-    fitting(k, team, emit, unroll)
+def _weighted(weights: Sequence[Register | None]) -> Body:
+    def body(v: Lanes, a: Lane, *more: Lane) -> list[Lane]:
+        for b in more:
+            v.fmul_s(a, a, weights[0])
+            v.fmadd_s(a, b, weights[1], a)
+        return [a]
+
+    return body
 
 
 def lines_bw_f32(
@@ -260,25 +173,29 @@ def lines_bw_f32(
 ) -> None:
     """Add lines of dy to those of dx that they are made of; others than are here, left out."""
 
-    def emit(k: Kernel, team: Team, width: int) -> None:
-        with k.scope():
-            outputs = _Outputs(k, team, lines, dx, dy, "columns", width)
-            with outputs.each():
-                number = outputs.number(start.y if start else None)
-                for line, weight in sources_of(k, method, lines.whole, number):
-                    if start is None:
-                        outputs.put("x", line)
-                        outputs.sweep(["x", "y"], ["x"], _adding(weight))
-                        continue
-                    with k.scope():
-                        here = k.x()
-                        k.li(here, lines.here[0])
-                        k.sub(line, line, start.x)
-                    with k.if_(LTU, line, here):
-                        outputs.put("x", line)
-                        outputs.sweep(["x", "y"], ["x"], _adding(weight))
+    def work(rows: Rows) -> None:
+        with rows.each():
+            sources = sources_of(rows.k, method, lines.whole, _number(rows, start))
+            for line, weight in sources:
+                with _if_here(rows.k, line, lines.here[0], start):
+                    rows.find("x", line, dx, lines.steps[0], lines.others[0])
+                    rows.sweep(["x", "y"], ["x"], _adding(weight))
 
-    fitting(k, team, emit, unroll)
+    lines.view(dy, "columns", unroll).emit(k, team, work)
+
+
+@contextmanager
+def _if_here(k: Kernel, line: Register, lines: int, start: Start | None) -> Iterator[None]:
+    """The body is for a line that the tensor has; `line` counts from its first one then."""
+    if start is None:
+        yield
+        return
+    with k.scope():
+        here = k.x()
+        k.li(here, lines)
+        k.sub(line, line, start.x)
+    with k.if_(LTU, line, here):
+        yield
 
 
 def _adding(weight: Register | None) -> Body:

@@ -9,7 +9,8 @@ from pydantic import PositiveInt
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib import kernels
-from trainlib.interpolate import Method, Planes, interpolate_bw_f32, interpolate_fw_f32
+from trainlib.interpolate import Planes, interpolate_bw_f32, interpolate_fw_f32
+from trainlib.interpolate_sources import Method
 from trainlib.interpolate_tiles import Tiles
 from trainlib.kernels import Addresses, Arrays, Expected, Family, Tensor, Tensors
 from trainlib.maps import no_macs

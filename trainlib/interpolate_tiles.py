@@ -16,7 +16,8 @@ import numpy as np
 from firmware.builder import LT, Kernel
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.interpolate import Method, Planes, Start, sources_of
+from trainlib.interpolate import Planes, Start
+from trainlib.interpolate_sources import Method, sources_of
 from trainlib.kernels import WORD, Addresses
 from trainlib.pool_tiles import planes_of
 from trainlib.tiling import Axis, Dim, Sized, TileShape, Tiling, Window

@@ -256,3 +256,22 @@ class Rows:
         if operand.offset is not None:
             k.add(pointer, pointer, operand.offset)
         return pointer
+
+    def find(
+        self, name: str, number: Register, base: Address, step: int, elements: tuple[int, ...]
+    ) -> None:
+        """Let a field be the line of that number of another tensor, while the row is computed.
+
+        The register holds its address then.
+
+        step        bytes from line to line
+        elements    bytes between elements, by dimension
+        """
+        k = self.k
+        with k.scope():
+            t = k.x()
+            k.li(t, step)
+            k.mul(number, number, t)
+            k.set(t, base)
+            k.add(number, number, t)
+        self.fields = {**self.fields, name: Field(number, (0,), elements)}
