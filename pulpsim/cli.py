@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from pulpsim import __version__
-from pulpsim.command_line import Chip, Settings, reporting_bad_input
+from pulpsim.command_line import (
+    Arguments,
+    Chip,
+    Database,
+    Json,
+    Settings,
+    reporting_bad_input,
+)
 from pulpsim.trace.commands import annotate, trace_app
 from pulpsim.tune_commands import footprint, tune
 
@@ -60,9 +67,7 @@ def _run(
     elf: Annotated[Path | None, typer.Option(metavar="FILE", help="The program.")] = None,
     chip: Chip = None,
     settings: Settings = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Report as JSON; - is standard output.")
-    ] = None,
+    json: Json = None,
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", help="Stop there at the latest.")
     ] = None,
@@ -181,17 +186,12 @@ def _study(
         str | None,
         typer.Argument(metavar="NAME|CONF.toml", help="Without: lists them, with arguments."),
     ] = None,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
-    ] = None,
+    arguments: Arguments = None,
     chip: Chip = None,
     settings: Settings = None,
     quick: Annotated[bool, typer.Option("--quick", help="A sweep that takes seconds.")] = False,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Simulations at a time.")] = None,
-    database: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where results are kept.")
-    ] = None,
+    database: Database = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FOLDER", help="For JSON, CSV and pictures."),
@@ -221,9 +221,7 @@ def _fidelity(
     engine: Annotated[
         str, typer.Option(metavar="event|compiled", help="event: what is under 20,000 cycles.")
     ] = "compiled",
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Result as JSON; - is standard output.")
-    ] = None,
+    json: Json = None,
 ) -> None:
     """Repeat what was measured on PULP's RTL, and show where the simulator differs.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,14 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the chip; repeatable."),
 ]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
+]
+Json = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The same as JSON; - is standard output.")
+]
+Database = Annotated[Path | None, typer.Option(metavar="FILE", help="Where results are kept.")]
 
 
 @contextmanager

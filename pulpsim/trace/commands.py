@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pulpsim.command_line import reporting_bad_input
+from pulpsim.command_line import Json, reporting_bad_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,9 +141,7 @@ def annotate(
     pc: Addresses = None,
     region: Regions = None,
     cycle: Cycles = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="As JSON; - is standard output.")
-    ] = None,
+    json: Json = None,
 ) -> None:
     """Show the cycles, stalls and conflicts of each instruction of a traced run, hottest first.
 
