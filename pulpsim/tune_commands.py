@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from pulpsim.command_line import Chip, Settings, reporting_bad_input
+from pulpsim.command_line import (
+    Arguments,
+    Chip,
+    Database,
+    Json,
+    Settings,
+    reporting_bad_input,
+)
 
 
 def tune(
@@ -17,10 +24,7 @@ def tune(
         ),
     ] = None,
     kernel: Annotated[str | None, typer.Option(metavar="NAME", help="What to tune.")] = None,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
-    ] = None,
+    arguments: Arguments = None,
     chip: Chip = None,
     settings: Settings = None,
     policy: Annotated[
@@ -38,9 +42,7 @@ def tune(
     local_cluster: Annotated[
         int | None, typer.Option(metavar="N", help="Start a Dask cluster of N workers here.")
     ] = None,
-    database: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where measurements are kept.")
-    ] = None,
+    database: Database = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.toml", help="The best point.")
     ] = None,
@@ -75,9 +77,7 @@ def footprint(
     config: Annotated[Path, typer.Argument(metavar="CONF.toml|NETWORK", help="As for tune.")],
     chip: Chip = None,
     settings: Settings = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The same as JSON; - is standard output.")
-    ] = None,
+    json: Json = None,
 ) -> None:
     """Show the bytes of every tensor in L2 and every buffer in L1, layer by layer, step by step."""
     with reporting_bad_input():
