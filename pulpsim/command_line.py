@@ -20,7 +20,7 @@ Arguments = Annotated[
     typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
 ]
 Json = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The same as JSON; - is standard output.")
+    Path | None, typer.Option(metavar="FILE", help="What it shows, as JSON; - is standard output.")
 ]
 Database = Annotated[Path | None, typer.Option(metavar="FILE", help="Where results are kept.")]
 
