@@ -1,31 +1,21 @@
 """The study of rooflines: kernels against what the FPUs, L1, L2 and the DMA allow.
 
-Ceilings are worked out from the chip (a flop is an addition or a multiplication):
-
-    FPU      2 flops of each core in a cycle: one multiply-add
-    L1       a word of each core, and of each bank, in a cycle
-    issue    an instruction of each core in a cycle: a load, a store or a multiply-add
-    DMA      8 bytes in a cycle in each direction; the busier one counts
-    L2       what all cores get that load from L2 themselves; measured, since it is a latency
-
-and measured by programs that do nothing else. Against L1 stands the computation, its caches warm;
-against the DMA the whole kernel from L2 to L2, its caches cold.
+Against L1 stands the computation, its caches warm; against the DMA the whole kernel from L2 to L2,
+its caches cold.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
 from pulpsim.console import compact_table
-from pulpsim.study.dma_program import COPY, TO_L1, DmaProgram
+from pulpsim.study.ceilings import BEAT, DMA, FLOPS, FPU, L1, L2, Ceiling, ceilings, issue_roof
 from pulpsim.study.kernels import KernelRun, KernelTable, compute_regions, kernels_of
 from pulpsim.study.losses import cycles_of
-from pulpsim.study.roofline_program import LOADS, PEAK, SUMS, WORD, FpuProgram, L2Program
-from pulpsim.study.stride_program import READ, StrideProgram
-from pulpsim.study.study import Case, Finding, Measured, Row, Study
+from pulpsim.study.roofline_program import WORD
+from pulpsim.study.study import Case, Finding, Row, Study
 from pulpsim.study.values import Some
 from soc.spec import SocSpec
 from soc.toml_file import ConfigError, Layer, validated
@@ -33,12 +23,6 @@ from trainlib.registry import family_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-FLOPS = 2  # of a multiply-add
-BEAT = 8  # bytes
-BLOCK = 8192  # bytes of a copy
-ROUNDS, READS = 256, 1024
-FPU, L1, L2, DMA = "FPU", "L1", "L2", "DMA"
 
 KERNELS = (
     {"kernel": "matmul_f32", "args": {"n": 48, "k": 48, "m": 48}},
@@ -56,44 +40,6 @@ class Arguments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kernels: Some[Any] = Field(KERNELS, description="names, or tables with kernel and args")
-
-
-@dataclass(frozen=True)
-class Ceiling:
-    """What a resource allows all cores together.
-
-    unit       "flops" or "bytes", in a cycle
-    nominal    None: only measured
-    """
-
-    unit: str
-    nominal: float | None
-    program: Callable[[], Measured]
-    region: str
-    amount: float  # that the program moves or computes
-
-
-def ceilings(chip: SocSpec) -> dict[str, Ceiling]:
-    """All ceilings of a chip."""
-    cores, copies = chip.cores, 4
-    copied = 2 * copies * BLOCK
-    ports = WORD * min(cores, chip.l1.banks)
-    return {
-        FPU: Ceiling(
-            "flops",
-            FLOPS * cores,
-            FpuProgram(chip, cores, ROUNDS),
-            PEAK,
-            FLOPS * SUMS * ROUNDS * cores,
-        ),
-        L1: Ceiling(
-            "bytes", ports, StrideProgram(chip, cores, 1, 1, READS), READ, WORD * READS * cores
-        ),
-        L2: Ceiling(
-            "bytes", None, L2Program(chip, cores, ROUNDS), PEAK, WORD * LOADS * ROUNDS * cores
-        ),
-        DMA: Ceiling("bytes", BEAT, DmaProgram(chip, TO_L1, BLOCK, copies), COPY, copied),
-    }
 
 
 def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
@@ -185,12 +131,6 @@ def _kernel_row(
         "bound_by": bound,
         "share": flops / cycles / roofs[bound],
     }
-
-
-def issue_roof(cores: int, intensity: float) -> float:
-    """Flops in a cycle if each core issues one instruction in a cycle: a word or a multiply-add."""
-    words = FLOPS / intensity / WORD  # for each multiply-add
-    return FLOPS * cores / (1 + words)
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:

@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from pulpsim.study.ceilings import DMA, FLOPS, FPU, L1, L2, issue_roof
 from pulpsim.study.figure import BLACK, GREY, line_style, plain_numbers
-from pulpsim.study.roofline import DMA, FLOPS, FPU, L1, L2, issue_roof
 from pulpsim.study.study import Row
 
 STEPS = 100  # of a curve

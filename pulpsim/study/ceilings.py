@@ -1,0 +1,71 @@
+"""What the FPUs, L1, L2 and the DMA allow all cores together.
+
+Ceilings are worked out from the chip (a flop is an addition or a multiplication):
+
+    FPU      2 flops of each core in a cycle: one multiply-add
+    L1       a word of each core, and of each bank, in a cycle
+    issue    an instruction of each core in a cycle: a load, a store or a multiply-add
+    DMA      8 bytes in a cycle in each direction; the busier one counts
+    L2       what all cores get that load from L2 themselves; measured, since it is a latency
+
+and measured by programs that do nothing else.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pulpsim.study.dma_program import COPY, TO_L1, DmaProgram
+from pulpsim.study.roofline_program import LOADS, PEAK, SUMS, WORD, FpuProgram, L2Program
+from pulpsim.study.stride_program import READ, StrideProgram
+from pulpsim.study.study import Measured
+from soc.spec import SocSpec
+
+FLOPS = 2  # of a multiply-add
+BEAT = 8  # bytes
+BLOCK = 8192  # bytes of a copy
+ROUNDS, READS = 256, 1024
+FPU, L1, L2, DMA = "FPU", "L1", "L2", "DMA"
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What a resource allows all cores together.
+
+    unit       "flops" or "bytes", in a cycle
+    nominal    None: only measured
+    """
+
+    unit: str
+    nominal: float | None
+    program: Callable[[], Measured]
+    region: str
+    amount: float  # that the program moves or computes
+
+
+def ceilings(chip: SocSpec) -> dict[str, Ceiling]:
+    """All ceilings of a chip."""
+    cores, copies = chip.cores, 4
+    copied = 2 * copies * BLOCK
+    ports = WORD * min(cores, chip.l1.banks)
+    return {
+        FPU: Ceiling(
+            "flops",
+            FLOPS * cores,
+            FpuProgram(chip, cores, ROUNDS),
+            PEAK,
+            FLOPS * SUMS * ROUNDS * cores,
+        ),
+        L1: Ceiling(
+            "bytes", ports, StrideProgram(chip, cores, 1, 1, READS), READ, WORD * READS * cores
+        ),
+        L2: Ceiling(
+            "bytes", None, L2Program(chip, cores, ROUNDS), PEAK, WORD * LOADS * ROUNDS * cores
+        ),
+        DMA: Ceiling("bytes", BEAT, DmaProgram(chip, TO_L1, BLOCK, copies), COPY, copied),
+    }
+
+
+def issue_roof(cores: int, intensity: float) -> float:
+    """Flops in a cycle if each core issues one instruction in a cycle: a word or a multiply-add."""
+    words = FLOPS / intensity / WORD  # for each multiply-add
+    return FLOPS * cores / (1 + words)
