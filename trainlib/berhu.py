@@ -9,6 +9,7 @@ Source: L. Zwald, S. Lambert-Lacroix, The BerHu Penalty and the Grouped Effect.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,9 +20,7 @@ from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
 from trainlib.kernels import WORD, Address, Addresses, Tensor, Tensors
 from trainlib.loss import (
-    ALL,
     ElementArguments,
-    Reduction,
     Share,
     Sign,
     Step,
@@ -40,58 +39,38 @@ from trainlib.view import line_of
 SMALLEST = 2.0**-126
 
 
-def berhu_loss_f32(
-    k: Kernel,
-    team: Team,
-    x: Address,
-    t: Address,
-    loss: Address,
-    dx: Address,
-    partials: Address,
-    count: int,
-    *,
-    alpha: float = 0.2,
-    largest: Address | None = None,
-    reduction: Reduction = "mean",
-    share: Share = ALL,
-    unroll: int = UNROLL,
-) -> None:
-    """loss = mean berHu(x - t) and its gradient dx, with c = alpha max |x - t|.
+def berhu(rows: Rows, scale: float, *, alpha: float, largest: Address | None = None) -> Step:
+    """loss = mean berHu(x - t), with c = alpha max |x - t|.
 
     largest    where max |x - t| is; None: it is that of these elements
     """
-    scale = share.scale(reduction, count)
+    k = rows.k
+    c = _reduced(rows) if largest is None else _loaded(k, largest)
+    inverse, half = k.f(), k.f()
+    with k.scope():
+        factor, least, one = (constant(k, value) for value in (alpha, SMALLEST, 1.0))
+        k.fmul_s(c, c, factor)
+        k.fmax_s(inverse, c, least)
+        k.fdiv_s(inverse, one, inverse)
+        a_half, slope = constant(k, 0.5), constant(k, scale)
+        k.fmul_s(half, inverse, a_half)
+        k.fmul_s(inverse, inverse, slope)
+    sign, zero, slope = Sign(k), constant(k, 0.0), constant(k, scale)
 
-    def step_of(rows: Rows) -> Step:
-        k = rows.k
-        c = _reduced(rows) if largest is None else _loaded(k, largest)
-        inverse, half = k.f(), k.f()
-        with k.scope():
-            factor, least, one = (constant(k, value) for value in (alpha, SMALLEST, 1.0))
-            k.fmul_s(c, c, factor)
-            k.fmax_s(inverse, c, least)
-            k.fdiv_s(inverse, one, inverse)
-            a_half, slope = constant(k, 0.5), constant(k, scale)
-            k.fmul_s(half, inverse, a_half)
-            k.fmul_s(inverse, inverse, slope)
-        sign, zero, slope = Sign(k), constant(k, 0.0), constant(k, scale)
+    def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
+        size, rest = v.f(), v.f()
+        v.fsgnjx_s(size, d, d)
+        v.fsub_s(rest, size, c)
+        sign(v, d)
+        v.fmax_s(rest, rest, zero)
+        v.fadd_s(total, total, size)
+        v.fmul_s(size, rest, half)
+        v.fmadd_s(total, size, rest, total)
+        v.fmadd_s(rest, rest, inverse, slope)
+        v.fmul_s(d, d, rest)
+        return [d]
 
-        def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
-            size, rest = v.f(), v.f()
-            v.fsgnjx_s(size, d, d)
-            v.fsub_s(rest, size, c)
-            sign(v, d)
-            v.fmax_s(rest, rest, zero)
-            v.fadd_s(total, total, size)
-            v.fmul_s(size, rest, half)
-            v.fmadd_s(total, size, rest, total)
-            v.fmadd_s(rest, rest, inverse, slope)
-            v.fmul_s(d, d, rest)
-            return [d]
-
-        return step
-
-    element_loss(k, team, (x, t, loss, dx, partials), count, scale, share.adds, step_of, unroll)
+    return step
 
 
 def largest_difference_f32(
@@ -156,12 +135,9 @@ def phases(point: Any) -> list[Phase]:
         emitter(k, team, *own, tile.part("x").elements, **how)
 
     def emit_loss(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
-        own = (at[name] for name in ("x", "t", "loss", "dx", "partials"))
-        share = Share(whole, not tile.is_first)
-        how = {name: getattr(point, name) for name in ("alpha", "reduction", "unroll")}
-        count = tile.part("x").elements
-        emitter: Any = berhu_loss_f32
-        emitter(k, team, *own, count, largest=at["largest"], share=share, **how)
+        share, count = Share(whole, not tile.is_first), tile.part("x").elements
+        loss = partial(berhu, largest=at["largest"])
+        element_loss(k, team, point, at, loss, count, share)
 
     found = []
     boxes = element_boxes(point) | {"largest": [None]}
@@ -183,5 +159,5 @@ def emit_l2(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
     emit_phases(k, team, phases(point), l2, {"largest": WORD}, *how, is_warm=point.warm)
 
 
-_FAMILY = element_family(berhu_loss_f32, reference.berhu, BerhuArguments)
+_FAMILY = element_family("berhu_loss_f32", berhu, reference.berhu, BerhuArguments)
 FAMILIES = (replace(_FAMILY, emit_l2=emit_l2),)

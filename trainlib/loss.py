@@ -13,7 +13,6 @@ from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
 from trainlib import kernels
 from trainlib.kernels import (
-    Address,
     Addresses,
     Arrays,
     Expected,
@@ -32,6 +31,9 @@ from trainlib.view import line_of
 Reduction = Literal["mean", "sum"]
 SMALLEST = 2.0**-126
 Step = Callable[[Lanes, Lane, Lane], list[Lane]]
+"""step(lanes, total, d) adds the loss of differences d = x - t to the total, and returns dx."""
+Loss = Callable[..., Step]
+"""loss(rows, scale, **options) takes registers for constants; scale: the share of an element."""
 
 
 @dataclass(frozen=True)
@@ -50,99 +52,31 @@ class Share:
 ALL = Share()
 
 
-def element_loss(
-    k: Kernel,
-    team: Team,
-    at: tuple[Address, Address, Address, Address, Address],
-    count: int,
-    scale: float,
-    adds: bool,
-    step_of: Callable[[Rows], Step],
-    unroll: int,
-) -> None:
-    """The loss and dx of one row of all elements; step(lanes, total, difference) adds, gives dx."""
-    x, t, loss, dx, partials = at
+def mse(rows: Rows, scale: float, *, factor: float) -> Step:
+    """loss = mean (x - t)^2; dx, times a factor."""
+    slope = constant(rows.k, 2 * scale * factor)
 
-    def work(rows: Rows) -> None:
-        with rows.each():
-            step = step_of(rows)
+    def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
+        v.fmadd_s(total, d, d, total)
+        v.fmul_s(d, d, slope)
+        return [d]
 
-            def body(v: Lanes, total: Lane, x: Lane, t: Lane) -> list[Lane]:
-                v.fsub_s(x, x, t)
-                return step(v, total, x)
-
-            [total] = rows.reduce(["x", "t"], body, ["sum"], targets=["dx"])
-            rows.k.fmul_s(total, total, constant(rows.k, scale))
-            (rows.add if adds else rows.store)("loss", total)
-
-    line_of({"x": x, "t": t, "dx": dx}, {"loss": loss}, count, partials, unroll).emit(k, team, work)
+    return step
 
 
-def mse_loss_f32(
-    k: Kernel,
-    team: Team,
-    x: Address,
-    t: Address,
-    loss: Address,
-    dx: Address,
-    partials: Address,
-    count: int,
-    *,
-    factor: float = 1.0,
-    reduction: Reduction = "mean",
-    share: Share = ALL,
-    unroll: int = UNROLL,
-) -> None:
-    """loss = mean (x - t)^2 and its gradient dx, times a factor.
+def l1(rows: Rows, scale: float) -> Step:
+    """loss = mean |x - t|; dx is 0 where x = t."""
+    sign, slope = Sign(rows.k), constant(rows.k, scale)
 
-    partials    scratch, as large as trainlib.rows.PARTIALS
-    """
-    scale = share.scale(reduction, count)
+    def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
+        size = v.f()
+        v.fsgnjx_s(size, d, d)
+        sign(v, d)
+        v.fadd_s(total, total, size)
+        v.fmul_s(d, d, slope)
+        return [d]
 
-    def step_of(rows: Rows) -> Step:
-        slope = constant(rows.k, 2 * scale * factor)
-
-        def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
-            v.fmadd_s(total, d, d, total)
-            v.fmul_s(d, d, slope)
-            return [d]
-
-        return step
-
-    element_loss(k, team, (x, t, loss, dx, partials), count, scale, share.adds, step_of, unroll)
-
-
-def l1_loss_f32(
-    k: Kernel,
-    team: Team,
-    x: Address,
-    t: Address,
-    loss: Address,
-    dx: Address,
-    partials: Address,
-    count: int,
-    *,
-    reduction: Reduction = "mean",
-    share: Share = ALL,
-    unroll: int = UNROLL,
-) -> None:
-    """loss = mean |x - t| and its gradient dx, 0 where x = t."""
-    scale = share.scale(reduction, count)
-
-    def step_of(rows: Rows) -> Step:
-        sign, slope = Sign(rows.k), constant(rows.k, scale)
-
-        def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
-            size = v.f()
-            v.fsgnjx_s(size, d, d)
-            sign(v, d)
-            v.fadd_s(total, total, size)
-            v.fmul_s(d, d, slope)
-            return [d]
-
-        return step
-
-    element_loss(k, team, (x, t, loss, dx, partials), count, scale, share.adds, step_of, unroll)
+    return step
 
 
 class Sign:
@@ -178,13 +112,41 @@ class MseArguments(ElementArguments):
     factor: float = Setting(1.0, allow_inf_nan=False)
 
 
+def element_loss(
+    k: Kernel, team: Team, point: Any, at: Addresses, loss: Loss, count: int, share: Share = ALL
+) -> None:
+    """A loss, and its gradient dx, of so many elements in a row.
+
+    at    addresses: x, t, loss, dx, partials
+    """
+    scale, options = share.scale(point.reduction, count), options_of(point)
+
+    def work(rows: Rows) -> None:
+        with rows.each():
+            step = loss(rows, scale, **options)
+
+            def body(v: Lanes, total: Lane, x: Lane, t: Lane) -> list[Lane]:
+                v.fsub_s(x, x, t)
+                return step(v, total, x)
+
+            [total] = rows.reduce(["x", "t"], body, ["sum"], targets=["dx"])
+            rows.k.fmul_s(total, total, constant(rows.k, scale))
+            (rows.add if share.adds else rows.store)("loss", total)
+
+    wide, result = {name: at[name] for name in ("x", "t", "dx")}, {"loss": at["loss"]}
+    line_of(wide, result, count, at["partials"], point.unroll).emit(k, team, work)
+
+
+def options_of(point: Any) -> dict[str, Any]:
+    """What a loss has that others have not."""
+    names = [n for n in type(point).model_fields if n not in ElementArguments.model_fields]
+    return {name: getattr(point, name) for name in names}
+
+
 def element_family(
-    emitter: Callable[..., None],
-    expects: Callable[..., Any],
-    arguments: type[ElementArguments],
+    name: str, loss: Loss, expects: Callable[..., Any], arguments: type[ElementArguments]
 ) -> Family:
     """A loss of elements that all fit L1."""
-    options = _options(arguments)
 
     def tensors(point: Any) -> Tensors:
         return {
@@ -197,16 +159,13 @@ def element_family(
 
     def expected(point: Any, values: Arrays) -> dict[str, Expected]:
         scale = ALL.scale(point.reduction, prod(point.shape))
-        chosen = {name: getattr(point, name) for name in options}
-        loss, dx = expects(values["x"], values["t"], scale, **chosen)
+        loss, dx = expects(values["x"], values["t"], scale, **options_of(point))
         return {"loss": loss, "dx": dx}
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
-        addresses = (l1[name] for name in tensors(point))
-        chosen = {name: getattr(point, name) for name in ("reduction", "unroll", *options)}
-        emitter(k, team, *addresses, prod(point.shape), **chosen)
+        element_loss(k, team, point, l1, loss, prod(point.shape))
 
-    return Family(emitter.__name__, arguments, tensors, expected, no_macs, emit)
+    return Family(name, arguments, tensors, expected, no_macs, emit)
 
 
 def element_dims(point: Any) -> list[Dim]:
@@ -220,16 +179,12 @@ def element_boxes(point: Any) -> dict[str, list[Axis]]:
     return {"x": own, "t": own, "loss": [None], "dx": own}
 
 
-def _tiled(emitter: Callable[..., None], family: Family) -> Family:
-    names = ("reduction", "unroll", *_options(family.arguments))
-
+def _tiled(loss: Loss, family: Family) -> Family:
     def emit_part(
-        k: Kernel, team: Team, point: Any, part: Any, shape: TileShape, l1: Addresses
+        k: Kernel, team: Team, point: Any, part: Any, tile: TileShape, l1: Addresses
     ) -> None:
-        share = Share(prod(point.shape), not shape.is_first)
-        addresses = (l1[name] for name in family.tensors(point))
-        chosen = {name: getattr(point, name) for name in names}
-        emitter(k, team, *addresses, prod(part.shape), share=share, **chosen)
+        share = Share(prod(point.shape), not tile.is_first)
+        element_loss(k, team, point, l1, loss, prod(part.shape), share)
 
     def smaller(point: Any, shape: TileShape) -> dict[str, Any]:
         return {"shape": tuple(shape[f"d{axis}"] for axis in range(len(point.shape)))}
@@ -237,15 +192,10 @@ def _tiled(emitter: Callable[..., None], family: Family) -> Family:
     return tiled(family, element_dims, element_boxes, smaller, SCRATCH, emit_part)
 
 
-def _options(arguments: type[kernels.Arguments]) -> list[str]:
-    """What a loss has that others have not."""
-    return [name for name in arguments.model_fields if name not in ElementArguments.model_fields]
-
-
 FAMILIES = tuple(
-    _tiled(emitter, element_family(emitter, expects, arguments))
-    for emitter, expects, arguments in (
-        (mse_loss_f32, reference.mse, MseArguments),
-        (l1_loss_f32, reference.l1, ElementArguments),
+    _tiled(loss, element_family(name, loss, expects, arguments))
+    for name, loss, expects, arguments in (
+        ("mse_loss_f32", mse, reference.mse, MseArguments),
+        ("l1_loss_f32", l1, reference.l1, ElementArguments),
     )
 )
