@@ -29,9 +29,9 @@ from trainlib.loss import (
     element_family,
     element_loss,
 )
-from trainlib.nest import UNROLL
 from trainlib.phases import Phase, emit_phases
 from trainlib.reference import loss as reference
+from trainlib.row_passes import add_old
 from trainlib.rows import SCRATCH, Rows
 from trainlib.tiling import TileShape, Tiling
 from trainlib.view import line_of
@@ -73,30 +73,6 @@ def berhu(rows: Rows, scale: float, *, alpha: float, largest: Address | None = N
     return step
 
 
-def largest_difference_f32(
-    k: Kernel,
-    team: Team,
-    x: Address,
-    t: Address,
-    largest: Address,
-    partials: Address,
-    count: int,
-    *,
-    accumulate: bool = False,
-    unroll: int = UNROLL,
-) -> None:
-    """largest = max |x - t|; or of that and what it was."""
-
-    def work(rows: Rows) -> None:
-        with rows.each():
-            most = _reduced(rows)
-            if accumulate:
-                rows.k.fmax_s(most, most, rows.load("largest"))
-            rows.store("largest", most)
-
-    line_of({"x": x, "t": t}, {"largest": largest}, count, partials, unroll).emit(k, team, work)
-
-
 def _reduced(rows: Rows) -> Register:
     """max |x - t| of all elements."""
 
@@ -129,10 +105,15 @@ def phases(point: Any) -> list[Phase]:
     family, whole = _FAMILY.tensors(point), prod(point.shape)
 
     def emit_largest(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
-        own = (at[name] for name in ("x", "t", "largest", "partials"))
-        how = {"accumulate": not tile.is_first, "unroll": point.unroll}
-        emitter: Any = largest_difference_f32
-        emitter(k, team, *own, tile.part("x").elements, **how)
+        def work(rows: Rows) -> None:
+            with rows.each():
+                most = _reduced(rows)
+                add_old(rows, tile, "largest", most, "max")
+                rows.store("largest", most)
+
+        wide, result = {name: at[name] for name in "xt"}, {"largest": at["largest"]}
+        count = tile.part("x").elements
+        line_of(wide, result, count, at["partials"], point.unroll).emit(k, team, work)
 
     def emit_loss(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
         share, count = Share(whole, not tile.is_first), tile.part("x").elements
