@@ -56,13 +56,24 @@ def _rounded(exact: Fraction) -> np.float32:
 
 
 @dataclass(frozen=True)
-class Sources:
-    """The rows of x that rows of y are made of: as many for each tile, but at the end."""
+class _Others:
+    """Rows of one tensor for rows of the other: as many for each tile, but at the ends.
+
+    size, out    rows of x and of y
+    """
 
     dim: str
     method: Method
     size: int
     out: int
+
+    def phase(self, there: range) -> int:
+        """Nothing: code computes where it is, and leaves out what it is told too much."""
+        return 0
+
+
+class Sources(_Others):
+    """The rows of x that rows of y are made of."""
 
     def of(self, there: range) -> range:
         """The rows."""
@@ -71,19 +82,9 @@ class Sources:
         first = int(low[there.start])
         return range(first, first + count)
 
-    def phase(self, there: range) -> int:
-        """Nothing: code computes what it needs."""
-        return 0
 
-
-@dataclass(frozen=True)
-class Targets:
-    """The rows of y that are made of rows of x, and maybe some more: as many for each tile."""
-
-    dim: str
-    method: Method
-    size: int
-    out: int
+class Targets(_Others):
+    """The rows of y that are made of rows of x, and maybe some more."""
 
     def of(self, there: range) -> range:
         """The rows; those that nothing is made of have none, behind the last."""
@@ -93,10 +94,6 @@ class Targets:
         ends = np.searchsorted(low, starts + len(there) - 1, side="right")
         first = int(firsts[there.start])
         return range(first, first + int((ends - firsts).max()))
-
-    def phase(self, there: range) -> int:
-        """Nothing: code leaves out what it is told too much."""
-        return 0
 
 
 @dataclass(frozen=True)
