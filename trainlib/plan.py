@@ -76,7 +76,7 @@ def plan(macs: Sequence[Mac], pool: int) -> list[Step]:
             continue
         steps.append(Use(macs[at].acc, held[now[0]], held[now[1]]))
         at += 1
-        for value in set(now):
+        for value in dict.fromkeys(now):
             if uses[value][-1] < at:
                 free.append(held.pop(value))
     return steps

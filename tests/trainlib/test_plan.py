@@ -1,5 +1,9 @@
 """What inner loops are made of: which inputs outputs read, and the order of loads and sums."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -142,3 +146,24 @@ def test_what_is_far_apart_has_a_pointer_each():
     body = Body(macs, 4, {"w": 4, "x": 4096})
     assert body.constants == [4096]
     assert [pointer.bias for pointer in body.pointers] == [2047, 2048, 5000, 8]
+
+
+BUILD = """
+from trainlib.launch import program
+
+how = {"inputs": 4, "outputs": 6, "height": 9, "width": 10, "kernel": (3, 3)}
+print(b"".join(part.data for part in program("tconv2d_fw_f32", how).program.segments).hex())
+"""
+
+
+def test_the_code_of_a_primitive_does_not_depend_on_hashes_of_strings():
+    codes = {
+        subprocess.run(
+            [sys.executable, "-c", BUILD],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(codes) == 1
