@@ -14,7 +14,7 @@ RUNNING: dict[str, Role] = {"running_mean": "in", "running_var": "in"}
 
 
 @dataclass(frozen=True)
-class Phases:
+class NormPhases:
     """The phases of a normalisation; RMS norm has no means and no betas."""
 
     layout: Layout

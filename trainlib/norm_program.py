@@ -14,7 +14,7 @@ from trainlib import normalise
 from trainlib.kernels import Addresses, Arrays, Expected, Family, Role, Tensor, Tensors
 from trainlib.maps import no_macs
 from trainlib.norm import NORMS, Axes, Norm, RowArguments
-from trainlib.norm_phases import Phases
+from trainlib.norm_phases import NormPhases
 from trainlib.norm_rows import How
 from trainlib.phases import Phase, emit_phases
 from trainlib.reference import norm as reference
@@ -64,7 +64,7 @@ class Step:
         """Emit it, all in L1."""
 
     @abstractmethod
-    def phases(self, phases: Phases) -> tuple[list[Phase], dict[str, int]]:
+    def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
         """Where rows are larger than L1: passes, and bytes of buffers between them."""
 
     def expected(self, point: Any, values: Arrays) -> dict[str, Expected]:
@@ -76,7 +76,9 @@ class Step:
     def emit_l2(self, k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
         """Emit it as passes."""
         layout = self.norm.layout(point)
-        phases, between = self.phases(Phases(layout, replace(self.how(point), count=layout.count)))
+        phases, between = self.phases(
+            NormPhases(layout, replace(self.how(point), count=layout.count))
+        )
         how = point.tile or {}, point.buffers
         emit_phases(k, team, phases, l2, between, *how, is_warm=point.warm)
 
@@ -168,7 +170,7 @@ class Forward(Step):
         """Emit it, all in L1."""
         normalise.forward(k, team, self.norm.layout(point), l1, self.how(point))
 
-    def phases(self, phases: Phases) -> tuple[list[Phase], dict[str, int]]:
+    def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
         """Passes, and nothing between them."""
         return phases.forward(), {}
 
@@ -228,7 +230,7 @@ class Backward(Step):
         """Emit it, all in L1."""
         normalise.backward(k, team, self.norm.layout(point), l1, self.how(point))
 
-    def phases(self, phases: Phases) -> tuple[list[Phase], dict[str, int]]:
+    def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
         """Passes, and sums between them."""
         return phases.backward(), phases.between
 
