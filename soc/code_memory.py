@@ -137,9 +137,10 @@ class CodeMemory:
             if extension is None:
                 break
             extensions.add(extension)
-        rows = self.rows[first:index].copy()
-        rows.view(ROW)["flags"] &= np.uint8(255 - LOOP_HINTS)
-        self.known.keep(first, KnownRun(halves[first:index].tobytes(), rows, extensions))
+        if index > first:  # else the row is known already: two harts came to it
+            rows = self.rows[first:index].copy()
+            rows.view(ROW)["flags"] &= np.uint8(255 - LOOP_HINTS)
+            self.known.keep(first, KnownRun(halves[first:index].tobytes(), rows, extensions))
         return index, extensions
 
     def decode_again(self) -> set[str]:

@@ -60,3 +60,12 @@ def test_hints_of_hardware_loops_are_no_part_of_what_was_decoded_before() -> Non
 
     assert begun.chip.code["kind"].any()
     assert not (begun.chip.code["flags"] & LOOP_HINTS).any()
+
+
+def test_harts_that_come_to_code_together_decode_it_once_and_so_does_the_next_run() -> None:
+    program = assemble(LOOP, profile("ri5cy", "x"))
+    for _ in range(2):
+        begun = prepare(program, load_chip("pulp", {"cores": 1}), "compiled")
+        for _ in range(2):
+            begun.code.decode(program.entry)
+        assert begun.chip.code["kind"].any()
