@@ -184,7 +184,8 @@ def conv2d_wg_f32(
             Weights(dw, outputs * shape.w.image, *shape.w),
             is_added,
         )
-        weight_gradient("conv2d_wg_f32", k, team, whole, **point)
+        others = [] if dbias is None else [dbias]
+        weight_gradient("conv2d_wg_f32", k, team, whole, **point, others=others)
         if dbias is not None and dbias_of_x:
             of, size = shape.x, (shape.inputs, shape.ys.inputs, shape.xs.inputs)
             channel_sums_f32(k, team, at["x"], dbias, of, size, accumulate=is_added)

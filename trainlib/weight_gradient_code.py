@@ -1,6 +1,6 @@
 """The code of a gradient of weights: loops over rows, channels and taps around the inner loops."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from firmware.builder import LT, Kernel, Register
@@ -8,7 +8,7 @@ from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.correlate import heights
 from trainlib.deal import Dealt, Part, grid_of
-from trainlib.kernels import WORD
+from trainlib.kernels import WORD, Address
 from trainlib.strided import access_each
 from trainlib.values import Values, values
 from trainlib.weight_gradient import Nest, Point, WeightGradient, choose, fitting, tap_blocks
@@ -29,21 +29,26 @@ def weight_gradient(
     cols: int | None = None,
     split: tuple[int, int] | None = None,
     is_turned: bool | None = None,
+    others: Sequence[Address] = (),
 ) -> None:
     """Emit a gradient of weights; see Point for the options, None: chosen.
+
+    others    what else is live: registers among them make room where it is needed
 
     raises    KernelError if there is no such point
     """
     given = {"rows": rows, "channels": channels, "cols": cols, "split": split}
     point = choose(name, g, team.cores, given | {"is_turned": is_turned})
-    Code(k, team, g.turned if point.is_turned else g, point).emit()
+    Code(k, team, g.turned if point.is_turned else g, point, others).emit()
 
 
 class Code:
     """The code of one gradient on all cores."""
 
-    def __init__(self, k: Kernel, team: Team, g: WeightGradient, point: Point) -> None:
-        self.k, self.team, self.g, self.point = k, team, g, point
+    def __init__(
+        self, k: Kernel, team: Team, g: WeightGradient, point: Point, others: Sequence[Address]
+    ) -> None:
+        self.k, self.team, self.g, self.point, self.others = k, team, g, point, others
         self.tap_blocks = tap_blocks(g.xs.taps, point.rows * point.channels)
         nest = fitting(g, replace(point, is_turned=False))
         assert nest, "choose has seen to it"
@@ -93,7 +98,7 @@ class Code:
         rows, groups = (size, 1) if g.groups == 1 else (g.rows, size)
         own = nest.sums + nest.pool
         inner = nest.addresses + (3 if k.has_float_registers else own)
-        bases = [g.dy.address, g.x.address, g.dw.address]
+        bases = [g.dy.address, g.x.address, g.dw.address, *self.others]
         with values(k, given, INNER, inner, bases) as homes:
             pointers = len(nest.bodies[0].reaches)
             self.pointers, self.constants = k.x(pointers), k.x(nest.addresses - pointers)

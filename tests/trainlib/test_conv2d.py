@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
+from soc.spec import load_chip
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time
 from trainlib.launch import launch, program
 from trainlib.registry import family_of
@@ -134,6 +135,12 @@ BIASED = (("conv2d", ODD), ("dwconv2d", DEPTHWISE["odd"]), ("tconv2d", TRANSPOSE
 def test_a_bias_is_added_once_and_its_gradient_is_a_sum_over_all_images(kind, shape, layout):
     for step in ("fw", "wg"):
         right(f"{kind}_{step}_f32", shape | {"bias": True, "layout": layout})
+
+
+@pytest.mark.parametrize("chip", ["pulp", "pulp-cv32e40p"])
+def test_the_gradient_of_a_bias_takes_no_register_from_that_of_the_weights(chip):
+    shape = {"inputs": 40, "outputs": 400, "height": 2, "width": 2, "kernel": 2, "bias": True}
+    right("conv2d_wg_f32", shape, load_chip(chip))
 
 
 @pytest.mark.parametrize(("kind", "shape"), BIASED, ids=lambda value: str(value)[:12])
