@@ -8,6 +8,7 @@ from firmware.builder import KernelError
 from trainlib import kernels
 from trainlib.axis import Axis
 from trainlib.conv2d import Layout
+from trainlib.conv2d_bias import in_phases
 from trainlib.conv2d_shape import Shape
 from trainlib.conv2d_steps import Step
 from trainlib.kernels import Family
@@ -202,6 +203,7 @@ def _family(name: str, arguments: type[Images], step: Step) -> Family:
         step.expected,
         lambda a: a.shape.macs,
         tiling=step.tiling,
+        emit_l2=in_phases(step) if step is TRANSPOSED_WEIGHTS else None,
     )
 
 

@@ -143,6 +143,22 @@ def test_the_gradient_of_a_bias_takes_no_register_from_that_of_the_weights(chip)
     right("conv2d_wg_f32", shape, load_chip(chip))
 
 
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_images_of_a_transposed_convolution_are_cut_for_the_gradient_of_a_bias_too(groups, layout):
+    shape = TRANSPOSED["stride 2"] | {"inputs": 4, "groups": groups, "bias": True}
+    for tile in ({"y": 2, "n": 1}, {"x": 3}):
+        for accumulate in (False, True):
+            how = {"layout": layout, "tile": tile, "accumulate": accumulate}
+            report = right("tconv2d_wg_f32", shape | how)
+            assert [*report.regions] == ["compute", "weights", "dma_wait", "bias"]
+
+
+def test_a_line_of_a_transposed_convolution_may_be_larger_than_l1():
+    shape = {"inputs": 1, "outputs": 1, "height": 1, "width": 15000, "kernel": 1, "bias": True}
+    right("tconv2d_wg_f32", shape)
+
+
 @pytest.mark.parametrize(("kind", "shape"), BIASED, ids=lambda value: str(value)[:12])
 def test_results_add_to_what_is_there(kind, shape):
     for step in STEPS:
