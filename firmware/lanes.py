@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from functools import partial
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, KernelError
 from firmware.emitter import Argument
 from firmware.registers import ZERO, Register
 
@@ -17,8 +17,14 @@ Lane = list[Register]
 
 
 def pattern(value: float) -> int:
-    """The bits of a float32."""
-    return struct.unpack("<I", struct.pack("<f", value))[0]
+    """The bits of a float32.
+
+    raises    KernelError for a number beyond the largest one
+    """
+    try:
+        return struct.unpack("<I", struct.pack("<f", value))[0]
+    except OverflowError:
+        raise KernelError(f"{value:g} is no float32; the largest is 3.40282e+38") from None
 
 
 def constant(k: Kernel, value: float) -> Register:

@@ -193,7 +193,9 @@ def _kernel_program(
     except ConfigError:
         raise
     except (KernelError, ValueError) as error:
-        raise ConfigError([f"{source}: program: {error}"]) from None
+        raise ConfigError(
+            [f"{source}: program: {line}" for line in str(error).splitlines()]
+        ) from None
 
 
 def _path(folder: Path, written: str | None) -> Path | None:

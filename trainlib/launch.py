@@ -9,13 +9,15 @@ or step by step:
     report = built.report(run_program(built.program, "pulp"))
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from firmware.builder import python_listing
+from firmware.builder import KernelError, python_listing
 from firmware.runtime import new_kernel, team_of
 from isa.declare import Isa
 from isa.program import Program
@@ -99,10 +101,31 @@ class KernelProgram:
         ]
 
 
+def checked(kernel: str, arguments: Mapping[str, Any], source: str | None = None) -> Arguments:
+    """A primitive's arguments, those of NumPy's types too.
+
+    source    where they were written, for messages
+
+    raises    ConfigError for an unknown kernel or bad arguments, with every mistake
+    """
+    family = family_of(kernel)
+    layer = Layer(source or kernel, _plain(arguments), prefix="program.args." if source else "")
+    return validated(family.arguments, [layer])
+
+
+def _plain(value: Any) -> Any:
+    """What NumPy has of Python's own types."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value
+
+
 def program(
     kernel: str,
     arguments: Mapping[str, Any],
-    chip: SocSpec | str = "pulp",
+    chip: SocSpec | str | PathLike = "pulp",
     inputs: Mapping[str, Any] | None = None,
     *,
     source: str | None = None,
@@ -117,12 +140,33 @@ def program(
     raises    ConfigError for an unknown kernel or bad arguments, with every mistake; ValueError for
               inputs of other shapes or types; KernelError for a point that cannot be built
     """
-    family = family_of(kernel)
-    layer = Layer(source or kernel, dict(arguments), prefix="program.args." if source else "")
-    point = validated(family.arguments, [layer])
-    spec = load_chip(chip) if isinstance(chip, str) else chip
+    family, point = family_of(kernel), checked(kernel, arguments, source)
+    if guard < 0:
+        raise ValueError(f"{kernel}: guard {guard}; it is a number of bytes from 0 on")
+    with _named(kernel):
+        return _built(family, point, _chip(chip), inputs, guard)
+
+
+def _chip(chip: SocSpec | str | PathLike) -> SocSpec:
+    return chip if isinstance(chip, SocSpec) else load_chip(str(chip))
+
+
+@contextmanager
+def _named(kernel: str) -> Iterator[None]:
+    """Begin messages with the primitive that is wanted, also those of what it is made of."""
+    try:
+        yield
+    except KernelError as error:
+        if str(error).partition(":")[0] in kernel:
+            raise
+        raise KernelError(f"{kernel}: {error}") from error
+
+
+def _built(
+    family: Family, point: Arguments, spec: SocSpec, inputs: Mapping[str, Any] | None, guard: int
+) -> KernelProgram:
     tensors = {n: t for n, t in family.tensors(point).items() if t.role != "scratch"}
-    k = new_kernel(spec, kernel, guard)
+    k = new_kernel(spec, family.name, guard)
     l2 = {name: k.buffer(k.l2, name, tensor.size, BURST) for name, tensor in tensors.items()}
     with team_of(k, spec, spec.cores if point.cores is None else point.cores) as team:
         emit_from_l2(k, team, family, point, l2)
@@ -142,7 +186,7 @@ def program(
 def launch(
     kernel: str,
     arguments: Mapping[str, Any],
-    chip: SocSpec | str = "pulp",
+    chip: SocSpec | str | PathLike = "pulp",
     inputs: Mapping[str, Any] | None = None,
     *,
     guard: int = 0,
@@ -154,8 +198,9 @@ def launch(
 
     raises    as program and run_program do
     """
-    built = program(kernel, arguments, chip, inputs, guard=guard)
-    report = built.report(run_program(built.program, chip, **how))
+    spec = _chip(chip)
+    built = program(kernel, arguments, spec, inputs, guard=guard)
+    report = built.report(run_program(built.program, spec, **how))
     outputs = dict(report.outputs)
     if any(is_torch(value) for value in (inputs or {}).values()):
         outputs = as_torch(outputs)

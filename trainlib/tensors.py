@@ -16,22 +16,36 @@ INT32_LIMITS = np.iinfo(INT32)
 def values_of(family: Family, point: Any, given: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
     """The values of what a primitive reads: those given, or else random ones from the seed.
 
-    raises    ValueError if one is missing, unknown, of another shape, or of another type
+    raises    ValueError for all that are missing, unknown, of another shape, or of another type
     """
     if given is None:
         return family.random(point)
     wanted = {n: t for n, t in family.tensors(point).items() if t.role in ("in", "inout")}
-    for name in given:
-        if name not in wanted:
-            raise ValueError(f"{family.name}: no input {name}; its inputs are {', '.join(wanted)}")
-    return {name: _value(f"{family.name}: {name}", t, given) for name, t in wanted.items()}
+    names = ", ".join(wanted)
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise ValueError(f"{family.name}: inputs are a {kind}; they are arrays by name: {names}")
+    mistakes = [
+        f"{family.name}: no input {name}; its inputs are {names}"
+        for name in given
+        if name not in wanted
+    ]
+    values = {}
+    for name, tensor in wanted.items():
+        try:
+            values[name] = _value(f"{family.name}: {name}", tensor, given)
+        except ValueError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ValueError("\n".join(mistakes))
+    return values
 
 
 def _value(what: str, tensor: Tensor, given: Mapping[str, Any]) -> np.ndarray:
     name = what.rpartition(" ")[2]
     if name not in given:
         raise ValueError(f"{what} is missing; the arguments say {tensor.shape}")
-    array = _array(given[name])
+    array = _array(what, given[name])
     if array.shape != tensor.shape:
         raise ValueError(f"{what} has shape {array.shape}; the arguments say {tensor.shape}")
     if tensor.dtype != INT32:
@@ -55,12 +69,15 @@ def _check_index(what: str, tensor: Tensor, array: np.ndarray) -> None:
         raise ValueError(f"{what}{list(place)} is {array[place]}; it takes 0 to {most}")
 
 
-def _array(value: Any) -> np.ndarray:
+def _array(what: str, value: Any) -> np.ndarray:
     """NOTE: torch is found where the caller has imported it, and never imported here."""
-    if is_torch(value):
-        value = value.detach().cpu()
-        return (value.float() if value.is_floating_point() else value).numpy()
-    return np.asarray(value)
+    try:
+        if is_torch(value):
+            value = value.detach().cpu()
+            return (value.float() if value.is_floating_point() else value).numpy()
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{what} is no array: {str(error).partition(chr(10))[0]}") from None
 
 
 def is_torch(value: Any) -> bool:

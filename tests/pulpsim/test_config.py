@@ -178,7 +178,7 @@ def test_mistakes_of_a_kernels_arguments_come_with_those_of_the_chip(written) ->
         ("kernel = 'matmul'", "kernel 'matmul': no such kernel; did you mean matmul_f32?"),
         (
             "kernel = 'matmul_f32'\nargs = {n = 1000, k = 1000, m = 1000}",
-            "FILE: program: L2: A of 4000000 bytes does not fit: .*",
+            "FILE: program: matmul_f32: L2: A of 4000000 bytes does not fit: .*",
         ),
     ],
 )

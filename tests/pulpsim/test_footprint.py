@@ -65,7 +65,7 @@ def test_layers_without_a_footprint_are_told_all_at_once(tmp_path: Path) -> None
     assert result.exit_code == 2
     first, second = plain(result.stderr).splitlines()
     assert first == (
-        f"pulpsim: {file}: a: L2: x of 3999996 bytes does not fit: 1966080 of 1966080 bytes are "
-        f"left"
+        f"pulpsim: {file}: a: relu_fw_f32: L2: x of 3999996 bytes does not fit: 1966080 of "
+        f"1966080 bytes are left"
     )
     assert second == f"pulpsim: {file}: b: relu_fw_f32: shape: missing"

@@ -72,5 +72,5 @@ def test_bad_tiles_are_refused_before_anything_runs(direction, dims):
 
 
 def test_scores_larger_than_l2_are_refused():
-    with pytest.raises(KernelError, match=r"^L2: P of 4000000 bytes does not fit: "):
+    with pytest.raises(KernelError, match=r"^mhsa_fw_f32: L2: P of 4000000 bytes does not fit: "):
         program("mhsa_fw_f32", {"length": 1000, "embed": 2})

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from firmware.builder import POISON
+from firmware.builder import POISON, KernelError
 from soc.run import run_program
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
@@ -37,6 +37,18 @@ def test_torch_tensors_go_in_and_come_out():
     b = np.arange(15).reshape(3, 5)
     outputs, _ = launch("matmul_f32", SHAPE, inputs={"A": a, "B": b}, max_cycles=100_000)
     assert torch.equal(outputs["C"], (a @ torch.tensor(b, dtype=torch.float64)).float())
+
+
+def test_arguments_may_be_of_types_of_numpy_and_a_chip_a_path():
+    sizes = {"n": np.int64(4), "k": np.int32(3), "m": np.prod([5]), "trans_a": np.bool_(False)}
+    given = sizes | {"split": np.array([2, 2]), "tile": {"n": np.int8(2)}}
+    chip = ROOT / "configs" / "pulp.toml"
+    built = program("matmul_f32", given, chip)
+    assert (
+        built.program == program("matmul_f32", SHAPE | {"split": [2, 2], "tile": {"n": 2}}).program
+    )
+    _, report = launch("sgd_f32", {"shape": [3], "lr": np.float32(0.5)}, chip, max_cycles=100_000)
+    assert report.is_correct
 
 
 def test_torch_is_never_imported_here():
@@ -175,9 +187,51 @@ def test_inputs_of_other_shapes_or_types_are_refused():
         ({"A": a}, r"^matmul_f32: B is missing; the arguments say \(3, 5\)$"),
         ({"A": a, "B": b, "D": b}, r"^matmul_f32: no input D; its inputs are A, B$"),
         ({"A": a, "B": b + 1j}, r"^matmul_f32: B is of type complex128; it takes numbers$"),
+        ((a, b), r"^matmul_f32: inputs are a tuple; they are arrays by name: A, B$"),
+        ({"A": a, "B": [[1, 2], [3]]}, r"^matmul_f32: B is no array: setting an array element .*$"),
+        (
+            {"A": b, "C": b},
+            r"^matmul_f32: no input C; its inputs are A, B\n"
+            r"matmul_f32: A has shape \(3, 5\); the arguments say \(4, 3\)\n"
+            r"matmul_f32: B is missing; the arguments say \(3, 5\)$",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             program("matmul_f32", SHAPE, inputs=inputs)
+
+
+def test_tensors_of_torch_that_are_no_arrays_are_refused():
+    torch = pytest.importorskip("torch")
+    inputs = {"A": torch.ones(4, 3).to_sparse(), "B": torch.ones(3, 5)}
+    with pytest.raises(ValueError, match=r"^matmul_f32: A is no array: can't convert Sparse .*$"):
+        program("matmul_f32", SHAPE, inputs=inputs)
+
+
+def test_what_cannot_be_built_is_told_with_the_name_that_was_asked_for():
+    for kernel, point, message in (
+        (
+            "linear_fw_f32",
+            {"inputs": 3, "outputs": 2, "rows": 9},
+            r"^linear_fw_f32: matmul_f32: rows 9; any core's rows are at most 1, so 1 to 1$",
+        ),
+        (
+            "matmul_f32",
+            {"n": 2000, "k": 2000, "m": 1},
+            r"^matmul_f32: L2: A of 16000000 bytes does not fit: 1966080 of 1966080 "
+            r"bytes are left$",
+        ),
+        (
+            "leaky_relu_fw_f32",
+            {"shape": [3], "slope": 1e39},
+            r"^leaky_relu_fw_f32: 1e\+39 is no float32; the largest is 3.40282e\+38$",
+        ),
+    ):
+        with pytest.raises(KernelError, match=message):
+            program(kernel, point)
+    with pytest.raises(
+        ValueError, match=r"^matmul_f32: guard -4; it is a number of bytes from 0 on$"
+    ):
+        program("matmul_f32", SHAPE, guard=-4)
 
 
 def pick_family():

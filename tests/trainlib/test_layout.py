@@ -137,7 +137,7 @@ def test_addresses_may_be_in_registers(name, point):
         (
             "add_f32",
             {"a": (2, 3), "b": (2,)},
-            r"^broadcast: shapes \(2, 3\) and \(2,\) do not fit each other$",
+            r"^add_f32: broadcast: shapes \(2, 3\) and \(2,\) do not fit each other$",
         ),
         (
             "transpose_f32",

@@ -239,7 +239,8 @@ def test_operands_that_do_not_fit_are_refused():
         program("matmul_f32", large | {"tile": large})
     with pytest.raises(
         KernelError,
-        match=r"^L2: A of 4398046511104 bytes does not fit: 1966080 of 1966080 bytes are left$",
+        match=r"^matmul_f32: L2: A of 4398046511104 bytes does not fit: 1966080 of 1966080 "
+        r"bytes are left$",
     ):
         program("matmul_f32", {"n": 1 << 20, "k": 1 << 20, "m": 1})
     with pytest.raises(KernelError, match=r"^matmul_f32: 9 cores; the chip pulp has 1 to 8$"):

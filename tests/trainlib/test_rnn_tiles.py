@@ -97,5 +97,5 @@ def test_bad_tiles_are_refused_before_anything_runs(direction, needs, dims):
 
 def test_a_layer_larger_than_l2_is_refused():
     point = {"steps": 1, "inputs": 4, "hidden": 1000}
-    with pytest.raises(KernelError, match=r"^L2: Wh of 4000000 bytes does not fit: "):
+    with pytest.raises(KernelError, match=r"^rnn_fw_f32: L2: Wh of 4000000 bytes does not fit: "):
         program("rnn_fw_f32", point)

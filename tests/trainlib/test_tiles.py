@@ -110,7 +110,7 @@ def test_bad_tiles_are_refused_before_anything_runs():
         program("product", {"n": 400, "k": 100, "m": 100, "tile": tile})
     with pytest.raises(
         KernelError,
-        match=r"^L2: B of 1600000 bytes does not fit: 366080 of 1966080 bytes are left$",
+        match=r"^product: L2: B of 1600000 bytes does not fit: 366080 of 1966080 bytes are left$",
     ):
         program("product", {"n": 1000, "k": 400, "m": 1000})
 
