@@ -65,6 +65,13 @@ def _run(
         str | None, typer.Option(metavar="event|compiled", help="How to simulate it.")
     ] = None,
     elf: Annotated[Path | None, typer.Option(metavar="FILE", help="The program.")] = None,
+    kernel: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The program; see pulpsim kernels.")
+    ] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
+    ] = None,
     chip: Chip = None,
     settings: Settings = None,
     json: Json = None,
@@ -107,7 +114,9 @@ def _run(
         from pulpsim.run import run
 
         traced = trace, trace_limit, trace_filters or ()
-        options = Options(engine, elf, chip, settings or (), json, max_cycles, issue_trace, *traced)
+        program = kernel, arguments or ()
+        where = json, max_cycles, issue_trace
+        options = Options(engine, elf, chip, settings or (), *where, *traced, *program)
         raise typer.Exit(run(config, options, quiet, tui))
 
 

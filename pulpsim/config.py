@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from pulpsim.options import ChosenChip, FileName, FileTable, option_layers
+from pulpsim.options import ChosenChip, FileName, FileTable, option_layers, program_table
 from soc.spec import DEFAULT_CHIP, SocSpec
-from soc.toml_file import ConfigError, Layer, Mistakes, read_toml, validated
+from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
 from soc.trace_filter import filter_mistakes
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ class Options:
     trace: Path | None = None
     trace_limit: int | None = None
     trace_filters: Sequence[str] = ()  # "kind=issue"
+    kernel: str | None = None
+    arguments: Sequence[str] = ()  # "n=64"
 
 
 @dataclass(frozen=True)
@@ -136,12 +138,13 @@ def load_run(file: Path | None, options: Options) -> Run:
     table = read_toml(file) if file else {}
     source, folder = (str(file), file.parent) if file else ("pulpsim run", Path())
     mistakes = Mistakes()
+    table = merged(table, program_table(options.kernel, options.arguments, "n=64", mistakes))
     chip = None
     with mistakes.collected():
         chosen = ChosenChip.of(source, folder, table, options.chip, options.settings, mistakes)
         chip = chosen.spec
     with mistakes.collected():
-        config = validated(RunConfig, [Layer(source, table), *_option_layers(options)])
+        config = _config(source, table, options)
         elf = options.elf or _path(folder, config.program.elf)
         program = elf or _kernel_program(source, folder, config.program, chip or DEFAULT_CHIP)
     mistakes.raise_any()
@@ -163,6 +166,31 @@ def load_run(file: Path | None, options: Options) -> Run:
     )
 
 
+def _config(source: str, table: Table, options: Options) -> RunConfig:
+    """The tables, checked. Their mistakes do not hide those of a kernel's arguments."""
+    layers = [Layer(source, table), *_option_layers(options)]
+    try:
+        return validated(RunConfig, layers)
+    except ConfigError as error:
+        raise ConfigError([*error.mistakes, *_argument_mistakes(source, table)]) from None
+
+
+def _argument_mistakes(source: str, table: Table) -> list[str]:
+    """Those of a kernel's arguments, if a table has these and names it, and no other program."""
+    from trainlib.launch import checked
+
+    program = table.get("program")
+    if not isinstance(program, dict) or "elf" in program:
+        return []
+    kernel, arguments = program.get("kernel"), program.get("args", {})
+    if isinstance(kernel, str) and isinstance(arguments, dict):
+        try:
+            checked(kernel, arguments, source)
+        except ConfigError as error:
+            return error.mistakes
+    return []
+
+
 def _option_layers(options: Options) -> list[Layer]:
     return option_layers(
         {
@@ -181,7 +209,10 @@ def _kernel_program(
     """Build the kernel of a [program]. A chip with mistakes does not hide those of arguments."""
     if table.kernel is None:
         raise ConfigError(
-            [f"{source}: no program: give --elf FILE, or a config with program.elf or .kernel"]
+            [
+                f"{source}: no program: give --elf FILE, --kernel NAME, or a config with "
+                f"program.elf or .kernel"
+            ]
         )
     from firmware.builder import KernelError
     from trainlib.launch import program

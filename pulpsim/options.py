@@ -83,7 +83,12 @@ def _setting_layers(settings: Sequence[str], mistakes: Mistakes) -> list[Layer]:
     layers = []
     for setting in settings:
         with mistakes.collected():
-            layers.append(Layer("--set", parse_setting(setting)))
+            table = parse_setting(setting)
+            if "program" in table:
+                raise ConfigError(
+                    [f"--set {setting}: changes the chip; --arg NAME=VALUE is for a kernel"]
+                )
+            layers.append(Layer("--set", table))
     return layers
 
 
@@ -115,6 +120,17 @@ def argument_table(written: Sequence[str], example: str, mistakes: Mistakes) -> 
                 lines = [line.replace("--set", "--arg", 1) for line in error.mistakes]
                 raise ConfigError([line.replace(ANY_SETTING, form) for line in lines]) from None
     return table
+
+
+def program_table(
+    kernel: str | None, written: Sequence[str], example: str, mistakes: Mistakes
+) -> Table:
+    """The [program] of --kernel and all --arg; example as for argument_table."""
+    arguments = argument_table(written, example, mistakes)
+    program: Table = {"kernel": kernel} if kernel else {}
+    if arguments:
+        program["args"] = arguments
+    return {"program": program} if program else {}
 
 
 def cache_file(name: str) -> Path:

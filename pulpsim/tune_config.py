@@ -32,9 +32,9 @@ from pulpsim.options import (
     FileName,
     FileTable,
     Workers,
-    argument_table,
     cache_file,
     option_layers,
+    program_table,
 )
 from soc.spec import DEFAULT_CHIP, SocSpec
 from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
@@ -117,7 +117,8 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     file = config_file(file) if file else None
     source, folder = (str(file), file.parent) if file else (COMMAND, Path())
     mistakes = Mistakes()
-    table = merged(_without_place(file, options), _program(options, mistakes))
+    own = program_table(options.kernel, options.arguments, "inputs=640", mistakes)
+    table = merged(_without_place(file, options), own)
     chip, config, entries = None, None, dict[str, ProgramTable]()
     with mistakes.collected():
         given = options.chip, options.settings
@@ -168,15 +169,6 @@ def _fitting(chip: ChosenChip) -> ChosenChip:
     except KernelError as error:
         raise ConfigError([str(error)]) from None
     return chip
-
-
-def _program(options: Options, mistakes: Mistakes) -> Table:
-    """The [program] of the command line."""
-    arguments = argument_table(options.arguments, "inputs=640", mistakes)
-    program: Table = {"kernel": options.kernel} if options.kernel else {}
-    if arguments:
-        program["args"] = arguments
-    return {"program": program} if program else {}
 
 
 def _option_layers(options: Options) -> list[Layer]:

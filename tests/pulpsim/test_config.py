@@ -156,6 +156,40 @@ def test_mistakes_of_a_kernels_arguments_come_with_those_of_the_chip(written) ->
     ]
 
 
+def test_mistakes_of_other_tables_do_not_hide_those_of_a_kernels_arguments(written) -> None:
+    file = written(KERNEL.replace("n = 8", "n = 0") + "[run]\nengin = 'event'")
+    assert mistakes(file) == [
+        'FILE: run.engin = "event": no such field; did you mean run.engine?',
+        "FILE: program.args.n = 0: must be greater than or equal to 1",
+    ]
+    file = written("[program]\nkernel = 3\nargs = {n = 0}")
+    assert mistakes(file) == ["FILE: program.kernel = 3: must be a valid string"]
+    assert mistakes(written("program = 3")) == ["FILE: program = 3: must be a table"]
+
+
+def test_a_kernel_and_its_arguments_may_be_options(written) -> None:
+    options = Options(kernel="matmul_f32", arguments=["n=4", "k=3", "m=2", "tile={n=2}"])
+    program = load_run(None, options).program
+    assert isinstance(program, KernelProgram)
+    assert program.inputs["A"].shape == (4, 3)
+    assert program.arguments.tile == {"n": 2}
+    changed = load_run(written(KERNEL), Options(arguments=["n=16"])).program
+    assert isinstance(changed, KernelProgram)
+    assert changed.inputs["A"].shape == (16, 8)
+
+
+def test_mistakes_of_options_are_told_with_those_of_a_kernel(written) -> None:
+    options = Options(settings=["program.args.n=4"], arguments=["=3", "k=0"])
+    assert mistakes(written(KERNEL), options) == [
+        '--arg =3: must be NAME=VALUE, such as "n=64"',
+        "--set program.args.n=4: changes the chip; --arg NAME=VALUE is for a kernel",
+        "FILE: program.args.k = 0: must be greater than or equal to 1",
+    ]
+    assert mistakes(None, Options(arguments=["n=4"])) == [
+        "pulpsim run: program: args belong to a kernel; name it with program.kernel"
+    ]
+
+
 @pytest.mark.parametrize(
     ("program", "mistake"),
     [
@@ -188,7 +222,9 @@ def test_a_program_that_cannot_be_is_refused(written, program: str, mistake: str
 
 
 def test_a_run_without_a_program_is_refused(written) -> None:
-    no_program = "no program: give --elf FILE, or a config with program.elf or .kernel"
+    no_program = (
+        "no program: give --elf FILE, --kernel NAME, or a config with program.elf or .kernel"
+    )
     assert mistakes(written("")) == [f"FILE: {no_program}"]
     assert mistakes(None) == [f"pulpsim run: {no_program}"]
 
