@@ -11,13 +11,9 @@ from trainlib.conv2d import Layout
 from trainlib.conv2d_bias import in_phases
 from trainlib.conv2d_shape import Shape
 from trainlib.conv2d_steps import Step
-from trainlib.kernels import Family
+from trainlib.kernels import Family, pair_of
 
 LARGEST = 1 << 16  # elements of a dimension
-
-
-def _pair(value: Any) -> Any:
-    return (value, value) if isinstance(value, int) else value
 
 
 def _pads(value: Any) -> Any:
@@ -26,8 +22,8 @@ def _pads(value: Any) -> Any:
 
 Size = Annotated[int, Field(ge=1, le=LARGEST)]
 Pad = Annotated[int, Field(ge=0, le=LARGEST)]
-Pair = Annotated[tuple[Size, Size], BeforeValidator(_pair)]
-PadPair = Annotated[tuple[Pad, Pad], BeforeValidator(_pair)]
+Pair = Annotated[tuple[Size, Size], BeforeValidator(pair_of)]
+PadPair = Annotated[tuple[Pad, Pad], BeforeValidator(pair_of)]
 Pads = Annotated[tuple[Pad, Pad, Pad, Pad], BeforeValidator(_pads)]
 
 

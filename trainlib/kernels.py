@@ -41,6 +41,11 @@ Expected = tuple[np.ndarray, np.ndarray | float]
 """Exact values (float64, or integers), and the largest errors that are correct; 0 for integers."""
 
 
+def pair_of(value: Any) -> Any:
+    """One number for both directions, or what there is for each."""
+    return (value, value) if isinstance(value, int) else value
+
+
 class Arguments(BaseModel):
     """What every primitive's [program.args] has; its own come from a subclass.
 

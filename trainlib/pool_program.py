@@ -1,14 +1,24 @@
 """Pooling as primitives."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib import kernels
-from trainlib.kernels import FLOAT32, INT32, Addresses, Arrays, Expected, Family, Tensor, Tensors
+from trainlib.kernels import (
+    FLOAT32,
+    INT32,
+    Addresses,
+    Arrays,
+    Expected,
+    Family,
+    Tensor,
+    Tensors,
+    pair_of,
+)
 from trainlib.maps import no_macs
 from trainlib.nest import UNROLL
 from trainlib.pool import LARGEST, Layout, Pooling
@@ -18,11 +28,14 @@ from trainlib.pool_tiles import Tiles
 from trainlib.reference import pool as reference
 from trainlib.tiling import Tiling
 
+Pair = Annotated[tuple[PositiveInt, PositiveInt], BeforeValidator(pair_of)]
+PadPair = Annotated[tuple[NonNegativeInt, NonNegativeInt], BeforeValidator(pair_of)]
+
 
 class Arguments(kernels.Arguments):
     """x[b, c, h, w] or, layout "hwc", x[b, h, w, c].
 
-    kernel    height and width of a window
+    kernel    height and width of a window, or one for both; so are stride and pad
     stride    between windows; None: the window's
     pad       border on each side, at most half a window
     unroll    outputs that are computed side by side, if registers allow
@@ -32,9 +45,9 @@ class Arguments(kernels.Arguments):
     c: PositiveInt
     h: PositiveInt
     w: PositiveInt
-    kernel: tuple[PositiveInt, PositiveInt]
-    stride: tuple[PositiveInt, PositiveInt] | None = None
-    pad: tuple[NonNegativeInt, NonNegativeInt] = (0, 0)
+    kernel: Pair
+    stride: Pair | None = None
+    pad: PadPair = (0, 0)
     layout: Layout = "chw"
     unroll: int = Field(UNROLL, ge=1, le=8)
 

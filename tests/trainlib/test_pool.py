@@ -155,3 +155,13 @@ def test_a_saved_index_out_of_its_plane_is_refused(number):
 def test_impossible_windows_are_refused(point, message):
     with pytest.raises(KernelError, match=message):
         program("maxpool2d_fw_f32", {"c": 2, "h": 6, "w": 7} | point)
+
+
+def test_one_number_is_for_both_directions():
+    shape = {"c": 2, "h": 6, "w": 7}
+    for one, both in (
+        ({"kernel": 3, "stride": 2, "pad": 1}, {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1)}),
+        ({"kernel": 2}, {"kernel": (2, 2)}),
+    ):
+        built = program("avgpool2d_bw_f32", shape | one)
+        assert built.program == program("avgpool2d_bw_f32", shape | both).program
