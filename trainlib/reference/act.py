@@ -22,8 +22,8 @@ Array = np.ndarray
 def bounded(exact: Array, *terms: Array | float) -> Expected:
     """Values as float32 has them, and the sum of terms (counted in u) as their largest errors."""
     with np.errstate(invalid="ignore"):
-        bound = sum(np.abs(term) for term in terms) * ROUNDING
-        return overflowing(exact), np.nan_to_num(bound, nan=0.0, posinf=0.0) + SMALLEST
+        sizes = (np.nan_to_num(np.abs(term), nan=0.0, posinf=0.0) for term in terms)
+        return overflowing(exact), sum(sizes) * ROUNDING + SMALLEST
 
 
 def overflowing(exact: Array) -> Array:

@@ -24,6 +24,11 @@ class Near:
     value: np.ndarray
     error: np.ndarray
 
+    def __post_init__(self) -> None:
+        """What is not finite is so exactly: how near float32 is to it, is no number."""
+        if not (is_finite := np.isfinite(self.value)).all():
+            object.__setattr__(self, "error", np.where(is_finite, self.error, 0))
+
     @classmethod
     def of(cls, array: np.ndarray) -> "Near":
         """What is known exactly: an input."""

@@ -34,8 +34,9 @@ def forward(
     x, gamma, beta = wide(x, gamma, beta)
     n = _count(x, axes)
     with np.errstate(invalid="ignore", over="ignore"):
-        mean = x.mean(axes, keepdims=True) * is_centred
-        of_mean = (n + 2) * np.abs(x).mean(axes, keepdims=True) * is_centred
+        centred = x if is_centred else np.zeros_like(x)
+        mean = centred.mean(axes, keepdims=True)
+        of_mean = (n + 2) * np.abs(centred).mean(axes, keepdims=True)
         d = x - mean
         variance = (d * d).mean(axes, keepdims=True)
         shifted = (of_mean * ROUNDING) ** 2 / (variance + eps) / ROUNDING

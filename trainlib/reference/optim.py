@@ -8,17 +8,25 @@ from trainlib.kernels import Arrays, Expected
 from trainlib.reference.act import Array, Outputs, bounded, wide
 
 
+def _slope(w: Array, g: Array, weight_decay: float) -> tuple[Array, Array]:
+    """The gradient with the decay, and its size; without one, what w is does not matter."""
+    if not weight_decay:
+        return g, np.abs(g)
+    return g + weight_decay * w, np.abs(g) + weight_decay * np.abs(w)
+
+
 def sgd(w: Array, g: Array, lr: float, weight_decay: float) -> Outputs:
     w, g = wide(w, g)
-    step, size = lr * (g + weight_decay * w), lr * (np.abs(g) + weight_decay * np.abs(w))
-    return (bounded(w - step, w, step, 4 * size),)
+    slope, size = _slope(w, g, weight_decay)
+    with np.errstate(invalid="ignore"):
+        return (bounded(w - lr * slope, w, lr * slope, 4 * lr * size),)
 
 
 def sgd_momentum(
     w: Array, b: Array, g: Array, lr: float, momentum: float, weight_decay: float, nesterov: bool
 ) -> Outputs:
     w, b, g = wide(w, b, g)
-    slope, size = g + weight_decay * w, np.abs(g) + weight_decay * np.abs(w)
+    slope, size = _slope(w, g, weight_decay)
     total, largest = momentum * b + slope, momentum * np.abs(b) + size
     step, most = (slope + momentum * total, size + largest) if nesterov else (total, largest)
     return bounded(w - lr * step, w, lr * step, 8 * lr * most), bounded(total, 5 * largest)
@@ -34,8 +42,7 @@ def adam(values: Arrays, options: Any, is_decoupled: bool) -> Outputs:
     w, m, v, corrections, g = wide(*(values[name] for name in "w m v corrections g".split()))
     lr, (first, second), weight_decay = options.lr, options.betas, options.weight_decay
     kept = w * (1 - lr * weight_decay) if is_decoupled else w
-    slope = g if is_decoupled else g + weight_decay * w
-    size = np.abs(g) + weight_decay * np.abs(w)
+    slope, size = _slope(w, g, 0.0 if is_decoupled else weight_decay)
     mean, largest = first * m + (1 - first) * slope, first * np.abs(m) + (1 - first) * size
     square = second * v + (1 - second) * slope**2
     square_size = second * v + (1 - second) * size**2
