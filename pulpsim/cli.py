@@ -104,7 +104,7 @@ def _run(
         bool, typer.Option("--tui", help="Watch it run: pause, step, break, look, go back.")
     ] = False,
 ) -> None:
-    """Run a program on a simulated chip and report where its cycles went.
+    """Run a program on a simulated chip; say where its cycles went.
 
     Exit status: 0 the program returned 0, 1 it returned something else or a kernel's result is
     wrong, 2 bad input, 3 a trap, a deadlock or the cycle limit.
@@ -141,7 +141,7 @@ def _chips(
 def _kernels(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A kernel by name.")] = None,
 ) -> None:
-    """List the kernels that a config's [program] can name, or the arguments of one."""
+    """List the kernels that a config can name, or one's arguments."""
     with reporting_bad_input():
         from pulpsim.console import page_console
         from pulpsim.kernels import arguments_table, kernels_list
@@ -178,10 +178,11 @@ def _report(
         str | None, typer.Option("--cycle", metavar="FROM-TO", help="Of a trace, before TO.")
     ] = None,
 ) -> None:
-    """Draw a recorded run as one HTML page: where its cycles went, and what would help.
+    """Draw a recorded run as one HTML page.
 
-    FILE is what `pulpsim run --trace FILE` recorded; of a run's JSON, what needs no times. The
-    largest losses are said on standard error, too.
+    It shows where the cycles went, and what would help. FILE is what `pulpsim run --trace FILE`
+    recorded; of a run's JSON, what needs no times. The largest losses are said on standard error,
+    too.
     """
     with reporting_bad_input():
         from pulpsim.report_page.command import report
@@ -206,10 +207,11 @@ def _study(
         typer.Option("-o", "--output", metavar="FOLDER", help="For JSON, CSV and pictures."),
     ] = None,
 ) -> None:
-    """Sweep over chips and programs: banking, stride, traffic, dma, scaling, roofline.
+    """Sweep over chips and programs; draw and say what comes of it.
 
-    Every result is kept: the same command after Ctrl-C goes on where it was. Exit status: 0, 1 if
-    everything fails, 2 bad input, 130 after Ctrl-C.
+    Studies: banking, stride, traffic, dma, scaling, roofline. Every result is kept: the same
+    command after Ctrl-C goes on where it was. Exit status: 0, 1 if everything fails, 2 bad input,
+    130 after Ctrl-C.
     """
     with reporting_bad_input():
         from pulpsim.study.command import study
@@ -232,7 +234,7 @@ def _fidelity(
     ] = "compiled",
     json: Json = None,
 ) -> None:
-    """Repeat what was measured on PULP's RTL, and show where the simulator differs.
+    """Repeat what was measured on PULP's RTL; show every difference.
 
     Groups: programs, contention, kernels, dma, icache, l2. Exit status: 0 all is equal, 1 something
     differs, 2 bad input.
@@ -284,7 +286,7 @@ def _dis(
 def _isa(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A mnemonic.")] = None,
 ) -> None:
-    """Show the reference page of an instruction, or all mnemonics."""
+    """Show an instruction's reference page, or all mnemonics."""
     with reporting_bad_input():
         from pulpsim.assembly import all_mnemonics, instruction_pages
 

@@ -57,10 +57,11 @@ def tune(
         bool, typer.Option("--against-paper", help="Measure the paper's policy, too.")
     ] = False,
 ) -> None:
-    """Find the fastest tiles and blocking of layers by simulation, from L2 to L2.
+    """Find the fastest tiles and blocking of layers, by simulation.
 
-    Every measurement is kept: the same command after Ctrl-C goes on where it was. Exit status: 0,
-    1 if all points of a layer fail, 2 bad input, 130 after Ctrl-C.
+    Layers are computed from L2 to L2. Every measurement is kept: the same command after Ctrl-C
+    goes on where it was. Exit status: 0, 1 if all points of a layer fail, 2 bad input, 130 after
+    Ctrl-C.
     """
     with reporting_bad_input():
         from pulpsim import tune as command
@@ -79,7 +80,7 @@ def footprint(
     settings: Settings = None,
     json: Json = None,
 ) -> None:
-    """Show the bytes of every tensor in L2 and every buffer in L1, layer by layer, step by step."""
+    """Show the bytes of tensors in L2 and buffers in L1, by layer."""
     with reporting_bad_input():
         from pulpsim import footprint as command
 

@@ -143,10 +143,11 @@ def annotate(
     cycle: Cycles = None,
     json: Json = None,
 ) -> None:
-    """Show the cycles, stalls and conflicts of each instruction of a traced run, hottest first.
+    """Show cycles, stalls and conflicts of a recorded run's code.
 
-    First the functions, then source lines, then the instructions of each function in order. Cycles
-    are those of all harts together: issues, and the stalls that an instruction pays for.
+    The hottest first: functions, then source lines, then the instructions of each function in
+    order. Cycles are those of all harts together: issues, and the stalls that an instruction pays
+    for.
     """
     with _reporting():
         from json import dumps

@@ -202,6 +202,12 @@ def test_chips_lists_chips_and_fields() -> None:
     assert pulpsim("chips", "plup").exit_code == 2
 
 
+def test_help_says_in_one_line_what_each_command_does() -> None:
+    lines = pulpsim("--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert len(lines) == 14
+    assert not [line for line in lines if not line.endswith(".") or line.endswith("...")]
+
+
 def test_help_and_version_import_nothing_heavy() -> None:
     script = """
 import sys
