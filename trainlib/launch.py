@@ -167,10 +167,16 @@ def _named(kernel: str) -> Iterator[None]:
 def _built(
     family: Family, point: Arguments, spec: SocSpec, inputs: Mapping[str, Any] | None, guard: int
 ) -> KernelProgram:
+    cores = spec.cores if point.cores is None else point.cores
+    if spec.dma.ports < cores <= spec.cores:
+        raise KernelError(
+            f"{family.name}: {cores} cores, of which dma.ports = {spec.dma.ports} can start the "
+            f"DMA; set dma.ports to {cores}, or cores to {spec.dma.ports}"
+        )
     tensors = {n: t for n, t in family.tensors(point).items() if t.role != "scratch"}
     k = new_kernel(spec, family.name, guard)
     l2 = {name: k.buffer(k.l2, name, tensor.size, BURST) for name, tensor in tensors.items()}
-    with team_of(k, spec, spec.cores if point.cores is None else point.cores) as team:
+    with team_of(k, spec, cores) as team:
         emit_from_l2(k, team, family, point, l2)
         if family.emit_end:
             family.emit_end(k, team, point, l2)

@@ -51,6 +51,12 @@ def test_arguments_may_be_of_types_of_numpy_and_a_chip_a_path():
     assert report.is_correct
 
 
+def test_sixteen_cores_share_the_dma():
+    chip = load_chip("pulp", {"cores": 16, "dma.ports": 16})
+    point = {"n": 33, "k": 17, "m": 20, "tile": {"n": 16, "k": 8}}
+    assert launch("matmul_f32", point, chip, max_cycles=100_000)[1].is_correct
+
+
 def test_torch_is_never_imported_here():
     code = "import sys, trainlib.launch; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
@@ -228,6 +234,12 @@ def test_what_cannot_be_built_is_told_with_the_name_that_was_asked_for():
     ):
         with pytest.raises(KernelError, match=message):
             program(kernel, point)
+    with pytest.raises(
+        KernelError,
+        match=r"^matmul_f32: 12 cores, of which dma.ports = 11 can start the DMA; set dma.ports to "
+        r"12, or cores to 11$",
+    ):
+        program("matmul_f32", SHAPE, load_chip("pulp", {"cores": 12, "dma.ports": 11}))
     with pytest.raises(
         ValueError, match=r"^matmul_f32: guard -4; it is a number of bytes from 0 on$"
     ):
