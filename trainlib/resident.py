@@ -5,6 +5,7 @@ Its regions are dma_in, compute and dma_out, barriers included.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import sub
 from typing import Any
 
 from firmware.arena import Arena
@@ -58,7 +59,7 @@ class Resident:
             tensors = {name: replace(t, skew=None, pad=0) for name, t in tensors.items()}
         tile = tiling.whole(tensors)
         if keeps_all:
-            boxes = {n: replace(b, part=_all_of(tensors[n], b.part)) for n, b in tile.boxes.items()}
+            boxes = {n: replace(b, part=_all_of(tensors[n], b)) for n, b in tile.boxes.items()}
             parts = tuple((name, box.part) for name, box in boxes.items())
             tile = Tile(replace(tile.shape, parts=parts), boxes)
         scratch = tiling.scratch(tile.shape) if tiling.scratch else {}
@@ -132,6 +133,7 @@ class Resident:
             team.barrier()
 
 
-def _all_of(tensor: Tensor, part: Part) -> Part:
-    """The part that is needed, where all of the tensor lies: the rest is behind it."""
-    return replace(part, shape=tensor.shape, row=tensor.row)
+def _all_of(tensor: Tensor, box: Box) -> Part:
+    """The part that is needed, where all of the tensor lies: what is in front is less than none."""
+    before = tuple(map(sub, box.part.before, box.start))
+    return replace(box.part, shape=tensor.shape, before=before, row=tensor.row)

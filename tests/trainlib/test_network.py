@@ -81,6 +81,15 @@ def test_every_layer_learns_on_every_team(how, cores):
     assert report.stray_writes == []
 
 
+@pytest.mark.parametrize("l1_size", [L1_SIZE, 0x3000])
+@pytest.mark.parametrize("padding", [(1, 0, 0, 0), (0, 2, 3, 1), 2])
+def test_lines_and_places_that_windows_skip_beside_a_wide_padding_are_skipped(padding, l1_size):
+    wide = {"kind": "conv2d", "outputs": 2, "kernel": (1, 2), "stride": (2, 1), "padding": padding}
+    point = SMALL | {"layers": [CONVOLUTION, wide, {"kind": "tanh"}]}
+    _, report = launch("train_f32", point, load_chip("pulp", {"l1.size": l1_size}))
+    assert report.is_correct
+
+
 def test_every_layer_learns_from_l2():
     tight = load_chip("pulp", {"l1.size": 0x3000})
     _, report = launch("train_f32", SMALL, tight)
