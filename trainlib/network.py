@@ -25,6 +25,7 @@ TOLERANCE = 1e-4  # largest error of a parameter, relative to the largest change
 LOSS_TOLERANCE = 1e-5  # of a loss, relative to the largest
 STATE_TOLERANCE = 1e-5  # of what is kept from step to step, relative to the largest of its tensor
 ROUNDING = 2.0**-24  # of a float32, for each step
+TINY = 2.0**-126
 
 Place = TypeVar("Place")
 
@@ -144,13 +145,41 @@ def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
         losses.append(float(state["loss_now"][0]))
     largest = max(losses)
     results: dict[str, Expected] = {"loss": (np.array(losses), LOSS_TOLERANCE * largest)}
+    for name in plan.states:
+        results[name] = state[name], STATE_TOLERANCE * _largest(name, a, plan, state)
+    sums = _sums(a, plan) if a.adds else {}
     for name in plan.parameters:
         change = np.abs(state[name] - values[name]).max()
-        bound = TOLERANCE * change + a.steps * ROUNDING * np.abs(state[name]).max()
+        roundings = a.steps * sums.get(name, 1)
+        bound = TOLERANCE * change + roundings * ROUNDING * np.abs(state[name]).max()
+        if f"m_{name}" in results:
+            mean, noise = results[f"m_{name}"]
+            bound = bound + 2 * a.steps * a.lr * noise / np.maximum(np.abs(mean), noise + TINY)
         results[name] = state[name], bound
-    for name in plan.states:
-        results[name] = state[name], STATE_TOLERANCE * np.abs(state[name]).max()
     return results
+
+
+def _largest(name: str, a: Arguments, plan: Plan, state: Arrays) -> float:
+    """The largest of a state; of an optimiser's, in all tensors: where a gradient is 0 but for
+    rounding errors, as that of a bias before a norm, these are of others' size.
+    """
+    kind = name.partition("_")[0]
+    alike = [n for n in plan.states if n.partition("_")[0] == kind] if kind in a.state else [name]
+    return max(float(np.abs(state[n]).max()) for n in alike)
+
+
+def _sums(a: Arguments, plan: Plan) -> dict[str, int]:
+    """Terms that a step adds to a weight, one by one, by the name of its tensor."""
+    found = {}
+    for call in plan.calls:
+        family, point = point_of(call, a.cores)
+        for name, tensor in family.tensors(point).items():
+            if tensor.role == "inout":
+                weights = max(
+                    t.elements for t in family.tensors(point).values() if t.role == "inout"
+                )
+                found[call.operands[name]] = max(family.macs(point) // weights, 1)
+    return found
 
 
 def _carry_out(call: Call, a: Arguments, plan: Plan, state: dict[str, np.ndarray]) -> None:

@@ -90,6 +90,19 @@ def test_lines_and_places_that_windows_skip_beside_a_wide_padding_are_skipped(pa
     assert report.is_correct
 
 
+@pytest.mark.parametrize("how", [{"momentum": 0.9}, {"optimizer": "adam", "steps": 1}, {}], ids=str)
+def test_a_bias_that_a_norm_takes_away_is_no_mistake(how):
+    layers = [CONVOLUTION | {"bias": True}, {"kind": "batchnorm"}, {"kind": "relu"}]
+    report = launch("train_f32", SMALL | how | {"layers": layers})[1]
+    assert report.is_correct
+
+
+def test_weights_that_many_products_are_added_to_are_as_right_as_float32_is():
+    layers = [CONVOLUTION, {"kind": "conv2d", "outputs": 1, "kernel": 2}, {"kind": "tanh"}]
+    point = {"input": [1, 12, 12], "batch": 4, "lr": 1e-4, "steps": 3, "layers": layers}
+    assert launch("train_f32", point)[1].is_correct
+
+
 def test_every_layer_learns_from_l2():
     tight = load_chip("pulp", {"l1.size": 0x3000})
     _, report = launch("train_f32", SMALL, tight)
