@@ -10,6 +10,7 @@ from firmware.builder import KernelError
 from trainlib import kernels
 from trainlib.kernels import INT32, Tensor
 from trainlib.network_layers import Call, Kernels
+from trainlib.optim import Beta
 
 Shape = tuple[int, ...]
 UPDATE = "update"  # region
@@ -36,7 +37,7 @@ class Training(kernels.Arguments):
     momentum: float = Field(0.0, ge=0, le=1)
     nesterov: bool = False
     weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False)
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     eps: float = Field(1e-8, gt=0, allow_inf_nan=False)
     steps: int = Field(1, ge=1, le=1 << 16)
     kernels: Kernels = "best"

@@ -9,7 +9,7 @@ F. Hutter, Decoupled Weight Decay Regularization, algorithms 1 and 2.
 """
 
 from math import prod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -23,6 +23,8 @@ from trainlib.maps import Arguments, map_f32, map_family, no_macs
 from trainlib.nest import Body
 from trainlib.reference import optim as reference
 from trainlib.tiled import tiled_by_axes
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 def sgd(k: Kernel, *, lr: float, weight_decay: float) -> Body:
@@ -157,7 +159,7 @@ class AccumulateArguments(Arguments):
 
 class AdamArguments(SgdArguments):
     lr: float = Field(1e-3, ge=0, allow_inf_nan=False)
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     eps: float = Field(1e-8, gt=0, allow_inf_nan=False)
 
 
@@ -191,7 +193,7 @@ def _adam_family(name: str, arguments: type[Arguments], *, is_decoupled: bool) -
 
 
 class CorrectionArguments(kernels.Arguments):
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
 
 
 def _corrected(point: Any, values: Arrays) -> dict[str, Expected]:

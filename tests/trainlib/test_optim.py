@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from soc.toml_file import ConfigError
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
+from trainlib.launch import program
 
 POINTS = (
     ("sgd_f32", {"lr": 0.1}),
@@ -98,3 +100,11 @@ def test_tiles_of_weights_in_l2_give_the_same_bits(name, options, buffers):
     whole = check(name, options | shape)
     tiles = check(name, options | shape | {"tile": {"d0": 3, "d1": 16}, "buffers": buffers})
     assert all(whole[n].tobytes() == tiles[n].tobytes() for n in whole)
+
+
+@pytest.mark.parametrize("kernel", ["adam_f32", "adamw_f32", "adam_corrections_f32", "train_f32"])
+def test_means_that_never_change_are_refused(kernel):
+    point = {"adam_corrections_f32": {}, "train_f32": {"input": [3], "layers": [], "lr": 1.0}}
+    given = point.get(kernel, {"shape": [3]}) | {"betas": [1.0, 0.9]}
+    with pytest.raises(ConfigError, match=rf"^{kernel}: betas = \[1.0, 0.9\]: must be less than 1"):
+        program(kernel, given)
