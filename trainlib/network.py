@@ -148,10 +148,12 @@ def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
     for name in plan.states:
         results[name] = state[name], STATE_TOLERANCE * _largest(name, a, plan, state)
     sums = _sums(a, plan) if a.adds else {}
-    for name in plan.parameters:
-        change = np.abs(state[name] - values[name]).max()
+    changes = {name: np.abs(state[name] - values[name]).max() for name in plan.parameters}
+    noise_of_all = STATE_TOLERANCE * max(changes.values(), default=0.0)
+    for name, change in changes.items():
         roundings = a.steps * sums.get(name, 1)
         bound = TOLERANCE * change + roundings * ROUNDING * np.abs(state[name]).max()
+        bound += noise_of_all
         if f"m_{name}" in results:
             mean, noise = results[f"m_{name}"]
             bound = bound + 2 * a.steps * a.lr * noise / np.maximum(np.abs(mean), noise + TINY)

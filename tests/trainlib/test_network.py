@@ -97,6 +97,14 @@ def test_a_bias_that_a_norm_takes_away_is_no_mistake(how):
     assert report.is_correct
 
 
+def test_weights_of_a_norm_that_another_takes_away_are_no_mistake():
+    layers = [{"kind": "groupnorm", "groups": 1}, {"kind": "batchnorm"}, {"kind": "sigmoid"}]
+    layers += [{"kind": "layernorm"}, {"kind": "avgpool2d", "kernel": (2, 3), "stride": (2, 1)}]
+    point = {"input": (1, 11, 11), "batch": 4, "lr": 0.1, "steps": 3, "seed": 1001}
+    report = launch("train_f32", point | {"layers": layers, "fused": False})[1]
+    assert report.is_correct
+
+
 def test_weights_that_many_products_are_added_to_are_as_right_as_float32_is():
     layers = [CONVOLUTION, {"kind": "conv2d", "outputs": 1, "kernel": 2}, {"kind": "tanh"}]
     point = {"input": [1, 12, 12], "batch": 4, "lr": 1e-4, "steps": 3, "layers": layers}
