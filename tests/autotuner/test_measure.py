@@ -111,7 +111,7 @@ def test_where_the_code_that_makes_an_outcome_changes_it_is_measured_again(
 def test_what_cannot_be_built_fails_with_its_reason_and_is_remembered():
     measure = Measure(LAYER, CHIP, Database(":memory:"), ONE)
     outcome = one(measure, IMPOSSIBLE)
-    assert outcome.reason.startswith("matmul_f32: rows 99")
+    assert outcome.reason.startswith("linear_fw_f32: matmul_f32: rows 99")
     assert (outcome.cycles, one(measure, IMPOSSIBLE), measure.simulated) == (None, outcome, 1)
 
 

@@ -42,7 +42,7 @@ def measured(place: Place) -> tuple[list, list]:
 def expected() -> tuple[list, list]:
     found = measured(Threads(1))
     reasons = {outcome.reason.split(":")[0] for outcome in found[0]}
-    assert {"", "max_cycles", "matmul_f32"} <= reasons
+    assert {"", "max_cycles", "linear_fw_f32"} <= reasons
     return found
 
 
