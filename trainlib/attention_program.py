@@ -1,6 +1,6 @@
 """Multi-head self-attention as a primitive: its arguments and its tensors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from trainlib import kernels
 from trainlib.attention import Shape, mhsa_bw_f32, mhsa_fw_f32
 from trainlib.attention_phases import backward_phases, buffers, forward_phases
 from trainlib.kernels import Addresses, Arrays, Expected, Family, Role, Tensor, Tensors
-from trainlib.phases import Phase, emit_phases
+from trainlib.phases import Phases
 from trainlib.recurrent import pad
 from trainlib.reference import attention as reference
 from trainlib.rows import PARTIALS
@@ -128,27 +128,13 @@ def emit(emitter: Callable[..., None], k: Kernel, team: Team, point: Any, l1: Ad
     emitter(k, team, l1, shape(point))
 
 
-def emit_forward(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
-    """Emit attention by tiles."""
-    _emit(k, team, point, forward_phases(shape(point)), l2, {})
+def forward_by_tiles(point: Any) -> Phases:
+    return Phases(forward_phases(shape(point)))
 
 
-def emit_backward(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
-    """Emit the gradients by tiles."""
+def backward_by_tiles(point: Any) -> Phases:
     s = shape(point)
-    _emit(k, team, point, backward_phases(s), l2, buffers(s))
-
-
-def _emit(
-    k: Kernel,
-    team: Team,
-    point: Any,
-    phases: list[Phase],
-    l2: Mapping[str, int],
-    between: Mapping[str, int],
-) -> None:
-    how = point.tile or {}, point.buffers
-    emit_phases(k, team, phases, l2, between, *how, is_warm=point.warm)
+    return Phases(backward_phases(s), buffers(s))
 
 
 FAMILIES = (
@@ -156,12 +142,12 @@ FAMILIES = (
         *("mhsa_fw_f32", Arguments, forward, partial(expected, reference.mhsa_fw)),
         *(partial(macs, 1), partial(emit, mhsa_fw_f32)),
         draw=draw,
-        emit_l2=emit_forward,
+        phases=forward_by_tiles,
     ),
     Family(
         *("mhsa_bw_f32", Arguments, backward, partial(expected, reference.mhsa_bw)),
         *(partial(macs, 2), partial(emit, mhsa_bw_f32)),
         draw=draw_backward,
-        emit_l2=emit_backward,
+        phases=backward_by_tiles,
     ),
 )

@@ -7,7 +7,6 @@ So what does not fit L1 is read twice: for the largest |d|, then for the loss.
 Source: L. Zwald, S. Lambert-Lacroix, The BerHu Penalty and the Grouped Effect.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -29,7 +28,7 @@ from trainlib.loss import (
     element_family,
     element_loss,
 )
-from trainlib.phases import Phase, emit_phases
+from trainlib.phases import Phase, Phases
 from trainlib.reference import loss as reference
 from trainlib.row_passes import add_old
 from trainlib.rows import SCRATCH, Rows
@@ -100,7 +99,7 @@ class BerhuArguments(ElementArguments):
     alpha: float = Setting(0.2, gt=0, le=1)
 
 
-def phases(point: Any) -> list[Phase]:
+def phases(point: Any) -> Phases:
     """The largest difference to a buffer of that name, then the loss."""
     family, whole = _FAMILY.tensors(point), prod(point.shape)
 
@@ -131,14 +130,8 @@ def phases(point: Any) -> list[Phase]:
         own = {n: tuple(boxes[n]) for n in names}
         tiling = Tiling(tuple(element_dims(point)), own, emit, lambda _: dict(SCRATCH))
         found.append(Phase(name, tiling, tensors, {n: (n, 0) for n in names}))
-    return found
-
-
-def emit_l2(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
-    """Emit it by tiles."""
-    how = point.tile or {}, point.buffers
-    emit_phases(k, team, phases(point), l2, {"largest": WORD}, *how, is_warm=point.warm)
+    return Phases(found, {"largest": WORD})
 
 
 _FAMILY = element_family("berhu_loss_f32", berhu, reference.berhu, BerhuArguments)
-FAMILIES = (replace(_FAMILY, emit_l2=emit_l2),)
+FAMILIES = (replace(_FAMILY, phases=phases),)

@@ -1,6 +1,6 @@
 """Cross-entropy as a primitive: its arguments, its tensors, rows larger than L1."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -27,7 +27,7 @@ from trainlib.kernels import (
 from trainlib.loss import ALL, Reduction, Share
 from trainlib.maps import map_f32, no_macs
 from trainlib.nest import UNROLL, Body
-from trainlib.phases import Phase, emit_phases
+from trainlib.phases import Phase, Phases
 from trainlib.reference import loss as reference
 from trainlib.row_passes import Passes, Work, keep
 from trainlib.rows import PARTIALS, SCRATCH, Rows, Split
@@ -93,7 +93,7 @@ def _cross_entropy_boxes(point: Any) -> dict[str, list[Axis]]:
     return {"x": ["b", None], "t": t, "loss": [None], "dx": ["b", None]}
 
 
-def _phases(point: Any) -> list[Phase]:
+def _phases(point: Any) -> Phases:
     """Rows are cut: the largest, powers and sums of each, gradients, then the loss."""
     sizes, every, rows = {"b": point.b, "classes": point.classes}, ("b", "classes"), ("b",)
     wide = ("x", "dx", "t") if point.is_soft else ("x", "dx")
@@ -114,12 +114,13 @@ def _phases(point: Any) -> list[Phase]:
         found |= {"t": "in", "left": "out", "m": "out"}
         phases = [p.phase("largest", _class_largest, rows, found, is_sum=True)]
         gradients, made = _class_gradients(scale), {**made, "s": "in", "t": "in", "left": "out"}
-    return [
+    each = [
         *phases,
         p.phase("powers", _powers, rows, summed, is_sum=True),
         p.phase("gradients", gradients, rows, made, is_sum=not point.is_soft),
         _loss(point, scale),
     ]
+    return Phases(each, dict.fromkeys(("most", "s", "m", "w", "left"), WORD * point.b))
 
 
 def _loss(point: Any, scale: float) -> Phase:
@@ -242,12 +243,6 @@ def _class_gradients(scale: float) -> Work:
     return work
 
 
-def _emit_l2(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
-    between = dict.fromkeys(("most", "s", "m", "w", "left"), WORD * point.b)
-    how = point.tile or {}, point.buffers
-    emit_phases(k, team, _phases(point), l2, between, *how, is_warm=point.warm)
-
-
 CROSS_ENTROPY = tiled(
     Family(
         "cross_entropy_loss_f32",
@@ -256,7 +251,7 @@ CROSS_ENTROPY = tiled(
         _cross_entropy_expected,
         no_macs,
         _cross_entropy_emit,
-        emit_l2=_emit_l2,
+        phases=_phases,
     ),
     lambda point: [Dim("b", point.b, is_summed=True)],
     _cross_entropy_boxes,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.kernels import Arguments, Family
+from trainlib.phases import emit_phases
 from trainlib.resident import Resident
 from trainlib.tile_choice import Choice
 from trainlib.tiles import check_repeatable, emit_tiled
@@ -25,10 +26,15 @@ def emit_from_l2(
     resident = Resident.of(family, point, tensors)
     if point.tile is None and resident.fits(k.l1):
         resident.emit(k, team, l2, is_warm=point.warm)
-    elif family.emit_l2 and not _has_tiles(k, family, point):
+    elif family.emit_l2:
         if point.warm:
             check_repeatable(k, tensors)
         family.emit_l2(k, team, point, l2)
+    elif family.phases and not has_tiles(k, family, point):
+        if point.warm:
+            check_repeatable(k, tensors)
+        way = family.phases(point), l2, point.tile or {}, point.buffers
+        emit_phases(k, team, *way, is_warm=point.warm)
     elif family.tiling is not None:
         how = family.tiling(point), tensors, l2, point.tile or {}, point.buffers
         emit_tiled(k, team, *how, is_warm=point.warm)
@@ -38,8 +44,8 @@ def emit_from_l2(
         resident.emit(k, team, l2, is_warm=point.warm)
 
 
-def _has_tiles(k: Kernel, family: Family, point: Arguments) -> bool:
-    """Are there tiles of the family's own that fit, and have the dimensions that are asked for?"""
+def has_tiles(k: Kernel, family: Family, point: Arguments) -> bool:
+    """Are there tiles of all of it that fit, and have the dimensions that are asked for?"""
     if family.tiling is None:
         return False
     tiling = family.tiling(point)

@@ -21,12 +21,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
 
 if TYPE_CHECKING:
+    from trainlib.phases import Phases
     from trainlib.tiling import Tiling
 
 WORD = 4  # bytes of an element: float32 and int32
@@ -51,8 +52,8 @@ class Arguments(BaseModel):
 
     cores      None: all of the chip
     seed       of random inputs
-    tile       sizes of tiles by dimension, for tensors in L2; those left out are chosen. None: no
-               tiles if all fits L1
+    tile       sizes of tiles by dimension, for tensors in L2; those left out are chosen. Of phases,
+               {"dX": {"rows": 8}} or {"dX.rows": 8} is for dX alone. None: no tiles if all fits L1
     buffers    of each tensor in L1: 1 to copy, then compute; 2 for both at the same time
     warm       compute twice from the same values, and measure the second time, when the caches
                have the instructions
@@ -65,6 +66,18 @@ class Arguments(BaseModel):
     tile: dict[str, int] | None = None
     buffers: int = Field(2, ge=1, le=2)
     warm: bool = False
+
+    @field_validator("tile", mode="before")
+    @classmethod
+    def _by_phase(cls, tile: Any) -> Any:
+        """Tables of phases as names with dots."""
+        if not isinstance(tile, dict):
+            return tile
+        flat: dict[str, Any] = {}
+        for name, size in tile.items():
+            is_phase = isinstance(size, dict)
+            flat |= {f"{name}.{d}": n for d, n in size.items()} if is_phase else {name: size}
+        return flat
 
 
 @dataclass(frozen=True)
@@ -156,8 +169,10 @@ class Family:
     emit_l1      emit the computation, given L1 addresses by name; None: as one tile
     tiling       how it is cut into tiles; None: its tensors fit L1
     draw         random inputs that are not as Tensor.random has them, by name
-    emit_l2      emit the computation, given L2 addresses by name, where not all fits L1 and
-                 there is no tiling, or no tile of it fits: several primitives or phases
+    phases       computations by tiles one after the other, where not all fits L1 and there is no
+                 tiling, or no tile of it fits
+    emit_l2      emit the computation, given L2 addresses by name, where not all fits L1: several
+                 primitives
     emit_end     emit what follows when all outputs are in L2, given L2 addresses by name
     """
 
@@ -169,6 +184,7 @@ class Family:
     emit_l1: Callable[[Kernel, Team, Any, Addresses], None] | None = None
     tiling: Callable[[Any], "Tiling"] | None = None
     draw: Callable[[Any, np.random.Generator], Arrays] | None = None
+    phases: Callable[[Any], "Phases"] | None = None
     emit_l2: Callable[[Kernel, Team, Any, Mapping[str, int]], None] | None = None
     emit_end: Callable[[Kernel, Team, Any, Mapping[str, int]], None] | None = None
 

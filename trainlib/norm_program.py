@@ -16,7 +16,7 @@ from trainlib.maps import no_macs
 from trainlib.norm import NORMS, Axes, Norm, RowArguments
 from trainlib.norm_phases import NormPhases
 from trainlib.norm_rows import How
-from trainlib.phases import Phase, emit_phases
+from trainlib.phases import Phase, Phases
 from trainlib.reference import norm as reference
 from trainlib.rows import PARTIALS, SCRATCH
 from trainlib.tiled import tiled
@@ -73,20 +73,18 @@ class Step:
         results = self.results(point, {n: layout.spread(n, a) for n, a in values.items()})
         return {n: layout.gather(n, r, tensors[n].shape) for n, r in results.items()}
 
-    def emit_l2(self, k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
-        """Emit it as passes."""
+    def passes(self, point: Any) -> Phases:
+        """Of rows that are cut."""
         layout = self.norm.layout(point)
-        phases, between = self.phases(
-            NormPhases(layout, replace(self.how(point), count=layout.count))
+        return Phases(
+            *self.phases(NormPhases(layout, replace(self.how(point), count=layout.count)))
         )
-        how = point.tile or {}, point.buffers
-        emit_phases(k, team, phases, l2, between, *how, is_warm=point.warm)
 
     def family(self, direction: str) -> Family:
         """Tiles are whole channels, whole groups of them, or whole rows."""
         of = self.norm.arguments, self.tensors, self.expected, no_macs, self.emit
         name = f"{self.norm.name}_{direction}_f32"
-        family = Family(name, *of, draw=self.draw, emit_l2=self.emit_l2)
+        family = Family(name, *of, draw=self.draw, phases=self.passes)
         return tiled(family, self.dims, self.boxes, _smaller, SCRATCH, self.emit_part)
 
     def dims(self, point: Any) -> list[Dim]:

@@ -4,7 +4,7 @@ Between phases, what one leaves to another lies in L2: in an output, or in a buf
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
@@ -28,17 +28,54 @@ class Phase:
     at: Mapping[str, tuple[str, int]]
 
     def sizes(self, tile: Sizes) -> dict[str, int]:
-        """What holds for its dimensions: they may be smaller than those of other phases."""
-        own = {dim.name: dim.most for dim in self.tiling.dims}
-        return {name: min(size, own[name]) for name, size in tile.items() if name in own}
+        """What holds for its dimensions: they may be smaller than those of other phases.
+
+        "outputs.rows" holds for "rows" of the phase "outputs" alone, before what all have.
+        """
+        found = {}
+        for dim in self.tiling.dims:
+            size = tile.get(f"{self.name}.{dim.name}", tile.get(dim.name))
+            if size is not None:
+                found[dim.name] = min(size, dim.most)
+        return found
+
+
+@dataclass(frozen=True)
+class Phases:
+    """All phases of a primitive.
+
+    each       in their order; those of the same name have the same sizes
+    between    bytes of buffers in L2 by name
+    """
+
+    each: Sequence[Phase]
+    between: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def named(self) -> dict[str, list[Phase]]:
+        """They by their names."""
+        found: dict[str, list[Phase]] = {}
+        for phase in self.each:
+            found.setdefault(phase.name, []).append(phase)
+        return found
+
+    @property
+    def most(self) -> dict[str, int]:
+        """The largest size of a tile: by dimension, and by phase and dimension."""
+        common: dict[str, int] = {}
+        own: dict[str, int] = {}
+        for phase in self.each:
+            for dim in phase.tiling.dims:
+                for sizes, name in ((common, dim.name), (own, f"{phase.name}.{dim.name}")):
+                    sizes[name] = max(dim.most, sizes.get(name, 1))
+        return common | own
 
 
 def emit_phases(
     k: Kernel,
     team: Team,
-    phases: Sequence[Phase],
+    phases: Phases,
     l2: Mapping[str, int],
-    between: Mapping[str, int],
     tile: Sizes,
     buffers: int,
     *,
@@ -47,17 +84,18 @@ def emit_phases(
     """Emit the body of the program.
 
     l2         addresses of tensors by name
-    between    bytes of buffers in L2 by name
-    tile       sizes by dimension, for all phases that have it; what it leaves out is chosen
+    tile       sizes by dimension, for all phases that have it, or by "phase.dimension"; what it
+               leaves out is chosen
     buffers    of each tensor in L1, see trainlib.tiles
     is_warm    do all of it twice, and measure the second time
 
     raises     KernelError as emit_tiled does, or if a buffer does not fit L2
     """
-    _check(k, phases, tile)
-    at = {**l2, **{name: k.buffer(k.l2, name, size) for name, size in between.items()}}
+    check_tile(k.name, phases, tile)
+    between = {name: k.buffer(k.l2, name, size) for name, size in phases.between.items()}
+    at = {**l2, **between}
     with passes(k, is_warm) as region, region("compute"):
-        for phase in phases:
+        for phase in phases.each:
             free = k.l1.next
             own = {name: at[base] + behind for name, (base, behind) in phase.at.items()}
             with region(phase.name):
@@ -65,16 +103,21 @@ def emit_phases(
             k.l1.next = free
 
 
-def _check(k: Kernel, phases: Sequence[Phase], tile: Sizes) -> None:
+def check_tile(kernel: str, phases: Phases, tile: Sizes) -> None:
     """Raise KernelError for a dimension that no phase has, or a size that is none."""
-    most: dict[str, int] = {}
-    for phase in phases:
-        for dim in phase.tiling.dims:
-            most[dim.name] = max(dim.most, most.get(dim.name, 1))
+    most = phases.most
     for name, size in tile.items():
         if name not in most:
-            raise KernelError(
-                f"{k.name}: tile.{name} = {size}: no such dimension; there are {', '.join(most)}"
-            )
+            raise KernelError(f"{kernel}: tile.{name} = {size}: {_known(phases, name)}")
         if not 1 <= size <= most[name]:
-            raise KernelError(f"{k.name}: tile.{name} = {size}: a size is from 1 to {most[name]}")
+            raise KernelError(f"{kernel}: tile.{name} = {size}: a size is from 1 to {most[name]}")
+
+
+def _known(phases: Phases, name: str) -> str:
+    """What there is in place of a name that is none."""
+    own, dot, _ = name.rpartition(".")
+    if dot and own not in phases.named:
+        return f"no such phase; there are {', '.join(phases.named)}"
+    some = phases.named[own] if dot else phases.each
+    dims = dict.fromkeys(dim.name for phase in some for dim in phase.tiling.dims)
+    return f"no such dimension; there are {', '.join(dims)}"

@@ -3,7 +3,6 @@
 The last steps of Y and C are torch's h_n and c_n.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib import kernels, rnn
 from trainlib.kernels import WORD, Addresses, Arrays, Expected, Family, Role, Tensor, Tensors
-from trainlib.phases import emit_phases
+from trainlib.phases import Phases
 from trainlib.recurrent import Cell, Shape, pad
 from trainlib.reference import rnn as reference
 from trainlib.reference.near import Near
@@ -158,13 +157,12 @@ class Layer(NamedTuple):
         def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
             emitter(k, team, l1, self.shape(point), self._told(point))
 
-        def emit_l2(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+        def by_tiles(point: Any) -> Phases:
             s = self.shape(point)
             between = {"bias": WORD * s.sums}
             if not is_forward:
                 between = dict.fromkeys(self.cell.sums, s.steps * s.step(s.gates))
-            of = phases(s, self._told(point)), l2, between, point.tile or {}, point.buffers
-            emit_phases(k, team, *of, is_warm=point.warm)
+            return Phases(phases(s, self._told(point)), between)
 
         return Family(
             f"{self.name}_{direction}_f32",
@@ -174,7 +172,7 @@ class Layer(NamedTuple):
             partial(self.macs, 1 if is_forward else 2),
             emit,
             draw=self.draw if is_forward else self.draw_backward,
-            emit_l2=emit_l2,
+            phases=by_tiles,
         )
 
     def _told(self, point: Any) -> Cell:

@@ -1,6 +1,6 @@
 """Softmax along one dimension, forward and backward; the largest element is taken off first."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -25,7 +25,7 @@ from trainlib.kernels import (
 )
 from trainlib.maps import no_macs
 from trainlib.nest import UNROLL, Body
-from trainlib.phases import Phase, emit_phases
+from trainlib.phases import Phase, Phases
 from trainlib.reference import softmax as reference
 from trainlib.row_passes import Passes, add_old, keep
 from trainlib.rows import PARTIALS, SCRATCH, Field, Rows, Split
@@ -239,14 +239,12 @@ def _family(emitter: Callable[..., None], inputs: str, output: str, expects: Cal
         addresses = (l1[name] for name in tensors(point))
         emitter(k, team, *addresses, _shape(point), split=point.split, unroll=point.unroll)
 
-    def emit_l2(k: Kernel, team: Team, point: Any, l2: Mapping[str, int]) -> None:
+    def phases(point: Any) -> Phases:
         rows = WORD * prod(point.shape) // point.shape[point.axis]
-        phases, between = _phases(point, output == "dx"), {"most": rows, "total": rows}
-        how = point.tile or {}, point.buffers
-        emit_phases(k, team, phases, l2, between, *how, is_warm=point.warm)
+        return Phases(_phases(point, output == "dx"), {"most": rows, "total": rows})
 
     of = emitter.__name__, Arguments, tensors, expected, no_macs, emit
-    family = Family(*of, emit_l2=emit_l2)
+    family = Family(*of, phases=phases)
     return tiled(
         family, _dims, lambda point: dict.fromkeys([*names, output], _box(point)), _smaller, SCRATCH
     )
