@@ -35,6 +35,7 @@ def moved(space: Space, point: Point) -> tuple[float, float]:
     """Bytes that a point copies at least to L1, and back to L2: halos not counted."""
     method = space.method_of(point.kernel)
     tiling, sizes = space.tiling(method), space.copied(method)
+    tiling = None if point.is_phased else tiling
     to_l1 = to_l2 = 0.0
     for name, tensor in space.tensors.items():
         if tensor.role == "scratch":

@@ -5,7 +5,8 @@ measure([point])[0].cycles
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from autotuner.database import Database, key_of
@@ -89,13 +90,26 @@ def outcome_of(result: RunResult) -> Outcome:
         return Outcome(None, size, f"wrong result: largest error {report.max_error}")
     if report.stray_writes:
         return Outcome(None, size, f"wrote to {report.stray_writes[0]:#010x}, not its own")
-    return Outcome(layer_cycles(kernel.named(result)), size)
+    named = kernel.named(result)
+    return Outcome(layer_cycles(named), size, phases=phase_cycles(kernel, named))
+
+
+def phase_cycles(kernel: KernelProgram, result: RunResult) -> tuple[tuple[str, int], ...]:
+    """Cycles of each phase, of the slowest core; those of the same name together."""
+    phases = kernel.family.phases
+    names = phases(kernel.arguments).named if phases else ()
+    return tuple((n, _cycles(result, (n,))) for n in names if n in kernel.regions.values())
 
 
 def layer_cycles(result: RunResult) -> int:
     """Cycles from the first copy's start to the last copy's end, of the slowest core."""
+    return _cycles(result, REGIONS)
+
+
+def _cycles(result: RunResult, regions: Sequence[str]) -> int:
+    """Of some regions by their names, on the slowest core."""
     return max(
-        sum(r["cycles"] for r in hart["regions"] if r["name"] in REGIONS)
+        sum(r["cycles"] for r in hart["regions"] if r["name"] in regions)
         for hart in result.to_json()["harts"]
     )
 
@@ -135,7 +149,7 @@ class Measure:
         raises    ConfigError if the database refuses, or the place is lost
         """
         keys = [self.key(point) for point in points]
-        known = self.database.find(dict.fromkeys(keys))
+        known = self._known(keys, points)
         missing = {k: p for k, p in zip(keys, points, strict=True) if k not in known}
         for key, point in zip(keys, points, strict=True):
             if key in known:
@@ -143,6 +157,27 @@ class Measure:
         if missing:
             known |= self._simulate(list(missing), list(missing.values()))
         return [known[key] for key in keys]
+
+    def _known(self, keys: Sequence[str], points: Sequence[Point]) -> dict[str, Outcome]:
+        """What the database knows, with the cycles of phases, which have rows of their own."""
+        known = self.database.find(dict.fromkeys(keys))
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for key, point in zip(keys, points, strict=True):
+            if key in known and point.is_phased:
+                rows[key] = [(name, self.key(point, phase)) for name, phase in self._kinds]
+        every = self.database.find(row for some in rows.values() for _, row in some)
+        for key, some in rows.items():
+            cycles = ((name, every[row].cycles) for name, row in some if row in every)
+            phases = tuple((name, n) for name, n in cycles if n is not None)
+            known[key] = replace(known[key], phases=phases)
+        return known
+
+    @cached_property
+    def _kinds(self) -> list[tuple[str, Kind]]:
+        """How the database knows phases by their names."""
+        phases = self.layer.family.phases
+        names = phases(self.layer.checked({})).named if phases else ()
+        return [(name, Kind(f" ({name})", self.kind.made_by)) for name in names]
 
     def key(self, point: Point, kind: Kind | None = None) -> str:
         """What the database knows it by; kind: its own if it is not given."""
@@ -159,6 +194,13 @@ class Measure:
         key, arguments = self.key(point, kind), self._arguments(point)
         self.database.keep(key, name, arguments, self.chip.name, outcome)
 
+    def _keep_all(self, point: Point, outcome: Outcome) -> None:
+        """Keep an outcome, its phases first: where it is known they are, too."""
+        kinds = dict(self._kinds)
+        for name, cycles in outcome.phases:
+            self.keep(point, Outcome(cycles), kinds[name])
+        self.keep(point, outcome)
+
     def _arguments(self, point: Point) -> dict[str, Any]:
         return self.layer.checked(point.arguments).model_dump(mode="json")
 
@@ -171,7 +213,7 @@ class Measure:
             outcome = failure(result) if isinstance(result, Exception) else result
             self.simulated += 1
             if is_lasting(result):
-                self.keep(point, outcome)
+                self._keep_all(point, outcome)
             found[key] = outcome
             self.on_end(point, outcome)
 

@@ -64,15 +64,18 @@ class Layer:
 class Point:
     """A way to compute a layer.
 
-    tile       sizes by dimension; None: all of it is in L1 at once
-    kernel     what is said of the method, the block of sums and the split: see autotuner.blocking
-    buffers    1: copy, then compute; 2: both at the same time
+    tile         sizes by dimension; None: all of it is in L1 at once
+    kernel       what is said of the method, the block of sums and the split: see autotuner.blocking
+    buffers      1: copy, then compute; 2: both at the same time
+    is_phased    in phases or by several primitives, one after the other; sizes that the tile leaves
+                 out are chosen, and "steps.batch" is for the phase "steps" alone
     """
 
     tile: Items | None
     kernel: Items
     buffers: int
     cores: int
+    is_phased: bool = False
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -88,6 +91,8 @@ class Point:
     @property
     def tile_shown(self) -> str:
         """The tile as a person reads it."""
+        if self.is_phased:
+            return _by_phase(self.tile or ()) or "own tiles"
         return "all in L1" if self.tile is None else shown(self.tile)
 
     @property
@@ -104,6 +109,16 @@ class Point:
 def shown(items: Items) -> str:
     """A small table as a person reads it: "co=4 split=8x1"."""
     return " ".join(f"{n}={'x'.join(map(str, v)) if isinstance(v, tuple) else v}" for n, v in items)
+
+
+def _by_phase(tile: Items) -> str:
+    """Sizes of phases as a person reads them: "step=1, dX: rows=8 inputs=16"."""
+    phases: dict[str, list[tuple[str, Any]]] = {}
+    for name, size in tile:
+        phase, _, dim = name.rpartition(".")
+        phases.setdefault(phase, []).append((dim, size))
+    texts = ((phase, shown(tuple(sizes))) for phase, sizes in phases.items())
+    return ", ".join(f"{phase}: {text}" if phase else text for phase, text in texts)
 
 
 def _frozen(value: Any) -> Any:

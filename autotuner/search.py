@@ -8,6 +8,9 @@ paper         the paper's algorithm: if the layer fits L1 that one tile, else th
               for each multiply-add
 exhaustive    every point
 guided        the most promising first; what a lower bound excludes is never measured
+
+Where a layer is computed in phases, a simulation tells the cycles of each: so a point tries tiles
+of all of them, and the best of each phase are put together: see autotuner.phase_search.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from autotuner.bound import lower_bound
 from autotuner.outcome import Outcome
+from autotuner.phase_search import combined
 from autotuner.point import Items, Point
 from autotuner.space import PAPER_TILES, Space
 
@@ -42,8 +46,14 @@ class Found:
 
 
 def exhaustive(space: Space, measure: MeasurePoints) -> list[Found]:
-    """All points, fastest first; failed ones at the end. Ties keep the order of the space."""
-    return ranked(_measured(list(space), measure))
+    """All points, fastest first; failed ones at the end. Ties keep the order of the space.
+
+    Of phases, what is best of each is measured together, too.
+    """
+    found = _measured(list(space), measure)
+    while more := combined(space, found):
+        found += _measured(more, measure)
+    return ranked(found)
 
 
 def paper(
@@ -55,6 +65,8 @@ def paper(
     most      K_T
     """
     points = space.paper(most)
+    if any(point.is_phased for point in points):
+        return ranked(_measured(points, measure))  # phases have no single tile
     latency = zip(points, single(points), strict=True)
     order = sorted(latency, key=lambda pair: pair[1].rank / (pair[0].volume or space.layer.macs))
     tried: list[Found] = []
@@ -133,6 +145,7 @@ class Search:
         for points in _batches(promising(self.space, kernel)):
             before = self.best
             without_gain += len(self.try_points(points))
+            self.try_points(combined(self.space, self.found.values()))
             if self.best != before:
                 without_gain = 0
             if without_gain >= self.patience or self.is_spent:
@@ -156,7 +169,8 @@ class Search:
                 self.try_points(siblings(self.space, start, fields))
             starts = [found.point for found in self.top(TOP, point)] or [point]
         cores = (replace(starts[0], cores=count) for count in self.space.cores)
-        self.try_points([other for other in cores if "split" not in dict(other.kernel)])
+        others = [other for other in cores if "split" not in dict(other.kernel)]
+        self.try_points([other for other in others if self.space.has(other)])
 
     def try_points(self, points: Iterable[Point]) -> list[Point]:
         """Measure those that are new and may win, as far as the budget goes."""
@@ -202,14 +216,9 @@ def promising(space: Space, kernel: Items) -> list[Point]:
             blocking = kernel or blockings[0]
             if blocking not in blockings:
                 continue
-            if space.is_resident_by(method):
-                point = Point(None, blocking, 1, cores)
-                points.append((lower_bound(space, point), point))
-            for buffers in (2, 1):
-                points += [
-                    (cycles * most / cores, Point(tile, blocking, buffers, cores))
-                    for tile, cycles in space.estimates(buffers, method)
-                ]
+            for point, cycles in space.promises(method, blocking, cores):
+                least = lower_bound(space, point) if cycles is None else cycles * most / cores
+                points.append((least, point))
     ordered = [point for _, point in sorted(points, key=lambda pair: pair[0])]
     own = space.default()
     return [own, *(p for p in ordered if p != own)] if not kernel else ordered

@@ -78,7 +78,7 @@ class Steady:
 
         raises    ConfigError if the database refuses, or the place is lost
         """
-        keys = {point: self.full.key(point, KIND) for point in points if point.tile is not None}
+        keys = {point: self.full.key(point, KIND) for point in points if has_steps(point)}
         known = self.full.database.find(keys.values())
         found = {point: known[key] for point, key in keys.items() if key in known}
         for point, outcome in found.items():
@@ -111,6 +111,11 @@ class Steady:
     def _note(self, point: Point, outcome: Outcome) -> None:
         if outcome != NONE:
             self.full.on_end(point, outcome)
+
+
+def has_steps(point: Point) -> bool:
+    """Is it one computation by tiles? Phases are measured in full."""
+    return point.tile is not None and not point.is_phased
 
 
 def outcome_of(part: Part | Outcome | Exception) -> Outcome:

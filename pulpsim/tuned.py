@@ -96,6 +96,7 @@ def point_json(found: Found) -> dict[str, Any]:
         "is_estimated": found.is_estimated,
         "l1_bytes": found.outcome.l1_bytes,
         "reason": found.outcome.reason,
+        "phases": dict(found.outcome.phases),
     }
 
 
@@ -177,7 +178,8 @@ def tuned_toml(chip: str | Table, layer: Layer, point: Point) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{name} = {_toml(v)}" for name, v in value.items()) + " }"
+        inside = ", ".join(f"{name} = {_toml(v)}" for name, v in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

@@ -56,7 +56,7 @@ class Choice:
 
         raises    KernelError for sizes that do not exist, or do not fit
         """
-        self._check(given)
+        self.check(given)
         dims = self.tiling.dims
         tried = [[given[d.name]] if d.name in given else candidates(d) for d in dims]
         grid = Grid(self, tried)
@@ -87,7 +87,8 @@ class Choice:
         end = self.room.base + self.room.size - self.room.guard
         return end - start - self.reserved
 
-    def _check(self, given: Sizes) -> None:
+    def check(self, given: Sizes) -> None:
+        """Raise KernelError for a dimension that there is not, or a size that is none."""
         sizes = {dim.name: dim.most for dim in self.tiling.dims}
         for name, size in given.items():
             if name not in sizes:
@@ -271,6 +272,10 @@ class Grid:
             waiting = 1 - QUEUE / commands
             waits = waits + self._stays(name) * self._copy_cycles(name) * waiting
         return waits
+
+    def commands(self, name: str) -> np.ndarray:
+        """Of the DMA for a part of a tensor that has a form, about."""
+        return np.asarray(self.choice.tiling.forms[name].effort(self._all_sizes).commands)
 
     def _shapes(self) -> np.ndarray:
         """How many functions there are: sizes at the ends differ, and beginnings of sums."""

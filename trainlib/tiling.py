@@ -24,6 +24,7 @@ from trainlib.kernels import WORD, Addresses, Tensor, Tensors
 
 TAPER = 8  # elements that the last tile is a multiple of where it is cut once more
 ENDS = 6  # where tiles are walked, a part in so many of the first tile, and of the last, is alone
+ALIKE = 4  # tiles at either end of a dimension, which what lies between is like
 FIRST, COUNT = "first", "count"  # what is computed of a walked tile: registers among the addresses
 Ranges = Mapping[str, range]
 Sizes = Mapping[str, int]
@@ -263,8 +264,11 @@ class Tiling:
         """The one tile that is everything."""
         return self.tile({dim.name: range(dim.size) for dim in self.dims}, tensors)
 
-    def tiles(self, sizes: Sizes, tensors: Tensors) -> Iterator[Tile]:
-        """All tiles of these sizes in the order of the loops, less at the borders."""
+    def tiles(self, sizes: Sizes, tensors: Tensors, *, ends_only: bool = False) -> Iterator[Tile]:
+        """All tiles of these sizes in the order of the loops, less at the borders.
+
+        ends_only    of each dimension just those that any other is like, nearly
+        """
         ranges = [
             [
                 range(at, min(at + sizes[dim.name], dim.size))
@@ -272,6 +276,10 @@ class Tiling:
             ]
             for dim in self.dims
         ]
+        if ends_only:
+            ranges = [
+                self._ends(dim, places) for dim, places in zip(self.dims, ranges, strict=True)
+            ]
         places = self._tapered(list(product(*ranges)))
         dim = self.walks(sizes) if self.walks and len(places) > 1 else None
         for number, place in enumerate(places):
@@ -281,6 +289,13 @@ class Tiling:
                 yield from self._walked(tile, dim, there[dim], number, len(places))
             else:
                 yield tile
+
+    def _ends(self, dim: Dim, places: list[range]) -> list[range]:
+        """The first and the last; where boxes look through windows, more of them."""
+        axes = [axis for some in self.boxes.values() for axis in some]
+        looks = [axis for axis in axes if axis is not None and not isinstance(axis, str)]
+        count = ALIKE if any(look.dim == dim.name for look in looks) else 1
+        return places[:count] + places[count:][-count:]
 
     def _walked(
         self, tile: Tile, dim: str, place: range, number: int, count: int

@@ -7,7 +7,8 @@ import pytest
 from autotuner.blocking import BLOCKS, PAPER_KERNELS, PaperKernel, extents
 from autotuner.footprint import Footprint
 from autotuner.point import Layer, Point
-from autotuner.space import MOST_TILES, Space, thinned
+from autotuner.space import Space
+from autotuner.tile_sets import MOST_TILES, thinned
 from firmware.builder import KernelError
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
@@ -17,6 +18,11 @@ CHIP = load_chip("pulp")
 LINEAR = {"inputs": 640, "outputs": 128}
 DEPTHWISE = {"inputs": 8, "height": 12, "width": 12, "kernel": 3, "padding": 1}
 CONVOLUTION = {"inputs": 8, "outputs": 8, "height": 12, "width": 12, "kernel": 3, "padding": 1}
+
+
+def with_l1(free):
+    """The chip with so many bytes in L1 that stacks do not take."""
+    return CHIP.model_copy(update={"l1": CHIP.l1.model_copy(update={"size": 8192 + free})})
 
 
 @pytest.mark.parametrize(
@@ -174,7 +180,7 @@ def test_no_point_has_more_tiles_than_are_worth_it_or_than_fit():
 
 
 def test_where_only_more_tiles_fit_all_that_fit_are_points():
-    tiny = CHIP.model_copy(update={"l1": CHIP.l1.model_copy(update={"size": 8192 + 1024})})
+    tiny = with_l1(1024)
     space = Space.of("relu_fw_f32", {"shape": [100_000]}, tiny)
     counts = [-(-100_000 // dict(tile)["d0"]) for tile in space.tiles(1)]
     assert min(counts) > MOST_TILES
@@ -251,7 +257,7 @@ def test_what_cannot_be_a_layer_is_refused():
 
 
 def test_a_layer_that_fits_no_tile_says_what_the_smallest_needs():
-    tiny = CHIP.model_copy(update={"l1": CHIP.l1.model_copy(update={"size": 8192 + 512})})
+    tiny = with_l1(512)
     wide = {"inputs": 1, "outputs": 1, "height": 1, "width": 200}
     with pytest.raises(
         KernelError,
@@ -261,10 +267,16 @@ def test_a_layer_that_fits_no_tile_says_what_the_smallest_needs():
         Space.of("pwconv2d_fw_f32", wide, tiny)
     with pytest.raises(
         KernelError,
-        match=r"^berhu_loss_f32: it has no tiles, and all of it needs 1200376 bytes of L1, "
-        r"57344 are free$",
+        match=r"^berhu_loss_f32: the smallest tile of d0 = 4 needs 432 bytes of L1 with "
+        r"buffers = 1, 256 are free; none fits$",
     ):
-        Space.of("berhu_loss_f32", {"shape": [99999]}, CHIP)
+        Space.of("berhu_loss_f32", {"shape": [99999]}, with_l1(256))
+    with pytest.raises(
+        KernelError,
+        match=r"^adam_corrections_f32: it has no tiles, and all of it needs 8 bytes of L1, "
+        r"4 are free$",
+    ):
+        Space.of("adam_corrections_f32", {}, with_l1(4))
     one = replace(Space.of("linear_fw_f32", LINEAR, CHIP), sizes=1)
     with pytest.raises(
         KernelError, match=r"^linear_fw_f32: no tile of 1 sizes a dimension fits L1$"

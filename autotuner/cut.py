@@ -1,0 +1,256 @@
+"""How a layer is cut on a chip: all in L1, by tiles, or in phases that have tiles of their own."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from autotuner.blocking import methods
+from autotuner.phase_tiles import PhaseTiles
+from autotuner.point import Items, Layer
+from autotuner.tile_sets import MOST_TILES, SIZES, Estimates, count_of, fitting_tiles, tried
+from firmware.builder import Kernel, KernelError
+from firmware.runtime import Team, new_kernel
+from soc.spec import SocSpec
+from trainlib.emission import has_tiles
+from trainlib.kernels import Arguments, Tensors
+from trainlib.launch import BURST
+from trainlib.phases import check_tile
+from trainlib.resident import Resident
+from trainlib.tile_choice import Choice, Grid
+from trainlib.tile_plan import Plan
+from trainlib.tiling import Tiling
+
+SCRATCH_SIZES = 3
+"""Sizes for methods with columns in L1: what those take is slow to work out."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """All ways to cut a layer.
+
+    sizes    of each dimension, at most
+    cores    numbers of cores that are tried
+    """
+
+    layer: Layer
+    chip: SocSpec
+    sizes: int = SIZES
+    cores: tuple[int, ...] = ()
+
+    @cached_property
+    def tensors(self) -> Tensors:
+        """Operands by name."""
+        return self.layer.family.tensors(self.layer.checked({}))
+
+    def check(self) -> None:
+        """Raise KernelError for more cores than there are, or tensors that do not fit L2.
+
+        Nor may the layer give sizes of dimensions that there are not.
+        """
+        name, chip = self.layer.kernel, self.chip
+        most = max(self.cores)
+        if most > chip.cores:
+            raise KernelError(f"{name}: cores {most}: the chip {chip.name} has {chip.cores}")
+        in_l2 = [tensor.size for tensor in self.tensors.values() if tensor.role != "scratch"]
+        free = new_kernel(chip).l2.left
+        if sum(in_l2) > free:
+            raise KernelError(
+                f"{name}: its tensors need {sum(in_l2)} bytes of L2, {free} are free; take "
+                f"smaller ones"
+            )
+        family = self.layer.family
+        point = self.layer.checked({})
+        if family.phases and self.is_phased(self.own_buffers):
+            check_tile(self.layer.kernel, family.phases(point), point.tile or {})
+        elif choice := self.choice(self.own_buffers):
+            choice.check(point.tile or {})
+
+    def kernel(self) -> Kernel:
+        """An empty program with the tensors in L2.
+
+        raises    KernelError if they do not fit
+        """
+        k = new_kernel(self.chip, self.layer.kernel)
+        for name, tensor in self.tensors.items():
+            if tensor.role != "scratch":
+                k.buffer(k.l2, name, tensor.size, BURST)
+        return k
+
+    @property
+    def own_buffers(self) -> int:
+        """Buffers that the layer has if it is told nothing else."""
+        return int(self.layer.checked({}).buffers)
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """Methods that the layer can be computed by."""
+        found = []
+        for method in methods(self.layer):
+            try:
+                self.tiling(method)
+            except KernelError:
+                continue
+            found.append(method)
+        return found
+
+    @cached_property
+    def is_resident(self) -> bool:
+        """Does all of the layer fit L1?"""
+        return self.is_resident_by("direct")
+
+    def is_resident_by(self, method: str) -> bool:
+        """Does all of it fit L1, with what a method needs besides?"""
+        if self.layer.given.get("tile") is not None:
+            return False
+        arguments = self._arguments(method)
+        kernel = new_kernel(self.chip, self.layer.kernel)
+        return Resident.of(self.layer.family, arguments, self.tensors).fits(kernel.l1)
+
+    def tiling(self, method: str = "direct") -> Tiling | None:
+        """How it is cut; None: it is not."""
+        cut = self.layer.family.tiling
+        return cut(self._arguments(method)) if cut else None
+
+    def _arguments(self, method: str) -> Arguments:
+        return self.layer.checked({} if method == "direct" else {"method": method})
+
+    def choice(self, buffers: int, method: str = "direct") -> Choice | None:
+        """Trainlib's choice of sizes; None if the primitive has no tiles."""
+        tiling = self.tiling(method)
+        if tiling is None:
+            return None
+        kernel = new_kernel(self.chip, self.layer.kernel)
+        return Choice(self.layer.kernel, tiling, self.tensors, buffers, kernel.l1, 0)
+
+    def copied(self, method: str) -> Mapping[str, int]:
+        """Bytes by tensor that are copied at least, whatever the tiles, if each part comes once."""
+        if method not in self._copied:
+            tiling = self.tiling(method)
+            self._copied[method] = {
+                name: tiling.least(name, self.tensors) if tiling else tensor.size
+                for name, tensor in self.tensors.items()
+                if tensor.role != "scratch"
+            }
+        return self._copied[method]
+
+    @cached_property
+    def _copied(self) -> dict[str, Mapping[str, int]]:
+        return {}
+
+    def is_phased(self, buffers: int) -> bool:
+        """Is it computed in phases where it is not all in L1?"""
+        return self.layer.family.phases is not None and not self.has_tiles(buffers)
+
+    def has_tiles(self, buffers: int) -> bool:
+        """Are there tiles of all of it?"""
+        if self.layer.family.phases is None:
+            return self.layer.family.tiling is not None
+        return has_tiles(
+            new_kernel(self.chip), self.layer.family, self.layer.checked({"buffers": buffers})
+        )
+
+    def phases(self, buffers: int, cores: int) -> PhaseTiles | None:
+        """Tiles of the phases; None if it is not computed in any."""
+        key = buffers, cores
+        if key not in self._phases:
+            is_asked = self.layer.given.get("buffers", buffers) == buffers
+            self._phases[key] = (
+                PhaseTiles.of(self.layer, self.kernel(), self.sizes, buffers, cores)
+                if is_asked and self.is_phased(buffers)
+                else None
+            )
+        return self._phases[key]
+
+    @cached_property
+    def _phases(self) -> dict[tuple[int, int], PhaseTiles | None]:
+        return {}
+
+    def tiles(self, buffers: int, method: str = "direct") -> list[Items]:
+        """Tiles that fit L1 with most cores, the largest first."""
+        return list(self.estimates(buffers, method, max(self.cores)))
+
+    def estimates(self, buffers: int, method: str, cores: int) -> Estimates:
+        """Tiles that fit L1 and trainlib's estimate of their cycles, the largest first."""
+        key = buffers, method, cores
+        if key not in self._estimates:
+            is_asked = self.layer.given.get("buffers", buffers) == buffers
+            tiles = self._tiles(*key).items() if is_asked and self.has_tiles(buffers) else ()
+            largest = sorted(tiles, key=lambda t: (-prod(size for _, size in t[0]), t[1]))
+            self._estimates[key] = dict(largest)
+        return self._estimates[key]
+
+    @cached_property
+    def _estimates(self) -> dict[tuple[int, str, int], Estimates]:
+        return {}
+
+    def _tiles(self, buffers: int, method: str, cores: int) -> Estimates:
+        grid, l2 = self._grid(buffers, method), self._l2_left
+        own = self._own_tile(grid, cores) if method == self.methods[0] else {}
+        few = fitting_tiles([grid], cores, l2, are_few=True)
+        if few or any(count_of(grid.dims, dict(tile)) <= MOST_TILES for tile in own):
+            return few | own
+        return fitting_tiles([grid], cores, l2, are_few=False) | own
+
+    def _own_tile(self, grid: Grid, cores: int) -> Estimates:
+        """The tile that the primitive would choose, if it fits with so many cores."""
+        choice = grid.choice
+        is_slow = choice.tiling.scratch is not None and self.is_resident
+        if is_slow or not (grid.bytes <= choice.free).any():
+            return {}
+        if not self.is_resident and cores == max(self.cores):
+            with suppress(KernelError):
+                planned = dict(self.planned_tile(choice.buffers))
+                alone = Grid(choice, [[size] for size in planned.values()])
+                return {tuple(planned.items()): float(alone.cycles.item())}
+        sizes = choice.sizes(self.layer.given.get("tile") or {})
+        alone, l2 = Grid(choice, [[size] for size in sizes.values()]), self._l2_left
+        return fitting_tiles([alone], cores, l2, are_few=True)
+
+    def _grid(self, buffers: int, method: str) -> Grid:
+        """Tiles that are tried."""
+        key = buffers, method
+        if key not in self._grids:
+            choice = self.choice(buffers, method)
+            assert choice is not None
+            has_columns = choice.tiling.scratch is not None or choice.tiling.forms
+            most = min(self.sizes, SCRATCH_SIZES) if has_columns else self.sizes
+            given = self.layer.given.get("tile") or {}
+            self._grids[key] = Grid(choice, tried(choice.tiling.dims, given, most))
+        return self._grids[key]
+
+    @cached_property
+    def _grids(self) -> dict[tuple[int, str], Grid]:
+        return {}
+
+    @cached_property
+    def _l2_left(self) -> int:
+        return self.kernel().l2.left
+
+    def planned_tile(self, buffers: int) -> Items:
+        """The tile that the primitive chooses: with room for the table of steps.
+
+        raises    KernelError if none fits
+        """
+        if buffers not in self._planned:
+            tiling = self.tiling()
+            assert tiling is not None
+            k = self.kernel()
+            given = self.layer.given.get("tile") or {}
+            plan = Plan.of(k, Team(k, max(self.cores)), tiling, self.tensors, given, buffers)
+            self._planned[buffers] = plan.shapes[0].sizes
+        return self._planned[buffers]
+
+    @cached_property
+    def _planned(self) -> dict[int, Items]:
+        return {}
+
+    def check_phases(self, buffers: int) -> None:
+        """Raise KernelError if a phase has no tile that fits, with the sizes that are given."""
+        k, family, point = self.kernel(), self.layer.family, self.layer.checked({})
+        assert family.phases is not None
+        tile = point.tile or {}
+        for phase in family.phases(point).each:
+            how = phase.tiling, phase.tensors, phase.sizes(tile), buffers
+            Plan.of(k, Team(k, max(self.cores)), *how)

@@ -1,0 +1,121 @@
+"""Bytes that the table of a tiled program takes, in L1 and in L2, without planning it.
+
+An entry has the commands of a step: those for the parts of all tensors, at most. For all tiles at
+once these are the commands for the largest parts. Where L1 is nearly full, that is not enough:
+parts at the ends are smaller, but may be copied by more commands, as may those in forms. So there
+the tiles at the ends are looked at.
+"""
+
+from functools import reduce
+
+import numpy as np
+
+from trainlib.copies import Copy, copies
+from trainlib.kernels import WORD, Tensors
+from trainlib.schedule import Step, Transfer
+from trainlib.tile_choice import Choice, Grid
+from trainlib.tile_plan import RING, Plan
+from trainlib.tiling import Sizes, Tiling
+
+ANY = Transfer("", 0, True, Copy(0, 0, 0))
+ENDS = 8  # steps before the first tile and behind the last one, or of those that are cut, at most
+UNSURE = 2  # times as many bytes as expected, or part of them, that an entry may have
+MOST_COMMANDS = 2048  # of an entry that are told apart: more do not fit L1
+
+
+def fitting(grid: Grid, cores: int, l2: int, wanted: np.ndarray) -> np.ndarray:
+    """Which of the tiles that are wanted fit L1 with their entries, and L2 with their tables.
+
+    l2    bytes of L2 that are left
+    """
+    choice = grid.choice
+    ring = RING * _expected_entries(grid, cores)
+    wanted = wanted & (ring * most_steps(grid) <= RING * l2)
+    fits = wanted & (grid.bytes + UNSURE * ring <= choice.free)
+    unsure = wanted & ~fits & (grid.bytes + ring / UNSURE <= choice.free)
+    for at in np.flatnonzero(unsure).tolist():
+        entries = RING * most_entry(choice, grid.sizes(at), cores)
+        fits.flat[at] = grid.bytes.flat[at] + entries <= choice.free
+    return fits
+
+
+def most_steps(grid: Grid) -> np.ndarray:
+    """Steps with tiles of all sizes, at most.
+
+    With one buffer a part is copied in a step and needed in the next; one that is read and written
+    also waits for its copy back.
+    """
+    tiling, tensors = grid.choice.tiling, grid.choice.tensors
+    is_both = any(tensors[name].role == "inout" for name in tiling.boxes)
+    apart = 1 if grid.choice.buffers > 1 else 4 if is_both else 2
+    return apart * _product(grid.parts) + ENDS
+
+
+def most_entry(choice: Choice, sizes: Sizes, cores: int) -> int:
+    """Bytes of an entry with tiles of these sizes, at most."""
+    commands = _most_transfers(choice.tiling, choice.tensors, sizes)
+    return _entry(choice, sizes, cores, commands)
+
+
+def _entry(choice: Choice, sizes: Sizes, cores: int, commands: int) -> int:
+    """Bytes of an entry with so many commands, but that of an entry."""
+    tiling = choice.tiling
+    tile = next(tiling.tiles(sizes, choice.tensors, ends_only=True))
+    step = Step(tile.shape, tile.walked, {}, [ANY] * commands)
+    return Plan(tiling, [step], choice.slots(sizes), {}, {}, cores).entry_size
+
+
+def _most_transfers(tiling: Tiling, tensors: Tensors, sizes: Sizes) -> int:
+    """Commands in a step, but that of an entry, at most."""
+    most = dict.fromkeys(tiling.boxes, 0)
+    known = {}
+    for tile in tiling.tiles(sizes, tensors, ends_only=True):
+        for name, box in tile.boxes.items():
+            key = name, box.part, box.copied
+            if key not in known:
+                known[key] = len(copies(tensors[name], box))
+            most[name] = max(most[name], known[key])
+    return sum(count * _ways(tensors, name) for name, count in most.items())
+
+
+def _ways(tensors: Tensors, name: str) -> int:
+    """Copies of a tensor's parts in a step: to L1, and back."""
+    return 1 + (tensors[name].role == "inout")
+
+
+def _expected_entries(grid: Grid, cores: int) -> np.ndarray:
+    """Bytes of an entry for all tiles, if the largest parts take the most commands."""
+    choice = grid.choice
+    commands: np.ndarray = np.zeros(grid.bytes.shape)
+    for name in choice.tiling.boxes:
+        commands = commands + _commands(grid, name) * _ways(choice.tensors, name)
+    commands = np.minimum(commands, MOST_COMMANDS).astype(int)
+    counts, which = np.unique(commands, return_inverse=True)
+    smallest = {dim.name: min(tried) for dim, tried in zip(grid.dims, grid.tried, strict=True)}
+    entries = [_entry(choice, smallest, cores, count) for count in counts.tolist()]
+    return np.array(entries, float)[which].reshape(commands.shape)
+
+
+def _commands(grid: Grid, name: str) -> np.ndarray:
+    """Commands for the largest part of a tensor: for all but its longest lines, if it has any."""
+    choice, tensor = grid.choice, grid.choice.tensors[name]
+    if name in choice.tiling.forms:
+        return np.ceil(grid.commands(name))
+    lengths = [np.maximum(length, 1) for length in grid.part_lengths[name]]
+    row = tensor.row_of(lengths[-1])
+    every, longest, lines = np.ones(()), np.ones(()), np.ones(())
+    is_run = np.ones((), bool)
+    for axis in reversed(range(len(lengths) - 1)):
+        follows = tensor.strides[axis] == tensor.strides[axis + 1] * lengths[axis + 1]
+        if axis == len(lengths) - 2:
+            follows = follows & (row == WORD * lengths[-1])
+        is_run = is_run & follows
+        ends = ~is_run & ~follows
+        every = np.where(ends, every * lines, every)
+        longest = np.where(ends, np.maximum(longest, lines), longest)
+        lines = np.where(is_run, 1, np.where(ends, lengths[axis], lines * lengths[axis]))
+    return every * lines / np.maximum(longest, lines)
+
+
+def _product(factors: list[np.ndarray]) -> np.ndarray:
+    return reduce(np.multiply, factors, np.ones(()))

@@ -1,0 +1,62 @@
+"""Tiles that are tried: of every dimension some sizes, and of their combinations those that fit."""
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from math import prod
+
+import numpy as np
+
+from autotuner.point import Items
+from autotuner.table import fitting
+from trainlib.tile_choice import Grid, candidates
+from trainlib.tiling import Dim, Sizes
+
+SIZES = 6
+"""Sizes of each dimension, unless it is said otherwise."""
+
+MOST_TILES = 512
+"""Of a layer: a step costs 200 cycles and more beside its work, so smaller tiles do not win."""
+
+Estimates = dict[Items, float]
+"""Tiles and trainlib's estimate of their cycles."""
+
+
+def tried(dims: Iterable[Dim], given: Sizes, most: int) -> list[list[int]]:
+    """Sizes by dimension, the largest first: those given, or so many at most."""
+    return [
+        [given[dim.name]] if dim.name in given else thinned(candidates(dim), most) for dim in dims
+    ]
+
+
+def thinned(sizes: list[int], most: int) -> list[int]:
+    """At most so many of the sizes, the largest and the smallest among them."""
+    places = np.linspace(0, len(sizes) - 1, min(most, len(sizes))).round().astype(int)
+    return [sizes[at] for at in dict.fromkeys(places.tolist())]
+
+
+def fitting_tiles(alike: Sequence[Grid], cores: int, l2: int, *, are_few: bool) -> Estimates:
+    """Tiles that fit with their tables.
+
+    alike      grids of computations that follow each other with the same tiles
+    l2         bytes of L2 that are left for the tables
+    are_few    tiles of which there are no more than MOST_TILES, or the others
+    """
+    counts = reduce(np.add, [_tiles(grid) for grid in alike])
+    fits = (counts <= MOST_TILES) == are_few
+    for grid in alike:
+        fits = fitting(grid, cores, l2, fits)
+    cycles = reduce(np.add, [np.broadcast_to(grid.cycles, counts.shape) for grid in alike])
+    places = np.flatnonzero(fits.ravel()).tolist()
+    return {tuple(alike[0].sizes(at).items()): float(cycles.flat[at]) for at in places}
+
+
+def _tiles(grid: Grid) -> np.ndarray:
+    count: np.ndarray = np.ones(grid.bytes.shape)
+    for parts in grid.parts:
+        count = count * parts
+    return count
+
+
+def count_of(dims: Iterable[Dim], sizes: Sizes) -> int:
+    """How many tiles of these sizes there are."""
+    return prod(-(-dim.size // sizes[dim.name]) for dim in dims)
