@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotuner.point import Items, Layer
-from autotuner.tile_sets import Estimates, fitting_tiles, tried
+from autotuner.tile_sets import Estimates, fitting_tiles, tried_that_fit
 from firmware.builder import Kernel
 from trainlib.phases import Phase
 from trainlib.tile_choice import Choice, Grid
@@ -92,7 +92,7 @@ def _grids(
     for phase in sorted(alike, key=lambda phase: -sum(dim.most for dim in phase.tiling.dims)):
         dims = phase.tiling.dims
         choice = Choice(k.name, phase.tiling, phase.tensors, buffers, k.l1, 0)
-        same = grids[0].tried if grids else tried(dims, phase.sizes(given), sizes)
+        same = grids[0].tried if grids else tried_that_fit(choice, phase.sizes(given), sizes)
         own = [[min(size, dim.most) for size in some] for dim, some in zip(dims, same, strict=True)]
         grids.append(Grid(choice, own))
     return grids

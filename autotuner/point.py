@@ -130,5 +130,7 @@ def _frozen(value: Any) -> Any:
 def _thawed(value: Any) -> Any:
     if isinstance(value, tuple):
         kind, parts = value
-        return dict(parts) if kind == "table" else tuple(map(_thawed, parts))
+        if kind == "table":
+            return {name: _thawed(part) for name, part in parts}
+        return tuple(map(_thawed, parts))
     return value

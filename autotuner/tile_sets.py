@@ -8,7 +8,7 @@ import numpy as np
 
 from autotuner.point import Items
 from autotuner.table import fitting
-from trainlib.tile_choice import Grid, candidates
+from trainlib.tile_choice import Choice, Grid, candidates
 from trainlib.tiling import Dim, Sizes
 
 SIZES = 6
@@ -16,6 +16,8 @@ SIZES = 6
 
 MOST_TILES = 512
 """Of a layer: a step costs 200 cycles and more beside its work, so smaller tiles do not win."""
+
+NO_LIMIT = 1 << 30
 
 Estimates = dict[Items, float]
 """Tiles and trainlib's estimate of their cycles."""
@@ -26,6 +28,25 @@ def tried(dims: Iterable[Dim], given: Sizes, most: int) -> list[list[int]]:
     return [
         [given[dim.name]] if dim.name in given else thinned(candidates(dim), most) for dim in dims
     ]
+
+
+def tried_that_fit(choice: Choice, given: Sizes, most: int) -> list[list[int]]:
+    """The same of those sizes that some tile may have: not more tiles, or bytes, than there may be.
+
+    The others are left out before: of a long dimension, most sizes do not fit.
+    """
+    found = tried(choice.tiling.dims, given, NO_LIMIT)
+    for at, (dim, sizes) in enumerate(zip(choice.tiling.dims, found, strict=True)):
+        others = [[min(some)] for some in found]
+        alone = Grid(choice, [*others[:at], sizes, *others[at + 1 :]])
+        fits = (alone.bytes <= choice.free).ravel().tolist()
+        useful = [size for size, f in zip(sizes, fits, strict=True) if f and _is_few(dim, size)]
+        found[at] = thinned(useful or sizes, most)
+    return found
+
+
+def _is_few(dim: Dim, size: int) -> bool:
+    return dim.size <= size * MOST_TILES
 
 
 def thinned(sizes: list[int], most: int) -> list[int]:

@@ -6,21 +6,21 @@ from trainlib.registry import KERNELS
 
 CONVOLUTION = {"kernel": 3, "padding": 1}
 SMALL_MAP, LARGE_MAP = {"height": 12, "width": 12}, {"height": 48, "width": 48}
+IMAGES = (
+    CONVOLUTION | SMALL_MAP | {"inputs": 4, "outputs": 8},
+    CONVOLUTION | LARGE_MAP | {"inputs": 8, "outputs": 16},
+)
 STACK = [{"kind": "linear", "outputs": 4}]
 ROWS = {"rows": 4, "columns": 16}, {"rows": 2, "columns": 20_000}
-POOL = {"c": 2, "h": 8, "w": 8, "kernel": 2}, {"c": 8, "h": 64, "w": 64, "kernel": 2}
+POOL = {"c": 2, "h": 8, "w": 8, "kernel": [2, 2]}, {"c": 8, "h": 64, "w": 64, "kernel": [2, 2]}
 RESIZED = {"c": 2, "h": 8, "w": 8, "out": [16, 16]}, {"c": 8, "h": 32, "w": 32, "out": [64, 64]}
-RECURRENT = {"steps": 3, "inputs": 8, "hidden": 8}, {"steps": 6, "inputs": 96, "hidden": 64}
+RECURRENT = {"steps": 3, "inputs": 8, "hidden": 8}, {"steps": 6, "inputs": 96, "hidden": 128}
 CHANNELS = {"c": 4, "hw": 16}, {"c": 2, "hw": 30_000}
 PAIR = {"a": [8, 16]}, {"a": [40, 1000]}
 SHAPE = {"shape": [8, 16]}, {"shape": [40, 1000]}
 
 ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "mhsa": ({"length": 8, "embed": 16, "heads": 2}, {"length": 96, "embed": 64, "heads": 4}),
-    "conv2d": (
-        CONVOLUTION | SMALL_MAP | {"inputs": 4, "outputs": 8},
-        CONVOLUTION | LARGE_MAP | {"inputs": 8, "outputs": 16},
-    ),
     "dwconv2d": (
         CONVOLUTION | SMALL_MAP | {"inputs": 4},
         CONVOLUTION | LARGE_MAP | {"inputs": 16},
@@ -51,6 +51,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"lr": 0.1, "input": [8], "layers": STACK},
         {"lr": 0.1, "input": [4096], "layers": STACK},
     ),
+    **dict.fromkeys(("conv2d", "tconv2d"), IMAGES),
     **dict.fromkeys(("batchnorm", "instancenorm"), CHANNELS),
     **dict.fromkeys(("layernorm", "rmsnorm"), ROWS),
     **dict.fromkeys(("maxpool2d", "avgpool2d"), POOL),
