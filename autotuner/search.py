@@ -26,6 +26,9 @@ MeasurePoints = Callable[[Sequence[Point]], list[Outcome]]
 SHARE = 5
 """guided simulates at most one point in so many."""
 
+LEAST_OF_PHASES = 40
+"""Points that it may simulate of phases, however few there are: one stands for many others."""
+
 TYPICAL = 150
 """Points that guided simulates of large spaces, nearly: to tell how long it will take."""
 
@@ -110,7 +113,8 @@ def confirmed(found: Sequence[Found], measure: MeasurePoints) -> list[Found]:
 
 def limit(space: Space, share: int = SHARE) -> int:
     """Points that guided simulates at most."""
-    return max(len(space) // share, 1)
+    least = min(len(space), LEAST_OF_PHASES) if space.is_phased(space.own_buffers) else 1
+    return max(len(space) // share, least)
 
 
 class Search:

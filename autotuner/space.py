@@ -124,16 +124,15 @@ class Space(Cut):
         name, buffers = self.layer.kernel, self.layer.given.get("buffers", 1)
         if self.layer.family.phases and not self.has_tiles(buffers):
             self.check_phases(buffers)
-        choice = self.choice(buffers)
-        if choice is None:
+        if self.tiling() is None:
             resident = Resident.of(self.layer.family, self.layer.checked({}), self.tensors)
             needed, free = sum(resident.sizes.values()), new_kernel(self.chip).l1.left
             raise KernelError(
                 f"{name}: it has no tiles, and all of it needs {needed} bytes of L1, "
                 f"{free} are free"
             )
-        choice.sizes(self.layer.given.get("tile") or {})
-        raise KernelError(f"{name}: no tile of {self.sizes} sizes a dimension fits L1")
+        self.planned_tile(buffers)
+        raise KernelError(f"{name}: no tile of {self.sizes} sizes a dimension fits; try more sizes")
 
     def paper_kernels(self, method: str) -> list[Items]:
         """The paper's kernels as blockings of a method, each once."""

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from autotuner.point import Items
+from autotuner.point import Items, Point
 from autotuner.search import Found
 from pulpsim.output import check_writable, write
 from pulpsim.tuned import Tuned
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 FORMATS = (".svg", ".png")
 SHOWN = 16  # tile shapes
+LABEL = 60  # characters of a tile
+Shape = tuple[Items | None, bool]
 WIDTH, HEIGHT, DPI = 12.5, 6.0, 120
 
 KINDS = {
@@ -92,22 +95,23 @@ def _title(layer: Tuned) -> str:
 
 def kind(found: Found) -> int:
     """Which of KINDS it is: its buffers, 0 where all is in L1."""
-    return 0 if found.point.tile is None else found.point.buffers
+    is_resident = found.point.tile is None and not found.point.is_phased
+    return 0 if is_resident else found.point.buffers
 
 
 def _draw_tiles(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
     """A line for each tile shape, the fastest on top, a mark for each way to compute it."""
-    lines: dict[Items | None, list[Found]] = {}
+    lines: dict[Shape, list[Found]] = {}
     for one in found:
-        lines.setdefault(one.point.tile, []).append(one)
+        lines.setdefault(_shape(one), []).append(one)
     shown = list(lines.items())[:SHOWN]
     for place, (_, some) in enumerate(shown):
         cycles = [f.outcome.rank for f in some]
         axes.plot([min(cycles), max(cycles)], [place, place], color=GRID, linewidth=3, zorder=1)
         _scatter(axes, [(f, f.outcome.rank, place) for f in some])
-    places = {tile: place for place, (tile, _) in enumerate(shown)}
-    _mark(axes, layer, lambda f: (f.outcome.rank, places.get(f.point.tile)))
-    axes.set_yticks(range(len(shown)), [_label(layer, tile) for tile, _ in shown])
+    places = {shape: place for place, (shape, _) in enumerate(shown)}
+    _mark(axes, layer, lambda f: (f.outcome.rank, places.get(_shape(f))))
+    axes.set_yticks(range(len(shown)), [_label(layer, some[0].point) for _, some in shown])
     axes.invert_yaxis()
     axes.set_xlabel("cycles of the whole layer, L2 to L2")
     rest = len(lines) - len(shown)
@@ -164,9 +168,16 @@ def _mark(axes: "Axes", layer: Tuned, place: Callable[[Found], tuple[float, Any]
                              linewidths=1.4, label=label, zorder=4)  # fmt: skip
 
 
-def _label(layer: Tuned, tile: Items | None) -> str:
-    """A tile's sizes, but of dimensions that have one element."""
-    tiling = layer.space.tiling()
+def _shape(found: Found) -> Shape:
+    """What has a line of its own: a tile, of phases or of all."""
+    return found.point.tile, found.point.is_phased
+
+
+def _label(layer: Tuned, point: Point) -> str:
+    """A tile's sizes, but of dimensions that have one element; the first ones of phases."""
+    tiling, tile = layer.space.tiling(), point.tile
+    if point.is_phased:
+        return shorten(point.tile_shown, LABEL, placeholder=" ...")
     if tile is None or tiling is None:
         return "all in L1"
     sizes = {dim.name: dim.size for dim in tiling.dims}

@@ -279,6 +279,26 @@ def test_a_layer_that_fits_no_tile_says_what_the_smallest_needs():
         Space.of("adam_corrections_f32", {}, with_l1(4))
     one = replace(Space.of("linear_fw_f32", LINEAR, CHIP), sizes=1)
     with pytest.raises(
-        KernelError, match=r"^linear_fw_f32: no tile of 1 sizes a dimension fits L1$"
+        KernelError, match=r"^linear_fw_f32: no tile of 1 sizes a dimension fits; try more sizes$"
     ):
         one.refuse()
+    with pytest.raises(
+        KernelError,
+        match=r"^relu_fw_f32: 200000 tiles need 9600000 bytes of L2 for their schedule at least, "
+        r"366080 are left; make them larger$",
+    ):
+        Space.of("relu_fw_f32", {"shape": [200_000], "tile": {"d0": 1}}, CHIP)
+    with pytest.raises(
+        KernelError,
+        match=r"^linear_fw_f32: its tensors need 64032000 bytes of L2, 1966080 are free; take "
+        r"smaller ones$",
+    ):
+        Space.of("linear_fw_f32", {"inputs": 4000, "outputs": 4000}, CHIP)
+    with pytest.raises(KernelError, match=r"^linear_fw_f32: cores 9: the chip pulp has 8$"):
+        Space.of("linear_fw_f32", LINEAR | {"cores": 9}, CHIP)
+    with pytest.raises(
+        KernelError,
+        match=r"^softmax_fw_f32: the smallest tile of d0 = 1, d1 = 20000 needs 80400 bytes of L1 "
+        r"with buffers = 1, 57344 are free; the largest that fits is d0 = 2, d1 = 6667$",
+    ):
+        Space.of("softmax_fw_f32", {"shape": [2, 20_000], "tile": {"d1": 20_000}}, CHIP)
