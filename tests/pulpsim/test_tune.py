@@ -108,6 +108,37 @@ def test_the_winner_of_a_large_layer_is_simulated_in_full(
     assert 0 < json.loads(report.read_text())["cycles"] - layer["best"]["cycles"] < 1000
 
 
+def test_phases_have_tiles_of_their_own_and_what_is_written_says_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pulpsim.tune.LARGE", 0)
+    output, report, picture = (tmp_path / name for name in ("best.toml", "all.json", "all.svg"))
+    layer = ("softmax_fw_f32", "--arg", "shape=[2, 3000]", "--arg", "split=columns")
+    how = ("--arg", "cores=8", "--arg", "buffers=2", "--arg", "unroll=2", "--set", "l1.size=14336")
+    files = ("-o", output, "--json", report, "--picture", picture)
+    where = ("--database", tmp_path / "tuned.db", "--policy", "exhaustive", "--sizes", "3")
+    result = pulpsim("tune", "--workers", "1", "--kernel", *layer, *how, *where, *files)
+    assert result.exit_code == 0
+    assert plain(result.stderr).startswith(
+        "softmax_fw_f32: computed in phases, of which there are no estimates: every point is "
+        "simulated in full\n"
+    )
+    [found] = json.loads(report.read_text())["layers"]
+    best = found["best"]
+    assert best["arguments"]["tile"] == {"largest.d0": 1, "largest.d1": 600}
+    assert best["cycles"] < found["default_cycles"]
+    assert list(best["phases"]) == ["largest", "powers", "shares"]
+    assert "largest: d0=1 d1=600" in plain(result.stderr)
+    assert "largest: d0=1 d1=600" in picture.read_text()
+    assert "tile = { largest.d0 = 1, largest.d1 = 600 }" in output.read_text()
+    _, launched = launch(*read_config(output))
+    assert launched.is_correct
+    assert launched.regions["compute"].cycles == best["cycles"]
+    again = tmp_path / "run.json"
+    assert pulpsim("run", output, "--quiet", "--json", again).exit_code == 0
+    assert json.loads(again.read_text())["cycles"] == launched.result.cycles
+
+
 def test_after_an_interruption_the_same_command_goes_on(
     network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
