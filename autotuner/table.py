@@ -6,6 +6,7 @@ parts at the ends are smaller, but may be copied by more commands, as may those 
 the tiles at the ends are looked at.
 """
 
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
@@ -54,15 +55,16 @@ def most_steps(grid: Grid) -> np.ndarray:
 def most_entry(choice: Choice, sizes: Sizes, cores: int) -> int:
     """Bytes of an entry with tiles of these sizes, at most."""
     commands = _most_transfers(choice.tiling, choice.tensors, sizes)
-    return _entry(choice, sizes, cores, commands)
+    [entry] = _entries(choice, sizes, cores, [commands])
+    return entry
 
 
-def _entry(choice: Choice, sizes: Sizes, cores: int, commands: int) -> int:
-    """Bytes of an entry with so many commands, but that of an entry."""
-    tiling = choice.tiling
+def _entries(choice: Choice, sizes: Sizes, cores: int, commands: Sequence[int]) -> list[int]:
+    """Bytes of entries with so many commands each, but that of an entry."""
+    tiling, slots = choice.tiling, choice.slots(sizes)
     tile = next(tiling.tiles(sizes, choice.tensors, ends_only=True))
-    step = Step(tile.shape, tile.walked, {}, [ANY] * commands)
-    return Plan(tiling, [step], choice.slots(sizes), {}, {}, cores).entry_size
+    steps = (Step(tile.shape, tile.walked, {}, [ANY] * count) for count in commands)
+    return [Plan(tiling, [step], slots, {}, {}, cores).entry_size for step in steps]
 
 
 def _most_transfers(tiling: Tiling, tensors: Tensors, sizes: Sizes) -> int:
@@ -92,7 +94,7 @@ def _expected_entries(grid: Grid, cores: int) -> np.ndarray:
     commands = np.minimum(commands, MOST_COMMANDS).astype(int)
     counts, which = np.unique(commands, return_inverse=True)
     smallest = {dim.name: min(tried) for dim, tried in zip(grid.dims, grid.tried, strict=True)}
-    entries = [_entry(choice, smallest, cores, count) for count in counts.tolist()]
+    entries = _entries(choice, smallest, cores, counts.tolist())
     return np.array(entries, float)[which].reshape(commands.shape)
 
 
