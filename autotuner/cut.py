@@ -9,6 +9,7 @@ from math import prod
 from autotuner.blocking import methods
 from autotuner.phase_tiles import PhaseTiles
 from autotuner.point import Items, Layer
+from autotuner.table import Tables
 from autotuner.tile_sets import MOST_TILES, SIZES, Estimates, count_of, fitting_tiles, tried
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team, new_kernel
@@ -186,12 +187,13 @@ class Cut:
         return {}
 
     def _tiles(self, buffers: int, method: str, cores: int) -> Estimates:
-        grid, l2 = self._grid(buffers, method), self._l2_left
+        tables, l2 = self._tables(buffers, method), self._l2_left
+        grid = tables.grid
         own = self._own_tile(grid, cores) if method == self.methods[0] else {}
-        few = fitting_tiles([grid], cores, l2, are_few=True)
+        few = fitting_tiles([tables], cores, l2, are_few=True)
         if few or any(count_of(grid.dims, dict(tile)) <= MOST_TILES for tile in own):
             return few | own
-        return fitting_tiles([grid], cores, l2, are_few=False) | own
+        return fitting_tiles([tables], cores, l2, are_few=False) | own
 
     def _own_tile(self, grid: Grid, cores: int) -> Estimates:
         """The tile that the primitive would choose, if it fits with so many cores."""
@@ -206,22 +208,22 @@ class Cut:
                 return {tuple(planned.items()): float(alone.cycles.item())}
         sizes = choice.sizes(self.layer.given.get("tile") or {})
         alone, l2 = Grid(choice, [[size] for size in sizes.values()]), self._l2_left
-        return fitting_tiles([alone], cores, l2, are_few=True)
+        return fitting_tiles([Tables(alone)], cores, l2, are_few=True)
 
-    def _grid(self, buffers: int, method: str) -> Grid:
-        """Tiles that are tried."""
+    def _tables(self, buffers: int, method: str) -> Tables:
+        """Tiles that are tried, and their tables."""
         key = buffers, method
-        if key not in self._grids:
+        if key not in self._tried:
             choice = self.choice(buffers, method)
             assert choice is not None
             has_columns = choice.tiling.scratch is not None or choice.tiling.forms
             most = min(self.sizes, SCRATCH_SIZES) if has_columns else self.sizes
             given = self.layer.given.get("tile") or {}
-            self._grids[key] = Grid(choice, tried(choice.tiling.dims, given, most))
-        return self._grids[key]
+            self._tried[key] = Tables(Grid(choice, tried(choice.tiling.dims, given, most)))
+        return self._tried[key]
 
     @cached_property
-    def _grids(self) -> dict[tuple[int, str], Grid]:
+    def _tried(self) -> dict[tuple[int, str], Tables]:
         return {}
 
     @cached_property

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotuner.point import Items, Layer
+from autotuner.table import Tables
 from autotuner.tile_sets import Estimates, fitting_tiles, tried_that_fit
 from firmware.builder import Kernel
 from trainlib.phases import Phase
@@ -43,8 +44,8 @@ class PhaseTiles:
         left = k.l2.left - sum(phases.between.values())
         choices: dict[str, list[tuple[Items, float]]] = {}
         for name, alike in phases.named.items():
-            grids = _grids(alike, k, given, sizes, buffers)
-            found = next(filter(None, _fitting(grids, cores, left, len(phases.each))), None)
+            tables = list(map(Tables, _grids(alike, k, given, sizes, buffers)))
+            found = next(filter(None, _fitting(tables, cores, left, len(phases.each))), None)
             if found is None:
                 return None
             choices[name] = _said(name, found, given)
@@ -98,11 +99,11 @@ def _grids(
     return grids
 
 
-def _fitting(grids: list[Grid], cores: int, left: int, phases: int) -> Iterator[Estimates]:
+def _fitting(alike: list[Tables], cores: int, left: int, phases: int) -> Iterator[Estimates]:
     """Tiles that fit: few before many, and tables that leave room for those of others first."""
     for l2 in (left // phases, left):
         for are_few in (True, False):
-            yield fitting_tiles(grids, cores, l2, are_few=are_few)
+            yield fitting_tiles(alike, cores, l2, are_few=are_few)
 
 
 def _said(phase: str, tiles: Estimates, given: Mapping[str, int]) -> list[tuple[Items, float]]:

@@ -7,7 +7,8 @@ the tiles at the ends are looked at.
 """
 
 from collections.abc import Sequence
-from functools import reduce
+from dataclasses import dataclass
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from trainlib.kernels import WORD, Tensors
 from trainlib.schedule import Step, Transfer
 from trainlib.tile_choice import Choice, Grid
 from trainlib.tile_plan import RING, Plan
-from trainlib.tiling import Sizes, Tiling
+from trainlib.tiling import Sizes
 
 ANY = Transfer("", 0, True, Copy(0, 0, 0))
 ENDS = 8  # steps before the first tile and behind the last one, or of those that are cut, at most
@@ -24,20 +25,51 @@ UNSURE = 2  # times as many bytes as expected, or part of them, that an entry ma
 MOST_COMMANDS = 2048  # of an entry that are told apart: more do not fit L1
 
 
-def fitting(grid: Grid, cores: int, l2: int, wanted: np.ndarray) -> np.ndarray:
-    """Which of the tiles that are wanted fit L1 with their entries, and L2 with their tables.
+@dataclass(frozen=True)
+class Tables:
+    """The tables of programs with the tiles of a grid; what does not depend on cores is kept."""
 
-    l2    bytes of L2 that are left
-    """
-    choice = grid.choice
-    ring = RING * _expected_entries(grid, cores)
-    wanted = wanted & (ring * most_steps(grid) <= RING * l2)
-    fits = wanted & (grid.bytes + UNSURE * ring <= choice.free)
-    unsure = wanted & ~fits & (grid.bytes + ring / UNSURE <= choice.free)
-    for at in np.flatnonzero(unsure).tolist():
-        entries = RING * most_entry(choice, grid.sizes(at), cores)
-        fits.flat[at] = grid.bytes.flat[at] + entries <= choice.free
-    return fits
+    grid: Grid
+
+    def fitting(self, cores: int, l2: int, wanted: np.ndarray) -> np.ndarray:
+        """Which of the tiles that are wanted fit L1 with their entries, and L2 with their tables.
+
+        l2    bytes of L2 that are left
+        """
+        grid, choice = self.grid, self.grid.choice
+        ring = RING * self._expected_entries(cores)
+        wanted = wanted & (ring * most_steps(grid) <= RING * l2)
+        fits = wanted & (grid.bytes + UNSURE * ring <= choice.free)
+        unsure = wanted & ~fits & (grid.bytes + ring / UNSURE <= choice.free)
+        for at in np.flatnonzero(unsure).tolist():
+            [entry] = _entries(choice, grid.sizes(at), cores, [self._most_transfers(at)])
+            fits.flat[at] = grid.bytes.flat[at] + RING * entry <= choice.free
+        return fits
+
+    def _most_transfers(self, at: int) -> int:
+        if at not in self._known:
+            self._known[at] = _most_transfers(self.grid.choice, self.grid.sizes(at))
+        return self._known[at]
+
+    @cached_property
+    def _known(self) -> dict[int, int]:
+        return {}
+
+    def _expected_entries(self, cores: int) -> np.ndarray:
+        """Bytes of an entry for all tiles, if the largest parts take the most commands."""
+        grid, (counts, which) = self.grid, self._expected_commands
+        smallest = {dim.name: min(tried) for dim, tried in zip(grid.dims, grid.tried, strict=True)}
+        entries = _entries(grid.choice, smallest, cores, counts.tolist())
+        return np.array(entries, float)[which].reshape(grid.bytes.shape)
+
+    @cached_property
+    def _expected_commands(self) -> tuple[np.ndarray, np.ndarray]:
+        """Different numbers of commands, and which of them each tile has."""
+        grid, tensors = self.grid, self.grid.choice.tensors
+        commands: np.ndarray = np.zeros(grid.bytes.shape)
+        for name in grid.choice.tiling.boxes:
+            commands = commands + _commands(grid, name) * _ways(tensors, name)
+        return np.unique(np.minimum(commands, MOST_COMMANDS).astype(int), return_inverse=True)
 
 
 def most_steps(grid: Grid) -> np.ndarray:
@@ -54,7 +86,7 @@ def most_steps(grid: Grid) -> np.ndarray:
 
 def most_entry(choice: Choice, sizes: Sizes, cores: int) -> int:
     """Bytes of an entry with tiles of these sizes, at most."""
-    commands = _most_transfers(choice.tiling, choice.tensors, sizes)
+    commands = _most_transfers(choice, sizes)
     [entry] = _entries(choice, sizes, cores, [commands])
     return entry
 
@@ -67,8 +99,9 @@ def _entries(choice: Choice, sizes: Sizes, cores: int, commands: Sequence[int]) 
     return [Plan(tiling, [step], slots, {}, {}, cores).entry_size for step in steps]
 
 
-def _most_transfers(tiling: Tiling, tensors: Tensors, sizes: Sizes) -> int:
+def _most_transfers(choice: Choice, sizes: Sizes) -> int:
     """Commands in a step, but that of an entry, at most."""
+    tiling, tensors = choice.tiling, choice.tensors
     most = dict.fromkeys(tiling.boxes, 0)
     known = {}
     for tile in tiling.tiles(sizes, tensors, ends_only=True):
@@ -83,19 +116,6 @@ def _most_transfers(tiling: Tiling, tensors: Tensors, sizes: Sizes) -> int:
 def _ways(tensors: Tensors, name: str) -> int:
     """Copies of a tensor's parts in a step: to L1, and back."""
     return 1 + (tensors[name].role == "inout")
-
-
-def _expected_entries(grid: Grid, cores: int) -> np.ndarray:
-    """Bytes of an entry for all tiles, if the largest parts take the most commands."""
-    choice = grid.choice
-    commands: np.ndarray = np.zeros(grid.bytes.shape)
-    for name in choice.tiling.boxes:
-        commands = commands + _commands(grid, name) * _ways(choice.tensors, name)
-    commands = np.minimum(commands, MOST_COMMANDS).astype(int)
-    counts, which = np.unique(commands, return_inverse=True)
-    smallest = {dim.name: min(tried) for dim, tried in zip(grid.dims, grid.tried, strict=True)}
-    entries = _entries(choice, smallest, cores, counts.tolist())
-    return np.array(entries, float)[which].reshape(commands.shape)
 
 
 def _commands(grid: Grid, name: str) -> np.ndarray:

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from autotuner.point import Items
-from autotuner.table import fitting
+from autotuner.table import Tables
 from trainlib.tile_choice import Choice, Grid, candidates
 from trainlib.tiling import Dim, Sizes
 
@@ -55,20 +55,21 @@ def thinned(sizes: list[int], most: int) -> list[int]:
     return [sizes[at] for at in dict.fromkeys(places.tolist())]
 
 
-def fitting_tiles(alike: Sequence[Grid], cores: int, l2: int, *, are_few: bool) -> Estimates:
+def fitting_tiles(alike: Sequence[Tables], cores: int, l2: int, *, are_few: bool) -> Estimates:
     """Tiles that fit with their tables.
 
-    alike      grids of computations that follow each other with the same tiles
+    alike      those of computations that follow each other with the same tiles
     l2         bytes of L2 that are left for the tables
     are_few    tiles of which there are no more than MOST_TILES, or the others
     """
-    counts = reduce(np.add, [_tiles(grid) for grid in alike])
+    grids = [tables.grid for tables in alike]
+    counts = reduce(np.add, [_tiles(grid) for grid in grids])
     fits = (counts <= MOST_TILES) == are_few
-    for grid in alike:
-        fits = fitting(grid, cores, l2, fits)
-    cycles = reduce(np.add, [np.broadcast_to(grid.cycles, counts.shape) for grid in alike])
+    for tables in alike:
+        fits = tables.fitting(cores, l2, fits)
+    cycles = reduce(np.add, [np.broadcast_to(grid.cycles, counts.shape) for grid in grids])
     places = np.flatnonzero(fits.ravel()).tolist()
-    return {tuple(alike[0].sizes(at).items()): float(cycles.flat[at]) for at in places}
+    return {tuple(grids[0].sizes(at).items()): float(cycles.flat[at]) for at in places}
 
 
 def _tiles(grid: Grid) -> np.ndarray:
