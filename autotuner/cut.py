@@ -51,9 +51,9 @@ class Cut:
         Nor may the layer give sizes of dimensions that there are not.
         """
         name, chip = self.layer.kernel, self.chip
-        most = max(self.cores)
-        if most > chip.cores:
-            raise KernelError(f"{name}: cores {most}: the chip {chip.name} has {chip.cores}")
+        cores = self.layer.checked({}).cores
+        if cores is not None and cores > chip.cores:
+            raise KernelError(f"{name}: cores {cores}: the chip {chip.name} has {chip.cores}")
         in_l2 = [tensor.size for tensor in self.tensors.values() if tensor.role != "scratch"]
         free = new_kernel(chip).l2.left
         if sum(in_l2) > free:
