@@ -1,6 +1,6 @@
 """Control flow of code under construction: loops, hardware loops, conditions, functions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -60,8 +60,13 @@ class Control(Forms):
             self.free(counter)
 
     @contextmanager
-    def hwloop(self, count: Register | int) -> Iterator[None]:
+    def hwloop(
+        self, count: Register | int, before: Callable[[], None] | None = None
+    ) -> Iterator[None]:
         """Repeat the body without overhead; at least once. Two may be nested.
+
+        before    emits what runs between the loop's setup and its body, and may jump into that: its
+                  end is reached `count` times, wherever the first round begins
 
         raises    KernelError if the core cannot have this loop
         """
@@ -69,34 +74,43 @@ class Control(Forms):
             raise KernelError(
                 f"hwloop: count {count}; a number is from 1 to {MOST}, a register any"
             )
+        if before and self.isa.loop_end == "after":
+            raise KernelError("hwloop: CV32E40P enters a loop at its start only; leave `before` out")
+        place = self.here() if before else None
+        if before:
+            before()
         loop = OpenLoop(self.here())
         self._loops.append(loop)
         yield
         self._loops.pop()
         check(loop, self.code, self.isa.loop_end == "after")
-        self._insert_setup(loop, count)
+        self._insert_setup(loop, count, place)
         if self._loops:
             outer = self._loops[-1]
             outer.inner, outer.depth = self.code.items[-1], max(outer.depth, loop.depth + 1)
 
-    def _insert_setup(self, loop: OpenLoop, count: Register | int) -> None:
-        """Put what starts a hardware loop before its body, and a label at its end."""
+    def _insert_setup(
+        self, loop: OpenLoop, count: Register | int, before: Label | None = None
+    ) -> None:
+        """Put what starts a hardware loop before its body, or at a label, and a label at its end."""
         items, ends_last = self.code.items, self.isa.loop_end == "last"
         end = self.label()
         end.is_placed = True
         items.insert(len(items) - ends_last, end)
         number, body = loop.depth, len(self.code.behind(loop.start))
-        if isinstance(count, Register):
+        if isinstance(count, Register) and not before:
             setup = [self.made(("lp_setup", "cv_setup"), L=number, rs1=count, uimmL=end)]
-        elif body <= SETUP_REACH[self.isa.loop_end]:
+        elif body <= SETUP_REACH[self.isa.loop_end] and not before:
             setup = [self.made(("lp_setupi", "cv_setupi"), L=number, uimmL=count, uimmS=end)]
         else:
             setup = [
                 self.made(("lp_starti", "cv_starti"), L=number, uimmL=loop.start),
                 self.made(("lp_endi", "cv_endi"), L=number, uimmL=end),
-                self.made(("lp_counti", "cv_counti"), L=number, uimmL=count),
+                self.made(("lp_count", "cv_count"), L=number, rs1=count)
+                if isinstance(count, Register)
+                else self.made(("lp_counti", "cv_counti"), L=number, uimmL=count),
             ]
-        place = items.index(loop.start)
+        place = items.index(before or loop.start)
         items[place:place] = setup
 
     @contextmanager

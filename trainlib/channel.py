@@ -5,6 +5,9 @@
 
 A line of a block loads each input once, multiplies it with all weights that want it, and stores its
 sums: no loop over taps, and no weight is loaded again.
+
+Where no more than the first line and the last one have fewer taps, all lines share the code of one:
+see Round. So a core's own cache holds it.
 """
 
 from functools import cache
@@ -56,6 +59,33 @@ class Line(NamedTuple):
         return all(max(at) - min(at) in REACH for at in (inputs, self.outputs))
 
 
+class Round(NamedTuple):
+    """All lines of a block by one loop, whose rounds end and begin in the middle of a line.
+
+    A line adds up tap by tap along y, then stores. The first line may lack its first taps: the loop
+    is entered behind them. The last one may lack its last taps: a round begins with these, of the
+    line before, and so the loop ends with all that the last line has but its store.
+
+    line       with all taps
+    taps       its inputs, by tap along y
+    missing    taps at the front of the first line, at the end of the last one
+    """
+
+    line: Line
+    taps: tuple[tuple[Input, ...], ...]
+    missing: tuple[int, int]
+
+    @property
+    def heads(self) -> tuple[tuple[Input, ...], ...]:
+        """The taps that the end of a round adds up, of the line whose rest the next one does."""
+        return self.taps[: len(self.taps) - self.missing[1]]
+
+    @property
+    def tails(self) -> tuple[tuple[Input, ...], ...]:
+        """The taps that a round begins with."""
+        return self.taps[len(self.heads) :]
+
+
 def lines_of(x: Correlation, block: Run) -> list[Line]:
     """The lines of a block, those that read alike taken together."""
     return list(_lines(x.ys, x.xs.taps, block, x.x.line, x.x.place, x.y.place))
@@ -80,6 +110,32 @@ def _lines(
         outputs = tuple(output_bytes * q for q in range(block.first.width))
         found.append(Line(lines, inputs, outputs))
     return tuple(found)
+
+
+def round_of(x: Correlation, block: Run) -> Round | None:
+    """A block's lines as one loop, None: they have none."""
+    lines, taps = lines_of(x, block), x.xs.taps
+    line = max(lines, key=lambda each: len(each.inputs))
+    by_tap = [
+        tuple(i for i in line.inputs if all(tap // taps == down for _, tap in i.uses))
+        for down in range(x.ys.taps)
+    ]
+    at = lines.index(line)
+    ends = lines[:at], lines[at + 1 :]
+    if len(lines) == 1 or any(sum(each.lines.times for each in end) > 1 for end in ends):
+        return None
+    sums = set(range(len(line.outputs)))
+    if any({q for i in inputs for q, _ in i.uses} != sums for inputs in by_tap):
+        return None
+    missing = []
+    for end in ends:
+        read = {tap // taps for each in end for i in each.inputs for _, tap in i.uses}
+        missing.append(len(by_tap) - len(read) if end else 0)
+    front, back = missing
+    has_front = not ends[0] or ends[0][0].inputs == sum(by_tap[front:], ())
+    has_back = not ends[1] or ends[1][0].inputs == sum(by_tap[: len(by_tap) - back], ())
+    is_one = has_front and has_back and front + back < len(by_tap)
+    return Round(line, tuple(by_tap), (front, back)) if is_one else None
 
 
 def is_single(x: Correlation, rows: int, cols: int) -> bool:

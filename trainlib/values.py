@@ -45,7 +45,10 @@ class Values:
 
     @contextmanager
     def loop(self, name: str, count: int) -> Iterator[None]:
-        """Repeat the body, counting here."""
+        """Repeat the body, counting here; once needs no place."""
+        if count == 1:
+            yield
+            return
         with self.homes[name].loop(count, self.first):
             yield
 
