@@ -89,7 +89,6 @@ class Shortener:
             kept = [plan.steps[number] for number in repeat.kept(len(plan.steps), periods)]
             with passes(k, is_warm=False) as region, region("compute"):
                 Walk(k, team, replace(plan, steps=kept), tensors, l2).emit()
-                team.barrier()
         for name, array in family.random(arguments).items():
             k.put(l2[name], array.tobytes())
         built = k.build()

@@ -75,7 +75,9 @@ class Control(Forms):
                 f"hwloop: count {count}; a number is from 1 to {MOST}, a register any"
             )
         if before and self.isa.loop_end == "after":
-            raise KernelError("hwloop: CV32E40P enters a loop at its start only; leave `before` out")
+            raise KernelError(
+                "hwloop: CV32E40P enters a loop at its start only; leave `before` out"
+            )
         place = self.here() if before else None
         if before:
             before()
@@ -92,7 +94,7 @@ class Control(Forms):
     def _insert_setup(
         self, loop: OpenLoop, count: Register | int, before: Label | None = None
     ) -> None:
-        """Put what starts a hardware loop before its body, or at a label, and a label at its end."""
+        """Put what starts a hardware loop before its body or at a label, and a label at its end."""
         items, ends_last = self.code.items, self.isa.loop_end == "last"
         end = self.label()
         end.is_placed = True
@@ -181,14 +183,16 @@ class Control(Forms):
             self.ret()
 
     @contextmanager
-    def routine(self, name: str) -> Iterator[Label]:
-        """Emit code that is jumped to, out of the way of the code around it; `as` its label.
+    def routine(self, label: Label) -> Iterator[None]:
+        """Emit code that is jumped to right here, behind a jump.
 
         All registers are free in it, and none is restored. It ends with a jump.
         """
-        with self._aside(name) as label:
-            self.place(label)
-            yield label
+        outer, label.kind = self.registers, "function"
+        self.registers = Registers()
+        self.place(label)
+        yield
+        self.registers = outer
 
     @contextmanager
     def _aside(self, name: str) -> Iterator[Label]:

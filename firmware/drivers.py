@@ -3,11 +3,11 @@
 Register addresses, and what the registers mean: soc.registers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from firmware.builder import Kernel, KernelError, Register
+from firmware.builder import Kernel, KernelError, Label, Register
 from firmware.platform import DMA, DMA_EVENT, EVENT_UNIT, WAITED_FOR, in_event_unit
 from firmware.team import WAIT
 from soc import registers
@@ -15,6 +15,8 @@ from soc import registers
 COMMAND, STATUS = (registers.DMA.offset(name) for name in ("COMMAND", "STATUS"))
 FIELDS = {field.name: field for field in registers.DMA.register("COMMAND").fields}
 LONGEST = FIELDS["length"].mask  # bytes of one command
+ABOVE = next(32 - f.width for f in registers.DMA.register("STATUS").fields if f.name == "busy")
+"""Bits of STATUS above those of counters with copies under way."""
 CONTROL = DMA - EVENT_UNIT  # from one base register both are in reach
 
 Address = Register | int
@@ -105,11 +107,31 @@ class Dma:
     def wait(self, counter: Register) -> None:
         """Sleep until the copies under a counter are done, and free it."""
         self.wait_open(counter)
+        self.free(counter)
+
+    def free(self, counter: Register) -> None:
+        """Free counters whose copies are done: bits of STATUS, or 0."""
         k = self.k
         with k.scope():
             base = k.x()
             k.li(base, EVENT_UNIT)
             k.sw(counter, CONTROL + STATUS, base)
+
+    def wait_for_all(self) -> None:
+        """Sleep until no copy is under way, of any core; counters stay taken.
+
+        NOTE: copies that are to be waited for have been started, and with events for this core.
+        """
+        k = self.k
+        with k.scope():
+            base, value = k.x(2)
+            k.li(base, EVENT_UNIT)
+
+            def load_running() -> None:
+                k.lw(value, CONTROL + STATUS, base)  # waits until the last command has begun
+                k.slli(value, value, ABOVE)
+
+            self._sleep_while(load_running, base, value, k.label())
 
     def wait_open(self, counter: Register, region: str | None = None) -> None:
         """Sleep until the copies under a counter are done, and keep it for others.
@@ -122,21 +144,27 @@ class Dma:
             base, value = k.x(2)
             k.li(base, EVENT_UNIT)
             done = k.label()
-            with k.region(region) if region else nullcontext():
+
+            def load_running() -> None:
                 k.lw(value, CONTROL + STATUS, base)  # waits until the last command has begun
                 k.and_(value, value, counter)
-                k.beqz(value, done)
-                self._sleep(counter, base, value)
-                k.place(done)
 
-    def _sleep(self, counter: Register, base: Register, value: Register) -> None:
+            with k.region(region) if region else nullcontext():
+                self._sleep_while(load_running, base, value, done)
+
+    def _sleep_while(
+        self, load_running: Callable[[], None], base: Register, value: Register, done: Label
+    ) -> None:
+        """Sleep while what is loaded to value is not 0, then go on at `done`, which is placed."""
         k = self.k
+        load_running()
+        k.beqz(value, done)
         k.li(value, DMA_EVENT)
         k.sw(value, in_event_unit("MASK"), base)
         again = k.here()
         k.by_field(WAIT, rd=value, imm=in_event_unit("WAIT_CLEAR"), rs1=base)
-        k.lw(value, CONTROL + STATUS, base)
-        k.and_(value, value, counter)
+        load_running()
         k.bnez(value, again)
         k.li(value, WAITED_FOR)
         k.sw(value, in_event_unit("MASK"), base)
+        k.place(done)

@@ -15,7 +15,6 @@ from trainlib.strided import access_each
 from trainlib.values import Values, values
 
 
-
 def load_place(k: Kernel, x: Correlation, line: Register, x_start: Register, t: Register) -> None:
     """Add to the image's address what a line's place is."""
     add_product(k, x_start, line, x.ys.stride * x.x.line, t)

@@ -62,8 +62,7 @@ class Plan:
         """What is copied before the first entry is there: all of the first step, or nothing."""
         first = self.steps[0]
         is_short = first.shape is None and len(first.transfers) <= MOST_OPENING
-        opens = is_short and self.tiling.streams
-        return first.transfers if opens else []
+        return first.transfers if is_short else []
 
     @property
     def walked(self) -> list[Step]:
@@ -106,19 +105,14 @@ class Plan:
         return self.walk + 2 * WORD * self.walks
 
     @property
-    def counts(self) -> int:
-        """Where in an entry the numbers of words of blocks begin."""
+    def first_block(self) -> int:
+        """Bytes in an entry before the blocks of commands."""
         return self.nothing + WORD
 
     @property
-    def first_block(self) -> int:
-        """Bytes in an entry before the blocks of commands."""
-        return self.counts + WORD * self.issuers
-
-    @property
     def block(self) -> int:
-        """Bytes of a block of commands."""
-        return WORD * WORDS_OF_COMMAND * -(-self.most_commands // self.issuers)
+        """Bytes of a block: the number of words of its commands, and these."""
+        return WORD * (1 + WORDS_OF_COMMAND * -(-self.most_commands // self.issuers))
 
     @property
     def entry_size(self) -> int:

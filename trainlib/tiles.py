@@ -23,22 +23,17 @@ meet each other and the DMA in every bank.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from firmware.builder import EQ, LT, NE, Kernel, KernelError, Label, Register
-from firmware.drivers import COMMAND, CONTROL, Dma, command_words
-from firmware.registers import SP, ZERO, A, S
-from firmware.runtime import EVENT_UNIT, Team
+from firmware.builder import Kernel, KernelError, Label, Register
+from firmware.drivers import command_words
+from firmware.registers import A, S
+from firmware.runtime import Team
 from trainlib.kernels import WORD, Address, Tensor, Tensors
 from trainlib.passes import passes
 from trainlib.schedule import Step, Transfer
-from trainlib.tile_plan import ADDRESSES, FUNCTION, NEXT, RING, Plan
+from trainlib.tile_plan import ADDRESSES, RING, Plan
+from trainlib.tile_steps import Steps, Streaming
 from trainlib.tiling import COUNT as WALKED
 from trainlib.tiling import FIRST, Sizes, TileShape, Tiling
-
-FRAME = 32  # bytes of a core's stack
-APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
-ENTRY, COUNT, BLOCK, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(6))
-"""Its entry, where in it its block's number of words and the words are, the counters that it waits
-for, and 1 if it does; and what it fetches next of the table."""
 
 
 def emit_tiled(
@@ -90,7 +85,6 @@ def emit_walk(
     """Emit what works through the tiles, and a barrier; see emit_tiled."""
     plan = Plan.of(k, team, tiling, tensors, tile, buffers)
     Walk(k, team, plan, tensors, l2).emit()
-    team.barrier()
 
 
 class Walk:
@@ -117,168 +111,25 @@ class Walk:
         return address + (WORD * (tensor.bank or 0) - address) % (tensor.slack or 1)
 
     def emit(self) -> None:
-        """Emit all of it."""
-        k = self.k
-        functions = {shape: self._function(i, shape) for i, shape in enumerate(self.plan.shapes)}
-        self.table = self._table(functions)
-        self._move_stack(-FRAME)
-        self._prepare()
-        k.place(self.next)
-        self._step()
-        k.place(self.finish)
-        with k.scope():
-            counters = k.x()
-            k.lw(counters, COUNTERS, SP)
-            Dma(k).wait(counters)
-        self._move_stack(FRAME)
-
-    def _move_stack(self, frame: int) -> None:
-        """Make room for a frame, or give it back; those of cores begin in different banks."""
-        k = self.k
-        with k.scope():
-            step = k.x()
-            self.team.core(step)
-            k.slli(step, step, APART.bit_length() - 1)
-            k.addi(SP, SP, frame)
-            (k.sub if frame < 0 else k.add)(SP, SP, step)
-
-    def _prepare(self) -> None:
-        """Fill the core's frame, load the first two entries, and start the first copies."""
+        """Emit all of it; at its end all cores are there."""
         k, plan = self.k, self.plan
-        with k.scope():
-            place, value, most = k.x(3)
-            for slot in (COUNTERS, WAITS):
-                k.sw(ZERO, slot, SP)
-            k.li(value, self.entries)
-            k.sw(value, ENTRY, SP)
-            self.team.core(value)
-            k.li(place, plan.cores - 1)
-            k.sub(place, place, value)
-            k.li(value, plan.nothing)
-            k.li(most, plan.issuers)
-            with k.if_(LT, place, most):
-                k.slli(value, place, 2)
-                k.addi(value, value, plan.counts)
-                k.li(most, plan.block)
-                k.mul(place, place, most)
-                k.addi(place, place, plan.first_block)
-                k.sw(place, BLOCK, SP)
-            k.sw(value, COUNT, SP)
-            self.team.core(value)
-            k.slli(value, value, 2)
-            k.li(place, self.table + 2 * plan.entry_size)
-            k.add(place, place, value)
-            k.sw(place, AHEAD, SP)
-        with self.team.only(plan.waiter), k.scope():
-            counter, opening, dma = k.x(), k.x(), Dma(k)
-            k.li(counter, 1)
-            k.sw(counter, WAITS, SP)
-            if plan.opening:
-                dma.begin(opening)
-                for transfer in plan.opening:
-                    dma.start(self._command(transfer))
-                k.sw(opening, COUNTERS, SP)
-            dma.begin(counter)
-            dma.to_l1(self.entries, self.table, 2 * plan.entry_size)
-            dma.wait(counter)
+        functions = {s: k.label(f"tile_{i}") for i, s in enumerate(plan.shapes)}
+        table = self._table(functions)
+        opening = [self._command(transfer) for transfer in plan.opening]
+        steps = Streaming if plan.tiling.streams else Steps
+        places, labels = (self.entries, table), (self.next, self.finish)
+        with steps(k, self.team, plan, places, labels, opening).around():
+            for shape, label in functions.items():
+                self._function(label, shape)
 
     def _command(self, transfer: Transfer) -> list[Any]:
         l1 = self.slots[transfer.name][transfer.slot]
         return transfer.copy.words(transfer.to_l1, l1, self.l2[transfer.name], True)
 
-    def _step(self) -> None:
-        """Wait, start copies, wait, jump to the tile's function with the entry in a0."""
-        k, entry = self.k, A[0]
-        self.team.barrier()
-        with k.scope():
-            k.registers.hold(entry)
-            count, words, value, counters = k.x(4)
-            k.lw(entry, ENTRY, SP)
-            k.lw(count, COUNT, SP)
-            k.lw(counters, COUNTERS, SP)
-            k.add(count, count, entry)
-            k.lw(words, 0, count)
-            k.lw(value, NEXT, entry)
-            k.sw(value, ENTRY, SP)
-            with k.region("dma_wait"):
-                if self.plan.cores == 1:
-                    self._wait(counters)
-                with k.if_(NE, words, ZERO):
-                    self._start(entry, count, words)
-                if self.plan.tiling.streams:
-                    self._fetch(entry)
-                if self.plan.cores > 1:
-                    self._wait(counters)
-            self.team.barrier()
-            if self.plan.tiling.streams:
-                self.team.core(words)
-                k.addi(words, words, 1)
-                with k.loop(words):
-                    k.nop()
-            k.lw(value, FUNCTION, entry)
-            self._note(entry, counters)
-            k.jr(value)
-
-    def _fetch(self, entry: Register) -> None:
-        """Fetch the core's words of the next entry but one: the DMA has no time for them."""
-        k, size, step = self.k, self.plan.entry_size, WORD * self.plan.cores
-        with k.scope():
-            source, place, value = k.x(3)
-            k.lw(source, AHEAD, SP)
-            k.li(value, self.table + (len(self.plan.walked) + 1) * size)
-            with k.if_(LT, source, value):
-                k.mv(place, entry)
-                k.li(value, self.entries)
-                with k.if_(EQ, place, value):
-                    k.li(place, self.entries + RING * size)
-                self.team.core(value)
-                k.slli(value, value, 2)
-                k.add(place, place, value)
-                k.addi(place, place, -size)
-                for offset in range(0, size, step):
-                    k.lw(value, offset, source)
-                    k.sw(value, offset, place)
-                k.addi(source, source, size)
-                k.sw(source, AHEAD, SP)
-
-    def _wait(self, counters: Register) -> None:
-        with self.k.if_(NE, counters, ZERO):
-            Dma(self.k).wait(counters)
-
-    def _start(self, entry: Register, count: Register, words: Register) -> None:
-        """Start the copies of a block under a fresh counter, and leave that in its count."""
-        k = self.k
-        with k.scope():
-            base, value, counter, block = k.x(4)
-            Dma(k).begin(counter)
-            k.lw(block, BLOCK, SP)
-            k.sw(counter, 0, count)
-            k.add(block, block, entry)
-            k.li(base, EVENT_UNIT)
-            with k.hwloop(words):
-                k.load_post(value, WORD, block)
-                k.nop()  # the load's delay
-                k.sw(value, CONTROL + COMMAND, base)
-            k.nop()  # a label may not end a hardware loop
-
-    def _note(self, entry: Register, counters: Register) -> None:
-        """Keep the counters of all blocks for the core that waits for them."""
+    def _function(self, label: Label, shape: TileShape) -> None:
+        """Emit the code for tiles of a shape; it takes from the entry which buffers they have."""
         k, plan = self.k, self.plan
-        with k.scope():
-            values = k.x(plan.issuers)
-            k.lw(counters, WAITS, SP)
-            with k.if_(NE, counters, ZERO):
-                for issuer, value in enumerate(values):
-                    k.lw(value, plan.counts + WORD * issuer, entry)
-                k.mv(counters, values[0])
-                for value in values[1:]:
-                    k.or_(counters, counters, value)
-                k.sw(counters, COUNTERS, SP)
-
-    def _function(self, number: int, shape: TileShape) -> Label:
-        """The code for tiles of a shape; it takes from the entry which buffers they have."""
-        k, plan = self.k, self.plan
-        with k.routine(f"tile_{number}") as label:
+        with k.routine(label):
             k.registers.hold(A[0])
             addresses: dict[str, Address] = dict(self.scratch)
             registers: Iterator[Register] = iter(reversed(S))
@@ -299,7 +150,6 @@ class Walk:
             k.free(A[0])
             plan.tiling.emit(k, self.team, shape, addresses)
             k.j(self.next)
-        return label
 
     def _table(self, functions: Mapping[TileShape, Label]) -> int:
         """Put the table into L2; return its address."""
@@ -338,7 +188,7 @@ class Walk:
             [word for command in commands[issuer :: plan.issuers] for word in command]
             for issuer in range(plan.issuers)
         ]
-        words += [0, *map(len, blocks)]
+        words.append(0)
         for block in blocks:
-            words += [*block, *[0] * (plan.block // WORD - len(block))]
+            words += [len(block), *block, *[0] * (plan.block // WORD - 1 - len(block))]
         return words + [0] * (plan.entry_size // WORD - len(words))

@@ -1,0 +1,319 @@
+"""How cores walk the table of a tiled program: the code of a step, see trainlib.tiles.
+
+Steps        one barrier: copies that the next step needs are waited for before it. The DMA has
+             no commands then until cores have started those of the next step
+Streaming    two: cores start copies before the last ones are waited for, so the DMA always has
+             its next commands; for tilings of which copying takes longest
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from firmware.builder import EQ, LT, NE, Kernel, Label, Register
+from firmware.drivers import COMMAND, CONTROL, Dma, command_words
+from firmware.registers import SP, ZERO, A
+from firmware.runtime import EVENT_UNIT, Team
+from trainlib.kernels import WORD
+from trainlib.tile_plan import FUNCTION, NEXT, RING, Plan
+
+FRAME = 32  # bytes of a core's stack
+APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
+ENTRY, BLOCK, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(5))
+"""Its entry, where in it its block is, the counters that it waits for or frees, and 1 if it waits;
+and what it fetches next of the table."""
+
+
+class Steps:
+    """The code that walks a table.
+
+    entries         address of the ring of entries in L1
+    table           of the table in L2
+    next, finish    where functions jump to, and what the last entry has as its function
+    opening         commands of copies that code starts, before the first entry is there
+    """
+
+    def __init__(
+        self,
+        k: Kernel,
+        team: Team,
+        plan: Plan,
+        places: tuple[int, int],
+        labels: tuple[Label, Label],
+        opening: Sequence[Sequence[Any]],
+    ) -> None:
+        self.k, self.team, self.plan = k, team, plan
+        self.entries, self.table = places
+        self.next, self.finish = labels
+        self.opening = opening
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Emit it around the functions; at its end all copies are done, and all cores are there.
+
+        NOTE: functions lie in the middle, so that they and the steps are in the way of each other
+        in no cache that holds as much.
+        """
+        k = self.k
+        first = k.label()
+        self._move_stack(-FRAME)
+        self._prepare(first)
+        self._step(first)
+        yield
+        k.place(self.finish)
+        with k.scope():
+            counters = k.x()
+            k.lw(counters, COUNTERS, SP)
+            Dma(k).free(counters)
+        self._move_stack(FRAME)
+
+    def _move_stack(self, frame: int) -> None:
+        """Make room for a frame, or give it back; those of cores begin in different banks."""
+        k = self.k
+        with k.scope():
+            step = k.x()
+            self.team.core(step)
+            k.slli(step, step, APART.bit_length() - 1)
+            k.addi(SP, SP, frame)
+            (k.sub if frame < 0 else k.add)(SP, SP, step)
+
+    def _prepare(self, first: Label) -> None:
+        """Start the first copies, fill the core's frame, and wait for the first two entries.
+
+        NOTE: a core's counter is the one that it has taken last, also of later commands.
+        """
+        k, plan = self.k, self.plan
+        ring = self.entries, self.table, 2 * plan.entry_size
+        commands = [*self.opening, command_words(True, *ring, to_all=True)]
+        with k.scope():
+            place, value, counter = k.x(3)
+            self._load_place(place, value)
+            k.mv(counter, ZERO)
+            k.li(value, plan.issuers)
+            with k.if_(LT, place, value):
+                Dma(k).begin(counter)
+                for issuer in range(plan.issuers):
+                    if own := commands[issuer :: plan.issuers]:
+                        k.li(value, issuer)
+                        with k.if_(EQ, place, value):
+                            for words in own:
+                                Dma(k).start(words)
+            k.sw(counter, COUNTERS, SP)
+            self._fill_frame(place, value)
+        self.team.barrier()
+        with k.region("dma_wait"):
+            self._wait_for_all()
+        with k.scope():
+            k.registers.hold(A[0])
+            k.li(A[0], self.entries)
+            k.j(first)
+
+    def _load_place(self, place: Register, value: Register) -> None:
+        """Load which block is the core's: the last core has the first one."""
+        self.team.core(value)
+        self.k.li(place, self.plan.cores - 1)
+        self.k.sub(place, place, value)
+
+    def _fill_frame(self, place: Register, value: Register) -> None:
+        """Store what does not change, given the place."""
+        k, plan = self.k, self.plan
+        with k.scope():
+            most = k.x()
+            k.li(value, plan.nothing)
+            k.li(most, plan.issuers)
+            with k.if_(LT, place, most):
+                k.li(most, plan.block)
+                k.mul(value, place, most)
+                k.addi(value, value, plan.first_block)
+            k.sw(value, BLOCK, SP)
+            k.addi(value, place, -(plan.cores - 1 - plan.waiter))
+            k.sw(value, WAITS, SP)
+
+    def _step(self, first: Label) -> None:
+        """Wait, start copies, jump to the tile's function with the entry in a0.
+
+        first    the place of this code to begin at, with the first entry
+        """
+        k, entry = self.k, A[0]
+        with k.scope():
+            k.registers.hold(entry)
+            block, words, value = k.x(3)
+            k.place(self.next)
+            k.lw(entry, ENTRY, SP)
+            with k.region("dma_wait"):
+                self._wait_for_all(entry)
+            k.lw(entry, NEXT, entry)
+            k.place(first)
+            k.lw(block, BLOCK, SP)
+            k.sw(entry, ENTRY, SP)
+            k.add(block, block, entry)
+            k.lw(words, 0, block)
+            self.team.barrier()
+            with k.if_(NE, words, ZERO):
+                self._start(block, words)
+                k.sw(ZERO, 0, block)
+            k.lw(value, FUNCTION, entry)
+            k.jr(value)
+
+    def _wait_for_all(self, entry: Register | None = None) -> None:
+        """Let one core wait until all copies are done, which those of an entry have begun."""
+        k, plan = self.k, self.plan
+        with k.scope():
+            value, other = k.x(2)
+            waits = k.label()
+            skip = k.label()
+            if plan.cores > 1:
+                k.lw(value, WAITS, SP)
+                k.bnez(value, skip)
+            if plan.cores > 1 and entry:
+                k.place(waits)
+                k.lw(value, plan.first_block, entry)
+                for issuer in range(1, plan.issuers):
+                    k.lw(other, plan.first_block + issuer * plan.block, entry)
+                    k.or_(value, value, other)
+                k.bnez(value, waits)
+            Dma(k).wait_for_all()
+            k.place(skip)
+
+    def _start(self, block: Register, words: Register) -> None:
+        """Start the copies of a block."""
+        k = self.k
+        with k.scope():
+            base, value, at = k.x(3)
+            k.addi(at, block, WORD)
+            k.li(base, EVENT_UNIT)
+            with k.hwloop(words):
+                k.load_post(value, WORD, at)
+                k.nop()  # the load's delay
+                k.sw(value, CONTROL + COMMAND, base)
+
+
+class Streaming(Steps):
+    """The same where copying takes longest.
+
+    Cores fetch entries themselves; and they begin to compute one behind the other: those that begin
+    at once meet each other and the DMA in every bank.
+    """
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Emit it around the functions; at its end all copies are done, and all cores are there."""
+        k = self.k
+        self._move_stack(-FRAME)
+        self._prepare(self.next)
+        k.place(self.next)
+        self._step(self.next)
+        yield
+        k.place(self.finish)
+        with k.scope():
+            counters = k.x()
+            k.lw(counters, COUNTERS, SP)
+            Dma(k).wait(counters)
+        self._move_stack(FRAME)
+        self.team.barrier()
+
+    def _prepare(self, first: Label) -> None:
+        """Fill the core's frame, load the first two entries, and start the first copies."""
+        k, plan = self.k, self.plan
+        with k.scope():
+            place, value = k.x(2)
+            self._load_place(place, value)
+            self._fill_frame(place, value)
+            k.sw(ZERO, COUNTERS, SP)
+            k.li(value, self.entries)
+            k.sw(value, ENTRY, SP)
+            self.team.core(value)
+            k.slli(value, value, 2)
+            k.li(place, self.table + 2 * plan.entry_size)
+            k.add(place, place, value)
+            k.sw(place, AHEAD, SP)
+        with self.team.only(plan.waiter), k.scope():
+            counter, opening, dma = k.x(), k.x(), Dma(k)
+            if self.opening:
+                dma.begin(opening)
+                for words in self.opening:
+                    dma.start(words)
+                k.sw(opening, COUNTERS, SP)
+            dma.begin(counter)
+            dma.to_l1(self.entries, self.table, 2 * plan.entry_size)
+            dma.wait(counter)
+
+    def _step(self, first: Label) -> None:
+        k, entry = self.k, A[0]
+        self.team.barrier()
+        with k.scope():
+            k.registers.hold(entry)
+            block, words, value, counters = k.x(4)
+            k.lw(entry, ENTRY, SP)
+            k.lw(block, BLOCK, SP)
+            k.lw(counters, COUNTERS, SP)
+            k.add(block, block, entry)
+            k.lw(words, 0, block)
+            k.lw(value, NEXT, entry)
+            k.sw(value, ENTRY, SP)
+            with k.region("dma_wait"):
+                if self.plan.cores == 1:
+                    self._wait(counters)
+                with k.if_(NE, words, ZERO):
+                    self._begin(block, words)
+                self._fetch(entry)
+                if self.plan.cores > 1:
+                    self._wait(counters)
+            self.team.barrier()
+            self.team.core(words)
+            k.addi(words, words, 1)
+            with k.loop(words):
+                k.nop()
+            k.lw(value, FUNCTION, entry)
+            self._note(entry, counters)
+            k.jr(value)
+
+    def _begin(self, block: Register, words: Register) -> None:
+        """Start the copies of a block under a fresh counter, and leave that in its count."""
+        k = self.k
+        with k.scope():
+            counter = k.x()
+            Dma(k).begin(counter)
+            k.sw(counter, 0, block)
+            self._start(block, words)
+            k.nop()  # a label may not end a hardware loop
+
+    def _fetch(self, entry: Register) -> None:
+        """Fetch the core's words of the next entry but one: the DMA has no time for them."""
+        k, size, step = self.k, self.plan.entry_size, WORD * self.plan.cores
+        with k.scope():
+            source, place, value = k.x(3)
+            k.lw(source, AHEAD, SP)
+            k.li(value, self.table + (len(self.plan.walked) + 1) * size)
+            with k.if_(LT, source, value):
+                k.mv(place, entry)
+                k.li(value, self.entries)
+                with k.if_(EQ, place, value):
+                    k.li(place, self.entries + RING * size)
+                self.team.core(value)
+                k.slli(value, value, 2)
+                k.add(place, place, value)
+                k.addi(place, place, -size)
+                for offset in range(0, size, step):
+                    k.lw(value, offset, source)
+                    k.sw(value, offset, place)
+                k.addi(source, source, size)
+                k.sw(source, AHEAD, SP)
+
+    def _wait(self, counters: Register) -> None:
+        with self.k.if_(NE, counters, ZERO):
+            Dma(self.k).wait(counters)
+
+    def _note(self, entry: Register, counters: Register) -> None:
+        """Keep the counters of all blocks for the core that waits for them."""
+        k, plan = self.k, self.plan
+        with k.scope():
+            values = k.x(plan.issuers)
+            k.lw(counters, WAITS, SP)
+            with k.if_(EQ, counters, ZERO):
+                for issuer, value in enumerate(values):
+                    k.lw(value, plan.first_block + plan.block * issuer, entry)
+                k.mv(counters, values[0])
+                for value in values[1:]:
+                    k.or_(counters, counters, value)
+                k.sw(counters, COUNTERS, SP)
