@@ -44,12 +44,12 @@ class Channels:
         given    registers by name, see trainlib.correlator; at_start: the number of the first line
         """
         k, x = self.k, self.x
-        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size)
+        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size or x.groups)
         taps, starts = x.ys.taps * x.xs.taps, int(x.bias is not None)
         floats = taps + self.point.cols + INPUTS + starts
         inner = ADDRESSES + (INPUTS if k.has_float_registers else floats)
         bases = [x.x.address, x.w.address, x.y.address, x.bias]
-        with values(k, given, self._values(rows, groups), inner, bases) as homes:
+        with values(k, given, self._values(rows, groups if size else 1), inner, bases) as homes:
             self.px, self.py, self.line, self.end = k.x(ADDRESSES)
             scratch = k.x(INPUTS) if k.has_float_registers else []
             self.weights, self.sums = k.f(taps), k.f(self.point.cols)
@@ -59,7 +59,7 @@ class Channels:
             self.v = Values(k, homes, *self.scratch[:2])
             if self.rounds and not self.has_all_lines:
                 self._count_rounds()
-            with self.v.loop("groups", groups):
+            with self.v.loop("groups", groups) if size else self.v.loop_from("each", "each"):
                 with self.v.loop("panels", rows):
                     self._row()
                     self._next_row()

@@ -87,11 +87,12 @@ def conv2d_fw_f32(
     bias: Address | None = None,
     accumulate: bool = False,
     lines: Lines | None = None,
+    each: Register | None = None,
     **point: Any,
 ) -> None:
     """Y = convolution of X with W, plus a bias of each channel, or plus what Y holds.
 
-    lines     see trainlib.correlate.Correlation
+    lines, each    see trainlib.correlation.Correlation
     point     rows, cols, split, is_turned: see trainlib.correlate.Point; None: chosen
 
     raises    KernelError if there is no such point
@@ -109,6 +110,7 @@ def conv2d_fw_f32(
             bias,
             accumulate,
             lines,
+            each,
         )
         correlate("conv2d_fw_f32", k, team, whole, **point)
 
@@ -124,11 +126,12 @@ def conv2d_ig_f32(
     bias: Address | None = None,
     accumulate: bool = False,
     lines: Lines | None = None,
+    each: Register | None = None,
     **point: Any,
 ) -> None:
     """dX from dY and W; with a bias of each channel of X, it is a transposed convolution.
 
-    lines     see trainlib.correlate.Correlation
+    lines, each    see trainlib.correlation.Correlation
     point     as in conv2d_fw_f32
 
     raises    KernelError if there is no such point
@@ -149,6 +152,7 @@ def conv2d_ig_f32(
             bias,
             accumulate,
             lines,
+            each,
         )
         correlate("conv2d_ig_f32", k, team, whole, **point)
 

@@ -29,6 +29,7 @@ from trainlib.kernels import WORD, Addresses, Arrays, Expected, Tensor, Tensors
 from trainlib.reference import conv2d as reference
 from trainlib.tiling import (
     COUNT,
+    EACH,
     ENDS,
     FIRST,
     Dim,
@@ -107,8 +108,10 @@ class Step:
         scratch = (lambda tile: self._scratch(a, tile)) if makes_columns else None
         is_walked = self.result != "w" and not a.by_columns
         walks = (lambda sizes: self._walked(a, sizes)) if is_walked else None
+        grows = (lambda sizes: "g" if self._walked(a, sizes) else None) if is_walked else None
         dims, forms = tuple(self._dims(a, cut)), dict(self._forms(a))
-        return Tiling(dims, boxes, emit, scratch, RATE, forms=forms, walks=walks)
+        how: Any = {"forms": forms, "walks": walks, "grows": grows}
+        return Tiling(dims, boxes, emit, scratch, RATE, **how)
 
     def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
         """The lines, where each core has a group or more of one image, and they are not cut."""
@@ -213,6 +216,8 @@ class Step:
                 how["bias"] = at.get(self.bias) if tile.is_first else None
             if tile.is_walked:
                 how["lines"] = at[FIRST], at[COUNT]
+            if tile.is_grown:
+                how["each"] = at[EACH]
             source = "x" if self.result == "y" else "y"
             u, v, result = (at[self.names[role]] for role in (source, "w", self.result))
         if a.by_columns:

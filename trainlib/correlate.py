@@ -102,7 +102,8 @@ def _splits(x: Correlation, cores: int, given: tuple[int, int] | None) -> list[t
     """Grids of at most so many cores."""
     dealt = x.rows if x.groups == 1 else x.groups
     lines = 1 if x.lines else x.ys.outputs
-    splits = [(r, min(cores // r, lines)) for r in range(min(cores, dealt), 0, -1)]
+    least = cores if x.each else 1
+    splits = [(r, min(cores // r, lines)) for r in range(min(cores, dealt), least - 1, -1)]
     if given is None:
         return splits
     is_one = 1 <= given[0] <= dealt and 1 <= given[1] <= x.ys.outputs

@@ -52,6 +52,8 @@ class Correlation:
     accumulates       what Y holds
     lines             registers that say which lines are computed, all of them by each core: the
                       first one, and how many, at least one; the code sets them free. None: all
+    each        a register that says how many groups each core has, `groups` of all cores at most;
+                the code sets it free. None: they are dealt out here
     """
 
     groups: int
@@ -65,6 +67,7 @@ class Correlation:
     bias: Address | None = None
     accumulates: bool = False
     lines: tuple[Register, Register] | None = None
+    each: Register | None = None
 
     @property
     def turned(self) -> "Correlation":

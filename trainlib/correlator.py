@@ -59,12 +59,14 @@ class Correlator:
         k, x, point = self.k, self.x, self.point
         with k.scope():
             names = GIVEN if x.bias is None else (*GIVEN, "bias")
-            given = dict(zip(names, k.x(len(names)), strict=True))
+            given = dict(zip(("at_start", "line_count"), x.lines, strict=True)) if x.lines else {}
+            given |= {"each": x.each} if x.each else {}
+            given = {n: given[n] if n in given else k.x() for n in (*names, *given)}
             i, j, t = k.x(3)
             dealt = Dealt(k, x.rows if x.groups == 1 else x.groups, point.split[0], i, t)
             with grid_of(k, self.team, point.split, i, j, t):
                 self._load_lines(given, j, t)
-                for part in dealt.parts_of_cores():
+                for part in self._parts(dealt, given):
                     self._load_starts(given, dealt, part)
                     with k.scope():
                         k.free(i, j, t)
@@ -73,14 +75,20 @@ class Correlator:
                         else:
                             self._part(given, part.size)
 
+    def _parts(self, dealt: Dealt, given: dict[str, Register]) -> Iterator[Part]:
+        """Emit the loop's body for each size that cores' parts have; 0: a register says it."""
+        if "each" not in given:
+            yield from dealt.parts_of_cores()
+            return
+        if dealt.parts > 1:
+            self.k.mul(dealt.index, dealt.index, given["each"])
+        yield Part(0, 0)
+
     def _load_lines(self, given: dict[str, Register], j: Register, t: Register) -> None:
         """Load how many lines the core has, and the place of their first."""
         k, x, parts = self.k, self.x, self.point.split[1]
         count, first = given["line_count"], given["at_start"]
         if x.lines:
-            k.mv(first, x.lines[0])
-            k.mv(count, x.lines[1])
-            k.free(*x.lines)
             return
         least, extra = divmod(x.ys.outputs, parts)
         k.li(count, least)
@@ -101,6 +109,7 @@ class Correlator:
         """Load the addresses of the core's first panel and line, and what stands for the line."""
         k, x, t = self.k, self.x, dealt.t
         is_row = x.groups == 1
+        part = part if part.size else Part(1, 0)  # the core's index counts groups
         w_step = x.w.row if is_row else x.w.group
         y_step = x.y.channel if is_row else x.y.group
         dealt.load_start(given["w_panel"], part, x.w.address, w_step)
@@ -119,7 +128,7 @@ class Correlator:
     def _part(self, given: dict[str, Register], size: int) -> None:
         """All of a core: its groups, or its rows of the only one."""
         k, x, point = self.k, self.x, self.point
-        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size)
+        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size or x.groups)
         bodies = [
             x.body(height, run.first, POOL)
             for height, run in product(heights(rows, point.rows), x.xs.runs(point.cols))
@@ -137,7 +146,7 @@ class Correlator:
             self.pool = k.f(pool)
             self.scratch = scratch or self.pool[:3]
             self.v = Values(k, homes, *self.scratch[:2])
-            with self.v.loop("groups", groups):
+            with self.v.loop("groups", groups) if size else self.v.loop_from("each", "each"):
                 self._group(rows)
                 if groups > 1:
                     self._next_group(rows)

@@ -38,13 +38,14 @@ class Step:
     """What happens at the same time.
 
     shape        of the tile that is computed, None: none
-    walked       what is computed of it, see Tile
+    walked       what is computed of it, see Tile; so each
     slots        the buffer that it has of each tensor
     transfers    what the DMA copies
     """
 
     shape: TileShape | None = None
     walked: range | None = None
+    each: int | None = None
     slots: dict[str, int] = field(default_factory=dict)
     transfers: list[Transfer] = field(default_factory=list)
 
@@ -113,7 +114,8 @@ def schedule(tiles: Sequence[Tile], tensors: Tensors, slots: Mapping[str, int]) 
     at = _compute_steps(len(tiles), tensors, kept, slots)
     steps = [Step() for _ in range(at[-1] + 2)]
     for index, tile in enumerate(tiles):
-        steps[at[index]].shape, steps[at[index]].walked = tile.shape, tile.walked
+        step = steps[at[index]]
+        step.shape, step.walked, step.each = tile.shape, tile.walked, tile.each
     for name, parts in kept.items():
         for number, stay in enumerate(parts):
             slot = number % slots[name]

@@ -45,7 +45,7 @@ class Plan:
             sizes = choice.sizes(tile)
             _check_count(k, tiling, sizes)
             slots = choice.slots(sizes)
-            tiles = list(tiling.tiles(sizes, tensors))
+            tiles = list(tiling.tiles(sizes, tensors, team.cores))
             steps = schedule(tiles, tensors, slots)
             plan = cls(tiling, steps, slots, *_bytes(tiling, tiles), team.cores)
             if RING * plan.entry_size <= entries:
@@ -100,9 +100,19 @@ class Plan:
         return ADDRESSES + WORD * len(self.moving)
 
     @property
+    def grows(self) -> bool:
+        """Does code take from an entry how much each core computes of a tile?"""
+        return any(step.each is not None for step in self.steps)
+
+    @property
+    def each(self) -> int:
+        """Where in an entry that is, if anywhere."""
+        return self.walk + 2 * WORD * self.walks
+
+    @property
     def nothing(self) -> int:
         """Where in an entry a zero is: the number of words of cores that start no copies."""
-        return self.walk + 2 * WORD * self.walks
+        return self.each + WORD * self.grows
 
     @property
     def first_block(self) -> int:

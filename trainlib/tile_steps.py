@@ -46,6 +46,7 @@ class Steps:
         self.entries, self.table = places
         self.next, self.finish = labels
         self.opening = opening
+        self.entry = A[0]
 
     @contextmanager
     def around(self) -> Iterator[None]:
@@ -57,8 +58,11 @@ class Steps:
         k = self.k
         first = k.label()
         self._move_stack(-FRAME)
-        self._prepare(first)
-        self._step(first)
+        with k.scope():
+            k.registers.hold(self.entry)
+            self.block, self.words = k.x(2)
+            self._prepare(first)
+            self._step(first)
         yield
         k.place(self.finish)
         with k.scope():
@@ -103,9 +107,10 @@ class Steps:
         self.team.barrier()
         with k.region("dma_wait"):
             self._wait_for_all()
+        self.team.barrier()
         with k.scope():
-            k.registers.hold(A[0])
-            k.li(A[0], self.entries)
+            k.li(self.entry, self.entries)
+            self._load_block()
             k.j(first)
 
     def _load_place(self, place: Register, value: Register) -> None:
@@ -132,28 +137,33 @@ class Steps:
     def _step(self, first: Label) -> None:
         """Wait, start copies, jump to the tile's function with the entry in a0.
 
-        first    the place of this code to begin at, with the first entry
+        first    the place of this code to begin at, with the first entry and its block
         """
-        k, entry = self.k, A[0]
+        k, entry = self.k, self.entry
         with k.scope():
-            k.registers.hold(entry)
-            block, words, value = k.x(3)
             k.place(self.next)
             k.lw(entry, ENTRY, SP)
             with k.region("dma_wait"):
                 self._wait_for_all(entry)
             k.lw(entry, NEXT, entry)
-            k.place(first)
-            k.lw(block, BLOCK, SP)
-            k.sw(entry, ENTRY, SP)
-            k.add(block, block, entry)
-            k.lw(words, 0, block)
+            self._load_block()
             self.team.barrier()
-            with k.if_(NE, words, ZERO):
-                self._start(block, words)
-                k.sw(ZERO, 0, block)
-            k.lw(value, FUNCTION, entry)
-            k.jr(value)
+            k.place(first)
+            with k.if_(NE, self.words, ZERO):
+                self._start(self.block, self.words)
+                k.sw(ZERO, 0, self.block)
+            with k.scope():
+                value = k.x()
+                k.lw(value, FUNCTION, entry)
+                k.jr(value)
+
+    def _load_block(self) -> None:
+        """Load where the core's block of an entry is, and how many words it has."""
+        k = self.k
+        k.lw(self.block, BLOCK, SP)
+        k.sw(self.entry, ENTRY, SP)
+        k.add(self.block, self.block, self.entry)
+        k.lw(self.words, 0, self.block)
 
     def _wait_for_all(self, entry: Register | None = None) -> None:
         """Let one core wait until all copies are done, which those of an entry have begun."""

@@ -33,7 +33,7 @@ from trainlib.schedule import Step, Transfer
 from trainlib.tile_plan import ADDRESSES, RING, Plan
 from trainlib.tile_steps import Steps, Streaming
 from trainlib.tiling import COUNT as WALKED
-from trainlib.tiling import FIRST, Sizes, TileShape, Tiling
+from trainlib.tiling import EACH, FIRST, Sizes, TileShape, Tiling
 
 
 def emit_tiled(
@@ -147,6 +147,11 @@ class Walk:
                     k.registers.hold(register)
                     k.lw(register, plan.walk + WORD * word, A[0])
                     addresses[name] = register
+            if shape.is_grown:
+                register = next(registers)
+                k.registers.hold(register)
+                k.lw(register, plan.each, A[0])
+                addresses[EACH] = register
             k.free(A[0])
             plan.tiling.emit(k, self.team, shape, addresses)
             k.j(self.next)
@@ -184,6 +189,8 @@ class Walk:
         if plan.walks:
             walked = step.walked or range(0)
             words += [walked.start, len(walked)]
+        if plan.grows:
+            words.append(step.each or 0)
         blocks = [
             [word for command in commands[issuer :: plan.issuers] for word in command]
             for issuer in range(plan.issuers)

@@ -13,7 +13,7 @@ What lies outside of the tensor is not copied: the code for the tile is told how
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from math import prod
 from typing import Any, Protocol
 
@@ -25,7 +25,9 @@ from trainlib.kernels import WORD, Addresses, Tensor, Tensors
 TAPER = 8  # elements that the last tile is a multiple of where it is cut once more
 ENDS = 6  # where tiles are walked, a part in so many of the first tile, and of the last, is alone
 ALIKE = 4  # tiles at either end of a dimension, which what lies between is like
+GROWTH = 2  # how much larger than its neighbour a tile is at most, where their sizes differ
 FIRST, COUNT = "first", "count"  # what is computed of a walked tile: registers among the addresses
+EACH = "each"  # likewise, how much each core computes of a tile whose size the table says
 Ranges = Mapping[str, range]
 Sizes = Mapping[str, int]
 
@@ -161,6 +163,8 @@ class TileShape:
     is_first             does it begin the sums over the summed dimensions?
     is_last              does it end them? False where the tiling does not tell
     is_walked            does the code take from registers FIRST and COUNT what to compute of it?
+    is_grown             does it take from register EACH how much of it each core computes? Then
+                         this is the shape of the largest tile
     """
 
     sizes: tuple[tuple[str, int], ...]
@@ -168,6 +172,7 @@ class TileShape:
     is_first: bool
     is_last: bool
     is_walked: bool = False
+    is_grown: bool = False
 
     def __getitem__(self, dim: str) -> int:
         return dict(self.sizes)[dim]
@@ -220,11 +225,13 @@ class Tile:
     """A tile: its shape, and its boxes by tensor.
 
     walked    what of the walked dimension is computed, from the tile's first element on
+    each      elements that each core computes of a dimension of which tiles have several sizes
     """
 
     shape: TileShape
     boxes: Mapping[str, Box]
     walked: range | None = None
+    each: int | None = None
 
 
 @dataclass(frozen=True)
@@ -248,6 +255,9 @@ class Tiling:
     walks         given sizes, the dimension of which the code for tiles takes a range from
                   registers, if any: of the first tile then a part is computed before the rest is
                   copied, and of the last one all but a part is copied while that is computed
+    grows         given sizes, the dimension, if any, of which the code for tiles takes from a
+                  register how much each core computes, as many cores as there are: then tiles at
+                  the ends are small, whose copies nothing hides, and those between are larger
     """
 
     dims: tuple[Dim, ...]
@@ -259,18 +269,25 @@ class Tiling:
     streams: bool = False
     forms: Forms = field(default_factory=dict)
     walks: Callable[[Sizes], str | None] | None = None
+    grows: Callable[[Sizes], str | None] | None = None
 
     def whole(self, tensors: Tensors) -> Tile:
         """The one tile that is everything."""
         return self.tile({dim.name: range(dim.size) for dim in self.dims}, tensors)
 
-    def tiles(self, sizes: Sizes, tensors: Tensors, *, ends_only: bool = False) -> Iterator[Tile]:
+    def tiles(
+        self, sizes: Sizes, tensors: Tensors, cores: int = 1, *, ends_only: bool = False
+    ) -> Iterator[Tile]:
         """All tiles of these sizes in the order of the loops, less at the borders.
 
+        cores        that compute them
         ends_only    of each dimension just those that any other is like, nearly
         """
+        grown = self._grown(sizes, cores)
         ranges = [
-            [
+            list(grown[dim.name])
+            if dim.name in grown
+            else [
                 range(at, min(at + sizes[dim.name], dim.size))
                 for at in range(0, dim.size, sizes[dim.name])
             ]
@@ -278,13 +295,18 @@ class Tiling:
         ]
         if ends_only:
             ranges = [
-                self._ends(dim, places) for dim, places in zip(self.dims, ranges, strict=True)
+                places if dim.name in grown else self._ends(dim, places)
+                for dim, places in zip(self.dims, ranges, strict=True)
             ]
         places = self._tapered(list(product(*ranges)))
         dim = self.walks(sizes) if self.walks and len(places) > 1 else None
         for number, place in enumerate(places):
             there = dict(zip((d.name for d in self.dims), place, strict=True))
             tile = self.tile(there, tensors)
+            for name, parts in grown.items():
+                largest = self.tile({**there, name: max(parts, key=len)}, tensors).shape
+                each = len(there[name]) // cores
+                tile = replace(tile, shape=replace(largest, is_grown=True), each=each)
             if dim:
                 yield from self._walked(tile, dim, there[dim], number, len(places))
             else:
@@ -296,6 +318,16 @@ class Tiling:
         looks = [axis for axis in axes if axis is not None and not isinstance(axis, str)]
         count = ALIKE if any(look.dim == dim.name for look in looks) else 1
         return places[:count] + places[count:][-count:]
+
+    def _grown(self, sizes: Sizes, cores: int) -> dict[str, list[range]]:
+        """The parts of the dimension, by its name, of which tiles have several sizes, if any."""
+        name = self.grows(sizes) if self.grows else None
+        size = next((dim.size for dim in self.dims if dim.name == name), 0)
+        if not name or sizes[name] == size or sizes[name] % cores or size % cores:
+            return {}
+        lengths = [cores * length for length in growing(size // cores, sizes[name] // cores)]
+        ends = list(accumulate(lengths, initial=0))
+        return {name: [range(*ends) for ends in pairwise(ends)]}
 
     def _walked(
         self, tile: Tile, dim: str, place: range, number: int, count: int
@@ -309,7 +341,7 @@ class Tiling:
             part = range(start, stop)
             boxes = {n: b.some_of(dim, part, self.boxes[n]) for n, b in tile.boxes.items()}
             walked = range(start - place.start, stop - place.start)
-            yield Tile(replace(tile.shape, is_walked=True), boxes, walked)
+            yield replace(tile, shape=replace(tile.shape, is_walked=True), boxes=boxes, walked=walked)
 
     def _tapered(self, places: list[tuple[range, ...]]) -> list[tuple[range, ...]]:
         """The last one cut in two."""
@@ -357,6 +389,22 @@ class Tiling:
         """The dimensions that a tensor's box depends on."""
         axes = self.boxes[name]
         return {axis if isinstance(axis, str) else axis.dim for axis in axes if axis is not None}
+
+
+def growing(total: int, most: int) -> list[int]:
+    """Sizes from 1 to `most` that add up, each GROWTH times as large as its neighbours at most.
+
+    They begin and end with 1; the largest are in the middle.
+    """
+    ends: list[int] = []
+    while 2 * (sum(ends) + (size := min(most, GROWTH * ends[-1] if ends else 1))) <= total:
+        if size == most and ends and ends[-1] == most:
+            break
+        ends.append(size)
+    left = total - 2 * sum(ends)
+    times = -(-left // min(most, GROWTH * ends[-1])) if left else 0
+    middle = [left // times + (i < left % times) for i in range(times)]
+    return [*ends, *middle, *reversed(ends)]
 
 
 def _box(tensor: Tensor, axes: tuple[Axis, ...], there: Ranges) -> Box:
