@@ -1,12 +1,13 @@
 """The emitter: registers and instructions of an instruction set as Python objects and calls."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from functools import cache, partial
 from keyword import iskeyword
 from typing import Any
 
+from firmware.compress import compressed
 from firmware.code import Code, Half, Instruction, Item, Label, Value, caller
 from firmware.registers import KernelError, Register, Registers
 from isa.declare import Isa
@@ -33,6 +34,7 @@ class Emitter:
         self.float_file = "f" if self.has_float_registers else "x"
         self.code = Code()
         self.registers = Registers()
+        self.is_compressing = False
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         forms = {} if name.startswith("_") else _forms(self.isa)
@@ -103,6 +105,16 @@ class Emitter:
 
     # Instructions
 
+    @contextmanager
+    def compressing(self) -> Iterator[None]:
+        """Emit 16-bit instructions where there are any, but for jumps, and not for CV32E40P.
+
+        So more of the code is in caches; CV32E40P has none of them in hardware loops.
+        """
+        before, self.is_compressing = self.is_compressing, self.isa.loop_end == "last"
+        yield
+        self.is_compressing = before
+
     def by_field(self, keys: Sequence[str], **fields: Argument) -> None:
         """Emit the first of these instructions that exists here, operands by field name.
 
@@ -135,7 +147,19 @@ class Emitter:
         is_known = all(isinstance(value, int) for value in operands.values())
         if is_known and not any(operand.kind == "target" for operand in _operands(form)):
             instruction.encode(syntax_of(self.isa), 0)
+            if self.is_compressing:
+                return self._shortest(instruction)
         return instruction
+
+    def _shortest(self, instruction: Instruction) -> Instruction:
+        """The same as a 16-bit instruction, if there is one."""
+        word = instruction.encode(syntax_of(self.isa), 0)
+        meant = self.isa.decode(word)
+        short = compressed(self.isa, meant.insn, dict(meant.operands)) if meant else None
+        if short is None or meant.size == 2:
+            return instruction
+        insn, operands = short
+        return Instruction(syntax_of(self.isa).by_key[insn.key][0], operands, instruction.source)
 
     def _value(self, name: str, operand: Operand, argument: Argument) -> Value:
         kind = operand.kind

@@ -118,7 +118,8 @@ class Walk:
         opening = [self._command(transfer) for transfer in plan.opening]
         steps = Streaming if plan.tiling.streams else Steps
         places, labels = (self.entries, table), (self.next, self.finish)
-        with steps(k, self.team, plan, places, labels, opening).around():
+        walk = steps(k, self.team, plan, places, labels, opening)
+        with k.compressing(), walk.around():
             for shape, label in functions.items():
                 self._function(label, shape)
 
