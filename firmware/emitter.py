@@ -60,6 +60,15 @@ class Emitter:
         """
         return self._shaped(self.float_file, shape)
 
+    def short(self, count: int) -> list[Register]:
+        """Take x registers, those first that 16-bit loads and stores can name.
+
+        raises    KernelError if there are not as many
+        """
+        near = self.registers.free("short x")[:count]
+        self.registers.hold(*near)
+        return near + self.registers.take("x", count - len(near), self.name)
+
     def saved(self, *shape: int) -> Any:
         """Take an x register that survives calls, or lists of them.
 

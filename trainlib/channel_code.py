@@ -10,15 +10,9 @@ from trainlib.channel import ADDRESSES, INPUTS, Input, Line, Round, lines_of, ro
 from trainlib.correlate import Point
 from trainlib.correlation import Correlation
 from trainlib.kernels import WORD
-from trainlib.lines import add_product, runs_of_blocks
+from trainlib.lines import runs_of_blocks
 from trainlib.strided import access_each
 from trainlib.values import Values, values
-
-
-def load_place(k: Kernel, x: Correlation, line: Register, x_start: Register, t: Register) -> None:
-    """Add to the image's address what a line's place is."""
-    add_product(k, x_start, line, x.ys.stride * x.x.line, t)
-    k.add_constant(x_start, x_start, -x.ys.pad * x.x.line, t)
 
 
 class Channels:
@@ -50,10 +44,11 @@ class Channels:
         inner = ADDRESSES + (INPUTS if k.has_float_registers else floats)
         bases = [x.x.address, x.w.address, x.y.address, x.bias]
         with values(k, given, self._values(rows, groups if size else 1), inner, bases) as homes:
-            self.px, self.py, self.line, self.end = k.x(ADDRESSES)
-            scratch = k.x(INPUTS) if k.has_float_registers else []
+            self.px, *pool = k.short(1 + INPUTS)
+            self.py, self.line, self.end = k.x(ADDRESSES - 1)
+            scratch = pool if k.has_float_registers else []
             self.weights, self.sums = k.f(taps), k.f(self.point.cols)
-            self.pool = k.f(INPUTS)
+            self.pool = k.f(INPUTS) if k.has_float_registers else pool
             self.start = k.f() if starts else None
             self.scratch = scratch or self.pool
             self.v = Values(k, homes, *self.scratch[:2])
@@ -107,12 +102,13 @@ class Channels:
         block = self.blocks[number]
         last = (block.first.width - 1) * self.x.y.place
         k.add_constant(self.py, v.load(y_block, t), last, self.scratch[1])
+        above = -self.x.ys.pad * self.x.x.line
         if self.rounds:
             first = self.rounds[number].heads[0][0].offset
-            k.add_constant(self.px, v.load(x_block, t), first, self.scratch[1])
+            k.add_constant(self.px, v.load(x_block, t), first + above, self.scratch[1])
             self._all_rounds(self.rounds[number])
             return
-        k.mv(self.px, v.load(x_block, t))
+        k.add_constant(self.px, v.load(x_block, t), above, self.scratch[1])
         if not self.has_all_lines:
             k.mv(self.line, v.load("at_start", t))
             k.add(self.end, self.line, v.load("line_count", t))
@@ -186,11 +182,11 @@ class Channels:
             if x.accumulates:
                 self._start_sums(line)
             is_begun = [x.accumulates] * len(line.outputs)
-            for number, inputs in enumerate(round_.heads):
-                if number and number == front:
+            self._multiply(_turned(round_.heads[0]), first, is_begun, step)
+            for number, inputs in enumerate(round_.heads[1:], 1):
+                if number == front:
                     k.place(behind)
-                goes = 0 if number else step
-                self._multiply(inputs, first + step - goes, is_begun, goes)
+                self._multiply(inputs, first + step, is_begun)
             if not round_.tails:
                 self._store(line)
         if round_.tails and self.has_all_lines:
@@ -220,7 +216,7 @@ class Channels:
         is_begun = [x.accumulates] * len(line.outputs)
         if line.inputs:
             step = x.ys.stride * x.x.line
-            self._multiply(line.inputs, line.inputs[-1].offset, is_begun, step, is_last=True)
+            self._multiply(line.inputs, line.inputs[-1].offset, is_begun, step)
         else:
             k.addi(self.px, self.px, x.ys.stride * x.x.line)
         for q in (q for q, begun in enumerate(is_begun) if not begun):
@@ -242,25 +238,20 @@ class Channels:
         origin: int,
         is_begun: list[bool],
         step: int = 0,
-        *,
-        is_last: bool = False,
     ) -> None:
         """Load inputs, two ahead, and add them to the sums that want them.
 
         origin     offset of the input whose address px is
         is_begun   by sum; all that are added to are, then
-        step       bytes that px goes on with the first load, or the last one; 0: it does not
+        step       bytes that px goes on with the last load; 0: it does not
         """
-        k, ahead = self.k, INPUTS - 1
-        stepping = len(inputs) - 1 if is_last else 0
+        k, ahead, last = self.k, INPUTS - 1, len(inputs) - 1
         for at in range(-ahead, len(inputs)):
             load, register = at + ahead, self.pool[(at + ahead) % INPUTS]
-            if load < len(inputs) and step and load == stepping:
-                assert inputs[load].offset == origin
+            if load == last and step:
                 k.fload_post(register, step, self.px)
-            elif load < len(inputs):
-                moved = step if load > stepping else 0
-                k.fload(register, inputs[load].offset - origin - moved, self.px)
+            elif load <= last:
+                k.fload(register, inputs[load].offset - origin, self.px)
             for q, tap in inputs[at].uses if at >= 0 else ():
                 acc, u, v = self.sums[q], self.pool[at % INPUTS], self.weights[tap]
                 if is_begun[q]:
@@ -270,3 +261,11 @@ class Channels:
                 else:
                     k.fmul_s(acc, u, v)
                 is_begun[q] = True
+
+
+def _turned(inputs: tuple[Input, ...]) -> tuple[Input, ...]:
+    """The first one last: where px is stepped on, no other one lies before it.
+
+    NOTE: 16-bit loads have no offset below 0.
+    """
+    return inputs[1:] + inputs[:1]

@@ -9,7 +9,7 @@ from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.axis import Outputs
 from trainlib.channel import is_single
-from trainlib.channel_code import Channels, load_place
+from trainlib.channel_code import Channels
 from trainlib.correlate import POOL, Point, choose, heights, pool_of
 from trainlib.correlation import Correlation
 from trainlib.deal import Dealt, Part, grid_of
@@ -106,24 +106,38 @@ class Correlator:
             k.add(first, first, t)
 
     def _load_starts(self, given: dict[str, Register], dealt: Dealt, part: Part) -> None:
-        """Load the addresses of the core's first panel and line, and what stands for the line."""
+        """Load the addresses of the core's first panel and line, and what stands for the line.
+
+        NOTE: a product that two addresses need is made once.
+        """
         k, x, t = self.k, self.x, dealt.t
         is_row = x.groups == 1
         part = part if part.size else Part(1, 0)  # the core's index counts groups
         w_step = x.w.row if is_row else x.w.group
         y_step = x.y.channel if is_row else x.y.group
-        dealt.load_start(given["w_panel"], part, x.w.address, w_step)
-        k.add_constant(given["w_panel"], given["w_panel"], x.w.offset, t)
-        dealt.load_start(given["y_panel"], part, x.y.address, y_step)
-        dealt.load_start(given["x_start"], part, x.x.address, 0 if is_row else x.x.group)
         if x.bias is not None:
             step = WORD * (1 if is_row else x.rows)
             dealt.load_start(given["bias"], part, x.bias, step)
-        add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
-        if self.is_single:
-            load_place(k, x, given["at_start"], given["x_start"], t)
+        dealt.load_start(given["w_panel"], part, x.w.address, w_step)
+        k.add_constant(given["w_panel"], given["w_panel"], x.w.offset, t)
+        x_step = 0 if is_row else x.x.group
+        if x_step == y_step and dealt.parts > 1 and part.first == 0:
+            k.li(t, part.size * y_step)
+            k.mul(t, dealt.index, t)
+            for name, base in (("y_panel", x.y.address), ("x_start", x.x.address)):
+                if isinstance(base, int):
+                    k.li(given[name], base)
+                k.add(given[name], given[name] if isinstance(base, int) else base, t)
         else:
+            dealt.load_start(given["y_panel"], part, x.y.address, y_step)
+            dealt.load_start(given["x_start"], part, x.x.address, x_step)
+        if not self.is_single:
+            add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
             self.lines.load_place(given["at_start"], given["x_start"], t)
+        elif x.lines or self.point.split[1] > 1:
+            add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
+            x_line = x.ys.stride * x.x.line
+            add_product(k, given["x_start"], given["at_start"], x_line, t, is_new=x_line != x.y.line)
 
     def _part(self, given: dict[str, Register], size: int) -> None:
         """All of a core: its groups, or its rows of the only one."""

@@ -126,8 +126,11 @@ def runs_of_blocks(v: Values, x: Correlation, cols: int) -> Iterator[Run]:
             v.add("x_block", (following.first.base - done) * x.x.place)
 
 
-def add_product(k: Kernel, rd: Register, index: Register, step: int, t: Register) -> None:
-    """Add a number of steps: rd += index * step; t may change."""
-    k.li(t, step)
-    k.mul(t, index, t)
+def add_product(
+    k: Kernel, rd: Register, index: Register, step: int, t: Register, *, is_new: bool = True
+) -> None:
+    """Add a number of steps: rd += index * step; t is the product, if not is_new already before."""
+    if is_new:
+        k.li(t, step)
+        k.mul(t, index, t)
     k.add(rd, rd, t)

@@ -47,6 +47,7 @@ class Steps:
         self.next, self.finish = labels
         self.opening = opening
         self.entry = A[0]
+        self.waiting, self.waited = k.label("wait_for_copies"), k.label()
 
     @contextmanager
     def around(self) -> Iterator[None]:
@@ -64,6 +65,7 @@ class Steps:
             self._prepare(first)
             self._step(first)
         yield
+        self._wait_aside()
         k.place(self.finish)
         with k.scope():
             counters = k.x()
@@ -105,8 +107,12 @@ class Steps:
             k.sw(counter, COUNTERS, SP)
             self._fill_frame(place, value)
         self.team.barrier()
+        skip = k.label()
         with k.region("dma_wait"):
-            self._wait_for_all()
+            k.lw(self.words, WAITS, SP)
+            k.bnez(self.words, skip)
+            Dma(k).wait_for_all()
+            k.place(skip)
         self.team.barrier()
         with k.scope():
             k.li(self.entry, self.entries)
@@ -144,7 +150,9 @@ class Steps:
             k.place(self.next)
             k.lw(entry, ENTRY, SP)
             with k.region("dma_wait"):
-                self._wait_for_all(entry)
+                k.lw(self.words, WAITS, SP)
+                k.beqz(self.words, self.waiting)
+                k.place(self.waited)
             k.lw(entry, NEXT, entry)
             self._load_block()
             self.team.barrier()
@@ -165,25 +173,20 @@ class Steps:
         k.add(self.block, self.block, self.entry)
         k.lw(self.words, 0, self.block)
 
-    def _wait_for_all(self, entry: Register | None = None) -> None:
-        """Let one core wait until all copies are done, which those of an entry have begun."""
+    def _wait_aside(self) -> None:
+        """Let the core that waits do so until all copies are done that those of an entry begin."""
         k, plan = self.k, self.plan
-        with k.scope():
+        with k.routine(self.waiting):
+            k.registers.hold(self.entry)
             value, other = k.x(2)
-            waits = k.label()
-            skip = k.label()
-            if plan.cores > 1:
-                k.lw(value, WAITS, SP)
-                k.bnez(value, skip)
-            if plan.cores > 1 and entry:
-                k.place(waits)
-                k.lw(value, plan.first_block, entry)
-                for issuer in range(1, plan.issuers):
-                    k.lw(other, plan.first_block + issuer * plan.block, entry)
-                    k.or_(value, value, other)
-                k.bnez(value, waits)
+            begun = k.here()
+            k.lw(value, plan.first_block, self.entry)
+            for issuer in range(1, plan.issuers):
+                k.lw(other, plan.first_block + issuer * plan.block, self.entry)
+                k.or_(value, value, other)
+            k.bnez(value, begun)
             Dma(k).wait_for_all()
-            k.place(skip)
+            k.j(self.waited)
 
     def _start(self, block: Register, words: Register) -> None:
         """Start the copies of a block."""
