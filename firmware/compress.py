@@ -41,14 +41,13 @@ def compressed(isa: Isa, insn: Insn, operands: dict[str, int]) -> Short | None:
 def _compressed(isa: Isa, insn: Insn, operands: dict[str, int]) -> Short | None:
     for short, names, written in _shorter(isa).get(insn.key, []):
         pairs = [(operands[name], text) for name, text in zip(names, written, strict=True)]
-        fixed = {text: number for text, number in X_NUMBERS.items()}
         own: dict[str, int] = {}
         fits = True
         for value, text in pairs:
             if text in short.encoding.fields:
                 fits &= own.setdefault(text, value) == value
             else:
-                fits &= (fixed[text] if text in fixed else int(text)) == value
+                fits &= (X_NUMBERS[text] if text in X_NUMBERS else int(text)) == value
         if not fits:
             continue
         try:

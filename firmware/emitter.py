@@ -7,8 +7,8 @@ from functools import cache, partial
 from keyword import iskeyword
 from typing import Any
 
-from firmware.compress import compressed
 from firmware.code import Code, Half, Instruction, Item, Label, Value, caller
+from firmware.compress import compressed
 from firmware.registers import KernelError, Register, Registers
 from isa.declare import Isa
 from isa.names import has_float_registers
@@ -162,13 +162,13 @@ class Emitter:
 
     def _shortest(self, instruction: Instruction) -> Instruction:
         """The same as a 16-bit instruction, if there is one."""
-        word = instruction.encode(syntax_of(self.isa), 0)
-        meant = self.isa.decode(word)
-        short = compressed(self.isa, meant.insn, dict(meant.operands)) if meant else None
+        meant = self.isa.decode(instruction.encode(syntax_of(self.isa), 0))
+        assert meant
+        short = compressed(self.isa, meant.insn, dict(meant.operands))
         if short is None or meant.size == 2:
             return instruction
-        insn, operands = short
-        return Instruction(syntax_of(self.isa).by_key[insn.key][0], operands, instruction.source)
+        form = syntax_of(self.isa).by_key[short[0].key][0]
+        return Instruction(form, {**short[1]}, instruction.source)
 
     def _value(self, name: str, operand: Operand, argument: Argument) -> Value:
         kind = operand.kind

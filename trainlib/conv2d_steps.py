@@ -110,15 +110,27 @@ class Step:
         walks = (lambda sizes: self._walked(a, sizes)) if is_walked else None
         grows = (lambda sizes: "g" if self._walked(a, sizes) else None) if is_walked else None
         dims, forms = tuple(self._dims(a, cut)), dict(self._forms(a))
-        how: Any = {"forms": forms, "walks": walks, "grows": grows}
+        exposed = (lambda sizes: self._exposed(a, sizes)) if is_walked else None
+        how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
         return Tiling(dims, boxes, emit, scratch, RATE, **how)
 
     def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
         """The lines, where each core has a group or more of one image, and they are not cut."""
+        return "y" if self._is_walked(a, sizes) else None
+
+    def _is_walked(self, a: Wanted, sizes: Sized) -> Any:
+        """Are the lines walked with tiles of these sizes?"""
         lines = a.shape.ys.inputs if self.result == "x" else a.shape.ys.outputs
-        is_whole = sizes["n"] == 1 and sizes["y"] == lines >= ENDS
         is_free = all(a.point[name] is None for name in ("split", "is_turned"))
-        return "y" if is_whole and is_free and sizes.get("g", 0) >= GROUPS else None
+        if a.shape.groups == 1 or lines < ENDS or not is_free:
+            return False
+        return (sizes["n"] == 1) & (sizes["y"] == lines) & (sizes["g"] >= GROUPS)
+
+    def _exposed(self, a: Wanted, sizes: Sized) -> Any:
+        """The part of the copies of a tile at the ends that nothing hides: of few lines and groups."""
+        if not np.any(self._is_walked(a, sizes)):
+            return 1.0
+        return np.where(self._is_walked(a, sizes), GROUPS / sizes["g"] / ENDS, 1.0)
 
     def _cut(self, a: Wanted) -> dict[str, str]:
         """The dimensions along which it is cut, by themselves.

@@ -137,7 +137,9 @@ class Correlator:
         elif x.lines or self.point.split[1] > 1:
             add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
             x_line = x.ys.stride * x.x.line
-            add_product(k, given["x_start"], given["at_start"], x_line, t, is_new=x_line != x.y.line)
+            add_product(
+                k, given["x_start"], given["at_start"], x_line, t, is_new=x_line != x.y.line
+            )
 
     def _part(self, given: dict[str, Register], size: int) -> None:
         """All of a core: its groups, or its rows of the only one."""

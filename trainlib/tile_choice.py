@@ -255,6 +255,8 @@ class Grid:
         if self.choice.buffers == 1:
             both = self._work() + moved[True] + moved[False] + self._step * steps
         else:
+            if part := self.choice.tiling.exposed:
+                exposed = exposed * part(self._all_sizes)
             both = np.maximum(self._work(), np.maximum(*moved.values())) + exposed
             both = both + self._queueing()
         return both + self._step * steps + COLD * self._shapes()

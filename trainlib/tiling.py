@@ -258,6 +258,8 @@ class Tiling:
     grows         given sizes, the dimension, if any, of which the code for tiles takes from a
                   register how much each core computes, as many cores as there are: then tiles at
                   the ends are small, whose copies nothing hides, and those between are larger
+    exposed       given sizes of dimensions, as scratch is, which part of the copies of the first
+                  tile, and of the last, nothing hides; None: all
     """
 
     dims: tuple[Dim, ...]
@@ -270,6 +272,7 @@ class Tiling:
     forms: Forms = field(default_factory=dict)
     walks: Callable[[Sizes], str | None] | None = None
     grows: Callable[[Sizes], str | None] | None = None
+    exposed: Callable[[Sized], Any] | None = None
 
     def whole(self, tensors: Tensors) -> Tile:
         """The one tile that is everything."""
@@ -341,7 +344,9 @@ class Tiling:
             part = range(start, stop)
             boxes = {n: b.some_of(dim, part, self.boxes[n]) for n, b in tile.boxes.items()}
             walked = range(start - place.start, stop - place.start)
-            yield replace(tile, shape=replace(tile.shape, is_walked=True), boxes=boxes, walked=walked)
+            yield replace(
+                tile, shape=replace(tile.shape, is_walked=True), boxes=boxes, walked=walked
+            )
 
     def _tapered(self, places: list[tuple[range, ...]]) -> list[tuple[range, ...]]:
         """The last one cut in two."""
@@ -392,17 +397,16 @@ class Tiling:
 
 
 def growing(total: int, most: int) -> list[int]:
-    """Sizes from 1 to `most` that add up, each GROWTH times as large as its neighbours at most.
+    """Sizes up to `most` that add up to 2 or more, none GROWTH times as large as a neighbour.
 
     They begin and end with 1; the largest are in the middle.
     """
-    ends: list[int] = []
-    while 2 * (sum(ends) + (size := min(most, GROWTH * ends[-1] if ends else 1))) <= total:
-        if size == most and ends and ends[-1] == most:
-            break
+    ends = [1]
+    while 2 * (sum(ends) + (size := min(most, GROWTH * ends[-1]))) <= total and size > ends[-1]:
         ends.append(size)
-    left = total - 2 * sum(ends)
-    times = -(-left // min(most, GROWTH * ends[-1])) if left else 0
+    while (left := total - 2 * sum(ends)) and left * GROWTH < ends[-1]:
+        ends.pop()
+    times = -(-left // min(most, GROWTH * ends[-1]))
     middle = [left // times + (i < left % times) for i in range(times)]
     return [*ends, *middle, *reversed(ends)]
 
