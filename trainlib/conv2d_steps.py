@@ -127,7 +127,7 @@ class Step:
         return (sizes["n"] == 1) & (sizes["y"] == lines) & (sizes["g"] >= GROUPS)
 
     def _exposed(self, a: Wanted, sizes: Sized) -> Any:
-        """The part of the copies of a tile at the ends that nothing hides: of few lines and groups."""
+        """The part of the copies of a tile at the ends that nothing hides: few lines and groups."""
         if not np.any(self._is_walked(a, sizes)):
             return 1.0
         return np.where(self._is_walked(a, sizes), GROUPS / sizes["g"] / ENDS, 1.0)

@@ -63,9 +63,9 @@ class Steps:
             k.registers.hold(self.entry)
             self.block, self.words = k.x(2)
             self._prepare(first)
+            self._wait_aside()
             self._step(first)
         yield
-        self._wait_aside()
         k.place(self.finish)
         with k.scope():
             counters = k.x()
