@@ -226,13 +226,22 @@ class Streaming(Steps):
         self.team.barrier()
 
     def _prepare(self, first: Label) -> None:
-        """Fill the core's frame, load the first two entries, and start the first copies."""
-        k, plan = self.k, self.plan
+        """Start the first copies, fill the core's frame, and wait for the first two entries."""
+        k, plan, dma = self.k, self.plan, Dma(self.k)
         with k.scope():
+            counter = k.x()
+            k.sw(ZERO, COUNTERS, SP)
+            with self.team.only(plan.waiter):
+                if self.opening:
+                    dma.begin(counter)
+                    for words in self.opening:
+                        dma.start(words)
+                    k.sw(counter, COUNTERS, SP)
+                dma.begin(counter)
+                dma.to_l1(self.entries, self.table, 2 * plan.entry_size)
             place, value = k.x(2)
             self._load_place(place, value)
             self._fill_frame(place, value)
-            k.sw(ZERO, COUNTERS, SP)
             k.li(value, self.entries)
             k.sw(value, ENTRY, SP)
             self.team.core(value)
@@ -240,16 +249,8 @@ class Streaming(Steps):
             k.li(place, self.table + 2 * plan.entry_size)
             k.add(place, place, value)
             k.sw(place, AHEAD, SP)
-        with self.team.only(plan.waiter), k.scope():
-            counter, opening, dma = k.x(), k.x(), Dma(k)
-            if self.opening:
-                dma.begin(opening)
-                for words in self.opening:
-                    dma.start(words)
-                k.sw(opening, COUNTERS, SP)
-            dma.begin(counter)
-            dma.to_l1(self.entries, self.table, 2 * plan.entry_size)
-            dma.wait(counter)
+            with self.team.only(plan.waiter):
+                dma.wait(counter)
 
     def _step(self, first: Label) -> None:
         k, entry = self.k, A[0]
@@ -276,7 +277,7 @@ class Streaming(Steps):
             self.team.core(words)
             k.addi(words, words, 1)
             with k.loop(words):
-                k.nop()
+                pass
             k.lw(value, FUNCTION, entry)
             self._note(entry, counters)
             k.jr(value)
