@@ -128,11 +128,12 @@ class Plan:
     def entry_size(self) -> int:
         """Bytes from an entry to the next: as much for each core."""
         share = lcm(16, WORD * self.cores)
-        return -(-(self.first_block + self.issuers * self.block) // share) * share
+        return -(-self.used // share) * share
 
-    def used(self, commands: int) -> int:
-        """Bytes of an entry with so many commands."""
-        return self.first_block + min(commands, self.issuers) * self.block
+    @property
+    def used(self) -> int:
+        """Bytes of an entry."""
+        return self.first_block + self.issuers * self.block
 
 
 def _check_count(k: Kernel, tiling: Tiling, sizes: Sizes) -> None:

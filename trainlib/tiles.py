@@ -175,8 +175,7 @@ class Walk:
         places = [self.entries + (number + ahead) % RING * size for ahead in range(RING)]
         commands = [self._command(transfer) for transfer in step.transfers]
         if not self.plan.tiling.streams:
-            later = self.plan.walked[number + 2 :]
-            used = self.plan.used(len(later[0].transfers) + 1 if later else 0)
+            used = self.plan.used
             commands.insert(0, command_words(True, places[2], following + size, used, to_all=True))
         function = functions[step.shape] if step.shape else self.next
         return self._words(function, places[1], step, commands)

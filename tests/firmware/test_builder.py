@@ -184,9 +184,12 @@ def test_poison_lies_wherever_nothing_is_put():
 
 def test_words_of_data_may_be_addresses_of_labels():
     k = new_kernel()
-    with k.routine("there") as there:
+    there, behind = k.label("there"), k.label()
+    k.j(behind)
+    with k.routine(there):
         k.li(A[0], 77)
         exit_(k, A[0])
+    k.place(behind)
     table = k.words("table", [1, there, -1])
     address = k.x()
     k.li(address, table + 4)
@@ -202,13 +205,13 @@ def test_words_of_data_may_be_addresses_of_labels():
 def test_a_routine_has_all_registers_and_restores_none():
     k = new_kernel()
     kept = k.x(20)
-    with k.routine("there") as there:
+    there, end = k.label("there"), k.label()
+    k.j(there)
+    with k.routine(there):
         k.x(30)
-        end = k.label()
         assert refusal(k.return_) == "return_: not in a function"
         k.j(end)
     assert k.registers.live == set(kept)
-    k.j(there)
     k.place(end)
     assert len(words(k)) == 2
 
