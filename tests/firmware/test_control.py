@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from firmware.builder import EQ, GE, GEU, LT, LTU, NE
+from firmware.builder import EQ, GE, GEU, LT, LTU, NE, KernelError
 from firmware.registers import RA, SP, ZERO, A, Registers, S
 from firmware.runtime import exit_
 from tests.firmware.kernels import PROFILES, new_kernel, refusal, returned
@@ -180,6 +180,31 @@ def test_a_hardware_loop_of_ri5cy_does_not_end_in_a_jump():
 
     assert hwloop_refusal("ri5cy", ends_compressed) == (
         "hwloop: the body ends in c.j; no jump may end it"
+    )
+
+
+@pytest.mark.parametrize("is_register", [False, True])
+def test_a_hardware_loop_of_ri5cy_may_be_entered_in_its_middle(is_register):
+    k = new_kernel("ri5cy")
+    total, count = k.x(2)
+    k.li(total, 0)
+    k.li(count, 3)
+    inside = k.label()
+    with k.hwloop(count if is_register else 3, lambda: k.j(inside)):
+        k.addi(total, total, 1)
+        k.nop()
+        k.place(inside)
+        k.addi(total, total, 10)
+        k.nop()
+    assert returned(k, total) == 32
+
+
+def test_a_hardware_loop_of_cv32e40p_is_entered_at_its_start():
+    k = new_kernel("cv32e40p")
+    with pytest.raises(KernelError) as caught, k.hwloop(3, k.nop):
+        pass
+    assert str(caught.value) == (
+        "hwloop: CV32E40P enters a loop at its start only; leave `before` out"
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from firmware.drivers import Dma
+from firmware.drivers import Dma, command_words
 from firmware.runtime import new_kernel, team_of
 from soc.run import run_program
 from soc.spec import load_chip
@@ -140,3 +140,31 @@ def test_copies_that_no_command_can_say_are_refused():
     assert refusal(dma.to_l2, 0x10000000, 0x1C000000, 100, line=24, stride=32) == (
         "dma: 100 bytes are not a whole number of 24-byte lines"
     )
+
+
+def test_one_core_waits_for_the_copies_of_all():
+    k = new_kernel(PULP)
+    source = k.data("source", DATA)
+    l1 = k.buffer(k.l1, "l1", len(DATA))
+    target = k.buffer(k.l2, "target", len(DATA))
+    dma, half = Dma(k), len(DATA) // 2
+    with team_of(k, PULP, 3) as team, k.scope():
+        counter = k.x()
+        k.li(counter, 0)
+        for core in (1, 2):
+            with team.only(core):
+                at = half * (core - 1)
+                dma.begin(counter)
+                for words in (
+                    command_words(True, l1 + at, source + at, half, to_all=True),
+                    command_words(False, l1 + at, target + at, half, to_all=True),
+                ):
+                    dma.start(words)
+                    dma.wait_for_all()
+        with team.only(0):
+            with k.loop(100):
+                k.nop()
+            dma.wait_for_all()
+        team.barrier()
+        dma.free(counter)
+    assert read_by("chip", k, (l1, 1200), (target, 1200)) == [DATA, DATA]

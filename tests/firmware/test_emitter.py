@@ -7,6 +7,7 @@ import pytest
 from firmware.builder import KernelError
 from firmware.registers import RA, SP, ZERO, A, F, Register, X
 from isa.asm import assemble
+from isa.disasm import disassemble
 from isa.names import CSRS, ROUNDING_MODES
 from isa.syntax import Operand, syntax_of
 from tests.firmware.kernels import PROFILES, new_kernel, refusal, words
@@ -185,3 +186,50 @@ def test_floats_take_registers_of_the_file_where_they_live():
     assert len({register for row in k.f(4, 8) for register in row}) == 32
     with pytest.raises(KernelError, match=r"^test: out of f registers: 1 more wanted, 0 of 32 "):
         k.f()
+
+
+NEAR, FAR = X[8:11], X[28:31]  # s0 s1 a0, t3 t4 t5
+SHORT = (
+    (lambda k: k.addi(FAR[0], FAR[0], -32), "c.addi t3, -32"),
+    (lambda k: k.addi(FAR[0], FAR[0], 32), None),
+    (lambda k: k.addi(FAR[0], FAR[1], 1), None),
+    (lambda k: k.addi(SP, SP, -64), "c.addi16sp sp, -64"),
+    (lambda k: k.li(FAR[0], 31), "c.li t3, 31"),
+    (lambda k: k.mv(FAR[0], FAR[1]), "c.mv t3, t4"),
+    (lambda k: k.add(FAR[0], FAR[0], FAR[1]), "c.add t3, t4"),
+    (lambda k: k.add(FAR[0], FAR[1], FAR[0]), "c.add t3, t4"),
+    (lambda k: k.add(FAR[0], FAR[1], FAR[2]), None),
+    (lambda k: k.sub(NEAR[0], NEAR[1], NEAR[0]), None),
+    (lambda k: k.and_(NEAR[0], NEAR[1], NEAR[0]), "c.and s0, s1"),
+    (lambda k: k.and_(FAR[0], FAR[0], FAR[1]), None),
+    (lambda k: k.lw(NEAR[0], 124, NEAR[1]), "c.lw s0, 124(s1)"),
+    (lambda k: k.lw(NEAR[0], -4, NEAR[1]), None),
+    (lambda k: k.lw(FAR[0], 4, NEAR[1]), None),
+    (lambda k: k.sw(FAR[0], 252, SP), "c.swsp t3, 252(sp)"),
+    (lambda k: k.nop(), "c.nop"),
+    (lambda k: k.jr(FAR[0]), "c.jr t3"),
+    (lambda k: k.mul(NEAR[0], NEAR[0], NEAR[1]), None),
+    (lambda k: k.c_li(FAR[0], 1), "c.li t3, 1"),
+    (lambda k: k.beqz(NEAR[0], k.here()), None),
+)
+
+
+@pytest.mark.parametrize(("emit", "text"), SHORT, ids=lambda value: str(value))
+def test_16_bit_instructions_are_emitted_where_there_are_any_and_they_are_asked_for(emit, text):
+    k = new_kernel("ri5cy")
+    with k.compressing():
+        emit(k)
+    code = k.build().segments[0].data
+    assert len(code) == (2 if text else 4)
+    if text:
+        assert disassemble(int.from_bytes(code, "little"), k.isa) == text
+    plain = new_kernel("ri5cy")
+    emit(plain)
+    assert plain.code.size == (2 if text == "c.li t3, 1" else 4)
+
+
+def test_cv32e40p_has_no_16_bit_instructions_unless_they_are_written():
+    k = new_kernel("cv32e40p")
+    with k.compressing():
+        k.mv(FAR[0], FAR[1])
+    assert k.code.size == 4

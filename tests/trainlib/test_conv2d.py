@@ -8,6 +8,8 @@ import pytest
 from firmware.builder import KernelError
 from soc.spec import load_chip
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time
+from trainlib.channel import round_of
+from trainlib.correlation import Correlation, Images, Weights
 from trainlib.launch import launch, program
 from trainlib.registry import family_of
 
@@ -96,6 +98,67 @@ def test_depthwise_tiles_that_are_computed_in_parts_are_right(step, shape):
     if step == "ig":
         whole.pop("bias", None)
     right(f"dwconv2d_{step}_f32", whole | {"tile": {"g": 8, "n": 1}})
+
+
+GROWN = (
+    {"inputs": 48, "padding": 1},
+    {"inputs": 40, "padding": (2, 0, 1, 1), "multiplier": 2, "cores": 4},
+    {"inputs": 24, "padding": 1, "cores": 1, "accumulate": True},
+    {"inputs": 64, "stride": 2, "padding": (1, 0, 1, 1)},
+)
+
+
+@pytest.mark.parametrize("shape", GROWN, ids=lambda value: str(value)[:40])
+def test_depthwise_tiles_of_several_sizes_add_up_bit_for_bit_what_one_piece_does(shape):
+    whole = {"height": 13, "width": 5, "kernel": 3} | shape
+    sizes = {"n": 1, "g": 16}
+    family = family_of("dwconv2d_fw_f32")
+    point = family.arguments.model_validate(whole)
+    tiles = family.tiling(point).tiles(
+        {"n": 1, "y": point.shape.ys.outputs, "x": point.shape.xs.outputs, **sizes},
+        family.tensors(point),
+        point.cores or 8,
+    )
+    assert len({tile.each for tile in tiles}) > 1
+    cut = right("dwconv2d_fw_f32", whole | {"tile": sizes})
+    uncut = right("dwconv2d_fw_f32", whole)
+    assert cut.outputs["Y"].tobytes() == uncut.outputs["Y"].tobytes()
+
+
+def test_depthwise_tiles_of_several_sizes_are_right_where_weights_are_loaded_again():
+    shape = {"inputs": 40, "height": 13, "width": 5, "kernel": 5, "padding": 1}
+    right("dwconv2d_fw_f32", shape | {"tile": {"n": 1, "g": 16}, "bias": True})
+
+
+ROUNDS = (
+    ({}, (1, 1)),
+    ({"stride": 2}, (1, 1)),
+    ({"stride": 2, "height": 8}, (1, 0)),
+    ({"padding": (0, 1, 1, 1)}, (0, 1)),
+    ({"padding": (1, 0, 1, 1)}, (1, 0)),
+    ({"padding": (0, 0, 1, 1)}, None),  # all lines are alike
+    ({"padding": (2, 1, 1, 1)}, None),  # two lines lack their first taps
+    ({"padding": (1, 1, 3, 1)}, None),  # there is a sum that nothing is added to
+    ({"kernel": (2, 3), "padding": (1, 1, 1, 1)}, None),  # both ends have all of their own
+    ({"kernel": (4, 3), "padding": (1, 1, 1, 1)}, (1, 1)),
+    ({"dilation": (2, 1), "padding": (2, 2, 1, 1)}, None),
+)
+
+
+@pytest.mark.parametrize(("shape", "missing"), ROUNDS, ids=lambda value: str(value)[:40])
+def test_lines_share_the_code_of_one_where_at_most_the_first_and_the_last_are_shorter(
+    shape, missing
+):
+    whole = {"inputs": 9, "height": 9, "width": 5, "kernel": 3, "padding": 1} | shape
+    a = family_of("dwconv2d_fw_f32").arguments.model_validate(whole)
+    images = Images(0, 0, 0, 4 * a.width, 4)
+    weights = Weights(0, 36, 36, 36, 4 * a.shape.xs.taps, 4)
+    x = Correlation(9, 1, 1, a.shape.ys, a.shape.xs, images, weights, images)
+    [block] = x.xs.runs(x.xs.outputs)
+    found = round_of(x, block)
+    assert (found and found.missing) == missing
+    right("dwconv2d_fw_f32", whole)
+    right("dwconv2d_fw_f32", whole | {"bias": True, "split": (2, 4)})
 
 
 ALONE = (

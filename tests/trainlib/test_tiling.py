@@ -1,7 +1,7 @@
 """How primitives are cut: windows, boxes, copies and steps by hand, sizes that are chosen."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from trainlib.copies import Copy, copies
 from trainlib.kernels import Tensor
 from trainlib.schedule import schedule, stays
 from trainlib.tile_choice import Choice, candidates
-from trainlib.tiling import Box, Dim, Part, Spread, Tiling, Window
+from trainlib.tiling import GROWTH, Box, Dim, Part, Spread, Tiling, Window, growing
 
 LOOKS = [
     {"kernel": kernel, "stride": stride, "dilation": dilation, "before": before}
@@ -110,9 +110,9 @@ def test_what_one_command_cannot_say_takes_several():
 TENSORS = {"A": Tensor((4,)), "B": Tensor((6,)), "C": Tensor((4,), "out")}
 
 
-def log(tiling, tensors, sizes, slots):
+def log(tiling, tensors, sizes, slots, cores=1):
     """Each step: the tile's slots, then what comes and what goes."""
-    tiles = list(tiling.tiles(sizes, tensors))
+    tiles = list(tiling.tiles(sizes, tensors, cores))
     return [
         (
             "".join(f"{name}{slot}" for name, slot in step.slots.items()),
@@ -262,6 +262,52 @@ def test_the_first_and_the_last_of_tiles_that_are_walked_are_computed_in_parts()
     ]
     assert not any(tile.walked for tile in tiling.tiles({"y": 11, "g": 4}, tensors))
     assert not any(tile.walked for tile in tiling.tiles({"y": 12, "g": 4}, tensors))
+
+
+@pytest.mark.parametrize("most", range(1, 13))
+def test_tiles_grow_from_both_ends_and_add_up(most):
+    for total in range(2, 70):
+        sizes = growing(total, most)
+        assert sum(sizes) == total
+        assert sizes[0] == sizes[-1] == 1 <= max(sizes) <= most
+        assert all(max(pair) <= GROWTH * min(pair) for pair in pairwise(sizes))
+    assert growing(8, 2) == [1, 2, 2, 2, 1]
+    assert growing(16, 5) == [1, 2, 4, 2, 4, 2, 1]
+    assert growing(64, 24) == [1, 2, 4, 8, 12, 11, 11, 8, 4, 2, 1]
+
+
+def test_tiles_of_several_sizes_have_the_shape_of_the_largest():
+    tiling = Tiling(
+        (Dim("g", 12), Dim("y", 6)),
+        {"X": ("g", "y"), "Y": ("g", "y")},
+        nothing,
+        walks=lambda sizes: "y",
+        grows=lambda sizes: "g",
+    )
+    tensors = {"X": Tensor((12, 6)), "Y": Tensor((12, 6), "out")}
+    sizes = {"g": 4, "y": 6}
+    tiles = list(tiling.tiles(sizes, tensors, cores=2))
+    assert [tile.each for tile in tiles] == [1, 1, 2, 2, 1, 1]
+    assert [tile.walked for tile in tiles] == [
+        *(range(1), range(1, 6)),
+        *(range(6), range(6)),
+        *(range(5), range(5, 6)),
+    ]
+    [shape] = {tile.shape for tile in tiles}
+    assert (shape["g"], shape.part("X").shape, shape.is_grown) == (4, (4, 6), True)
+    assert log(tiling, tensors, sizes, {"X": 2, "Y": 2}, cores=2) == [
+        ("", "X0@0", ""),
+        ("X0Y0", "X1@1", ""),
+        ("X1Y1", "X0@12", "Y0@0"),
+        ("X0Y0", "X1@36", "Y1@1"),
+        ("X1Y1", "X0@60", "Y0@12"),
+        ("X0Y0", "X1@65", "Y1@36"),
+        ("X1Y1", "", "Y0@60"),
+        ("", "", "Y1@65"),
+    ]
+    for other in (3, 5, 8):
+        assert not any(tile.each for tile in tiling.tiles(sizes, tensors, cores=other))
+    assert not any(tile.each for tile in tiling.tiles({"g": 12, "y": 6}, tensors, cores=2))
 
 
 def test_rows_are_as_far_apart_as_their_banks_must_be():
