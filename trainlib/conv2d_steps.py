@@ -43,7 +43,7 @@ from trainlib.tiling import (
 )
 from trainlib.tiling import Axis as Along
 
-RATE = 5.0  # multiply-adds per cycle, nearly
+RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not count taps
 UNIT = 4  # channels of a tile's results
 BY_COLUMNS: Mapping[str, Callable[..., None]] = {
     "y": conv2d_fw_by_columns, "x": conv2d_ig_by_columns, "w": conv2d_wg_by_columns
@@ -112,7 +112,8 @@ class Step:
         dims, forms = tuple(self._dims(a, cut)), dict(self._forms(a))
         exposed = (lambda sizes: self._exposed(a, sizes)) if is_walked else None
         how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
-        return Tiling(dims, boxes, emit, scratch, RATE, **how)
+        rate = RATE / (a.shape.ys.taps * a.shape.xs.taps)
+        return Tiling(dims, boxes, emit, scratch, rate, **how)
 
     def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
         """The lines, where each core has a group or more of one image, and they are not cut."""

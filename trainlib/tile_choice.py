@@ -74,6 +74,11 @@ class Choice:
         grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
         return {name: int(slots.item()) for name, slots in grid.slots.items()}
 
+    def is_copying(self, sizes: Sizes) -> bool:
+        """Does copying take longer than computing, with tiles of these sizes?"""
+        grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
+        return bool((grid.copying > grid.work).all())
+
     @property
     def has_any(self) -> bool:
         """Does any tile fit?"""
@@ -242,24 +247,37 @@ class Grid:
     @cached_property
     def cycles(self) -> np.ndarray:
         """What the whole is expected to take."""
-        tensors = self.choice.tensors
-        moved = {True: np.zeros(()), False: np.zeros(())}
-        exposed = np.zeros(())
-        for name in self.part_bytes:
-            once = self._copy_cycles(name)
-            for to_l1, other in ((True, "out"), (False, "in")):
-                if tensors[name].role != other:
-                    moved[to_l1] = moved[to_l1] + once * self._stays(name)
-                    exposed = exposed + once
+        exposed, (inwards, outwards) = self._exposed(), self.moved
         steps = _product(self.parts)
         if self.choice.buffers == 1:
-            both = self._work() + moved[True] + moved[False] + self._step * steps
+            both = self.work + inwards + outwards + self._step * steps
         else:
-            if part := self.choice.tiling.exposed:
-                exposed = exposed * part(self._all_sizes)
-            both = np.maximum(self._work(), np.maximum(*moved.values())) + exposed
-            both = both + self._queueing()
+            both = np.maximum(self.work, self.copying) + exposed + self._queueing()
         return both + self._step * steps + COLD * self._shapes()
+
+    @cached_property
+    def moved(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cycles of the DMA to L1 and from there."""
+        moved = [np.zeros(()), np.zeros(())]
+        for name in self.part_bytes:
+            for way, other in enumerate(("out", "in")):
+                if self.choice.tensors[name].role != other:
+                    moved[way] = moved[way] + self._copy_cycles(name) * self._stays(name)
+        return moved[0], moved[1]
+
+    @property
+    def copying(self) -> np.ndarray:
+        """Cycles of the DMA, which moves in both directions at once."""
+        return np.maximum(*self.moved)
+
+    def _exposed(self) -> np.ndarray:
+        """Cycles of the first copies and the last ones, which nothing hides."""
+        exposed = np.zeros(())
+        for name in self.part_bytes:
+            ways = 2 if self.choice.tensors[name].role == "inout" else 1
+            exposed = exposed + ways * self._copy_cycles(name)
+        part = self.choice.tiling.exposed
+        return exposed * part(self._all_sizes) if part else exposed
 
     @property
     def _step(self) -> int:
@@ -308,7 +326,8 @@ class Grid:
         run = np.maximum(run, WORD)  # of parts that are empty, too
         return WORD * _product(lengths) / run * _beats(run)
 
-    def _work(self) -> np.ndarray:
+    @property
+    def work(self) -> np.ndarray:
         """Cycles of all cores' computing; a tile counts as if it were whole units."""
         padded = []
         for i, (dim, sizes) in enumerate(zip(self.dims, self.tried, strict=True)):

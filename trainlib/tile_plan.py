@@ -25,6 +25,7 @@ class Plan:
 
     slots    buffers of each tensor
     sizes    bytes of each of them
+    is_copying   does copying take longer than computing?
     """
 
     tiling: Tiling
@@ -33,6 +34,7 @@ class Plan:
     sizes: dict[str, int]
     scratch: dict[str, int]
     cores: int
+    is_copying: bool
 
     @classmethod
     def of(
@@ -47,7 +49,8 @@ class Plan:
             slots = choice.slots(sizes)
             tiles = list(tiling.tiles(sizes, tensors, team.cores))
             steps = schedule(tiles, tensors, slots)
-            plan = cls(tiling, steps, slots, *_bytes(tiling, tiles), team.cores)
+            how = team.cores, choice.is_copying(sizes)
+            plan = cls(tiling, steps, slots, *_bytes(tiling, tiles), *how)
             if RING * plan.entry_size <= entries:
                 return plan
             entries = RING * plan.entry_size

@@ -1,21 +1,22 @@
 """A primitive as a program that works through tiles: tensors in L2, a few buffers of each in L1.
 
 The schedule is data: Python works out all steps and writes them into a table in L2, an entry each.
-The code that walks it is short. In every step each core
+The code that walks it is short. In every step
 
-    waits for the others: the tile before is computed, its buffers are free;
-    starts its share of this step's copies: outputs of the tile before, inputs of the tile behind,
-        and the next entry but one;
-    waits for the others again, one of which waits for all copies of the step before;
-    jumps to the function for this tile's shape, which jumps back.
+    one core waits for the copies of the step before, then all meet: the tile before is computed,
+        its buffers are free, this step's tile is there;
+    cores start their shares of this step's copies: outputs of the tile before, inputs of the tile
+        behind, and the next entry but one;
+    all jump to the function for this tile's shape, which jumps back.
 
-So the DMA always has its next commands while it works. An entry: the function, the entry's
-successor, the address of each buffer that is not always the same, what to compute of a tile that is
-walked, a zero, the number of words of each block of commands, then the blocks. Block i is for core
-cores - 1 - i: the last cores have the least to compute. A port of the DMA takes its next command,
-or says who is done, only when its last command has begun: so commands are spread over cores, and
-the one that waits for them has none.
-Where copying is what takes longest, code starts the first step's copies, if they are few; cores
+An entry: the function, the entry's successor, the address of each buffer that is not always the
+same, what to compute of a tile that is walked, or whose size the table says, a zero, then blocks of
+commands, each behind its number of words; a core that has started its block leaves 0 there. Block i
+is for core cores - 1 - i: the last cores have the least to compute. A port of the DMA takes its
+next command, or says who is done, only when its last command has begun: so commands are spread over
+cores, and the one that waits for them has none. Code starts the first step's copies itself, if they
+are few.
+Where copying is what takes longest, cores start copies before they wait for the last ones; they
 fetch entries themselves; and they begin to compute one behind the other: those that begin at once
 meet each other and the DMA in every bank.
 """
@@ -31,7 +32,8 @@ from trainlib.kernels import WORD, Address, Tensor, Tensors
 from trainlib.passes import passes
 from trainlib.schedule import Step, Transfer
 from trainlib.tile_plan import ADDRESSES, RING, Plan
-from trainlib.tile_steps import Steps, Streaming
+from trainlib.tile_steps import Steps
+from trainlib.tile_stream import Ahead, Streaming
 from trainlib.tiling import COUNT as WALKED
 from trainlib.tiling import EACH, FIRST, Sizes, TileShape, Tiling
 
@@ -116,7 +118,8 @@ class Walk:
         functions = {s: k.label(f"tile_{i}") for i, s in enumerate(plan.shapes)}
         table = self._table(functions)
         opening = [self._command(transfer) for transfer in plan.opening]
-        steps = Streaming if plan.tiling.streams else Steps
+        steps = Ahead if plan.is_copying else Steps
+        steps = Streaming if plan.tiling.streams else steps
         places, labels = (self.entries, table), (self.next, self.finish)
         walk = steps(k, self.team, plan, places, labels, opening)
         with k.compressing(), walk.around():
