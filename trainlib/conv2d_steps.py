@@ -112,7 +112,8 @@ class Step:
         dims, forms = tuple(self._dims(a, cut)), dict(self._forms(a))
         exposed = (lambda sizes: self._exposed(a, sizes)) if is_walked else None
         how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
-        rate = RATE / (a.shape.ys.taps * a.shape.xs.taps)
+        taps = 1 if a.by_columns else a.shape.ys.taps * a.shape.xs.taps
+        rate = RATE / taps  # with columns, it is how they are copied that tells tiles apart
         return Tiling(dims, boxes, emit, scratch, rate, **how)
 
     def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
