@@ -118,14 +118,19 @@ class Plan:
         return self.each + WORD * self.grows
 
     @property
-    def first_block(self) -> int:
-        """Bytes in an entry before the blocks of commands."""
+    def counts(self) -> int:
+        """Where in an entry the numbers of words of blocks begin."""
         return self.nothing + WORD
 
     @property
+    def first_block(self) -> int:
+        """Bytes in an entry before the blocks of commands."""
+        return self.counts + WORD * self.issuers
+
+    @property
     def block(self) -> int:
-        """Bytes of a block: the number of words of its commands, and these."""
-        return WORD * (1 + WORDS_OF_COMMAND * -(-self.most_commands // self.issuers))
+        """Bytes of a block of commands."""
+        return WORD * WORDS_OF_COMMAND * -(-self.most_commands // self.issuers)
 
     @property
     def entry_size(self) -> int:

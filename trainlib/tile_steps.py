@@ -19,9 +19,9 @@ from trainlib.tile_plan import FUNCTION, NEXT, Plan
 
 FRAME = 32  # bytes of a core's stack
 APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
-ENTRY, BLOCK, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(5))
-"""Its entry, where in it its block is, the counters that it waits for or frees, and 1 if it waits;
-and what it fetches next of the table."""
+ENTRY, COUNT, BLOCK, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(6))
+"""Its entry, where in it its block's number of words and the words are, the counters that it waits
+for or frees, 0 if it waits; and what it fetches next of the table."""
 
 
 class Steps:
@@ -53,25 +53,26 @@ class Steps:
     def around(self) -> Iterator[None]:
         """Emit it around the functions; at its end all copies are done, and all cores are there.
 
-        NOTE: functions lie in the middle, so that they and the steps are in the way of each other
-        in no cache that holds as much.
+        NOTE: functions lie in the middle, and instructions have 16 bits where they can: so steps
+        and functions are in the way of each other in no cache that holds as much.
         """
         k = self.k
         first = k.label()
-        self._move_stack(-FRAME)
-        with k.scope():
-            k.registers.hold(self.entry)
-            self.block, self.words = k.x(2)
-            self._prepare(first)
-            self._wait_aside()
-            self._step(first)
-        yield
-        k.place(self.finish)
-        with k.scope():
-            counters = k.x()
-            k.lw(counters, COUNTERS, SP)
-            Dma(k).free(counters)
-        self._move_stack(FRAME)
+        with k.compressing():
+            self._move_stack(-FRAME)
+            with k.scope():
+                k.registers.hold(self.entry)
+                self.count, self.words = k.x(2)
+                self._prepare(first)
+                self._wait_aside()
+                self._step(first)
+            yield
+            k.place(self.finish)
+            with k.scope():
+                counters = k.x()
+                k.lw(counters, COUNTERS, SP)
+                Dma(k).free(counters)
+            self._move_stack(FRAME)
 
     def _move_stack(self, frame: int) -> None:
         """Make room for a frame, or give it back; those of cores begin in different banks."""
@@ -136,7 +137,10 @@ class Steps:
                 k.li(most, plan.block)
                 k.mul(value, place, most)
                 k.addi(value, value, plan.first_block)
-            k.sw(value, BLOCK, SP)
+                k.sw(value, BLOCK, SP)
+                k.slli(value, place, WORD.bit_length() - 1)
+                k.addi(value, value, plan.counts)
+            k.sw(value, COUNT, SP)
             k.addi(value, place, -(plan.cores - 1 - plan.waiter))
             k.sw(value, WAITS, SP)
 
@@ -158,20 +162,20 @@ class Steps:
             self.team.barrier()
             k.place(first)
             with k.if_(NE, self.words, ZERO):
-                self._start(self.block, self.words)
-                k.sw(ZERO, 0, self.block)
+                self._start(self.words)
+                k.sw(ZERO, 0, self.count)
             with k.scope():
                 value = k.x()
                 k.lw(value, FUNCTION, entry)
                 k.jr(value)
 
     def _load_block(self) -> None:
-        """Load where the core's block of an entry is, and how many words it has."""
+        """Load how many words the core's block of an entry has, and where that stands."""
         k = self.k
-        k.lw(self.block, BLOCK, SP)
+        k.lw(self.count, COUNT, SP)
         k.sw(self.entry, ENTRY, SP)
-        k.add(self.block, self.block, self.entry)
-        k.lw(self.words, 0, self.block)
+        k.add(self.count, self.count, self.entry)
+        k.lw(self.words, 0, self.count)
 
     def _wait_aside(self) -> None:
         """Let the core that waits do so until all copies are done that those of an entry begin."""
@@ -180,20 +184,21 @@ class Steps:
             k.registers.hold(self.entry)
             value, other = k.x(2)
             begun = k.here()
-            k.lw(value, plan.first_block, self.entry)
+            k.lw(value, plan.counts, self.entry)
             for issuer in range(1, plan.issuers):
-                k.lw(other, plan.first_block + issuer * plan.block, self.entry)
+                k.lw(other, plan.counts + WORD * issuer, self.entry)
                 k.or_(value, value, other)
             k.bnez(value, begun)
             Dma(k).wait_for_all()
             k.j(self.waited)
 
-    def _start(self, block: Register, words: Register) -> None:
-        """Start the copies of a block."""
+    def _start(self, words: Register) -> None:
+        """Start the copies of the core's block of the entry in a0."""
         k = self.k
         with k.scope():
             base, value, at = k.x(3)
-            k.addi(at, block, WORD)
+            k.lw(at, BLOCK, SP)
+            k.add(at, at, self.entry)
             k.li(base, EVENT_UNIT)
             with k.hwloop(words):
                 k.load_post(value, WORD, at)

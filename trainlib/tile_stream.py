@@ -12,7 +12,7 @@ from firmware.drivers import Dma
 from firmware.registers import SP, ZERO, A
 from trainlib.kernels import WORD
 from trainlib.tile_plan import FUNCTION, NEXT, RING
-from trainlib.tile_steps import AHEAD, BLOCK, COUNTERS, ENTRY, FRAME, WAITS, Steps
+from trainlib.tile_steps import AHEAD, COUNT, COUNTERS, ENTRY, FRAME, WAITS, Steps
 
 
 class Ahead(Steps):
@@ -63,19 +63,19 @@ class Ahead(Steps):
         self.team.barrier()
         with k.scope():
             k.registers.hold(entry)
-            block, words, value, counters = k.x(4)
+            count, words, value, counters = k.x(4)
             k.lw(entry, ENTRY, SP)
-            k.lw(block, BLOCK, SP)
+            k.lw(count, COUNT, SP)
             k.lw(counters, COUNTERS, SP)
-            k.add(block, block, entry)
-            k.lw(words, 0, block)
+            k.add(count, count, entry)
+            k.lw(words, 0, count)
             k.lw(value, NEXT, entry)
             k.sw(value, ENTRY, SP)
             with k.region("dma_wait"):
                 if self.plan.cores == 1:
                     self._wait(counters)
                 with k.if_(NE, words, ZERO):
-                    self._begin(block, words)
+                    self._begin(count, words)
                 self._fetch(entry)
                 if self.plan.cores > 1:
                     self._wait(counters)
@@ -85,14 +85,14 @@ class Ahead(Steps):
             self._note(entry, counters)
             k.jr(value)
 
-    def _begin(self, block: Register, words: Register) -> None:
+    def _begin(self, count: Register, words: Register) -> None:
         """Start the copies of a block under a fresh counter, and leave that in its count."""
         k = self.k
         with k.scope():
             counter = k.x()
             Dma(k).begin(counter)
-            k.sw(counter, 0, block)
-            self._start(block, words)
+            k.sw(counter, 0, count)
+            self._start(words)
             k.nop()  # a label may not end a hardware loop
 
     def _begin_fetching(self, place: Register, value: Register) -> None:
@@ -116,7 +116,7 @@ class Ahead(Steps):
             k.lw(counters, WAITS, SP)
             with k.if_(EQ, counters, ZERO):
                 for issuer, value in enumerate(values):
-                    k.lw(value, plan.first_block + plan.block * issuer, entry)
+                    k.lw(value, plan.counts + WORD * issuer, entry)
                 k.mv(counters, values[0])
                 for value in values[1:]:
                     k.or_(counters, counters, value)

@@ -10,12 +10,12 @@ The code that walks it is short. In every step
     all jump to the function for this tile's shape, which jumps back.
 
 An entry: the function, the entry's successor, the address of each buffer that is not always the
-same, what to compute of a tile that is walked, or whose size the table says, a zero, then blocks of
-commands, each behind its number of words; a core that has started its block leaves 0 there. Block i
-is for core cores - 1 - i: the last cores have the least to compute. A port of the DMA takes its
-next command, or says who is done, only when its last command has begun: so commands are spread over
-cores, and the one that waits for them has none. Code starts the first step's copies itself, if they
-are few.
+same, what to compute of a tile that is walked, or whose size the table says, a zero, the number of
+words of each block of commands, then the blocks; a core that has started its block leaves 0 for its
+number. Block i is for core cores - 1 - i: the last cores have the least to compute. A port of the
+DMA takes its next command, or says who is done, only when its last command has begun: so commands
+are spread over cores, and the one that waits for them has none. Code starts the first step's copies
+itself, if they are few.
 Where copying is what takes longest, cores start copies before they wait for the last ones; they
 fetch entries themselves; and they begin to compute one behind the other: those that begin at once
 meet each other and the DMA in every bank.
@@ -121,8 +121,7 @@ class Walk:
         steps = Ahead if plan.is_copying else Steps
         steps = Streaming if plan.tiling.streams else steps
         places, labels = (self.entries, table), (self.next, self.finish)
-        walk = steps(k, self.team, plan, places, labels, opening)
-        with k.compressing(), walk.around():
+        with steps(k, self.team, plan, places, labels, opening).around():
             for shape, label in functions.items():
                 self._function(label, shape)
 
@@ -198,7 +197,7 @@ class Walk:
             [word for command in commands[issuer :: plan.issuers] for word in command]
             for issuer in range(plan.issuers)
         ]
-        words.append(0)
+        words += [0, *map(len, blocks)]
         for block in blocks:
-            words += [len(block), *block, *[0] * (plan.block // WORD - 1 - len(block))]
+            words += [*block, *[0] * (plan.block // WORD - len(block))]
         return words + [0] * (plan.entry_size // WORD - len(words))
