@@ -19,6 +19,7 @@ SILENT = (0x1A108800, 0x10201400, 0x10204000, 0x10204200, 0x1020420C)  # stores 
 STACK_CHECKER = [RI5CY_CSRS[name] for name in ("stack_conf", "stack_start", "stack_end")]
 WIDTHS = {"i8": (1, True), "u8": (1, False), "i16": (2, True), "u16": (2, False), "i32": (4, True)}
 DYNAMIC = 7  # rounding mode: the one in frm
+TURN = 500  # instructions of a hart before others go on: it may wait for what they store
 SENTINEL = 0x00BADBAD  # what registers hold at reset: nothing may rely on zeros
 
 
@@ -32,6 +33,11 @@ class Hart:
         self.x, self.f = [0] + [SENTINEL] * 31, [SENTINEL] * 32
         self.loops = [[0, 0, 0], [0, 0, 0]]  # start, end, count
         self.is_asleep = self.is_at_barrier = False
+        self.command: list[int] = []  # of the DMA, as far as it is stored
+
+    @property
+    def waits(self) -> bool:
+        return self.is_asleep or self.is_at_barrier
 
 
 class Machine:
@@ -50,7 +56,6 @@ class Machine:
         self.f_registers = has_float_registers(isa)
         self.harts = [Hart(CONTROLLER, program.entry)]
         self.boot: dict[int, int] = {}
-        self.command: list[int] = []
         self.code: int | None = None
         self.printed = bytearray()
         self.retired: dict[int, int] = {}
@@ -71,9 +76,12 @@ class Machine:
 
     def run(self) -> "Machine":
         while self.code is None:
-            for hart in self.harts:
-                while not hart.is_asleep and not hart.is_at_barrier:
-                    self._step(hart)
+            while any(not hart.waits for hart in self.harts):
+                for hart in self.harts:
+                    for _ in range(TURN):
+                        if hart.waits:
+                            break
+                        self._step(hart)
             cores = self.harts[1:]
             assert self.code is not None or all(h.is_at_barrier for h in cores), "deadlock"
             for hart in cores:
@@ -161,18 +169,18 @@ class Machine:
         elif address == DMA_STATUS:
             assert value in (0, 1 << 3)
         elif address == DMA_COMMAND:
-            self._command(value)
+            self._command(value, hart)
         elif address not in SILENT:
             self.write(address, value.to_bytes(4, "little")[:size])
 
-    def _command(self, value: int) -> None:
+    def _command(self, value: int, hart: Hart) -> None:
         """Copy when all words of a command have come."""
-        self.command.append(value)
-        lines = self.command[0] >> 19 & 1, self.command[0] >> 23 & 1
-        if len(self.command) < 3 + 2 * sum(lines):
+        hart.command.append(value)
+        lines = hart.command[0] >> 19 & 1, hart.command[0] >> 23 & 1
+        if len(hart.command) < 3 + 2 * sum(lines):
             return
-        command, *starts = self.command[:3]
-        size, operands = command & 0x1FFFF, self.command[3:]
+        command, *starts = hart.command[:3]
+        size, operands = command & 0x1FFFF, hart.command[3:]
         sides = []
         for start, has_lines in zip(starts[::-1], lines, strict=True):
             line, stride = operands[:2] if has_lines else (size, 0)
@@ -181,4 +189,4 @@ class Machine:
         sources, targets = sides if command >> 17 & 1 else sides[::-1]
         for source, target in zip(sources, targets, strict=True):
             self.write(target, self.read(source, 1))
-        self.command = []
+        hart.command = []
