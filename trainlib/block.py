@@ -18,6 +18,8 @@ from trainlib.kernels import WORD, Address
 from trainlib.strided import REACH, Strided
 
 AROUND = 8  # instructions around a block's inner loop, nearly
+OWN_CODE = 128  # instructions that a core's own cache holds
+FETCH = 3 / 4  # cycles that an instruction takes which is not there: 3 for a line of 4
 X_REGISTERS, F_REGISTERS = 30, 32  # that code can have
 
 
@@ -251,15 +253,23 @@ def fits(x: Operands, height: int, width: int, rows: int, cols: int, shares: boo
 
 
 def cycles_of_part(x: Operands, height: int, width: int, rows: int, cols: int) -> int:
-    """Cycles of a part, nearly: what the inner loops issue, and what stands around them."""
-    cycles = 0
+    """Cycles of a part, nearly: what it issues, and what it waits for code.
+
+    NOTE: of code that a core's own cache does not hold, it loses what it has no room for from one
+    panel to the next; the inner loops stay there while they run.
+    """
+    cycles = code = passed = 0
     for h, panels in _blocks(height, rows):
         for w, blocks in _blocks(width, cols):
-            stall = h * w == 1
-            step = h * w + h + w + stall
-            cycles += panels * blocks * (x.depth * step + (1 + x.starts) * h * w + AROUND)
+            sums, stall = h * w, h * w == 1
+            step = sums + h + w + stall
+            around = (1 + x.starts) * sums + AROUND
+            cycles += panels * blocks * (x.depth * step + around)
+            code += 2 * step + around
+            passed += panels * (2 * step + around)
         cycles += panels * AROUND
-    return cycles
+    lost = max(0, 1 - OWN_CODE / code)
+    return cycles + int(FETCH * (code + lost * passed))
 
 
 def _blocks(size: int, blocking: int) -> list[tuple[int, int]]:
