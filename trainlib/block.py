@@ -8,58 +8,15 @@ registers as are left, two at least.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from firmware.builder import Kernel, Register
+from trainlib.block_cost import float_registers, step_registers
 from trainlib.kept import Kept, kept
-from trainlib.kernels import WORD, Address
-from trainlib.strided import REACH, Strided
-
-AROUND = 8  # instructions around a block's inner loop, nearly
-OWN_CODE = 128  # instructions that a core's own cache holds
-FETCH = 3 / 4  # cycles that an instruction takes which is not there: 3 for a line of 4
-X_REGISTERS, F_REGISTERS = 30, 32  # that code can have
-
-
-@dataclass(frozen=True)
-class Operands:
-    """Matrices in L1: byte addresses, bytes from one row to the next and from one column to it.
-
-    bias    what the sums start with; None: with 0, or with C where they accumulate
-    """
-
-    a: Address
-    b: Address
-    c: Address
-    bias: Address | None
-    depth: int
-    a_row: int
-    a_column: int
-    b_row: int
-    b_column: int
-    c_row: int
-    bias_row: int = 0
-    bias_column: int = 0
-    accumulates: bool = False
-
-    @property
-    def starts(self) -> bool:
-        """Do the sums start with something that is loaded?"""
-        return self.accumulates or self.bias is not None
-
-    def a_block(self, rows: int) -> Strided:
-        """A[i .. i+rows-1, l], then the next l."""
-        return Strided(rows, self.a_row, self.a_column)
-
-    def b_block(self, cols: int) -> Strided:
-        """B[l, j .. j+cols-1], then the next l."""
-        return Strided(cols, self.b_column, self.b_row)
-
-    def constants(self, rows: int, cols: int) -> set[int]:
-        """What a block's loads need in registers."""
-        return self.a_block(rows).constants | self.b_block(cols).constants
+from trainlib.kernels import WORD
+from trainlib.operands import Operands
+from trainlib.strided import REACH
 
 
 class Block:
@@ -232,47 +189,3 @@ class Block:
             self.k.fmul_s(acc, u, v)
         else:
             self.k.fmadd_s(acc, u, v, acc)
-
-
-def float_registers(rows: int, cols: int) -> int:
-    """Registers of floats that a block needs at least."""
-    return rows * cols + min(rows, cols) + min(2, max(rows, cols))
-
-
-def step_registers(x: Operands, height: int, width: int, rows: int, cols: int) -> int:
-    """Registers that the loads of a part's blocks need for constants."""
-    sizes = product(_blocks(height, rows), _blocks(width, cols))
-    return max(len(x.constants(h, w)) for (h, _), (w, _) in sizes)
-
-
-def fits(x: Operands, height: int, width: int, rows: int, cols: int, shares: bool) -> bool:
-    """Do the registers suffice for a part? Floats share them with addresses, or do not."""
-    floats = float_registers(rows, cols)
-    addresses = 2 + step_registers(x, height, width, rows, cols)
-    return floats + addresses <= X_REGISTERS if shares else floats <= F_REGISTERS
-
-
-def cycles_of_part(x: Operands, height: int, width: int, rows: int, cols: int) -> int:
-    """Cycles of a part, nearly: what it issues, and what it waits for code.
-
-    NOTE: of code that a core's own cache does not hold, it loses what it has no room for from one
-    panel to the next; the inner loops stay there while they run.
-    """
-    cycles = code = passed = 0
-    for h, panels in _blocks(height, rows):
-        for w, blocks in _blocks(width, cols):
-            sums, stall = h * w, h * w == 1
-            step = sums + h + w + stall
-            around = (1 + x.starts) * sums + AROUND
-            cycles += panels * blocks * (x.depth * step + around)
-            code += 2 * step + around
-            passed += panels * (2 * step + around)
-        cycles += panels * AROUND
-    lost = max(0, 1 - OWN_CODE / code)
-    return cycles + int(FETCH * (code + lost * passed))
-
-
-def _blocks(size: int, blocking: int) -> list[tuple[int, int]]:
-    """Sizes of the blocks of a part, and how many there are."""
-    times, rest = divmod(size, blocking)
-    return [(blocking, times)] * (times > 0) + [(rest, 1)] * (rest > 0)

@@ -12,9 +12,11 @@ from typing import Literal
 
 from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
-from trainlib.block import Block, Operands, cycles_of_part, fits
+from trainlib.block import Block
+from trainlib.block_cost import cycles_of_part, fits
 from trainlib.deal import Dealt, grid_of
 from trainlib.kernels import WORD, Address
+from trainlib.operands import Operands
 from trainlib.outer import Outer
 from trainlib.pieces import pieces_of
 

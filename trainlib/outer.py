@@ -11,8 +11,9 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from firmware.builder import Kernel, Register
-from trainlib.block import F_REGISTERS, Operands
+from trainlib.block_cost import F_REGISTERS
 from trainlib.kernels import WORD
+from trainlib.operands import Operands
 
 ROWS, COLS = 4, 4  # of a block where nothing is said
 STEPS = range(-2048, 2048)  # what the step of a load says

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from firmware.builder import Kernel, Register
-from trainlib.block import Operands
 from trainlib.kernels import WORD, Address
+from trainlib.operands import Operands
 
 AROUND = 60  # cycles of a piece beside those of its parts, nearly
 
