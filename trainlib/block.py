@@ -9,7 +9,7 @@ registers as are left, two at least.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from firmware.builder import Kernel, Register
 from trainlib.block_cost import float_registers, step_registers
@@ -17,6 +17,13 @@ from trainlib.kept import Kept, kept
 from trainlib.kernels import WORD
 from trainlib.operands import Operands
 from trainlib.strided import REACH
+
+
+class Move(NamedTuple):
+    """The way from a block to the next one, down and to the right."""
+
+    rows: int
+    columns: int
 
 
 class Block:
@@ -63,34 +70,50 @@ class Block:
         """C[i:i+height, j:j+width] = A[i:i+height, :] B[:, j:j+width], block by block."""
         panels, rest = divmod(height, self.rows)
         if panels:
-            with self.panels.loop(panels, self.scratch):
+            with self._repeated(panels, width):
                 self._panel(self.rows, width, is_last=panels == 1 and not rest)
         if rest:
             self._panel(rest, width, is_last=True)
 
+    @contextmanager
+    def _repeated(self, panels: int, width: int) -> Iterator[None]:
+        """Repeat the body for each panel: a hardware loop where none goes through the panel."""
+        if panels > 1 and width <= self.cols:
+            self.k.li(self.scratch, panels)
+            with self.k.hwloop(self.scratch):
+                yield
+        else:
+            with self.panels.loop(panels, self.scratch):
+                yield
+
     def _panel(self, height: int, width: int, is_last: bool) -> None:
-        """Compute rows i .. i+height-1, at most a block; then i += height."""
-        k, x = self.k, self.x
+        """Compute rows i .. i+height-1, at most a block; then i += height, if any are left."""
+        k = self.k
         blocks, rest = divmod(width, self.cols)
+        last = rest or self.cols
+        to_next = Move(0, last) if is_last else Move(height, last - width)
         self.steps = {}
         if blocks:
             self._load_steps(height, self.cols)
         if blocks > 1:
             k.li(self.scratch, blocks)
             with k.hwloop(self.scratch):
-                self._block(height, self.cols)
+                self._block(height, self.cols, Move(0, self.cols))
+            if not rest and not is_last:
+                self._go(Move(height, -width))
         elif blocks:
-            self._block(height, self.cols)
+            self._block(height, self.cols, Move(0, self.cols) if rest else to_next)
         if rest:
             self._load_steps(height, rest)
-            self._block(height, rest)
-        if is_last:
-            return
-        k.add_constant(self.pa, self.pa, height * x.a_row, self.scratch)
-        k.add_constant(self.pb, self.pb, -width * x.b_column, self.scratch)
-        self._advance(self.pc, height * x.c_row - WORD * width)
-        if self.bias:
-            self._advance(self.bias, height * x.bias_row - width * x.bias_column)
+            self._block(height, rest, to_next)
+
+    def _go(self, move: Move) -> None:
+        """Move on between blocks."""
+        k, x = self.k, self.x
+        k.add_constant(self.pa, self.pa, move.rows * x.a_row, self.scratch)
+        k.add_constant(self.pb, self.pb, move.columns * x.b_column, self.scratch)
+        self._advance(self.pc, move.rows * x.c_row + WORD * move.columns)
+        self._advance_bias(move)
 
     def _load_steps(self, height: int, width: int) -> None:
         """Load what the loads of blocks of this size need in registers."""
@@ -107,11 +130,16 @@ class Block:
             self.k.add_constant(register, register, step, self.scratch)
             pointer.store(register)
 
-    def _block(self, height: int, width: int) -> None:
-        """Compute one block; then j += width."""
+    def _advance_bias(self, move: Move) -> None:
+        if self.bias:
+            x = self.x
+            self._advance(self.bias, move.rows * x.bias_row + move.columns * x.bias_column)
+
+    def _block(self, height: int, width: int, move: Move) -> None:
+        """Compute one block; then move on to the next."""
         k, x = self.k, self.x
         if x.starts:
-            self._load_sums(height, width)
+            self._load_sums(height, width, move)
         else:
             self._step(height, width, is_first=True)
         times, rest = divmod(x.depth - (not x.starts), self.unroll)
@@ -124,20 +152,22 @@ class Block:
         self._steps(rest, height, width)
         pc = self.pc.load(self.other)
         walked = self._each_of_c(k.fstore, pc, height, width)
-        k.add_constant(pc, pc, WORD * width - walked, self.scratch)
+        step = move.rows * x.c_row + WORD * move.columns - walked
+        k.add_constant(pc, pc, step, self.scratch)
         self.pc.store(pc)
-        k.add_constant(self.pa, self.pa, -x.depth * x.a_column, self.scratch)
-        step = width * x.b_column - x.depth * x.b_row
+        step = move.rows * x.a_row - x.depth * x.a_column
+        k.add_constant(self.pa, self.pa, step, self.scratch)
+        step = move.columns * x.b_column - x.depth * x.b_row
         k.add_constant(self.pb, self.pb, step, self.scratch)
 
-    def _load_sums(self, height: int, width: int) -> None:
+    def _load_sums(self, height: int, width: int, move: Move) -> None:
         """Load what the sums start with."""
         k, x = self.k, self.x
         if self.bias:
             bias = self.bias.load(self.other)
             for r, q in product(range(height), range(width)):
                 k.fload(self.acc[r][q], r * x.bias_row + q * x.bias_column, bias)
-            self._advance(self.bias, width * x.bias_column)
+            self._advance_bias(move)
         else:
             pc = self.pc.load(self.other)
             walked = self._each_of_c(k.fload, pc, height, width)
