@@ -13,15 +13,15 @@ from typing import Literal
 from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
 from trainlib.block import Block
-from trainlib.block_cost import cycles_of_part, fits
+from trainlib.block_cost import LARGEST_BLOCK, cycles_of_part, fits
+from trainlib.cuts import shares_of
 from trainlib.deal import Dealt, grid_of
 from trainlib.kernels import WORD, Address
 from trainlib.operands import Operands
 from trainlib.outer import Outer
-from trainlib.pieces import pieces_of
+from trainlib.pieces import Piece, emit_shares
 
 NEARLY = 1.1
-LARGEST_BLOCK = 8  # rows or columns that are tried where none are given
 
 
 @dataclass(frozen=True)
@@ -91,20 +91,23 @@ def matmul_f32(
     )
     shares = not k.has_float_registers
 
-    def choose(rows_of: int, columns_of: int) -> tuple[int, Blocking]:
-        of = x, rows_of, columns_of, team.cores, rows, cols, unroll, split
+    def choose(rows_of: int, columns_of: int, cores: int) -> tuple[int, Blocking]:
+        of = x, rows_of, columns_of, cores, rows, cols, unroll, split
         return timed_blocking(*of, shares_registers=shares)
 
     outer = Outer.fitting(k, x, rows, cols)
     if outer or (rows, cols, split) != (None, None, None):
-        point = choose(n, m)[1]
+        point = choose(n, m, team.cores)[1]
         if outer and split is None:
             point = replace(point, split=_split_of(outer, n, m, team.cores))
         emit_product(k, team, x, n, m, point, outer)
         return
-    for piece in pieces_of(x, n, m, team.cores, choose):
+
+    def emit(group: Team, piece: Piece) -> None:
         with piece.operands(k, x) as own:
-            emit_product(k, team, own, piece.n, piece.m, piece.point, None)
+            emit_product(k, group, own, piece.n, piece.m, piece.point, None)
+
+    emit_shares(k, team, shares_of(x, n, m, team.cores, choose, shares), emit)
 
 
 def _split_of(outer: Outer, n: int, m: int, cores: int) -> tuple[int, int]:
@@ -194,7 +197,7 @@ def timed_blocking(
         widths = range(cols or 1, (cols or LARGEST_BLOCK) + 1)
         for r, q in product(heights, widths):
             if r <= height and q <= width and fits(x, height, width, r, q, shares_registers):
-                cycles = cycles_of_part(x, height, width, r, q)
+                cycles = int(cycles_of_part(x, height, width, r, q))
                 points.append((cycles, parts[0] * parts[1], Blocking(r, q, unroll, parts)))
     if not points:
         block = f"{rows or 'any'} x {cols or 'any'}"

@@ -1,19 +1,17 @@
-"""Products in two pieces: what all cores have as many rows or columns of, and what is left over.
+"""Products in pieces: rectangles of C, each with a blocking of its own and cores that share it.
 
-In one piece some cores have a row more than others, which wait for them; a piece of the rows left
-over alone is dealt out by its columns.
+Which ones there are, trainlib.cuts says.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firmware.builder import Kernel, Register
+from firmware.builder import LT, Kernel, Register
+from firmware.runtime import Team
 from trainlib.kernels import WORD, Address
 from trainlib.operands import Operands
-
-AROUND = 60  # cycles of a piece beside those of its parts, nearly
 
 
 @dataclass(frozen=True)
@@ -59,30 +57,56 @@ def _move(k: Kernel, register: Register, step: int) -> None:
             k.add_constant(register, register, step, k.x())
 
 
-def pieces_of(
-    x: Operands, n: int, m: int, cores: int, choose: Callable[[int, int], tuple[int, Any]]
-) -> list[Piece]:
-    """One or two of them, whatever takes the fewest cycles, nearly.
+@dataclass(frozen=True)
+class Share:
+    """Cores first .. first+cores-1, and the pieces that they compute, one after the other."""
 
-    choose    cycles and point of a product of so many rows and columns
-    """
-    addresses = [a for a in (x.a, x.b, x.c, x.bias) if isinstance(a, Register)]
-    whole, point = choose(n, m)
-    found = [(whole, [Piece(0, 0, n, m, point)])]
-    even_rows, even_columns = n // cores * cores, m // cores * cores
-    if len(set(addresses)) == len(addresses):
-        if 0 < even_rows < n:
-            found.append(_cut([(0, 0, even_rows, m), (even_rows, 0, n - even_rows, m)], choose))
-        if 0 < even_columns < m:
-            found.append(
-                _cut([(0, 0, n, even_columns), (0, even_columns, n, m - even_columns)], choose)
-            )
-    return min(found, key=lambda pieces: pieces[0])[1]
+    first: int
+    cores: int
+    pieces: tuple[Piece, ...]
 
 
-def _cut(
-    places: list[tuple[int, int, int, int]], choose: Callable[[int, int], tuple[int, Any]]
-) -> tuple[int, list[Piece]]:
-    chosen = [choose(n, m) for _, _, n, m in places]
-    cycles = sum(cycles + AROUND for cycles, _ in chosen)
-    return cycles, [Piece(*at, point) for at, (_, point) in zip(places, chosen, strict=True)]
+class Group(Team):
+    """Cores first .. first+cores-1 of a team, numbered from 0; they meet with the others."""
+
+    def __init__(self, k: Kernel, first: int, cores: int) -> None:
+        super().__init__(k, cores)
+        self.first = first
+
+    def core(self, rd: Register) -> None:
+        """Load the number of the core in the group."""
+        super().core(rd)
+        if self.first:
+            self.k.addi(rd, rd, -self.first)
+
+
+def emit_shares(
+    k: Kernel, team: Team, shares: Sequence[Share], emit: Callable[[Team, Piece], None]
+) -> None:
+    """Emit the code of all shares, in the order of their cores; a core runs that of its own."""
+    with k.scope():
+        core, end = k.x(2)
+        if len(shares) > 1:
+            team.core(core)
+        _emit_own(k, core, end, shares, emit)
+
+
+def _emit_own(
+    k: Kernel,
+    core: Register,
+    end: Register,
+    shares: Sequence[Share],
+    emit: Callable[[Team, Piece], None],
+) -> None:
+    share, *others = shares
+    if not others:
+        with k.scope():
+            k.free(core, end)
+            for piece in share.pieces:
+                emit(Group(k, share.first, share.cores), piece)
+        return
+    k.li(end, share.first + share.cores)
+    with k.if_(LT, core, end):
+        _emit_own(k, core, end, [share], emit)
+    with k.else_():
+        _emit_own(k, core, end, others, emit)

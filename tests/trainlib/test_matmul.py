@@ -164,16 +164,15 @@ def test_rows_and_columns_left_over_are_computed_like_all_others(shape, in_regis
 
 
 @pytest.mark.parametrize(
-    ("shape", "least"), [((64, 64, 64), 5.2), ((32, 32, 32), 5.0), ((25, 36, 13), 4.5)]
+    ("shape", "least"), [((64, 64, 64), 5.2), ((32, 32, 32), 5.0), ((25, 36, 13), 4.8)]
 )
 def test_macs_per_cycle_do_not_fall_below_what_was_reached(shape, least):
     """The bound of a 4 x 4 block is 5.33 on eight cores: 16 multiply-adds in 24 instructions."""
     point = dict(zip("nkm", shape, strict=True))
     _, report = launch("matmul_f32", point, WARM, max_cycles=1_000_000)
     assert report.macs_per_cycle >= least
-    if shape[0] > 25:
-        _, alone = launch("matmul_f32", point | {"cores": 1}, WARM, max_cycles=1_000_000)
-        assert report.macs_per_cycle >= 0.95 * 8 * alone.macs_per_cycle
+    _, alone = launch("matmul_f32", point | {"cores": 1}, WARM, max_cycles=1_000_000)
+    assert report.macs_per_cycle >= 0.95 * 8 * alone.macs_per_cycle
 
 
 def test_the_inner_loop_waits_for_nothing_but_banks():
