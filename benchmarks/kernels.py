@@ -18,7 +18,7 @@ from trainlib.report import Report
 BLOCKED = 16 / 3
 BEAT = 8  # bytes
 PEAK = 4.39
-EFFICIENCY = 0.93  # README.md says what keeps 25 x 36 x 13 and depthwise from it
+EFFICIENCY = 0.93  # README.md says what keeps depthwise from it
 PART = 0.9  # of the bound, through tiles
 
 
