@@ -18,6 +18,8 @@ from trainlib.kernels import WORD
 from trainlib.operands import Operands
 from trainlib.strided import REACH
 
+SINGLE = 3  # registers of the ring of a block of one sum, which has two steps under way
+
 
 class Move(NamedTuple):
     """The way from a block to the next one, down and to the right."""
@@ -62,7 +64,8 @@ class Block:
             self.acc: Any = k.f(rows, cols)
             self.held = k.f(min(rows, cols))
             left = len(k.registers.free(k.float_file))
-            self.ring = k.f(max(min(max(rows, cols), left), 1))
+            ring = SINGLE if rows == cols == 1 else max(rows, cols)
+            self.ring = k.f(max(min(ring, left), 1))
             self.scratch, self.other = scratch or (self.held[0], self.ring[0])
             yield
 
@@ -142,14 +145,13 @@ class Block:
             self._load_sums(height, width, move)
         else:
             self._step(height, width, is_first=True)
-        times, rest = divmod(x.depth - (not x.starts), self.unroll)
-        if times > 1:
-            k.li(self.scratch, times)
-            with k.hwloop(self.scratch):
-                self._steps(self.unroll, height, width)
-        elif times:
-            self._steps(self.unroll, height, width)
-        self._steps(rest, height, width)
+        count = x.depth - (not x.starts)
+        if height == width == self.unroll == 1 and len(self.ring) >= SINGLE and count:
+            self._add_to_one(count)
+        else:
+            times, rest = divmod(count, self.unroll)
+            self._repeat(times, lambda: self._steps(self.unroll, height, width))
+            self._steps(rest, height, width)
         pc = self.pc.load(self.other)
         walked = self._each_of_c(k.fstore, pc, height, width)
         step = move.rows * x.c_row + WORD * move.columns - walked
@@ -184,6 +186,36 @@ class Block:
             for q in columns:
                 access(self.acc[r][q], WORD * q + (0 if walks else r * x.c_row), pc)
         return (height - 1) * x.c_row if walks else 0
+
+    def _repeat(self, times: int, body: Callable[[], None]) -> None:
+        if times > 1:
+            self.k.li(self.scratch, times)
+            with self.k.hwloop(self.scratch):
+                body()
+        elif times:
+            body()
+
+    def _add_to_one(self, count: int) -> None:
+        """Add the products of `count` steps to a single sum, loading one step ahead."""
+        acc, a, b = self.acc[0][0], (self.held[0], self.ring[1]), (self.ring[0], self.ring[2])
+
+        def load(step: int) -> None:
+            self.x.a_block(1).load(self.k, a[step], 0, self.pa, self.steps)
+            self.x.b_block(1).load(self.k, b[step], 0, self.pb, self.steps)
+
+        def two_steps() -> None:
+            for step in (0, 1):
+                load(step)
+                self._multiply(acc, a[1 - step], b[1 - step], is_first=False)
+
+        load(1)
+        times, rest = divmod(count - 1, 2)
+        self._repeat(times, two_steps)
+        if rest:
+            load(0)
+        self._multiply(acc, a[1], b[1], is_first=False)
+        if rest:
+            self._multiply(acc, a[0], b[0], is_first=False)
 
     def _steps(self, count: int, height: int, width: int) -> None:
         for _ in range(count):

@@ -48,7 +48,7 @@ def cycles_of_part(x: Operands, height: Any, width: Any, rows: int, cols: int) -
     for h, panels in _blocks(height, rows):
         for w, blocks in _blocks(width, cols):
             sums = h * w
-            step = sums + h + w + (sums == 1)  # one sum waits for its load
+            step = sums + h + w
             around = (1 + x.starts) * sums + AROUND
             new = (panels > 0) * (blocks > 0) * (2 * step + around)
             cycles = cycles + panels * blocks * (x.depth * step + around)
