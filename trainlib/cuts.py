@@ -1,7 +1,8 @@
 """How a product is cut into pieces: whatever takes the fewest cycles, nearly.
 
 whole     one piece for all cores; some have a row more than others, which wait for them
-rest      what all cores have as many rows of; then the rows left over, dealt out by columns
+rest      what all cores have as many rows of; then the rows left over, dealt out by columns; for
+          one core, some rows and the others, each with a block of their own
 strips    two strips side by side, each dealt out in equal parts to cores of its own, with a block
           of its own; then a strip's rows left over, dealt out by columns to the cores of either
           one, or computed by one more core that has no part
@@ -53,14 +54,15 @@ def shares_of(
         return best[1]
     sides = (Side(n, m, cores, choose), Side(m, n, cores, choose, is_turned=True))
     for side in sides:
-        best = side.with_rest(best)
-    if n * m <= FEW and cores > 1:
+        best = side.in_two(best, side.n // cores * cores)
+    if n * m <= FEW:
         least = least_cycles(x, n, m, shares_registers)
-        for spare in (0, 1):
+        both = [*zip(sides, (least, least.T), strict=True)]
+        for side, cycles in both if cores == 1 else ():
+            best = side.in_two(best, side.best_rows(cycles))
+        for spare in range(min(cores, 2)):
             limit = int(CLEARLY * best[0])
-            cuts = [
-                s.in_strips(t, spare, limit) for s, t in zip(sides, (least, least.T), strict=True)
-            ]
+            cuts = [side.in_strips(cycles, spare, limit) for side, cycles in both]
             best = min([best, *(cut for cut in cuts if cut)], key=lambda cut: cut[0])
     return best[1]
 
@@ -87,21 +89,25 @@ class Side:
     choose: Choose
     is_turned: bool = False
 
-    def with_rest(self, best: Cut) -> Cut:
-        """That in pieces of all cores' rows and of the rows left over, if it is better."""
-        even = self.n // self.cores * self.cores
-        if even in (0, self.n):
+    def in_two(self, best: Cut, rows: int) -> Cut:
+        """That in pieces of so many rows and of the others, if it is better."""
+        if rows in (0, self.n):
             return best
-        sizes = (even, self.n - even)
+        sizes = (rows, self.n - rows)
         chosen = [self._chosen(n, self.m, self.cores) for n in sizes]
         cycles = AROUND + sum(cycles for cycles, _ in chosen)
         if cycles >= best[0]:
             return best
         pieces = [
             self._piece(i, 0, n, self.m, point)
-            for i, n, (_, point) in zip((0, even), sizes, chosen, strict=True)
+            for i, n, (_, point) in zip((0, rows), sizes, chosen, strict=True)
         ]
         return cycles, [Share(0, self.cores, tuple(pieces))]
+
+    def best_rows(self, least: np.ndarray) -> int:
+        """Of the first of two pieces on one core; least[n, m]: cycles of one core."""
+        both = least[1:-1, -1] + least[-2:0:-1, -1]
+        return int(both.argmin()) + 1 if both.size else 0
 
     def in_strips(self, least: np.ndarray, spare: int, limit: int) -> Cut | None:
         """The best in strips, None if none is below the limit.

@@ -45,6 +45,12 @@ def test_25_by_13_is_cut_as_the_picture_shows():
     assert (wide.rows, wide.cols, wide.split) == (5, 4, (5, 1))
 
 
+def test_one_core_has_two_pieces_each_with_a_block_of_its_own():
+    [share] = shares(operands(25, 36, 13), 25, 13, 1)
+    assert placed([share]) == [(0, 1, [(0, 0, 25, 5), (0, 5, 25, 8)])]
+    assert [(p.point.rows, p.point.cols) for p in share.pieces] == [(4, 5), (5, 4)]
+
+
 def test_a_core_for_what_is_left_over_is_spared_where_that_is_clearly_better():
     assert placed(shares(operands(17, 13, 11), 17, 11, 8)) == [
         (0, 1, [(16, 0, 1, 3), (15, 3, 2, 8)]),
