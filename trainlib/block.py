@@ -18,6 +18,7 @@ from trainlib.kernels import WORD
 from trainlib.operands import Operands
 from trainlib.strided import REACH
 
+AHEAD = 2  # steps in a round of a single sum that loads one step ahead
 SINGLE = 3  # registers of the ring of a block of one sum, which has two steps under way
 
 
@@ -146,7 +147,7 @@ class Block:
         else:
             self._step(height, width, is_first=True)
         count = x.depth - (not x.starts)
-        if height == width == self.unroll == 1 and len(self.ring) >= SINGLE and count:
+        if height == width == 1 and self.unroll == AHEAD and len(self.ring) >= SINGLE and count:
             self._add_to_one(count)
         else:
             times, rest = divmod(count, self.unroll)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
-from trainlib.block import Block
+from trainlib.block import AHEAD, Block
 from trainlib.block_cost import LARGEST_BLOCK, cycles_of_part, fits
 from trainlib.cuts import shares_of
 from trainlib.deal import Dealt, grid_of
@@ -198,7 +198,9 @@ def timed_blocking(
         for r, q in product(heights, widths):
             if r <= height and q <= width and fits(x, height, width, r, q, shares_registers):
                 cycles = int(cycles_of_part(x, height, width, r, q))
-                points.append((cycles, parts[0] * parts[1], Blocking(r, q, unroll, parts)))
+                is_chosen = (rows, cols, unroll) == (None, None, 1)
+                steps = AHEAD if is_chosen and r == q == 1 else unroll
+                points.append((cycles, parts[0] * parts[1], Blocking(r, q, steps, parts)))
     if not points:
         block = f"{rows or 'any'} x {cols or 'any'}"
         raise KernelError(
