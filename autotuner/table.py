@@ -81,7 +81,19 @@ def most_steps(grid: Grid) -> np.ndarray:
     tiling, tensors = grid.choice.tiling, grid.choice.tensors
     is_both = any(tensors[name].role == "inout" for name in tiling.boxes)
     apart = 1 if grid.choice.buffers > 1 else 4 if is_both else 2
-    return apart * _product(grid.parts) + ENDS
+    grown, dims = _grown(grid), zip(grid.parts, grid.dims, strict=True)
+    parts = [p + 2 * d.size.bit_length() if d.name in grown else p for p, d in dims]
+    return apart * _product(parts) + ENDS
+
+
+def _grown(grid: Grid) -> set[str | None]:
+    """Dimensions of which tiles may have several sizes: more of them then, at both ends."""
+    tiling = grid.choice.tiling
+    if not tiling.grows:
+        return set()
+    whole = {dim.name: dim.size for dim in tiling.dims}
+    by_dim = zip(grid.dims, grid.tried, strict=True)
+    return {tiling.grows(whole | {dim.name: size}) for dim, tried in by_dim for size in tried}
 
 
 def most_entry(choice: Choice, sizes: Sizes, cores: int) -> int:
@@ -94,9 +106,9 @@ def most_entry(choice: Choice, sizes: Sizes, cores: int) -> int:
 def _entries(choice: Choice, sizes: Sizes, cores: int, commands: Sequence[int]) -> list[int]:
     """Bytes of entries with so many commands each, but that of an entry."""
     tiling, slots = choice.tiling, choice.slots(sizes)
-    tile = next(tiling.tiles(sizes, choice.tensors, ends_only=True))
-    steps = (Step(tile.shape, tile.walked, {}, [ANY] * count) for count in commands)
-    return [Plan(tiling, [step], slots, {}, {}, cores).entry_size for step in steps]
+    tile = next(tiling.tiles(sizes, choice.tensors, cores, ends_only=True))
+    steps = (Step(tile.shape, tile.walked, tile.each, {}, [ANY] * count) for count in commands)
+    return [Plan(tiling, [step], slots, {}, {}, cores, False).entry_size for step in steps]
 
 
 def _most_transfers(choice: Choice, sizes: Sizes) -> int:

@@ -5,7 +5,7 @@ of a transposed convolution do, images are not cut while both gradients are comp
 does not fit L1 then is computed in two phases.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from firmware.builder import Kernel
@@ -13,26 +13,22 @@ from firmware.runtime import Team
 from trainlib.conv2d_shape import IMAGES
 from trainlib.conv2d_steps import UNIT, Step
 from trainlib.kernels import Addresses
-from trainlib.phases import Phase, emit_phases
+from trainlib.phases import Phase, Phases
 from trainlib.reduce import reduce_f32
 from trainlib.rows import SCRATCH
 from trainlib.tiling import Dim, TileShape, Tiling
 
-Emit = Callable[[Kernel, Team, Any, Mapping[str, int]], None]
 
+def in_phases(step: Step) -> Callable[[Any], Phases]:
+    """The gradient of the weights by tiles, then that of the bias, if there is one."""
 
-def in_phases(step: Step) -> Emit:
-    """What emits the gradient of the weights by tiles, then that of the bias, if there is one."""
-
-    def emit_l2(k: Kernel, team: Team, a: Any, l2: Mapping[str, int]) -> None:
+    def phases(a: Any) -> Phases:
         weights = a.model_copy(update={"bias": False})
         tensors = step.tensors(weights)
-        phases = [Phase("weights", step.tiling(weights), tensors, {n: (n, 0) for n in tensors})]
-        if a.bias:
-            phases.append(_bias(step, a))
-        emit_phases(k, team, phases, l2, {}, a.tile or {}, a.buffers, is_warm=a.warm)
+        each = [Phase("weights", step.tiling(weights), tensors, {n: (n, 0) for n in tensors})]
+        return Phases([*each, _bias(step, a)] if a.bias else each)
 
-    return emit_l2
+    return phases
 
 
 def _bias(step: Step, a: Any) -> Phase:

@@ -26,7 +26,7 @@ def test_sizes_of_one_phase_are_before_those_of_all():
     all_alike, alone, mixed = cycles(rows=1), cycles(dWx={"rows": 6}), cycles(**both)
     assert mixed["dX"] == pytest.approx(all_alike["dX"], rel=0.1)
     assert mixed["dWx"] == pytest.approx(alone["dWx"], rel=0.1)
-    assert all_alike["dX"] > 1.2 * alone["dX"]
+    assert all_alike["dX"] > 1.1 * alone["dX"]
     assert all_alike["dWx"] > 1.2 * alone["dWx"]
 
 
