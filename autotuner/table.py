@@ -22,6 +22,7 @@ from trainlib.tiling import Sizes
 ANY = Transfer("", 0, True, Copy(0, 0, 0))
 ENDS = 8  # steps before the first tile and behind the last one, or of those that are cut, at most
 UNSURE = 2  # times as many bytes as expected, or part of them, that an entry may have
+UNSURE_IN_FORMS = 8  # whose commands are expected for all tiles alike
 MOST_COMMANDS = 2048  # of an entry that are told apart: more do not fit L1
 
 
@@ -39,20 +40,24 @@ class Tables:
         grid, choice = self.grid, self.grid.choice
         ring = RING * self._expected_entries(cores)
         wanted = wanted & (ring * most_steps(grid) <= RING * l2)
-        fits = wanted & (grid.bytes + UNSURE * ring <= choice.free)
+        most = UNSURE_IN_FORMS if choice.tiling.forms else UNSURE
+        fits = wanted & (grid.bytes + most * ring <= choice.free)
         unsure = wanted & ~fits & (grid.bytes + ring / UNSURE <= choice.free)
         for at in np.flatnonzero(unsure).tolist():
-            [entry] = _entries(choice, grid.sizes(at), cores, [self._most_transfers(at)])
+            [entry] = _entries(choice, grid.sizes(at), cores, [self._most_transfers(at, cores)])
             fits.flat[at] = grid.bytes.flat[at] + RING * entry <= choice.free
         return fits
 
-    def _most_transfers(self, at: int) -> int:
-        if at not in self._known:
-            self._known[at] = _most_transfers(self.grid.choice, self.grid.sizes(at))
-        return self._known[at]
+    def _most_transfers(self, at: int, cores: int) -> int:
+        if not self.grid.choice.tiling.grows:
+            cores = 1  # it is the same for all
+        if (at, cores) not in self._known:
+            known = _most_transfers(self.grid.choice, self.grid.sizes(at), cores)
+            self._known[at, cores] = known
+        return self._known[at, cores]
 
     @cached_property
-    def _known(self) -> dict[int, int]:
+    def _known(self) -> dict[tuple[int, int], int]:
         return {}
 
     def _expected_entries(self, cores: int) -> np.ndarray:
@@ -98,7 +103,7 @@ def _grown(grid: Grid) -> set[str | None]:
 
 def most_entry(choice: Choice, sizes: Sizes, cores: int) -> int:
     """Bytes of an entry with tiles of these sizes, at most."""
-    commands = _most_transfers(choice, sizes)
+    commands = _most_transfers(choice, sizes, cores)
     [entry] = _entries(choice, sizes, cores, [commands])
     return entry
 
@@ -111,12 +116,12 @@ def _entries(choice: Choice, sizes: Sizes, cores: int, commands: Sequence[int]) 
     return [Plan(tiling, [step], slots, {}, {}, cores, False).entry_size for step in steps]
 
 
-def _most_transfers(choice: Choice, sizes: Sizes) -> int:
+def _most_transfers(choice: Choice, sizes: Sizes, cores: int) -> int:
     """Commands in a step, but that of an entry, at most."""
     tiling, tensors = choice.tiling, choice.tensors
     most = dict.fromkeys(tiling.boxes, 0)
     known = {}
-    for tile in tiling.tiles(sizes, tensors, ends_only=True):
+    for tile in tiling.tiles(sizes, tensors, cores, ends_only=True):
         for name, box in tile.boxes.items():
             key = name, box.part, box.copied
             if key not in known:
