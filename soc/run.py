@@ -40,9 +40,11 @@ def run_program(
     issue_trace   keep every instruction in the result's `issues`
     trace         record what happens in a file, see soc.trace; not together with issue_trace
 
-    raises    ElfError, ConfigError, UnfitProgramError; what goes wrong while the program runs is
-              not raised, it is the result's `exit`
+    raises    ElfError, ConfigError, UnfitProgramError, ValueError for an argument; what goes wrong
+              while the program runs is not raised, it is the result's `exit`
     """
+    if max_cycles is not None and max_cycles < 0:
+        raise ValueError(f"max_cycles {max_cycles}; it is a number of cycles from 0 on")
     if not issue_trace:
         return carry_out(prepare(program, chip, engine, on_console, progress, trace), max_cycles)
     if trace:

@@ -181,13 +181,26 @@ def _mistakes(
     for mistake in error.errors(include_url=False):
         path = _written_path(table, mistake["loc"])
         prefix = _origin(layers, path).prefix
-        rule = _rule(model, path, mistake["type"], mistake["msg"], prefix)
+        rule = _length_rule(mistake, error) or _rule(
+            model, path, mistake["type"], mistake["msg"], prefix
+        )
         rules.setdefault(path, []).append(rule)
     units = {key: field_note(field, "unit") for key, field in fields(model)}
     return [
         _line(layers, table, path, _either(broken), units.get(path))
         for path, broken in rules.items()
     ]
+
+
+def _length_rule(mistake: Any, error: ValidationError) -> str:
+    """How long a list has to be, if that is what is wrong: each missing element is a mistake."""
+    *of, last = mistake["loc"] or ("",)
+    if mistake["type"] == "too_long":
+        return f"must be a list of {mistake['ctx']['max_length']}"
+    if mistake["type"] != "missing" or not isinstance(last, int):
+        return ""
+    missing = [each["loc"][-1] for each in error.errors() if [*each["loc"][:-1]] == of]
+    return f"must be a list of {max(index for index in missing if isinstance(index, int)) + 1}"
 
 
 def _either(rules: Sequence[str]) -> str:

@@ -120,6 +120,11 @@ def test_a_segment_outside_the_memories_is_refused():
         run_program(outside)
 
 
+def test_a_limit_of_cycles_is_not_negative():
+    with pytest.raises(ValueError, match=r"^max_cycles -1; it is a number of cycles from 0 on$"):
+        run_program(program("nop"), max_cycles=-1)
+
+
 def test_there_are_two_engines():
     with pytest.raises(ValueError, match=r"^engine 'fast'; the engines are compiled, event$"):
         run_program(program("nop"), engine="fast")

@@ -186,6 +186,20 @@ def test_unknown_kernels_and_bad_arguments_are_told_all_at_once():
         program("matmul_f32", {"k": 1, "m": 1})
 
 
+def test_how_long_a_list_has_to_be_is_told():
+    image = {"inputs": 3, "outputs": 4, "height": 8, "width": 8}
+    for given, message in (
+        (
+            {"kernel": 3, "padding": (1, 2)},
+            r"^conv2d_fw_f32: padding = \(1, 2\): must be a list of 4$",
+        ),
+        ({"kernel": (3,)}, r"^conv2d_fw_f32: kernel = \(3,\): must be a list of 2$"),
+        ({"kernel": (3, 3, 3)}, r"^conv2d_fw_f32: kernel = \(3, 3, 3\): must be a list of 2$"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            program("conv2d_fw_f32", image | given)
+
+
 def test_inputs_of_other_shapes_or_types_are_refused():
     a, b = np.zeros((4, 3)), np.zeros((3, 5))
     for inputs, message in (
