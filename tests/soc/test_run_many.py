@@ -99,7 +99,7 @@ def test_a_run_that_goes_wrong_or_cannot_be_built_harms_no_other(isolation: str)
         "chip 'plup': no such chip; did you mean pulp? The path of a chip file ends in .toml"
     )
     assert str(outcomes[8]) == (
-        "L2: A of 32000000 bytes does not fit: 1966080 of 1966080 bytes are left"
+        "matmul_f32: L2: A of 32000000 bytes does not fit: 1966080 of 1966080 bytes are left"
     )
 
 
