@@ -45,6 +45,7 @@ from trainlib.tiling import Axis as Along
 
 RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not count taps
 UNIT = 4  # channels of a tile's results
+GROUPS = 8  # groups of a tile of gradients of weights: these are dealt out to the cores
 BY_COLUMNS: Mapping[str, Callable[..., None]] = {
     "y": conv2d_fw_by_columns, "x": conv2d_ig_by_columns, "w": conv2d_wg_by_columns
 }  # fmt: skip
@@ -161,7 +162,7 @@ class Step:
         else:
             inner = ["co", "ci"] if self.result == "y" else ["ci", "co"]
             order, summed = ["n", "y", "x", "g", *inner], {inner[1]}
-        units = {"co": UNIT, "ci": UNIT}
+        units = {"co": UNIT, "ci": UNIT} | ({"g": GROUPS} if self.result == "w" else {})
         return [
             Dim(name, sizes[name], min(units.get(name, 1), sizes[name]), name in summed)
             for name in order
