@@ -167,6 +167,9 @@ class Translator:
 
     def _translate(self, texts: dict[str, str]) -> None:
         """Start the process that translates these; if one is at work, the next look does it."""
+        if self.waits:
+            for each in _translating:
+                each.wait()
         _translating[:] = [each for each in _translating if each.poll() is None]
         if _translating:
             return
