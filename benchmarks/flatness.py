@@ -43,8 +43,10 @@ def cost(program: Program, spec: SocSpec, rounds: int) -> float:
 def translating_at_once() -> Iterator[None]:
     """Let runs wait for what they have started to translate."""
     Translator.waits = True
-    yield
-    Translator.waits = False
+    try:
+        yield
+    finally:
+        Translator.waits = False
 
 
 def by_length(rounds: int, lengths: tuple[int, ...] = LENGTHS) -> Iterator[Figure]:

@@ -1,7 +1,7 @@
 """Code memory: decodes what harts come to."""
 
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,14 @@ RUNS = 64
 
 WHOLE_ROW = np.dtype((np.void, ROW.itemsize))
 """A row as bytes: copied at once, where a record is copied field by field."""
+
+
+def keep_latest(found: dict, key: Any, value: Any, most: int) -> None:
+    """Keep a value; of more than `most`, the oldest make room. Threads may do so at once."""
+    found.pop(key, None)
+    found[key] = value
+    for oldest in list(found)[:-most]:
+        found.pop(oldest, None)
 
 
 class KnownRun(NamedTuple):
@@ -48,13 +56,6 @@ class KnownRows:
         row = np.zeros(1, ROW)
         decoded = self.decoder.fill(row[0], word)
         return row.view(WHOLE_ROW)[0], decoded and decoded.insn.extension
-
-    def keep(self, first: int, run: KnownRun) -> None:
-        """Know a run that begins with this row; the oldest makes room."""
-        self.runs.pop(first, None)
-        self.runs[first] = run
-        for oldest in list(self.runs)[:-RUNS]:
-            self.runs.pop(oldest, None)
 
 
 @cache
@@ -140,7 +141,8 @@ class CodeMemory:
         if index > first:  # else the row is known already: two harts came to it
             rows = self.rows[first:index].copy()
             rows.view(ROW)["flags"] &= np.uint8(255 - LOOP_HINTS)
-            self.known.keep(first, KnownRun(halves[first:index].tobytes(), rows, extensions))
+            run = KnownRun(halves[first:index].tobytes(), rows, extensions)
+            keep_latest(self.known.runs, first, run, RUNS)
         return index, extensions
 
     def decode_again(self) -> set[str]:

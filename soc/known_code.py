@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from soc.chip_state import Chip
-from soc.code_memory import WHOLE_ROW, CodeMemory
+from soc.code_memory import WHOLE_ROW, CodeMemory, keep_latest
 from soc.decode import BEFORE_LOOP_END, LOOP_END, LOOP_HINTS
 from soc.segment_path import Segment, ways_from
 
@@ -105,10 +105,8 @@ def remember(
     rows = np.concatenate(
         [first + _noted(heats[first:end], flags[first:end]) for first, end in code.runs]
     )
-    _known.pop((steps, program), None)
-    _known[steps, program] = Known(rows, heats[rows], flags[rows] & LOOP_HINTS, translations)
-    for oldest in list(_known)[:-PROGRAMS]:
-        _known.pop(oldest, None)
+    known = Known(rows, heats[rows], flags[rows] & LOOP_HINTS, translations)
+    keep_latest(_known, (steps, program), known, PROGRAMS)
 
 
 def _noted(heats: np.ndarray, flags: np.ndarray) -> np.ndarray:

@@ -64,7 +64,7 @@ class Translator:
         self.changes = 0
         self.next_look = 0  # cycle
         self.next_wait = 0.0  # s
-        self.segments: dict[tuple[int, int], tuple[Segment, Path]] = {}
+        self.segments: dict[tuple[int, int], tuple[Segment, Translation]] = {}
         self.waiting: list[Translation] = []
         self.used: list[Translation] = []
 
@@ -118,31 +118,29 @@ class Translator:
             self.changes = int(self.hot_code["changes"])
             self.segments = {}
         codes = self.chip.segments["code"]
-        found = {
-            begin: translation(self.chip, segment, file)
-            for segment, file in self._segments(self.warm - self.warm // 8)
-            if not codes[begin := (segment.places[0].row, segment.begins)]
-        }
+        warm = [made for _, made in self._segments(self.warm - self.warm // 8)]
+        found = {(made.row, made.begins): made for made in warm if not codes[made.row, made.begins]}
         others = [each for each in self.waiting if (each.row, each.begins) not in found]
         self.waiting = [*found.values(), *others]
         is_hot = self.count[0] or self._rows(self.hot)
         worth = self.hot // 16 if is_hot else self.hot  # what is around hot loops, too
         missing = {each.file for each in self.waiting if not each.file.exists()}
         texts = {
-            str(file): module_text(self.chip, segment, f"pulpsim_{self.steps.kind}")
-            for segment, file in self._segments(worth)
-            if file in missing
+            str(made.file): module_text(self.chip, segment, f"pulpsim_{self.steps.kind}")
+            for segment, made in self._segments(worth)
+            if made.file in missing
         }
         if texts:
             self._translate(texts)
 
-    def _segments(self, heat: int) -> list[tuple[Segment, Path]]:
+    def _segments(self, heat: int) -> list[tuple[Segment, Translation]]:
         """Segments that were interpreted so often, and those that begin where these pause."""
         waiting, found = self._rows(heat), []
         for begin in waiting:
             if begin not in self.segments:
                 segment = segment_from(self.chip, *begin)
-                self.segments[begin] = segment, self._file(segment)
+                made = translation(self.chip, segment, self._file(segment))
+                self.segments[begin] = segment, made
             segment = self.segments[begin][0]
             next_begin = segment.places[-1].row, ISSUE
             if segment.pauses and next_begin not in waiting:

@@ -29,7 +29,7 @@ def test_a_hardware_loop_whose_end_is_decoded_after_its_set_up_repeats(
     engine: str, longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(code_memory, "LONGEST_RUN", longest)
-    monkeypatch.setattr(code_memory.KnownRows, "keep", lambda *run: None)
+    monkeypatch.setattr(code_memory, "keep_latest", lambda *run: None)
     code_memory.known_rows.cache_clear()
     chip = load_chip("pulp", {"cores": 1})
     result = run_program(

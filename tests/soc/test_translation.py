@@ -43,6 +43,13 @@ def never_translates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Translator, "warm", 1 << 60)
 
 
+def begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Know and have loaded nothing, as another process, and translate nothing more."""
+    known_code.forget()
+    monkeypatch.setattr(translation, "_addresses", {})
+    monkeypatch.setattr(Translator, "hot", 1 << 40)
+
+
 def elf(name: str) -> bytes:
     with tarfile.open(ELFS) as archive:
         file = archive.extractfile(f"pulp_open/{name}.elf")
@@ -115,9 +122,7 @@ def test_what_is_translated_serves_another_process(
 ) -> None:
     program = product("speed2_mm_naive")
     first = run_program(program, max_cycles=CYCLES)
-    known_code.forget()
-    monkeypatch.setattr(translation, "_addresses", {})
-    monkeypatch.setattr(Translator, "hot", 1 << 40)
+    begin_anew(monkeypatch)
     second = run_program(program, max_cycles=CYCLES)
 
     assert translated(second) == translated(first) > 3
@@ -188,9 +193,7 @@ def test_threads_that_come_to_the_same_code_at_once_load_it_one_after_the_other(
 ) -> None:
     program = product("speed2_mm_naive")
     first = run_program(program, max_cycles=CYCLES)
-    known_code.forget()
-    monkeypatch.setattr(translation, "_addresses", {})
-    monkeypatch.setattr(Translator, "hot", 1 << 40)
+    begin_anew(monkeypatch)
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: run_program(program, max_cycles=CYCLES), range(4)))
 
