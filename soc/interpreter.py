@@ -48,6 +48,7 @@ from soc.segments import (
     end_segment,
     expect_request,
     find_next_line,
+    find_target,
     has_next_line,
     has_target,
     is_expected,
@@ -99,6 +100,7 @@ class Interpreter(Unit):
             self.link("interpreter.expect_request", Chip, int)
             self.link("interpreter.find_next_line", Chip, int, int)
             self.link("interpreter.has_next_line", Chip, int, int, returns=bool)
+            self.link("interpreter.find_target", Chip, int, int)
             self.link("interpreter.loops_back", Chip, int, int, int, int, returns=bool)
             self.link("interpreter.runs_out", Chip, int, int, int, returns=bool)
             self.link("interpreter.has_target", Chip, int, int, returns=bool)

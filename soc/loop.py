@@ -187,7 +187,7 @@ def make_go_on(run_hart: Callable) -> Callable:
 
     @inlined_step
     def go_on(chip, h, now, end, state):
-        """Let a hart go on, and enter its next request.
+        """Let a hart go on, and enter its next request; returns ENTERED if a segment has done so.
 
         state    SERVED: with its plain word of L1; RESUMED: it had run ahead far enough
         """
@@ -198,12 +198,39 @@ def make_go_on(run_hart: Callable) -> Callable:
             state = call_segment(code, chip, h, now)
         if state != ENTERED:
             run_hart(chip, h, now, end, state)
+        return state
 
     return go_on
 
 
+def make_run_alone(go_on: Callable) -> Callable:
+    """Return the step function for a hart that goes on while no other one is due."""
+
+    @cold_step
+    def run_alone(chip, h, now, end, last):
+        """Let it go on in this cycle, and in further ones before `last`, as far as segments go.
+
+        There is nobody to share a bank with. Returns the last of these cycles.
+        """
+        hart = chip.harts[np.uint64(h)]
+        wheel = chip.wheel[0]
+        last = min(last, chip.icache[0]["wake"])
+        while True:
+            state = RESUMED if wheel["running"] & bit(h) else SERVED
+            if go_on(chip, h, now, end, state) != ENTERED or is_full(chip):
+                return now
+            if hart["when"] >= last:
+                return now
+            now = hart["when"]
+            wheel["now"] = now
+            wheel["slots"][np.uint64(now) % np.uint64(SLOTS)] = np.uint64(0)
+
+    return run_alone
+
+
 def make_run_plain(go_on: Callable) -> Callable:
     """Return the step function for cycles in which nothing but plain words of L1 is asked for."""
+    run_alone = make_run_alone(go_on)
 
     @cold_step
     def run_plain(chip, now, end):
@@ -224,7 +251,10 @@ def make_run_plain(go_on: Callable) -> Callable:
                 break
             if due:
                 slots[slot] = np.uint64(0)
-                if wheel["shared"][np.uint64(now) % np.uint64(RING)]:
+                if wheel["due"] & wheel["due"] - np.uint64(1) == 0:
+                    now = run_alone(chip, lowest_index(due), now, end, last)
+                    running = plain = np.uint64(0)
+                elif wheel["shared"][np.uint64(now) % np.uint64(RING)]:
                     plain &= ~share_banks(chip, now)
                 while running:
                     h = lowest_index(running)

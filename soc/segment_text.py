@@ -28,6 +28,7 @@ STEPS = {
     "has_next_line": ", i64",
     "loops_back": ", i64, i64, i64",
     "runs_out": ", i64, i64",
+    "find_target": ", i64",
     "has_target": ", i64",
     "follow_segment": ", ptr, i64, i64",
     "end_segment": ", ptr, i64, ptr, i64, i64",
@@ -146,12 +147,20 @@ def _first_of_lines(chip: Chip, segment: Segment) -> list[int]:
     ]
 
 
+def _targets(chip: Chip, segment: Segment) -> list[int]:
+    """Where its hardware loops go back to; the access with which it begins ends none."""
+    run = segment.places[1 if segment.begins == ACCESS else 0 :]
+    return [behind.pc for place, behind in pairwise(run) if goes_back(chip, place, behind)]
+
+
 def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
     """The function itself: what is tested first need not be tested in between."""
     writer = Writer(steps)
     places = segment.places
     lines = _first_of_lines(chip, segment)
     writer.find_lines(lines)
+    for target in _targets(chip, segment):
+        writer.call("find_target", f"i64 {target}")
     if segment.begins == ACCESS:
         access, *places = places
         writer.leave_unless("is_expected", f"i64 {places[0].pc}")

@@ -30,7 +30,7 @@ from soc.l1_access import (
     l1_word_access,
     take_bank,
 )
-from soc.private_cache import IDEAL, is_cached
+from soc.private_cache import IDEAL, has_lines, is_cached
 from soc.state import NEVER, SLOTS
 from soc.step import cold_step, step
 
@@ -121,8 +121,17 @@ def runs_out(chip, h, loop, pc):
 
 
 @step
+def find_target(chip, h, target):
+    """Look up the lines that a jump asks for, if the last one went elsewhere."""
+    fetch = chip.fetch[np.uint64(h)]
+    is_core = fetch["sets"] == chip.config[0]["private_sets"]  # others have no cache
+    if chip.config[0]["steady_fetch"] != IDEAL and is_core and not has_target(chip, h, target):
+        has_lines(fetch, target)
+
+
+@step
 def has_target(chip, h, target):
-    """Did the last jump go there too, and find its lines?"""
+    """Did the last jump go there too, or would have found its lines?"""
     if chip.config[0]["steady_fetch"] == IDEAL:
         return True
     return chip.fetch[np.uint64(h)]["target"] == target
