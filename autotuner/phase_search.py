@@ -1,19 +1,16 @@
 """What is best of each phase, together: from measurements of points that say something of all."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from autotuner.found import Found
 from autotuner.point import Items, Point
 from autotuner.space import Space
-
-if TYPE_CHECKING:
-    from autotuner.search import Found
 
 Way = tuple[Items, int, int]
 """Blocking, buffers and cores."""
 
 
-def combined(space: Space, found: Iterable["Found"]) -> list[Point]:
+def combined(space: Space, found: Iterable[Found]) -> list[Point]:
     """For each way that phases were measured in, the point with the best tiles of each phase.
 
     Those that were measured are left out.

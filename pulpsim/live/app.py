@@ -1,15 +1,12 @@
-"""The live view at work: keys in, pictures out, and the source's clock between them."""
+"""What the live view shows of a source, and all that a person can do with it."""
 
 from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
 from rich.console import Console, Group
-from rich.live import Live
 
-from pulpsim.live.bindings import ACTIONS, WHILE_RUNNING
 from pulpsim.live.clock import RATES, Speed, even_width
-from pulpsim.live.keys import Keys
 from pulpsim.live.panels import LINES_WANTED, OF_HARTS, panel_lines, panel_names
 from pulpsim.live.screen import Layout, View, draw, layout, too_small
 from pulpsim.live.source import Source
@@ -18,15 +15,6 @@ from soc.state import NEVER
 
 SLICE = 0.05
 """Seconds between two looks at the keys while it runs."""
-
-FRAME = 0.1
-"""Seconds between pictures while it runs, at least."""
-
-PICTURE_SHARE = 4
-"""Between two pictures it runs so many times as long as a picture takes, at least."""
-
-IDLE = 0.25
-"""Seconds between looks at the size of the terminal."""
 
 SLOW = 0.3
 """Seconds that a person notices."""
@@ -54,37 +42,8 @@ class App:
         self.has_quit = self.is_slow = False
         self.show: Callable[[], None] = lambda: None
 
-    def run(self, keys: Keys) -> None:
-        """Until the person leaves."""
-        with Live(
-            console=self.console,
-            screen=True,
-            auto_refresh=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        ) as live:
-            self.show = lambda: live.update(self.picture(), refresh=True)
-            due, size, is_fresh = 0.0, self.console.size, False
-            while not self.has_quit:
-                if self.is_running:
-                    self._go_on()
-                    is_fresh = is_fresh and self.is_running and perf_counter() < due
-                key = keys.get(self._wait(is_fresh))
-                if key:
-                    self.press(key)
-                if key or not is_fresh or size != self.console.size:
-                    started, size, is_fresh = perf_counter(), self.console.size, True
-                    self.show()
-                    now = perf_counter()
-                    due = now + max(FRAME, PICTURE_SHARE * (now - started))
-
-    def _wait(self, is_fresh: bool) -> float:
-        """Seconds to wait for a key: none if there is a picture to draw."""
-        if not is_fresh:
-            return 0.0
-        return (SLICE if self.rate else 0.0) if self.is_running else IDLE
-
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
+        """Run for a slice of time, or as far as is wanted."""
         started = perf_counter()
         end = self.goal
         if self.rate:
@@ -95,9 +54,10 @@ class App:
         stop = self.source.run(SLICE, end, self.to_barrier)
         self.speed.note(self.source.cycle - before[0], self.source.instructions - before[1])
         if stop or self.source.is_over or self.source.cycle >= self.goal:
-            self._pause(stop or (self.source.end if self.source.is_over else ""))
+            self.pause(stop or (self.source.end if self.source.is_over else ""))
 
-    def _pause(self, message: str) -> None:
+    def pause(self, message: str) -> None:
+        """Stop where it is; say why."""
         self.is_running, self.to_barrier, self.goal = False, False, NEVER
         self.message = message
 
@@ -113,20 +73,8 @@ class App:
         self.is_running, self.goal, self.to_barrier, self.message = True, goal, to_barrier, ""
         self.speed.restart()
 
-    def press(self, key: str) -> None:
-        """Do what a key stands for."""
-        if key == "quit":
-            self.has_quit = True
-        elif self.prompt:
-            self._type(key)
-        elif key in ACTIONS:
-            if self.is_running and key not in WHILE_RUNNING:
-                self._pause("")
-                if key == "space":
-                    return
-            ACTIONS[key](self)
-
-    def _type(self, key: str) -> None:
+    def type(self, key: str) -> None:
+        """Take a key of what is asked for."""
         assert self.prompt
         if key == "enter":
             (_, take), self.prompt = self.prompt, None

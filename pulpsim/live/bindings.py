@@ -1,14 +1,12 @@
 """What each key does."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from pulpsim.live.app import App
+from pulpsim.live.app import App
 
-ACTIONS: dict[str, "Callable[[App], None]"] = {
+ACTIONS: dict[str, Callable[[App], None]] = {
     "space": lambda app: app.start(),
     ".": lambda app: app.step(1),
     "right": lambda app: app.step(1),
@@ -36,3 +34,17 @@ ACTIONS: dict[str, "Callable[[App], None]"] = {
 }
 WHILE_RUNNING = ("\t", "up", "down", "+", "=", "-", "f", "<", ">", "q")
 """Keys that do not let it pause."""
+
+
+def press(app: App, key: str) -> None:
+    """Do what a key stands for."""
+    if key == "quit":
+        app.quit()
+    elif app.prompt:
+        app.type(key)
+    elif key in ACTIONS:
+        if app.is_running and key not in WHILE_RUNNING:
+            app.pause("")
+            if key == "space":
+                return
+        ACTIONS[key](app)

@@ -12,8 +12,8 @@ from isa.program import Program
 from pulpsim.config import Run
 from pulpsim.console import one_line, progress
 from pulpsim.live.app import App
-from pulpsim.live.keys import raw_keys
 from pulpsim.live.run_source import RunSource
+from pulpsim.live.terminal import show
 from soc.result import RunResult
 from soc.session import Session
 from soc.toml_file import ConfigError
@@ -48,12 +48,6 @@ def watch(program: Program, ready: Run, region_names: Mapping[int, str]) -> RunR
     source = RunSource(session, f"{Path(program.name).name} on {ready.chip.name}", region_names)
     show(App(source, Console(highlight=False)))
     return source.result()
-
-
-def show(app: App) -> None:
-    """Let a view have the terminal until the person leaves it."""
-    with raw_keys() as keys:
-        app.run(keys)
 
 
 def replay(path: Path) -> None:

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from isa.program import Program
 from pulpsim.live.app import App
+from pulpsim.live.bindings import press
 from pulpsim.live.run_source import RunSource
 from pulpsim.live.source import Source
 from soc.session import Session
@@ -30,9 +31,9 @@ class Person:
 
     def press(self, *keys: str) -> None:
         for key in keys:
-            self.app.press(key)
+            press(self.app, key)
             while self.app.is_running:
-                self.app._go_on()
+                self.app.go_on()
 
     def type(self, key: str, text: str) -> None:
         self.press(key, *text, "enter")

@@ -1,0 +1,15 @@
+"""What a search has found of a point."""
+
+from dataclasses import dataclass
+
+from autotuner.outcome import Outcome
+from autotuner.point import Point
+
+
+@dataclass(frozen=True)
+class Found:
+    """A point and its outcome; is_estimated: from a part of its tiles, see autotuner.steady."""
+
+    point: Point
+    outcome: Outcome
+    is_estimated: bool = False
