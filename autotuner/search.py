@@ -14,9 +14,10 @@ of all of them, and the best of each phase are put together: see autotuner.phase
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from autotuner.bound import lower_bound
+from autotuner.found import Found
 from autotuner.outcome import Outcome
 from autotuner.phase_search import combined
 from autotuner.point import Items, Point
@@ -37,15 +38,6 @@ BATCH = 8  # points that are measured at the same time
 TOP = 3  # of the best, around which guided tries everything
 GROUPS = (("rows", "cols"), ("split",), ("is_turned",), ("unroll",), ("channels",))
 """What of a blocking is changed at a time."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """A point and its outcome; is_estimated: from a part of its tiles, see autotuner.steady."""
-
-    point: Point
-    outcome: Outcome
-    is_estimated: bool = False
 
 
 def exhaustive(space: Space, measure: MeasurePoints) -> list[Found]:

@@ -8,11 +8,12 @@ from pathlib import Path
 from rich.console import Console
 
 from autotuner.database import Database
+from autotuner.found import Found
 from autotuner.measure import Limits, Measure
 from autotuner.one_size import kernels_at
 from autotuner.outcome import Outcome
 from autotuner.places import Place
-from autotuner.search import TYPICAL, Found, confirmed, exhaustive, guided, limit, paper, ranked
+from autotuner.search import TYPICAL, confirmed, exhaustive, guided, limit, paper, ranked
 from autotuner.single import MeasureTile
 from autotuner.space import PAPER_TILES, Point, Space
 from autotuner.steady import LARGE, Steady

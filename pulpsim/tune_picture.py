@@ -6,8 +6,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
+from autotuner.found import Found
 from autotuner.point import Items, Point
-from autotuner.search import Found
 from pulpsim.output import check_writable, write
 from pulpsim.tuned import Tuned
 from soc.toml_file import ConfigError

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from autotuner.search import Found
+from autotuner.found import Found
 from pulpsim.console import compact_table, neutralised
 from pulpsim.tuned import Tuned, best_total, one_size, own_total, paper_total
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autotuner.found import Found
 from autotuner.one_size import Kernels, OneSize
 from autotuner.outcome import Outcome
-from autotuner.search import Found
 from autotuner.space import Layer, Point, Space
 from soc.toml_file import Table
 

@@ -154,7 +154,7 @@ def test_traps_deadlocks_and_exit_codes_are_failures():
 
 
 def test_failures_come_behind_everything_else():
-    from autotuner.search import Found
+    from autotuner.found import Found
 
     slow, failed = Found(WHOLE, Outcome(10**9)), Found(TILED, Outcome(None, 0, "trap"))
     assert ranked([failed, slow]) == [slow, failed]

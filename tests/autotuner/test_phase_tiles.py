@@ -5,11 +5,12 @@ from itertools import pairwise
 import pytest
 
 from autotuner.database import Database
+from autotuner.found import Found
 from autotuner.measure import Limits, Measure
 from autotuner.outcome import Outcome
 from autotuner.phase_search import combined
 from autotuner.point import Point
-from autotuner.search import Found, exhaustive, guided, paper
+from autotuner.search import exhaustive, guided, paper
 from autotuner.space import Space
 from autotuner.steady import Steady
 from firmware.builder import KernelError

@@ -8,12 +8,13 @@ from random import Random
 import pytest
 
 from autotuner.database import Database
+from autotuner.found import Found
 from autotuner.measure import Builder, Limits, Measure
 from autotuner.outcome import Outcome
 from autotuner.places import Threads
 from autotuner.point import Layer, Point
 from autotuner.repeat import LEAST, NoSteadyStateError, Repeat, longest_repeat
-from autotuner.search import Found, confirmed
+from autotuner.search import confirmed
 from autotuner.shortened import Part, Shortener, TimedRun, part_of
 from autotuner.space import Space
 from autotuner.steady import NONE, WORST, Estimate, Steady, estimate, outcome_of

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from autotuner.found import Found
 from autotuner.outcome import Outcome
 from autotuner.point import Point
-from autotuner.search import Found
 from autotuner.space import Space
 from pulpsim.tune_picture import check_picture, pareto, write_picture
 from pulpsim.tuned import Tuned

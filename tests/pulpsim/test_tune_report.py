@@ -5,8 +5,8 @@ from io import StringIO
 from rich.console import Console
 
 from autotuner.blocking import PAPER_KERNELS
+from autotuner.found import Found
 from autotuner.outcome import Outcome
-from autotuner.search import Found
 from autotuner.space import Point, Space
 from pulpsim.tune_report import show_layer, show_network
 from pulpsim.tuned import Paper, Tuned
