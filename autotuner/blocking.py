@@ -17,7 +17,8 @@ from itertools import product
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from autotuner.point import Items, Layer
-from trainlib import conv2d_program, linear_program, matmul_program
+from trainlib.conv import program as conv2d_program
+from trainlib.product import linear_program, matmul_program
 
 Block = tuple[int, int]
 BLOCKS: tuple[Block, ...] = (

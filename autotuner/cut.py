@@ -14,14 +14,15 @@ from autotuner.tile_sets import MOST_TILES, SIZES, Estimates, count_of, fitting_
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team, new_kernel
 from soc.spec import SocSpec
-from trainlib.emission import has_tiles
-from trainlib.kernels import Arguments, Tensors
 from trainlib.launch import BURST
-from trainlib.phases import check_tile
-from trainlib.resident import Resident
-from trainlib.tile_choice import Choice, Grid
-from trainlib.tile_plan import Plan
-from trainlib.tiling import Tiling
+from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.phases import check_tile
+from trainlib.primitive.tensor import Tensors
+from trainlib.primitive.tiling import Tiling
+from trainlib.tiles.choice import Choice, Grid
+from trainlib.tiles.emission import has_tiles
+from trainlib.tiles.plan import Plan
+from trainlib.tiles.resident import Resident
 
 SCRATCH_SIZES = 3
 """Sizes for methods with columns in L1: what those take is slow to work out."""
@@ -114,7 +115,7 @@ class Cut:
         cut = self.layer.family.tiling
         return cut(self._arguments(method)) if cut else None
 
-    def _arguments(self, method: str) -> Arguments:
+    def _arguments(self, method: str) -> CommonArguments:
         return self.layer.checked({} if method == "direct" else {"method": method})
 
     def choice(self, buffers: int, method: str = "direct") -> Choice | None:

@@ -8,8 +8,8 @@ from typing import Any
 from firmware.runtime import STACK
 from isa.program import Program, Symbol
 from soc.spec import SocSpec
-from trainlib.kernels import FLOAT32, INT32
 from trainlib.launch import KernelProgram
+from trainlib.primitive.tensor import FLOAT32, INT32
 
 TYPES = {FLOAT32: "f32", INT32: "i32"}
 

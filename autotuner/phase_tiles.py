@@ -12,8 +12,8 @@ from autotuner.point import Items, Layer
 from autotuner.table import Tables
 from autotuner.tile_sets import Estimates, fitting_tiles, tried_that_fit
 from firmware.builder import Kernel
-from trainlib.phases import Phase
-from trainlib.tile_choice import Choice, Grid
+from trainlib.primitive.phases import Phase
+from trainlib.tiles.choice import Choice, Grid
 
 MOST_OF_PHASE = 64
 """Tiles of a phase: those that trainlib expects the fewest cycles of."""

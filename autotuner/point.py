@@ -8,7 +8,7 @@ from typing import Any
 
 from soc.toml_file import Layer as Source
 from soc.toml_file import validated
-from trainlib.kernels import Family
+from trainlib.primitive.family import Family
 from trainlib.registry import family_of
 
 Items = tuple[tuple[str, Any], ...]

@@ -26,9 +26,9 @@ from soc.run_many import Run
 from soc.simulation import Simulation
 from soc.spec import SocSpec
 from soc.trace import Kind, Trace
-from trainlib.passes import passes
-from trainlib.tile_plan import Plan
-from trainlib.tiles import Walk
+from trainlib.tiles.passes import passes
+from trainlib.tiles.plan import Plan
+from trainlib.tiles.walk import Walk
 
 WAIT = "dma_wait"  # the region
 FILTERS = "kind=region", "hart=0"

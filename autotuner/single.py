@@ -10,7 +10,7 @@ from firmware.runtime import new_kernel, team_of
 from isa.program import Program
 from soc.result import RunResult
 from soc.spec import SocSpec
-from trainlib.resident import Resident
+from trainlib.tiles.resident import Resident
 
 COMPUTE = 1  # the number of Resident's second region, behind dma_in
 

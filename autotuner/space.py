@@ -22,7 +22,7 @@ from autotuner.tile_sets import SIZES
 from firmware.builder import KernelError
 from firmware.runtime import new_kernel
 from soc.spec import SocSpec
-from trainlib.resident import Resident
+from trainlib.tiles.resident import Resident
 
 PAPER_TILES = 8
 """K_T: how many of the largest tiles the paper's policy tries, unless it is said otherwise."""

@@ -12,12 +12,12 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from trainlib.copies import Copy, copies
-from trainlib.kernels import WORD, Tensors
-from trainlib.schedule import Step, Transfer
-from trainlib.tile_choice import Choice, Grid
-from trainlib.tile_plan import RING, Plan
-from trainlib.tiling import Sizes
+from trainlib.primitive.tensor import WORD, Tensors
+from trainlib.primitive.tiling import Sizes
+from trainlib.tiles.choice import Choice, Grid
+from trainlib.tiles.copies import Copy, copies
+from trainlib.tiles.plan import RING, Plan
+from trainlib.tiles.schedule import Step, Transfer
 
 ANY = Transfer("", 0, True, Copy(0, 0, 0))
 ENDS = 8  # steps before the first tile and behind the last one, or of those that are cut, at most

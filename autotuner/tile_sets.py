@@ -8,8 +8,8 @@ import numpy as np
 
 from autotuner.point import Items
 from autotuner.table import Tables
-from trainlib.tile_choice import Choice, Grid, candidates
-from trainlib.tiling import Dim, Sizes
+from trainlib.primitive.tiling import Dim, Sizes
+from trainlib.tiles.choice import Choice, Grid, candidates
 
 SIZES = 6
 """Sizes of each dimension, unless it is said otherwise."""

@@ -8,8 +8,8 @@ from firmware.registers import ZERO
 from firmware.runtime import new_kernel, team_of
 from isa.program import Program
 from soc.spec import SocSpec, load_chip
-from trainlib.kernels import WORD
-from trainlib.matmul import matmul_f32
+from trainlib.primitive.tensor import WORD
+from trainlib.product.matmul import matmul_f32
 
 DATA = Path(__file__).parent / "data"
 DEPTH, WIDTH, ROWS = 16, 8, 2  # of the products; rows are those of one core

@@ -11,7 +11,8 @@ from rich.console import Group
 
 from pulpsim.console import compact_table
 from soc.toml_file import shown_value
-from trainlib.kernels import Arguments, Family
+from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.family import Family
 from trainlib.registry import KERNELS, family_of
 
 HINT = "pulpsim kernels NAME: its arguments, for [program.args]"
@@ -24,6 +25,9 @@ EVERYWHERE = {
     "warm": "true: compute twice, and measure the second time, when caches are warm",
 }
 """The arguments that every kernel has."""
+
+GENERAL = BaseModel, CommonArguments
+"""What says nothing of one kernel."""
 
 
 def kernels_list() -> Group:
@@ -68,5 +72,5 @@ def shown_type(kind: Any) -> str:
 def _paragraphs(family: Family) -> Iterator[str]:
     """What the classes of its arguments say, the most general first."""
     for model in reversed(family.arguments.__mro__):
-        if issubclass(model, BaseModel) and model not in (BaseModel, Arguments) and model.__doc__:
+        if issubclass(model, BaseModel) and model not in GENERAL and model.__doc__:
             yield inspect.cleandoc(model.__doc__)

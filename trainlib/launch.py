@@ -25,11 +25,13 @@ from soc.result import RunResult
 from soc.run import run_program
 from soc.spec import SocSpec, load_chip
 from soc.toml_file import Layer, validated
-from trainlib.emission import emit_from_l2
-from trainlib.kernels import Arguments, Family, Tensor
+from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.family import Family
+from trainlib.primitive.tensor import Tensor
 from trainlib.registry import family_of
 from trainlib.report import Report
 from trainlib.tensors import as_torch, is_torch, values_of
+from trainlib.tiles.emission import emit_from_l2
 
 BURST = 256  # bytes that the DMA fetches at a time, as they lie in L2
 
@@ -47,7 +49,7 @@ class KernelProgram:
 
     program: Program
     family: Family
-    arguments: Arguments
+    arguments: CommonArguments
     isa: Isa
     regions: dict[int, str]
     inputs: dict[str, np.ndarray]
@@ -103,7 +105,9 @@ class KernelProgram:
         ]
 
 
-def checked(kernel: str, arguments: Mapping[str, Any], source: str | None = None) -> Arguments:
+def checked(
+    kernel: str, arguments: Mapping[str, Any], source: str | None = None
+) -> CommonArguments:
     """A primitive's arguments, those of NumPy's types too.
 
     source    where they were written, for messages
@@ -165,7 +169,11 @@ def _named(kernel: str) -> Iterator[None]:
 
 
 def _built(
-    family: Family, point: Arguments, spec: SocSpec, inputs: Mapping[str, Any] | None, guard: int
+    family: Family,
+    point: CommonArguments,
+    spec: SocSpec,
+    inputs: Mapping[str, Any] | None,
+    guard: int,
 ) -> KernelProgram:
     cores = spec.cores if point.cores is None else point.cores
     if spec.dma.ports < cores <= spec.cores:

@@ -3,11 +3,11 @@
 from difflib import get_close_matches
 
 from soc.toml_file import ConfigError
-from trainlib import network
-from trainlib.kernels import Family
-from trainlib.primitives import PRIMITIVES
+from trainlib.network.primitives import PRIMITIVES
+from trainlib.network.program import FAMILIES as NETWORKS
+from trainlib.primitive.family import Family
 
-KERNELS = PRIMITIVES | {family.name: family for family in network.FAMILIES}
+KERNELS = PRIMITIVES | {family.name: family for family in NETWORKS}
 
 
 def family_of(kernel: str) -> Family:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from soc.result import RunResult
-from trainlib.kernels import Arrays, Expected
+from trainlib.primitive.family import Expected
+from trainlib.primitive.tensor import Arrays
 
 COMPUTE = "compute"  # region whose cycles count for macs_per_cycle
 DMA_WAITS = ("dma_in", "dma_out", "dma_wait")  # regions in which nothing but the DMA works

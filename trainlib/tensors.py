@@ -8,7 +8,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from trainlib.kernels import INT32, Family, Tensor
+from trainlib.primitive.family import Family
+from trainlib.primitive.tensor import INT32, Tensor
 
 INT32_LIMITS = np.iinfo(INT32)
 

@@ -78,6 +78,7 @@ def test_another_chip_layer_limit_or_simulator_is_another_measurement(monkeypatc
     ("changed", "others"),
     [
         ("soc/hart.py", {"whole", "tile", "estimate"}),
+        ("trainlib/rows/softmax.py", {"whole", "tile", "estimate"}),
         ("autotuner/measure.py", {"whole", "tile"}),
         ("autotuner/single.py", {"tile"}),
         ("autotuner/steady.py", {"estimate"}),

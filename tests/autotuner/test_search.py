@@ -12,8 +12,8 @@ from autotuner.single import MeasureTile
 from autotuner.space import Space
 from soc.spec import load_chip
 from trainlib.launch import launch
-from trainlib.schedule import schedule
-from trainlib.tiling import Dim, Tiling
+from trainlib.primitive.tiling import Dim, Tiling
+from trainlib.tiles.schedule import schedule
 
 CHIP = load_chip("pulp")
 ONE = Limits(workers=1)

@@ -160,7 +160,7 @@ def test_bytes_of_tiles_are_those_that_the_launcher_takes(kernel, arguments, met
         more = {} if method == "direct" else {"method": method}
         built = program(kernel, arguments | more | {"tile": dict(tile), "buffers": buffers})
         taken = Footprint.of(built, CHIP)
-        from trainlib.tile_choice import Grid
+        from trainlib.tiles.choice import Grid
 
         wanted = int(Grid(choice, [[size] for _, size in tile]).bytes.item())
         entries = -(-taken.buffers["entries"] // 16) * 16

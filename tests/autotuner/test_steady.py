@@ -21,8 +21,8 @@ from autotuner.steady import NONE, WORST, Estimate, Steady, estimate, outcome_of
 from firmware.builder import KernelError
 from soc.run_many import run_many
 from soc.spec import load_chip
-from trainlib.schedule import Step
-from trainlib.tiling import TileShape
+from trainlib.primitive.boxes import TileShape
+from trainlib.tiles.schedule import Step
 
 CHIP = load_chip("pulp")
 LIMIT = 100_000_000

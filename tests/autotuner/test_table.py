@@ -10,8 +10,8 @@ from autotuner.tile_sets import MOST_TILES, count_of
 from firmware.runtime import DATA_OFFSET, Team
 from soc.spec import load_chip
 from trainlib.launch import program
-from trainlib.tile_choice import Grid
-from trainlib.tile_plan import RING, Plan
+from trainlib.tiles.choice import Grid
+from trainlib.tiles.plan import RING, Plan
 
 CHIP = load_chip("pulp")
 STACKS = 8192

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from pulpsim.cli import app
 from pulpsim.kernels import arguments_table, shown_type
-from trainlib.network_layers import Activation, LinearLayer
+from trainlib.network.layers import Activation, LinearLayer
 from trainlib.registry import KERNELS
 
 

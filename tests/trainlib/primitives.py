@@ -10,8 +10,8 @@ from firmware.builder import Kernel
 from firmware.runtime import new_kernel, team_of
 from soc.run import run_program
 from soc.spec import load_chip
-from trainlib.kernels import INT32
 from trainlib.launch import launch
+from trainlib.primitive.tensor import INT32
 from trainlib.reference.act import overflowing
 from trainlib.registry import KERNELS
 

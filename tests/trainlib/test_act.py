@@ -10,7 +10,7 @@ from tests.trainlib.primitives import (
     check_in_registers,
     check_with_torch,
 )
-from trainlib import act, gated
+from trainlib.maps import act, gated
 
 FAMILIES = act.FAMILIES + gated.FAMILIES
 NAMES = [family.name for family in FAMILIES]

@@ -5,7 +5,7 @@ import pytest
 
 from firmware.builder import KernelError
 from tests.trainlib.primitives import WARM, check, check_in_registers
-from trainlib.attention_program import FAMILIES, Arguments
+from trainlib.attention.program import FAMILIES, Arguments
 from trainlib.launch import launch, program
 
 DIRECTION = pytest.mark.parametrize("direction", ["fw", "bw"])

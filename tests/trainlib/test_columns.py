@@ -11,15 +11,15 @@ from firmware.drivers import LONGEST
 from firmware.runtime import Team, new_kernel
 from tests.trainlib.cluster import CHIPS, PULP, is_right_without_time
 from tests.trainlib.test_conv2d import ODD, SHAPES, SQUARE, STEPS, right
-from trainlib.axis import Axis
-from trainlib.conv2d import Strides
-from trainlib.conv2d_columns import clipped
-from trainlib.copies import copies
-from trainlib.forms import Level, Patch
+from trainlib.conv.axis import Axis
+from trainlib.conv.columns import clipped
+from trainlib.conv.conv2d import Strides
+from trainlib.conv.unfolding import Unfolding
 from trainlib.launch import launch
+from trainlib.primitive.forms import Level, Patch
 from trainlib.registry import family_of
-from trainlib.resident import Resident
-from trainlib.unfolding import Unfolding
+from trainlib.tiles.copies import copies
+from trainlib.tiles.resident import Resident
 
 METHODS = ("columns", "columns_by_dma")
 LAYOUTS = ("chw", "hwc")

@@ -8,8 +8,8 @@ import pytest
 from firmware.builder import KernelError
 from soc.spec import load_chip
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time
-from trainlib.channel import round_of
-from trainlib.correlation import Correlation, Images, Weights
+from trainlib.conv.channel import round_of
+from trainlib.conv.correlation import Correlation, Images, Weights
 from trainlib.launch import launch, program
 from trainlib.registry import family_of
 

@@ -9,7 +9,7 @@ from firmware.lanes import Lanes
 from tests.firmware.kernels import new_kernel
 from tests.trainlib.primitives import SPECIAL, check, check_in_registers, check_with_torch
 from tests.trainlib.straight_line import execute
-from trainlib import act, unary
+from trainlib.maps import act, unary
 
 U = 2.0**-24
 SMALLEST = 2.0**-126

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
-from trainlib.interpolate_program import FAMILIES
+from trainlib.interpolate.program import FAMILIES
 
 POINTS = (
     {"c": 1, "h": 1, "w": 1, "out": (1, 1)},

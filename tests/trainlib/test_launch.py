@@ -12,8 +12,10 @@ from firmware.builder import POISON, KernelError
 from soc.run import run_program
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
-from trainlib.kernels import INT32, Arguments, Family, Tensor
 from trainlib.launch import launch, program
+from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.family import Family
+from trainlib.primitive.tensor import INT32, Tensor
 from trainlib.registry import KERNELS
 from trainlib.report import Report
 from trainlib.tensors import read_npz
@@ -297,7 +299,7 @@ def pick_family():
 
     return Family(
         "pick",
-        Arguments,
+        CommonArguments,
         tensors,
         reference,
         lambda _: 0,

@@ -5,9 +5,9 @@ import pytest
 
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time, random, run
 from trainlib.launch import launch
+from trainlib.product.sums import sums_f32
 from trainlib.reference.matmul import matmul
 from trainlib.registry import family_of
-from trainlib.sums import sums_f32
 
 STEPS = ("fw", "wg", "ig")
 LAYERS = {

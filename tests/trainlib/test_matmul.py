@@ -9,7 +9,7 @@ from firmware.builder import KernelError
 from soc.run import run_program
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time, random, run
 from trainlib.launch import launch, program
-from trainlib.matmul import matmul_f32
+from trainlib.product.matmul import matmul_f32
 from trainlib.reference import matmul as reference
 
 GOLDEN = Path(__file__).parent / "golden"

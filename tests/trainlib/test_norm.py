@@ -6,7 +6,7 @@ import pytest
 from firmware.builder import KernelError
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
 from trainlib.launch import program
-from trainlib.norm import NORMS
+from trainlib.norm.kinds import NORMS
 from trainlib.registry import KERNELS
 
 MAPS = ["batchnorm", "batchnorm_frozen", "instancenorm", "groupnorm"]

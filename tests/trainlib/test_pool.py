@@ -6,7 +6,7 @@ import pytest
 from firmware.builder import KernelError
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
 from trainlib.launch import program
-from trainlib.pool_program import FAMILIES
+from trainlib.pool.program import FAMILIES
 
 NAMES = [family.name for family in FAMILIES]
 POINTS = (

@@ -8,8 +8,8 @@ from soc.run import ENGINES, run_program
 from soc.spec import load_chip
 from tests.firmware.machine import Machine
 from tests.trainlib.tile_families import FAMILIES, Product
-from trainlib.kernels import Family
 from trainlib.launch import launch, program
+from trainlib.primitive.family import Family
 from trainlib.registry import KERNELS
 
 SHAPE = {"n": 13, "k": 11, "m": 7}

@@ -8,11 +8,12 @@ import pytest
 
 from firmware.arena import Arena
 from firmware.builder import KernelError
-from trainlib.copies import Copy, copies
-from trainlib.kernels import Tensor
-from trainlib.schedule import schedule, stays
-from trainlib.tile_choice import Choice, candidates
-from trainlib.tiling import GROWTH, Box, Dim, Part, Spread, Tiling, Window, growing
+from trainlib.primitive.boxes import Box, Part, Spread, Window
+from trainlib.primitive.tensor import Tensor
+from trainlib.primitive.tiling import GROWTH, Dim, Tiling, growing
+from trainlib.tiles.choice import Choice, candidates
+from trainlib.tiles.copies import Copy, copies
+from trainlib.tiles.schedule import schedule, stays
 
 LOOKS = [
     {"kernel": kernel, "stride": stride, "dilation": dilation, "before": before}

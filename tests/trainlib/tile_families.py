@@ -4,9 +4,11 @@ import numpy as np
 from pydantic import Field
 
 from firmware.registers import ZERO
-from trainlib import kernels
-from trainlib.kernels import INT32, Family, Tensor
-from trainlib.tiling import Dim, Spread, Tiling, Window
+from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.boxes import Spread, Window
+from trainlib.primitive.family import Family
+from trainlib.primitive.tensor import INT32, Tensor
+from trainlib.primitive.tiling import Dim, Tiling
 
 WORD = 4
 
@@ -26,7 +28,7 @@ def rows_of_cores(k, team, rows):
             yield row
 
 
-class Product(kernels.Arguments):
+class Product(CommonArguments):
     n: int = Field(ge=1)
     k: int = Field(ge=1)
     m: int = Field(ge=1)
@@ -83,7 +85,7 @@ PRODUCT = Family(
 )
 
 
-class Windows(kernels.Arguments):
+class Windows(CommonArguments):
     channels: int = 2
     height: int = Field(ge=1)
     width: int = Field(ge=1)
@@ -233,7 +235,7 @@ SPREAD = Family(
 )
 
 
-class Vector(kernels.Arguments):
+class Vector(CommonArguments):
     count: int = Field(ge=1)
 
 

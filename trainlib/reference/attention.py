@@ -5,7 +5,7 @@ X[batch, length, embed]    W[3 width, embed]    Wo[embed, width]    width = head
 
 from math import sqrt
 
-from trainlib.kernels import Arrays
+from trainlib.primitive.tensor import Arrays
 from trainlib.reference.near import Near
 
 Outputs = dict[str, Near]

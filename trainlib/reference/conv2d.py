@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainlib.kernels import Expected
+from trainlib.primitive.family import Expected
 from trainlib.reference.bounds import of_sum
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trainlib.kernels import Expected
+from trainlib.primitive.family import Expected
 from trainlib.reference.act import Array, bounded, wide
 
 Pair = tuple[Expected, Expected]

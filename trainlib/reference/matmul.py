@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trainlib.kernels import Expected
+from trainlib.primitive.family import Expected
 from trainlib.reference.bounds import of_sum
 
 

@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from trainlib.kernels import Expected
+from trainlib.primitive.family import Expected
 from trainlib.reference import act, softmax
 from trainlib.reference.bounds import ROUNDING, of_sum
 

@@ -5,7 +5,7 @@ Arrays have the same number of dimensions; axes are those that a mean goes over,
 
 import numpy as np
 
-from trainlib.kernels import Expected
+from trainlib.primitive.family import Expected
 from trainlib.reference.act import Array, Outputs, bounded, wide
 from trainlib.reference.bounds import ROUNDING
 

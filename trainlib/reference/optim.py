@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.kernels import Arrays, Expected
+from trainlib.primitive.family import Expected
+from trainlib.primitive.tensor import Arrays
 from trainlib.reference.act import Array, Outputs, bounded, wide
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.kernels import Expected
+from trainlib.primitive.family import Expected
 from trainlib.reference.act import Array, Outputs, bounded
 
 

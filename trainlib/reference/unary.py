@@ -7,7 +7,7 @@ import numpy as np
 from trainlib.reference.act import Array, Outputs, bounded, wide
 from trainlib.reference.bounds import ROUNDING
 
-EXP, LOG, ERF = 2, 2, 8  # u of trainlib.elementary's functions
+EXP, LOG, ERF = 2, 2, 8  # u of trainlib.maps.elementary's functions
 EXP_VANISHES = 2.0**-125
 
 

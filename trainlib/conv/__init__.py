@@ -1,0 +1,1 @@
+"""Convolutions and their gradients: by correlation of images, or by products with columns."""

@@ -1,0 +1,163 @@
+"""Correlations of one channel each, the body of depthwise convolutions: weights stay in registers.
+
+    for each group and row:  load all weights
+        for each block of columns:  for each run of lines that read alike:  for each line
+
+A line of a block loads each input once, multiplies it with all weights that want it, and stores its
+sums: no loop over taps, and no weight is loaded again.
+
+Where no more than the first line and the last one have fewer taps, all lines share the code of one:
+see Round. So a core's own cache holds it.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+from trainlib.conv.axis import Axis, Run
+from trainlib.conv.correlation import Correlation
+from trainlib.conv.plan import CACHED, STEPS
+from trainlib.loops.strided import REACH
+
+INPUTS = 3  # registers for inputs: two loads are ahead of the multiply-adds
+ADDRESSES = 4  # registers inside of a block: of input and output, the line, and where lines end
+REGISTERS = 28  # for all of it; others hold what stands around
+LARGEST_CODE = 600  # instructions of all lines: they share the cache with other functions
+BLOCK, RUN, ROW = 10, 7, 20  # instructions around a block, around a run of lines, around a row
+
+
+class Input(NamedTuple):
+    """An input of a line: its bytes from the block's place, and which sums want it times what.
+
+    uses    of each, the sum and the weight
+    """
+
+    offset: int
+    uses: tuple[tuple[int, int], ...]
+
+
+class Line(NamedTuple):
+    """What is done for each of some lines of a block.
+
+    lines      that read alike
+    inputs     in the order of their loads
+    outputs    bytes of each sum from the block's place
+    """
+
+    lines: Run
+    inputs: tuple[Input, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def instructions(self) -> int:
+        """How many, if sums start with nothing that is loaded."""
+        return len(self.outputs) + sum(1 + len(each.uses) for each in self.inputs)
+
+    @property
+    def is_near(self) -> bool:
+        """Do loads and stores reach all of it?"""
+        inputs = [each.offset for each in self.inputs] or [0]
+        return all(max(at) - min(at) in REACH for at in (inputs, self.outputs))
+
+
+class Round(NamedTuple):
+    """All lines of a block by one loop, whose rounds end and begin in the middle of a line.
+
+    A line adds up tap by tap along y, then stores. The first line may lack its first taps: the loop
+    is entered behind them. The last one may lack its last taps: a round begins with these, of the
+    line before, and so the loop ends with all that the last line has but its store.
+
+    line       with all taps
+    taps       its inputs, by tap along y
+    missing    taps at the front of the first line, at the end of the last one
+    """
+
+    line: Line
+    taps: tuple[tuple[Input, ...], ...]
+    missing: tuple[int, int]
+
+    @property
+    def heads(self) -> tuple[tuple[Input, ...], ...]:
+        """The taps that the end of a round adds up, of the line whose rest the next one does."""
+        return self.taps[: len(self.taps) - self.missing[1]]
+
+    @property
+    def tails(self) -> tuple[tuple[Input, ...], ...]:
+        """The taps that a round begins with."""
+        return self.taps[len(self.heads) :]
+
+
+def lines_of(x: Correlation, block: Run) -> list[Line]:
+    """The lines of a block, those that read alike taken together."""
+    return list(_lines(x.ys, x.xs.taps, block, x.x.line, x.x.place, x.y.place))
+
+
+@cache
+def _lines(
+    ys: Axis, taps: int, block: Run, line_bytes: int, place_bytes: int, output_bytes: int
+) -> tuple[Line, ...]:
+    found = []
+    for lines in ys.runs(1):
+        uses: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for down in lines.first.reads:
+            for across in block.first.reads:
+                place = down.place + ys.pad, across.place
+                use = across.q, down.tap * taps + across.tap
+                uses.setdefault(place, []).append(use)
+        inputs = tuple(
+            Input(down * line_bytes + across * place_bytes, tuple(uses[down, across]))
+            for down, across in sorted(uses)
+        )
+        outputs = tuple(output_bytes * q for q in range(block.first.width))
+        found.append(Line(lines, inputs, outputs))
+    return tuple(found)
+
+
+def round_of(x: Correlation, block: Run) -> Round | None:
+    """A block's lines as one loop, None: they have none."""
+    lines, taps = lines_of(x, block), x.xs.taps
+    line = max(lines, key=lambda each: len(each.inputs))
+    by_tap = [
+        tuple(i for i in line.inputs if all(tap // taps == down for _, tap in i.uses))
+        for down in range(x.ys.taps)
+    ]
+    at = lines.index(line)
+    ends = lines[:at], lines[at + 1 :]
+    if len(lines) == 1 or any(sum(each.lines.times for each in end) > 1 for end in ends):
+        return None
+    sums = set(range(len(line.outputs)))
+    if any({q for i in inputs for q, _ in i.uses} != sums for inputs in by_tap):
+        return None
+    missing = []
+    for end in ends:
+        read = {tap // taps for each in end for i in each.inputs for _, tap in i.uses}
+        missing.append(len(by_tap) - len(read) if end else 0)
+    front, back = missing
+    has_front = not ends[0] or ends[0][0].inputs == sum(by_tap[front:], ())
+    has_back = not ends[1] or ends[1][0].inputs == sum(by_tap[: len(by_tap) - back], ())
+    is_one = has_front and has_back and front + back < len(by_tap)
+    return Round(line, tuple(by_tap), (front, back)) if is_one else None
+
+
+def is_single(x: Correlation, rows: int, cols: int) -> bool:
+    """Can it be computed in this way, with so many sums?"""
+    x, taps = x.straight, x.ys.taps * x.xs.taps
+    floats = taps + cols + INPUTS + (x.bias is not None)
+    if x.channels > 1 or rows > 1 or x.ys.is_transposed or ADDRESSES + floats > REGISTERS:
+        return False
+    if x.ys.stride * x.x.line not in STEPS or x.y.line not in STEPS:
+        return False
+    lines = [line for block in x.xs.runs(cols) for line in lines_of(x, block)]
+    most = max(line.instructions for line in lines)
+    total = sum(line.instructions + RUN for line in lines)
+    return most <= CACHED and total <= LARGEST_CODE and all(line.is_near for line in lines)
+
+
+def cycles_of_row(x: Correlation, cols: int, parts: int) -> float:
+    """Cycles of a row of a group on one core of those that share its lines, nearly."""
+    x = x.straight
+    total = float(ROW + x.ys.taps * x.xs.taps)
+    for block in x.xs.runs(cols):
+        lines = lines_of(x, block)
+        own = sum(each.lines.times * each.instructions for each in lines) / parts
+        total += block.times * (BLOCK + RUN * len(lines) + own)
+    return total

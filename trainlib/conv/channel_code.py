@@ -1,0 +1,272 @@
+"""The code of correlations of one channel each, see trainlib.conv.channel."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from firmware.builder import EQ, LT, Kernel, Register
+from firmware.registers import ZERO
+from trainlib.conv.axis import Run
+from trainlib.conv.channel import ADDRESSES, INPUTS, Input, Line, Round, lines_of, round_of
+from trainlib.conv.correlate import Point
+from trainlib.conv.correlation import Correlation
+from trainlib.conv.lines import runs_of_blocks
+from trainlib.loops.strided import access_each
+from trainlib.loops.values import Values, values
+from trainlib.primitive.tensor import WORD
+
+
+class Channels:
+    """The registers of a core's part, and the code that works on it.
+
+    px, py       places in the input and the output
+    line, end    the next line, and where the core's end; if it has not all of them
+                 and all blocks have rounds: how many, and how many lines are behind the core's
+    weights      all taps'; sums: of a line of a block; pool: inputs; start: of a sum, if biased
+    """
+
+    def __init__(self, k: Kernel, x: Correlation, point: Point) -> None:
+        self.k, self.x, self.point = k, x, point
+        self.has_all_lines = x.lines is None and point.split[1] == 1
+        self.blocks = x.xs.runs(point.cols)
+        rounds = [round_of(x, block) for block in self.blocks]
+        may_enter = k.isa.loop_end == "last"  # CV32E40P enters loops at their start only
+        self.rounds = [r for r in rounds if r] if may_enter and all(rounds) else []
+
+    def part(self, given: dict[str, Register], size: int) -> None:
+        """All of a core: its groups, or its rows of the only one.
+
+        given    registers by name, see trainlib.conv.correlator; at_start: the number of the first
+                 line
+        """
+        k, x = self.k, self.x
+        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size or x.groups)
+        taps, starts = x.ys.taps * x.xs.taps, int(x.bias is not None)
+        floats = taps + self.point.cols + INPUTS + starts
+        inner = ADDRESSES + (INPUTS if k.has_float_registers else floats)
+        bases = [x.x.address, x.w.address, x.y.address, x.bias]
+        with values(k, given, self._values(rows, groups if size else 1), inner, bases) as homes:
+            self.px, *pool = k.short(1 + INPUTS)
+            self.py, self.line, self.end = k.x(ADDRESSES - 1)
+            scratch = pool if k.has_float_registers else []
+            self.weights, self.sums = k.f(taps), k.f(self.point.cols)
+            self.pool = k.f(INPUTS) if k.has_float_registers else pool
+            self.start = k.f() if starts else None
+            self.scratch = scratch or self.pool
+            self.v = Values(k, homes, *self.scratch[:2])
+            if self.rounds and not self.has_all_lines:
+                self._count_rounds()
+            with self.v.loop("groups", groups) if size else self.v.loop_from("each", "each"):
+                with self.v.loop("panels", rows):
+                    self._row()
+                    self._next_row()
+                if groups > 1:
+                    self.v.add("w_panel", x.w.group - rows * x.w.row)
+                    self.v.add("y_panel", x.y.group - rows * x.y.channel)
+                    self.v.add("x_start", x.x.group)
+
+    def _values(self, rows: int, groups: int) -> list[str]:
+        """The values that there are beside those given."""
+        names = ["x_block", "y_block"] if len(self.blocks) > 1 else []
+        names += ["x_block", "y_block", "blocks"] if self.blocks[0].times > 1 else []
+        times = {"blocks": max(block.times for block in self.blocks)}
+        times |= {"panels": rows, "groups": groups}
+        return list(dict.fromkeys([*names, *(name for name, n in times.items() if n > 1)]))
+
+    def _next_row(self) -> None:
+        x, v = self.x, self.v
+        v.add("w_panel", x.w.row)
+        v.add("y_panel", x.y.channel)
+        if self.start:
+            v.add("bias", WORD)
+
+    def _row(self) -> None:
+        """All lines of a row: block by block."""
+        k, x, v = self.k, self.x, self.v
+        taps = range(x.xs.taps)
+        offsets = [y * x.w.line + t * x.w.place for y in range(x.ys.taps) for t in taps]
+        weights = dict(zip(offsets, self.weights, strict=True))
+        place = v.load("w_panel", self.scratch[0])
+        access_each(k, k.fload, weights, place, self.scratch[1], self.scratch[2])
+        if self.start:
+            k.fload(self.start, 0, v.load("bias", self.scratch[0]))
+        if "x_block" not in v.homes:
+            self._block(0, "x_start", "y_panel")
+            return
+        v.copy("x_block", "x_start")
+        v.copy("y_block", "y_panel")
+        for number, _ in enumerate(runs_of_blocks(v, x, self.point.cols)):
+            self._block(number, "x_block", "y_block")
+
+    def _block(self, number: int, x_block: str, y_block: str) -> None:
+        """All lines of a block."""
+        k, v, t = self.k, self.v, self.scratch[0]
+        block = self.blocks[number]
+        last = (block.first.width - 1) * self.x.y.place
+        k.add_constant(self.py, v.load(y_block, t), last, self.scratch[1])
+        above = -self.x.ys.pad * self.x.x.line
+        if self.rounds:
+            first = self.rounds[number].heads[0][0].offset
+            k.add_constant(self.px, v.load(x_block, t), first + above, self.scratch[1])
+            self._all_rounds(self.rounds[number])
+            return
+        k.add_constant(self.px, v.load(x_block, t), above, self.scratch[1])
+        if not self.has_all_lines:
+            k.mv(self.line, v.load("at_start", t))
+            k.add(self.end, self.line, v.load("line_count", t))
+        at = 0
+        for line in lines_of(self.x, block):
+            if line.inputs:
+                k.add_constant(self.px, self.px, line.inputs[-1].offset - at, t)
+                at = line.inputs[-1].offset
+            with self._each(line.lines):
+                self._line(line)
+
+    @contextmanager
+    def _each(self, lines: Run) -> Iterator[None]:
+        """Run the body for those of some lines that are the core's."""
+        k, (count, t, _) = self.k, self.scratch
+        if self.has_all_lines and lines.times == 1:
+            yield
+            return
+        if self.has_all_lines:
+            k.li(count, lines.times)
+            with k.hwloop(count):
+                yield
+            return
+        stop = lines.first.start + lines.times
+        k.li(t, stop)
+        k.by_field(("p_min", "cv_min"), rd=count, rs1=t, rs2=self.end)
+        k.sub(count, count, self.line)
+        with k.if_(LT, ZERO, count):
+            with k.hwloop(count):
+                yield
+            k.li(self.line, stop)
+
+    def _count_rounds(self) -> None:
+        """Count those of a part of the lines; one that does not end them has one more."""
+        k, v, (count, first, _) = self.k, self.v, self.scratch
+        count, first = v.load("line_count", count), v.load("at_start", first)
+        k.add(self.line, first, count)
+        k.li(self.end, self.x.ys.outputs)
+        k.sub(self.end, self.end, self.line)
+        if any(each.tails for each in self.rounds):
+            k.slt(self.line, ZERO, self.end)
+            k.add(self.line, self.line, count)
+        else:
+            k.mv(self.line, count)
+
+    def _all_rounds(self, round_: Round) -> None:
+        """Compute the core's lines of a block.
+
+        NOTE: where lines follow those of the core, its last round begins the first of them, too.
+        """
+        k, x, line = self.k, self.x, round_.line
+        whole, behind, step = k.label(), k.label(), x.ys.stride * x.x.line
+        front = round_.missing[0]
+        is_begun = [True] * len(line.outputs)
+
+        def enter() -> None:
+            if front and not self.has_all_lines:
+                k.bnez(self.v.load("at_start", self.scratch[0]), whole)
+            if front:
+                self._start_sums(line)
+                k.addi(self.px, self.px, step)
+            k.j(behind if front else whole)
+
+        with k.hwloop(x.ys.outputs if self.has_all_lines else self.line, enter):
+            first = round_.heads[0][0].offset
+            for inputs in round_.tails:
+                self._multiply(inputs, first + step, is_begun)
+            if round_.tails:
+                self._store(line)
+            k.place(whole)
+            if x.accumulates:
+                self._start_sums(line)
+            is_begun = [x.accumulates] * len(line.outputs)
+            self._multiply(_turned(round_.heads[0]), first, is_begun, step)
+            for number, inputs in enumerate(round_.heads[1:], 1):
+                if number == front:
+                    k.place(behind)
+                self._multiply(inputs, first + step, is_begun)
+            if not round_.tails:
+                self._store(line)
+        if round_.tails and self.has_all_lines:
+            self._store(line)
+        elif round_.tails:
+            with k.if_(EQ, self.end, ZERO):
+                self._store(line)
+
+    def _start_sums(self, line: Line) -> None:
+        """Load what the sums of a line start with."""
+        k, last = self.k, line.outputs[-1]
+        for register, at in zip(self.sums, line.outputs, strict=False):
+            if self.x.accumulates:
+                k.fload(register, at - last, self.py)
+            elif not self.start:
+                k.fzero(register)
+            elif k.has_float_registers:
+                k.fsgnj_s(register, self.start, self.start)
+            else:
+                k.mv(register, self.start)
+
+    def _line(self, line: Line) -> None:
+        """Compute the next line of a block and store it."""
+        k, x = self.k, self.x
+        if x.accumulates:
+            self._start_sums(line)
+        is_begun = [x.accumulates] * len(line.outputs)
+        if line.inputs:
+            step = x.ys.stride * x.x.line
+            self._multiply(line.inputs, line.inputs[-1].offset, is_begun, step)
+        else:
+            k.addi(self.px, self.px, x.ys.stride * x.x.line)
+        for q in (q for q, begun in enumerate(is_begun) if not begun):
+            k.fzero(self.sums[q])
+            if self.start:
+                k.fadd_s(self.sums[q], self.sums[q], self.start)
+        self._store(line)
+
+    def _store(self, line: Line) -> None:
+        """Store the sums of a line, and go on to the next one."""
+        k, last = self.k, line.outputs[-1]
+        for register, at in zip(self.sums, line.outputs[:-1], strict=False):
+            k.fstore(register, at - last, self.py)
+        k.fstore_post(self.sums[len(line.outputs) - 1], self.x.y.line, self.py)
+
+    def _multiply(
+        self,
+        inputs: tuple[Input, ...],
+        origin: int,
+        is_begun: list[bool],
+        step: int = 0,
+    ) -> None:
+        """Load inputs, two ahead, and add them to the sums that want them.
+
+        origin     offset of the input whose address px is
+        is_begun   by sum; all that are added to are, then
+        step       bytes that px goes on with the last load; 0: it does not
+        """
+        k, ahead, last = self.k, INPUTS - 1, len(inputs) - 1
+        for at in range(-ahead, len(inputs)):
+            load, register = at + ahead, self.pool[(at + ahead) % INPUTS]
+            if load == last and step:
+                k.fload_post(register, step, self.px)
+            elif load <= last:
+                k.fload(register, inputs[load].offset - origin, self.px)
+            for q, tap in inputs[at].uses if at >= 0 else ():
+                acc, u, v = self.sums[q], self.pool[at % INPUTS], self.weights[tap]
+                if is_begun[q]:
+                    k.fmadd_s(acc, u, v, acc)
+                elif self.start:
+                    k.fmadd_s(acc, u, v, self.start)
+                else:
+                    k.fmul_s(acc, u, v)
+                is_begun[q] = True
+
+
+def _turned(inputs: tuple[Input, ...]) -> tuple[Input, ...]:
+    """The first one last: where px is stepped on, no other one lies before it.
+
+    NOTE: 16-bit loads have no offset below 0.
+    """
+    return inputs[1:] + inputs[:1]

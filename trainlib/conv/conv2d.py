@@ -1,0 +1,223 @@
+"""Two-dimensional convolutions and their gradients in L1, fp32, without copies of the images.
+
+    X[batch, C, H, W]    W[Co, C / groups, kh, kw]    Y[batch, Co, Ho, Wo]        layout "chw"
+    X[batch, H, W, C]    W[Co, kh, kw, C / groups]    Y[batch, Ho, Wo, Co]        layout "hwc"
+
+A transposed convolution is the gradient of the input of one that runs the other way. What lies
+outside of an image is left out: a weight that is NaN or infinite does not spread from there, as it
+does where it meets zeros.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from firmware.builder import Kernel, KernelError, Register
+from firmware.runtime import Team
+from trainlib.conv.axis import Axis
+from trainlib.conv.correlation import Correlation, Images, Weights
+from trainlib.conv.correlator import correlate
+from trainlib.conv.weight_gradient import WeightGradient
+from trainlib.conv.weight_gradient_code import weight_gradient
+from trainlib.loops.batch import images_of
+from trainlib.primitive.tensor import Address
+from trainlib.product.sums import sums_f32
+
+Pair = tuple[int, int]
+Layout = Literal["chw", "hwc"]
+Lines = tuple[Register, Register]
+
+
+class Strides(NamedTuple):
+    """Bytes from one image to the next, from one channel to the next and so on; of weights, images
+    are the kernels of an output channel.
+    """
+
+    image: int
+    channel: int
+    line: int
+    place: int
+
+    @classmethod
+    def of(cls, strides: Sequence[int], layout: Layout) -> "Strides":
+        """From those of a tensor's axes."""
+        if layout == "chw":
+            return cls(*strides)
+        image, line, place, channel = strides
+        return cls(image, channel, line, place)
+
+
+@dataclass(frozen=True)
+class Conv2d:
+    """A convolution.
+
+    inputs, outputs    channels
+    ys, xs             how outputs read inputs along lines and places
+    x, y, w            where elements lie
+    """
+
+    inputs: int
+    outputs: int
+    ys: Axis
+    xs: Axis
+    x: Strides
+    w: Strides
+    y: Strides
+    groups: int = 1
+    batch: int = 1
+
+    @property
+    def channels(self) -> Pair:
+        """Of the inputs and outputs of a group."""
+        return self.inputs // self.groups, self.outputs // self.groups
+
+    def images(self, address: Address, strides: Strides, channels: int) -> Images:
+        """Images with so many channels in a group."""
+        return Images(address, channels * strides.channel, *strides[1:])
+
+
+def conv2d_fw_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    w: Address,
+    y: Address,
+    shape: Conv2d,
+    *,
+    bias: Address | None = None,
+    accumulate: bool = False,
+    lines: Lines | None = None,
+    each: Register | None = None,
+    **point: Any,
+) -> None:
+    """Y = convolution of X with W, plus a bias of each channel, or plus what Y holds.
+
+    lines, each    see trainlib.conv.correlation.Correlation
+    point     rows, cols, split, is_turned: see trainlib.conv.correlate.Point; None: chosen
+
+    raises    KernelError if there is no such point
+    """
+    if accumulate and bias is not None:
+        raise KernelError("conv2d_fw_f32: accumulate with a bias; Y holds what the sums start with")
+    inputs, outputs = shape.channels
+    sizes = {"x": shape.x.image, "y": shape.y.image}
+    with images_of(k, shape.batch, {"x": x, "y": y}, sizes) as at:
+        whole = Correlation(
+            *(shape.groups, outputs, inputs, shape.ys, shape.xs),
+            shape.images(at["x"], shape.x, inputs),
+            Weights(w, outputs * shape.w.image, *shape.w),
+            shape.images(at["y"], shape.y, outputs),
+            bias,
+            accumulate,
+            lines,
+            each,
+        )
+        correlate("conv2d_fw_f32", k, team, whole, **point)
+
+
+def conv2d_ig_f32(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    w: Address,
+    dx: Address,
+    shape: Conv2d,
+    *,
+    bias: Address | None = None,
+    accumulate: bool = False,
+    lines: Lines | None = None,
+    each: Register | None = None,
+    **point: Any,
+) -> None:
+    """dX from dY and W; with a bias of each channel of X, it is a transposed convolution.
+
+    lines, each    see trainlib.conv.correlation.Correlation
+    point     as in conv2d_fw_f32
+
+    raises    KernelError if there is no such point
+    """
+    if accumulate and bias is not None:
+        raise KernelError(
+            "conv2d_ig_f32: accumulate with a bias; dX holds what the sums start with"
+        )
+    inputs, outputs = shape.channels
+    row, channel, line, place = shape.w
+    sizes = {"dx": shape.x.image, "dy": shape.y.image}
+    with images_of(k, shape.batch, {"dx": dx, "dy": dy}, sizes) as at:
+        whole = Correlation(
+            *(shape.groups, inputs, outputs, shape.ys.inverse, shape.xs.inverse),
+            shape.images(at["dy"], shape.y, outputs),
+            Weights(w, outputs * row, channel, row, line, place),
+            shape.images(at["dx"], shape.x, inputs),
+            bias,
+            accumulate,
+            lines,
+            each,
+        )
+        correlate("conv2d_ig_f32", k, team, whole, **point)
+
+
+def conv2d_wg_f32(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    x: Address,
+    dw: Address,
+    shape: Conv2d,
+    *,
+    dbias: Address | None = None,
+    dbias_of_x: bool = False,
+    accumulate: bool = False,
+    **point: Any,
+) -> None:
+    """dW, and the gradient of the bias, from dY and X; or what is added to them.
+
+    dbias_of_x    sum up X instead of dY: for a transposed convolution, whose operands swap
+    point     rows, channels, cols, split, is_turned: see trainlib.conv.weight_gradient.Point
+
+    raises    KernelError if there is no such point
+    """
+    inputs, outputs = shape.channels
+    sizes = {"x": shape.x.image, "dy": shape.y.image}
+
+    def one(at: Mapping[str, Address], is_added: bool) -> None:
+        whole = WeightGradient(
+            *(shape.groups, outputs, inputs, shape.ys, shape.xs),
+            shape.images(at["dy"], shape.y, outputs),
+            shape.images(at["x"], shape.x, inputs),
+            Weights(dw, outputs * shape.w.image, *shape.w),
+            is_added,
+        )
+        others = [] if dbias is None else [dbias]
+        weight_gradient("conv2d_wg_f32", k, team, whole, **point, others=others)
+        if dbias is not None and dbias_of_x:
+            of, size = shape.x, (shape.inputs, shape.ys.inputs, shape.xs.inputs)
+            channel_sums_f32(k, team, at["x"], dbias, of, size, accumulate=is_added)
+        elif dbias is not None:
+            of, size = shape.y, (shape.outputs, shape.ys.outputs, shape.xs.outputs)
+            channel_sums_f32(k, team, at["dy"], dbias, of, size, accumulate=is_added)
+
+    one({"x": x, "dy": dy}, accumulate)
+    if shape.batch > 1:
+        moved = {"x": x, "dy": dy}
+        with images_of(k, shape.batch - 1, moved, sizes, first=1) as at:
+            one(at, is_added=True)
+
+
+def channel_sums_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    y: Address,
+    strides: Strides,
+    size: tuple[int, int, int],
+    *,
+    accumulate: bool,
+) -> None:
+    """y[c] = sum of all places of a channel of an image, or added to y.
+
+    size    channels, lines, places; lines lie behind each other without gaps
+    """
+    channels, lines, places = size
+    of = {"row": strides.channel, "term": strides.place}
+    sums_f32(k, team, x, y, channels, lines * places, **of, accumulate=accumulate)

@@ -1,0 +1,153 @@
+"""Correlation of images with kernels, without copies of the image: the body of most convolutions.
+
+    Y[g, r, y, x] = sum over c, s, t of W[g, r, c, s, t] * X[g, c, ys.source(y, s), xs.source(x, t)]
+
+A block of rows x cols sums stays in registers, cols along x. What the taps along x read is loaded
+once and kept; channels and taps along y are two hardware loops. Blocks at the borders, where some
+taps read nothing, have code of their own along x, and shorter loops along y.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+
+from firmware.builder import KernelError
+from trainlib.conv.axis import Axis, Run
+from trainlib.conv.channel import cycles_of_row, is_single
+from trainlib.conv.correlation import Correlation
+from trainlib.conv.plan import CACHED, REFETCH, loop_cycles
+from trainlib.loops.deal import heights
+
+REGISTERS = 30  # that code can have
+POOL = 3  # registers for what is loaded, at least
+AROUND = 12  # instructions around a block's loops besides its loads and stores, nearly
+PLANNED = 8  # blocks whose inner loops are planned to choose among them
+BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows and columns that are tried where none are given
+
+
+@dataclass(frozen=True)
+class Point:
+    """How it is computed.
+
+    rows, cols    sums in registers
+    split         parts of the rows (of the groups, if there are several) and of the lines
+    is_turned     are lines and columns exchanged?
+    """
+
+    rows: int
+    cols: int
+    split: tuple[int, int]
+    is_turned: bool
+
+
+def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
+    """The point that is meant: what is None is chosen for the fewest cycles, nearly.
+
+    given     rows, cols, split, is_turned, any of them None
+
+    raises    KernelError if it is not a point of this shape, or does not fit the registers
+    """
+    points = sorted(_points(x, cores, given), key=lambda point: cycles(x, point))
+    chosen: dict[Point, float] = {}
+    ratios: dict[Point, float] = {}
+    for point in points:
+        shape = replace(point, split=(1, 1))
+        if shape not in ratios:
+            if sum(map(bool, ratios.values())) == PLANNED:
+                break
+            ratios[shape] = _planned(x, shape)
+        if ratios[shape]:
+            chosen[point] = cycles(x, point) * ratios[shape]
+    if not chosen:
+        wanted = ", ".join(f"{key} {value}" for key, value in given.items() if value is not None)
+        raise KernelError(
+            f"{name}: {wanted}: no such point for {x.groups} x {x.rows} rows of {x.ys.outputs} x "
+            f"{x.xs.outputs} outputs on {cores} cores, {REGISTERS} registers each"
+        )
+    return min(chosen, key=chosen.__getitem__)
+
+
+def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
+    sizes = [(given[name],) if given[name] else BLOCKS for name in ("rows", "cols")]
+    for is_turned in (False,) if x.lines else turns(given, x.ys.outputs == x.xs.outputs):
+        turned = x.turned if is_turned else x
+        for rows, cols in product(*sizes):
+            is_one = rows <= turned.rows and cols <= turned.xs.outputs
+            if is_one and rows * cols < REGISTERS - POOL:
+                for split in _splits(turned, cores, given["split"]):
+                    yield Point(rows, cols, split, is_turned)
+
+
+def _planned(x: Correlation, point: Point) -> float:
+    """Cycles of a point's inner loops to their instructions; 0 if it does not fit."""
+    x = x.turned if point.is_turned else x
+    if is_single(x, point.rows, point.cols):
+        return 1
+    pool = pool_of(x, point.rows, point.cols)
+    if not pool:
+        return 0
+    runs = x.xs.runs(point.cols)
+    cycles = sum(run.times * x.body(point.rows, run.first, pool).cycles for run in runs)
+    return max(cycles, 1) / max(sum(run.times * least(run, point.rows) for run in runs), 1)
+
+
+def turns(given: dict, is_square: bool) -> tuple[bool, ...]:
+    """Whether lines and columns are exchanged: what is tried."""
+    if given["is_turned"] is None:
+        return (False,) if is_square else (False, True)
+    return (given["is_turned"],)
+
+
+def _splits(x: Correlation, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
+    """Grids of at most so many cores."""
+    dealt = x.rows if x.groups == 1 else x.groups
+    lines = 1 if x.lines else x.ys.outputs
+    least = cores if x.each else 1
+    splits = [(r, min(cores // r, lines)) for r in range(min(cores, dealt), least - 1, -1)]
+    if given is None:
+        return splits
+    is_one = 1 <= given[0] <= dealt and 1 <= given[1] <= x.ys.outputs
+    return [given] if is_one and given[0] * given[1] <= cores else []
+
+
+def pool_of(x: Correlation, rows: int, cols: int) -> int:
+    """Registers for what is loaded: as many as are of use; 0 if there are too few."""
+    runs = x.xs.runs(cols)
+    bodies = [x.body(rows, run.first, POOL) for run in runs]
+    addresses = max(len(b.reaches) for b in bodies) + max(len(b.constants) for b in bodies)
+    left = REGISTERS - rows * cols - addresses
+    wanted = 2 + max(len({read.place for read in run.first.reads}) for run in runs)
+    return 0 if left < POOL else max(POOL, min(left, wanted))
+
+
+def least(run: Run, rows: int) -> int:
+    """Instructions of an inner loop, if everything is loaded once."""
+    taps, places = (len({read[i] for read in run.first.reads}) for i in (1, 2))
+    return rows * (taps + len(run.first.reads)) + places
+
+
+@cache
+def _line(ys: Axis, xs: Axis, channels: int, rows: int, cols: int) -> float:
+    """Cycles of a line, nearly."""
+    reads = sum(ys.line(y).reads for y in range(ys.outputs)) / ys.outputs
+    total = code = float(AROUND)
+    for run in xs.runs(cols):
+        inner, around = least(run, rows), AROUND + 2 * rows * run.first.width
+        total += run.times * (reads * (channels * loop_cycles(inner) + 4) + around)
+        code += inner + around
+    return total + (REFETCH * code if code > CACHED else 0)
+
+
+def cycles(x: Correlation, point: Point) -> float:
+    """Cycles of the slowest core, nearly, if inner loops load everything once."""
+    x = x.turned if point.is_turned else x
+    part = -(-(x.rows if x.groups == 1 else x.groups) // point.split[0])
+    rows, groups = (part, 1) if x.groups == 1 else (x.rows, part)
+    if is_single(x, point.rows, point.cols):
+        return groups * rows * cycles_of_row(x, point.cols, point.split[1])
+    lines = -(-x.ys.outputs // point.split[1])
+    return groups * sum(
+        panels * lines * _line(x.ys, x.xs, x.channels, height, point.cols)
+        for height, panels in heights(rows, point.rows).items()
+    )

@@ -1,0 +1,286 @@
+"""The code of a correlation: loops over rows, lines and blocks around the planned inner loops."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
+
+from firmware.builder import LT, Kernel, Register
+from firmware.registers import ZERO
+from firmware.runtime import Team
+from trainlib.conv.axis import Outputs
+from trainlib.conv.channel import is_single
+from trainlib.conv.channel_code import Channels
+from trainlib.conv.correlate import POOL, Point, choose, pool_of
+from trainlib.conv.correlation import Correlation
+from trainlib.conv.lines import Lines, add_product, runs_of_blocks
+from trainlib.conv.plan import Body
+from trainlib.loops.deal import Dealt, Part, grid_of, heights
+from trainlib.loops.strided import access_each
+from trainlib.loops.values import Values, values
+from trainlib.primitive.tensor import WORD
+
+GIVEN = ("w_panel", "y_panel", "x_start", "at_start", "line_count")
+INNER = ("reads", "w_line", "x_block", "y_block", "blocks", "x_line", "y_line", "at", "lines")
+OUTER = ("panels", "groups")
+
+
+def correlate(
+    name: str,
+    k: Kernel,
+    team: Team,
+    x: Correlation,
+    *,
+    rows: int | None = None,
+    cols: int | None = None,
+    split: tuple[int, int] | None = None,
+    is_turned: bool | None = None,
+) -> None:
+    """Emit a correlation; see Point for the options, None: chosen.
+
+    raises    KernelError if there is no such point
+    """
+    given = {"rows": rows, "cols": cols, "split": split, "is_turned": is_turned}
+    point = choose(name, x, team.cores, given)
+    turned = (x.turned if point.is_turned else x).straight
+    Correlator(k, team, turned, point).emit()
+
+
+class Correlator:
+    """The code of one correlation on all cores."""
+
+    def __init__(self, k: Kernel, team: Team, x: Correlation, point: Point) -> None:
+        self.k, self.team, self.x, self.point = k, team, x, point
+        self.is_single = is_single(x, point.rows, point.cols)
+        if not self.is_single:
+            self.lines = Lines(k, x)
+
+    def emit(self) -> None:
+        """Deal the work out, and do it."""
+        k, x, point = self.k, self.x, self.point
+        with k.scope():
+            names = GIVEN if x.bias is None else (*GIVEN, "bias")
+            given = dict(zip(("at_start", "line_count"), x.lines, strict=True)) if x.lines else {}
+            given |= {"each": x.each} if x.each else {}
+            given = {n: given[n] if n in given else k.x() for n in (*names, *given)}
+            i, j, t = k.x(3)
+            dealt = Dealt(k, x.rows if x.groups == 1 else x.groups, point.split[0], i, t)
+            with grid_of(k, self.team, point.split, i, j, t):
+                self._load_lines(given, j, t)
+                for part in self._parts(dealt, given):
+                    self._load_starts(given, dealt, part)
+                    with k.scope():
+                        k.free(i, j, t)
+                        if self.is_single:
+                            Channels(k, x, point).part(given, part.size)
+                        else:
+                            self._part(given, part.size)
+
+    def _parts(self, dealt: Dealt, given: dict[str, Register]) -> Iterator[Part]:
+        """Emit the loop's body for each size that cores' parts have; 0: a register says it."""
+        if "each" not in given:
+            yield from dealt.parts_of_cores()
+            return
+        if dealt.parts > 1:
+            self.k.mul(dealt.index, dealt.index, given["each"])
+        yield Part(0, 0)
+
+    def _load_lines(self, given: dict[str, Register], j: Register, t: Register) -> None:
+        """Load how many lines the core has, and the place of their first."""
+        k, x, parts = self.k, self.x, self.point.split[1]
+        count, first = given["line_count"], given["at_start"]
+        if x.lines:
+            return
+        least, extra = divmod(x.ys.outputs, parts)
+        k.li(count, least)
+        if parts == 1:
+            k.mv(first, ZERO)
+            return
+        k.li(t, least)
+        k.mul(first, j, t)
+        if extra:
+            k.li(t, extra)
+            k.slt(t, j, t)
+            k.add(count, count, t)
+            k.li(t, extra)
+            k.by_field(("p_min", "cv_min"), rd=t, rs1=j, rs2=t)
+            k.add(first, first, t)
+
+    def _load_starts(self, given: dict[str, Register], dealt: Dealt, part: Part) -> None:
+        """Load the addresses of the core's first panel and line, and what stands for the line.
+
+        NOTE: a product that two addresses need is made once.
+        """
+        k, x, t = self.k, self.x, dealt.t
+        is_row = x.groups == 1
+        part = part if part.size else Part(1, 0)  # the core's index counts groups
+        w_step = x.w.row if is_row else x.w.group
+        y_step = x.y.channel if is_row else x.y.group
+        if x.bias is not None:
+            step = WORD * (1 if is_row else x.rows)
+            dealt.load_start(given["bias"], part, x.bias, step)
+        dealt.load_start(given["w_panel"], part, x.w.address, w_step)
+        k.add_constant(given["w_panel"], given["w_panel"], x.w.offset, t)
+        x_step = 0 if is_row else x.x.group
+        if x_step == y_step and dealt.parts > 1 and part.first == 0:
+            k.li(t, part.size * y_step)
+            k.mul(t, dealt.index, t)
+            for name, base in (("y_panel", x.y.address), ("x_start", x.x.address)):
+                if isinstance(base, int):
+                    k.li(given[name], base)
+                k.add(given[name], given[name] if isinstance(base, int) else base, t)
+        else:
+            dealt.load_start(given["y_panel"], part, x.y.address, y_step)
+            dealt.load_start(given["x_start"], part, x.x.address, x_step)
+        if not self.is_single:
+            add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
+            self.lines.load_place(given["at_start"], given["x_start"], t)
+        elif x.lines or self.point.split[1] > 1:
+            add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
+            x_line = x.ys.stride * x.x.line
+            add_product(
+                k, given["x_start"], given["at_start"], x_line, t, is_new=x_line != x.y.line
+            )
+
+    def _part(self, given: dict[str, Register], size: int) -> None:
+        """All of a core: its groups, or its rows of the only one."""
+        k, x, point = self.k, self.x, self.point
+        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size or x.groups)
+        bodies = [
+            x.body(height, run.first, POOL)
+            for height, run in product(heights(rows, point.rows), x.xs.runs(point.cols))
+        ]
+        pointers = max(len(body.reaches) for body in bodies)
+        constants = max(len(body.constants) for body in bodies)
+        pool = pool_of(x, point.rows, point.cols)
+        floats = point.rows * point.cols + pool
+        inner = pointers + constants + (3 if k.has_float_registers else floats)
+        bases = [x.x.address, x.w.address, x.y.address, x.bias]
+        with values(k, given, [*INNER, *OUTER], inner, bases) as homes:
+            self.pointers, self.constants = k.x(pointers), k.x(constants)
+            scratch = k.x(3) if k.has_float_registers else []
+            self.sums = k.f(point.rows * point.cols)
+            self.pool = k.f(pool)
+            self.scratch = scratch or self.pool[:3]
+            self.v = Values(k, homes, *self.scratch[:2])
+            with self.v.loop("groups", groups) if size else self.v.loop_from("each", "each"):
+                self._group(rows)
+                if groups > 1:
+                    self._next_group(rows)
+
+    def _group(self, rows: int) -> None:
+        x, v = self.x, self.v
+        for height, panels in heights(rows, self.point.rows).items():
+            with v.loop("panels", panels):
+                self._panel(height)
+                v.add("w_panel", height * x.w.row)
+                v.add("y_panel", height * x.y.channel)
+                if x.bias is not None:
+                    v.add("bias", height * WORD)
+
+    def _next_group(self, rows: int) -> None:
+        x, v = self.x, self.v
+        v.add("w_panel", x.w.group - rows * x.w.row)
+        v.add("y_panel", x.y.group - rows * x.y.channel)
+        v.add("x_start", x.x.group)
+
+    def _panel(self, height: int) -> None:
+        """All lines of some rows."""
+        x, v = self.x, self.v
+        v.copy("x_line", "x_start")
+        v.copy("y_line", "y_panel")
+        if not self.lines.is_even:
+            v.copy("at", "at_start")
+        with v.loop_from("lines", "line_count"):
+            v.copy("y_block", "y_line")
+            self.lines.begin(v, self.scratch)
+            for run in runs_of_blocks(v, x, self.point.cols):
+                self._block(height, run.first)
+            v.add("y_line", x.y.line)
+            self.lines.step(v)
+
+    def _block(self, height: int, block: Outputs) -> None:
+        """Compute one block of sums and store it."""
+        k, x = self.k, self.x
+        sums = self.sums[: height * block.width]
+        if x.accumulates:
+            self._each_sum(k.fload, sums, height)
+        elif x.bias is not None:
+            bias = self.v.load("bias", self.scratch[0])
+            for at, register in enumerate(sums):
+                k.fload(register, at // block.width * WORD, bias)
+        else:
+            for register in sums:
+                k.fzero(register)
+        body = x.body(height, block, len(self.pool))
+        if body.macs:
+            with self._where_it_reads():
+                self._sum(body, sums)
+        self._each_sum(k.fstore, sums, height)
+
+    @contextmanager
+    def _where_it_reads(self) -> Iterator[None]:
+        """Skip the body in lines that read nothing."""
+        if self.lines.may_read_nothing:
+            with self.k.if_(LT, ZERO, self.v.load("reads", self.scratch[0])):
+                yield
+        else:
+            yield
+
+    def _sum(self, body: Body, sums: list[Register]) -> None:
+        """Add up what all channels and taps say."""
+        k, x, v = self.k, self.x, self.v
+        constants = dict(zip(body.constants, self.constants, strict=False))
+        for constant, register in constants.items():
+            k.li(register, constant)
+        for pointer, register in zip(body.pointers, self.pointers, strict=False):
+            place = v.load("w_line" if pointer.stream == "w" else "x_block", self.scratch[0])
+            k.add_constant(register, place, pointer.bias, self.scratch[1])
+        has_lines = x.ys.taps > 1 or not self.lines.is_even
+        back = {
+            "w": x.w.line * x.ys.tap_step - x.channels * x.w.channel,
+            "x": x.x.line * x.ys.source_step - x.channels * x.x.channel,
+        }
+
+        def inner() -> None:
+            body.emit(k, sums, self.pool, self.pointers, constants)
+
+        if not has_lines:
+            self._times(x.channels, inner)
+        elif x.channels == 1:
+            self._lines(inner)
+        else:
+
+            def outer() -> None:
+                self._times(x.channels, inner)
+                for pointer, register in zip(body.pointers, self.pointers, strict=False):
+                    k.add_constant(register, register, back[pointer.stream], self.scratch[0])
+                    if not back[pointer.stream]:
+                        k.mv(register, register)
+
+            self._lines(outer)
+
+    def _times(self, count: int, body: Callable[[], None]) -> None:
+        if count == 1:
+            body()
+            return
+        self.k.li(self.scratch[0], count)
+        with self.k.hwloop(self.scratch[0]):
+            body()
+
+    def _lines(self, body: Callable[[], None]) -> None:
+        """Once for each line that is read."""
+        if self.lines.is_even:
+            self._times(self.x.ys.taps, body)
+            return
+        with self.k.hwloop(self.v.load("reads", self.scratch[0])):
+            body()
+
+    def _each_sum(self, access: Callable, sums: list[Register], height: int) -> None:
+        """Load or store the sums of a block."""
+        width, y = len(sums) // height, self.x.y
+        floats = {
+            at // width * y.channel + at % width * y.place: register
+            for at, register in enumerate(sums)
+        }
+        place = self.v.load("y_block", self.scratch[0])
+        access_each(self.k, access, floats, place, self.scratch[1], self.scratch[2])

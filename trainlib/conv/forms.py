@@ -1,0 +1,121 @@
+"""Parts of a convolution's tensors in L1 that do not lie row after row.
+
+An image that comes by DMA as its columns; weights that come with their channels exchanged, for the
+gradient of the input.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from trainlib.conv.conv2d import Conv2d, Strides
+from trainlib.conv.shape import IMAGES, Shape
+from trainlib.conv.unfolding import Unfolding
+from trainlib.primitive.boxes import Sized, TileShape
+from trainlib.primitive.forms import Effort, Form, Level, Patch
+from trainlib.primitive.tensor import WORD, Tensors
+
+
+@dataclass(frozen=True)
+class ByColumns:
+    """Columns of X, or of dY for the gradient of the input, [n, ...].
+
+    name      of the tensor
+    of        the convolution of a tile
+    counts    images, channels, lines and places of columns of a tile, given sizes of dimensions
+    """
+
+    name: str
+    shape: Shape
+    is_gradient: bool
+    of: Callable[[TileShape], Conv2d]
+    counts: Callable[[Sized], tuple[Any, Any, Any, Any]]
+
+    def form(self, shape: TileShape, tensors: Tensors) -> Form:
+        """As every Formed."""
+        conv = self.of(shape)
+        unfolding = Unfolding.of(conv, self.shape.layout, is_gradient=self.is_gradient)
+        image = Strides.of(tensors[self.name].strides, self.shape.layout)
+        images = Level(conv.batch, image.image, unfolding.size)
+        return Form(
+            conv.batch * unfolding.size,
+            tuple(
+                patch._replace(levels=(images, *patch.levels)) for patch in unfolding.patches(image)
+            ),
+        )
+
+    def bytes(self, sizes: Sized) -> Any:
+        """As every Formed."""
+        images, channels, lines, places = self.counts(sizes)
+        return WORD * self._taps * images * channels * lines * places
+
+    def effort(self, sizes: Sized) -> Effort:
+        """As every Formed: a command for each tap and for all but the longest other dimension.
+
+        Where gradients have a stride, most of a column is zero.
+        """
+        ys, xs = self.shape.ys, self.shape.xs
+        images, channels, lines, places = self.counts(sizes)
+        if self.is_gradient:
+            lines, places = lines / ys.stride, places / xs.stride
+        copied = WORD * self._taps * images * channels * lines * places
+        if self.shape.layout == "hwc":
+            levels, run = [images, lines, places], WORD * channels * self._taps_of_run
+        elif xs.stride == 1:
+            levels, run = [images, lines, channels], WORD * places
+        else:
+            levels, run = [images, lines, channels, places], WORD
+        taps = self._taps // (self._taps_of_run if self.shape.layout == "hwc" else 1)
+        return Effort(copied, run, taps * reduce(np.multiply, levels) / reduce(np.maximum, levels))
+
+    @property
+    def _taps_of_run(self) -> int:
+        """Taps that lie together, in "hwc"."""
+        axis = self.shape.xs
+        return axis.taps if not self.is_gradient and axis.dilation == 1 else 1
+
+    @property
+    def _taps(self) -> int:
+        return self.shape.ys.taps * self.shape.xs.taps
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """Weights W[Co, C, kh, kw] as [C, Co, kh, kw], or W[Co, kh, kw, C] as [kh, kw, Co, C].
+
+    counts    output and input channels of a tile, given sizes of dimensions
+    """
+
+    name: str
+    shape: Shape
+    counts: Callable[[Sized], tuple[Any, Any]]
+
+    def form(self, shape: TileShape, tensors: Tensors) -> Form:
+        """As every Formed."""
+        part, axes = shape.part(self.name), IMAGES[self.shape.layout]
+        rows, channels, *taps = (part.shape[axes.index(axis)] for axis in range(4))
+        own = replace(part, form=None)
+        far = dict(zip(axes, tensors[self.name].strides, strict=True))
+        order = (1, 0, 2, 3) if self.shape.layout == "chw" else (2, 3, 0, 1)
+        counts, near, step = (rows, channels, *taps), {}, WORD
+        for axis in reversed(order):
+            near[axis] = step
+            step *= counts[axis]
+        levels = tuple(Level(counts[axis], far[axis], near[axis]) for axis in range(4))
+        return Form(own.size, (Patch(0, 0, levels),))
+
+    def bytes(self, sizes: Sized) -> Any:
+        """As every Formed."""
+        rows, channels = self.counts(sizes)
+        return WORD * self.shape.ys.taps * self.shape.xs.taps * rows * channels
+
+    def effort(self, sizes: Sized) -> Effort:
+        """As every Formed."""
+        rows, channels = self.counts(sizes)
+        taps = self.shape.ys.taps * self.shape.xs.taps
+        if self.shape.layout == "hwc":
+            return Effort(self.bytes(sizes), WORD * channels, np.minimum(taps, rows))
+        return Effort(self.bytes(sizes), WORD * taps, np.minimum(rows, channels))

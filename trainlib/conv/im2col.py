@@ -1,0 +1,143 @@
+"""Columns of an image: for each output of a convolution what its taps read, zeros outside.
+
+A product with them is the convolution: see trainlib.conv.columns. They take kernel-size times the
+memory of the image, and time; what they buy is that any product will do.
+"""
+
+from firmware.builder import LTU, Kernel, Register
+from firmware.registers import ZERO
+from firmware.runtime import Team
+from trainlib.conv.axis import Axis
+from trainlib.conv.conv2d import Strides
+from trainlib.conv.unfolding import Columns
+from trainlib.loops.deal import Dealt, grid_of
+from trainlib.loops.kept import kept
+from trainlib.loops.strided import REACH
+from trainlib.primitive.tensor import Address
+
+PAIRS = 4  # words in a round of a copy
+
+
+def im2col_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    columns: Address,
+    channels: int,
+    ys: Axis,
+    xs: Axis,
+    image: Strides,
+    to: Columns,
+) -> None:
+    """columns[c, s, t, y, x] = X[c, ys.source(y, s), xs.source(x, t)], or 0 outside.
+
+    Channels and lines are dealt out to a grid of cores; axes are those of a forward convolution.
+    """
+    parts = min(team.cores, channels)
+    split = parts, min(team.cores // parts, ys.outputs)
+    with k.scope():
+        px, pc, i, j, t = k.x(5)
+        line = k.x()
+        with grid_of(k, team, split, i, j, t):
+            lines = Dealt(k, ys.outputs, split[1], j, t)
+            for strip in lines.parts_of_cores():
+                lines.load_start(line, strip, -ys.pad, ys.stride)
+                dealt = Dealt(k, channels, split[0], i, t)
+                for part in dealt.parts_of_cores():
+                    dealt.load_start(px, part, x, image.channel)
+                    dealt.load_start(pc, part, columns, to.channel)
+                    lines.add_start(px, strip, ys.stride * image.line)
+                    k.add_constant(px, px, -ys.pad * image.line, t)
+                    lines.add_start(pc, strip, to.line)
+                    with k.scope(), kept(k, [], 2, 12, [x, columns]) as (left, below):
+                        scratch, lower = k.x(2)
+                        with left.loop(part.size, scratch):
+                            with below.loop(strip.size, lower):
+                                _line(k, ys, xs, image, to, [px, pc, line])
+                                k.add_constant(px, px, ys.stride * image.line, t)
+                                k.add_constant(pc, pc, to.line, t)
+                                k.addi(line, line, ys.stride)
+                            back = -strip.size
+                            step = image.channel + back * ys.stride * image.line
+                            k.add_constant(px, px, step, t)
+                            k.add_constant(pc, pc, to.channel + back * to.line, t)
+                            k.add_constant(line, line, back * ys.stride, t)
+
+
+def _line(k: Kernel, ys: Axis, xs: Axis, image: Strides, to: Columns, at: list[Register]) -> None:
+    """One line of outputs of one channel: what all taps read."""
+    px, pc, line = at
+    for s in range(ys.taps):
+        with k.scope():
+            source, inputs = k.x(2)
+            k.addi(source, line, s * ys.dilation)
+            k.li(inputs, ys.inputs)
+            with k.if_(LTU, source, inputs):
+                for t in range(xs.taps):
+                    _places(
+                        k, xs, t, [px, pc], [s * ys.dilation * image.line, s * to.row], image, to
+                    )
+            with k.else_():
+                for t in range(xs.taps):
+                    with k.scope():
+                        target, scratch = k.x(2)
+                        k.add_constant(target, pc, s * to.row + t * to.tap, scratch)
+                        move(k, None, target, xs.outputs, 0, to.place)
+
+
+def _places(
+    k: Kernel,
+    xs: Axis,
+    tap: int,
+    bases: list[Register],
+    offsets: list[int],
+    image: Strides,
+    to: Columns,
+) -> None:
+    """What one tap reads of a line: zeros, places of the image, zeros."""
+    inside = xs.readers(tap)
+    first, count = (inside[0], len(inside)) if inside else (xs.outputs, 0)
+    with k.scope():
+        source, target, scratch = k.x(3)
+        k.add_constant(target, bases[1], offsets[1] + tap * to.tap, scratch)
+        move(k, None, target, first, 0, to.place)
+        if count:
+            place = xs.source(first, tap) or 0
+            k.add_constant(source, bases[0], offsets[0] + place * image.place, scratch)
+            move(k, source, target, count, xs.stride * image.place, to.place)
+        move(k, None, target, xs.outputs - first - count, 0, to.place)
+
+
+def move(
+    k: Kernel, source: Register | None, target: Register, count: int, step: int, to_step: int
+) -> None:
+    """Copy words, or zeros, pairwise; both pointers advance."""
+    if not count:
+        return
+    with k.scope():
+        pairs, first, second = k.x(3)
+        steps: list[int | Register] = []
+        for value in (step, to_step):
+            register = None if value in REACH else k.x()
+            if register is not None:
+                k.li(register, value)
+            steps.append(value if register is None else register)
+
+        def move(registers: list[Register]) -> None:
+            for register in registers if source is not None else []:
+                assert source is not None
+                k.load_post(register, steps[0], source)
+            for register in registers:
+                k.store_post(register if source is not None else ZERO, steps[1], target)
+
+        rounds, rest = divmod(count, PAIRS)
+        if rounds > 1:
+            k.li(pairs, rounds)
+            with k.hwloop(pairs):
+                for _ in range(PAIRS // 2):
+                    move([first, second])
+        elif rounds:
+            for _ in range(PAIRS // 2):
+                move([first, second])
+        for _ in range(rest):
+            move([first])

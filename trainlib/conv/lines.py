@@ -1,0 +1,136 @@
+"""What each line of a correlation reads: how many taps, and where the first of them reads.
+
+even          every line reads through all taps: nothing is to be found out
+otherwise     taps that would read above or below the image are left out: some arithmetic
+table         where lines are further apart than taps, or dilated: a word for each line in L2
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from firmware.builder import Kernel, KernelError, Register
+from firmware.registers import ZERO
+from trainlib.conv.axis import Run
+from trainlib.conv.correlation import Correlation
+from trainlib.loops.values import Values
+from trainlib.primitive.tensor import WORD
+
+COUNT, TAP, SOURCE = (0, 8), (8, 8), (16, 16)  # first bit and bits of a field of the table
+
+
+class Lines:
+    """The lines of one correlation.
+
+    at    stands for a line: where its first tap reads, or the address of its word in the table
+
+    raises    KernelError if the table cannot say it
+    """
+
+    def __init__(self, k: Kernel, x: Correlation) -> None:
+        self.k, self.x = k, x
+        lines = [x.ys.line(y) for y in range(x.ys.outputs)]
+        self.is_even = not x.ys.is_transposed and all(line.reads == x.ys.taps for line in lines)
+        self.has_table = not self.is_even and (x.ys.is_transposed or x.ys.dilation > 1)
+        self.may_read_nothing = any(line.reads == 0 for line in lines)
+        if not self.has_table:
+            return
+        if x.ys.taps >> TAP[1] or x.ys.inputs >> SOURCE[1]:
+            raise KernelError(
+                f"{k.name}: {x.ys.taps} taps over {x.ys.inputs} lines; with dilation or transposed "
+                f"there are less than {1 << TAP[1]} taps and {1 << SOURCE[1]} lines"
+            )
+        words = b""
+        for line in lines:
+            fields = zip((COUNT, TAP, SOURCE), line, strict=True)
+            words += sum(value << first for (first, _), value in fields).to_bytes(WORD, "little")
+        self.table = k.data("lines", words)
+
+    def load_place(self, line: Register, x_start: Register, t: Register) -> None:
+        """Turn the number of a line into what stands for it, and add to the image's address."""
+        k, x = self.k, self.x
+        if self.has_table:
+            k.slli(line, line, WORD.bit_length() - 1)
+            k.li(t, self.table)
+            k.add(line, line, t)
+            return
+        if x.ys.stride > 1:
+            k.li(t, x.ys.stride)
+            k.mul(line, line, t)
+        k.add_constant(line, line, -x.ys.pad, t)
+        add_product(k, x_start, line, x.x.line, t)
+
+    def step(self, v: Values) -> None:
+        """Go on to the next line."""
+        if self.has_table:
+            v.add("at", WORD)
+            return
+        v.add("x_line", self.x.ys.stride * self.x.x.line)
+        if not self.is_even:
+            v.add("at", self.x.ys.stride)
+
+    def begin(self, v: Values, scratch: Sequence[Register]) -> None:
+        """Load how much the line reads, and from where."""
+        k, x = self.k, self.x
+        if self.is_even:
+            v.copy("w_line", "w_panel")
+            v.copy("x_block", "x_line")
+            return
+        count, tap, t = scratch
+        if self.has_table:
+            k.lw(t, 0, v.load("at", t))
+            self._extract(count, t, SOURCE)
+            k.li(tap, x.x.line)
+            k.mul(count, count, tap)
+            k.add(count, count, v.load("x_line", tap))
+            v.set("x_block", count)
+            self._extract(count, t, COUNT)
+            self._extract(tap, t, TAP)
+            v.set("reads", count)
+        else:
+            at = v.load("at", t)
+            k.sub(tap, ZERO, at)
+            k.by_field(("p_max", "cv_max"), rd=tap, rs1=tap, rs2=ZERO)
+            k.li(count, x.ys.inputs)
+            k.sub(count, count, at)
+            k.li(t, x.ys.taps)
+            k.by_field(("p_min", "cv_min"), rd=count, rs1=count, rs2=t)
+            k.sub(count, count, tap)
+            v.set("reads", count)
+            k.li(count, x.x.line)
+            k.mul(count, tap, count)
+            k.add(count, count, v.load("x_line", t))
+            v.set("x_block", count)
+        k.li(count, x.w.line)
+        k.mul(count, tap, count)
+        k.add(count, count, v.load("w_panel", t))
+        v.set("w_line", count)
+
+    def _extract(self, rd: Register, rs1: Register, field: tuple[int, int]) -> None:
+        first, bits = field
+        self.k.slli(rd, rs1, 32 - first - bits)
+        self.k.srli(rd, rd, 32 - bits)
+
+
+def runs_of_blocks(v: Values, x: Correlation, cols: int) -> Iterator[Run]:
+    """Emit the loop's body for each run of blocks of a line, x_block and y_block at a block's."""
+    for run, following in pairwise([*x.xs.runs(cols), None]):
+        assert run
+        with v.loop("blocks", run.times):
+            yield run
+            if following or run.times > 1:
+                v.add("y_block", run.first.width * x.y.place)
+            if run.times > 1:
+                v.add("x_block", run.step * x.x.place)
+        if following:
+            done = run.first.base + (run.times > 1) * run.times * run.step
+            v.add("x_block", (following.first.base - done) * x.x.place)
+
+
+def add_product(
+    k: Kernel, rd: Register, index: Register, step: int, t: Register, *, is_new: bool = True
+) -> None:
+    """Add a number of steps: rd += index * step; t is the product, if not is_new already before."""
+    if is_new:
+        k.li(t, step)
+        k.mul(t, index, t)
+    k.add(rd, rd, t)

@@ -1,0 +1,342 @@
+"""The three steps of convolutions: their tensors, how they are cut into tiles, what they mean.
+
+A step has operands by role: images `x` that outputs `y` are computed from with weights `w`. What
+reads and what results depends on the step; a transposed convolution takes the same steps with the
+roles of its images exchanged.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import mul
+from typing import Any, Literal
+
+import numpy as np
+
+from firmware.builder import Kernel
+from firmware.runtime import Team
+from trainlib.conv.axis import Axis
+from trainlib.conv.columns import conv2d_fw_by_columns, conv2d_ig_by_columns, conv2d_wg_by_columns
+from trainlib.conv.conv2d import (
+    Conv2d,
+    Layout,
+    Strides,
+    conv2d_fw_f32,
+    conv2d_ig_f32,
+    conv2d_wg_f32,
+)
+from trainlib.conv.forms import ByColumns, Exchanged
+from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
+from trainlib.primitive.boxes import Axis as Along
+from trainlib.primitive.boxes import Formed, Part, Sized, Spread, TileShape, Window
+from trainlib.primitive.family import Expected
+from trainlib.primitive.tensor import WORD, Addresses, Arrays, Tensor, Tensors
+from trainlib.primitive.tiling import COUNT, EACH, ENDS, FIRST, Dim, Sizes, Tiling
+from trainlib.reference import conv2d as reference
+
+RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not count taps
+UNIT = 4  # channels of a tile's results
+GROUPS = 8  # groups of a tile of gradients of weights: these are dealt out to the cores
+BY_COLUMNS: Mapping[str, Callable[..., None]] = {
+    "y": conv2d_fw_by_columns, "x": conv2d_ig_by_columns, "w": conv2d_wg_by_columns
+}  # fmt: skip
+GROUPS = 8  # of a tile, in which cores share no group
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a convolution.
+
+    result    the role of what it computes: "y" forward, "x" and "w" the gradients
+    names     of the operands by role
+    biased    the role of the images whose channels have the bias; None: there is none
+    """
+
+    result: Literal["y", "x", "w"]
+    names: Mapping[str, str]
+    biased: Literal["y", "x"] | None
+
+    @property
+    def bias(self) -> str:
+        """Name of the bias, or of its gradient."""
+        return "dbias" if self.result == "w" else "bias"
+
+    def tensors(self, a: Wanted) -> Tensors:
+        """Operands by name."""
+        written: Any = "inout" if a.accumulate else "out"
+        roles = [*(role for role in self.names if role != self.result), self.result]
+        of = {
+            self.names[role]: Tensor(a.shape.sizes(role), written if role == self.result else "in")
+            for role in roles
+        }
+        if a.bias and self.biased:
+            channels = a.shape.inputs if self.biased == "x" else a.shape.outputs
+            of[self.bias] = Tensor((channels,), written if self.result == "w" else "in")
+        return of
+
+    # Tiles
+
+    def tiling(self, a: Wanted) -> Tiling:
+        """How it is cut."""
+        cut = self._cut(a)
+        lines = [cut.get(name) for name in ("n", "y", "x")]
+        x, y = self._channels(a, cut)
+        axes = {
+            "x": (lines[0], x, *self._looks(a, cut, "x")),
+            "y": (lines[0], y, *self._looks(a, cut, "y")),
+            "w": (y, cut.get("ci") if a.shape.groups == 1 else None, None, None),
+        }
+        boxes: dict[str, tuple[Along, ...]] = {
+            self.names[role]: tuple(axes[role][axis] for axis in IMAGES[a.shape.layout])
+            for role in self.names
+        }
+        if a.bias and self.biased:
+            boxes[self.bias] = (x if self.biased == "x" else y,)
+
+        def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
+            self._emit(k, team, a, tile, at)
+
+        makes_columns = a.by_columns and not a.by_dma
+        scratch = (lambda tile: self._scratch(a, tile)) if makes_columns else None
+        is_walked = self.result != "w" and not a.by_columns
+        walks = (lambda sizes: self._walked(a, sizes)) if is_walked else None
+        grows = (lambda sizes: "g" if self._walked(a, sizes) else None) if is_walked else None
+        dims, forms = tuple(self._dims(a, cut)), dict(self._forms(a))
+        exposed = (lambda sizes: self._exposed(a, sizes)) if is_walked else None
+        how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
+        taps = 1 if a.by_columns else a.shape.ys.taps * a.shape.xs.taps
+        rate = RATE / taps  # with columns, it is how they are copied that tells tiles apart
+        return Tiling(dims, boxes, emit, scratch, rate, **how)
+
+    def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
+        """The lines, where each core has a group or more of one image, and they are not cut."""
+        return "y" if self._is_walked(a, sizes) else None
+
+    def _is_walked(self, a: Wanted, sizes: Sized) -> Any:
+        """Are the lines walked with tiles of these sizes?"""
+        lines = a.shape.ys.inputs if self.result == "x" else a.shape.ys.outputs
+        is_free = all(a.point[name] is None for name in ("split", "is_turned"))
+        if a.shape.groups == 1 or lines < ENDS or not is_free:
+            return False
+        return (sizes["n"] == 1) & (sizes["y"] == lines) & (sizes["g"] >= GROUPS)
+
+    def _exposed(self, a: Wanted, sizes: Sized) -> Any:
+        """The part of the copies of a tile at the ends that nothing hides: few lines and groups."""
+        if not np.any(self._is_walked(a, sizes)):
+            return 1.0
+        return np.where(self._is_walked(a, sizes), GROUPS / sizes["g"] / ENDS, 1.0)
+
+    def _cut(self, a: Wanted) -> dict[str, str]:
+        """The dimensions along which it is cut, by themselves.
+
+        A gradient of a bias is computed again for every tile of the other channels, and from
+        images that do not overlap.
+        """
+        names = {"n", "y", "x"} | ({"co", "ci"} if a.shape.groups == 1 else {"g"})
+        if self.result == "w" and a.bias:
+            if self.biased == "x":
+                names -= {"y", "x"}
+            if a.accumulate:
+                names -= {"co"} if self.biased == "x" else {"ci"}
+        return {name: name for name in names}
+
+    def _dims(self, a: Wanted, cut: Mapping[str, str]) -> list[Dim]:
+        s = a.shape
+        lines = (s.ys.inputs, s.xs.inputs) if self.result == "x" else (s.ys.outputs, s.xs.outputs)
+        sizes = {"n": s.batch, "y": lines[0], "x": lines[1], "g": s.groups}
+        sizes |= {"co": s.outputs, "ci": s.inputs}
+        if self.result == "w":
+            order = ["g", "co", "ci", "n", "y", "x"]
+            if self.biased == "x":
+                order[1:3] = ["ci", "co"]
+            summed = {"n", "y", "x"}
+        else:
+            inner = ["co", "ci"] if self.result == "y" else ["ci", "co"]
+            order, summed = ["n", "y", "x", "g", *inner], {inner[1]}
+        units = {"co": UNIT, "ci": UNIT} | ({"g": GROUPS} if self.result == "w" else {})
+        return [
+            Dim(name, sizes[name], min(units.get(name, 1), sizes[name]), name in summed)
+            for name in order
+            if name in cut
+        ]
+
+    def _channels(self, a: Wanted, cut: Mapping[str, str]) -> tuple[Along, Along]:
+        """What the channels of x and of y follow."""
+        s = a.shape
+        if s.groups == 1:
+            return cut.get("ci"), cut.get("co")
+        return tuple(  # type: ignore[return-value]
+            "g" if count == s.groups else Times("g", count // s.groups)
+            for count in (s.inputs, s.outputs)
+        )
+
+    def _looks(self, a: Wanted, cut: Mapping[str, str], role: str) -> list[Along]:
+        """What lines and places of images follow."""
+        looks: list[Along] = []
+        for name, axis in (("y", a.shape.ys), ("x", a.shape.xs)):
+            window = (name, axis.taps, axis.stride, axis.dilation, axis.pad)
+            if name not in cut:
+                looks.append(None)
+            elif role == ("x" if self.result == "x" else "y"):
+                looks.append(name)
+            else:
+                looks.append(Spread(*window) if self.result == "x" else Window(*window))
+        return looks
+
+    def _convolution(self, a: Wanted, tile: TileShape) -> Conv2d:
+        """What a tile computes."""
+        shape, cut = a.shape, self._cut(a)
+        parts = {role: tile.part(name) for role, name in self.names.items()}
+        size = {role: by_axis(part.shape, shape.layout) for role, part in parts.items()}
+        axes = [
+            self._axis(axis, name in cut, 2 + index, parts, shape.layout)
+            for index, (name, axis) in enumerate((("y", shape.ys), ("x", shape.xs)))
+        ]
+        strides = {
+            role: Strides(p.form.size // size[role][0], 0, 0, 0)
+            if p.form
+            else Strides.of(p.strides, shape.layout)
+            for role, p in parts.items()
+        }
+        return Conv2d(
+            *(size["x"][1], size["y"][1], axes[0], axes[1]),
+            x=strides["x"],
+            w=strides["w"],
+            y=strides["y"],
+            groups=tile["g"] if shape.groups > 1 else 1,
+            batch=size["x"][0],
+        )
+
+    def _emit(self, k: Kernel, team: Team, a: Wanted, tile: TileShape, at: Addresses) -> None:
+        """Emit the computation of a tile."""
+        conv, is_whole = self._convolution(a, tile), True
+        for dim in self._dims(a, self._cut(a)):
+            is_whole &= tile[dim.name] == dim.size
+        adds = a.accumulate or not tile.is_first
+        how: dict[str, Any] = {"accumulate": adds}
+        if self.result == "w":
+            how["dbias"] = at.get(self.bias)
+            u, v, result = (at[self.names[role]] for role in "yxw")
+        else:
+            if self.biased:
+                how["bias"] = at.get(self.bias) if tile.is_first else None
+            if tile.is_walked:
+                how["lines"] = at[FIRST], at[COUNT]
+            if tile.is_grown:
+                how["each"] = at[EACH]
+            source = "x" if self.result == "y" else "y"
+            u, v, result = (at[self.names[role]] for role in (source, "w", self.result))
+        if a.by_columns:
+            how |= {n: a.point[n] for n in ("rows", "cols", "split")} | {"clips": not is_whole}
+            columns = None if a.by_dma else at["columns"]
+            BY_COLUMNS[self.result](k, team, u, v, result, columns, conv, a.shape.layout, **how)
+            return
+        how |= a.point if is_whole else clipped(a.point, conv, self.result)
+        if self.result == "w":
+            conv2d_wg_f32(k, team, u, v, result, conv, dbias_of_x=self.biased == "x", **how)
+        else:
+            direct = conv2d_fw_f32 if self.result == "y" else conv2d_ig_f32
+            direct(k, team, u, v, result, conv, **how)
+
+    def _scratch(self, a: Wanted, tile: Sized) -> dict[str, Any]:
+        """Buffers in L1 beside the operands."""
+        _, *counts = self._counts(a, tile)
+        return {"columns": WORD * a.shape.ys.taps * a.shape.xs.taps * reduce(mul, counts)}
+
+    def _counts(self, a: Wanted, tile: Sized) -> tuple[Any, Any, Any, Any]:
+        """Images, channels, lines and places of columns."""
+        s, cut = a.shape, self._cut(a)
+        if self.result == "x":
+            whole = {"n": s.batch, "co": s.outputs, "y": s.ys.inputs, "x": s.xs.inputs}
+        else:
+            whole = {"n": s.batch, "ci": s.inputs, "y": s.ys.outputs, "x": s.xs.outputs}
+        images, channels, lines, places = (
+            tile[name] if name in cut else size for name, size in whole.items()
+        )
+        return images, channels, lines, places
+
+    def _forms(self, a: Wanted) -> Iterator[tuple[str, Formed]]:
+        """What does not lie row after row in L1."""
+        if not a.by_columns:
+            return
+        is_gradient = self.result == "x"
+        if a.by_dma:
+            name = self.names["y" if is_gradient else "x"]
+            of = partial(self._convolution, a), partial(self._counts, a)
+            yield name, ByColumns(name, a.shape, is_gradient, *of)
+        if is_gradient:
+            channels = {"co": a.shape.outputs, "ci": a.shape.inputs}
+
+            def counts(tile: Sized) -> tuple[Any, Any]:
+                cut = self._cut(a)
+                rows, columns = (tile[n] if n in cut else size for n, size in channels.items())
+                return rows, columns
+
+            yield self.names["w"], Exchanged(self.names["w"], a.shape, counts)
+
+    def _axis(
+        self, axis: Axis, is_cut: bool, index: int, parts: Mapping[str, Part], layout: Layout
+    ) -> Axis:
+        """How a tile's outputs read its inputs."""
+        x, y = parts["x"], parts["y"]
+        inputs, outputs = (by_axis(part.shape, layout)[index] for part in (x, y))
+        if not is_cut:
+            pad = axis.pad
+        elif self.result == "x":
+            before, phase = (by_axis(values, layout)[index] for values in (y.before, y.phase))
+            pad = phase - before * axis.stride
+        else:
+            pad = by_axis(x.before, layout)[index]
+        return replace(axis, outputs=outputs, inputs=inputs, pad=pad)
+
+    # Meaning
+
+    def expected(self, a: Wanted, values: Arrays) -> dict[str, Expected]:
+        """What it means."""
+        shape, how, result = a.shape, a.shape.sliding, self.names[self.result]
+        back = IMAGES[shape.layout]
+        order = np.argsort(back)
+        of = {n: v.transpose(order) if v.ndim == 4 else v for n, v in values.items()}
+        held = of.get(result) if a.accumulate else None
+        read = {role: of[name] for role, name in self.names.items() if name in of}
+        found: dict[str, Expected] = {}
+        if self.result == "w":
+            taps = shape.ys.taps, shape.xs.taps
+            found[result] = reference.weight_gradient(read["y"], read["x"], taps, held, how)
+            if a.bias and self.biased:
+                start = of.get("dbias") if a.accumulate else None
+                found["dbias"] = reference.bias_gradient(read[self.biased], start)
+        elif self.result == "y":
+            found[result] = reference.forward(read["x"], read["w"], of.get("bias"), held, how)
+        else:
+            size = shape.ys.inputs, shape.xs.inputs
+            gradient = read["y"], read["w"], size, held, how, of.get("bias")
+            found[result] = reference.input_gradient(*gradient)
+        return {
+            name: (_in_layout(exact, back), _in_layout(np.asarray(bound), back))
+            for name, (exact, bound) in found.items()
+        }
+
+
+def _in_layout(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    return array.transpose(axes) if array.ndim == 4 else array
+
+
+def clipped(point: Mapping[str, Any], conv: Conv2d, result: str) -> dict[str, Any]:
+    """A point for a smaller tile: no more rows, columns and parts than that has."""
+    inputs, outputs = conv.channels
+    rows, channels = (inputs, outputs) if result == "x" else (outputs, inputs)
+    sizes = (conv.ys.inputs, conv.xs.inputs) if result == "x" else (
+        conv.ys.outputs, conv.xs.outputs
+    )  # fmt: skip
+    lines, places = reversed(sizes) if point.get("is_turned") else sizes
+    dealt = rows if conv.groups == 1 else conv.groups
+    most = {"rows": rows, "channels": channels, "cols": places}
+    others = channels if result == "w" else lines
+    fitted = {
+        name: min(value, most[name]) if name in most and value else value
+        for name, value in point.items()
+    }
+    if split := point.get("split"):
+        fitted["split"] = (min(split[0], dealt), min(split[1], others))
+    return fitted

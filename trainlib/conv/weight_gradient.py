@@ -1,0 +1,238 @@
+"""The gradient of a convolution's weights, without copies of the image.
+
+    dW[g, r, c, s, t] = sum over y, x of  dY[g, r, y, x] * X[g, c, ys.source(y, s), xs.source(x, t)]
+
+A block of sums stays in registers for all of the image: rows x channels x taps along x. Some
+neighbouring outputs along x are one body; outputs at the borders have bodies of their own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+
+from firmware.builder import KernelError
+from trainlib.conv.axis import Axis, Run
+from trainlib.conv.correlate import POOL, REGISTERS, turns
+from trainlib.conv.correlation import Images, Weights
+from trainlib.conv.plan import CACHED, REFETCH, Body, Mac, Value, loop_cycles, reaches_of
+from trainlib.loops.deal import heights
+
+ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 8), (1, 2, 3, 4, 6), (1, 2, 4, 8)
+AROUND = 40  # instructions around all lines of a block besides its stores, nearly
+PLANNED = 8  # blocks whose inner loops are planned to choose among them
+
+
+@dataclass(frozen=True)
+class WeightGradient:
+    """What is computed; accumulates: is it added to what dW holds?"""
+
+    groups: int
+    rows: int
+    channels: int
+    ys: Axis
+    xs: Axis
+    dy: Images
+    x: Images
+    dw: Weights
+    accumulates: bool = False
+
+    @property
+    def turned(self) -> "WeightGradient":
+        """The same with lines for columns."""
+        return replace(
+            self, ys=self.xs, xs=self.ys, dy=self.dy.turned, x=self.x.turned, dw=self.dw.turned
+        )
+
+
+@dataclass(frozen=True)
+class Point:
+    """How it is computed.
+
+    rows, channels    of the block of sums
+    cols              outputs along x in a body
+    split             parts of the rows (of the groups, if there are several) and of the channels
+    is_turned         are lines and columns exchanged?
+    """
+
+    rows: int
+    channels: int
+    cols: int
+    split: tuple[int, int]
+    is_turned: bool
+
+
+class Nest:
+    """The inner loops of a block of sums: bodies of the runs along x, in every line.
+
+    shape    rows, channels of the block
+    taps     along x
+    """
+
+    def __init__(
+        self, g: WeightGradient, rows: int, channels: int, taps: range, cols: int, pool: int
+    ) -> None:
+        self.g, self.rows, self.channels, self.taps, self.pool = g, rows, channels, taps, pool
+        self.runs = g.xs.runs(cols, is_trimmed=True)
+        macs = [self._macs(run) for run in self.runs]
+        reaches = reaches_of([mac for some in macs for mac in some], ("g", "x"))
+        bases = [run.first.base for run in self.runs]
+        self.bodies = []
+        for index, run in enumerate(self.runs):
+            step = run.step
+            if run.times == 1:
+                step = bases[index + 1] - bases[index] if index + 1 < len(bases) else 0
+            strides = {"g": run.first.width * g.dy.place, "x": step * g.x.place}
+            self.bodies.append(Body(macs[index], pool, strides, reaches))
+
+    def _macs(self, run: Run) -> list[Mac]:
+        g, count = self.g, len(self.taps)
+        return [
+            Mac(
+                (r * self.channels + c) * count + read.tap - self.taps.start,
+                Value("g", r * g.dy.channel + q * g.dy.place),
+                Value("x", c * g.x.channel + read.place * g.x.place),
+            )
+            for q in range(run.first.width)
+            for r in range(self.rows)
+            for c in range(self.channels)
+            for read in run.first.reads
+            if read.q == q and read.tap in self.taps
+        ]
+
+    @property
+    def sums(self) -> int:
+        """Registers for the sums."""
+        return self.rows * self.channels * len(self.taps)
+
+    @property
+    def addresses(self) -> int:
+        """Registers for pointers and the constants of their steps."""
+        return len(self.bodies[0].reaches) + len({c for b in self.bodies for c in b.constants})
+
+    @property
+    def slowness(self) -> float:
+        """Cycles of the bodies to their instructions if everything were loaded once."""
+        cycles = least = 1
+        for run, body in zip(self.runs, self.bodies, strict=True):
+            values = {value for mac in body.macs for value in mac[1:]}
+            least += run.times * (len(body.macs) + len(values))
+            cycles += run.times * body.cycles
+        return cycles / least
+
+    def back(self, index: int) -> dict[str, int]:
+        """How far pointers must go from the end of a run to the next, or to the next line."""
+        g, run = self.g, self.runs[index]
+        if index + 1 < len(self.runs):
+            following = self.runs[index + 1].first.base
+            done = run.first.base + run.times * run.step if run.times > 1 else following
+            return {"g": 0, "x": (following - done) * g.x.place}
+        done = run.first.base + (run.times * run.step if run.times > 1 else 0)
+        return {
+            "g": g.dy.line - g.xs.outputs * g.dy.place,
+            "x": g.ys.stride * g.x.line - (done - self.runs[0].first.base) * g.x.place,
+        }
+
+
+def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
+    """The point that is meant: what is None is chosen for the fewest cycles, nearly.
+
+    given     rows, channels, cols, split, is_turned, any of them None
+
+    raises    KernelError if it is not a point of this shape, or does not fit the registers
+    """
+    points = sorted(_points(g, cores, given), key=lambda point: cycles(g, point))
+    chosen: dict[Point, float] = {}
+    nests: dict[Point, Nest | None] = {}
+    for point in points:
+        shape = replace(point, split=(1, 1))
+        if shape not in nests:
+            if sum(nest is not None for nest in nests.values()) == PLANNED:
+                break
+            nests[shape] = fitting(g, shape)
+        if nest := nests[shape]:
+            chosen[point] = cycles(g, point) * nest.slowness
+    if not chosen:
+        wanted = ", ".join(f"{key} {value}" for key, value in given.items() if value is not None)
+        raise KernelError(
+            f"{name}: {wanted}: no such point for {g.groups} x {g.rows} rows and {g.channels} "
+            f"channels of {g.ys.outputs} x {g.xs.outputs} outputs on {cores} cores, {REGISTERS} "
+            f"registers each"
+        )
+    return min(chosen, key=chosen.__getitem__)
+
+
+def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
+    tried = {"rows": ROWS, "channels": CHANNELS, "cols": WIDTHS}
+    sizes = [(given[name],) if given[name] else values for name, values in tried.items()]
+    for is_turned in turns(given, g.ys.outputs == g.xs.outputs):
+        outputs, taps = (g.ys if is_turned else g.xs).outputs, (g.ys if is_turned else g.xs).taps
+        for rows, channels, cols in product(*sizes):
+            if rows > g.rows or channels > g.channels or cols > outputs:
+                continue
+            if rows * channels * len(tap_blocks(taps, rows * channels)[0]) < REGISTERS - POOL:
+                for split in _splits(g, cores, given["split"]):
+                    yield Point(rows, channels, cols, split, is_turned)
+
+
+def _splits(g: WeightGradient, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
+    dealt = g.rows if g.groups == 1 else g.groups
+    splits = [(r, min(cores // r, g.channels)) for r in range(min(cores, dealt), 0, -1)]
+    if given is None:
+        return splits
+    is_one = 1 <= given[0] <= dealt and 1 <= given[1] <= g.channels
+    return [given] if is_one and given[0] * given[1] <= cores else []
+
+
+def tap_blocks(taps: int, sums: int) -> list[range]:
+    """Taps in blocks of which `sums` blocks fit the registers."""
+    most = max(1, (REGISTERS - POOL - 4) // sums)
+    return [range(start, min(start + most, taps)) for start in range(0, taps, most)]
+
+
+def fitting(g: WeightGradient, point: Point) -> Nest | None:
+    """A point's nest with as many registers for what is loaded as are of use, if it fits."""
+    g = g.turned if point.is_turned else g
+    taps = tap_blocks(g.xs.taps, point.rows * point.channels)[0]
+    nest = Nest(g, point.rows, point.channels, taps, point.cols, POOL)
+    left = REGISTERS - nest.sums - nest.addresses
+    pool = min(left, point.channels * len(taps) + 4)
+    return Nest(g, point.rows, point.channels, taps, point.cols, pool) if left >= POOL else None
+
+
+@cache
+def least(xs: Axis, cols: int, rows: int, channels: int, taps: range) -> float:
+    """Cycles of a line, nearly, if a body loads everything once."""
+    bodies = []
+    for run in xs.runs(cols, is_trimmed=True):
+        reads = [read for read in run.first.reads if read.tap in taps]
+        loads = rows * run.first.width + channels * len({read.place for read in reads})
+        bodies.append((run.times, loads + rows * channels * len(reads)))
+    total = sum(count * loop_cycles(body) + 3 for count, body in bodies)
+    if sum(body for _, body in bodies) > CACHED:
+        total += REFETCH * sum(body for _, body in bodies if body <= CACHED)
+    return total
+
+
+def cycles(g: WeightGradient, point: Point) -> float:
+    """Cycles of the slowest core, nearly, if bodies load everything once."""
+    part = -(-(g.rows if g.groups == 1 else g.groups) // point.split[0])
+    rows, groups = (part, 1) if g.groups == 1 else (g.rows, part)
+    channels = -(-g.channels // point.split[1])
+    g = g.turned if point.is_turned else g
+    lines = _lines(g.ys)
+    total = 0.0
+    for (height, panels), (depth, times) in product(
+        heights(rows, point.rows).items(), heights(channels, point.channels).items()
+    ):
+        for taps in tap_blocks(g.xs.taps, point.rows * point.channels):
+            line = least(g.xs, point.cols, height, depth, taps)
+            around = g.ys.taps * (AROUND + 2 * height * depth * len(taps))
+            total += panels * times * (lines * line + around)
+    return groups * total
+
+
+@cache
+def _lines(ys: Axis) -> int:
+    """Lines that are read, all taps together."""
+    return sum(len(ys.readers(tap)) for tap in range(ys.taps))

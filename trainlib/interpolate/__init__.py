@@ -1,0 +1,1 @@
+"""Interpolation of images to another size, forward and backward."""

@@ -1,0 +1,417 @@
+"""Nests: loops over the elements of tensors in L1, dealt out to cores, around a few instructions.
+
+Dimensions that lie behind one another in every tensor become one. If one is left, cores have runs
+of it; else they have parts of one dimension, which becomes the outermost: L1 is as fast in any
+order. All that is known while the program is built costs no instruction.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from math import gcd, prod
+
+from firmware.builder import EQ, LT, Kernel, Register
+from firmware.hwloop import MOST, SHORTEST
+from firmware.lanes import Lane, Lanes
+from firmware.registers import SP, ZERO
+from firmware.runtime import Team
+from trainlib.primitive.tensor import WORD, Address
+
+REACH = 2047  # bytes that an offset or a post-increment reaches
+BANKS = 16  # of the usual L1
+WORTH_IT = 8  # rounds of a core; one more may be the price of different banks
+UNROLL = 2  # elements: enough for no result to be waited for
+
+BORROWED = 128  # bytes below the stack pointer, of which the first ones are for constants
+
+Body = Callable[..., Sequence[Lane]]
+"""body(lanes, *values) emits what makes results of values, and returns them.
+
+A value is a list, which the body may overwrite, or a register that all elements share; of a late
+source it is a Load.
+"""
+
+Load = Callable[[Lane], None]
+"""load(registers) emits the loads of a late source: when a body has registers for it."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Words in L1: the address of the first, and bytes between neighbours in each dimension.
+
+    offset    a register that is added to the address
+    shift     bytes that are added too
+    """
+
+    address: Address
+    steps: tuple[int, ...]
+    offset: Register | None = None
+    shift: int = 0
+
+
+def row_major(address: Address, dims: Sequence[int]) -> Operand:
+    """A tensor without gaps."""
+    return Operand(address, tuple(WORD * prod(dims[axis + 1 :]) for axis in range(len(dims))))
+
+
+Space = tuple[tuple[int, ...], list[Operand]]
+
+
+def merged(dims: Sequence[int], operands: Sequence[Operand], first: int = 0) -> Space:
+    """The same elements in as few dimensions as possible, at least one; `first` ones stay."""
+    kept: list[tuple[int, list[int]]] = []
+    for axis, count in enumerate(dims):
+        steps = [operand.steps[axis] for operand in operands]
+        if count == 1 and axis >= first:
+            continue
+        if len(kept) > first and kept[-1][1] == [count * step for step in steps]:
+            kept[-1] = kept[-1][0] * count, steps
+        else:
+            kept.append((count, steps))
+    if len(kept) == first:
+        kept.append((1, [WORD] * len(operands)))
+    return _space(kept, operands)
+
+
+def dealt(dims: tuple[int, ...], operands: list[Operand], cores: int) -> Space:
+    """The same elements with the dimension to deal out first; the innermost may be cut for it."""
+    if len(dims) == 1 or cores == 1:
+        return dims, operands
+    axes = [(n, [o.steps[axis] for o in operands]) for axis, n in enumerate(dims)]
+    total, inner = prod(dims), dims[-1]
+    orders = [(-(-n // cores) * (total // n), [i]) for i, n in enumerate(dims)]
+    cuts = [(-(-n // cores) * (total // n), n) for n in range(2, inner) if inner % n == 0]
+    least, order = min(orders, key=lambda choice: choice[0])
+    if cuts and min(cuts)[0] <= least and order == [len(dims) - 1]:
+        parts = min(cuts)[1]
+        steps = axes[-1][1]
+        axes[-1] = inner // parts, steps
+        axes.insert(0, (parts, [step * (inner // parts) for step in steps]))
+        order = [0]
+    axes.insert(0, axes.pop(order[0]))
+    return _space(axes, operands)
+
+
+def _space(axes: list[tuple[int, list[int]]], operands: Sequence[Operand]) -> Space:
+    steps = zip(*(steps for _, steps in axes), strict=True) if operands else ()
+    moved = [replace(o, steps=tuple(s)) for o, s in zip(operands, steps, strict=True)]
+    return tuple(count for count, _ in axes), moved
+
+
+@dataclass(frozen=True)
+class Window:
+    """What surrounds the elements of one source: a body loads and stores there as it likes.
+
+    pointer    to the first lane's element; of a counter, its number
+    step       from lane to lane
+    """
+
+    k: Kernel
+    pointer: Register
+    step: int
+
+    def load(self, value: Lane, offset: int = 0) -> None:
+        """Load the words so many bytes away."""
+        for lane, register in enumerate(value):
+            self.k.fload(register, lane * self.step + offset, self.pointer)
+
+    def store(self, value: Lane, offset: int = 0) -> None:
+        """Store to the words so many bytes away."""
+        for lane, register in enumerate(value):
+            self.k.fstore(register, lane * self.step + offset, self.pointer)
+
+    def count(self, value: Lane) -> None:
+        """Load the number of each lane."""
+        for lane, register in enumerate(value):
+            self.k.addi(register, self.pointer, lane * self.step)
+
+
+class Nest:
+    """One nest. `deal` loads what a core has, `start` the pointers to it, `run` emits the loops.
+
+    team    None: no dealing
+    late       sources, by their index, that the body itself loads
+    windows    sources that it gets as a Window
+    is_ordered    the first dimension is dealt out, not the best
+    borrows       use address registers as pointers; `run` gives them back as they were
+    """
+
+    def __init__(
+        self,
+        k: Kernel,
+        team: Team | None,
+        dims: Sequence[int],
+        sources: Sequence[Operand],
+        targets: Sequence[Operand] = (),
+        *,
+        late: Sequence[int] = (),
+        windows: Sequence[int] = (),
+        is_ordered: bool = False,
+        borrows: bool = False,
+        unroll: int = UNROLL,
+    ) -> None:
+        self.k, self.late, self.windows = k, late, windows
+        self.borrows = borrows
+        self.borrowed: list[Register] = []
+        self.cores = cores = team.cores if team else 1
+        space = merged(dims, [*sources, *targets], first=1 if is_ordered else 0)
+        self.dims, operands = space if is_ordered else dealt(*space, cores)
+        self.sources, self.targets = operands[: len(sources)], operands[len(sources) :]
+        self.last = len(self.dims) - 1
+        self.is_run = cores > 1 and not self.last  # a run of the only dimension for each core
+        self.share = -(-self.dims[0] // cores)  # of the first dimension, but for the last cores
+        length = self.share if self.is_run else self.dims[-1]
+        self.unroll = -(-length // -(-length // unroll))
+        self.unit = self.unroll if self.is_run else 1  # of the first dimension, dealt out together
+        self.share = self._share()
+        self.is_even = self.dims[0] == self.share * cores
+        self._take_registers()
+
+    def _share(self) -> int:
+        """Whole units. Cores that begin in the same bank would meet again and again."""
+        units = -(-self.share // self.unit)
+        if not self.is_run or units < WORTH_IT:
+            return units * self.unit
+        choices = range(units, units + 3)
+        return min(choices, key=lambda choice: gcd(choice * self.unit, BANKS)) * self.unit
+
+    def _take_registers(self) -> None:
+        """Pointers, by operand and whether it is stored to; rounds; what loops step by."""
+        k = self.k
+        self.pointers: dict[tuple[Operand, bool], Register] = {}
+        for operand in self.sources:
+            if (operand, False) not in self.pointers:
+                self.pointers[operand, False] = self._pointer(operand)
+        for operand in self.targets:
+            shared = self.pointers.get((operand, False)) if self._is_near(operand) else None
+            self.pointers[operand, True] = shared or self._pointer(operand)
+        self.rounds = ZERO if self.is_even else k.x()
+        self.scratch = k.x() if self.last else ZERO
+        far = {operand.steps[-1] for operand, _ in self.pointers}
+        self.far = {step: k.x() for step in sorted(far) if abs(step) > REACH}
+        self.shared = {
+            operand: k.f()
+            for index, operand in enumerate(self.sources)
+            if not operand.steps[-1] and index not in self.windows
+        }
+
+    def _pointer(self, operand: Operand) -> Register:
+        """A new register, or the one that holds the address."""
+        address = operand.address
+        users = [o for o in (*self.sources, *self.targets) if o.address == address]
+        is_shared = address in self.borrowed or any(user != operand for user in users)
+        if not self.borrows or isinstance(address, int) or is_shared:
+            return self.k.x()
+        self.borrowed.append(address)
+        return address
+
+    def _is_near(self, operand: Operand) -> bool:
+        return abs(operand.steps[-1]) * self.unroll <= REACH
+
+    def deal(self) -> None:
+        """Load how much of the first dimension this core has, in units."""
+        k = self.k
+        for step, register in self.far.items():
+            k.li(register, step)
+        if self.is_even:
+            return
+        share, rounds = self.share // self.unit, self.rounds
+        Team(k, self.cores).core(rounds)
+        with k.scope():
+            t = k.x()
+            k.li(t, share)
+            k.mul(rounds, rounds, t)
+            k.li(t, self.dims[0] // self.unit)
+            k.sub(rounds, t, rounds)
+            k.li(t, share)
+            Lanes(k, 1).pulp("clipur", rd=rounds, rs1=rounds, rs2=t)
+
+    def start(self) -> None:
+        """Load the pointers to what this core has."""
+        for place, address in enumerate(self.borrowed, 1):
+            self.k.sw(address, -BORROWED - WORD * place, SP)
+        by_step: dict[int, dict[Register, Operand]] = {}
+        for (operand, _), pointer in self.pointers.items():
+            by_step.setdefault(operand.steps[0], {})[pointer] = operand
+        for step, pointers in by_step.items():
+            self._start(step if self.cores > 1 else 0, pointers)
+
+    def _start(self, step: int, pointers: Mapping[Register, Operand]) -> None:
+        k = self.k
+        with k.scope():
+            away = k.x() if step else ZERO
+            if step:
+                spare = (p for p in pointers if p not in self.borrowed)
+                first = next(spare, None) or k.x()
+                Team(k, self.cores).core(away)
+                k.li(first, self.share * step)
+                k.mul(away, away, first)
+            for pointer, operand in pointers.items():
+                address, offset = operand.address, operand.offset
+                if isinstance(address, int) or operand.shift:
+                    k.set(pointer, address, operand.shift)
+                    address = pointer
+                if offset is not None:
+                    k.add(pointer, address, offset)
+                    address = pointer
+                if step:
+                    k.add(pointer, address, away)
+                elif address != pointer:
+                    k.mv(pointer, address)
+
+    def run(self, body: Body) -> None:
+        """Emit the loops around body; its results go to the targets. Only once."""
+        k = self.k
+        is_idle = not self.is_even and (self.cores - 1) * self.share >= self.dims[0]
+        self._load_shared(-1)
+        if self.is_run and not self.is_even:
+            self._run_of_core(body)
+            self._give_back()
+            return
+        with k.if_(LT, ZERO, self.rounds) if is_idle else nullcontext():
+            self._loop(0, body)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        for place, address in enumerate(self.borrowed, 1):
+            self.k.lw(address, -BORROWED - WORD * place, SP)
+
+    def _loop(self, level: int, body: Body) -> None:
+        if level == self.last:
+            self._innermost(body)
+            return
+        k = self.k
+        with k.scope(), self._repeated(level):
+            self._load_shared(level)
+            self._loop(level + 1, body)
+            start = len(k.code.items)
+            self._advance(level)
+            for _ in range((1 if k.isa.loop_end == "last" else 2) - len(k.code.items) + start):
+                k.nop()
+
+    def _repeated(self, level: int) -> AbstractContextManager[None]:
+        """A loop over a dimension but the innermost."""
+        k = self.k
+        count = self.dims[level] if level else self.share
+        is_plain = level == self.last - 1
+        if not level and not self.is_even:
+            if is_plain:
+                return k.hwloop(self.rounds)
+            counter = k.x()
+            k.mv(counter, self.rounds)
+            return k.loop(counter)
+        if count == 1:
+            return nullcontext()
+        return k.hwloop(self._counted(count)) if is_plain else k.loop(count)
+
+    def _counted(self, count: int) -> Register | int:
+        """A count as a hardware loop takes it; its register is free as soon as the loop runs."""
+        k = self.k
+        if count <= MOST:
+            return count
+        with k.scope():
+            register = k.x()
+            k.li(register, count)
+        return register
+
+    def _innermost(self, body: Body) -> None:
+        k = self.k
+        rounds, tail = divmod(self.share if self.is_run else self.dims[-1], self.unroll)
+        with k.hwloop(self._counted(rounds)) if rounds > 1 else nullcontext():
+            self._round(body)
+        if tail:
+            self._elements(tail, body)
+
+    def _round(self, body: Body) -> None:
+        """The body of the innermost loop, as long as a hardware loop's must be."""
+        k = self.k
+        start = len(k.code.items)
+        self._elements(self.unroll, body)
+        for _ in range(SHORTEST - (len(k.code.items) - start)):
+            k.nop()
+
+    def _run_of_core(self, body: Body) -> None:
+        """The rounds of this core; the core that comes to the end has the rest too."""
+        k = self.k
+        (whole, tail), share = divmod(self.dims[0], self.unroll), self.share // self.unroll
+        is_busy = whole > (self.cores - 1) * share
+        has_any = nullcontext() if is_busy else k.if_(LT, ZERO, self.rounds)
+        with has_any, k.hwloop(self.rounds), k.scope():
+            k.free(self.rounds)
+            self._round(body)
+        if tail:
+            with k.scope():
+                core, last = k.x(2)
+                Team(k, self.cores).core(core)
+                k.li(last, whole // share)
+            with k.if_(EQ, core, last):
+                self._elements(tail, body)
+
+    def _advance(self, level: int) -> None:
+        """Step every pointer from behind the inner loops to the next index of this dimension."""
+        inner = self.dims[level + 1]
+        moved = {pointer: operand for (operand, _), pointer in self.pointers.items()}
+        for pointer, operand in moved.items():
+            rest = operand.steps[level] - inner * operand.steps[level + 1]
+            self.k.add_constant(pointer, pointer, rest, self.scratch)
+
+    def _load_shared(self, level: int) -> None:
+        """Load the values that depend on no dimension inside this one."""
+        for operand, register in self.shared.items():
+            own = [axis for axis, step in enumerate(operand.steps) if step]
+            if max(own, default=-1) == level:
+                self.k.fload(register, 0, self.pointers[operand, False])
+
+    def _elements(self, width: int, body: Body) -> None:
+        """Load `width` elements, run the body, store its results."""
+        k = self.k
+        with k.scope():
+            values = [self._value(i, operand, width) for i, operand in enumerate(self.sources)]
+            results = body(Lanes(k, width), *values)
+            for operand, result in zip(self.targets, results, strict=True):
+                self._store(operand, result, width)
+            for index in self.windows:
+                operand = self.sources[index]
+                pointer = self.pointers[operand, False]
+                with k.scope():
+                    far = abs(width * operand.steps[-1]) > REACH
+                    k.add_constant(
+                        pointer, pointer, width * operand.steps[-1], k.x() if far else ZERO
+                    )
+
+    def _value(self, index: int, operand: Operand, width: int) -> Lane | Register | Load | Window:
+        if index in self.windows:
+            return Window(self.k, self.pointers[operand, False], operand.steps[-1])
+        if not operand.steps[-1]:
+            return self.shared[operand]
+        if index in self.late:
+            return partial(self._load, operand)
+        value = self.k.f(width)
+        self._load(operand, value)
+        return value
+
+    def _load(self, operand: Operand, value: Lane) -> None:
+        k, pointer, step = self.k, self.pointers[operand, False], operand.steps[-1]
+        if self.pointers.get((operand, True)) == pointer:  # the store will advance it
+            for lane, register in enumerate(value):
+                k.fload(register, lane * step, pointer)
+        elif self._is_near(operand):
+            k.fload_post(value[0], len(value) * step, pointer)
+            for lane in range(1, len(value)):
+                k.fload(value[lane], (lane - len(value)) * step, pointer)
+        else:
+            for register in value:
+                k.fload_post(register, self.far.get(step, step), pointer)
+
+    def _store(self, operand: Operand, result: Lane, width: int) -> None:
+        k, pointer, step = self.k, self.pointers[operand, True], operand.steps[-1]
+        is_word = result[0].file == "x"  # an integer, or floats are in x registers
+        store, store_post = (k.sw, k.store_post) if is_word else (k.fsw, k.fstore_post)
+        if self._is_near(operand):
+            store_post(result[0], width * step, pointer)
+            for lane in range(1, width):
+                store(result[lane], (lane - width) * step, pointer)
+        else:
+            for register in result:
+                store_post(register, self.far.get(step, step), pointer)

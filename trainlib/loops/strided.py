@@ -1,0 +1,93 @@
+"""Elements at equal distances in memory, loaded a few at a time while a pointer steps on."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from firmware.builder import Kernel, Register
+from trainlib.primitive.tensor import WORD
+
+MANY = 8  # elements
+REACH = range(-2048, 2048)  # bytes that the offset or the step of a load says
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Elements e = 0 .. count-1 lie `across` bytes apart; then the pointer steps `along` bytes.
+
+    Three ways of loading them; whichever needs fewer registers for constants is taken:
+
+    first    element 0 steps, the others lie at offsets from the next place
+    last     the others at offsets, then element 0 steps
+    walk     each element steps to the next, the last one back and on
+    """
+
+    count: int
+    across: int
+    along: int
+
+    @property
+    def way(self) -> str:
+        """How they are loaded."""
+        ways = ("first", "last", "walk")
+        return min(ways, key=lambda way: (not self._reaches(way), len(self._constants(way))))
+
+    def _reaches(self, way: str) -> bool:
+        ends = {
+            "first": ((self.count - 1) * self.across - self.along, self.across - self.along),
+            "last": ((self.count - 1) * self.across,),
+            "walk": (),
+        }[way]
+        return self.count == 1 or all(end in REACH for end in ends)
+
+    def _constants(self, way: str) -> set[int]:
+        steps = {self.along}
+        if way == "walk" and self.count > 1:
+            steps = {self.across, self.along - (self.count - 1) * self.across}
+        return {step for step in steps if step not in REACH}
+
+    @property
+    def constants(self) -> set[int]:
+        """Steps that must be in registers."""
+        return self._constants(self.way)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The elements in the order in which they are loaded.
+
+        NOTE: many that lie together are loaded every other one first, the pace at which the DMA
+        goes through the banks: a core at another pace would meet it on the way.
+        """
+        order = list(range(self.count))
+        if self.across == WORD and self.count >= MANY and self.way != "walk":
+            order = order[::2] + order[1::2]
+        return tuple(order[1:] + order[:1] if self.way == "last" else order)
+
+    def load(
+        self, k: Kernel, rd: Register, element: int, p: Register, steps: Mapping[int, Register]
+    ) -> None:
+        """Load one element; every element once, in order. steps holds the constants."""
+        way, is_last = self.way, element == self.count - 1
+        if way == "walk" and self.count > 1:
+            step = self.along - (self.count - 1) * self.across if is_last else self.across
+            k.fload_post(rd, steps.get(step, step), p)
+        elif element == 0:
+            k.fload_post(rd, steps.get(self.along, self.along), p)
+        else:
+            k.fload(rd, element * self.across - (self.along if way == "first" else 0), p)
+
+
+def access_each(
+    k: Kernel,
+    access: Callable,
+    floats: Mapping[int, Register],
+    place: Register,
+    moved: Register,
+    scratch: Register,
+) -> None:
+    """Load or store floats at offsets from a place; moved and scratch may change."""
+    pointer, at = place, 0
+    for offset in sorted(floats):
+        if offset - at not in REACH:
+            k.add_constant(moved, pointer, offset - at, scratch)
+            pointer, at = moved, offset
+        access(floats[offset], offset - at, pointer)

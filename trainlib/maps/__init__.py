@@ -1,0 +1,1 @@
+"""Maps: what is computed of every element alone; elementary functions, optimisers, copies."""

@@ -1,0 +1,153 @@
+"""Maps: the same operation on every element of some tensors, and their families.
+
+An operation is a function that takes registers for its constants, and returns the body of a nest;
+a family's has its options as arguments.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+from pydantic import Field, PositiveInt
+
+from firmware.arena import Arena
+from firmware.builder import Kernel, KernelError
+from firmware.runtime import Team
+from trainlib.loops.nest import UNROLL, Body, Nest, Operand
+from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Role, Tensor, Tensors
+from trainlib.primitive.tiled import tiled_by_axes
+
+Operation = Callable[[Kernel], Body]
+
+
+def fits(k: Kernel, team: Team, emit: Callable[[Kernel, Team], None]) -> bool:
+    """Are there registers enough for what emit(k, team) would emit now?"""
+    trial = Kernel(k.isa, Arena("L1", 0, 0), Arena("L2", 0, 0), name=k.name)
+    trial.registers.hold(*k.registers.live)
+    try:
+        emit(trial, Team(trial, team.cores))
+    except KernelError:
+        return False
+    return True
+
+
+def fitting(k: Kernel, team: Team, emit: Callable[[Kernel, Team, int], None], unroll: int) -> None:
+    """Emit with the largest unrolling that the registers allow: emit(k, team, unroll).
+
+    raises    KernelError if not even one element fits
+    """
+
+    def trial(k: Kernel, team: Team) -> None:
+        emit(k, team, unroll)
+
+    while unroll > 1 and not fits(k, team, trial):
+        unroll -= 1
+    emit(k, team, unroll)
+
+
+def map_nest(
+    k: Kernel,
+    team: Team,
+    operation: Operation,
+    dims: Sequence[int],
+    sources: Sequence[Operand],
+    targets: Sequence[Operand],
+    *,
+    late: Sequence[int] = (),
+    windows: Sequence[int] = (),
+    is_ordered: bool = False,
+    unroll: int = UNROLL,
+) -> None:
+    """Results of an operation go to targets, in a space of any dimensions: see Nest."""
+
+    def emit(k: Kernel, team: Team, width: int, borrows: bool = False) -> None:
+        with k.scope():
+            nest = Nest(
+                *(k, team, dims, sources, targets),
+                late=late,
+                windows=windows,
+                is_ordered=is_ordered,
+                borrows=borrows,
+                unroll=width,
+            )
+            nest.deal()
+            nest.start()
+            nest.run(operation(k))
+
+    is_plain = fits(k, team, partial(emit, width=unroll))
+    fitting(k, team, partial(emit, borrows=not is_plain), unroll)
+
+
+def map_f32(
+    k: Kernel,
+    team: Team,
+    operation: Operation,
+    sources: Sequence[Address],
+    targets: Sequence[Address],
+    count: int,
+    *,
+    late: Sequence[int] = (),
+    unroll: int = UNROLL,
+) -> None:
+    """Results of an operation on sources[0][i], sources[1][i], ... for i < count go to targets."""
+    operands = [[Operand(a, (WORD,)) for a in group] for group in (sources, targets)]
+    map_nest(k, team, operation, (count,), *operands, late=late, unroll=unroll)
+
+
+class Arguments(CommonArguments):
+    """Tensors of one shape, element by element.
+
+    unroll    elements that are computed side by side, if registers allow
+    """
+
+    shape: tuple[PositiveInt, ...] = Field(min_length=1)
+    unroll: int = Field(UNROLL, ge=1, le=8)
+
+
+def map_family(
+    name: str,
+    operation: Callable[..., Body],
+    inputs: str,
+    outputs: str,
+    reference: Callable[..., Any],
+    arguments: type[Arguments] = Arguments,
+    *,
+    late: Sequence[int] = (),
+) -> Family:
+    """The family of an operation(k, **options).
+
+    inputs, outputs    names of tensors, in the operation's order; those in both are overwritten
+    reference          of arrays of the inputs, with the options: what each output should be
+    arguments          those that Arguments does not have are options
+    late               inputs that the operation loads itself: see Nest
+    """
+    sources, targets = inputs.split(), outputs.split()
+    options = [name for name in arguments.model_fields if name not in Arguments.model_fields]
+
+    def chosen(point: Any) -> dict[str, Any]:
+        return {name: getattr(point, name) for name in options}
+
+    def tensors(point: Any) -> Tensors:
+        roles: dict[str, Role] = dict.fromkeys(targets, "out")
+        roles |= {name: "inout" if name in targets else "in" for name in sources}
+        names = dict.fromkeys([*sources, *targets])
+        return {name: Tensor(point.shape, roles[name]) for name in names}
+
+    def expected(point: Any, values: Arrays) -> dict[str, Expected]:
+        results = reference(*(values[name] for name in sources), **chosen(point))
+        return dict(zip(targets, results, strict=True))
+
+    def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        read, written = ([l1[name] for name in names] for names in (sources, targets))
+        how: Any = {"late": late, "unroll": point.unroll}
+        own = partial(operation, **chosen(point))
+        map_f32(k, team, own, read, written, prod(point.shape), **how)
+
+    return tiled_by_axes(Family(name, arguments, tensors, expected, no_macs, emit))
+
+
+def no_macs(_: Any) -> int:
+    return 0

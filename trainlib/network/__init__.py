@@ -1,0 +1,1 @@
+"""Training of whole networks, of all primitives."""

@@ -1,0 +1,219 @@
+"""Training of a network as one program: layers forward, the loss, layers backward, new weights.
+
+Where all tensors fit L1, they stay there; else they lie in L2, and every primitive fetches what it
+needs, by tiles if need be. A region for each layer and step measures it. At the end core 0 prints
+the losses.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+import numpy as np
+
+from firmware.builder import Kernel, KernelError
+from firmware.console import Console
+from firmware.runtime import Team
+from trainlib.maps.fill import fill_f32
+from trainlib.network.layers import Call
+from trainlib.network.plan import Arguments, Plan, drawn, plan_of, point_of
+from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Arrays, Tensor, Tensors
+from trainlib.tiles.emission import emit_from_l2
+from trainlib.tiles.passes import repeated
+from trainlib.tiles.resident import Resident
+
+TOLERANCE = 1e-4  # largest error of a parameter, relative to the largest change of its tensor
+LOSS_TOLERANCE = 1e-5  # of a loss, relative to the largest
+STATE_TOLERANCE = 1e-5  # of what is kept from step to step, relative to the largest of its tensor
+ROUNDING = 2.0**-24  # of a float32, for each step
+TINY = 2.0**-126
+
+Place = TypeVar("Place")
+
+
+def tensors(a: Arguments) -> Tensors:
+    """Those of the plan, and a workspace for the buffers of primitives."""
+    _check(a)
+    plan = plan_of(a, a.cores or 1)
+    words = max(sum(map(_aligned, _resident(call, a).scratch.values())) for call in plan.calls)
+    return plan.tensors | {"workspace": Tensor((max(words // WORD, 1),), "scratch")}
+
+
+def _check(a: Arguments) -> None:
+    if a.warm or a.tile is not None:
+        name = "warm" if a.warm else "tile"
+        way = "take more steps" if a.warm else "they are chosen where tensors do not fit L1"
+        raise KernelError(f"train_f32: it has no {name}; leave it out: {way}")
+    if a.momentum and a.optimizer != "sgd":
+        raise KernelError(f"train_f32: {a.optimizer} has no momentum; leave it out, or take sgd")
+    if a.nesterov and not a.momentum:
+        raise KernelError("train_f32: nesterov without a momentum; it looks ahead along that")
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 16) * 16
+
+
+def _resident(call: Call, a: Arguments) -> Resident:
+    family, point = point_of(call, a.cores)
+    return Resident.of(family, point, family.tensors(point), keeps_all=True)
+
+
+def _operands(call: Call, at: Mapping[str, Place]) -> dict[str, Place]:
+    return {name: at[wanted] for name, wanted in call.operands.items()}
+
+
+def emit_in_l1(k: Kernel, team: Team, a: Arguments, l1: Addresses) -> None:
+    """Emit all steps of training, tensors in L1."""
+    plan = plan_of(a, team.cores)
+    for name, value in plan.states.items():
+        fill_f32(k, team, l1[name], plan.tensors[name].elements, value=value)
+    for call in _steps(k, team, a, plan, l1):
+        resident = _resident(call, a)
+        place, own = l1["workspace"], {}
+        assert isinstance(place, int)
+        for name, size in resident.scratch.items():
+            own[name] = place
+            place += _aligned(size)
+        with k.region(call.region):
+            resident.compute(k, team, {**own, **_operands(call, l1)})
+            team.barrier()
+
+
+def emit_in_l2(k: Kernel, team: Team, a: Arguments, l2: Mapping[str, int]) -> None:
+    """Emit all steps of training, tensors in L2."""
+    plan = plan_of(a, team.cores)
+    between = {
+        name: k.buffer(k.l2, name, tensor.size)
+        for name, tensor in plan.tensors.items()
+        if tensor.role == "scratch"
+    }
+    for name, value in plan.states.items():
+        k.put(l2[name], np.full(plan.tensors[name].shape, value, FLOAT32).tobytes())
+    at = {**l2, **between}
+    for call in _steps(k, team, a, plan, at):
+        free = k.l1.next
+        with k.region(call.region):
+            emit_from_l2(k, team, *point_of(call, a.cores), _operands(call, at))
+        k.l1.next = free
+
+
+def _steps(k: Kernel, team: Team, a: Arguments, plan: Plan, at: Addresses) -> Iterator[Call]:
+    """The calls of a step, which is repeated; at its end the loss is kept."""
+    with repeated(k, a.steps) as load_left:
+        yield from plan.calls
+        with team.only(0), k.scope():
+            place, value = k.x(2)
+            load_left(place)
+            k.li(value, a.steps)
+            k.sub(place, value, place)
+            k.slli(place, place, 2)
+            k.set(value, at["loss"])
+            k.add(place, place, value)
+            k.set(value, at["loss_now"])
+            k.lw(value, 0, value)
+            k.sw(value, 0, place)
+
+
+def emit_losses(k: Kernel, team: Team, a: Arguments, l2: Mapping[str, int]) -> None:
+    """Print the losses of all steps: "step 1: loss 1.23457e-01"."""
+    console = Console(k)
+    with team.only(0), k.scope():
+        step, place, value = k.saved(3)
+        k.li(place, l2["loss"])
+        k.li(step, 1)
+        with repeated(k, a.steps):
+            console.text("step ")
+            console.number(step)
+            console.text(": loss ")
+            k.lw(value, 0, place)
+            console.float(value)
+            console.text("\n")
+            k.addi(place, place, WORD)
+            k.addi(step, step, 1)
+
+
+def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
+    """All steps in float64, each primitive as its reference says."""
+    plan = plan_of(a, a.cores or 1)
+    state = {name: array.astype(np.float64) for name, array in values.items() if name != "T"}
+    state["T"] = values["T"]
+    state |= {n: np.full(plan.tensors[n].shape, value) for n, value in plan.states.items()}
+    losses = []
+    for _ in range(a.steps):
+        for call in plan.calls:
+            _carry_out(call, a, plan, state)
+        losses.append(float(state["loss_now"][0]))
+    largest = max(losses)
+    results: dict[str, Expected] = {"loss": (np.array(losses), LOSS_TOLERANCE * largest)}
+    for name in plan.states:
+        results[name] = state[name], STATE_TOLERANCE * _largest(name, a, plan, state)
+    sums = _sums(a, plan) if a.adds else {}
+    changes = {name: np.abs(state[name] - values[name]).max() for name in plan.parameters}
+    noise_of_all = STATE_TOLERANCE * max(changes.values(), default=0.0)
+    for name, change in changes.items():
+        roundings = a.steps * sums.get(name, 1)
+        bound = TOLERANCE * change + roundings * ROUNDING * np.abs(state[name]).max()
+        bound += noise_of_all
+        if f"m_{name}" in results:
+            mean, noise = results[f"m_{name}"]
+            bound = bound + 2 * a.steps * a.lr * noise / np.maximum(np.abs(mean), noise + TINY)
+        results[name] = state[name], bound
+    return results
+
+
+def _largest(name: str, a: Arguments, plan: Plan, state: Arrays) -> float:
+    """The largest of a state; of an optimiser's, in all tensors: where a gradient is 0 but for
+    rounding errors, as that of a bias before a norm, these are of others' size.
+    """
+    kind = name.partition("_")[0]
+    alike = [n for n in plan.states if n.partition("_")[0] == kind] if kind in a.state else [name]
+    return max(float(np.abs(state[n]).max()) for n in alike)
+
+
+def _sums(a: Arguments, plan: Plan) -> dict[str, int]:
+    """Terms that a step adds to a weight, one by one, by the name of its tensor."""
+    found = {}
+    for call in plan.calls:
+        family, point = point_of(call, a.cores)
+        for name, tensor in family.tensors(point).items():
+            if tensor.role == "inout":
+                weights = max(
+                    t.elements for t in family.tensors(point).values() if t.role == "inout"
+                )
+                found[call.operands[name]] = max(family.macs(point) // weights, 1)
+    return found
+
+
+def _carry_out(call: Call, a: Arguments, plan: Plan, state: dict[str, np.ndarray]) -> None:
+    family, point = point_of(call, a.cores)
+    tensors_of = family.tensors(point)
+    read = {
+        name: state[wanted].reshape(tensors_of[name].shape)
+        for name, wanted in call.operands.items()
+        if tensors_of[name].role in ("in", "inout")
+    }
+    for name, (exact, _) in family.reference(point, read).items():
+        wanted = call.operands[name]
+        state[wanted] = np.asarray(exact).reshape(plan.tensors[wanted].shape)
+
+
+def macs(a: Arguments) -> int:
+    """Multiply-adds of all steps."""
+    points = (point_of(call, a.cores) for call in plan_of(a, a.cores or 1).calls)
+    return a.steps * sum(family.macs(point) for family, point in points)
+
+
+FAMILIES = (
+    Family(
+        "train_f32",
+        Arguments,
+        tensors,
+        expected,
+        macs,
+        emit_in_l1,
+        draw=drawn,
+        emit_l2=emit_in_l2,
+        emit_end=emit_losses,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Normalisations, forward and backward."""

@@ -1,0 +1,110 @@
+"""Normalisations of rows that are whole in L1, forward and backward. See trainlib.norm.rows."""
+
+from collections.abc import Callable
+from functools import partial
+
+from firmware.builder import Kernel
+from firmware.runtime import Team
+from trainlib.maps.fill import fill_f32
+from trainlib.norm.kinds import Layout
+from trainlib.norm.rows import How, RowNorm
+from trainlib.primitive.tensor import Addresses
+from trainlib.rows.view import View
+
+
+def forward(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How) -> None:
+    """y, mean and rstd from x, gamma and beta; running means too, if there is a momentum. Frozen: y
+    from the running means.
+
+    at    addresses: x, gamma, beta, y, mean, rstd, partials, running_mean, running_var
+    """
+    view = layout.view(at, layout.rows)
+    if how.is_frozen:
+        _emit(k, team, view, how, _frozen_outputs, reductions=0)
+    else:
+        _emit(k, team, view, how, _outputs, reductions=1 + how.is_centred)
+
+
+def backward(
+    k: Kernel, team: Team, layout: Layout, at: Addresses, how: How, *, adds: bool = False
+) -> None:
+    """dx, dgamma and dbeta from x, dy, gamma and the means.
+
+    adds    to dgamma and dbeta, if layout.has_own_gammas
+
+    at      addresses: x, dy, gamma, mean, rstd (or running_mean, running_var), dx, dgamma, dbeta,
+            partials; RMS norm: no mean, dbeta
+    """
+    if layout.has_own_gammas:
+        _emit(k, team, layout.view(at, layout.gamma), how, partial(_parameters, adds=adds))
+        team.barrier()  # the parts of sums meet in the same place; dx may replace dy
+        _emit(k, team, layout.view(at, layout.rows), how, _slopes)
+        return
+    is_shared = layout.rows != layout.gamma
+    if is_shared:
+        for name in ("dgamma", "dbeta"):
+            fill_f32(k, team, at[name], layout.sizes[layout.rows[0]])
+        team.barrier()
+    view = layout.view(at, layout.rows, is_ordered=is_shared)
+    _emit(k, team, view, how, partial(_gradients, adds=is_shared))
+
+
+def _emit(
+    k: Kernel,
+    team: Team,
+    view: View,
+    how: How,
+    work: Callable[[RowNorm], None],
+    reductions: int = 1,
+) -> None:
+    view.emit(k, team, lambda rows: work(RowNorm(rows, how)), reductions=reductions)
+
+
+def _outputs(norm: RowNorm) -> None:
+    rows = norm.rows
+    with rows.each():
+        mean = norm.sum() if norm.how.is_centred else None
+        if mean is not None:
+            norm.average(mean)
+        variance = norm.squares(mean)
+        norm.average(variance)
+        norm.run_on(mean, variance)
+        norm.invert_root(variance)
+        if mean is not None:
+            rows.store("mean", mean)
+        rows.store("rstd", variance)
+        norm.apply(mean, variance)
+
+
+def _frozen_outputs(norm: RowNorm) -> None:
+    with norm.rows.each():
+        norm.apply(*norm.load_means())
+
+
+def _gradients(norm: RowNorm, *, adds: bool) -> None:
+    rows = norm.rows
+    keep = rows.add if adds else rows.store
+    with rows.each():
+        mean, rstd = norm.load_means()
+        products, sums = norm.sums(mean, rstd)
+        keep("dgamma", products)
+        keep("dbeta", sums)
+        factor = norm.factor(rstd)
+        if norm.how.is_frozen:
+            norm.frozen_slope(factor)
+        else:
+            norm.slope(mean, rstd, factor, products, sums)
+
+
+def _parameters(norm: RowNorm, *, adds: bool) -> None:
+    keep = norm.rows.add if adds else norm.rows.store
+    with norm.rows.each():
+        for name, total in norm.parameter_sums().items():
+            keep(name, total)
+
+
+def _slopes(norm: RowNorm) -> None:
+    with norm.rows.each():
+        mean, rstd = norm.load_means()
+        products, *sums = norm.weighted_sums(mean)
+        norm.weighted_slope(mean, rstd, products, sums)

@@ -1,0 +1,253 @@
+"""Normalisations as primitives, forward and backward."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from firmware.builder import Kernel
+from firmware.runtime import Team
+from trainlib.maps.map import no_macs
+from trainlib.norm import normalise
+from trainlib.norm.kinds import NORMS, Axes, Norm, RowArguments
+from trainlib.norm.phases import NormPhases
+from trainlib.norm.rows import How
+from trainlib.primitive.boxes import Axis, TileShape, Window
+from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.phases import Phase, Phases
+from trainlib.primitive.tensor import Addresses, Arrays, Role, Tensor, Tensors
+from trainlib.primitive.tiled import tiled
+from trainlib.primitive.tiling import Dim
+from trainlib.reference import norm as reference
+from trainlib.rows.sweep import PARTIALS, SCRATCH
+
+RUNNING = ("running_mean", "running_var")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A direction of a normalisation."""
+
+    norm: Norm
+
+    def how(self, point: Any) -> How:
+        """What is computed, where rows are whole."""
+        norm = self.norm
+        momentum = getattr(point, "momentum", None)
+        return How(point.eps, norm.is_centred, norm.is_frozen, momentum)
+
+    def shapes(self, point: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of means and of gamma."""
+        layout = self.norm.layout(point)
+        means, gamma = (layout.shape(axes) for axes in (layout.means, layout.gamma))
+        return means, (prod(gamma),)
+
+    def centred(self, *names: str) -> tuple[str, ...]:
+        """Those that RMS norm does not have."""
+        return names if self.norm.is_centred else ()
+
+    @abstractmethod
+    def tensors(self, point: Any) -> Tensors:
+        """Operands by name."""
+
+    @abstractmethod
+    def results(self, point: Any, x: Arrays) -> dict[str, Expected]:
+        """What it means, of arrays with all axes."""
+
+    @abstractmethod
+    def draw(self, point: Any, numbers: np.random.Generator) -> Arrays:
+        """Inputs that are not just any."""
+
+    @abstractmethod
+    def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        """Emit it, all in L1."""
+
+    @abstractmethod
+    def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
+        """Where rows are larger than L1: passes, and bytes of buffers between them."""
+
+    def expected(self, point: Any, values: Arrays) -> dict[str, Expected]:
+        """What it means."""
+        layout, tensors = self.norm.layout(point), self.tensors(point)
+        results = self.results(point, {n: layout.spread(n, a) for n, a in values.items()})
+        return {n: layout.gather(n, r, tensors[n].shape) for n, r in results.items()}
+
+    def passes(self, point: Any) -> Phases:
+        """Of rows that are cut."""
+        layout = self.norm.layout(point)
+        return Phases(
+            *self.phases(NormPhases(layout, replace(self.how(point), count=layout.count)))
+        )
+
+    def family(self, direction: str) -> Family:
+        """Tiles are whole channels, whole groups of them, or whole rows."""
+        of = self.norm.arguments, self.tensors, self.expected, no_macs, self.emit
+        name = f"{self.norm.name}_{direction}_f32"
+        family = Family(name, *of, draw=self.draw, phases=self.passes)
+        return tiled(family, self.dims, self.boxes, _smaller, SCRATCH, self.emit_part)
+
+    def dims(self, point: Any) -> list[Dim]:
+        """What is cut."""
+        if self.norm.arguments is RowArguments:
+            return [Dim("rows", point.rows)]
+        return [Dim("c", getattr(point, "groups", point.c))]
+
+    def boxes(self, point: Any) -> dict[str, list[Axis]]:
+        """What a tile has of each tensor."""
+        layout = self.norm.layout(point)
+        tensors = [n for n, tensor in self.tensors(point).items() if tensor.role != "scratch"]
+        return {name: _box(layout.axes(name), layout.sizes) for name in tensors}
+
+    def emit_part(
+        self, k: Kernel, team: Team, _: Any, part: Any, tile: TileShape, l1: Addresses
+    ) -> None:
+        """Emit a tile."""
+        self.emit(k, team, part, l1)
+
+
+def _box(axes: Axes, sizes: Mapping[str, int]) -> list[Axis]:
+    box: list[Axis] = []
+    for axis in axes:
+        if axis != "size":
+            box.append({"rows": "rows", "c": "c", "groups": "c"}.get(axis))
+        elif sizes[axis] > 1:  # channels of a group are no axis of their own
+            box[-1] = Window("c", kernel=sizes[axis], stride=sizes[axis])
+    return box
+
+
+def _smaller(point: Any, tile: TileShape) -> dict[str, Any]:
+    if isinstance(point, RowArguments):
+        return {"rows": tile["rows"]}
+    if "groups" in type(point).model_fields:
+        return {"c": tile["c"] * (point.c // point.groups), "groups": tile["c"]}
+    return {"c": tile["c"]}
+
+
+class Forward(Step):
+    """y and means from x, gamma and beta."""
+
+    def tensors(self, point: Any) -> Tensors:
+        """Operands by name."""
+        norm, (mean, gamma) = self.norm, self.shapes(point)
+        stats = () if norm.is_frozen else (*self.centred("mean"), "rstd")
+        role: Role = "in" if norm.is_frozen else "inout"
+        return {
+            "x": Tensor(point.shape),
+            **{name: Tensor(gamma) for name in ("gamma", *self.centred("beta"))},
+            **{name: Tensor(gamma, role) for name in (RUNNING if norm.has_running else ())},
+            "y": Tensor(point.shape, "out"),
+            **{name: Tensor(mean, "out") for name in stats},
+            "partials": PARTIALS,
+        }
+
+    def results(self, point: Any, x: Arrays) -> dict[str, Expected]:
+        """y; means, and running means."""
+        layout, norm = self.norm.layout(point), self.norm
+        given = x["x"], x["gamma"], x.get("beta", np.zeros(()))
+        if norm.is_frozen:
+            stats = x["running_mean"], x["running_var"]
+            return {"y": reference.frozen_forward(*given, *stats, point.eps)}
+        how = layout.averaged, point.eps, norm.is_centred
+        y, mean, rstd, variance = reference.forward(*given, *how)
+        results = {"y": y}
+        if norm.has_running:
+            n = layout.count
+            new = {"running_mean": (mean, 1.0), "running_var": (variance, n / max(n - 1, 1))}
+            for name, (value, factor) in new.items():
+                results[name] = reference.run_on(x[name], value, point.momentum, factor)
+        return results | dict.fromkeys(self.centred("mean"), mean) | {"rstd": rstd}
+
+    def draw(self, point: Any, numbers: np.random.Generator) -> Arrays:
+        """Variances are not negative."""
+        _, gamma = self.shapes(point)
+        var = numbers.standard_normal(gamma, np.float32) ** 2
+        return {"running_var": var} if self.norm.has_running else {}
+
+    def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        """Emit it, all in L1."""
+        normalise.forward(k, team, self.norm.layout(point), l1, self.how(point))
+
+    def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
+        """Passes, and nothing between them."""
+        return phases.forward(), {}
+
+
+class Backward(Step):
+    """dx, dgamma and dbeta from x, dy, gamma and the means."""
+
+    @property
+    def stats(self) -> tuple[str, ...]:
+        """Means and roots, or variances."""
+        return RUNNING if self.norm.is_frozen else (*self.centred("mean"), "rstd")
+
+    @property
+    def is_summed(self) -> bool:
+        """Are gradients of gamma sums over tiles?"""
+        return self.norm.arguments is RowArguments
+
+    def tensors(self, point: Any) -> Tensors:
+        """Operands by name."""
+        mean, gamma = self.shapes(point)
+        return {
+            "x": Tensor(point.shape),
+            "dy": Tensor(point.shape),
+            "gamma": Tensor(gamma),
+            **{name: Tensor(mean) for name in self.stats},
+            "dx": Tensor(point.shape, "out"),
+            **{name: Tensor(gamma, "out") for name in ("dgamma", *self.centred("dbeta"))},
+            "partials": PARTIALS,
+        }
+
+    def results(self, point: Any, x: Arrays) -> dict[str, Expected]:
+        """Gradients."""
+        layout, norm = self.norm.layout(point), self.norm
+        given, axes = (x["x"], x["dy"], x["gamma"]), (layout.averaged, layout.numbers(layout.gamma))
+        if norm.is_frozen:
+            rstd = 1 / np.sqrt(x["running_var"].astype(np.float64) + point.eps)
+            results = reference.backward(*given, x["running_mean"], rstd, *axes, True)
+        elif norm.is_centred:
+            results = reference.backward(*given, x["mean"], x["rstd"], *axes)
+        else:
+            results = reference.rms_backward(*given, x["rstd"], *axes)
+        return dict(zip(("dx", "dgamma", *self.centred("dbeta")), results, strict=True))
+
+    def draw(self, point: Any, numbers: np.random.Generator) -> Arrays:
+        """The means of x."""
+        layout = self.norm.layout(point)
+        x = numbers.standard_normal(point.shape, np.float32)
+        wide, axes = layout.spread("x", x.astype(np.float64)), layout.averaged
+        mean = wide.mean(axes, keepdims=True) * self.norm.is_centred
+        variance = ((wide - mean) ** 2).mean(axes, keepdims=True)
+        root = variance if self.norm.is_frozen else 1 / np.sqrt(variance + point.eps)
+        drawn = dict(zip(self.stats[::-1], (root, mean), strict=False))
+        shape, _ = self.shapes(point)
+        return {"x": x} | {n: a.reshape(shape).astype(np.float32) for n, a in drawn.items()}
+
+    def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        """Emit it, all in L1."""
+        normalise.backward(k, team, self.norm.layout(point), l1, self.how(point))
+
+    def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
+        """Passes, and sums between them."""
+        return phases.backward(), phases.between
+
+    def dims(self, point: Any) -> list[Dim]:
+        """What is cut."""
+        return [replace(dim, is_summed=self.is_summed) for dim in super().dims(point)]
+
+    def emit_part(
+        self, k: Kernel, team: Team, _: Any, part: Any, tile: TileShape, l1: Addresses
+    ) -> None:
+        """Emit a tile."""
+        adds = self.is_summed and not tile.is_first
+        normalise.backward(k, team, self.norm.layout(part), l1, self.how(part), adds=adds)
+
+
+FAMILIES = tuple(
+    step.family(direction)
+    for norm in NORMS
+    for direction, step in (("fw", Forward(norm)), ("bw", Backward(norm)))
+)

@@ -1,0 +1,281 @@
+"""What all normalisations have in common, forward and backward: what is computed for a row.
+
+All are y = (x - mean) rstd gamma + beta, rstd = 1 / sqrt(variance + eps), with means over different
+parts of a tensor: a part is a row of trainlib.rows.sweep. RMS norm has no mean and no beta. With
+g = dy gamma and h = (x - mean) rstd,
+
+    dx = rstd (g - mean(g) - h mean(g h)),    dgamma = sum of dy h,    dbeta = sum of dy
+
+The variance is the mean of (x - mean)^2, in a second pass: no digits cancel.
+
+Sources: S. Ioffe, C. Szegedy, Batch Normalization, algorithm 1 and section 3; Y. Wu, K. He, Group
+Normalization, section 3.1; B. Zhang, R. Sennrich, Root Mean Square Layer Normalization, section 4.
+"""
+
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any
+
+from firmware.builder import Register
+from firmware.lanes import Lane, Lanes, constant, load_constant
+from trainlib.loops.nest import Body
+from trainlib.rows.sweep import Kind, Rows
+
+
+@dataclass(frozen=True)
+class How:
+    """What a normalisation is, beside its axes.
+
+    eps           is added to the variance
+    is_centred    has it a mean? RMS norm has none
+    is_frozen     are running means used instead of the rows' own?
+    momentum      of running means: how much of them is new; None: they stay, or there are none
+    count         elements that means are of, where a row has only some of them; None: its own
+    """
+
+    eps: float = 1e-5
+    is_centred: bool = True
+    is_frozen: bool = False
+    momentum: float | None = None
+    count: int | None = None
+
+
+class RowNorm:
+    """The rows of a normalisation on the way, and constants that all of them need.
+
+    mean, rstd and the like are registers; a mean of RMS norm is None.
+    """
+
+    def __init__(self, rows: Rows, how: How) -> None:
+        self.k, self.rows, self.how = rows.k, rows, how
+        self.count = how.count or prod(rows.elements)
+        self.share = constant(self.k, 1 / self.count)
+        self.one = constant(self.k, 1.0)
+
+    # Forward
+
+    def sum(self) -> Register:
+        """The sum of x."""
+
+        def add(v: Lanes, total: Lane, x: Lane) -> None:
+            v.fadd_s(total, total, x)
+
+        [total] = self.rows.reduce(["x"], add, ["sum"])
+        return total
+
+    def squares(self, mean: Register | None) -> Register:
+        """The sum of (x - mean)^2."""
+
+        def square(v: Lanes, total: Lane, x: Lane) -> None:
+            if mean is not None:
+                v.fsub_s(x, x, mean)
+            v.fmadd_s(total, x, x, total)
+
+        [total] = self.rows.reduce(["x"], square, ["sum"])
+        return total
+
+    def average(self, total: Register) -> None:
+        """Make a mean of a sum."""
+        self.k.fmul_s(total, total, self.share)
+
+    def invert_root(self, variance: Register) -> None:
+        """variance = 1 / sqrt(variance + eps)."""
+        k = self.k
+        with k.scope():
+            eps = constant(k, self.how.eps)
+            k.fadd_s(variance, variance, eps)
+        k.fsqrt_s(variance, variance)
+        k.fdiv_s(variance, self.one, variance)
+
+    def run_on(self, mean: Register | None, variance: Register) -> None:
+        """running = (1 - momentum) running + momentum new; of variances, the unbiased ones."""
+        if self.how.momentum is None:
+            return
+        k, count, momentum = self.k, self.count, self.how.momentum
+        unbiased = momentum * count / (count - 1) if count > 1 else inf
+        for name, new, adds in (("mean", mean, momentum), ("var", variance, unbiased)):
+            with k.scope():
+                old, keeps, part = self.rows.load(f"running_{name}"), k.f(), k.f()
+                load_constant(k, keeps, 1 - momentum)
+                load_constant(k, part, adds)
+                k.fmul_s(old, old, keeps)
+                k.fmadd_s(old, new, part, old)
+                self.rows.store(f"running_{name}", old)
+
+    def load_mean(self) -> Register | None:
+        """The mean, in a new register."""
+        return self.rows.load("mean") if self.how.is_centred else None
+
+    def load_means(self) -> tuple[Register | None, Register]:
+        """mean and rstd, in new registers."""
+        if not self.how.is_frozen:
+            return self.load_mean(), self.rows.load("rstd")
+        mean, rstd = self.rows.load("running_mean"), self.rows.load("running_var")
+        self.invert_root(rstd)
+        return mean, rstd
+
+    def apply(self, mean: Register | None, rstd: Register) -> None:
+        """y = (x - mean) rstd gamma + beta."""
+        if not any(self.rows.fields["gamma"].elements):
+            self._apply_row(mean, rstd)
+            return
+        shift = self.k.f()
+        if mean is not None:
+            self.k.fmul_s(shift, mean, rstd)
+
+        def scale(v: Lanes, x: Lane, gamma: Lane, beta: Lane) -> list[Lane]:
+            v.fmsub_s(x, x, rstd, shift)
+            v.fmadd_s(x, x, gamma, beta)
+            return [x]
+
+        def scale_only(v: Lanes, x: Lane, gamma: Lane) -> list[Lane]:
+            v.fmul_s(x, x, rstd)
+            v.fmul_s(x, x, gamma)
+            return [x]
+
+        if mean is not None:
+            self.rows.sweep(["x", "gamma", "beta"], ["y"], scale)
+        else:
+            self.rows.sweep(["x", "gamma"], ["y"], scale_only)
+
+    def _apply_row(self, mean: Register | None, rstd: Register) -> None:
+        """The same where a row has one gamma."""
+        assert mean is not None
+        k = self.k
+        gamma, beta = self.rows.load("gamma"), self.rows.load("beta")
+        k.fmul_s(gamma, gamma, rstd)
+        k.fnmsub_s(beta, mean, gamma, beta)
+
+        def scale(v: Lanes, x: Lane) -> list[Lane]:
+            v.fmadd_s(x, x, gamma, beta)
+            return [x]
+
+        self.rows.sweep(["x"], ["y"], scale)
+
+    # Backward, where a row has one gamma
+
+    def sums(self, mean: Register | None, rstd: Register) -> tuple[Register, Register]:
+        """Sums of dy h and of dy."""
+        assert mean is not None
+
+        def step(v: Lanes, sums: Lane, products: Lane, x: Lane, dy: Lane) -> None:
+            v.fsub_s(x, x, mean)
+            v.fadd_s(sums, sums, dy)
+            v.fmadd_s(products, x, dy, products)
+
+        sums, products = self.rows.reduce(["x", "dy"], step, ["sum", "sum"])
+        self.k.fmul_s(products, products, rstd)
+        return products, sums
+
+    def factor(self, rstd: Register) -> Register:
+        """gamma rstd, in a new register."""
+        factor = self.rows.load("gamma")
+        self.k.fmul_s(factor, factor, rstd)
+        return factor
+
+    def frozen_slope(self, factor: Register) -> None:
+        """dx = factor dy."""
+
+        def body(v: Lanes, dy: Lane) -> list[Lane]:
+            v.fmul_s(dy, dy, factor)
+            return [dy]
+
+        self.rows.sweep(["dy"], ["dx"], body)
+
+    def slope(
+        self,
+        mean: Register | None,
+        rstd: Register,
+        factor: Register,
+        products: Register,
+        sums: Register,
+    ) -> None:
+        """dx, given sums of dy h and of dy, which become what x - mean is multiplied by, and what
+        is added.
+        """
+        k = self.k
+        assert mean is not None
+        for total in (products, sums):
+            k.fmul_s(total, total, self.share)
+            k.fmul_s(total, total, factor)
+            k.fsgnjn_s(total, total, total)
+        k.fmul_s(products, products, rstd)
+
+        def body(v: Lanes, x: Lane, dy: Lane) -> list[Lane]:
+            v.fsub_s(x, x, mean)
+            v.fmadd_s(dy, dy, factor, sums)
+            v.fmadd_s(dy, x, products, dy)
+            return [dy]
+
+        self.rows.sweep(["x", "dy"], ["dx"], body)
+
+    # Backward, where elements of a row have their own gamma
+
+    def weighted_sums(self, mean: Register | None) -> list[Register]:
+        """Sums of g (x - mean), and of g if there is a mean."""
+
+        def step(v: Lanes, products: Lane, *rest: Any) -> None:
+            *sums, x, dy, gamma = rest
+            v.fmul_s(dy, dy, gamma)
+            if mean is not None:
+                v.fsub_s(x, x, mean)
+                v.fadd_s(sums[0], sums[0], dy)
+            v.fmadd_s(products, x, dy, products)
+
+        kinds: list[Kind] = ["sum"] * (1 + self.how.is_centred)
+        return self.rows.reduce(["x", "dy", "gamma"], step, kinds)
+
+    def weighted_slope(
+        self, mean: Register | None, rstd: Register, products: Register, sums: list[Register]
+    ) -> None:
+        """dx, given sums of g (x - mean) and of g, which become what x - mean is multiplied by, and
+        what is added.
+        """
+        k = self.k
+        k.fmul_s(products, products, rstd)
+        for total in (products, *sums):
+            k.fmul_s(total, total, self.share)
+            k.fmul_s(total, total, rstd)
+            k.fsgnjn_s(total, total, total)
+        k.fmul_s(products, products, rstd)
+        self.rows.sweep(["x", "dy", "gamma"], ["dx"], _weighted(mean, rstd, products, sums))
+
+    def parameter_sums(self) -> dict[str, Register]:
+        """dgamma, and dbeta if there is a mean, where a row is what has the same gamma."""
+
+        def centred(
+            v: Lanes, products: Lane, sums: Lane, x: Lane, dy: Lane, rstd: Lane, mean: Lane
+        ) -> None:
+            v.fsub_s(x, x, mean)
+            v.fadd_s(sums, sums, dy)
+            v.fmul_s(x, x, rstd)
+            v.fmadd_s(products, x, dy, products)
+
+        def plain(v: Lanes, products: Lane, x: Lane, dy: Lane, rstd: Lane) -> None:
+            v.fmul_s(x, x, rstd)
+            v.fmadd_s(products, x, dy, products)
+
+        sources = ["x", "dy", "rstd"]
+        if not self.how.is_centred:
+            [products] = self.rows.reduce(sources, plain, ["sum"])
+            return {"dgamma": products}
+        products, sums = self.rows.reduce([*sources, "mean"], centred, ["sum", "sum"])
+        return {"dgamma": products, "dbeta": sums}
+
+
+def _weighted(
+    mean: Register | None, rstd: Register, products: Register, sums: list[Register]
+) -> Body:
+    """dx = rstd g + (x - mean) products + sums."""
+
+    def body(v: Lanes, x: Lane, dy: Lane, gamma: Lane) -> list[Lane]:
+        v.fmul_s(dy, dy, gamma)
+        if mean is None:
+            v.fmul_s(dy, dy, rstd)
+        else:
+            v.fsub_s(x, x, mean)
+            v.fmadd_s(dy, dy, rstd, sums[0])
+        v.fmadd_s(dy, x, products, dy)
+        return [dy]
+
+    return body

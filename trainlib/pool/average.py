@@ -1,0 +1,125 @@
+"""Average pooling, forward and backward."""
+
+from firmware.builder import Kernel
+from firmware.lanes import Lane, Lanes, constant
+from firmware.runtime import Team
+from trainlib.loops.nest import UNROLL, Body, Window
+from trainlib.maps.fill import fill_f32
+from trainlib.maps.map import Operation, map_nest
+from trainlib.pool.windows import Places, Pooling, Region, RegionNest, regions
+from trainlib.primitive.tensor import Address
+
+SIDE_BY_SIDE = 4  # elements of a window that are loaded before the first is stored
+
+
+def _share(p: Pooling, region: Region, counts_pad: bool, share: float | None) -> float:
+    """What an element of a window counts in its mean, if that is not given."""
+    if share is not None:
+        return share
+    return 1 / (p.kernel[0] * p.kernel[1] if counts_pad else region.size)
+
+
+def avgpool2d_fw_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    y: Address,
+    p: Pooling,
+    *,
+    counts_pad: bool = True,
+    share: float | None = None,
+    unroll: int = UNROLL,
+) -> None:
+    """y = the mean of each window; counts_pad: its elements outside x are zeros, else they are no
+    elements. With a share, y is that times the sum.
+    """
+    for region in regions(p):
+        nest = RegionNest(p, region, unroll)
+        windows, places = nest.windows(x)
+        operation = _scaled_sum(places, _share(p, region, counts_pad, share))
+        map_nest(
+            *(k, team, operation, nest.dims, windows, [nest.output(y)]),
+            windows=range(len(windows)),
+            unroll=unroll,
+        )
+
+
+def _scaled_sum(places: Places, share: float) -> Operation:
+    """Windows' sums, times the share."""
+
+    def operation(k: Kernel) -> Body:
+        factor = constant(k, share)
+
+        def body(v: Lanes, *around: Window) -> list[Lane]:
+            total, value = v.f(), v.f()
+            for number, (window, offset) in enumerate(places):
+                around[window].load(value if number else total, offset)
+                if number:
+                    v.fadd_s(total, total, value)
+            if share != 1:
+                v.fmul_s(total, total, factor)
+            return [total]
+
+        return body
+
+    return operation
+
+
+def avgpool2d_bw_f32(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    dx: Address,
+    p: Pooling,
+    *,
+    counts_pad: bool = True,
+    share: float | None = None,
+    unroll: int = UNROLL,
+) -> None:
+    """dx = the sum of dy over the windows with this element, each divided by its elements, or
+    times the share.
+    """
+    if not p.is_cover:
+        fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
+        team.barrier()
+    unroll = unroll if p.is_disjoint else 1
+    for region in regions(p):
+        nest = RegionNest(p, region, unroll, planes_first=not p.is_disjoint)
+        windows, places = nest.windows(dx)
+        part = _share(p, region, counts_pad, share)
+        operation = _shares(places, part, is_disjoint=p.is_disjoint)
+        map_nest(
+            *(k, team, operation, nest.dims, [nest.output(dy), *windows], []),
+            windows=range(1, len(windows) + 1),
+            is_ordered=not p.is_disjoint,
+            unroll=unroll,
+        )
+
+
+def _shares(places: Places, share: float, *, is_disjoint: bool) -> Operation:
+    """Windows give all their elements the share of dy."""
+
+    def operation(k: Kernel) -> Body:
+        factor = constant(k, share)
+
+        def body(v: Lanes, dy: Lane, *around: Window) -> list[Lane]:
+            if share != 1:
+                v.fmul_s(dy, dy, factor)
+            if is_disjoint:
+                for window, offset in places:
+                    around[window].store(dy, offset)
+                return []
+            old = v.k.f(min(SIDE_BY_SIDE, len(places)))
+            for at in range(0, len(places), SIDE_BY_SIDE):
+                some = list(zip(places[at : at + SIDE_BY_SIDE], old, strict=False))
+                for (window, offset), register in some:
+                    around[window].load([register], offset)
+                for _, register in some:
+                    v.k.fadd_s(register, register, dy[0])
+                for (window, offset), register in some:
+                    around[window].store([register], offset)
+            return []
+
+        return body
+
+    return operation

@@ -1,0 +1,201 @@
+"""Max pooling, forward and backward.
+
+Forward saves the index of what it took, in its h x w plane as torch does: the first of equals, the
+last NaN.
+"""
+
+from functools import partial
+
+from firmware.builder import Kernel, Register
+from firmware.lanes import Lane, Lanes, pattern
+from firmware.registers import ZERO
+from firmware.runtime import Team
+from trainlib.loops.nest import UNROLL, Body, Window
+from trainlib.maps.fill import fill_f32
+from trainlib.maps.map import Operation, map_nest
+from trainlib.pool.windows import Places, Pooling, Region, RegionNest, all_outputs, regions
+from trainlib.primitive.tensor import WORD, Address
+
+SCALE = 1 << 12  # of reciprocals of widths
+CHUNK = 16  # elements of which one word says which were larger, and which no numbers
+
+
+class _Largest:
+    """Emits the largest element of a region's windows, and its number in the plane.
+
+    For each element, one bit says if it is larger than all before, another one if it is a number;
+    what counts is the highest bit, of those that are no numbers if there are any.
+    """
+
+    def __init__(self, k: Kernel, region: Region, w: int, places: Places) -> None:
+        self.k, self.places = k, places
+        rows, self.width = len(region.rows.part), len(region.columns.part)
+        self.more = w - self.width
+        self.is_flat = rows == 1 or not self.more
+        self.nan = k.x()
+        k.li(self.nan, pattern(float("nan")))
+        chunks = [len(places[at : at + CHUNK]) for at in range(0, len(places), CHUNK)]
+        self.flips = {n: k.x() for n in dict.fromkeys(chunks)}
+        for n, register in self.flips.items():
+            k.li(register, (1 << n) - 1 << CHUNK)
+        if not self.is_flat:
+            self.rest, self.inverse = k.x(), k.x()
+            k.li(self.rest, self.more)
+            k.li(self.inverse, -(-SCALE // self.width))
+
+    def __call__(self, v: Lanes, *sources: Window) -> list[Lane]:
+        *windows, counter = sources
+        most, key, x = v.f(), v.x(), v.f()
+        for first in range(0, len(self.places), CHUNK):
+            self._chunk(v, windows, first, most, key, x)
+        is_nan = v.x()
+        v.srli(is_nan, key, 8)
+        v.andi(key, key, 255)
+        v.sub(is_nan, ZERO, is_nan)
+        v.and_(is_nan, is_nan, self.nan)
+        words = v.words(most)
+        v.or_(words, words, is_nan)
+        v.floats(most, words)
+        if not self.is_flat:
+            row = is_nan
+            v.mul(row, key, self.inverse)
+            v.srli(row, row, SCALE.bit_length() - 1)
+            v.pulp("mac", rd=key, rs1=row, rs2=self.rest)
+        counter.count(is_nan)
+        v.add(key, key, is_nan)
+        return [most, key]
+
+    def _chunk(
+        self, v: Lanes, windows: list[Window], first: int, most: Lane, key: Lane, x: Lane
+    ) -> None:
+        """Go through up to CHUNK elements; key = 256 if one is no number, plus its number."""
+        with v.k.scope():
+            bits, t = v.x(), v.x()
+            chunk = self.places[first : first + CHUNK]
+            v.li(bits, 0)
+            for number, (window, offset) in enumerate(chunk):
+                is_first = not first and not number
+                value = most if is_first else x
+                windows[window].load(value, offset)
+                if not is_first:
+                    v.flt_s(t, most, value)
+                    v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=number)
+                v.feq_s(t, value, value)
+                v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=CHUNK + number)
+                if not is_first:
+                    v.fmax_s(most, most, value)
+            v.xor(bits, bits, self.flips[len(chunk)])
+            self._find(v, bits, t, key, first)
+
+    def _find(self, v: Lanes, bits: Lane, t: Lane, key: Lane, first: int) -> None:
+        if not first:
+            v.ori(bits, bits, 1)
+        else:
+            any_bit = v.x()
+            v.sltu(any_bit, ZERO, bits)
+        v.pulp("fl1", rd=bits, rs1=bits)
+        v.srli(t, bits, 4)
+        v.slli(t, t, 8)
+        v.andi(bits, bits, CHUNK - 1)
+        if not first:
+            v.or_(key, bits, t)
+            return
+        v.add(bits, bits, t)
+        v.addi(bits, bits, first)
+        v.mul(bits, bits, any_bit)
+        v.pulp("max", rd=key, rs1=key, rs2=bits)
+
+
+def maxpool2d_fw_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    y: Address,
+    index: Address,
+    p: Pooling,
+    *,
+    place: Register | None = None,
+    unroll: int = UNROLL,
+) -> None:
+    """y = the largest element of each window, index = its number in its plane.
+
+    place    the number that the first row's first element would have, in front of it the border's;
+             None: x has all of the image
+    """
+    for region in regions(p):
+        nest = RegionNest(p, region, unroll)
+        windows, places = nest.windows(x)
+        operation = partial(_Largest, region=region, w=p.w, places=places)
+        map_nest(
+            *(k, team, operation, nest.dims, [*windows, nest.indices(place)]),
+            [nest.output(y), nest.output(index)],
+            windows=range(len(windows) + 1),
+            unroll=unroll,
+        )
+
+
+def maxpool2d_bw_f32(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    index: Address,
+    dx: Address,
+    p: Pooling,
+    *,
+    place: Register | None = None,
+    nowhere: int = 0,
+    unroll: int = UNROLL,
+) -> None:
+    """dx = the sum of dy over the windows that took this element.
+
+    place      the number of dx's first element in its plane, if it is a part of that
+    nowhere    address of a word for what windows give to others
+    """
+    fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
+    team.barrier()
+    nest = RegionNest(p, all_outputs(p), planes_first=not p.is_disjoint)
+    sources = [nest.output(dy), nest.output(index), nest.planes(dx)]
+    map_nest(
+        *(k, team, _given_back(p, place, nowhere), nest.dims, sources, []),
+        windows=(2,),
+        is_ordered=not p.is_disjoint,
+        unroll=unroll,
+    )
+
+
+def _given_back(p: Pooling, place: Register | None, nowhere: int) -> Operation:
+    """Windows give dy to the element that they took."""
+
+    def operation(k: Kernel) -> Body:
+        element = k.x()
+        k.li(element, WORD if p.layout == "chw" else WORD * p.c)
+        if place is not None:
+            count, dustbin = k.x(2)
+            k.li(count, p.h * p.w)
+            k.li(dustbin, nowhere)
+
+        def body(v: Lanes, dy: Lane, index: Lane, plane: Window) -> list[Lane]:
+            words, base = v.words(index), v.x()
+            if place is not None:
+                v.sub(words, words, place)
+                is_here = v.x()
+                v.sltu(is_here, words, count)
+            v.mul(words, words, element)
+            plane.count(base)
+            v.add(words, words, base)
+            if place is not None:
+                v.sub(words, words, dustbin)
+                v.sub(is_here, ZERO, is_here)
+                v.and_(words, words, is_here)
+                v.add(words, words, dustbin)
+            old = v.k.f()
+            for value, target in zip(dy, words, strict=True):
+                if not p.is_disjoint:
+                    v.k.fload(old, 0, target)
+                    v.k.fadd_s(value, value, old)
+                v.k.fstore(value, 0, target)
+            return []
+
+        return body
+
+    return operation

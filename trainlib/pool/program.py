@@ -1,0 +1,134 @@
+"""Pooling as primitives."""
+
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
+
+from firmware.builder import Kernel, KernelError
+from firmware.runtime import Team
+from trainlib.loops.nest import UNROLL
+from trainlib.maps.map import no_macs
+from trainlib.pool.average import avgpool2d_bw_f32, avgpool2d_fw_f32
+from trainlib.pool.maximum import maxpool2d_bw_f32, maxpool2d_fw_f32
+from trainlib.pool.tiles import Tiles
+from trainlib.pool.windows import LARGEST, Layout, Pooling
+from trainlib.primitive.arguments import CommonArguments, pair_of
+from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.tensor import FLOAT32, INT32, Addresses, Arrays, Tensor, Tensors
+from trainlib.primitive.tiling import Tiling
+from trainlib.reference import pool as reference
+
+Pair = Annotated[tuple[PositiveInt, PositiveInt], BeforeValidator(pair_of)]
+PadPair = Annotated[tuple[NonNegativeInt, NonNegativeInt], BeforeValidator(pair_of)]
+
+
+class Arguments(CommonArguments):
+    """x[b, c, h, w] or, layout "hwc", x[b, h, w, c].
+
+    kernel    height and width of a window, or one for both; so are stride and pad
+    stride    between windows; None: the window's
+    pad       border on each side, at most half a window
+    unroll    outputs that are computed side by side, if registers allow
+    """
+
+    b: PositiveInt = 1
+    c: PositiveInt
+    h: PositiveInt
+    w: PositiveInt
+    kernel: Pair
+    stride: Pair | None = None
+    pad: PadPair = (0, 0)
+    layout: Layout = "chw"
+    unroll: int = Field(UNROLL, ge=1, le=8)
+
+    @property
+    def pooling(self) -> Pooling:
+        """All but how it is computed.
+
+        raises    KernelError if there is none
+        """
+        kernel, stride, pad = self.kernel, self.stride or self.kernel, self.pad
+        for side, size in enumerate((self.h, self.w)):
+            if 2 * pad[side] > kernel[side]:
+                raise KernelError(f"pool: pad {pad} is more than half of kernel {kernel}")
+            if size + 2 * pad[side] < kernel[side]:
+                raise KernelError(
+                    f"pool: kernel {kernel} is larger than x, {(self.h, self.w)} with pad {pad}"
+                )
+        if kernel[0] * kernel[1] > LARGEST:
+            raise KernelError(
+                f"pool: kernel {kernel} has {kernel[0] * kernel[1]} elements; at most {LARGEST}"
+            )
+        return Pooling(self.b, self.c, self.h, self.w, kernel, stride, pad, self.layout)
+
+
+class AverageArguments(Arguments):
+    """counts_pad    are elements outside x zeros? Else they are no elements."""
+
+    counts_pad: bool = True
+
+
+def _family(
+    emitter: Any, inputs: str, output: str, expects: Any, arguments: type[Arguments]
+) -> Family:
+    names = [*inputs.split(), *output.split()]
+    options = [n for n in arguments.model_fields if n not in Arguments.model_fields]
+
+    def tensors(point: Any) -> Tensors:
+        p = point.pooling
+        outside, inside = p.shape(*p.out), p.shape(p.h, p.w)
+        shapes = {"x": inside, "dx": inside, "y": outside, "dy": outside, "index": outside}
+        return {
+            name: Tensor(
+                shapes[name],
+                "in" if name in inputs.split() else "out",
+                INT32 if name == "index" else FLOAT32,
+                below=p.h * p.w,
+                is_index=name == "index",
+            )
+            for name in names
+        }
+
+    def chosen(point: Any) -> dict[str, Any]:
+        return {name: getattr(point, name) for name in options}
+
+    def expected(point: Any, values: Arrays) -> dict[str, Expected]:
+        arrays = (values[name] for name in inputs.split())
+        results = expects(point.pooling, *arrays, **chosen(point))
+        return dict(zip(output.split(), results, strict=True))
+
+    def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        addresses = (l1[name] for name in names)
+        emitter(k, team, *addresses, point.pooling, unroll=point.unroll, **chosen(point))
+
+    def draw(point: Any, numbers: np.random.Generator) -> Arrays:
+        """Indices that a forward pass would give."""
+        if "index" not in inputs.split():
+            return {}
+        x = numbers.standard_normal(point.pooling.shape(point.h, point.w), np.float32)
+        return {"index": reference.max_forward(point.pooling, x)[1][0].astype(INT32)}
+
+    def tiling(point: Any) -> Tiling:
+        def emit_part(k: Kernel, team: Team, *operands: Any, **more: Any) -> None:
+            emitter(k, team, *operands, unroll=point.unroll, **chosen(point), **more)
+
+        return Tiles(
+            point.pooling,
+            emit_part,
+            tuple(names),
+            is_backward="dx" in names,
+            has_index="index" in names,
+            counts_pad=chosen(point).get("counts_pad", True),
+        ).tiling()
+
+    of = emitter.__name__, arguments, tensors, expected, no_macs, emit, tiling
+    return Family(*of, draw=draw)
+
+
+FAMILIES = (
+    _family(maxpool2d_fw_f32, "x", "y index", reference.max_forward, Arguments),
+    _family(maxpool2d_bw_f32, "dy index", "dx", reference.max_backward, Arguments),
+    _family(avgpool2d_fw_f32, "x", "y", reference.average_forward, AverageArguments),
+    _family(avgpool2d_bw_f32, "dy", "dx", reference.average_backward, AverageArguments),
+)

@@ -1,0 +1,43 @@
+"""What the arguments of all primitives have in common."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+
+def pair_of(value: Any) -> Any:
+    """One number for both directions, or what there is for each."""
+    return (value, value) if isinstance(value, int) else value
+
+
+class CommonArguments(BaseModel):
+    """What every primitive's [program.args] has; its own come from a subclass.
+
+    cores      None: all of the chip
+    seed       of random inputs
+    tile       sizes of tiles by dimension, for tensors in L2; those left out are chosen. Of phases,
+               {"dX": {"rows": 8}} or {"dX.rows": 8} is for dX alone. None: no tiles if all fits L1
+    buffers    of each tensor in L1: 1 to copy, then compute; 2 for both at the same time
+    warm       compute twice from the same values, and measure the second time, when the caches
+               have the instructions
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cores: int | None = Field(None, ge=1, le=16)
+    seed: int = Field(0, ge=0, lt=1 << 63)
+    tile: dict[str, int] | None = None
+    buffers: int = Field(2, ge=1, le=2)
+    warm: bool = False
+
+    @field_validator("tile", mode="before")
+    @classmethod
+    def _by_phase(cls, tile: Any) -> Any:
+        """Tables of phases as names with dots."""
+        if not isinstance(tile, dict):
+            return tile
+        flat: dict[str, Any] = {}
+        for name, size in tile.items():
+            is_phase = isinstance(size, dict)
+            flat |= {f"{name}.{d}": n for d, n in size.items()} if is_phase else {name: size}
+        return flat

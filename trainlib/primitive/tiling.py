@@ -1,0 +1,243 @@
+"""How a primitive is cut into tiles: its loops, and which part of each tensor a tile needs.
+
+    Tiling(
+        dims=(Dim("y", height, unit=8), Dim("ci", channels, is_summed=True)),
+        boxes={"X": ("ci", Window("y", kernel=3, before=1), None), "Y": (..., "y", None)},
+        emit=emit_tile,
+    )
+
+A tile is a range of every dimension, the first one the outermost loop. A tensor's box says which
+range of each axis a tile needs: that of a dimension, what that looks at through a window, or all.
+What lies outside of the tensor is not copied: the code for the tile is told how much there is.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise, product
+from typing import Any
+
+from firmware.builder import Kernel
+from firmware.runtime import Team
+from trainlib.primitive.boxes import Axis, Box, Forms, Ranges, Sized, TileShape, box_of
+from trainlib.primitive.tensor import WORD, Addresses, Tensors
+
+TAPER = 8  # elements that the last tile is a multiple of where it is cut once more
+ENDS = 6  # where tiles are walked, a part in so many of the first tile, and of the last, is alone
+ALIKE = 4  # tiles at either end of a dimension, which what lies between is like
+GROWTH = 2  # how much larger than its neighbour a tile is at most, where their sizes differ
+FIRST, COUNT = "first", "count"  # what is computed of a walked tile: registers among the addresses
+EACH = "each"  # likewise, how much each core computes of a tile whose size the table says
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A loop over tiles.
+
+    size         elements
+    unit         sizes of tiles that do not waste work are multiples of it
+    is_summed    outputs are sums over it: they stay in L1 while it advances. Such are innermost
+    limit        the largest size of a tile; None: all of it
+    """
+
+    name: str
+    size: int
+    unit: int = 1
+    is_summed: bool = False
+    limit: int | None = None
+
+    @property
+    def most(self) -> int:
+        """The largest size of a tile."""
+        return self.size if self.limit is None else min(self.size, self.limit)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile: its shape, and its boxes by tensor.
+
+    walked    what of the walked dimension is computed, from the tile's first element on
+    each      elements that each core computes of a dimension of which tiles have several sizes
+    """
+
+    shape: TileShape
+    boxes: Mapping[str, Box]
+    walked: range | None = None
+    each: int | None = None
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a primitive is cut, and what computes a tile.
+
+    dims          its loops, outermost first, those that are summed over last
+    boxes         by tensor: for each axis what it follows
+    emit          emit the computation of a tile, given L1 addresses by name: the contract of
+                  emitters, see trainlib.primitive.family. Outputs hold nothing for the first tile
+                  of a sum, and what the tile before has left for the others
+    scratch       bytes of further buffers in L1, by name, given what has the sizes of dimensions: a
+                  tile's shape, or arrays of the sizes that are tried
+    rate          multiply-adds, or elements where there are none, per cycle of all cores: to choose
+                  the sizes of tiles by
+    tells_last    does the code for a tile depend on is_last? If not, fewer functions do
+    streams       is copying what takes longest? Then the last tile of all is cut once more along
+                  the innermost dimension that is cut, since nothing hides its computation; and
+                  cores begin one behind the other: those that begin at once meet in every bank
+    forms         tensors whose parts do not lie row after row
+    walks         given sizes, the dimension of which the code for tiles takes a range from
+                  registers, if any: of the first tile then a part is computed before the rest is
+                  copied, and of the last one all but a part is copied while that is computed
+    grows         given sizes, the dimension, if any, of which the code for tiles takes from a
+                  register how much each core computes, as many cores as there are: then tiles at
+                  the ends are small, whose copies nothing hides, and those between are larger
+    exposed       given sizes of dimensions, as scratch is, which part of the copies of the first
+                  tile, and of the last, nothing hides; None: all
+    """
+
+    dims: tuple[Dim, ...]
+    boxes: Mapping[str, tuple[Axis, ...]]
+    emit: Callable[[Kernel, Team, TileShape, Addresses], None]
+    scratch: Callable[[Sized], dict[str, Any]] | None = None
+    rate: float = 4.0
+    tells_last: bool = False
+    streams: bool = False
+    forms: Forms = field(default_factory=dict)
+    walks: Callable[[Sizes], str | None] | None = None
+    grows: Callable[[Sizes], str | None] | None = None
+    exposed: Callable[[Sized], Any] | None = None
+
+    def whole(self, tensors: Tensors) -> Tile:
+        """The one tile that is everything."""
+        return self.tile({dim.name: range(dim.size) for dim in self.dims}, tensors)
+
+    def tiles(
+        self, sizes: Sizes, tensors: Tensors, cores: int = 1, *, ends_only: bool = False
+    ) -> Iterator[Tile]:
+        """All tiles of these sizes in the order of the loops, less at the borders.
+
+        cores        that compute them
+        ends_only    of each dimension just those that any other is like, nearly
+        """
+        grown = self._grown(sizes, cores)
+        ranges = [
+            list(grown[dim.name])
+            if dim.name in grown
+            else [
+                range(at, min(at + sizes[dim.name], dim.size))
+                for at in range(0, dim.size, sizes[dim.name])
+            ]
+            for dim in self.dims
+        ]
+        if ends_only:
+            ranges = [
+                places if dim.name in grown else self._ends(dim, places)
+                for dim, places in zip(self.dims, ranges, strict=True)
+            ]
+        places = self._tapered(list(product(*ranges)))
+        dim = self.walks(sizes) if self.walks and len(places) > 1 else None
+        for number, place in enumerate(places):
+            there = dict(zip((d.name for d in self.dims), place, strict=True))
+            tile = self.tile(there, tensors)
+            for name, parts in grown.items():
+                largest = self.tile({**there, name: max(parts, key=len)}, tensors).shape
+                each = len(there[name]) // cores
+                tile = replace(tile, shape=replace(largest, is_grown=True), each=each)
+            if dim:
+                yield from self._walked(tile, dim, there[dim], number, len(places))
+            else:
+                yield tile
+
+    def _ends(self, dim: Dim, places: list[range]) -> list[range]:
+        """The first and the last; where boxes look through windows, more of them."""
+        axes = [axis for some in self.boxes.values() for axis in some]
+        looks = [axis for axis in axes if axis is not None and not isinstance(axis, str)]
+        count = ALIKE if any(look.dim == dim.name for look in looks) else 1
+        return places[:count] + places[count:][-count:]
+
+    def _grown(self, sizes: Sizes, cores: int) -> dict[str, list[range]]:
+        """The parts of the dimension, by its name, of which tiles have several sizes, if any."""
+        name = self.grows(sizes) if self.grows else None
+        size = next((dim.size for dim in self.dims if dim.name == name), 0)
+        if not name or sizes[name] == size or sizes[name] % cores or size % cores:
+            return {}
+        lengths = [cores * length for length in growing(size // cores, sizes[name] // cores)]
+        ends = list(accumulate(lengths, initial=0))
+        return {name: [range(*ends) for ends in pairwise(ends)]}
+
+    def _walked(
+        self, tile: Tile, dim: str, place: range, number: int, count: int
+    ) -> Iterator[Tile]:
+        """The parts of a tile that are computed one after the other."""
+        end = -(-len(place) // ENDS)
+        cuts = {place.start, place.stop}
+        cuts |= {place.start + end} if number == 0 else set()
+        cuts |= {place.stop - end} if number == count - 1 else set()
+        for start, stop in pairwise(sorted(cuts)):
+            part = range(start, stop)
+            boxes = {n: b.some_of(dim, part, self.boxes[n]) for n, b in tile.boxes.items()}
+            walked = range(start - place.start, stop - place.start)
+            yield replace(
+                tile, shape=replace(tile.shape, is_walked=True), boxes=boxes, walked=walked
+            )
+
+    def _tapered(self, places: list[tuple[range, ...]]) -> list[tuple[range, ...]]:
+        """The last one cut in two."""
+        last = places[-1]
+        cut = [i for i, dim in enumerate(self.dims) if len(last[i]) < dim.size]
+        if not self.streams or not cut or len(last[cut[-1]]) <= TAPER:
+            return places
+        at, place = cut[-1], last[cut[-1]]
+        middle = place.stop - -(-len(place) * 3 // 8 // TAPER) * TAPER
+        halves = range(place.start, middle), range(middle, place.stop)
+        return [*places[:-1], *((*last[:at], half, *last[at + 1 :]) for half in halves)]
+
+    def tile(self, there: Ranges, tensors: Tensors) -> Tile:
+        """The tile at these ranges."""
+        boxes = {name: box_of(tensors[name], axes, there) for name, axes in self.boxes.items()}
+        summed = [(there[dim.name], dim.size) for dim in self.dims if dim.is_summed]
+        shape = TileShape(
+            tuple((name, len(place)) for name, place in there.items()),
+            tuple((name, box.part) for name, box in boxes.items()),
+            all(place.start == 0 for place, _ in summed),
+            self.tells_last and all(place.stop == size for place, size in summed),
+        )
+        if not self.forms:
+            return Tile(shape, boxes)
+        for name, formed in self.forms.items():
+            part = replace(boxes[name].part, form=formed.form(shape, tensors))
+            boxes[name] = replace(boxes[name], part=part)
+        return Tile(replace(shape, parts=tuple((n, box.part) for n, box in boxes.items())), boxes)
+
+    def least(self, name: str, tensors: Tensors) -> int:
+        """Bytes of a tensor that are copied at least: what some element of the dimensions needs."""
+        if name in self.forms:
+            form = self.whole(tensors).boxes[name].part.form
+            assert form
+            return form.bytes
+        sizes, found = {dim.name: dim.size for dim in self.dims}, WORD
+        for axis, size in zip(self.boxes[name], tensors[name].shape, strict=True):
+            if axis is not None and not isinstance(axis, str):
+                looks = (axis.of(range(i, i + 1)) for i in range(sizes[axis.dim]))
+                size = len({place for look in looks for place in look} & {*range(size)})
+            found *= size
+        return found
+
+    def follows(self, name: str) -> set[str]:
+        """The dimensions that a tensor's box depends on."""
+        axes = self.boxes[name]
+        return {axis if isinstance(axis, str) else axis.dim for axis in axes if axis is not None}
+
+
+def growing(total: int, most: int) -> list[int]:
+    """Sizes up to `most` that add up to 2 or more, none GROWTH times as large as a neighbour.
+
+    They begin and end with 1; the largest are in the middle.
+    """
+    ends = [1]
+    while 2 * (sum(ends) + (size := min(most, GROWTH * ends[-1]))) <= total and size > ends[-1]:
+        ends.append(size)
+    while (left := total - 2 * sum(ends)) and left * GROWTH < ends[-1]:
+        ends.pop()
+    times = -(-left // min(most, GROWTH * ends[-1]))
+    middle = [left // times + (i < left % times) for i in range(times)]
+    return [*ends, *middle, *reversed(ends)]

@@ -1,0 +1,1 @@
+"""Products of matrices: of any two, of linear layers, as parts of larger primitives."""

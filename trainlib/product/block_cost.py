@@ -1,0 +1,81 @@
+"""What a core's part of a product costs by its block: registers, and cycles, nearly."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from trainlib.product.operands import Operands
+
+LARGEST_BLOCK = 8  # rows or columns that are tried where none are given
+AROUND = 8  # instructions around a block's inner loop, nearly
+OWN_CODE = 128  # instructions that a core's own cache holds
+FETCH = 3 / 4  # cycles that an instruction takes which is not there: 3 for a line of 4
+X_REGISTERS, F_REGISTERS = 30, 32  # that code can have
+
+
+def float_registers(rows: int, cols: int) -> int:
+    """Registers of floats that a block needs at least."""
+    return rows * cols + min(rows, cols) + min(2, max(rows, cols))
+
+
+def step_registers(x: Operands, height: int, width: int, rows: int, cols: int) -> int:
+    """Registers that the loads of a part's blocks need for constants."""
+    heights, widths = (
+        [size for size, count in _blocks(total, blocking) if count]
+        for total, blocking in ((height, rows), (width, cols))
+    )
+    return max(len(x.constants(h, w)) for h, w in product(heights, widths))
+
+
+def fits(x: Operands, height: int, width: int, rows: int, cols: int, shares: bool) -> bool:
+    """Do the registers suffice for a part? Floats share them with addresses, or do not."""
+    floats = float_registers(rows, cols)
+    if not shares or floats > X_REGISTERS:
+        return not shares and floats <= F_REGISTERS
+    return floats + 2 + step_registers(x, height, width, rows, cols) <= X_REGISTERS
+
+
+def cycles_of_part(x: Operands, height: Any, width: Any, rows: int, cols: int) -> Any:
+    """Cycles of a part, nearly: what it issues, and what it waits for code.
+
+    Of one part, or of many: height and width are numbers or arrays of them.
+
+    NOTE: of code that a core's own cache does not hold, it loses what it has no room for from one
+    panel to the next; the inner loops stay there while they run.
+    """
+    cycles = code = passed = 0
+    for h, panels in _blocks(height, rows):
+        for w, blocks in _blocks(width, cols):
+            sums = h * w
+            step = sums + h + w
+            around = (1 + x.starts) * sums + AROUND
+            new = (panels > 0) * (blocks > 0) * (2 * step + around)
+            cycles = cycles + panels * blocks * (x.depth * step + around)
+            code, passed = code + new, passed + panels * new
+        cycles = cycles + panels * AROUND
+    lost = np.maximum(0, 1 - OWN_CODE / code)
+    return (cycles + FETCH * (code + lost * passed)).astype(int)
+
+
+def least_cycles(x: Operands, n: int, m: int, shares: bool) -> np.ndarray:
+    """cycles[n + 1, m + 1] of parts with so many rows and columns, each with its best block."""
+    least = np.zeros((n + 1, m + 1), int)
+    least[1:, 1:] = np.iinfo(int).max
+    blocks = product(range(1, min(n, LARGEST_BLOCK) + 1), range(1, min(m, LARGEST_BLOCK) + 1))
+    for rows, cols in blocks:
+        rests = product(range(rows), range(cols))
+        fit = [fits(x, rows + h, cols + w, rows, cols, shares) for h, w in rests]
+        if any(fit):
+            heights, widths = np.ogrid[rows : n + 1, cols : m + 1]
+            cycles = cycles_of_part(x, heights, widths, rows, cols)
+            room = np.reshape(fit, (rows, cols))[heights % rows, widths % cols]
+            part = least[rows:, cols:]
+            part[room] = np.minimum(part, cycles)[room]
+    return least
+
+
+def _blocks(size: Any, blocking: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Sizes of the blocks of a part, and how many there are: whole ones, and one of the rest."""
+    times, rest = size // blocking, size % blocking
+    return (blocking, times), (rest, (rest > 0) * 1)

@@ -1,0 +1,74 @@
+"""Fully connected layers and their gradients in L1: products of matrices.
+
+X[batch, inputs]    W[outputs, inputs]    Y[batch, outputs] = X W^T + bias
+"""
+
+from typing import Any
+
+from firmware.builder import Kernel
+from firmware.runtime import Team
+from trainlib.primitive.tensor import WORD, Address
+from trainlib.product.matmul import matmul_f32
+from trainlib.product.sums import sums_f32
+
+
+def linear_fw_f32(
+    k: Kernel,
+    team: Team,
+    x: Address,
+    w: Address,
+    y: Address,
+    batch: int,
+    inputs: int,
+    outputs: int,
+    *,
+    bias: Address | None = None,
+    accumulate: bool = False,
+    **point: Any,
+) -> None:
+    """Y = X W^T + bias, or Y += X W^T; point: rows, cols, unroll, split and lines of matmul_f32."""
+    start: dict[str, Any] = {"bias": bias, "accumulate": accumulate}
+    matmul_f32(k, team, x, w, y, batch, inputs, outputs, trans_b=True, **start, **point)
+
+
+def linear_ig_f32(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    w: Address,
+    dx: Address,
+    batch: int,
+    inputs: int,
+    outputs: int,
+    *,
+    accumulate: bool = False,
+    **point: Any,
+) -> None:
+    """dX = dY W, or added to dX."""
+    matmul_f32(k, team, dy, w, dx, batch, outputs, inputs, accumulate=accumulate, **point)
+
+
+def linear_wg_f32(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    x: Address,
+    dw: Address,
+    batch: int,
+    inputs: int,
+    outputs: int,
+    *,
+    dbias: Address | None = None,
+    accumulate: bool = False,
+    **point: Any,
+) -> None:
+    """dW = dY^T X, and the gradient of the bias: the sum of dY over the batch; or added to them."""
+    matmul_f32(
+        *(k, team, dy, x, dw, outputs, batch, inputs),
+        trans_a=True,
+        accumulate=accumulate,
+        **point,
+    )
+    if dbias is not None:
+        row, term = WORD, WORD * outputs
+        sums_f32(k, team, dy, dbias, outputs, batch, row=row, term=term, accumulate=accumulate)

@@ -1,0 +1,220 @@
+"""Fully connected layers and convolutions of 1 x 1: their arguments, and what they differ in."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from firmware.builder import Kernel
+from firmware.runtime import Team
+from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.boxes import Axis
+from trainlib.primitive.tiling import Dim
+from trainlib.product.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
+from trainlib.product.matmul_program import POINT
+from trainlib.product.pointwise import Pointwise, pwconv2d_fw_f32, pwconv2d_ig_f32, pwconv2d_wg_f32
+
+LARGEST = 1 << 20  # elements of a dimension
+STAYS = 1 << 11  # elements of an image that stays in L1
+WIDE = 1 << 10  # places of a line that is cut
+BURST = 64  # elements that the DMA fetches at a time
+PAD = 1  # words behind rows of an even length: they begin in different banks
+EVEN = range(16, LARGEST + 1, 2)
+Size = Callable[[str], int]
+"""Elements of a tile by dimension."""
+
+
+class Layer(CommonArguments):
+    """A fully connected layer; the blocking is that of matmul_f32.
+
+    X[batch, inputs]    W[outputs, inputs]    Y[batch, outputs]
+
+    bias          one for each output; or the gradient of it
+    accumulate    add to what the outputs hold
+    """
+
+    inputs: int = Field(ge=1, le=LARGEST)
+    outputs: int = Field(ge=1, le=LARGEST)
+    batch: int = Field(1, ge=1, le=LARGEST)
+    bias: bool = False
+    accumulate: bool = False
+    rows: int | None = Field(None, ge=1)
+    cols: int | None = Field(None, ge=1)
+    unroll: int = Field(1, ge=1)
+    split: tuple[int, int] | None = None
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """The blocking."""
+        return {name: getattr(self, name) for name in POINT}
+
+    def unit(self, step: str) -> int:
+        """Channels of a tile: with a batch of 1, each of 8 cores has 4 sums to work on at least."""
+        return BURST if self.streams(step) else 8 if self.batch > 1 else 32
+
+    def dims(self, step: str) -> dict[str, Dim]:
+        """Dimensions of tiles by name."""
+        unit = self.unit(step)
+        return {
+            "n": Dim("n", self.batch),
+            "co": Dim("co", self.outputs, min(unit, self.outputs)),
+            "ci": Dim("ci", self.inputs, min(unit, self.inputs)),
+        }
+
+    @property
+    def places(self) -> int:
+        """Places of all images."""
+        return self.batch
+
+    def streams(self, step: str) -> bool:
+        """Does the DMA take longer than the cores, who use each weight for one image only?"""
+        return step != "wg" and self.batch == 1 and min(self.inputs, self.outputs) >= BURST
+
+    def in_l1(self, step: str) -> dict[str, dict[str, Any]]:
+        """Where parts of tensors lie in L1, if not just anywhere.
+
+        The DMA writes two banks in a cycle, then the next two. A core that multiplies eight rows
+        of W side by side, two banks apart, moves on at the same pace and never meets it for long.
+        X is loaded before W: two banks before it.
+        """
+        if step == "wg":
+            return {}
+        if self.batch > 1:
+            return self.apart("W", "X" if step == "fw" else "dY")
+        small = {"X": self.inputs, "dY": self.outputs}
+        how: dict[str, dict[str, Any]] = {n: {"stays": s <= STAYS} for n, s in small.items()}
+        if step == "fw" and self.inputs >= BURST:
+            how["W"] = {"skew": 2, "bank": 0}
+            how["X"] |= {"bank": 14}
+        return how
+
+    def apart(self, *names: str) -> dict[str, dict[str, Any]]:
+        """Rows of these, which cores read side by side, begin in different banks."""
+        rows = {"X": self.inputs, "W": self.inputs, "dY": self.outputs}
+        return {name: {"pad": PAD} for name in names if rows[name] in EVEN}
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """What matmul_f32 calls the bytes from one row of an operand to the next."""
+        return {"W": "b_line", "X": "a_line", "dY": "a_line"}
+
+    def image(self, channels: int) -> tuple[int, ...]:
+        """Shape of what goes in or comes out."""
+        return (self.batch, channels)
+
+    def axes(self, channels: str | None) -> tuple[Axis, ...]:
+        """What its axes follow."""
+        return ("n", channels)
+
+    def matrix(self, array: np.ndarray) -> np.ndarray:
+        """What goes in or comes out as [places, channels]."""
+        return array
+
+    def from_matrix(self, array: np.ndarray) -> np.ndarray:
+        """The other way round."""
+        return array
+
+    def emit(self, step: str, tile: Size, k: Kernel, team: Team, *at: Any, **how: Any) -> None:
+        """Emit a step for a tile."""
+        emit: Any = {"fw": linear_fw_f32, "wg": linear_wg_f32, "ig": linear_ig_f32}[step]
+        emit(k, team, *at, tile("n"), tile("ci"), tile("co"), **how)
+
+    def product(self, step: str, tile: Size) -> tuple[int, int, int]:
+        """Rows, inner dimension and columns of the product of a step."""
+        rows, ci, co = self._rows(tile), tile("ci"), tile("co")
+        return {"fw": (rows, ci, co), "wg": (co, rows, ci), "ig": (rows, co, ci)}[step]
+
+    def _rows(self, tile: Size) -> int:
+        """What is multiplied by the same weights."""
+        return tile("n")
+
+
+class PointwiseLayer(Layer):
+    """A convolution of 1 x 1.
+
+    X[batch, inputs, height, width]    W[outputs, inputs]    Y[batch, outputs, height, width]
+
+    layout    "chw": as above; "hwc": channels behind lines and places
+    """
+
+    height: int = Field(ge=1, le=LARGEST)
+    width: int = Field(ge=1, le=LARGEST)
+    layout: Literal["chw", "hwc"] = "chw"
+
+    def unit(self, step: str) -> int:
+        """Channels of a tile."""
+        return 8
+
+    def in_l1(self, step: str) -> dict[str, dict[str, Any]]:
+        """Rows that cores read side by side begin in different banks."""
+        images = ["X" if step == "fw" else "dY"] if self.layout == "hwc" else []
+        return {} if step == "wg" else self.apart("W", *images)
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """What matmul_f32 calls the bytes from one row of an operand to the next."""
+        return {"W": "a_line"} if self.layout == "chw" else super().lines
+
+    def dims(self, step: str) -> dict[str, Dim]:
+        """Dimensions of tiles by name."""
+        own = {"y": Dim("y", self.height)}
+        if self.is_wide:
+            own["x"] = Dim("x", self.width)
+        return super().dims(step) | own
+
+    @property
+    def is_wide(self) -> bool:
+        """Are lines cut too?"""
+        return self.width > WIDE
+
+    def _places(self, tile: Size) -> int:
+        """Places of a tile's images."""
+        return tile("y") * (tile("x") if self.is_wide else self.width)
+
+    def streams(self, step: str) -> bool:
+        """Never: weights are used for many places."""
+        return False
+
+    @property
+    def places(self) -> int:
+        """Places of all images."""
+        return self.batch * self.height * self.width
+
+    def image(self, channels: int) -> tuple[int, ...]:
+        """Shape of what goes in or comes out."""
+        size = self.height, self.width
+        return (self.batch, *((channels, *size) if self.layout == "chw" else (*size, channels)))
+
+    def axes(self, channels: str | None) -> tuple[Axis, ...]:
+        """What its axes follow."""
+        x = "x" if self.is_wide else None
+        return ("n", channels, "y", x) if self.layout == "chw" else ("n", "y", x, channels)
+
+    def matrix(self, array: np.ndarray) -> np.ndarray:
+        """What goes in or comes out as [places, channels]."""
+        last = np.moveaxis(array, 1, 3) if self.layout == "chw" else array
+        return last.reshape(-1, last.shape[3])
+
+    def from_matrix(self, array: np.ndarray) -> np.ndarray:
+        """The other way round."""
+        last = array.reshape(self.batch, self.height, self.width, -1)
+        return np.moveaxis(last, 3, 1) if self.layout == "chw" else last
+
+    def emit(self, step: str, tile: Size, k: Kernel, team: Team, *at: Any, **how: Any) -> None:
+        """Emit a step for a tile."""
+        places = self._places(tile)
+        shape = Pointwise(tile("ci"), tile("co"), places, tile("n"), self.layout)
+        emit: Any = {"fw": pwconv2d_fw_f32, "wg": pwconv2d_wg_f32, "ig": pwconv2d_ig_f32}[step]
+        emit(k, team, *at, shape, **how)
+
+    def product(self, step: str, tile: Size) -> tuple[int, int, int]:
+        """Rows, inner dimension and columns of the product of a step."""
+        if self.layout == "hwc":
+            return super().product(step, tile)
+        ci, co, places = tile("ci"), tile("co"), self._places(tile)
+        return {"fw": (co, ci, places), "wg": (co, places, ci), "ig": (ci, co, places)}[step]
+
+    def _rows(self, tile: Size) -> int:
+        """What is multiplied by the same weights."""
+        return tile("n") * self._places(tile)

@@ -1,0 +1,231 @@
+"""Matrix product: C[n, m] = A[n, k] B[k, m] and its relatives, row-major fp32, in L1.
+
+A block of rows x cols sums stays in registers: rows + cols loads feed rows * cols multiply-adds.
+Rows and columns are dealt out to a grid of cores, which differ by one row and one column at most;
+the code is specialised for the shape, so that what is left over costs no test.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal
+
+from firmware.builder import Kernel, KernelError, Register
+from firmware.runtime import Team
+from trainlib.loops.deal import Dealt, grid_of
+from trainlib.primitive.tensor import WORD, Address
+from trainlib.product.block import AHEAD, Block
+from trainlib.product.block_cost import LARGEST_BLOCK, cycles_of_part, fits
+from trainlib.product.cuts import shares_of
+from trainlib.product.operands import Operands
+from trainlib.product.outer import Outer
+from trainlib.product.pieces import Piece, emit_shares
+
+NEARLY = 1.1
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """A point of the family.
+
+    rows, cols    the block that stays in registers; what is left over has smaller blocks
+    unroll        steps of the inner dimension in a round of the inner loop
+    split         parts of the rows and of the columns, a core for each pair
+    """
+
+    rows: int
+    cols: int
+    unroll: int
+    split: tuple[int, int]
+
+
+def matmul_f32(
+    k: Kernel,
+    team: Team,
+    a: Address,
+    b: Address,
+    c: Address,
+    n: int,
+    depth: int,
+    m: int,
+    *,
+    bias: Address | None = None,
+    bias_by: Literal["column", "row"] = "column",
+    trans_a: bool = False,
+    trans_b: bool = False,
+    accumulate: bool = False,
+    a_line: int | None = None,
+    b_line: int | None = None,
+    c_line: int | None = None,
+    rows: int | None = None,
+    cols: int | None = None,
+    unroll: int = 1,
+    split: tuple[int, int] | None = None,
+) -> None:
+    """C[n, m] = A[n, depth] B[depth, m], on all cores of the team.
+
+    bias                 C = A B + bias, a number for each "column" or "row" of C
+    trans_a, trans_b     A is stored as [depth, n], B as [m, depth]
+    accumulate           C += A B
+    a_line, ...          bytes from one stored row to the next; None: no gaps
+    rows, cols           the block that stays in registers
+    unroll               steps of the inner dimension in a round of the inner loop
+    split                parts of the rows and of the columns, a core for each pair
+
+    What is None is chosen: see `timed_blocking`.
+
+    raises    KernelError if the point is not one, or does not fit the registers
+    """
+    if accumulate and bias is not None:
+        raise KernelError("matmul_f32: accumulate with a bias; C holds what the sums start with")
+    a_line = a_line or WORD * (n if trans_a else depth)
+    b_line = b_line or WORD * (depth if trans_b else m)
+    x = Operands(
+        *(a, b, c, bias, depth),
+        *((WORD, a_line) if trans_a else (a_line, WORD)),
+        *((WORD, b_line) if trans_b else (b_line, WORD)),
+        c_line or WORD * m,
+        WORD if bias_by == "row" else 0,
+        WORD if bias_by == "column" else 0,
+        accumulate,
+    )
+    shares = not k.has_float_registers
+
+    def choose(rows_of: int, columns_of: int, cores: int) -> tuple[int, Blocking]:
+        of = x, rows_of, columns_of, cores, rows, cols, unroll, split
+        return timed_blocking(*of, shares_registers=shares)
+
+    outer = Outer.fitting(k, x, rows, cols)
+    if outer or (rows, cols, split) != (None, None, None):
+        point = choose(n, m, team.cores)[1]
+        if outer and split is None:
+            point = replace(point, split=_split_of(outer, n, m, team.cores))
+        emit_product(k, team, x, n, m, point, outer)
+        return
+
+    def emit(group: Team, piece: Piece) -> None:
+        with piece.operands(k, x) as own:
+            emit_product(k, group, own, piece.n, piece.m, piece.point, None)
+
+    emit_shares(k, team, shares_of(x, n, m, team.cores, choose, shares), emit)
+
+
+def _split_of(outer: Outer, n: int, m: int, cores: int) -> tuple[int, int]:
+    """Of the grids that are nearly the fastest, that with most columns: there, banks differ."""
+    cycles = {s: outer.cycles(-(-n // s[0]), -(-m // s[1])) for s in _splits(n, m, cores)}
+    most = NEARLY * min(cycles.values())
+    return min(split for split in cycles if cycles[split] <= most)
+
+
+def emit_product(
+    k: Kernel,
+    team: Team,
+    x: Operands,
+    n: int,
+    m: int,
+    point: Blocking,
+    outer: Outer | None,
+) -> None:
+    """Emit C[n, m] = A B at a point, or as an outer product."""
+    with k.scope():
+        pointers = k.x(3 if x.bias is None else 4)
+        grid = k.x(3)
+        block = outer or Block(k, x, point.rows, point.cols, point.unroll)
+        with grid_of(k, team, point.split, *grid):
+            for height, width in _dealt(k, x, n, m, point.split, pointers, grid):
+                with k.scope():
+                    k.free(*grid)
+                    with block.registers(pointers, height, width):
+                        block.part(height, width)
+
+
+def _dealt(
+    k: Kernel,
+    x: Operands,
+    n: int,
+    m: int,
+    split: tuple[int, int],
+    pointers: list[Register],
+    grid: list[Register],
+) -> Iterator[tuple[int, int]]:
+    """Emit the loop's body for each size of part, pointers at the core's own."""
+    i, j, t = grid
+    pa, pb, pc, *bias = pointers
+    all_rows, all_cols = Dealt(k, n, split[0], i, t), Dealt(k, m, split[1], j, t)
+    for part in all_rows.parts_of_cores():
+        all_rows.load_start(pa, part, x.a, x.a_row)
+        all_rows.load_start(pc, part, x.c, x.c_row)
+        if x.bias is not None:
+            all_rows.load_start(bias[0], part, x.bias, x.bias_row)
+        for strip in all_cols.parts_of_cores():
+            all_cols.load_start(pb, strip, x.b, x.b_column)
+            all_cols.add_start(pc, strip, WORD)
+            if x.bias is not None:
+                all_cols.add_start(bias[0], strip, x.bias_column)
+            yield part.size, strip.size
+
+
+def timed_blocking(
+    x: Operands,
+    n: int,
+    m: int,
+    cores: int,
+    rows: int | None = None,
+    cols: int | None = None,
+    unroll: int = 1,
+    split: tuple[int, int] | None = None,
+    *,
+    shares_registers: bool = True,
+) -> tuple[int, Blocking]:
+    """The cycles of the slowest core, nearly, and the point that is meant.
+
+    shares_registers    are floats and addresses in the same ones?
+
+    raises    KernelError if it is not a point: more parts than rows, columns or cores; a block or
+              a round larger than any core's work, which is another point's code
+    """
+    if split:
+        _check_split(split, n, m, cores)
+    splits = [split] if split else _splits(n, m, cores)
+    _check("rows", rows, max(-(-n // parts[0]) for parts in splits), "any core's rows")
+    _check("cols", cols, max(-(-m // parts[1]) for parts in splits), "any core's columns")
+    _check("unroll", unroll, max(x.depth - (not x.starts), 1), "the rounds of the inner loop")
+    points = []
+    for parts in splits:
+        height, width = -(-n // parts[0]), -(-m // parts[1])
+        heights = range(rows or 1, (rows or LARGEST_BLOCK) + 1)
+        widths = range(cols or 1, (cols or LARGEST_BLOCK) + 1)
+        for r, q in product(heights, widths):
+            if r <= height and q <= width and fits(x, height, width, r, q, shares_registers):
+                cycles = int(cycles_of_part(x, height, width, r, q))
+                is_chosen = (rows, cols, unroll) == (None, None, 1)
+                steps = AHEAD if is_chosen and r == q == 1 else unroll
+                points.append((cycles, parts[0] * parts[1], Blocking(r, q, steps, parts)))
+    if not points:
+        block = f"{rows or 'any'} x {cols or 'any'}"
+        raise KernelError(
+            f"matmul_f32: no block of {block} sums fits the registers and a core's part"
+        )
+    cycles, _, best = min(points, key=lambda point: point[:2])
+    return cycles, best
+
+
+def _splits(n: int, m: int, cores: int) -> list[tuple[int, int]]:
+    """Grids of at most so many cores, that no more columns' parts fit into."""
+    return [(r, min(cores // r, m)) for r in range(min(cores, n), 0, -1)]
+
+
+def _check_split(split: tuple[int, int], n: int, m: int, cores: int) -> None:
+    most = (min(n, cores), min(m, cores))
+    if any(not 1 <= parts <= top for parts, top in zip(split, most, strict=True)) or (
+        split[0] * split[1] > cores
+    ):
+        raise KernelError(
+            f"matmul_f32: split {list(split)}; {n} rows have 1 to {most[0]} parts and {m} columns "
+            f"1 to {most[1]}, together no more than {cores} cores"
+        )
+
+
+def _check(name: str, value: int | None, most: int, what: str) -> None:
+    if value is not None and not 1 <= value <= most:
+        raise KernelError(f"matmul_f32: {name} {value}; {what} are at most {most}, so 1 to {most}")

@@ -1,0 +1,1 @@
+"""Recurrent layers over sequences, forward and backward."""

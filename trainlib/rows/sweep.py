@@ -1,0 +1,277 @@
+"""Rows: sums and maxima over parts of tensors in L1, and what is made of them.
+
+A tensor is seen as rows of elements, each of any dimensions: a row is what one sum goes over. Rows
+are dealt out to the cores; where these are few, each row is, and what cores have found in their
+parts meets in L1: all read all parts, in the same order, so that all have the same sum.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+from firmware.builder import LT, Kernel, Register
+from firmware.lanes import Lane, Lanes, load_constant
+from firmware.registers import ZERO
+from firmware.runtime import Team
+from trainlib.loops.nest import UNROLL, Body, Nest, Operand, dealt, merged
+from trainlib.primitive.tensor import WORD, Address, Tensor
+
+Split = Literal["auto", "rows", "columns"]
+Kind = Literal["sum", "max"]
+NEUTRAL = {"sum": 0.0, "max": -inf}
+
+CORES = 16  # the most there are
+REDUCTIONS, KINDS = 3, 2  # of a row, and results of each
+PARTIALS = Tensor((REDUCTIONS * KINDS * CORES,), "scratch")
+"""Where what cores have found meets."""
+SCRATCH = {"partials": PARTIALS.size}
+MEETING = 16  # elements whose work takes as long as a meeting of all cores
+START = 8  # and as long as what a row begins with
+
+
+@dataclass(frozen=True)
+class Field:
+    """A tensor in rows: its address, bytes between rows and between elements, by dimension."""
+
+    address: Address
+    rows: tuple[int, ...]
+    elements: tuple[int, ...]
+
+
+def split_of(split: Split, rows: int, elements: int, reductions: int, cores: int) -> Split:
+    """What is dealt out; "auto": what takes less time."""
+    if split != "auto":
+        return split
+    by_rows = -(-rows // cores) * (elements + START)
+    by_columns = rows * (-(-elements // cores) + START + MEETING * reductions)
+    return "rows" if by_rows <= by_columns else "columns"
+
+
+class Rows:
+    """All rows, one after the other on each core that has some.
+
+        rows = Rows(k, team, (5,), (100,), {"x": Field(x, (400,), (4,)), ...}, partials, "rows")
+        with rows.each():
+            [total] = rows.reduce(["x"], add, ["sum"])
+            rows.sweep(["x"], ["y"], body)
+
+    The first dimension of rows is dealt out if is_ordered, else the one that is best.
+    """
+
+    def __init__(
+        self,
+        k: Kernel,
+        team: Team,
+        rows: Sequence[int],
+        elements: Sequence[int],
+        fields: Mapping[str, Field],
+        partials: Address,
+        split: Split,
+        *,
+        unroll: int = UNROLL,
+        is_ordered: bool = False,
+    ) -> None:
+        self.k, self.team, self.elements, self.partials = k, team, tuple(elements), partials
+        self.by_columns = split == "columns" and team.cores > 1
+        self.fields, self.unroll = fields, unroll
+        self.reductions = 0
+        steps = list(dict.fromkeys(f.rows for f in fields.values() if any(f.rows)))
+        space = tuple(rows), [Operand(0, s) for s in steps]
+        self.cores = 1 if self.by_columns else team.cores
+        if not is_ordered:
+            space = dealt(*merged(*space), self.cores)
+        self.dims, operands = space
+        self.steps = [operand.steps for operand in operands]
+        self.offsets = dict(zip(steps, k.x(len(steps)), strict=True))
+        self.scratch = k.x()
+
+    @contextmanager
+    def each(self) -> Iterator[None]:
+        """Loop over the rows that this core has; the body, with its registers, is one row's."""
+        k = self.k
+        least, more = divmod(self.dims[0], self.cores)
+        with k.scope():
+            counts = [k.x() if n > 1 else ZERO for n in (least, *self.dims[1:])]
+            if more and counts[0] == ZERO:
+                counts[0] = k.x()
+            self._start(counts[0], least, more)
+            has_any = nullcontext() if least else k.if_(LT, ZERO, counts[0])
+            with has_any, self._loop(0, counts):
+                with k.scope():
+                    yield
+                if self.by_columns and self.reductions == 1:
+                    self.team.barrier()  # before the next row's parts replace those of this one
+
+    def _start(self, count: Register, least: int, more: int) -> None:
+        """Load the offsets of this core's first row, and how many it has: every `cores`th."""
+        k, core = self.k, self.scratch
+        if self.cores > 1:
+            self.team.core(core)
+        for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
+            if self.cores > 1:
+                k.li(offset, steps[0])
+                k.mul(offset, offset, core)
+            else:
+                k.li(offset, 0)
+        if more:
+            k.sltiu(count, core, more)
+            k.addi(count, count, least)
+        elif count != ZERO:
+            k.li(count, least)
+
+    @contextmanager
+    def _loop(self, level: int, counts: list[Register]) -> Iterator[None]:
+        k = self.k
+        if level == len(self.dims):
+            yield
+            return
+        if level and counts[level] != ZERO:
+            k.li(counts[level], self.dims[level])
+        with k.loop(counts[level]) if counts[level] != ZERO else nullcontext():
+            with self._loop(level + 1, counts):
+                yield
+            if counts[level] == ZERO and not level:
+                return
+            for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
+                inside = self.dims[level + 1] * steps[level + 1] if steps[level + 1 :] else 0
+                step = steps[level] * (1 if level else self.cores)
+                k.add_constant(offset, offset, step - inside, self.scratch)
+
+    def _operand(self, name: str) -> Operand:
+        field = self.fields[name]
+        return Operand(field.address, field.elements, self.offsets.get(field.rows))
+
+    def sweep(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        body: Body,
+        *,
+        late: Sequence[int] = (),
+        unroll: int | None = None,
+    ) -> None:
+        """Go through the elements of the row, or this core's part of them: see Nest."""
+        k = self.k
+        operands = [[self._operand(name) for name in names] for names in (sources, targets)]
+        team = self.team if self.by_columns else None
+        with k.scope():
+            width = unroll or self.unroll
+            nest = Nest(k, team, self.elements, *operands, late=late, unroll=width)
+            nest.deal()
+            nest.start()
+            nest.run(body)
+
+    def reduce(
+        self,
+        sources: Sequence[str],
+        step: Callable[..., Sequence[Lane] | None],
+        kinds: Sequence[Kind],
+        *,
+        targets: Sequence[str] = (),
+        late: Sequence[int] = (),
+    ) -> list[Register]:
+        """Sums or maxima over the row, in new registers.
+
+        step(lanes, *totals, *values) adds to the totals, and returns what goes to targets if any.
+        """
+        k = self.k
+        totals = [k.f(self.unroll) for _ in kinds]
+        for total, kind in zip(totals, kinds, strict=True):
+            for register in total:
+                load_constant(k, register, NEUTRAL[kind])
+
+        def body(v: Lanes, *values: Lane) -> Sequence[Lane]:
+            return step(v, *(total[: v.width] for total in totals), *values) or ()
+
+        self.sweep(sources, targets, body, late=late)
+        for total, kind in zip(totals, kinds, strict=True):
+            for other in total[1:]:
+                self.join(kind, total[0], other)
+                k.free(other)
+        results = [total[0] for total in totals]
+        if self.by_columns:
+            self._meet(results, kinds)
+        self.reductions += 1
+        return results
+
+    def join(self, kind: Kind, total: Register, other: Register) -> None:
+        """total = the sum of both, or the larger."""
+        (self.k.fadd_s if kind == "sum" else self.k.fmax_s)(total, total, other)
+
+    def _meet(self, results: list[Register], kinds: Sequence[Kind]) -> None:
+        """Let every core have the totals of all cores."""
+        k = self.k
+        places = [WORD * CORES * (self.reductions * KINDS + i) for i in range(len(kinds))]
+        with k.scope():
+            base, t = k.x(2)
+            k.set(base, self.partials)
+            self.team.core(t)
+            k.slli(t, t, 2)
+            k.add(t, t, base)
+            for place, result in zip(places, results, strict=True):
+                k.fstore(result, place, t)
+        self.team.barrier()
+        with k.scope():
+            base, parts = k.x(), k.f(2)
+            k.set(base, self.partials)
+            for place, result, kind in zip(places, results, kinds, strict=True):
+                k.fload(result, place, base)
+                for core in range(1, self.team.cores, 2):
+                    pair = parts[: self.team.cores - core]
+                    for index, part in enumerate(pair):
+                        k.fload(part, place + WORD * (core + index), base)
+                    for part in pair:
+                        self.join(kind, result, part)
+
+    def load(self, name: str) -> Register:
+        """The row's value of a field without elements, in a new register."""
+        k = self.k
+        value = k.f()
+        with k.scope():
+            k.fload(value, 0, self.address(name))
+        return value
+
+    def store(self, name: str, value: Register) -> None:
+        """Set the row's value of a field without elements, once."""
+        k = self.k
+        with self.team.only(0) if self.by_columns else nullcontext(), k.scope():
+            k.fstore(value, 0, self.address(name))
+
+    def add(self, name: str, value: Register) -> None:
+        """Add to the row's value of a field without elements, once."""
+        k = self.k
+        with self.team.only(0) if self.by_columns else nullcontext(), k.scope():
+            old, address = k.f(), self.address(name)
+            k.fload(old, 0, address)
+            k.fadd_s(old, old, value)
+            k.fstore(old, 0, address)
+
+    def address(self, name: str) -> Register:
+        """Address of the row's value of a field, or of its first element, in a new register."""
+        k, operand = self.k, self._operand(name)
+        pointer = k.x()
+        k.set(pointer, operand.address)
+        if operand.offset is not None:
+            k.add(pointer, pointer, operand.offset)
+        return pointer
+
+    def find(
+        self, name: str, number: Register, base: Address, step: int, elements: tuple[int, ...]
+    ) -> None:
+        """Let a field be the line of that number of another tensor, while the row is computed.
+
+        The register holds its address then.
+
+        step        bytes from line to line
+        elements    bytes between elements, by dimension
+        """
+        k = self.k
+        with k.scope():
+            t = k.x()
+            k.li(t, step)
+            k.mul(number, number, t)
+            k.set(t, base)
+            k.add(number, number, t)
+        self.fields = {**self.fields, name: Field(number, (0,), elements)}

@@ -1,0 +1,72 @@
+"""Views: tensors in L1 as rows, said as data; and work on the rows that is emitted from it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from firmware.builder import Kernel
+from firmware.runtime import Team
+from trainlib.loops.nest import UNROLL
+from trainlib.maps.map import fitting
+from trainlib.primitive.tensor import WORD, Address
+from trainlib.rows.sweep import Field, Rows, Split, split_of
+
+
+@dataclass(frozen=True)
+class View:
+    """Tensors as rows, see Rows.
+
+    rows, elements    sizes by dimension
+    fields            tensors by name
+    partials          scratch, as large as trainlib.rows.sweep.PARTIALS
+    """
+
+    rows: tuple[int, ...]
+    elements: tuple[int, ...]
+    fields: Mapping[str, Field]
+    partials: Address = 0
+    split: Split = "auto"
+    unroll: int = UNROLL
+    is_ordered: bool = False
+
+    def emit(
+        self, k: Kernel, team: Team, work: Callable[[Rows], None], *, reductions: int = 1
+    ) -> None:
+        """Emit work on the rows, with as many elements side by side as registers allow.
+
+        work          emits all with the builder of the rows that it gets
+        reductions    of each row
+        """
+        sizes = prod(self.rows), prod(self.elements)
+        split = split_of(self.split, *sizes, reductions, team.cores)
+        of = self.rows, self.elements, self.fields, self.partials, split
+
+        def emit(k: Kernel, team: Team, width: int) -> None:
+            with k.scope():
+                work(Rows(k, team, *of, unroll=width, is_ordered=self.is_ordered))
+
+        fitting(k, team, emit, self.unroll)
+
+
+def field_along(
+    address: Address,
+    steps: Mapping[str, int],
+    rows: Sequence[str],
+    elements: Sequence[str],
+) -> Field:
+    """A tensor with axes as names: bytes along those that it has, the axes of rows and elements."""
+    of_rows = tuple(steps.get(axis, 0) for axis in rows) or (0,)
+    return Field(address, of_rows, tuple(steps.get(axis, 0) for axis in elements))
+
+
+def line_of(
+    fields: Mapping[str, Address],
+    results: Mapping[str, Address],
+    count: int,
+    partials: Address,
+    unroll: int,
+) -> View:
+    """One row of so many elements, dealt out among the cores; results have no elements."""
+    own = {name: Field(address, (0,), (WORD,)) for name, address in fields.items()}
+    own |= {name: Field(address, (0,), (0,)) for name, address in results.items()}
+    return View((1,), (count,), own, partials, "columns", unroll)

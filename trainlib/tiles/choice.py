@@ -1,0 +1,357 @@
+"""Sizes of tiles: those that fit L1, and among them those that should take the fewest cycles.
+
+The estimate: the longer of computing and copying, what steps cost besides, what a function costs
+when it is new, and the first and last copies, which nothing hides. It is made for all candidates at
+once, as arrays with an axis for each dimension.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+
+from firmware.arena import Arena
+from firmware.builder import KernelError
+from trainlib.primitive.boxes import Axis, Look
+from trainlib.primitive.tensor import WORD, Tensors
+from trainlib.primitive.tiling import Dim, Sizes, Tiling
+
+STEP = 200  # cycles of a step beside its inner loops: 80, and about as much of the kernel's own
+BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
+BURST = 256  # bytes
+COLD = 1000  # cycles until a function is in the instruction caches, about
+QUEUE = 5  # commands with lines that no core waits for: MCHAN's queue of four, and the first
+ALIGN = 16  # bytes, what buffers begin at
+FINE = 8  # parts of a dimension of which every number is tried; beyond, every eighth or so
+
+
+def candidates(dim: Dim) -> list[int]:
+    """Sizes to try, largest first: equal parts, and the whole units next to them."""
+    sizes, parts = {1}, 1
+    while parts <= dim.size:
+        size = -(-dim.size // parts)
+        below, above = (size // dim.unit * dim.unit, -(-size // dim.unit) * dim.unit)
+        sizes |= {size} | {near for near in (below, above) if 0 < near < dim.size}
+        parts += 1 if parts < FINE else parts // FINE
+    return sorted((size for size in sizes if size <= dim.most), reverse=True)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The choice of sizes.
+
+    room        what is left of L1
+    reserved    bytes of it that are for something else
+    """
+
+    name: str
+    tiling: Tiling
+    tensors: Tensors
+    buffers: int
+    room: Arena
+    reserved: int
+
+    def sizes(self, given: Sizes) -> dict[str, int]:
+        """Choose the sizes that are not given.
+
+        raises    KernelError for sizes that do not exist, or do not fit
+        """
+        self.check(given)
+        dims = self.tiling.dims
+        tried = [[given[d.name]] if d.name in given else candidates(d) for d in dims]
+        grid = Grid(self, tried)
+        fits = grid.bytes <= self.free
+        if not fits.any():
+            raise KernelError(self._refusal(given, grid))
+        best = np.where(fits, grid.cycles, np.inf).argmin()
+        return grid.sizes(int(best))
+
+    def slots(self, sizes: Sizes) -> dict[str, int]:
+        """Buffers of each tensor with tiles of these sizes: one if its box never changes.
+
+        What is read and overwritten has two more, see trainlib.tiles.schedule.LEFT.
+        """
+        grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
+        return {name: int(slots.item()) for name, slots in grid.slots.items()}
+
+    def is_copying(self, sizes: Sizes) -> bool:
+        """Does copying take longer than computing, with tiles of these sizes?"""
+        grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
+        return bool((grid.copying > grid.work).all())
+
+    @property
+    def has_any(self) -> bool:
+        """Does any tile fit?"""
+        grid = Grid(self, [candidates(dim) for dim in self.tiling.dims])
+        return bool((grid.bytes <= self.free).any())
+
+    @property
+    def free(self) -> int:
+        """Bytes for tiles."""
+        start = -(-self.room.next // ALIGN) * ALIGN
+        end = self.room.base + self.room.size - self.room.guard
+        return end - start - self.reserved
+
+    def check(self, given: Sizes) -> None:
+        """Raise KernelError for a dimension that there is not, or a size that is none."""
+        sizes = {dim.name: dim.most for dim in self.tiling.dims}
+        for name, size in given.items():
+            if name not in sizes:
+                raise KernelError(
+                    f"{self.name}: tile.{name} = {size}: no such dimension; there are "
+                    f"{', '.join(sizes)}"
+                )
+            if not 1 <= size <= sizes[name]:
+                raise KernelError(
+                    f"{self.name}: tile.{name} = {size}: a size is from 1 to {sizes[name]}"
+                )
+
+    def _refusal(self, given: Sizes, grid: "Grid") -> str:
+        """What is too large, by how much, and what would fit."""
+        least = int(grid.bytes.argmin())
+        what = "a tile" if len(given) == len(self.tiling.dims) else "the smallest tile"
+        largest = Grid(self, [candidates(dim) for dim in self.tiling.dims]).largest(self.free)
+        hint = f"the largest that fits is {_shown(largest)}" if largest else "none fits"
+        needed = int(grid.bytes.flat[least])
+        return (
+            f"{self.name}: {what} of {_shown(grid.sizes(least))} needs {needed} bytes of L1 with "
+            f"buffers = {self.buffers}, {self.free} are free; {hint}"
+        )
+
+
+def _shown(sizes: Sizes) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All combinations of sizes that are tried: arrays with an axis for each dimension."""
+
+    choice: Choice
+    tried: list[list[int]]
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        return self.choice.tiling.dims
+
+    def sizes(self, index: int) -> dict[str, int]:
+        """The sizes of one of them."""
+        places = np.unravel_index(index, tuple(len(sizes) for sizes in self.tried))
+        chosen = zip(self.dims, self.tried, places, strict=True)
+        return {dim.name: sizes[int(place)] for dim, sizes, place in chosen}
+
+    def largest(self, free: int) -> dict[str, int] | None:
+        """The largest tile that fits; of equals, the fastest."""
+        volume = _product(self._along(i, sizes) for i, sizes in enumerate(self.tried))
+        volume = np.where(self.bytes <= free, volume, 0)
+        if not volume.any():
+            return None
+        return self.sizes(int(np.where(volume == volume.max(), self.cycles, np.inf).argmin()))
+
+    @property
+    def _all_sizes(self) -> dict[str, np.ndarray]:
+        """Sizes of the dimensions, as arrays of all."""
+        return {dim.name: self._along(i, self.tried[i]) for i, dim in enumerate(self.dims)}
+
+    def _along(self, axis: int, values: list[int] | np.ndarray) -> np.ndarray:
+        """Values by size of one dimension, as an array of all."""
+        shape = [1] * len(self.dims)
+        shape[axis] = -1
+        return np.asarray(values, np.float64).reshape(shape)
+
+    @cached_property
+    def parts(self) -> list[np.ndarray]:
+        """Tiles by dimension."""
+        return [
+            self._along(i, [-(-dim.size // size) for size in sizes])
+            for i, (dim, sizes) in enumerate(zip(self.dims, self.tried, strict=True))
+        ]
+
+    @cached_property
+    def part_bytes(self) -> dict[str, np.ndarray]:
+        """Bytes in L1 of the largest part of each tensor."""
+        found = {}
+        forms = self.choice.tiling.forms
+        for name, lengths in self.part_lengths.items():
+            if name in forms:
+                found[name] = forms[name].bytes(self._all_sizes)
+                continue
+            row = self.choice.tensors[name].row_of(lengths[-1])
+            found[name] = _product([*lengths[:-1], row])
+        return found
+
+    @cached_property
+    def part_lengths(self) -> dict[str, list[np.ndarray]]:
+        """Elements by axis of the largest part of each tensor."""
+        tensors, boxes = self.choice.tensors, self.choice.tiling.boxes
+        return {
+            name: [self._lengths(*axis) for axis in zip(axes, tensors[name].shape, strict=True)]
+            for name, axes in boxes.items()
+        }
+
+    def _lengths(self, axis: Axis, size: int) -> np.ndarray:
+        """Elements of an axis in the largest tile."""
+        if axis is None:
+            return np.array(size)
+        name = axis if isinstance(axis, str) else axis.dim
+        index = [dim.name for dim in self.dims].index(name)
+        tried = self.tried[index]
+        if isinstance(axis, str):
+            return self._along(index, tried)
+        whole = self.dims[index].size
+        return self._along(index, [_longest(axis, tile, whole, size) for tile in tried])
+
+    @cached_property
+    def slots(self) -> dict[str, np.ndarray]:
+        """Buffers of each tensor."""
+        choice, found = self.choice, {}
+        for name in choice.tiling.boxes:
+            tensor = choice.tensors[name]
+            extra = 2 * (choice.buffers > 1 and tensor.role == "inout")
+            most = np.inf if tensor.stays else choice.buffers + extra
+            found[name] = np.minimum(self._stays(name), most)
+        return found
+
+    def _stays(self, name: str) -> np.ndarray:
+        """How often a tensor's box comes."""
+        follows = self.choice.tiling.follows(name)
+        if self.choice.tensors[name].stays:
+            boxes = (p for p, d in zip(self.parts, self.dims, strict=True) if d.name in follows)
+            return _product(boxes) * np.ones([len(sizes) for sizes in self.tried])
+        stays: np.ndarray = np.ones([len(sizes) for sizes in self.tried])
+        for index in reversed(range(len(self.dims))):
+            parts = self.parts[index]
+            counts = (stays > 1) | (self.dims[index].name in follows)
+            stays = np.where(counts, stays * parts, stays)
+        return stays
+
+    @cached_property
+    def bytes(self) -> np.ndarray:
+        """Bytes of L1 that all buffers take."""
+        guard = self.choice.room.guard
+        total: np.ndarray = np.zeros([len(sizes) for sizes in self.tried])
+        for name, size in self.part_bytes.items():
+            slack = self.choice.tensors[name].slack
+            total = total + self.slots[name] * (np.ceil((size + slack + guard) / ALIGN) * ALIGN)
+        return total + self._scratch()
+
+    def _scratch(self) -> np.ndarray:
+        tiling, guard = self.choice.tiling, self.choice.room.guard
+        total: np.ndarray = np.zeros(())
+        if tiling.scratch is None:
+            return total
+        for needed in tiling.scratch(self._all_sizes).values():
+            total = total + np.ceil((needed + guard) / ALIGN) * ALIGN
+        return total
+
+    @cached_property
+    def cycles(self) -> np.ndarray:
+        """What the whole is expected to take."""
+        exposed, (inwards, outwards) = self._exposed(), self.moved
+        steps = _product(self.parts)
+        if self.choice.buffers == 1:
+            both = self.work + inwards + outwards + self._step * steps
+        else:
+            both = np.maximum(self.work, self.copying) + exposed + self._queueing()
+        return both + self._step * steps + COLD * self._shapes()
+
+    @cached_property
+    def moved(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cycles of the DMA to L1 and from there."""
+        moved = [np.zeros(()), np.zeros(())]
+        for name in self.part_bytes:
+            for way, other in enumerate(("out", "in")):
+                if self.choice.tensors[name].role != other:
+                    moved[way] = moved[way] + self._copy_cycles(name) * self._stays(name)
+        return moved[0], moved[1]
+
+    @property
+    def copying(self) -> np.ndarray:
+        """Cycles of the DMA, which moves in both directions at once."""
+        return np.maximum(*self.moved)
+
+    def _exposed(self) -> np.ndarray:
+        """Cycles of the first copies and the last ones, which nothing hides."""
+        exposed = np.zeros(())
+        for name in self.part_bytes:
+            ways = 2 if self.choice.tensors[name].role == "inout" else 1
+            exposed = exposed + ways * self._copy_cycles(name)
+        part = self.choice.tiling.exposed
+        return exposed * part(self._all_sizes) if part else exposed
+
+    @property
+    def _step(self) -> int:
+        """Cycles of a step beside its inner loops; forms have zeros to be filled in, too."""
+        return STEP * (2 if self.choice.tiling.forms else 1)
+
+    def _queueing(self) -> np.ndarray:
+        """Cycles for which cores that start copies wait until the DMA takes the last ones."""
+        waits: np.ndarray = np.zeros(())
+        for name, formed in self.choice.tiling.forms.items():
+            commands = np.maximum(formed.effort(self._all_sizes).commands, QUEUE)
+            waiting = 1 - QUEUE / commands
+            waits = waits + self._stays(name) * self._copy_cycles(name) * waiting
+        return waits
+
+    def commands(self, name: str) -> np.ndarray:
+        """Of the DMA for a part of a tensor that has a form, about."""
+        return np.asarray(self.choice.tiling.forms[name].effort(self._all_sizes).commands)
+
+    def _shapes(self) -> np.ndarray:
+        """How many functions there are: sizes at the ends differ, and beginnings of sums."""
+        sizes, begins = [], np.zeros((), bool)
+        for i, (dim, tried) in enumerate(zip(self.dims, self.tried, strict=True)):
+            sizes.append(self._along(i, [1 + (dim.size % size > 0) for size in tried]))
+            if dim.is_summed:
+                begins = begins | (self.parts[i] > 1)
+        return _product(sizes) * (1 + begins)
+
+    def _copy_cycles(self, name: str) -> np.ndarray:
+        """Cycles of the DMA for the largest part: beats, and two a burst."""
+        tensor = self.choice.tensors[name]
+        if name in self.choice.tiling.forms:
+            size, run, _ = self.choice.tiling.forms[name].effort(self._all_sizes)
+            return np.asarray(size / run * _beats(run))
+        lengths = self.part_lengths[name]
+        run = WORD * np.ones(())
+        is_whole = np.asarray(tensor.row_of(lengths[-1]) == WORD * lengths[-1])
+        together = WORD
+        for axis, (length, size, stride) in enumerate(
+            zip(reversed(lengths), reversed(tensor.shape), reversed(tensor.strides), strict=True)
+        ):
+            is_whole = is_whole & (stride == together)
+            run = np.where(is_whole | (axis == 0), run * length, run)
+            is_whole = is_whole & (length == size)
+            together *= size
+        run = np.maximum(run, WORD)  # of parts that are empty, too
+        return WORD * _product(lengths) / run * _beats(run)
+
+    @property
+    def work(self) -> np.ndarray:
+        """Cycles of all cores' computing; a tile counts as if it were whole units."""
+        padded = []
+        for i, (dim, sizes) in enumerate(zip(self.dims, self.tried, strict=True)):
+            units = [
+                dim.size // size * -(-size // dim.unit) + -(-(dim.size % size) // dim.unit)
+                for size in sizes
+            ]
+            padded.append(self._along(i, units) * dim.unit)
+        return _product(padded) / self.choice.tiling.rate
+
+
+def _beats(run: np.ndarray) -> np.ndarray:
+    """Cycles of the DMA for bytes that lie together: beats, and two a burst."""
+    return np.ceil(run / BEAT) + 2 * np.ceil(run / BURST)
+
+
+def _product(factors: Iterable[np.ndarray]) -> np.ndarray:
+    return reduce(np.multiply, factors, np.ones(()))
+
+
+def _longest(axis: Look, tile: int, whole: int, size: int) -> int:
+    """Elements inside an axis of `size` that the tile needs that needs most; ends are shorter."""
+    starts = [*range(0, whole, tile)]
+    places = [range(at, min(at + tile, whole)) for at in {*starts[:4], *starts[-4:]}]
+    wanted = [axis.of(place) for place in places]
+    return max(max(0, min(r.stop, size) - max(r.start, 0)) for r in wanted)

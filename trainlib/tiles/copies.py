@@ -1,0 +1,84 @@
+"""Boxes of tensors as commands of the DMA: lines on either side, or several commands."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from firmware.drivers import LONGEST, Address, command_words
+from trainlib.primitive.boxes import Box
+from trainlib.primitive.forms import Level, Patch
+from trainlib.primitive.tensor import WORD, Tensor
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What one command copies, between L1 and L2.
+
+    l1, l2               bytes from the start of the buffer, of the tensor
+    size                 bytes
+    line                 bytes of a line, 0 if all lies together
+    stride, l1_stride    bytes from line to line; a line's own where that side has no gaps
+    """
+
+    l1: int
+    l2: int
+    size: int
+    line: int = 0
+    stride: int = 0
+    l1_stride: int = 0
+
+    def words(self, to_l1: bool, l1: int, l2: int, to_all: bool = False) -> list[Address]:
+        """The words to store, given where buffer and tensor lie; see command_words."""
+        sides = [(self.line, self.stride), (self.line, self.l1_stride)]
+        lines = [(line, stride) if line != stride else (0, 0) for line, stride in sides]
+        places = l1 + self.l1, l2 + self.l2
+        return command_words(to_l1, *places, self.size, *lines[0], *lines[1], to_all=to_all)
+
+
+def copies(tensor: Tensor, box: Box) -> list[Copy]:
+    """The commands that copy a box between the tensor and the buffer that holds just its part.
+
+    Those of a form begin with the shortest: a core waits to start a command while the last one that
+    it has started waits itself, so the longest are best the last.
+    """
+    part = box.part
+    inside = [r.start for r in box.copied]
+    first = [a + b for a, b in zip(box.start, inside, strict=True)]
+    start = sum(at * step for at, step in zip(first, tensor.strides, strict=True))
+    if part.form:
+        found = [copy for patch in part.form.patches for copy in _copies(patch, start)]
+        return sorted(found, key=lambda copy: copy.size)
+    near = sum(at * step for at, step in zip(inside, part.strides, strict=True))
+    levels = map(Level, map(len, box.copied), tensor.strides, part.strides)
+    return list(_copies(Patch(0, near, tuple(levels)), start))
+
+
+def _copies(patch: Patch, start: int) -> Iterator[Copy]:
+    """The commands for a patch of a part that starts so many bytes behind the tensor."""
+    run, levels = patch.runs
+    far, near = start + patch.far, patch.near
+    if run and not levels:
+        for at, size in _pieces(run, LONGEST // WORD * WORD):
+            yield Copy(near + at, far + at, size)
+    elif run:
+        lines = max(levels, key=lambda level: level.times)
+        others = [level for level in levels if level is not lines]
+        for l1, l2 in _places(others):
+            for first, count in _pieces(lines.times, LONGEST // run):
+                steps = (lines.far, lines.near) if count > 1 else (run, run)
+                places = near + l1 + first * lines.near, far + l2 + first * lines.far
+                yield Copy(*places, count * run, run, *steps)
+
+
+def _places(levels: list[Level]) -> Iterator[tuple[int, int]]:
+    """Bytes from the start, in L1 and in L2, of all that the levels repeat."""
+    for at in product(*(range(level.times) for level in levels)):
+        yield (
+            sum(i * level.near for i, level in zip(at, levels, strict=True)),
+            sum(i * level.far for i, level in zip(at, levels, strict=True)),
+        )
+
+
+def _pieces(count: int, most: int) -> Iterator[tuple[int, int]]:
+    for first in range(0, count, most):
+        yield first, min(most, count - first)

@@ -1,0 +1,57 @@
+"""A primitive whose tensors lie in L2: how it is computed, all in L1 or by tiles."""
+
+from collections.abc import Mapping
+
+from firmware.builder import Kernel, KernelError
+from firmware.runtime import Team
+from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.family import Family
+from trainlib.tiles.choice import Choice
+from trainlib.tiles.phases import emit_phases
+from trainlib.tiles.resident import Resident
+from trainlib.tiles.walk import check_repeatable, emit_tiled
+
+ENTRIES = 1024  # bytes of L1 that a table's entries take, at most about
+
+
+def emit_from_l2(
+    k: Kernel, team: Team, family: Family, point: CommonArguments, l2: Mapping[str, int]
+) -> None:
+    """Emit the computation: in L1 if all fits there, by tiles if not, or if that is asked for.
+
+    l2        addresses of tensors by name
+
+    raises    KernelError if it fits neither way
+    """
+    tensors = family.tensors(point)
+    resident = Resident.of(family, point, tensors)
+    if point.tile is None and resident.fits(k.l1):
+        resident.emit(k, team, l2, is_warm=point.warm)
+    elif family.emit_l2:
+        if point.warm:
+            check_repeatable(k, tensors)
+        family.emit_l2(k, team, point, l2)
+    elif family.phases and not has_tiles(k, family, point):
+        if point.warm:
+            check_repeatable(k, tensors)
+        way = family.phases(point), l2, point.tile or {}, point.buffers
+        emit_phases(k, team, *way, is_warm=point.warm)
+    elif family.tiling is not None:
+        how = family.tiling(point), tensors, l2, point.tile or {}, point.buffers
+        emit_tiled(k, team, *how, is_warm=point.warm)
+    elif point.tile is not None:
+        raise KernelError(f"{family.name}: it has no tiles; leave tile out")
+    else:
+        resident.emit(k, team, l2, is_warm=point.warm)
+
+
+def has_tiles(k: Kernel, family: Family, point: CommonArguments) -> bool:
+    """Are there tiles of all of it that fit, and have the dimensions that are asked for?"""
+    if family.tiling is None:
+        return False
+    tiling = family.tiling(point)
+    names = {dim.name for dim in tiling.dims}
+    if not names.issuperset(point.tile or ()):
+        return False
+    choice = Choice(k.name, tiling, family.tensors(point), point.buffers, k.l1, ENTRIES)
+    return choice.has_any

@@ -1,0 +1,167 @@
+"""The plan of a tiled program: sizes of tiles, steps, buffers, and the form of the table."""
+
+from dataclasses import dataclass
+from math import lcm, prod
+from typing import Any
+
+from firmware.builder import Kernel, KernelError
+from firmware.runtime import Team
+from trainlib.primitive.boxes import TileShape
+from trainlib.primitive.tensor import WORD, Tensors
+from trainlib.primitive.tiling import Sizes, Tiling
+from trainlib.tiles.choice import Choice
+from trainlib.tiles.schedule import Step, Transfer, schedule
+
+FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
+WORDS_OF_COMMAND = 7
+SMALLEST_ENTRY = 48  # bytes: a zero, a count and a block of one command
+MOST_OPENING = 4  # copies of the first step that code starts instead of the table
+RING = 3  # entries in L1
+MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is computed when, and the buffers for it.
+
+    slots    buffers of each tensor
+    sizes    bytes of each of them
+    is_copying   does copying take longer than computing?
+    """
+
+    tiling: Tiling
+    steps: list[Step]
+    slots: dict[str, int]
+    sizes: dict[str, int]
+    scratch: dict[str, int]
+    cores: int
+    is_copying: bool
+
+    @classmethod
+    def of(
+        cls, k: Kernel, team: Team, tiling: Tiling, tensors: Tensors, tile: Sizes, buffers: int
+    ) -> "Plan":
+        """Choose sizes of tiles until the table's entries fit too."""
+        entries = 0
+        while True:
+            choice = Choice(k.name, tiling, tensors, buffers, k.l1, entries)
+            sizes = choice.sizes(tile)
+            _check_count(k, tiling, sizes)
+            slots = choice.slots(sizes)
+            tiles = list(tiling.tiles(sizes, tensors, team.cores))
+            steps = schedule(tiles, tensors, slots)
+            how = team.cores, choice.is_copying(sizes)
+            plan = cls(tiling, steps, slots, *_bytes(tiling, tiles), *how)
+            if RING * plan.entry_size <= entries:
+                return plan
+            entries = RING * plan.entry_size
+
+    @property
+    def shapes(self) -> list[TileShape]:
+        """All distinct shapes of tiles, in the order of their first use."""
+        return list(dict.fromkeys(step.shape for step in self.steps if step.shape is not None))
+
+    @property
+    def opening(self) -> list[Transfer]:
+        """What is copied before the first entry is there: all of the first step, or nothing."""
+        first = self.steps[0]
+        is_short = first.shape is None and len(first.transfers) <= MOST_OPENING
+        return first.transfers if is_short else []
+
+    @property
+    def walked(self) -> list[Step]:
+        """Steps that have an entry."""
+        return self.steps[1:] if self.opening else self.steps
+
+    @property
+    def moving(self) -> list[str]:
+        """Tensors that have more than one buffer."""
+        return [name for name, slots in self.slots.items() if slots > 1]
+
+    @property
+    def issuers(self) -> int:
+        """Cores that start copies; not all, unless there is but one."""
+        return min(max(self.cores - 1, 1), self.most_commands, MOST_ISSUERS)
+
+    @property
+    def waiter(self) -> int:
+        """The core that waits for all copies."""
+        return max(self.cores - 1 - self.issuers, 0)
+
+    @property
+    def most_commands(self) -> int:
+        """Commands in a step: its transfers, and an entry, unless cores fetch that."""
+        return max(len(step.transfers) for step in self.walked) + (not self.tiling.streams)
+
+    @property
+    def walks(self) -> bool:
+        """Does code take from an entry what to compute of a tile?"""
+        return any(step.walked is not None for step in self.steps)
+
+    @property
+    def walk(self) -> int:
+        """Where in an entry that is, if anywhere."""
+        return ADDRESSES + WORD * len(self.moving)
+
+    @property
+    def grows(self) -> bool:
+        """Does code take from an entry how much each core computes of a tile?"""
+        return any(step.each is not None for step in self.steps)
+
+    @property
+    def each(self) -> int:
+        """Where in an entry that is, if anywhere."""
+        return self.walk + 2 * WORD * self.walks
+
+    @property
+    def nothing(self) -> int:
+        """Where in an entry a zero is: the number of words of cores that start no copies."""
+        return self.each + WORD * self.grows
+
+    @property
+    def counts(self) -> int:
+        """Where in an entry the numbers of words of blocks begin."""
+        return self.nothing + WORD
+
+    @property
+    def first_block(self) -> int:
+        """Bytes in an entry before the blocks of commands."""
+        return self.counts + WORD * self.issuers
+
+    @property
+    def block(self) -> int:
+        """Bytes of a block of commands."""
+        return WORD * WORDS_OF_COMMAND * -(-self.most_commands // self.issuers)
+
+    @property
+    def entry_size(self) -> int:
+        """Bytes from an entry to the next: as much for each core."""
+        share = lcm(16, WORD * self.cores)
+        return -(-self.used // share) * share
+
+    @property
+    def used(self) -> int:
+        """Bytes of an entry."""
+        return self.first_block + self.issuers * self.block
+
+
+def _check_count(k: Kernel, tiling: Tiling, sizes: Sizes) -> None:
+    """Raise KernelError if there are more tiles than entries fit L2, before any is worked out."""
+    tiles = prod(-(-dim.size // sizes[dim.name]) for dim in tiling.dims)
+    if tiles * SMALLEST_ENTRY > k.l2.left:
+        raise KernelError(
+            f"{k.name}: {tiles} tiles need {tiles * SMALLEST_ENTRY} bytes of L2 for their schedule "
+            f"at least, {k.l2.left} are left; make them larger"
+        )
+
+
+def _bytes(tiling: Tiling, tiles: list[Any]) -> tuple[dict[str, int], dict[str, int]]:
+    """Bytes that the largest part of each tensor takes, and the largest scratch buffers."""
+    sizes: dict[str, int] = {}
+    scratch: dict[str, int] = {}
+    for shape in dict.fromkeys(tile.shape for tile in tiles):
+        for name, part in shape.parts:
+            sizes[name] = max(sizes.get(name, 0), part.size)
+        for name, size in (tiling.scratch(shape) if tiling.scratch else {}).items():
+            scratch[name] = max(scratch.get(name, 0), size)
+    return sizes, scratch

@@ -1,0 +1,206 @@
+"""How cores walk the table of a tiled program: the code of a step, see trainlib.tiles.walk.
+
+Steps        one barrier: copies that the next step needs are waited for before it. The DMA has
+             no commands then until cores have started those of the next step
+Streaming    two: cores start copies before the last ones are waited for, so the DMA always has
+             its next commands; for tilings of which copying takes longest
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from firmware.builder import EQ, LT, NE, Kernel, Label, Register
+from firmware.drivers import COMMAND, CONTROL, Dma, command_words
+from firmware.registers import SP, ZERO, A
+from firmware.runtime import EVENT_UNIT, Team
+from trainlib.primitive.tensor import WORD
+from trainlib.tiles.plan import FUNCTION, NEXT, Plan
+
+FRAME = 32  # bytes of a core's stack
+APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
+ENTRY, COUNT, BLOCK, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(6))
+"""Its entry, where in it its block's number of words and the words are, the counters that it waits
+for or frees, 0 if it waits; and what it fetches next of the table."""
+
+
+class Steps:
+    """The code that walks a table.
+
+    entries         address of the ring of entries in L1
+    table           of the table in L2
+    next, finish    where functions jump to, and what the last entry has as its function
+    opening         commands of copies that code starts, before the first entry is there
+    """
+
+    def __init__(
+        self,
+        k: Kernel,
+        team: Team,
+        plan: Plan,
+        places: tuple[int, int],
+        labels: tuple[Label, Label],
+        opening: Sequence[Sequence[Any]],
+    ) -> None:
+        self.k, self.team, self.plan = k, team, plan
+        self.entries, self.table = places
+        self.next, self.finish = labels
+        self.opening = opening
+        self.entry = A[0]
+        self.waiting, self.waited = k.label("wait_for_copies"), k.label()
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Emit it around the functions; at its end all copies are done, and all cores are there.
+
+        NOTE: functions lie in the middle, and instructions have 16 bits where they can: so steps
+        and functions are in the way of each other in no cache that holds as much.
+        """
+        k = self.k
+        first = k.label()
+        with k.compressing():
+            self._move_stack(-FRAME)
+            with k.scope():
+                k.registers.hold(self.entry)
+                self.count, self.words = k.x(2)
+                self._prepare(first)
+                self._wait_aside()
+                self._step(first)
+            yield
+            k.place(self.finish)
+            with k.scope():
+                counters = k.x()
+                k.lw(counters, COUNTERS, SP)
+                Dma(k).free(counters)
+            self._move_stack(FRAME)
+
+    def _move_stack(self, frame: int) -> None:
+        """Make room for a frame, or give it back; those of cores begin in different banks."""
+        k = self.k
+        with k.scope():
+            step = k.x()
+            self.team.core(step)
+            k.slli(step, step, APART.bit_length() - 1)
+            k.addi(SP, SP, frame)
+            (k.sub if frame < 0 else k.add)(SP, SP, step)
+
+    def _prepare(self, first: Label) -> None:
+        """Start the first copies, fill the core's frame, and wait for the first two entries.
+
+        NOTE: a core's counter is the one that it has taken last, also of later commands.
+        """
+        k, plan = self.k, self.plan
+        ring = self.entries, self.table, 2 * plan.entry_size
+        commands = [*self.opening, command_words(True, *ring, to_all=True)]
+        with k.scope():
+            place, value, counter = k.x(3)
+            self._load_place(place, value)
+            k.mv(counter, ZERO)
+            k.li(value, plan.issuers)
+            with k.if_(LT, place, value):
+                Dma(k).begin(counter)
+                for issuer in range(plan.issuers):
+                    if own := commands[issuer :: plan.issuers]:
+                        k.li(value, issuer)
+                        with k.if_(EQ, place, value):
+                            for words in own:
+                                Dma(k).start(words)
+            k.sw(counter, COUNTERS, SP)
+            self._fill_frame(place, value)
+        self.team.barrier()
+        skip = k.label()
+        with k.region("dma_wait"):
+            k.lw(self.words, WAITS, SP)
+            k.bnez(self.words, skip)
+            Dma(k).wait_for_all()
+            k.place(skip)
+        self.team.barrier()
+        with k.scope():
+            k.li(self.entry, self.entries)
+            self._load_block()
+            k.j(first)
+
+    def _load_place(self, place: Register, value: Register) -> None:
+        """Load which block is the core's: the last core has the first one."""
+        self.team.core(value)
+        self.k.li(place, self.plan.cores - 1)
+        self.k.sub(place, place, value)
+
+    def _fill_frame(self, place: Register, value: Register) -> None:
+        """Store what does not change, given the place."""
+        k, plan = self.k, self.plan
+        with k.scope():
+            most = k.x()
+            k.li(value, plan.nothing)
+            k.li(most, plan.issuers)
+            with k.if_(LT, place, most):
+                k.li(most, plan.block)
+                k.mul(value, place, most)
+                k.addi(value, value, plan.first_block)
+                k.sw(value, BLOCK, SP)
+                k.slli(value, place, WORD.bit_length() - 1)
+                k.addi(value, value, plan.counts)
+            k.sw(value, COUNT, SP)
+            k.addi(value, place, -(plan.cores - 1 - plan.waiter))
+            k.sw(value, WAITS, SP)
+
+    def _step(self, first: Label) -> None:
+        """Wait, start copies, jump to the tile's function with the entry in a0.
+
+        first    the place of this code to begin at, with the first entry and its block
+        """
+        k, entry = self.k, self.entry
+        with k.scope():
+            k.place(self.next)
+            k.lw(entry, ENTRY, SP)
+            with k.region("dma_wait"):
+                k.lw(self.words, WAITS, SP)
+                k.beqz(self.words, self.waiting)
+                k.place(self.waited)
+            k.lw(entry, NEXT, entry)
+            self._load_block()
+            self.team.barrier()
+            k.place(first)
+            with k.if_(NE, self.words, ZERO):
+                self._start(self.words)
+                k.sw(ZERO, 0, self.count)
+            with k.scope():
+                value = k.x()
+                k.lw(value, FUNCTION, entry)
+                k.jr(value)
+
+    def _load_block(self) -> None:
+        """Load how many words the core's block of an entry has, and where that stands."""
+        k = self.k
+        k.lw(self.count, COUNT, SP)
+        k.sw(self.entry, ENTRY, SP)
+        k.add(self.count, self.count, self.entry)
+        k.lw(self.words, 0, self.count)
+
+    def _wait_aside(self) -> None:
+        """Let the core that waits do so until all copies are done that those of an entry begin."""
+        k, plan = self.k, self.plan
+        with k.routine(self.waiting):
+            k.registers.hold(self.entry)
+            value, other = k.x(2)
+            begun = k.here()
+            k.lw(value, plan.counts, self.entry)
+            for issuer in range(1, plan.issuers):
+                k.lw(other, plan.counts + WORD * issuer, self.entry)
+                k.or_(value, value, other)
+            k.bnez(value, begun)
+            Dma(k).wait_for_all()
+            k.j(self.waited)
+
+    def _start(self, words: Register) -> None:
+        """Start the copies of the core's block of the entry in a0."""
+        k = self.k
+        with k.scope():
+            base, value, at = k.x(3)
+            k.lw(at, BLOCK, SP)
+            k.add(at, at, self.entry)
+            k.li(base, EVENT_UNIT)
+            with k.hwloop(words):
+                k.load_post(value, WORD, at)
+                k.nop()  # the load's delay
+                k.sw(value, CONTROL + COMMAND, base)

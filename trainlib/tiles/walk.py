@@ -1,0 +1,204 @@
+"""A primitive as a program that works through tiles: tensors in L2, a few buffers of each in L1.
+
+The schedule is data: Python works out all steps and writes them into a table in L2, an entry each.
+The code that walks it is short. In every step
+
+    one core waits for the copies of the step before, then all meet: the tile before is computed,
+        its buffers are free, this step's tile is there;
+    cores start their shares of this step's copies: outputs of the tile before, inputs of the tile
+        behind, and the next entry but one;
+    all jump to the function for this tile's shape, which jumps back.
+
+An entry: the function, the entry's successor, the address of each buffer that is not always the
+same, what to compute of a tile that is walked, or whose size the table says, a zero, the number of
+words of each block of commands, then the blocks; a core that has started its block leaves 0 for its
+number. Block i is for core cores - 1 - i: the last cores have the least to compute. A port of the
+DMA takes its next command, or says who is done, only when its last command has begun: so commands
+are spread over cores, and the one that waits for them has none. Code starts the first step's copies
+itself, if they are few.
+Where copying is what takes longest, cores start copies before they wait for the last ones; they
+fetch entries themselves; and they begin to compute one behind the other: those that begin at once
+meet each other and the DMA in every bank.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from firmware.builder import Kernel, KernelError, Label, Register
+from firmware.drivers import command_words
+from firmware.registers import A, S
+from firmware.runtime import Team
+from trainlib.primitive.boxes import TileShape
+from trainlib.primitive.tensor import WORD, Address, Tensor, Tensors
+from trainlib.primitive.tiling import COUNT as WALKED
+from trainlib.primitive.tiling import EACH, FIRST, Sizes, Tiling
+from trainlib.tiles.passes import passes
+from trainlib.tiles.plan import ADDRESSES, RING, Plan
+from trainlib.tiles.schedule import Step, Transfer
+from trainlib.tiles.steps import Steps
+from trainlib.tiles.stream import Ahead, Streaming
+
+
+def emit_tiled(
+    k: Kernel,
+    team: Team,
+    tiling: Tiling,
+    tensors: Tensors,
+    l2: Mapping[str, int],
+    tile: Sizes,
+    buffers: int,
+    *,
+    is_warm: bool = False,
+) -> None:
+    """Emit the body of the program; its region is compute, and dma_wait inside it.
+
+    l2         addresses of tensors by name
+    tile       sizes by dimension; what it leaves out is chosen
+    buffers    1: copy, then compute; 2: both at once
+    is_warm    do all of it twice, and measure the second time
+
+    raises     KernelError if no tile or not this one fits L1, or the schedule does not fit L2; if
+               is_warm and a tensor is overwritten whose values the second time needs
+    """
+    if is_warm:
+        check_repeatable(k, tensors)
+    with passes(k, is_warm) as region, region("compute"):
+        emit_walk(k, team, tiling, tensors, l2, tile, buffers)
+
+
+def check_repeatable(k: Kernel, tensors: Tensors) -> None:
+    """Raise KernelError if a second time would not begin with the same values."""
+    overwritten = [name for name, tensor in tensors.items() if tensor.role == "inout"]
+    if overwritten:
+        raise KernelError(
+            f"{k.name}: warm with {overwritten[0]} in L2, which is read and overwritten; leave "
+            f"warm out, or take tensors that fit L1"
+        )
+
+
+def emit_walk(
+    k: Kernel,
+    team: Team,
+    tiling: Tiling,
+    tensors: Tensors,
+    l2: Mapping[str, int],
+    tile: Sizes,
+    buffers: int,
+) -> None:
+    """Emit what works through the tiles, and a barrier; see emit_tiled."""
+    plan = Plan.of(k, team, tiling, tensors, tile, buffers)
+    Walk(k, team, plan, tensors, l2).emit()
+
+
+class Walk:
+    """The code and the table of a plan."""
+
+    def __init__(
+        self, k: Kernel, team: Team, plan: Plan, tensors: Tensors, l2: Mapping[str, int]
+    ) -> None:
+        self.k, self.team, self.plan, self.l2 = k, team, plan, l2
+        self.slots = {
+            name: [
+                self._buffer(f"{name}_in_L1_{slot}", plan.sizes[name], tensors[name])
+                for slot in range(n)
+            ]
+            for name, n in plan.slots.items()
+        }
+        self.scratch = {name: k.buffer(k.l1, name, size) for name, size in plan.scratch.items()}
+        self.entries = k.buffer(k.l1, "entries", RING * plan.entry_size)
+        self.next, self.finish = k.label("next_step"), k.label("last_step")
+
+    def _buffer(self, name: str, size: int, tensor: Tensor) -> int:
+        """Take a buffer in L1 that begins in the tensor's bank."""
+        address = self.k.buffer(self.k.l1, name, size + tensor.slack)
+        return address + (WORD * (tensor.bank or 0) - address) % (tensor.slack or 1)
+
+    def emit(self) -> None:
+        """Emit all of it; at its end all cores are there."""
+        k, plan = self.k, self.plan
+        functions = {s: k.label(f"tile_{i}") for i, s in enumerate(plan.shapes)}
+        table = self._table(functions)
+        opening = [self._command(transfer) for transfer in plan.opening]
+        steps = Ahead if plan.is_copying else Steps
+        steps = Streaming if plan.tiling.streams else steps
+        places, labels = (self.entries, table), (self.next, self.finish)
+        with steps(k, self.team, plan, places, labels, opening).around():
+            for shape, label in functions.items():
+                self._function(label, shape)
+
+    def _command(self, transfer: Transfer) -> list[Any]:
+        l1 = self.slots[transfer.name][transfer.slot]
+        return transfer.copy.words(transfer.to_l1, l1, self.l2[transfer.name], True)
+
+    def _function(self, label: Label, shape: TileShape) -> None:
+        """Emit the code for tiles of a shape; it takes from the entry which buffers they have."""
+        k, plan = self.k, self.plan
+        with k.routine(label):
+            k.registers.hold(A[0])
+            addresses: dict[str, Address] = dict(self.scratch)
+            registers: Iterator[Register] = iter(reversed(S))
+            for name, slots in self.slots.items():
+                if name in plan.moving:
+                    register = next(registers)
+                    k.registers.hold(register)
+                    k.lw(register, ADDRESSES + WORD * plan.moving.index(name), A[0])
+                    addresses[name] = register
+                else:
+                    addresses[name] = slots[0]
+            if shape.is_walked:
+                for word, name in enumerate((FIRST, WALKED)):
+                    register = next(registers)
+                    k.registers.hold(register)
+                    k.lw(register, plan.walk + WORD * word, A[0])
+                    addresses[name] = register
+            if shape.is_grown:
+                register = next(registers)
+                k.registers.hold(register)
+                k.lw(register, plan.each, A[0])
+                addresses[EACH] = register
+            k.free(A[0])
+            plan.tiling.emit(k, self.team, shape, addresses)
+            k.j(self.next)
+
+    def _table(self, functions: Mapping[TileShape, Label]) -> int:
+        """Put the table into L2; return its address."""
+        k, plan = self.k, self.plan
+        at = -(-k.l2.next // 16) * 16
+        words: list[int | Label] = []
+        for number, step in enumerate(plan.walked):
+            following = at + (number + 1) * plan.entry_size
+            words += self._entry(number, step, functions, following)
+        words += self._words(self.finish, self.entries, Step(), [])
+        return k.words("schedule", words)
+
+    def _entry(
+        self, number: int, step: Step, functions: Mapping[TileShape, Label], following: int
+    ) -> list[int | Label]:
+        size = self.plan.entry_size
+        places = [self.entries + (number + ahead) % RING * size for ahead in range(RING)]
+        commands = [self._command(transfer) for transfer in step.transfers]
+        if not self.plan.tiling.streams:
+            used = self.plan.used
+            commands.insert(0, command_words(True, places[2], following + size, used, to_all=True))
+        function = functions[step.shape] if step.shape else self.next
+        return self._words(function, places[1], step, commands)
+
+    def _words(
+        self, function: Label, successor: int, step: Step, commands: list[Any]
+    ) -> list[int | Label]:
+        plan = self.plan
+        words: list[int | Label] = [function, successor]
+        words += [self.slots[name][step.slots.get(name, 0)] for name in plan.moving]
+        if plan.walks:
+            walked = step.walked or range(0)
+            words += [walked.start, len(walked)]
+        if plan.grows:
+            words.append(step.each or 0)
+        blocks = [
+            [word for command in commands[issuer :: plan.issuers] for word in command]
+            for issuer in range(plan.issuers)
+        ]
+        words += [0, *map(len, blocks)]
+        for block in blocks:
+            words += [*block, *[0] * (plan.block // WORD - len(block))]
+        return words + [0] * (plan.entry_size // WORD - len(words))
