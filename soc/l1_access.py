@@ -134,7 +134,7 @@ def note_plain(chip, h, cycle):
     wheel = chip.wheel[0]
     place = np.uint64(cycle) % np.uint64(RING)
     number = np.uint64(plain_number(chip, h))
-    others = wheel["asking"][place][number]
+    others = np.uint64(wheel["asking"][place][number])
     wheel["asking"][place][number] = others | bit(h)
     wheel["shared"][place] |= np.uint64(others != 0) << number
 
@@ -145,9 +145,9 @@ def take_bank(chip, h, now):
     number = np.uint64(plain_number(chip, h))
     bank = chip.banks[number]
     asking = chip.wheel[0]["asking"][np.uint64(now) % np.uint64(RING)]
-    bank["rr"] = lowest_index(asking[number])
+    bank["rr"] = lowest_index(np.uint64(asking[number]))
     bank["accesses"] += 1
-    asking[number] = np.uint64(0)
+    asking[number] = np.uint16(0)
 
 
 @inlined_step
@@ -165,7 +165,7 @@ def share_banks(chip, now):
     while shared:
         number = np.uint64(lowest_index(shared))
         shared &= shared - np.uint64(1)
-        requests = wheel["asking"][place][number]
+        requests = np.uint64(wheel["asking"][place][number])
         bank = chip.banks[number]
         if chip.config[0]["inputs"] <= 16:
             bank["winner"] = nearest(requests, bank["rr"], 4)
@@ -175,7 +175,7 @@ def share_banks(chip, now):
         wheel["asking"][place][number] = bit(next_rr(requests, bank["rr"]))
         bank["conflicts"] += members(losers)
         lost |= losers
-        others = wheel["asking"][after][number]
+        others = np.uint64(wheel["asking"][after][number])
         wheel["asking"][after][number] = others | losers
         again |= np.uint64((others != 0) | (losers & losers - np.uint64(1) != 0)) << number
     wheel["shared"][after] |= again
@@ -195,7 +195,7 @@ def request_plain(chip, harts, now):
         h = lowest_index(rest)
         rest &= rest - np.uint64(1)
         number = np.uint64(plain_number(chip, h))
-        wheel["asking"][place][number] = np.uint64(0)
+        wheel["asking"][place][number] = np.uint16(0)
         ask_bank(chip.banks[number], h, now)
 
 

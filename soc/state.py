@@ -191,14 +191,13 @@ REGION = np.dtype(
 
 BANK = np.dtype(
     [
-        ("asked", "i8"),  # last cycle with requests, whose are
-        ("requests", "u8"),  # initiators
-        ("winner", "i8"),
-        ("key", "i8"),  # winner XOR rr
-        ("rr", "i8"),
         ("accesses", "i8"),
         ("conflicts", "i8"),
-        ("pad", "i8"),
+        ("asked", "i8"),  # last cycle with requests, whose are
+        ("requests", "u4"),  # initiators
+        ("winner", "i1"),
+        ("key", "i1"),  # winner XOR rr
+        ("rr", "i1"),
     ],
     align=True,
 )
@@ -206,7 +205,7 @@ BANK = np.dtype(
 WHEEL = np.dtype(
     [
         ("slots", "u8", (SLOTS,)),  # harts due in cycle c: bits of slot c % SLOTS
-        ("asking", "u8", (RING, 64)),  # cycle % RING, bank: harts with plain requests
+        ("asking", "u2", (RING, 64)),  # cycle % RING, bank: harts with plain requests
         ("shared", "u8", (RING,)),  # cycle % RING: banks that several of these are for
         ("now", "i8"),
         ("due", "u8"),  # harts that are in some slot
