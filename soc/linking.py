@@ -2,8 +2,8 @@
 
 A unit is compiled in a process of its own and kept as an object file (soc.unit_cache). Its links
 are the functions that others call: step functions of other units by their symbol, Python through
-ctypes, which releases the interpreter lock. So what changes in one unit compiles that unit again
-and nothing else, and a program that only runs needs no compiler at all.
+ctypes. So what changes in one unit compiles that unit again and nothing else, and a program that
+only runs needs no compiler at all.
 """
 
 import ctypes
@@ -43,7 +43,7 @@ class Link:
         self.symbol = f"pulpsim_{unit.kind}_{self.name}"
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.machine_code(*arguments)
+        return self.locked(*arguments)
 
     @property
     def step_function(self) -> Any:
@@ -61,13 +61,23 @@ class Link:
         return WORDS not in self.takes and not isinstance(self.returns, tuple)
 
     @cached_property
-    def machine_code(self) -> Callable:
-        """The compiled function, for Python. Loads its unit, compiled first if need be."""
+    def locked(self) -> Callable:
+        """The compiled function, for Python. Loads its unit, compiled first if need be.
+
+        The interpreter lock is held: letting it go, and waiting for it again, would take longer
+        than most functions, and threads that run at once hand it back and forth.
+        """
+        return self._callable(ctypes.PYFUNCTYPE)
+
+    @cached_property
+    def unlocked(self) -> Callable:
+        """The same for what takes long: other threads go on meanwhile."""
+        return self._callable(ctypes.CFUNCTYPE)
+
+    def _callable(self, kind_of: Callable) -> Callable:
         words = [ctypes.c_uint64 if kind is np.uint64 else ctypes.c_int64 for kind in self.takes]
         results = {None: None, bool: ctypes.c_bool, int: ctypes.c_int64, np.uint64: ctypes.c_uint64}
-        code = ctypes.CFUNCTYPE(results[self.returns], *words)(
-            self.unit.address(self.python_symbol)
-        )
+        code = kind_of(results[self.returns], *words)(self.unit.address(self.python_symbol))
         if self.takes[0] is Chip and set(self.takes[1:]) <= {int, np.uint64}:
             return lambda chip, *numbers: code(chip.address, *map(int, numbers))
         convert = [_converter(kind) for kind in self.takes]

@@ -217,7 +217,7 @@ class Recorder:
         count = int(self.chip.recorder[0]["count"])
         events = self.chip.trace.view(EVENT)[: count + more.size]
         events[count:] = more
-        kinds = sort_events(self.chip, events.size)
+        kinds = sort_events.unlocked(self.chip, events.size)
         if kinds == TOO_FAR:
             return ended(events[np.argsort(events["cycle"], kind="stable")], waits)
         events = self.chip.trace_sorted.view(EVENT)[: events.size]

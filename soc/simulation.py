@@ -33,6 +33,9 @@ from soc.spec import SocSpec
 from soc.state import COUNT, COUNTS
 from soc.translation import Translator
 
+BRIEF = 256
+"""Cycles of a window during which other threads may wait: see Link.locked."""
+
 LONGEST_WINDOW = 1 << 20
 """Cycles between two looks at the world outside: signals, progress."""
 
@@ -112,8 +115,8 @@ class Simulation:
             unit = interpreter(
                 self.isa, self.extensions, self.progress, records=self.recorder is not None
             )
-            self.run_cycles = unit.entry
-            self.run_cycles(self.chip, 0)  # loads the machine code: no part of the run
+            self.run_cycles, self.run_briefly = unit.entry.unlocked, unit.entry.locked
+            self.run_briefly(self.chip, 0)  # loads the machine code: no part of the run
             self.translator.use(unit)
 
     def _boot(self) -> None:
@@ -242,7 +245,8 @@ class Simulation:
     def _run_to(self, end: int) -> int:
         """Simulate cycles before `end`, decoding code as harts come to it."""
         while True:
-            reason = self.run_cycles(self.chip, end)
+            is_brief = end - self.now[0] <= BRIEF
+            reason = (self.run_briefly if is_brief else self.run_cycles)(self.chip, end)
             if self.recorder and (reason == TRACE or self.cycle >= self.recorder.end):
                 self.recorder.write()
             self.translator.look(reason == LOOK)

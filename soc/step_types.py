@@ -26,8 +26,8 @@ from soc.linking import WORDS, Link, Unit
 from soc.step import Step
 
 OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": False}
-"""The interpreter lock is released while step functions run. Nothing is allocated on the way, so
-arrays need not be counted: faster to compile and to run."""
+"""The interpreter lock is released while Numba runs step functions by themselves. Nothing is
+allocated on the way, so arrays need not be counted: faster to compile and to run."""
 
 building: Unit | None = None
 """The unit that is being compiled in this process; what it calls of others is linked."""

@@ -358,7 +358,7 @@ def test_a_run_that_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch) -> N
         raise KeyboardInterrupt
 
     monkeypatch.setattr(session, "_simulation", session._simulation)
-    monkeypatch.setattr(session._simulation, "run_cycles", interrupted)
+    monkeypatch.setattr(session._simulation, "run_briefly", interrupted)
     session.go_to(300)
     assert session.end
     assert session.end.message == "interrupted in cycle 200"
