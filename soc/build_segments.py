@@ -16,10 +16,13 @@ import llvmlite.binding as llvm
 from soc.alias_scopes import with_scopes
 from soc.implied_state import FORGOTTEN
 from soc.interpreter import Interpreter
+from soc.kept_files import keep
 from soc.linking import require
 from soc.segment_text import COLD
-from soc.translation import keep
 from soc.unit_cache import cache_folder
+
+KEPT = 4096
+"""Segments kept; the oldest make room."""
 
 LOCK = "segments.lock"
 """In the folder where machine code is kept: one such process is enough for a machine."""
@@ -55,7 +58,7 @@ def build(job: dict) -> None:
     )
     for file, text in job["segments"].items():
         if not Path(file).exists():
-            keep(Path(file), translate(text, template, machine))
+            keep(Path(file), translate(text, template, machine), KEPT)
 
 
 def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:

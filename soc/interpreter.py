@@ -147,10 +147,15 @@ class Interpreter(Unit):
         return self.generated
 
 
+def segment_kind(records: bool) -> str:
+    """The kind of steps that segments consist of."""
+    return "segments_recording" if records else "segments"
+
+
 @cache
 def segment_steps(interpreter: Interpreter) -> Interpreter:
     """The steps that segments of programs for an interpreter consist of."""
-    entry = "segments_recording" if interpreter.records else "segments"
+    entry = segment_kind(interpreter.records)
     return Interpreter(entry, interpreter.profile, interpreter.extensions)
 
 

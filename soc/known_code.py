@@ -1,23 +1,36 @@
-"""What the runs of a program in this process have found out about its code.
+"""What the runs of a program have found out about its code.
 
 How hot it is adds up over runs: many that are too short for a translation are worth one. And a run
-begins with the machine code that those before it have used, as soon as the code is decoded.
+begins with the extensions that those before it have come to, and with the machine code that they
+have used, as soon as the code is decoded. What is worth it is kept for other processes, too.
 """
 
 import hashlib
+import json
+from base64 import b64decode, b64encode
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from soc.chip_state import Chip
-from soc.code_memory import WHOLE_ROW, CodeMemory, keep_latest
+from soc.code_memory import WHOLE_ROW, CodeMemory, KnownRun, keep_latest
 from soc.decode import BEFORE_LOOP_END, LOOP_END, LOOP_HINTS
+from soc.kept_files import keep, kept
 from soc.segment_path import Segment, ways_from
+from soc.unit_cache import cache_folder
 
 BEGINNING = 1 << 13  # halfwords by which a program is known
 PROGRAMS = 256
 """Programs of which something is known; the oldest make room."""
+
+KEPT = 1024
+"""Programs of which it is kept for other processes; 0: none."""
+
+WORTH_KEEPING = 1 << 15  # interpretations of a row
+DECODED = 1 << 13  # rows of a program that are kept decoded
+FORMAT = 1  # of what is kept
 
 
 class Translation(NamedTuple):
@@ -28,7 +41,7 @@ class Translation(NamedTuple):
     row        with which it begins
     begins     see Segment
     rows       of all instructions that the machine code depends on
-    content    of these rows
+    digest     of what is in these rows
     """
 
     file: Path
@@ -36,41 +49,109 @@ class Translation(NamedTuple):
     row: int
     begins: int
     rows: np.ndarray
-    content: bytes
+    digest: str
 
     def fits(self, decoded: np.ndarray) -> bool:
         """Are these rows what it was made of?"""
-        return decoded[self.rows].tobytes() == self.content
+        return _digest(decoded[self.rows].tobytes()) == self.digest
 
 
 def translation(chip: Chip, segment: Segment, file: Path) -> Translation:
     """What is to be known of a segment."""
     rows = np.array([place.row for way in ways_from(chip, segment) for place in way.places])
-    content = chip.code.view(WHOLE_ROW)[rows].tobytes()
-    return Translation(file, segment.symbol, segment.places[0].row, segment.begins, rows, content)
+    digest = _digest(chip.code.view(WHOLE_ROW)[rows].tobytes())
+    return Translation(file, segment.symbol, segment.places[0].row, segment.begins, rows, digest)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _text(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
+class Worth(NamedTuple):
+    """Why it is worth to keep what is known, again: other translations, or twice the heat."""
+
+    files: frozenset[str]
+    level: int
 
 
 class Known(NamedTuple):
     """What is known of a program's code.
 
+    steps           content of what segments consist of, see unit_cache.key
+    extensions      that the program has come to
     rows            that were interpreted, or may end a hardware loop
     heat            [rows, 2]
     hints           [rows], of flags
     translations    in use at the end of the last run, or waited for
+    runs            decoded, by the row from which on they are
     """
 
+    steps: str
+    extensions: frozenset[str]
     rows: np.ndarray
     heat: np.ndarray
     hints: np.ndarray
     translations: tuple[Translation, ...]
+    runs: dict[int, KnownRun]
+
+    def to_bytes(self) -> bytes:
+        """To be kept."""
+        made = [
+            [each.file.name, each.symbol, each.row, each.begins, each.rows.tolist(), each.digest]
+            for each in self.translations
+        ]
+        arrays = [array.tolist() for array in (self.rows, self.heat, self.hints)]
+        runs = [
+            [first, _text(run.words), _text(run.rows.tobytes()), sorted(run.extensions)]
+            for first, run in self.runs.items()
+        ]
+        return json.dumps([self.steps, sorted(self.extensions), arrays, made, runs]).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Known":
+        """What was kept."""
+        steps, extensions, (rows, heat, hints), made, runs = json.loads(content)
+        folder = cache_folder()
+        return cls(
+            steps,
+            frozenset(extensions),
+            np.array(rows, np.int64),
+            np.array(heat, np.int64).reshape(-1, 2),
+            np.array(hints, np.uint8),
+            tuple(
+                Translation(folder / name, symbol, row, begins, np.array(places), digest)
+                for name, symbol, row, begins, places, digest in made
+            ),
+            {
+                first: KnownRun(
+                    b64decode(words), np.frombuffer(b64decode(rows), WHOLE_ROW), set(extensions)
+                )
+                for first, words, rows, extensions in runs
+            },
+        )
+
+    @property
+    def worth(self) -> Worth:
+        """Why to keep it."""
+        hottest = int(self.heat.max(initial=0))
+        files = frozenset(each.file.name for each in self.translations)
+        return Worth(files, (hottest // WORTH_KEEPING).bit_length())
 
 
-_known: dict[tuple[str, bytes], Known] = {}
+Name = tuple[str, bytes]
+"""By what a program is known: the kind of steps, and name_of the program."""
+
+_known: dict[Name, Known] = {}
+_kept: dict[Name, Worth] = {}
+"""What it was worth when it was kept."""
 
 
-def name_of(code: CodeMemory) -> bytes:
-    """By what a program is known, from its first decoded row on. No more than a hint."""
-    first = code.runs[0][0]
+def name_of(code: CodeMemory, first: int) -> bytes:
+    """By what a program is known that begins with this row. No more than a hint."""
     begin = code.halves[first : first + BEGINNING].tobytes()
     return hashlib.sha256(code.chip.config.tobytes() + begin).digest()
 
@@ -78,35 +159,72 @@ def name_of(code: CodeMemory) -> bytes:
 def forget() -> None:
     """Know nothing of any program, as a new process."""
     _known.clear()
+    _kept.clear()
 
 
-def recall(steps: str, program: bytes, chip: Chip) -> tuple[Translation, ...]:
-    """Let a chip begin with what is known of this program under these steps; returns translations.
+def recall(name: Name) -> Known | None:
+    """What is known of a program: by this process, or else by others before it."""
+    if name not in _known and KEPT:
+        content = kept(_file(name))
+        if content is not None:
+            known = Known.from_bytes(content)
+            keep_latest(_known, name, known, PROGRAMS)
+            keep_latest(_kept, name, known.worth, PROGRAMS)
+    return _known.get(name)
+
+
+def _file(name: Name) -> Path:
+    kind, program = name
+    return cache_folder() / f"known-{_digest(f'{FORMAT} {kind} '.encode() + program)[:32]}"
+
+
+def take_up(known: Known, chip: Chip) -> None:
+    """Let a chip begin with what is known.
 
     That an instruction may end a hardware loop is said before the loop is set up, as whatever is
     translated relies on it.
     """
-    known = _known.get((steps, program))
-    if not known:
-        return ()
     chip.segments["heat"][known.rows] = known.heat
     flags = chip.code["flags"]
     flags[known.rows] |= known.hints
     for before in (1, 2):  # instructions of two or of four bytes; see soc.hardware_loop
         flags[known.rows[known.hints & LOOP_END != 0] - before] |= BEFORE_LOOP_END
-    return known.translations
 
 
 def remember(
-    steps: str, program: bytes, code: CodeMemory, translations: tuple[Translation, ...]
+    name: Name,
+    steps: str,
+    extensions: frozenset[str],
+    code: CodeMemory,
+    translations: tuple[Translation, ...],
 ) -> None:
     """Know what this run has found out."""
     heats, flags = code.chip.segments["heat"], code.chip.code["flags"]
     rows = np.concatenate(
         [first + _noted(heats[first:end], flags[first:end]) for first, end in code.runs]
     )
-    known = Known(rows, heats[rows], flags[rows] & LOOP_HINTS, translations)
-    keep_latest(_known, (steps, program), known, PROGRAMS)
+    hints = flags[rows] & LOOP_HINTS
+    known = Known(steps, extensions, rows, heats[rows], hints, translations, _decoded(code))
+    keep_latest(_known, name, known, PROGRAMS)
+    if KEPT and _is_news(known.worth, _kept.get(name, Worth(frozenset(), 0))):
+        with suppress(OSError):
+            keep(_file(name), known.to_bytes(), KEPT)
+        keep_latest(_kept, name, known.worth, PROGRAMS)
+
+
+def _is_news(worth: Worth, before: Worth) -> bool:
+    return worth.files != before.files or worth.level > before.level
+
+
+def _decoded(code: CodeMemory) -> dict[int, KnownRun]:
+    """What is known of how the program's code is decoded, as much of it as is to be kept."""
+    found, size = {}, 0
+    for first, end in code.runs:
+        run = code.known.runs.get(first)
+        size += end - first
+        if run and size <= DECODED:
+            found[first] = run
+    return found
 
 
 def _noted(heats: np.ndarray, flags: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Object files loaded into this process, by LLVM's run-time linker."""
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,19 @@ def _target_machine() -> Any:
 
 
 def load(file: Path) -> Any:
-    """Load an object file: see load_object."""
-    return load_object(file.read_bytes())
+    """Load an object file: see load_objects."""
+    return load_objects([file.read_bytes()])
 
 
-def load_object(code: bytes) -> Any:
+def load_objects(codes: Iterable[bytes]) -> Any:
     """Load object code: its symbols have addresses then, as get_function_address tells.
 
-    What it calls of other object files has to be defined before.
+    What it calls of other object files has to be defined before. No two may have the same symbol.
     """
     machine = _target_machine()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    for code in codes:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
 

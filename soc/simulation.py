@@ -22,7 +22,7 @@ from soc.code_memory import CodeMemory, known_rows
 from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
-from soc.interpreter import base_extensions, interpreter, parts, with_group_of
+from soc.interpreter import base_extensions, interpreter, parts, segment_kind, with_group_of
 from soc.loop import ASLEEP, DECODE, END, HALT, LOOK, TRACE
 from soc.peripherals.bus import BusError
 from soc.phases import DMA_ERROR
@@ -84,7 +84,8 @@ class Simulation:
         rows = known_rows(core.isa, registers, core.small_floats, core.fpu_latency)
         self.now, self.host = (self.chip.wheel[name].data for name in ("now", "host"))
         self.code = CodeMemory(self.chip, rows)
-        self.translator = Translator(self.chip, self.code)
+        kind = segment_kind(recording is not None)
+        self.translator = Translator(self.chip, self.code, kind)
         self.extensions = base_extensions(self.isa)
         self.env = Environment()
         self.text: list[str] = []
@@ -104,7 +105,10 @@ class Simulation:
         if recording:
             warn = self.warnings.append
             self.recorder = self.recorder_of(self.chip, spec, program, recording, warn)
-        self._boot()
+        pc = core.reset_pc or program.entry
+        self._boot(pc)
+        if engine == "compiled":
+            self.extensions |= self.translator.expect(pc)
         self._compile()
 
     def _compile(self) -> None:
@@ -119,8 +123,7 @@ class Simulation:
             self.run_briefly(self.chip, 0)  # loads the machine code: no part of the run
             self.translator.use(unit)
 
-    def _boot(self) -> None:
-        pc = self.spec.core.reset_pc or self.program.entry
+    def _boot(self, pc: int) -> None:
         if self.spec.fabric_controller.present:
             start_hart(self.chip, self.spec.cores, pc, self.spec.core.reset_cycle)
             return

@@ -10,7 +10,8 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
+from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from time import monotonic
@@ -22,14 +23,15 @@ from soc.chip_state import Chip
 from soc.code_memory import WHOLE_ROW, CodeMemory
 from soc.hot_code import ISSUE
 from soc.interpreter import Interpreter, segment_steps
-from soc.known_code import Translation, name_of, recall, remember, translation
+from soc.kept_files import kept
+from soc.known_code import Known, Translation, name_of, recall, remember, take_up, translation
 from soc.linking import LOADING
 from soc.links import FLOATS
-from soc.machine_code import define, load_object
+from soc.machine_code import define, load_objects
 from soc.segment_path import Segment, content, segment_from
 from soc.segment_text import PURE_SYMBOL, module_text
 from soc.state import SEGMENTS
-from soc.unit_cache import ROOT, cache_folder, is_ours, key
+from soc.unit_cache import ROOT, cache_folder, key
 
 WARM = 1 << 12
 """Interpretations of a segment after which it is looked up; a power of two."""
@@ -43,24 +45,25 @@ SPACING = 2000
 PAUSE = 0.01
 """Seconds after which one asks again for what is being translated."""
 
-KEPT = 4096
-"""Segments kept; the oldest make room."""
-
 
 class Translator:
-    """Translates the hot segments of a simulation."""
+    """Translates the hot segments of a simulation.
+
+    kind    of the steps that they consist of, see segment_kind
+    """
 
     warm, hot, spacing = WARM, HOT, SPACING
     waits = False
     """For what it has started to translate, as tests do."""
 
-    def __init__(self, chip: Chip, code: CodeMemory):
-        self.chip, self.code = chip, code
+    def __init__(self, chip: Chip, code: CodeMemory, kind: str):
+        self.chip, self.code, self.kind = chip, code, kind
         self.hot_code = chip.hot_code[0]
         self.hot_code["warm"] = self.warm
         self.now, self.count = chip.wheel["now"].data, chip.hot_code["translations"].data
         self.decoded = chip.code.view(WHOLE_ROW)
-        self.program = b""
+        self.program: bytes | None = None
+        self.is_news = False
         self.changes = 0
         self.next_look = 0  # cycle
         self.next_wait = 0.0  # s
@@ -68,23 +71,49 @@ class Translator:
         self.waiting: list[Translation] = []
         self.used: list[Translation] = []
 
+    def expect(self, pc: int) -> frozenset[str]:
+        """Know the program that begins here by its name; returns extensions that it comes to."""
+        first = (pc - self.code.base) >> 1
+        if self.warm <= self.hot and 0 <= first < len(self.code.halves):
+            self.program = name_of(self.code, first)
+        known = self._known()
+        return known.extensions if known else frozenset()
+
+    def _known(self) -> Known | None:
+        return recall((self.kind, self.program)) if self.program else None
+
     def use(self, interpreter: Interpreter) -> None:
-        """Let segments consist of the steps of this interpreter from now on."""
-        self.steps = segment_steps(interpreter)
-        self.program = b""
+        """Let segments consist of the steps of this interpreter from now on.
+
+        Machine code that runs before this one have used is loaded.
+        """
+        self.steps, self.extensions = segment_steps(interpreter), interpreter.extensions
+        known = self._known()
+        self.is_news = known is not None and known.steps == _steps_key(self.steps)
+        if known and self.is_news:
+            load(known.translations)
+            for first, run in known.runs.items():
+                self.code.known.runs.setdefault(first, run)
 
     def recall(self) -> None:
         """Use what is known of newly decoded code."""
-        if not self.program and self.warm <= self.hot:
-            self.program = name_of(self.code)
-            self.waiting += recall(self.steps.name, self.program, self.chip)
+        known = self._known()
+        if known and self.is_news:
+            self.is_news = False
+            take_up(known, self.chip)
+            self.waiting += known.translations
         self._use_what_is_there()
 
     def remember(self) -> None:
         """Let the program's next run know what this one has found out; to be called at its end."""
-        if self.program:
-            translations = (*self.used, *self.waiting)
-            remember(self.steps.name, self.program, self.code, translations)
+        if self.program and self.code.runs:
+            remember(
+                (self.kind, self.program),
+                _steps_key(self.steps),
+                frozenset(self.extensions),
+                self.code,
+                (*self.used, *self.waiting),
+            )
 
     def look(self, is_due: bool) -> None:
         """Use what is translated; to be called between two calls of run.
@@ -105,11 +134,12 @@ class Translator:
 
     def _use_what_is_there(self) -> None:
         """Install what is translated by now, and made of what is decoded now."""
-        waiting, self.waiting = self.waiting, []
-        for each in waiting:
-            is_there = each.file in _addresses or each.file.exists()
-            if not (is_there and each.fits(self.decoded) and self._install(each)):
-                self.waiting.append(each)
+        fitting: list[Translation] = []
+        others: list[Translation] = []
+        for each in self.waiting:
+            (fitting if each.fits(self.decoded) else others).append(each)
+        load(fitting)
+        self.waiting = others + [each for each in fitting if not self._install(each)]
         self.next_wait = monotonic() + PAUSE
 
     def _look_at_rows(self) -> None:
@@ -191,7 +221,7 @@ class Translator:
     def _install(self, made: Translation) -> bool:
         """Use machine code from now on; returns False if that cannot be."""
         count = self.count[0]
-        if count == SEGMENTS or not (address := address_of(made)):
+        if count == SEGMENTS or not (address := _addresses.get(made.file, 0)):
             return False
         self.chip.segments["code"][made.row, made.begins] = address
         self.chip.segments["is_part"][made.rows] = 1
@@ -201,20 +231,23 @@ class Translator:
         return True
 
 
-def address_of(made: Translation) -> int:
-    """Where the machine code of a segment is in memory; 0 if there is none."""
-    if made.file not in _addresses:
-        with LOADING:  # LLVM's linker is for one thread at a time
-            code = kept(made.file)
-            if code is None:
-                return 0
-            _addresses[made.file] = _load(code, made.symbol) if code else 0
-    return _addresses[made.file]
-
-
-def _load(code: bytes, symbol: str) -> int:
-    _loaded.append(load_object(code))
-    return int(_loaded[-1].get_function_address(symbol))
+def load(translations: Iterable[Translation]) -> None:
+    """Load the machine code of these as far as it is there, all of it together."""
+    missing = {each.file: each for each in translations if each.file not in _addresses}
+    with LOADING if missing else nullcontext():  # LLVM's linker is for one thread at a time
+        codes = {}
+        for file, each in missing.items():
+            code = None if file in _addresses else kept(file)
+            if code:
+                codes[each.symbol, code] = file
+            elif code is not None:
+                _addresses[file] = 0
+        while codes:
+            batch = {symbol: (code, file) for (symbol, code), file in codes.items()}
+            _loaded.append(load_objects(code for code, _ in batch.values()))
+            for symbol, (code, file) in batch.items():
+                _addresses[file] = int(_loaded[-1].get_function_address(symbol))
+                del codes[symbol, code]
 
 
 _addresses: dict[Path, int] = {}
@@ -234,27 +267,3 @@ def _steps_key(steps: Interpreter) -> str:
     for link in FLOATS.links.values():
         define(PURE_SYMBOL.format(link.symbol), FLOATS.address(link.symbol))
     return key(steps)
-
-
-def kept(file: Path) -> bytes | None:
-    """The machine code in a file, if it is what we have written; else it is deleted.
-
-    Empty: LLVM cannot translate this.
-    """
-    content = file.read_bytes()
-    digest, code = content[:32], content[32:]
-    if is_ours(file) and hashlib.sha256(code).digest() == digest:
-        return code
-    file.unlink()
-    return None
-
-
-def keep(file: Path, code: bytes) -> None:
-    """Write machine code into a file, which appears with all that is in it."""
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix="building-", delete=False) as made:
-        made.write(hashlib.sha256(code).digest() + code)
-    os.chmod(made.name, 0o600)
-    os.replace(made.name, file)
-    oldest = sorted(file.parent.glob("segment-*"), key=os.path.getmtime)[:-KEPT]
-    for other in oldest:
-        other.unlink(missing_ok=True)

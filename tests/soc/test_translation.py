@@ -1,7 +1,5 @@
 """Hot segments, translated into machine code: they come to the same as the interpreter."""
 
-import hashlib
-import os
 import subprocess
 import sys
 import tarfile
@@ -13,10 +11,12 @@ import numpy as np
 import pytest
 
 from isa.program import Program
-from soc import known_code, translation
+from soc import code_memory, known_code, translation
+from soc.kept_files import kept
 from soc.result import RunResult
-from soc.run import run_program
-from soc.translation import Translator, keep, kept
+from soc.run import carry_out, prepare, run_program
+from soc.spec import load_chip
+from soc.translation import Translator
 from tests.soc.random_programs import random_program
 from tests.soc.test_engines import ELFS, End, difference
 
@@ -24,9 +24,21 @@ CYCLES = 200_000
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_known() -> None:
+def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests have found out is not for this one."""
     known_code.forget()
+    monkeypatch.setattr(known_code, "KEPT", 0)
+
+
+@pytest.fixture
+def known_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where it is kept what this test finds out."""
+    monkeypatch.setattr(known_code, "KEPT", 9)
+    monkeypatch.setattr(known_code, "WORTH_KEEPING", 1 << 10)
+    monkeypatch.setattr(
+        known_code, "_file", lambda name: tmp_path / f"known-{name[0]}-{name[1].hex()}"
+    )
+    return tmp_path
 
 
 @pytest.fixture
@@ -126,6 +138,73 @@ def test_what_is_translated_serves_another_process(
     second = run_program(program, max_cycles=CYCLES)
 
     assert translated(second) == translated(first) > 3
+    assert not difference(vars(End.of(first)), vars(End.of(second)))
+
+
+def test_a_program_that_others_have_run_begins_with_what_they_have_used(
+    known_files: Path, translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = product("speed2_mm_naive")
+    first = run_program(program, max_cycles=CYCLES)
+    begin_anew(monkeypatch)
+    code_memory.known_rows.cache_clear()
+    simulation = prepare(program, load_chip("pulp"), "compiled")
+    extensions = simulation.extensions
+    second = carry_out(simulation, CYCLES)
+    is_translated = first.chip.segments["code"] != 0
+
+    assert is_translated.sum() > 3
+    assert np.array_equal(is_translated, second.chip.segments["code"] != 0)
+    more = (second.chip.segments["heat"] - first.chip.segments["heat"])[is_translated]
+    assert np.median(more) < 10  # of thousands
+    assert extensions == simulation.extensions
+    assert simulation.code.known.row.cache_info().misses == 0
+    assert not difference(vars(End.of(first)), vars(End.of(second)))
+
+
+def test_what_is_known_of_other_steps_is_not_used(
+    known_files: Path, translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = product("speed2_mm_naive")
+    assert translated(run_program(program, max_cycles=CYCLES)) > 3
+    begin_anew(monkeypatch)
+    monkeypatch.setattr(translation, "_steps_key", lambda steps: "changed")
+
+    assert translated(run_program(program, max_cycles=CYCLES)) == 0
+
+
+def test_what_is_known_is_kept_for_hot_programs_and_anew_when_that_pays(
+    known_files: Path, translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "_translate", lambda self, texts: None)
+    monkeypatch.setattr(translation, "cache_folder", lambda: known_files / "segments")
+    monkeypatch.setattr(Translator, "warm", 1 << 30)
+    monkeypatch.setattr(Translator, "hot", 1 << 30)
+    kept_at = []
+    for _ in range(24):
+        run_program(product("speed2_mm_naive"), max_cycles=20_000)
+        (known,) = known_code._known.values()
+        heat = int(known.heat.max())
+        files = list(known_files.iterdir())
+        assert bool(files) == (heat >= known_code.WORTH_KEEPING)
+        if files and kept(files[0]) == known.to_bytes():
+            kept_at.append(heat)
+
+    assert len(kept_at) > 2
+    levels = [heat // known_code.WORTH_KEEPING for heat in kept_at]
+    assert [level.bit_length() for level in levels] == list(range(1, len(levels) + 1))
+
+
+def test_what_was_changed_of_what_is_known_is_not_used(
+    known_files: Path, translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = product("speed2_mm_naive")
+    first = run_program(program, max_cycles=CYCLES)
+    (file,) = known_files.iterdir()
+    file.write_bytes(file.read_bytes().replace(b"segment_", b"segment-"))
+    begin_anew(monkeypatch)
+    second = run_program(program, max_cycles=CYCLES)
+
     assert not difference(vars(End.of(first)), vars(End.of(second)))
 
 
@@ -238,45 +317,3 @@ def test_a_copied_chip_has_no_addresses_of_machine_code(translates_early: None) 
     assert other.hot_code[0]["translations"] == 0
     assert not other.harts["code"].any()
     assert np.array_equal(chip.harts["regs"], other.harts["regs"])
-
-
-def test_kept_machine_code_is_what_was_written(tmp_path: Path) -> None:
-    file = tmp_path / "segment-1"
-    keep(file, b"machine code")
-
-    assert kept(file) == b"machine code"
-    assert [path.name for path in tmp_path.iterdir()] == ["segment-1"]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        hashlib.sha256(b"machine code").digest() + b"machine c0de",
-        hashlib.sha256(b"machine code").digest()[:7],
-    ],
-)
-def test_kept_machine_code_that_was_changed_is_deleted(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "segment-1"
-    file.write_bytes(content)
-    file.chmod(0o600)
-
-    assert kept(file) is None
-    assert not file.exists()
-
-
-def test_kept_machine_code_that_others_can_write_is_deleted(tmp_path: Path) -> None:
-    file = tmp_path / "segment-1"
-    keep(file, b"machine code")
-    file.chmod(0o666)
-
-    assert kept(file) is None
-
-
-def test_the_oldest_segments_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translation, "KEPT", 2)
-    for number in range(4):
-        keep(tmp_path / f"segment-{number}", b"")
-        os.utime(tmp_path / f"segment-{number}", (number, number))
-
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["segment-2", "segment-3"]

@@ -1,0 +1,34 @@
+"""Files in the cache folder: each appears whole, and is read only if it is what was written."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from soc.unit_cache import is_ours
+
+
+def keep(file: Path, content: bytes, most: int) -> None:
+    """Write a file; of more than `most` whose names begin alike, up to a dash, the oldest go."""
+    is_new = not file.exists()
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix="building-", delete=False) as made:
+        made.write(hashlib.sha256(content).digest() + content)
+    os.chmod(made.name, 0o600)
+    os.replace(made.name, file)
+    if is_new:
+        kind = file.name.partition("-")[0]
+        for other in sorted(file.parent.glob(f"{kind}-*"), key=os.path.getmtime)[:-most]:
+            other.unlink(missing_ok=True)
+
+
+def kept(file: Path) -> bytes | None:
+    """What is in a file, if there is one and it is what we have written; else it is deleted."""
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    digest, content = content[:32], content[32:]
+    if is_ours(file) and hashlib.sha256(content).digest() == digest:
+        return content
+    file.unlink(missing_ok=True)
+    return None
