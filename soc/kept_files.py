@@ -3,6 +3,7 @@
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from soc.unit_cache import is_ours
@@ -25,10 +26,11 @@ def kept(file: Path) -> bytes | None:
     """What is in a file, if there is one and it is what we have written; else it is deleted."""
     try:
         content = file.read_bytes()
-    except FileNotFoundError:
+    except OSError:
         return None
     digest, content = content[:32], content[32:]
     if is_ours(file) and hashlib.sha256(content).digest() == digest:
         return content
-    file.unlink(missing_ok=True)
+    with suppress(OSError):
+        file.unlink()
     return None

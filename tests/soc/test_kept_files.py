@@ -19,6 +19,7 @@ def test_what_is_kept_is_what_was_written(tmp_path: Path) -> None:
 
 def test_of_a_file_that_is_not_there_nothing_is_kept(tmp_path: Path) -> None:
     assert kept(tmp_path / "segment-1") is None
+    assert kept(tmp_path) is None
 
 
 @pytest.mark.parametrize(
