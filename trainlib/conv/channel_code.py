@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from firmware.builder import EQ, LT, Kernel, Register
+from firmware.builder import EQ, LT, Kernel, Label, Register
 from firmware.registers import ZERO
 from trainlib.conv.axis import Run
 from trainlib.conv.channel import ADDRESSES, INPUTS, Input, Line, Round, lines_of, round_of
@@ -160,41 +160,51 @@ class Channels:
 
         NOTE: where lines follow those of the core, its last round begins the first of them, too.
         """
-        k, x, line = self.k, self.x, round_.line
-        whole, behind, step = k.label(), k.label(), x.ys.stride * x.x.line
-        front = round_.missing[0]
-        is_begun = [True] * len(line.outputs)
+        k, whole, behind = self.k, self.k.label(), self.k.label()
 
         def enter() -> None:
-            if front and not self.has_all_lines:
+            if round_.missing[0] and not self.has_all_lines:
                 k.bnez(self.v.load("at_start", self.scratch[0]), whole)
-            if front:
-                self._start_sums(line)
-                k.addi(self.px, self.px, step)
-            k.j(behind if front else whole)
+            self.enter(round_, whole, behind)
 
-        with k.hwloop(x.ys.outputs if self.has_all_lines else self.line, enter):
-            first = round_.heads[0][0].offset
-            for inputs in round_.tails:
-                self._multiply(inputs, first + step, is_begun)
-            if round_.tails:
-                self._store(line)
-            k.place(whole)
-            if x.accumulates:
-                self._start_sums(line)
-            is_begun = [x.accumulates] * len(line.outputs)
-            self._multiply(_turned(round_.heads[0]), first, is_begun, step)
-            for number, inputs in enumerate(round_.heads[1:], 1):
-                if number == front:
-                    k.place(behind)
-                self._multiply(inputs, first + step, is_begun)
-            if not round_.tails:
-                self._store(line)
+        with k.hwloop(self.x.ys.outputs if self.has_all_lines else self.line, enter):
+            self.round(round_, whole, behind)
         if round_.tails and self.has_all_lines:
-            self._store(line)
+            self._store(round_.line)
         elif round_.tails:
             with k.if_(EQ, self.end, ZERO):
-                self._store(line)
+                self._store(round_.line)
+
+    def enter(self, round_: Round, whole: Label, behind: Label) -> None:
+        """Jump into the first round of a block."""
+        k, x = self.k, self.x
+        if round_.missing[0]:
+            self._start_sums(round_.line)
+            k.addi(self.px, self.px, x.ys.stride * x.x.line)
+            k.j(behind)
+        elif round_.tails:
+            k.j(whole)
+
+    def round(self, round_: Round, whole: Label, behind: Label) -> None:
+        """Emit a round; place where a line begins, and what is behind the taps it may lack."""
+        k, x, line = self.k, self.x, round_.line
+        first, step = round_.heads[0][0].offset, x.ys.stride * x.x.line
+        is_begun = [True] * len(line.outputs)
+        for inputs in round_.tails:
+            self._multiply(inputs, first + step, is_begun)
+        if round_.tails:
+            self._store(line)
+        k.place(whole)
+        if x.accumulates:
+            self._start_sums(line)
+        is_begun = [x.accumulates] * len(line.outputs)
+        self._multiply(_turned(round_.heads[0]), first, is_begun, step)
+        for number, inputs in enumerate(round_.heads[1:], 1):
+            if number == round_.missing[0]:
+                k.place(behind)
+            self._multiply(inputs, first + step, is_begun)
+        if not round_.tails:
+            self._store(line)
 
     def _start_sums(self, line: Line) -> None:
         """Load what the sums of a line start with."""

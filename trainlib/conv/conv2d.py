@@ -75,6 +75,29 @@ class Conv2d:
         """Images with so many channels in a group."""
         return Images(address, channels * strides.channel, *strides[1:])
 
+    def forward(self, x: Address, w: Address, y: Address, *more: Any) -> Correlation:
+        """One image's; more: see Correlation."""
+        inputs, outputs = self.channels
+        return Correlation(
+            *(self.groups, outputs, inputs, self.ys, self.xs),
+            self.images(x, self.x, inputs),
+            Weights(w, outputs * self.w.image, *self.w),
+            self.images(y, self.y, outputs),
+            *more,
+        )
+
+    def input_gradient(self, dy: Address, w: Address, dx: Address, *more: Any) -> Correlation:
+        """One image's gradient; more: see Correlation."""
+        inputs, outputs = self.channels
+        row, channel, line, place = self.w
+        return Correlation(
+            *(self.groups, inputs, outputs, self.ys.inverse, self.xs.inverse),
+            self.images(dy, self.y, outputs),
+            Weights(w, outputs * row, channel, row, line, place),
+            self.images(dx, self.x, inputs),
+            *more,
+        )
+
 
 def conv2d_fw_f32(
     k: Kernel,
@@ -99,19 +122,9 @@ def conv2d_fw_f32(
     """
     if accumulate and bias is not None:
         raise KernelError("conv2d_fw_f32: accumulate with a bias; Y holds what the sums start with")
-    inputs, outputs = shape.channels
     sizes = {"x": shape.x.image, "y": shape.y.image}
     with images_of(k, shape.batch, {"x": x, "y": y}, sizes) as at:
-        whole = Correlation(
-            *(shape.groups, outputs, inputs, shape.ys, shape.xs),
-            shape.images(at["x"], shape.x, inputs),
-            Weights(w, outputs * shape.w.image, *shape.w),
-            shape.images(at["y"], shape.y, outputs),
-            bias,
-            accumulate,
-            lines,
-            each,
-        )
+        whole = shape.forward(at["x"], w, at["y"], bias, accumulate, lines, each)
         correlate("conv2d_fw_f32", k, team, whole, **point)
 
 
@@ -140,20 +153,9 @@ def conv2d_ig_f32(
         raise KernelError(
             "conv2d_ig_f32: accumulate with a bias; dX holds what the sums start with"
         )
-    inputs, outputs = shape.channels
-    row, channel, line, place = shape.w
     sizes = {"dx": shape.x.image, "dy": shape.y.image}
     with images_of(k, shape.batch, {"dx": dx, "dy": dy}, sizes) as at:
-        whole = Correlation(
-            *(shape.groups, inputs, outputs, shape.ys.inverse, shape.xs.inverse),
-            shape.images(at["dy"], shape.y, outputs),
-            Weights(w, outputs * row, channel, row, line, place),
-            shape.images(at["dx"], shape.x, inputs),
-            bias,
-            accumulate,
-            lines,
-            each,
-        )
+        whole = shape.input_gradient(at["dy"], w, at["dx"], bias, accumulate, lines, each)
         correlate("conv2d_ig_f32", k, team, whole, **point)
 
 
