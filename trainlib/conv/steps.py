@@ -16,6 +16,7 @@ import numpy as np
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.conv.axis import Axis
+from trainlib.conv.channel_alone import lone_channels
 from trainlib.conv.columns import conv2d_fw_by_columns, conv2d_ig_by_columns, conv2d_wg_by_columns
 from trainlib.conv.conv2d import (
     Conv2d,
@@ -27,6 +28,7 @@ from trainlib.conv.conv2d import (
 )
 from trainlib.conv.forms import ByColumns, Exchanged
 from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
+from trainlib.primitive.alone import Alone
 from trainlib.primitive.boxes import Axis as Along
 from trainlib.primitive.boxes import Formed, Part, Sized, Spread, TileShape, Window
 from trainlib.primitive.family import Expected
@@ -104,6 +106,7 @@ class Step:
         dims, forms = tuple(self._dims(a, cut)), dict(self._forms(a))
         exposed = (lambda sizes: self._exposed(a, sizes)) if is_walked else None
         how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
+        how |= {"alone": lambda: self._alone(a)} if is_walked else {}
         taps = 1 if a.by_columns else a.shape.ys.taps * a.shape.xs.taps
         rate = RATE / taps  # with columns, it is how they are copied that tells tiles apart
         return Tiling(dims, boxes, emit, scratch, rate, **how)
@@ -119,6 +122,25 @@ class Step:
         if a.shape.groups == 1 or lines < ENDS or not is_free:
             return False
         return (sizes["n"] == 1) & (sizes["y"] == lines) & (sizes["g"] >= GROUPS)
+
+    def _alone(self, a: Wanted) -> Alone | None:
+        """Channels that a core computes by itself, each with a kernel of its own."""
+        s, is_free = a.shape, all(a.point[name] is None for name in ("split", "is_turned"))
+        is_deep = s.groups == s.inputs == s.outputs > 1 and s.batch == 1 and s.layout == "chw"
+        if not (is_deep and is_free) or a.accumulate:
+            return None
+        x, w, y = (
+            Strides(0, 0, WORD * width, WORD) for width in (s.xs.inputs, s.xs.taps, s.xs.outputs)
+        )
+        one = Conv2d(1, 1, s.ys, s.xs, x, w, y)
+        bias = 0 if self.biased and a.bias else None
+        of = one.forward if self.result == "y" else one.input_gradient
+        names = {role: self.names[role] for role in "xwy"}
+        if self.result == "x":
+            names["x"], names["y"] = names["y"], names["x"]
+        if bias is not None:
+            names["bias"] = self.bias
+        return lone_channels("conv2d", of(0, 0, 0, bias), s.groups, names, a.point)
 
     def _exposed(self, a: Wanted, sizes: Sized) -> Any:
         """The part of the copies of a tile at the ends that nothing hides: few lines and groups."""

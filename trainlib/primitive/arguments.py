@@ -16,7 +16,8 @@ class CommonArguments(BaseModel):
     cores      None: all of the chip
     seed       of random inputs
     tile       sizes of tiles by dimension, for tensors in L2; those left out are chosen. Of phases,
-               {"dX": {"rows": 8}} or {"dX.rows": 8} is for dX alone. None: no tiles if all fits L1
+               {"dX": {"rows": 8}} or {"dX.rows": 8} is for dX alone. {}: cores may each have
+               items of their own instead, see trainlib.tiles.alone. None: no tiles if all fits L1
     buffers    of each tensor in L1: 1 to copy, then compute; 2 for both at the same time
     warm       compute twice from the same values, and measure the second time, when the caches
                have the instructions

@@ -18,6 +18,7 @@ from typing import Any
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
+from trainlib.primitive.alone import Alone
 from trainlib.primitive.boxes import Axis, Box, Forms, Ranges, Sized, TileShape, box_of
 from trainlib.primitive.tensor import WORD, Addresses, Tensors
 
@@ -92,6 +93,7 @@ class Tiling:
                   the ends are small, whose copies nothing hides, and those between are larger
     exposed       given sizes of dimensions, as scratch is, which part of the copies of the first
                   tile, and of the last, nothing hides; None: all
+    alone         what each core can do by itself, if anything: see trainlib.tiles.alone
     """
 
     dims: tuple[Dim, ...]
@@ -105,6 +107,7 @@ class Tiling:
     walks: Callable[[Sizes], str | None] | None = None
     grows: Callable[[Sizes], str | None] | None = None
     exposed: Callable[[Sized], Any] | None = None
+    alone: Callable[[], Alone | None] = lambda: None
 
     def whole(self, tensors: Tensors) -> Tile:
         """The one tile that is everything."""

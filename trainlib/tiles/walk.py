@@ -19,6 +19,7 @@ itself, if they are few.
 Where copying is what takes longest, cores start copies before they wait for the last ones; they
 fetch entries themselves; and they begin to compute one behind the other: those that begin at once
 meet each other and the DMA in every bank.
+Where cores can do all of it by themselves, they do, without steps: see trainlib.tiles.alone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,9 +33,11 @@ from trainlib.primitive.boxes import TileShape
 from trainlib.primitive.tensor import WORD, Address, Tensor, Tensors
 from trainlib.primitive.tiling import COUNT as WALKED
 from trainlib.primitive.tiling import EACH, FIRST, Sizes, Tiling
+from trainlib.tiles.alone import AloneWalk
 from trainlib.tiles.passes import passes
 from trainlib.tiles.plan import ADDRESSES, RING, Plan
 from trainlib.tiles.schedule import Step, Transfer
+from trainlib.tiles.share import share_of
 from trainlib.tiles.steps import Steps
 from trainlib.tiles.stream import Ahead, Streaming
 
@@ -86,6 +89,9 @@ def emit_walk(
     buffers: int,
 ) -> None:
     """Emit what works through the tiles, and a barrier; see emit_tiled."""
+    if share := share_of(k, team, tiling, tensors, tile, buffers):
+        AloneWalk(k, team, share, l2).emit()
+        return
     plan = Plan.of(k, team, tiling, tensors, tile, buffers)
     Walk(k, team, plan, tensors, l2).emit()
 

@@ -1,0 +1,154 @@
+"""Depthwise convolutions as what each core does by itself: channels, a round for each line."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from firmware.builder import Kernel, KernelError, Label, Register
+from trainlib.conv.axis import Run
+from trainlib.conv.channel import INPUTS, Line, Round, is_single, lines_of, round_of
+from trainlib.conv.channel_code import Channels
+from trainlib.conv.correlate import REGISTERS, Point, choose
+from trainlib.conv.correlation import Correlation
+from trainlib.loops.strided import access_each
+from trainlib.primitive.alone import TAKEN, Alone, Block
+
+AROUND = 3 + INPUTS  # registers beside floats: two places, and one more than inputs
+
+
+class LoneChannels(Channels):
+    """The code of channels that a core computes one after the other.
+
+    kinds    of blocks, the lines of each: a loop whose rounds begin in the middle of a line, or a
+             line, if all are alike
+    names    of operands: x, w, y and maybe bias
+    """
+
+    def __init__(
+        self,
+        k: Kernel,
+        x: Correlation,
+        point: Point,
+        kinds: Sequence[Round | Line],
+        names: Mapping[str, str],
+    ) -> None:
+        super().__init__(k, x, point)
+        self.kinds = kinds
+        self.scratch: list[Register]
+        self.px, *self.scratch = k.short(2 + INPUTS)
+        self.py = k.x()
+        self.weights, self.sums = k.f(x.ys.taps * x.xs.taps), k.f(point.cols)
+        self.pool = k.f(INPUTS) if k.has_float_registers else self.scratch[:INPUTS]
+        self.start = k.f() if x.bias is not None else None
+        registers = {"x": self.px, "y": self.py, "w": self.scratch[2], "bias": self.scratch[3]}
+        self.places: Mapping[str, Register] = {name: registers[r] for r, name in names.items()}
+
+    def load(self) -> None:
+        """Load weights and bias."""
+        k, x, (t, _, w, bias) = self.k, self.x, self.scratch
+        taps = range(x.xs.taps)
+        offsets = [
+            x.w.offset + y * x.w.line + tap * x.w.place for y in range(x.ys.taps) for tap in taps
+        ]
+        if self.start:
+            k.fload(self.start, 0, bias)
+        access_each(k, k.fload, dict(zip(offsets, self.weights, strict=True)), w, self.py, t)
+
+    def walk(self, kind: int, count: Register, start: Label) -> None:
+        """Emit what begins a block, and the loop over its lines."""
+        k, lines, whole, behind = self.k, self.kinds[kind], self.k.label(), self.k.label()
+
+        def begin() -> None:
+            self._begin(lines)
+            if isinstance(lines, Round):
+                self.enter(lines, whole, behind)
+
+        with k.hwloop(count, begin):
+            k.place(start)
+            if isinstance(lines, Round):
+                self.round(lines, whole, behind)
+            else:
+                self._line(lines)
+
+    def _begin(self, lines: Round | Line) -> None:
+        """Let px and py be the places that rounds expect."""
+        k, x, t = self.k, self.x, self.scratch[0]
+        k.add_constant(self.py, self.py, _line_of(lines).outputs[-1], t)
+        first = lines.heads[0][0] if isinstance(lines, Round) else lines.inputs[-1]
+        k.add_constant(self.px, self.px, first.offset - x.ys.pad * x.x.line, t)
+
+    def end(self, kind: int) -> None:
+        """Store the last line of a block."""
+        if _tails_of(self.kinds[kind]):
+            self._store(_line_of(self.kinds[kind]))
+
+
+def _line_of(lines: Round | Line) -> Line:
+    return lines.line if isinstance(lines, Round) else lines
+
+
+def _tails_of(lines: Round | Line) -> int:
+    """Taps that a round adds up for the line of the one before."""
+    return lines.missing[1] if isinstance(lines, Round) else 0
+
+
+def lone_channels(
+    name: str, x: Correlation, items: int, names: Mapping[str, str], given: dict[str, Any]
+) -> Alone | None:
+    """What cores can do by themselves: channels; None: their lines are no loop that can be left.
+
+    x        of one of them, addresses anything but None
+    items    channels
+    given    of the point, see trainlib.conv.correlate.choose
+    """
+    try:
+        point = choose(name, x, 1, given)
+    except KernelError:
+        return None
+    x = x.straight
+    if point.is_turned or not is_single(x, point.rows, point.cols):
+        return None
+    runs = x.xs.runs(point.cols)
+    kinds = [round_of(x, run) or _like(x, run) for run in runs]
+    floats = x.ys.taps * x.xs.taps + point.cols + (x.bias is not None)
+    if not all(kinds) or AROUND + floats + TAKEN > REGISTERS:
+        return None
+    found = [lines for lines in kinds if lines]
+    tails = _tails_of(found[0])
+    blocks = list(_blocks(x, runs))
+    cycles = sum(_line_of(found[block.kind]).instructions for block in blocks)
+    return Alone(
+        items,
+        tuple(blocks),
+        x.ys.outputs,
+        cycles / len(blocks),
+        names["x"],
+        names["y"],
+        lambda rounds: _read(x, tails, rounds),
+        lambda rounds: (rounds - bool(tails)) * x.y.line,
+        lambda k: LoneChannels(k, x, point, found, names),
+    )
+
+
+def _blocks(x: Correlation, runs: list[Run]) -> Iterator[Block]:
+    """The blocks of a channel."""
+    for kind, (first, times, step) in enumerate(runs):
+        for number in range(times):
+            source, result = first.base + number * step, first.start + number * first.width
+            yield Block(kind, source * x.x.place, result * x.y.place)
+
+
+def _like(x: Correlation, block: Run) -> Line | None:
+    """The line that all are like, None: there are others, or it reads nothing."""
+    line, *others = lines_of(x, block)
+    return line if line.inputs and not others else None
+
+
+def _read(x: Correlation, tails: int, rounds: int) -> int:
+    """Bytes of the input, from its start on, that so many rounds read, the last without tails."""
+    sources = [
+        source
+        for line in range(rounds)
+        for tap in range(x.ys.taps - tails * (line == rounds - 1))
+        if (source := x.ys.source(line, tap)) is not None
+    ]
+    return (max(sources) + 1) * x.x.line

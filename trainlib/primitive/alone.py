@@ -1,0 +1,71 @@
+"""What each core of a team can do by itself, as trainlib.tiles.alone walks it: see there."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from firmware.builder import Kernel, Label, Register
+
+TAKEN = 6  # registers that hold what cores walk items with
+
+
+class Code(Protocol):
+    """The code of a core's items, its registers taken.
+
+    places     by tensor, what holds where an item's part begins: of the input and the output that
+               come and go when a block's first round begins, of others when what stays is loaded
+    scratch    four registers that hold nothing between two rounds; the last two may be places
+    """
+
+    places: Mapping[str, Register]
+    scratch: list[Register]
+
+    def load(self) -> None:
+        """Emit what loads what stays for all of an item."""
+
+    def walk(self, kind: int, count: Register, start: Label) -> None:
+        """Emit a hardware loop of so many rounds, what begins a block before it; place its start.
+
+        Whoever sets the loop's count and jumps to the start goes on with the same block.
+        """
+
+    def end(self, kind: int) -> None:
+        """Emit what follows the last round of a block."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of an item that has rounds of its own.
+
+    kind              those of a kind have the same code; kinds are counted from 0
+    source, result    bytes from where the item's input and output begin to where the block's do
+    """
+
+    kind: int
+    source: int = 0
+    result: int = 0
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Items that cores can compute by themselves, round by round, all alike.
+
+    items              how many there are, each an equal part of every tensor: the first one first
+    blocks             of an item, one after the other
+    rounds             of a block
+    cycles             of a round, nearly
+    source, result     the input and the output that come and go item by item; all else is small
+    read               bytes of an item's source that the first so many rounds of a block read
+    written            bytes of an item's result that are there when the last block has done so many
+    code               given a kernel, the code of a core's items
+    """
+
+    items: int
+    blocks: tuple[Block, ...]
+    rounds: int
+    cycles: float
+    source: str
+    result: str
+    read: Callable[[int], int]
+    written: Callable[[int], int]
+    code: Callable[[Kernel], Code]
