@@ -18,7 +18,7 @@ from trainlib.report import Report
 BLOCKED = 16 / 3
 BEAT = 8  # bytes
 PEAK = 4.39
-EFFICIENCY = 0.93  # README.md says what keeps depthwise from it
+EFFICIENCY = 0.93
 PART = 0.9  # of the bound, through tiles
 
 
