@@ -24,7 +24,7 @@ def lower_bound(space: Space, point: Point) -> float:
     rate = RATE if is_product else 1.0
     work = layer.macs / (point.cores * rate)
     to_l1, to_l2 = moved(space, point)
-    if point.tile is None:
+    if point.tile is None and not point.is_phased:
         return work + (to_l1 + to_l2) / BEAT
     if point.buffers == 1:
         return work + max(to_l1, to_l2) / BEAT

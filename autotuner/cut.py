@@ -23,6 +23,7 @@ from trainlib.tiles.choice import Choice, Grid
 from trainlib.tiles.emission import has_tiles
 from trainlib.tiles.plan import Plan
 from trainlib.tiles.resident import Resident
+from trainlib.tiles.share import share_of
 
 SCRATCH_SIZES = 3
 """Sizes for methods with columns in L1: what those take is slow to work out."""
@@ -152,6 +153,28 @@ class Cut:
         return has_tiles(
             new_kernel(self.chip), self.layer.family, self.layer.checked({"buffers": buffers})
         )
+
+    def is_shared(self, kernel: Items, cores: int) -> bool:
+        """Does each core compute its share by itself, with this blocking and no sizes of tiles?"""
+        key = kernel, cores
+        if key not in self._shared:
+            self._shared[key] = self._has_shares(kernel, cores)
+        return self._shared[key]
+
+    @cached_property
+    def _shared(self) -> dict[tuple[Items, int], bool]:
+        return {}
+
+    def _has_shares(self, kernel: Items, cores: int) -> bool:
+        given, cut, buffers = self.layer.given, self.layer.family.tiling, 2
+        if cut is None or given.get("buffers", buffers) != buffers or not self.has_tiles(buffers):
+            return False
+        try:
+            tiling = cut(self.layer.checked(dict(kernel) | {"cores": cores}))
+        except KernelError:
+            return False
+        k, tile = self.kernel(), given.get("tile") or {}
+        return share_of(k, Team(k, cores), tiling, self.tensors, tile, buffers) is not None
 
     def phases(self, buffers: int, cores: int) -> PhaseTiles | None:
         """Tiles of the phases; None if it is not computed in any."""

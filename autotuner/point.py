@@ -67,8 +67,8 @@ class Point:
     tile         sizes by dimension; None: all of it is in L1 at once
     kernel       what is said of the method, the block of sums and the split: see autotuner.blocking
     buffers      1: copy, then compute; 2: both at the same time
-    is_phased    in phases or by several primitives, one after the other; sizes that the tile leaves
-                 out are chosen, and "steps.batch" is for the phase "steps" alone
+    is_phased    in phases, by several primitives one after the other, or by each core alone; sizes
+                 that the tile leaves out are chosen, "steps.batch" is for the phase "steps" alone
     """
 
     tile: Items | None

@@ -57,9 +57,9 @@ class Space(Cut):
 
     def __len__(self) -> int:
         return sum(
-            len(self.blockings(method, cores)) * self._ways(method, cores)
-            for method in self.methods
-            for cores in self.cores
+            self._ways(method, cores) + (not self.is_resident and self.is_shared(kernel, cores))
+            for method, cores in product(self.methods, self.cores)
+            for kernel in self.blockings(method, cores)
         )
 
     def __iter__(self) -> Iterator[Point]:
@@ -77,6 +77,8 @@ class Space(Cut):
             yield Point(None, kernel, 1, cores), None
         elif self.layer.family.emit_l2:
             yield Point(None, kernel, self.own_buffers, cores, True), None
+        if not self.is_resident and self.is_shared(kernel, cores):
+            yield Point(None, kernel, 2, cores, True), None
         for buffers in (2, 1):
             phases = self.phases(buffers, cores)
             for tile, cycles in phases.estimates() if phases else ():
@@ -171,6 +173,8 @@ class Space(Cut):
             return Point(own, (), buffers, cores, True)
         if self.tiling() is None:
             return Point(None, (), 1, cores)
+        if buffers == 2 and self.is_shared((), cores):
+            return Point(None, (), 2, cores, True)
         if not self.tiles(buffers, self.methods[0]):
             buffers = 1
         return Point(self.planned_tile(buffers), (), buffers, cores)

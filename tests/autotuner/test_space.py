@@ -17,6 +17,7 @@ from trainlib.launch import program
 CHIP = load_chip("pulp")
 LINEAR = {"inputs": 640, "outputs": 128}
 DEPTHWISE = {"inputs": 8, "height": 12, "width": 12, "kernel": 3, "padding": 1}
+CHANNELS = {"inputs": 64, "height": 25, "width": 5, "kernel": 3, "padding": 1}
 CONVOLUTION = {"inputs": 8, "outputs": 8, "height": 12, "width": 12, "kernel": 3, "padding": 1}
 
 
@@ -32,6 +33,7 @@ def with_l1(free):
         ("linear_wg_f32", {"inputs": 64, "outputs": 16}),
         ("pwconv2d_ig_f32", {"inputs": 16, "outputs": 8, "height": 5, "width": 5}),
         ("conv2d_fw_f32", CONVOLUTION),
+        ("dwconv2d_fw_f32", CHANNELS),
         ("relu_fw_f32", {"shape": [100]}),
         ("pad_f32", {"shape": [4], "before": [1], "after": [1]}),
     ],
@@ -52,6 +54,26 @@ def test_the_papers_space_is_one_tile_if_the_layer_fits_l1_else_the_largest():
     others = [point.volume for point in large if point.tile not in tried and point.buffers == 1]
     assert (len(tried), min(tried.values()) >= max(others)) == (4, True)
     assert len(large.paper(4)) == 4 * len(large.paper_kernels("direct"))
+
+
+def test_channels_that_belong_to_a_core_are_points_without_tiles_and_the_default():
+    space = Space.of("dwconv2d_fw_f32", CHANNELS, CHIP)
+    alone = [point for point in space if point.tile is None]
+    assert alone == [Point(None, (), 2, cores, True) for cores in (8, 4)]
+    assert space.default() == alone[0]
+    assert alone[0].tile_shown == "own tiles"
+    words = [
+        program("dwconv2d_fw_f32", CHANNELS | how, CHIP).program.segments
+        for how in ({}, alone[0].arguments)
+    ]
+    assert words[0] == words[1]
+
+
+@pytest.mark.parametrize("given", [{"buffers": 1}, {"tile": {"g": 8}}, {"inputs": 61}])
+def test_where_cores_do_not_compute_by_themselves_there_is_no_such_point(given):
+    space = Space.of("dwconv2d_fw_f32", CHANNELS | given, CHIP)
+    assert all(point.tile is not None for point in space)
+    assert space.default().tile is not None
 
 
 def blockings(kernel, arguments, method="direct", cores=8):
