@@ -11,6 +11,7 @@ item the places of its operands.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from firmware.builder import Kernel, Label, Register
 from firmware.drivers import COMMAND, CONTROL, STATUS, Dma, command_words
@@ -19,7 +20,7 @@ from trainlib.primitive.alone import Code
 from trainlib.primitive.tensor import WORD
 from trainlib.tiles.share import Copied, Share, Stop
 
-COPY_WORDS = 4
+COPY_WORDS = 4  # of a stop
 
 
 class AloneWalk:
@@ -27,7 +28,7 @@ class AloneWalk:
 
     def __init__(self, k: Kernel, team: Team, share: Share, l2: Mapping[str, int]) -> None:
         self.k, self.team, self.share, self.l2 = k, team, share, l2
-        self.items = k.buffer(k.l1, "items_in_L1", share.cores * share.block)
+        self.l1 = k.buffer(k.l1, "items_in_L1", share.cores * share.block)
         self.meet, self.asleep, self.fresh, self.begun = (k.label() for _ in range(4))
         self.stop, self.finish = k.label("stop"), k.label("finish")
         kinds = 1 + max(block.kind for block in share.alone.blocks)
@@ -60,7 +61,10 @@ class AloneWalk:
         self.team.barrier()
 
     def _open(self, code: Code, table: int, size: int) -> None:
-        """Start the first copies; when they are done, begin the first item."""
+        """Start the first copies; when they are done, begin the first item.
+
+        NOTE: the last core, whose copies come last, also copies the table, which comes behind them.
+        """
         k, share, stop = self.k, self.share, self.share.stops[0]
         assert stop.copied
         value = self.scratch[0]
@@ -68,7 +72,7 @@ class AloneWalk:
         self.team.core(self.core)
         k.li(value, share.block)
         k.mul(self.mine, self.core, value)
-        k.li(value, self.items)
+        k.li(value, self.l1)
         k.add(self.mine, self.mine, value)
         for copied in share.opening:
             self._copy(copied)
@@ -190,7 +194,7 @@ class AloneWalk:
         return [name for name in self.places if name not in self._streamed]
 
     def _load_places(self, names: list[str]) -> None:
-        """Load from the table where an item's operands are."""
+        """Take from the table where operands are."""
         for name in names:
             self.k.load_post(self.places[name], WORD, self.entry)
         for name in names:
@@ -223,15 +227,15 @@ class AloneWalk:
         whole = [share.place(name, stop.item) for name in self._others]
         return [*words, part.rounds, self.fresh, then, *whole, *places]
 
-    def _copy_words(self, copied: Copied) -> list[int | Label]:
+    def _copy_words(self, copied: Copied) -> list[Any]:
         return [*self._command(copied), self._apart(copied)]
 
-    def _command(self, copied: Copied) -> list[int]:
+    def _command(self, copied: Copied) -> list[Any]:
         """The command for the first core."""
         share, start = self.share, copied.item * self.share.size(copied.name) + copied.first
         l1 = share.place(copied.name, copied.item) + copied.first
         to_l1 = copied.name != share.alone.result
-        return command_words(to_l1, l1, self.l2[copied.name] + start, copied.size)  # type: ignore
+        return command_words(to_l1, l1, self.l2[copied.name] + start, copied.size)
 
     def _apart(self, copied: Copied) -> int:
         """Bytes in L2 from a core's items to those of the next one."""
