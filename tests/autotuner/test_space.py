@@ -59,8 +59,12 @@ def test_the_papers_space_is_one_tile_if_the_layer_fits_l1_else_the_largest():
 def test_channels_that_belong_to_a_core_are_points_without_tiles_and_the_default():
     space = Space.of("dwconv2d_fw_f32", CHANNELS, CHIP)
     alone = [point for point in space if point.tile is None]
-    assert alone == [Point(None, (), 2, cores, True) for cores in (8, 4)]
-    assert space.default() == alone[0]
+    assert {replace(point, kernel=()) for point in alone} == {
+        Point(None, (), 2, cores, True) for cores in (8, 4)
+    }
+    widths = [dict(point.kernel).get("cols") for point in alone]
+    assert widths == [None, 4, 2, 1] * 2
+    assert space.default() == alone[0] == Point(None, (), 2, 8, True)
     assert alone[0].tile_shown == "own tiles"
     words = [
         program("dwconv2d_fw_f32", CHANNELS | how, CHIP).program.segments
