@@ -14,19 +14,14 @@ from firmware.builder import Kernel, KernelError
 from firmware.console import Console
 from firmware.runtime import Team
 from trainlib.maps.fill import fill_f32
+from trainlib.network.bounds import expected
 from trainlib.network.layers import Call
 from trainlib.network.plan import Arguments, Plan, drawn, plan_of, point_of
-from trainlib.primitive.family import Expected, Family
-from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Arrays, Tensor, Tensors
+from trainlib.primitive.family import Family
+from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Tensor, Tensors
 from trainlib.tiles.emission import emit_from_l2
 from trainlib.tiles.passes import repeated
 from trainlib.tiles.resident import Resident
-
-TOLERANCE = 1e-4  # largest error of a parameter, relative to the largest change of its tensor
-LOSS_TOLERANCE = 1e-5  # of a loss, relative to the largest
-STATE_TOLERANCE = 1e-5  # of what is kept from step to step, relative to the largest of its tensor
-ROUNDING = 2.0**-24  # of a float32, for each step
-TINY = 2.0**-126
 
 Place = TypeVar("Place")
 
@@ -131,71 +126,6 @@ def emit_losses(k: Kernel, team: Team, a: Arguments, l2: Mapping[str, int]) -> N
             console.text("\n")
             k.addi(place, place, WORD)
             k.addi(step, step, 1)
-
-
-def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
-    """All steps in float64, each primitive as its reference says."""
-    plan = plan_of(a, a.cores or 1)
-    state = {name: array.astype(np.float64) for name, array in values.items() if name != "T"}
-    state["T"] = values["T"]
-    state |= {n: np.full(plan.tensors[n].shape, value) for n, value in plan.states.items()}
-    losses = []
-    for _ in range(a.steps):
-        for call in plan.calls:
-            _carry_out(call, a, plan, state)
-        losses.append(float(state["loss_now"][0]))
-    largest = max(losses)
-    results: dict[str, Expected] = {"loss": (np.array(losses), LOSS_TOLERANCE * largest)}
-    for name in plan.states:
-        results[name] = state[name], STATE_TOLERANCE * _largest(name, a, plan, state)
-    sums = _sums(a, plan) if a.adds else {}
-    changes = {name: np.abs(state[name] - values[name]).max() for name in plan.parameters}
-    noise_of_all = STATE_TOLERANCE * max(changes.values(), default=0.0)
-    for name, change in changes.items():
-        roundings = a.steps * sums.get(name, 1)
-        bound = TOLERANCE * change + roundings * ROUNDING * np.abs(state[name]).max()
-        bound += noise_of_all
-        if f"m_{name}" in results:
-            mean, noise = results[f"m_{name}"]
-            bound = bound + 2 * a.steps * a.lr * noise / np.maximum(np.abs(mean), noise + TINY)
-        results[name] = state[name], bound
-    return results
-
-
-def _largest(name: str, a: Arguments, plan: Plan, state: Arrays) -> float:
-    """The largest of a state; of an optimiser's, in all tensors: where a gradient is 0 but for
-    rounding errors, as that of a bias before a norm, these are of others' size.
-    """
-    kind = name.partition("_")[0]
-    alike = [n for n in plan.states if n.partition("_")[0] == kind] if kind in a.state else [name]
-    return max(float(np.abs(state[n]).max()) for n in alike)
-
-
-def _sums(a: Arguments, plan: Plan) -> dict[str, int]:
-    """Terms that a step adds to a weight, one by one, by the name of its tensor."""
-    found = {}
-    for call in plan.calls:
-        family, point = point_of(call, a.cores)
-        for name, tensor in family.tensors(point).items():
-            if tensor.role == "inout":
-                weights = max(
-                    t.elements for t in family.tensors(point).values() if t.role == "inout"
-                )
-                found[call.operands[name]] = max(family.macs(point) // weights, 1)
-    return found
-
-
-def _carry_out(call: Call, a: Arguments, plan: Plan, state: dict[str, np.ndarray]) -> None:
-    family, point = point_of(call, a.cores)
-    tensors_of = family.tensors(point)
-    read = {
-        name: state[wanted].reshape(tensors_of[name].shape)
-        for name, wanted in call.operands.items()
-        if tensors_of[name].role in ("in", "inout")
-    }
-    for name, (exact, _) in family.reference(point, read).items():
-        wanted = call.operands[name]
-        state[wanted] = np.asarray(exact).reshape(plan.tensors[wanted].shape)
 
 
 def macs(a: Arguments) -> int:
