@@ -11,7 +11,7 @@ from firmware.builder import KernelError
 from trainlib.primitive.boxes import Box, Part, Spread, Window
 from trainlib.primitive.tensor import Tensor
 from trainlib.primitive.tiling import GROWTH, Dim, Tiling, growing
-from trainlib.tiles.choice import Choice, candidates
+from trainlib.tiles.choice import Choice, Grid, TableRoom, TablesTooLong, candidates
 from trainlib.tiles.copies import Copy, copies
 from trainlib.tiles.schedule import schedule, stays
 
@@ -431,3 +431,46 @@ def test_scratch_and_guards_count():
         KernelError, match=r"a tile of n = 40, k = 100 needs 16912 bytes .* 872 are"
     ):
         choice(guard=64).sizes({"n": 40, "k": 100})
+
+
+def test_a_table_that_does_not_fit_gives_larger_tiles():
+    """The smaller the room in L2, the fewer tiles; where none is small enough, the fewest."""
+    chosen = choice(1000)
+    alone = chosen.sizes({})
+    tables = {}
+    for room in (10**6, 20_000, 10_000, 5000, 1):
+        sizes = replace(chosen, table=TableRoom(room, 1.0)).sizes({})
+        tables[room] = -(-40 // sizes["n"]) * -(-100 // sizes["k"])
+    assert tables[10**6] == -(-40 // alone["n"]) * -(-100 // alone["k"])
+    assert [*tables.values()] == sorted(tables.values(), reverse=True)
+    fewest = min(
+        -(-40 // n) * -(-100 // k)
+        for n, k in product(candidates(Dim("n", 40, unit=4)), candidates(Dim("k", 100)))
+        if (Grid(chosen, [[n], [k]]).bytes <= 1000).all()
+    )
+    assert tables[1] == fewest < tables[10**6]
+
+
+def test_what_is_known_to_be_too_large_is_not_chosen_again():
+    chosen, grid = choice(600), Grid(choice(600), [[4], candidates(Dim("k", 100))])
+    fitting = int((grid.bytes <= 600).sum())
+    assert fitting > 3
+    seen = set()
+    for _ in range(fitting):
+        sizes = chosen.sizes({"n": 4})
+        seen.add(sizes["k"])
+        chosen = chosen.known(sizes, 10**6)
+    assert len(seen) == fitting
+    with pytest.raises(TablesTooLong):
+        chosen.sizes({"n": 4})
+
+
+@pytest.mark.parametrize("axis", [Window("i", 5, 2, 1, 2), Spread("i", 5, 1, 1, 2)], ids=str)
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_what_tiles_in_the_middle_need_fits_their_buffers(axis, size):
+    tiling = Tiling((Dim("i", 40),), {"x": (axis,), "y": ("i",)}, nothing)
+    tensors = {"x": Tensor((80,)), "y": Tensor((40,), "out")}
+    tried = Choice("f", tiling, tensors, 2, Arena("L1", 0, 10**6), 0)
+    [longest] = Grid(tried, [[size]]).part_lengths["x"]
+    tiles = tiling.tiles({"i": size}, tensors)
+    assert longest == max(tile.shape.part("x").shape[0] for tile in tiles)

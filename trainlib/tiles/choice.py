@@ -6,7 +6,7 @@ once, as arrays with an axis for each dimension.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 import numpy as np
@@ -23,7 +23,14 @@ BURST = 256  # bytes
 COLD = 1000  # cycles until a function is in the instruction caches, about
 QUEUE = 5  # commands with lines that no core waits for: MCHAN's queue of four, and the first
 ALIGN = 16  # bytes, what buffers begin at
+SMALLEST_ENTRY = 48  # bytes, in the table of steps: a zero, a count and a block of one command
+COMMAND = 28  # bytes, of the DMA there
+NEAR = 4  # tiles next to the ends of a dimension, and on either side of its middle
 FINE = 8  # parts of a dimension of which every number is tried; beyond, every eighth or so
+
+
+class TablesTooLong(Exception):
+    """All tables are known to be too large."""
 
 
 def candidates(dim: Dim) -> list[int]:
@@ -38,11 +45,34 @@ def candidates(dim: Dim) -> list[int]:
 
 
 @dataclass(frozen=True)
+class TableRoom:
+    """What of L2 the table of steps may take.
+
+    bytes     of it
+    scale     how much larger tables are than they are estimated, about
+    too_long  sizes of tiles with which tables are known to be too large
+    """
+
+    bytes: float = np.inf
+    scale: float = 0.5
+    too_long: tuple[Sizes, ...] = ()
+
+    def after(self, sizes: Sizes, estimate: float, size: int) -> "TableRoom":
+        """It, knowing that a table has so many bytes, too many; those half as much too large stay.
+
+        NOTE: estimates are good to a factor of two, and the fewer the tiles, the slower.
+        """
+        scale = max(self.scale, (size * self.bytes) ** 0.5 / estimate)
+        return replace(self, scale=scale, too_long=(*self.too_long, sizes))
+
+
+@dataclass(frozen=True)
 class Choice:
     """The choice of sizes.
 
     room        what is left of L1
     reserved    bytes of it that are for something else
+    table       what of L2 the table of steps may take
     """
 
     name: str
@@ -51,21 +81,44 @@ class Choice:
     buffers: int
     room: Arena
     reserved: int
+    table: TableRoom = TableRoom()
 
     def sizes(self, given: Sizes) -> dict[str, int]:
-        """Choose the sizes that are not given.
+        """Choose the sizes that are not given: where no table should fit L2, those of the smallest.
 
         raises    KernelError for sizes that do not exist, or do not fit
         """
         self.check(given)
-        dims = self.tiling.dims
-        tried = [[given[d.name]] if d.name in given else candidates(d) for d in dims]
-        grid = Grid(self, tried)
+        grid = Grid(self, self._tried(given))
         fits = grid.bytes <= self.free
         if not fits.any():
             raise KernelError(self._refusal(given, grid))
-        best = np.where(fits, grid.cycles, np.inf).argmin()
+        fits &= grid.may_be_short
+        if not fits.any():
+            raise TablesTooLong
+        has_entries = fits & (grid.tiles * SMALLEST_ENTRY <= self.table.bytes)
+        fits = has_entries if has_entries.any() else fits
+        fits_both = fits & (grid.table * self.table.scale <= self.table.bytes)
+        if fits_both.any():
+            best = np.where(fits_both, grid.cycles, np.inf).argmin()
+        else:
+            best = np.where(fits, grid.table, np.inf).argmin()
         return grid.sizes(int(best))
+
+    def _tried(self, given: Sizes) -> list[list[int]]:
+        dims = self.tiling.dims
+        return [[given[dim.name]] if dim.name in given else candidates(dim) for dim in dims]
+
+    def known(self, sizes: Sizes, table: int) -> "Choice":
+        """It, knowing how many bytes the table has with tiles of these sizes."""
+        grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
+        return replace(self, table=self.table.after(sizes, grid.table.item(), table))
+
+    def least_table(self, given: Sizes) -> int:
+        """Bytes of L2 that the smallest table takes, about; 0 if no tile fits."""
+        grid = Grid(self, self._tried(given))
+        fits = grid.bytes <= self.free
+        return int(np.where(fits, grid.table, np.inf).min()) if fits.any() else 0
 
     def slots(self, sizes: Sizes) -> dict[str, int]:
         """Buffers of each tensor with tiles of these sizes: one if its box never changes.
@@ -249,7 +302,7 @@ class Grid:
     def cycles(self) -> np.ndarray:
         """What the whole is expected to take."""
         exposed, (inwards, outwards) = self._exposed(), self.moved
-        steps = _product(self.parts)
+        steps = self.tiles
         if self.choice.buffers == 1:
             both = self.work + inwards + outwards + self._step * steps
         else:
@@ -298,6 +351,35 @@ class Grid:
         """Of the DMA for a part of a tensor that has a form, about."""
         return np.asarray(self.choice.tiling.forms[name].effort(self._all_sizes).commands)
 
+    @property
+    def may_be_short(self) -> np.ndarray:
+        """Which tables are not known to be too large."""
+        found = np.ones([len(sizes) for sizes in self.tried], bool)
+        for sizes in self.choice.table.too_long:
+            found[
+                tuple(t.index(sizes[d.name]) for d, t in zip(self.dims, self.tried, strict=True))
+            ] = False
+        return found
+
+    @property
+    def tiles(self) -> np.ndarray:
+        """How many there are."""
+        return _product(self.parts)
+
+    @property
+    def table(self) -> np.ndarray:
+        """Bytes of L2 that the table of steps takes, about."""
+        commands = np.zeros(())
+        for name in self.part_bytes:
+            ways = 2 if self.choice.tensors[name].role == "inout" else 1
+            if name in self.choice.tiling.forms:
+                commands = commands + ways * np.ceil(self.commands(name))
+                continue
+            run, lines = self._run(name)
+            runs = WORD * _product(self.part_lengths[name]) / run
+            commands = commands + ways * np.ceil(runs / lines)
+        return self.tiles * (SMALLEST_ENTRY + COMMAND * commands)
+
     def _shapes(self) -> np.ndarray:
         """How many functions there are: sizes at the ends differ, and beginnings of sums."""
         sizes, begins = [], np.zeros((), bool)
@@ -309,12 +391,16 @@ class Grid:
 
     def _copy_cycles(self, name: str) -> np.ndarray:
         """Cycles of the DMA for the largest part: beats, and two a burst."""
-        tensor = self.choice.tensors[name]
         if name in self.choice.tiling.forms:
             size, run, _ = self.choice.tiling.forms[name].effort(self._all_sizes)
             return np.asarray(size / run * _beats(run))
-        lengths = self.part_lengths[name]
-        run = WORD * np.ones(())
+        run, _ = self._run(name)
+        return WORD * _product(self.part_lengths[name]) / run * _beats(run)
+
+    def _run(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Bytes of the largest part that lie together, and elements of its longest other axis."""
+        tensor, lengths = self.choice.tensors[name], self.part_lengths[name]
+        run, lines = WORD * np.ones(()), np.ones(())
         is_whole = np.asarray(tensor.row_of(lengths[-1]) == WORD * lengths[-1])
         together = WORD
         for axis, (length, size, stride) in enumerate(
@@ -322,10 +408,10 @@ class Grid:
         ):
             is_whole = is_whole & (stride == together)
             run = np.where(is_whole | (axis == 0), run * length, run)
+            lines = np.where(is_whole | (axis == 0), lines, np.maximum(lines, length))
             is_whole = is_whole & (length == size)
             together *= size
-        run = np.maximum(run, WORD)  # of parts that are empty, too
-        return WORD * _product(lengths) / run * _beats(run)
+        return np.maximum(run, WORD), lines  # of parts that are empty, too
 
     @property
     def work(self) -> np.ndarray:
@@ -350,8 +436,12 @@ def _product(factors: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def _longest(axis: Look, tile: int, whole: int, size: int) -> int:
-    """Elements inside an axis of `size` that the tile needs that needs most; ends are shorter."""
+    """Elements inside an axis of `size` that the tile needs that needs most: one of the ends, or of
+    those in the middle, which look at nothing outside.
+    """
     starts = [*range(0, whole, tile)]
-    places = [range(at, min(at + tile, whole)) for at in {*starts[:4], *starts[-4:]}]
+    middle = max(len(starts) // 2 - NEAR, 0)
+    some = {*starts[:NEAR], *starts[middle : middle + 2 * NEAR], *starts[-NEAR:]}
+    places = [range(at, min(at + tile, whole)) for at in some]
     wanted = [axis.of(place) for place in places]
     return max(max(0, min(r.stop, size) - max(r.start, 0)) for r in wanted)

@@ -1,6 +1,6 @@
 """The plan of a tiled program: sizes of tiles, steps, buffers, and the form of the table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm, prod
 from typing import Any
 
@@ -9,14 +9,14 @@ from firmware.runtime import Team
 from trainlib.primitive.boxes import TileShape
 from trainlib.primitive.tensor import WORD, Tensors
 from trainlib.primitive.tiling import Sizes, Tiling
-from trainlib.tiles.choice import Choice
+from trainlib.tiles.choice import SMALLEST_ENTRY, Choice, TableRoom, TablesTooLong
 from trainlib.tiles.schedule import Step, Transfer, schedule
 
 FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
 WORDS_OF_COMMAND = 7
-SMALLEST_ENTRY = 48  # bytes: a zero, a count and a block of one command
 MOST_OPENING = 4  # copies of the first step that code starts instead of the table
 RING = 3  # entries in L1
+MOST_TRIES = 16  # tables that turn out not to fit
 MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
 
 
@@ -39,22 +39,65 @@ class Plan:
 
     @classmethod
     def of(
-        cls, k: Kernel, team: Team, tiling: Tiling, tensors: Tensors, tile: Sizes, buffers: int
+        cls,
+        k: Kernel,
+        team: Team,
+        tiling: Tiling,
+        tensors: Tensors,
+        tile: Sizes,
+        buffers: int,
+        kept: int = 0,
     ) -> "Plan":
-        """Choose sizes of tiles until the table's entries fit too."""
-        entries = 0
-        while True:
-            choice = Choice(k.name, tiling, tensors, buffers, k.l1, entries)
-            sizes = choice.sizes(tile)
-            _check_count(k, tiling, sizes)
-            slots = choice.slots(sizes)
-            tiles = list(tiling.tiles(sizes, tensors, team.cores))
-            steps = schedule(tiles, tensors, slots)
-            how = team.cores, choice.is_copying(sizes)
-            plan = cls(tiling, steps, slots, *_bytes(tiling, tiles), *how)
-            if RING * plan.entry_size <= entries:
+        """Choose sizes of tiles until the table fits L2, and the entries in use fit L1 too.
+
+        kept      bytes of L2 that are for others, if possible
+
+        raises    KernelError for sizes that do not exist, or do not fit
+        """
+        for left in dict.fromkeys((max(k.l2.left - kept, 0), k.l2.left)):
+            choice = Choice(k.name, tiling, tensors, buffers, k.l1, 0, TableRoom(left))
+            plan = cls._chosen(k, choice, tile, team.cores)
+            if plan.table_size <= left:
                 return plan
-            entries = RING * plan.entry_size
+        raise KernelError(_too_long(k, plan))
+
+    @classmethod
+    def _chosen(cls, k: Kernel, choice: Choice, tile: Sizes, cores: int) -> "Plan":
+        """The best plan with a table that fits; the one with the smallest if none does."""
+        smallest: Plan | None = None
+        while True:
+            try:
+                sizes = choice.sizes(tile)
+            except TablesTooLong:
+                assert smallest is not None
+                return smallest
+            _check_count(k, choice.tiling, sizes)
+            plan = cls._with(choice, sizes, cores)
+            if plan.table_size > choice.table.bytes:
+                if smallest is None or plan.table_size < smallest.table_size:
+                    smallest = plan
+                choice = replace(choice.known(sizes, plan.table_size), reserved=0)
+                if len(choice.table.too_long) == MOST_TRIES:
+                    return smallest
+            elif RING * plan.entry_size > choice.reserved:
+                choice = replace(choice, reserved=RING * plan.entry_size)
+            else:
+                return plan
+
+    @classmethod
+    def _with(cls, choice: Choice, sizes: Sizes, cores: int) -> "Plan":
+        """The plan with tiles of these sizes."""
+        tiling, tensors = choice.tiling, choice.tensors
+        slots = choice.slots(sizes)
+        tiles = list(tiling.tiles(sizes, tensors, cores))
+        steps = schedule(tiles, tensors, slots)
+        how = cores, choice.is_copying(sizes)
+        return cls(tiling, steps, slots, *_bytes(tiling, tiles), *how)
+
+    @property
+    def table_size(self) -> int:
+        """Bytes of the table: an entry for each step that has one, and the last."""
+        return (len(self.walked) + 1) * self.entry_size
 
     @property
     def shapes(self) -> list[TileShape]:
@@ -153,6 +196,15 @@ def _check_count(k: Kernel, tiling: Tiling, sizes: Sizes) -> None:
             f"{k.name}: {tiles} tiles need {tiles * SMALLEST_ENTRY} bytes of L2 for their schedule "
             f"at least, {k.l2.left} are left; make them larger"
         )
+
+
+def _too_long(k: Kernel, plan: Plan) -> str:
+    """What to say of a table that does not fit where there is no smaller one."""
+    tile = ", ".join(f"{name} = {size}" for name, size in plan.shapes[0].sizes)
+    return (
+        f"{k.name}: tiles of {tile} need {plan.table_size} bytes of L2 for their schedule, "
+        f"{k.l2.left} are left; larger ones need fewer, if L1 has room for them"
+    )
 
 
 def _bytes(tiling: Tiling, tiles: list[Any]) -> tuple[dict[str, int], dict[str, int]]:

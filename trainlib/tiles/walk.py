@@ -87,12 +87,16 @@ def emit_walk(
     l2: Mapping[str, int],
     tile: Sizes,
     buffers: int,
+    kept: int = 0,
 ) -> None:
-    """Emit what works through the tiles, and a barrier; see emit_tiled."""
+    """Emit what works through the tiles, and a barrier; see emit_tiled.
+
+    kept    bytes of L2 that are for others, if possible
+    """
     if share := share_of(k, team, tiling, tensors, tile, buffers):
         AloneWalk(k, team, share, l2).emit()
         return
-    plan = Plan.of(k, team, tiling, tensors, tile, buffers)
+    plan = Plan.of(k, team, tiling, tensors, tile, buffers, kept)
     Walk(k, team, plan, tensors, l2).emit()
 
 
