@@ -135,6 +135,7 @@ class Nest:
     windows    sources that it gets as a Window
     is_ordered    the first dimension is dealt out, not the best
     borrows       use address registers as pointers; `run` gives them back as they were
+    loops         the body has loops itself, maybe hardware loops: there are none around it
     """
 
     def __init__(
@@ -149,10 +150,11 @@ class Nest:
         windows: Sequence[int] = (),
         is_ordered: bool = False,
         borrows: bool = False,
+        loops: bool = False,
         unroll: int = UNROLL,
     ) -> None:
         self.k, self.late, self.windows = k, late, windows
-        self.borrows = borrows
+        self.borrows, self.loops = borrows, loops
         self.borrowed: list[Register] = []
         self.cores = cores = team.cores if team else 1
         space = merged(dims, [*sources, *targets], first=1 if is_ordered else 0)
@@ -294,7 +296,7 @@ class Nest:
         """A loop over a dimension but the innermost."""
         k = self.k
         count = self.dims[level] if level else self.share
-        is_plain = level == self.last - 1
+        is_plain = level == self.last - 1 and not self.loops
         if not level and not self.is_even:
             if is_plain:
                 return k.hwloop(self.rounds)
@@ -316,12 +318,14 @@ class Nest:
         return register
 
     def _innermost(self, body: Body) -> None:
-        k = self.k
         rounds, tail = divmod(self.share if self.is_run else self.dims[-1], self.unroll)
-        with k.hwloop(self._counted(rounds)) if rounds > 1 else nullcontext():
+        with self._inner_loop(rounds) if rounds > 1 else nullcontext():
             self._round(body)
         if tail:
             self._elements(tail, body)
+
+    def _inner_loop(self, rounds: int) -> AbstractContextManager[None]:
+        return self.k.loop(rounds) if self.loops else self.k.hwloop(self._counted(rounds))
 
     def _round(self, body: Body) -> None:
         """The body of the innermost loop, as long as a hardware loop's must be."""
@@ -337,8 +341,9 @@ class Nest:
         (whole, tail), share = divmod(self.dims[0], self.unroll), self.share // self.unroll
         is_busy = whole > (self.cores - 1) * share
         has_any = nullcontext() if is_busy else k.if_(LT, ZERO, self.rounds)
-        with has_any, k.hwloop(self.rounds), k.scope():
-            k.free(self.rounds)
+        with has_any, k.loop(self.rounds) if self.loops else k.hwloop(self.rounds), k.scope():
+            if not self.loops:
+                k.free(self.rounds)
             self._round(body)
         if tail:
             with k.scope():

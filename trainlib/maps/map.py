@@ -59,6 +59,7 @@ def map_nest(
     late: Sequence[int] = (),
     windows: Sequence[int] = (),
     is_ordered: bool = False,
+    loops: bool = False,
     unroll: int = UNROLL,
 ) -> None:
     """Results of an operation go to targets, in a space of any dimensions: see Nest."""
@@ -71,6 +72,7 @@ def map_nest(
                 windows=windows,
                 is_ordered=is_ordered,
                 borrows=borrows,
+                loops=loops,
                 unroll=width,
             )
             nest.deal()

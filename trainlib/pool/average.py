@@ -6,6 +6,7 @@ from firmware.runtime import Team
 from trainlib.loops.nest import UNROLL, Body, Window
 from trainlib.maps.fill import fill_f32
 from trainlib.maps.map import Operation, map_nest
+from trainlib.pool.wide import Wide, average, shares
 from trainlib.pool.windows import Places, Pooling, Region, RegionNest, regions
 from trainlib.primitive.tensor import Address
 
@@ -17,6 +18,13 @@ def _share(p: Pooling, region: Region, counts_pad: bool, share: float | None) ->
     if share is not None:
         return share
     return 1 / (p.kernel[0] * p.kernel[1] if counts_pad else region.size)
+
+
+def _share_of_all(p: Pooling, counts_pad: bool, share: float | None) -> float | None:
+    """What an element of any window counts; None: it is not the same for all."""
+    if share is not None or not counts_pad:
+        return share
+    return 1 / (p.kernel[0] * p.kernel[1])
 
 
 def avgpool2d_fw_f32(
@@ -33,6 +41,10 @@ def avgpool2d_fw_f32(
     """y = the mean of each window; counts_pad: its elements outside x are zeros, else they are no
     elements. With a share, y is that times the sum.
     """
+    if p.is_wide:
+        share = _share_of_all(p, counts_pad, share)
+        Wide(k, team, p).emit(x, average(share), [], [y])
+        return
     for region in regions(p):
         nest = RegionNest(p, region, unroll)
         windows, places = nest.windows(x)
@@ -82,6 +94,10 @@ def avgpool2d_bw_f32(
     if not p.is_cover:
         fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
         team.barrier()
+    if p.is_wide:
+        give = shares(_share_of_all(p, counts_pad, share), is_disjoint=p.is_disjoint)
+        Wide(k, team, p, planes_first=not p.is_disjoint).emit(dx, give, [dy], [])
+        return
     unroll = unroll if p.is_disjoint else 1
     for region in regions(p):
         nest = RegionNest(p, region, unroll, planes_first=not p.is_disjoint)

@@ -13,6 +13,7 @@ from firmware.runtime import Team
 from trainlib.loops.nest import UNROLL, Body, Window
 from trainlib.maps.fill import fill_f32
 from trainlib.maps.map import Operation, map_nest
+from trainlib.pool.wide import Wide, largest
 from trainlib.pool.windows import Places, Pooling, Region, RegionNest, all_outputs, regions
 from trainlib.primitive.tensor import WORD, Address
 
@@ -122,6 +123,9 @@ def maxpool2d_fw_f32(
     place    the number that the first row's first element would have, in front of it the border's;
              None: x has all of the image
     """
+    if p.is_wide:
+        Wide(k, team, p).emit(x, largest(p, place), [], [y, index])
+        return
     for region in regions(p):
         nest = RegionNest(p, region, unroll)
         windows, places = nest.windows(x)

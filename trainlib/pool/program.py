@@ -12,7 +12,7 @@ from trainlib.maps.map import no_macs
 from trainlib.pool.average import avgpool2d_bw_f32, avgpool2d_fw_f32
 from trainlib.pool.maximum import maxpool2d_bw_f32, maxpool2d_fw_f32
 from trainlib.pool.tiles import Tiles
-from trainlib.pool.windows import LARGEST, Layout, Pooling
+from trainlib.pool.windows import Layout, Pooling
 from trainlib.primitive.arguments import CommonArguments, pair_of
 from trainlib.primitive.family import Expected, Family
 from trainlib.primitive.tensor import FLOAT32, INT32, Addresses, Arrays, Tensor, Tensors
@@ -56,10 +56,6 @@ class Arguments(CommonArguments):
                 raise KernelError(
                     f"pool: kernel {kernel} is larger than x, {(self.h, self.w)} with pad {pad}"
                 )
-        if kernel[0] * kernel[1] > LARGEST:
-            raise KernelError(
-                f"pool: kernel {kernel} has {kernel[0] * kernel[1]} elements; at most {LARGEST}"
-            )
         return Pooling(self.b, self.c, self.h, self.w, kernel, stride, pad, self.layout)
 
 

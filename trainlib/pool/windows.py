@@ -16,7 +16,8 @@ from trainlib.primitive.tensor import WORD, Address
 
 Layout = Literal["chw", "hwc"]
 Pair = tuple[int, int]
-LARGEST = 128  # elements of a window: each is code of its own
+LARGEST = 128  # elements of a window, and
+MOST = 512  # of those of all regions together, for each to be code of its own
 Places = list[tuple[int, int]]
 """For each element of a window that is in x: which operand has it, and how many bytes behind."""
 
@@ -52,6 +53,12 @@ class Pooling:
     def is_disjoint(self) -> bool:
         """Do no two windows share an element?"""
         return self.stride[0] >= self.kernel[0] and self.stride[1] >= self.kernel[1]
+
+    @property
+    def is_wide(self) -> bool:
+        """Are windows too large for code of their own, or cut in too many ways?"""
+        is_large = self.kernel[0] * self.kernel[1] > LARGEST
+        return is_large or sum(len(region.taps) for region in regions(self)) > MOST
 
     @property
     def is_cover(self) -> bool:
