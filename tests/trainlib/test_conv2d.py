@@ -408,10 +408,6 @@ REFUSED = (
      "conv2d: 3 and 5 channels in 2 groups; both are multiples of the groups"),
     ("tconv2d_fw_f32", TRANSPOSED["stride 2"] | {"output_padding": (0, 2)},
      "tconv2d: output_padding 2 with a stride of 2; it is less"),
-    ("conv2d_fw_f32", SQUARE | {"bias": True, "accumulate": True},
-     "conv2d_fw_f32: accumulate with a bias; Y holds what the sums start with"),
-    ("tconv2d_fw_f32", TRANSPOSED["odd"] | {"bias": True, "accumulate": True},
-     "tconv2d_fw_f32: conv2d_ig_f32: accumulate with a bias; dX holds what the sums start with"),
     ("conv2d_fw_f32", SQUARE | {"inputs": 4, "outputs": 4, "groups": 2, "method": "columns"},
      "conv2d: columns with groups = 2, is_turned = None; they are for one group and have no turn, "
      "the direct method has"),

@@ -110,8 +110,9 @@ def test_an_unrolled_product_by_columns_of_a_transposed_matrix_is_right():
 
 
 @pytest.mark.parametrize("trans", TRANSPOSED, ids=str)
+@pytest.mark.parametrize("accumulate", [False, True])
 @pytest.mark.parametrize("shape", [(7, 5, 11), (8, 520, 8), (3, 2, 530), (530, 2, 3)])
-def test_addresses_in_registers_are_left_as_they_are(shape, trans):
+def test_addresses_in_registers_are_left_as_they_are(shape, accumulate, trans):
     n, depth, m = shape
     a, b, c = random(n, depth), random(depth, m, seed=1), random(n, m, seed=2)
     operands = {
@@ -122,10 +123,11 @@ def test_addresses_in_registers_are_left_as_they_are(shape, trans):
     }
 
     def emit(k, team, a, b, c, bias):
-        matmul_f32(k, team, a, b, c, n, depth, m, bias=bias, bias_by="row", **trans)
+        how = {"bias": bias, "bias_by": "row", "accumulate": accumulate}
+        matmul_f32(k, team, a, b, c, n, depth, m, **how, **trans)
 
     left = run(emit, operands, in_registers=True, writes=("c",))
-    exact, bound = reference.matmul(a, b, operands["bias"][:, None])
+    exact, bound = reference.matmul(a, b, operands["bias"][:, None], c if accumulate else None)
     assert (abs(left.values["c"] - exact) <= bound).all()
 
 
@@ -223,8 +225,6 @@ REFUSED = (
     ({"split": (4, 2), "rows": 4}, "rows 4; any core's rows are at most 3, so 1 to 3"),
     ({"split": (4, 2), "cols": 4}, "cols 4; any core's columns are at most 3, so 1 to 3"),
     ({"unroll": 7}, "unroll 7; the rounds of the inner loop are at most 6, so 1 to 6"),
-    ({"accumulate": True, "bias": "row"},
-     "accumulate with a bias; C holds what the sums start with"),
     ({"rows": 9, "cols": 5}, "no block of 9 x 5 sums fits the registers and a core's part"),
     ({"n": 99, "m": 1, "rows": 30},
      "no block of 30 x any sums fits the registers and a core's part"),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from firmware.builder import Kernel, KernelError, Register
+from firmware.builder import Kernel, Register
 from firmware.runtime import Team
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Weights
@@ -20,7 +20,8 @@ from trainlib.conv.correlator import correlate
 from trainlib.conv.weight_gradient import WeightGradient
 from trainlib.conv.weight_gradient_code import weight_gradient
 from trainlib.loops.batch import images_of
-from trainlib.primitive.tensor import Address
+from trainlib.primitive.tensor import WORD, Address
+from trainlib.product.start import Along, bias_added
 from trainlib.product.sums import sums_f32
 
 Pair = tuple[int, int]
@@ -99,6 +100,11 @@ class Conv2d:
         )
 
 
+def _along(lengths: Sequence[int], strides: Strides) -> list[Along]:
+    """The dimensions of images, with a bias of each channel."""
+    return list(zip(lengths, strides, (0, WORD, 0, 0), strict=True))
+
+
 def conv2d_fw_f32(
     k: Kernel,
     team: Team,
@@ -113,7 +119,7 @@ def conv2d_fw_f32(
     each: Register | None = None,
     **point: Any,
 ) -> None:
-    """Y = convolution of X with W, plus a bias of each channel, or plus what Y holds.
+    """Y = convolution of X with W, plus a bias of each channel, plus what Y holds.
 
     lines, each    see trainlib.conv.correlation.Correlation
     point     rows, cols, split, is_turned: see trainlib.conv.correlate.Point; None: chosen
@@ -121,7 +127,10 @@ def conv2d_fw_f32(
     raises    KernelError if there is no such point
     """
     if accumulate and bias is not None:
-        raise KernelError("conv2d_fw_f32: accumulate with a bias; Y holds what the sums start with")
+        lengths = shape.batch, shape.outputs, shape.ys.outputs, shape.xs.outputs
+        with bias_added(k, team, y, bias, _along(lengths, shape.y)):
+            conv2d_fw_f32(k, team, x, w, y, shape, accumulate=True, **point)
+        return
     sizes = {"x": shape.x.image, "y": shape.y.image}
     with images_of(k, shape.batch, {"x": x, "y": y}, sizes) as at:
         whole = shape.forward(at["x"], w, at["y"], bias, accumulate, lines, each)
@@ -142,7 +151,8 @@ def conv2d_ig_f32(
     each: Register | None = None,
     **point: Any,
 ) -> None:
-    """dX from dY and W; with a bias of each channel of X, it is a transposed convolution.
+    """dX from dY and W; with a bias of each channel of X, it is a transposed convolution. Both, or
+    either, is added to what dX holds.
 
     lines, each    see trainlib.conv.correlation.Correlation
     point     as in conv2d_fw_f32
@@ -150,9 +160,10 @@ def conv2d_ig_f32(
     raises    KernelError if there is no such point
     """
     if accumulate and bias is not None:
-        raise KernelError(
-            "conv2d_ig_f32: accumulate with a bias; dX holds what the sums start with"
-        )
+        lengths = shape.batch, shape.inputs, shape.ys.inputs, shape.xs.inputs
+        with bias_added(k, team, dx, bias, _along(lengths, shape.x)):
+            conv2d_ig_f32(k, team, dy, w, dx, shape, accumulate=True, **point)
+        return
     sizes = {"dx": shape.x.image, "dy": shape.y.image}
     with images_of(k, shape.batch, {"dx": dx, "dy": dy}, sizes) as at:
         whole = shape.input_gradient(at["dy"], w, at["dx"], bias, accumulate, lines, each)

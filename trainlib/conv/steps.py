@@ -100,7 +100,8 @@ class Step:
 
         makes_columns = a.by_columns and not a.by_dma
         scratch = (lambda tile: self._scratch(a, tile)) if makes_columns else None
-        is_walked = self.result != "w" and not a.by_columns
+        begins_twice = a.accumulate and a.bias  # then a tile's bias is added to it once
+        is_walked = self.result != "w" and not a.by_columns and not begins_twice
         walks = (lambda sizes: self._walked(a, sizes)) if is_walked else None
         grows = (lambda sizes: "g" if self._walked(a, sizes) else None) if is_walked else None
         dims, forms = tuple(self._dims(a, cut)), dict(self._forms(a))

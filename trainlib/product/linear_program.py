@@ -85,16 +85,16 @@ class Step:
         images = ("X", "Y", "dX", "dY")
         of = {n: a.matrix(v).astype(np.float64) if n in images else v for n, v in values.items()}
         first, second, result = self.names
-        start = of.get(result) if a.accumulate else of.get("bias")
+        starts = of.get("bias"), of.get(result) if a.accumulate else None
         u, v = of[first], of[second]
         if self.name == "wg":
-            results = {result: matmul(u.T, v, start)}
+            results = {result: matmul(u.T, v, *starts)}
             if a.bias:
                 held = of.get("dbias") if a.accumulate else None
                 exact, bound = matmul(np.ones((1, len(u))), u, held)
                 results["dbias"] = exact[0], np.asarray(bound)[0]
             return results
-        exact, bound = matmul(u, v.T if self.name == "fw" else v, start)
+        exact, bound = matmul(u, v.T if self.name == "fw" else v, *starts)
         return {result: (a.from_matrix(exact), a.from_matrix(np.asarray(bound)))}
 
     def family(self, name: str, arguments: type[Layer]) -> Family:

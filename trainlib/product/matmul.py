@@ -8,7 +8,7 @@ the code is specialised for the shape, so that what is left over costs no test.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
@@ -20,6 +20,7 @@ from trainlib.product.cuts import shares_of
 from trainlib.product.operands import Operands
 from trainlib.product.outer import Outer
 from trainlib.product.pieces import Piece, emit_shares
+from trainlib.product.start import bias_added
 
 NEARLY = 1.1
 
@@ -66,7 +67,7 @@ def matmul_f32(
 
     bias                 C = A B + bias, a number for each "column" or "row" of C
     trans_a, trans_b     A is stored as [depth, n], B as [m, depth]
-    accumulate           C += A B
+    accumulate           C += A B, or A B + bias: the bias is added to C before
     a_line, ...          bytes from one stored row to the next; None: no gaps
     rows, cols           the block that stays in registers
     unroll               steps of the inner dimension in a round of the inner loop
@@ -76,17 +77,24 @@ def matmul_f32(
 
     raises    KernelError if the point is not one, or does not fit the registers
     """
-    if accumulate and bias is not None:
-        raise KernelError("matmul_f32: accumulate with a bias; C holds what the sums start with")
     a_line = a_line or WORD * (n if trans_a else depth)
     b_line = b_line or WORD * (depth if trans_b else m)
+    c_line = c_line or WORD * m
+    bias_steps = (WORD, 0) if bias_by == "row" else (0, WORD)
+    if accumulate and bias is not None:
+        along = (n, c_line, bias_steps[0]), (m, WORD, bias_steps[1])
+        stored: Any = {"trans_a": trans_a, "trans_b": trans_b, "accumulate": True}
+        stored |= {"a_line": a_line, "b_line": b_line, "c_line": c_line}
+        point: Any = {"rows": rows, "cols": cols, "unroll": unroll, "split": split}
+        with bias_added(k, team, c, bias, along):
+            matmul_f32(k, team, a, b, c, n, depth, m, **stored, **point)
+        return
     x = Operands(
         *(a, b, c, bias, depth),
         *((WORD, a_line) if trans_a else (a_line, WORD)),
         *((WORD, b_line) if trans_b else (b_line, WORD)),
-        c_line or WORD * m,
-        WORD if bias_by == "row" else 0,
-        WORD if bias_by == "column" else 0,
+        c_line,
+        *bias_steps,
         accumulate,
     )
     shares = not k.has_float_registers

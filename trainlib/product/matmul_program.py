@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from firmware.builder import Kernel
@@ -121,12 +120,10 @@ def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, 
 def expected(arguments: Arguments, values: Arrays) -> dict[str, Expected]:
     a = values["A"].T if arguments.trans_a else values["A"]
     b = values["B"].T if arguments.trans_b else values["B"]
-    start: np.ndarray | None = None
-    if arguments.accumulate:
-        start = values["C"]
-    elif arguments.bias:
-        start = values["bias"] if arguments.bias == "column" else values["bias"][:, None]
-    return {"C": matmul(a, b, start)}
+    starts = [values["C"]] if arguments.accumulate else []
+    if arguments.bias:
+        starts.append(values["bias"] if arguments.bias == "column" else values["bias"][:, None])
+    return {"C": matmul(a, b, *starts)}
 
 
 def macs(arguments: Arguments) -> int:
