@@ -1,8 +1,9 @@
-"""The gradient of a convolution's bias by itself, where tiles of the weights' gradient have none.
+"""Convolutions in phases, where no tile of all of it fits L1.
 
-Tiles that add to a bias must not meet a place of an image twice. So where these overlap, as those
-of a transposed convolution do, images are not cut while both gradients are computed together; what
-does not fit L1 then is computed in two phases.
+One with tiles that have a part of a group's channels, see trainlib.conv.group_tiles. And one for
+the gradient of a bias: tiles that add to it must not meet a place of an image twice. So where these
+overlap, as those of a transposed convolution do, images are not cut while both gradients are
+computed together.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
+from trainlib.conv.group_tiles import GroupTiles
 from trainlib.conv.shape import IMAGES
 from trainlib.conv.steps import UNIT, Step
 from trainlib.primitive.boxes import TileShape
@@ -21,15 +23,25 @@ from trainlib.rows.sweep import SCRATCH
 
 
 def in_phases(step: Step) -> Callable[[Any], Phases]:
-    """The gradient of the weights by tiles, then that of the bias, if there is one."""
+    """All of it by tiles that have a part of a group's channels; the gradient of a bias behind that
+    of the weights.
+    """
 
     def phases(a: Any) -> Phases:
-        weights = a.model_copy(update={"bias": False})
-        tensors = step.tensors(weights)
-        each = [Phase("weights", step.tiling(weights), tensors, {n: (n, 0) for n in tensors})]
-        return Phases([*each, _bias(step, a)] if a.bias else each)
+        has_bias = step.result == "w" and a.bias
+        first = _by_groups(step, a.model_copy(update={"bias": False}) if has_bias else a)
+        return Phases([first, _bias(step, a)] if has_bias else [first])
 
     return phases
+
+
+def _by_groups(step: Step, a: Any) -> Phase:
+    name = {"w": "weights", "y": "outputs", "x": "inputs"}[step.result]
+    tiling, tensors = step.tiling(a), step.tensors(a)
+    if a.shape.groups > 1:
+        tiles = GroupTiles(step, a)
+        tiling, tensors = tiles.tiling, tiles.tensors
+    return Phase(name, tiling, tensors, {n: (n, 0) for n in tensors})
 
 
 def _bias(step: Step, a: Any) -> Phase:

@@ -199,7 +199,7 @@ def _family(name: str, arguments: type[Images], step: Step) -> Family:
         step.expected,
         lambda a: a.shape.macs,
         tiling=step.tiling,
-        phases=in_phases(step) if step is TRANSPOSED_WEIGHTS else None,
+        phases=None if arguments is Depthwise else in_phases(step),
     )
 
 

@@ -84,8 +84,8 @@ class Step:
         lines = [cut.get(name) for name in ("n", "y", "x")]
         x, y = self._channels(a, cut)
         axes = {
-            "x": (lines[0], x, *self._looks(a, cut, "x")),
-            "y": (lines[0], y, *self._looks(a, cut, "y")),
+            "x": (lines[0], x, *self.looks(a, cut, "x")),
+            "y": (lines[0], y, *self.looks(a, cut, "y")),
             "w": (y, cut.get("ci") if a.shape.groups == 1 else None, None, None),
         }
         boxes: dict[str, tuple[Along, ...]] = {
@@ -96,7 +96,7 @@ class Step:
             boxes[self.bias] = (x if self.biased == "x" else y,)
 
         def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
-            self._emit(k, team, a, tile, at)
+            self.emit(k, team, a, tile, at)
 
         makes_columns = a.by_columns and not a.by_dma
         scratch = (lambda tile: self._scratch(a, tile)) if makes_columns else None
@@ -193,7 +193,7 @@ class Step:
             for count in (s.inputs, s.outputs)
         )
 
-    def _looks(self, a: Wanted, cut: Mapping[str, str], role: str) -> list[Along]:
+    def looks(self, a: Wanted, cut: Mapping[str, str], role: str) -> list[Along]:
         """What lines and places of images follow."""
         looks: list[Along] = []
         for name, axis in (("y", a.shape.ys), ("x", a.shape.xs)):
@@ -230,9 +230,10 @@ class Step:
             batch=size["x"][0],
         )
 
-    def _emit(self, k: Kernel, team: Team, a: Wanted, tile: TileShape, at: Addresses) -> None:
+    def emit(self, k: Kernel, team: Team, a: Wanted, tile: TileShape, at: Addresses) -> None:
         """Emit the computation of a tile."""
-        conv, is_whole = self._convolution(a, tile), True
+        conv = self._convolution(a, tile)
+        is_whole = (conv.inputs, conv.outputs) == (a.shape.inputs, a.shape.outputs)
         for dim in self._dims(a, self._cut(a)):
             is_whole &= tile[dim.name] == dim.size
         adds = a.accumulate or not tile.is_first
