@@ -1,9 +1,14 @@
 """Interpolation: sizes up and down, layouts, splits and teams; torch's meaning."""
 
+import re
+
 import pytest
 
+from firmware.builder import KernelError
+from soc.spec import load_chip
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
 from trainlib.interpolate.program import FAMILIES
+from trainlib.launch import launch, program
 
 POINTS = (
     {"c": 1, "h": 1, "w": 1, "out": (1, 1)},
@@ -63,3 +68,34 @@ def test_the_references_are_torchs(name, point):
 
 def test_sizes_that_no_multiplication_finds_are_right():
     check("nearest_fw_f32", {"c": 1, "h": 1, "w": 1500, "out": (1, 1499)})
+
+
+TIGHT = load_chip("pulp", {"l1.size": 0x3000})
+LONG = (
+    {"b": 2, "c": 3, "h": 3, "w": 900, "out": (5, 700)},
+    {"c": 2, "h": 2, "w": 600, "out": (4, 1200), "layout": "hwc"},
+    {"c": 1, "h": 1, "w": 1500, "out": (1, 400)},
+    {"c": 1, "h": 2, "w": 1500, "out": (1, 1500), "layout": "hwc"},
+)
+
+
+@pytest.mark.parametrize("point", LONG, ids=str)
+@pytest.mark.parametrize(
+    ("name", "how"), [*((n, {}) for n in NAMES), *((n, {"aligned": True}) for n in NAMES[2:])]
+)
+def test_lines_larger_than_l1_are_cut(name, how, point):
+    _, report = launch(name, point | how, TIGHT, guard=64, max_cycles=10_000_000)
+    assert report.is_correct
+    assert report.stray_writes == []
+    one_way = point["h"] == point["out"][0]
+    assert ("rows" in report.regions) == (not one_way)
+    assert "columns" in report.regions
+
+
+def test_one_element_for_more_than_l1_has_is_refused():
+    message = (
+        "nearest_bw_f32: the smallest tile of b = 1, c = 1, y = 2 needs 6864 bytes of L1 with "
+        "buffers = 2, 4096 are free; none fits"
+    )
+    with pytest.raises(KernelError, match=f"^{re.escape(message)}$"):
+        program("nearest_bw_f32", {"c": 1, "h": 1, "w": 2, "out": (1, 1701)}, TIGHT)

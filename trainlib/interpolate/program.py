@@ -8,6 +8,7 @@ from pydantic import PositiveInt
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
+from trainlib.interpolate.directions import Directions
 from trainlib.interpolate.planes import Planes, interpolate_bw_f32, interpolate_fw_f32
 from trainlib.interpolate.sources import Method
 from trainlib.interpolate.tiles import Tiles
@@ -16,6 +17,7 @@ from trainlib.maps.map import no_macs
 from trainlib.pool.windows import Layout
 from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.phases import Phases
 from trainlib.primitive.tensor import Addresses, Arrays, Tensor, Tensors
 from trainlib.primitive.tiling import Tiling
 from trainlib.reference import interpolate as reference
@@ -82,13 +84,20 @@ def _family(
         at = (l1[n] for n in (*names, "between"))
         emit_part(point, k, team, *at, point.planes, _method(point))
 
-    def tiling(point: Any) -> Tiling:
+    def cut(point: Any) -> tuple[Any, ...]:
         def emit_tile(k: Kernel, team: Team, *operands: Any, **more: Any) -> None:
             emit_part(point, k, team, *operands, **more)
 
-        return Tiles(point.planes, _method(point), emit_tile, names, is_backward).tiling()
+        return point.planes, _method(point), emit_tile, names, is_backward
 
-    return Family(name, arguments, tensors, expected, no_macs, emit, tiling)
+    def tiling(point: Any) -> Tiling:
+        return Tiles(*cut(point)).tiling()
+
+    def phases(point: Any) -> Phases:
+        return Directions(*cut(point)).phases()
+
+    of = name, arguments, tensors, expected, no_macs, emit, tiling
+    return Family(*of, phases=phases)
 
 
 FAMILIES = (
