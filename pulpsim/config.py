@@ -138,7 +138,7 @@ def load_run(file: Path | None, options: Options) -> Run:
     table = read_toml(file) if file else {}
     source, folder = (str(file), file.parent) if file else ("pulpsim run", Path())
     mistakes = Mistakes()
-    table = merged(table, program_table(options.kernel, options.arguments, "n=64", mistakes))
+    table = merged(table, _own_program(options, mistakes))
     chip = None
     with mistakes.collected():
         chosen = ChosenChip.of(source, folder, table, options.chip, options.settings, mistakes)
@@ -164,6 +164,18 @@ def load_run(file: Path | None, options: Options) -> Run:
         config.trace.limit,
         config.trace.filters,
     )
+
+
+def _own_program(options: Options, mistakes: Mistakes) -> Table:
+    """The [program] that the command line says, besides --elf."""
+    table = program_table(options.kernel, options.arguments, "n=64", mistakes)
+    given = {"--kernel": options.kernel, "--arg": options.arguments}
+    others = " and ".join(option for option, value in given.items() if value)
+    if options.elf and others:
+        with mistakes.collected():
+            raise ConfigError([f"--elf and {others} exclude each other; leave one out"])
+        return {}
+    return table
 
 
 def _config(source: str, table: Table, options: Options) -> RunConfig:

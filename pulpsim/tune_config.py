@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from autotuner.measure import LIMIT
 from autotuner.space import SIZES, Space
@@ -45,13 +45,20 @@ COMMAND = "command line"
 
 
 class ProgramTable(FileTable):
-    kernel: str
+    kernel: str = ""
     args: dict[str, Any] = Field(default_factory=dict)
     count: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _args_have_a_kernel(self) -> "ProgramTable":
+        if self.args and not self.kernel:
+            raise ValueError("args belong to a kernel; name it with program.kernel")
+        return self
 
 
 class LayerTable(ProgramTable):
     name: str
+    kernel: str
     steps: tuple[str, ...] = ()
 
 
@@ -70,7 +77,7 @@ class TuneConfig(FileTable):
     """The tables of a config file."""
 
     chip: Any = DEFAULT_CHIP  # checked as a chip
-    program: ProgramTable | None = None
+    program: ProgramTable = ProgramTable()
     layers: tuple[Any, ...] = ()  # each checked as a LayerTable
     tune: TuneTable = TuneTable()
     run: dict[str, Any] = Field(default_factory=dict)  # for `pulpsim run`
@@ -210,12 +217,13 @@ def _check_cores(source: str, how: TuneTable, chip: SocSpec) -> None:
 
 def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
     """Layers by name, each step by itself."""
-    if (config.program is None) == (not config.layers):
+    program = config.program
+    if (not program.kernel) == (not config.layers):
         raise ConfigError(
             [f"{source}: give one layer as program.kernel or --kernel, or several as [[layers]]"]
         )
-    if config.program:
-        return {config.program.kernel: config.program}
+    if program.kernel:
+        return {program.kernel: program}
     found: dict[str, ProgramTable] = {}
     for number, written in enumerate(config.layers, 1):
         table = written if isinstance(written, dict) else {}

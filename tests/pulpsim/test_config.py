@@ -221,6 +221,24 @@ def test_a_program_that_cannot_be_is_refused(written, program: str, mistake: str
     assert line == mistake or re.fullmatch(mistake, line)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "given"),
+    [
+        ("matmul_f32", (), "--kernel"),
+        (None, ("n=64",), "--arg"),
+        ("matmul_f32", ("n=64",), "--kernel and --arg"),
+    ],
+)
+def test_an_elf_file_and_a_kernel_on_one_command_line_are_refused(
+    written, kernel: str | None, arguments: tuple[str, ...], given: str
+) -> None:
+    options = Options(elf=Path("a.elf"), kernel=kernel, arguments=arguments, max_cycles=0)
+    assert mistakes(written(""), options) == [
+        f"--elf and {given} exclude each other; leave one out",
+        "--max-cycles: run.max_cycles = 0: must be greater than or equal to 1",
+    ]
+
+
 def test_a_run_without_a_program_is_refused(written) -> None:
     no_program = (
         "no program: give --elf FILE, --kernel NAME, or a config with program.elf or .kernel"

@@ -27,6 +27,16 @@ def plain(text: str) -> str:
             r"{file}: give one layer as program.kernel or --kernel, or several as \[\[layers\]\]",
         ),
         (
+            '[program]\nelf = "a.elf"\nargs.n = 4\n[zz]',
+            r"{file}: program.elf = \"a.elf\": no such field; program has args, count, kernel\n"
+            r"{file}: zz: no such field; this table has chip, layers, program, report, run, trace, "
+            r"tune",
+        ),
+        (
+            "[program]\nargs.n = 4",
+            r"{file}: program: args belong to a kernel; name it with program.kernel",
+        ),
+        (
             '[tune]\npolicy = "best"\n[program]\nkernel = "relu_fw_f32"\nargs.shape = [4]',
             r"{file}: tune.policy = \"best\": must be 'guided', 'exhaustive' or 'paper'",
         ),
