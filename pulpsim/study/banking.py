@@ -15,7 +15,7 @@ from pulpsim.study.kernels import (
     stalls_of,
 )
 from pulpsim.study.micro import chip_with
-from pulpsim.study.study import Case, Finding, Row, Study, batched
+from pulpsim.study.study import Case, Finding, Row, Study, batched, counted
 from pulpsim.study.values import Banks, Cores, Some
 from soc.spec import SocSpec
 
@@ -174,7 +174,7 @@ def _draw_cycles(axes: "Axes", kernel: str, rows: Sequence[Row]) -> None:
         line = sorted(some, key=lambda row: row["banks"])
         at = [row["banks"] for row in line]
         relative = [row["cycles"] / line[-1]["cycles"] for row in line]
-        name = f"{cores} core{'s' if cores > 1 else ''}"
+        name = counted(cores, "core")
         axes.plot(at, relative, label=name, **line_style(index))
     powers_of_two(axes, _values(rows, "banks"))
     axes.set_xlabel("banks")

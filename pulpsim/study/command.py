@@ -13,7 +13,7 @@ from pulpsim.study.config import Options, Plan, load_plan
 from pulpsim.study.files import prepare_folder, write_files
 from pulpsim.study.simulate import Simulate
 from pulpsim.study.store import Store
-from pulpsim.study.study import Finding
+from pulpsim.study.study import Finding, counted
 from soc.toml_file import shown_value
 
 SUCCESS, FAILED, INTERRUPTED = 0, 1, 130
@@ -55,7 +55,7 @@ def study(what: str | None, options: Options) -> int:
     finally:
         store.close()
     console.print(
-        f"{plan.study.name} on {neutralised(plan.chip.name)}: {len(findings):,} cases, "
+        f"{plan.study.name} on {neutralised(plan.chip.name)}: {counted(len(findings), 'case')}, "
         f"{simulate.simulated:,} simulated now"
     )
     return show(plan, findings, page_console(), console)
@@ -80,7 +80,8 @@ def show(plan: Plan, findings: Sequence[Finding], page: Console, console: Consol
         page.print()
     show_failures(failed, len(findings), console)
     files, reason = write_files(plan, rows, failed, text)
-    console.print(f"written: {', '.join(map(str, files))}", soft_wrap=True)
+    names = ", ".join(file.name for file in files)
+    console.print(f"written to {plan.output}: {names}", soft_wrap=True)
     if reason:
         console.print(reason, soft_wrap=True)
     return SUCCESS if rows else FAILED

@@ -203,7 +203,6 @@ def _draw_alone(axes: "Axes", rows: Sequence[Row]) -> None:
     axes.plot([], [], "-", color=GREY, label=TO_L1)
     axes.plot([], [], "--", color=GREY, label=BOTH)
     powers_of_two(axes, sorted({row["size"] for row in rows}))
-    axes.tick_params(axis="x", labelrotation=45)
     axes.set_ylim(0, 2 * BEAT + 1.5)
     axes.set_xlabel("bytes of a copy")
     axes.set_ylabel("bandwidth (bytes in a cycle)")

@@ -20,7 +20,8 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
 )  # fmt: skip
 LINES = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY, BLACK)
-MARKERS = "osD^vPX"
+MARKERS = "osD^vPX*"
+"""One more than colours: a line repeats another only after all pairs."""
 GREY = "#707070"
 PART_COLOURS = (
     (BLUE, ""),
@@ -33,6 +34,8 @@ PART_COLOURS = (
 )
 """Of stacked bars: colour and hatching."""
 MAP = "cividis"
+MOST_NAMES = 17
+"""Names that have room along an axis."""
 
 KINDS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 """And what is left out of them, since it differs from run to run, or from host to host."""
@@ -92,17 +95,19 @@ def heat_map(
 ) -> Any:
     """Draw a table of values as colours with their labels inside; None stays empty.
 
-    Returns what a colour bar is made of.
+    Colours alone where labels have no room. Returns what a colour bar is made of.
     """
     low, high = limits
     data = [[float("nan") if v is None else v for v in row] for row in values]
     image = axes.imshow(data, cmap=MAP, vmin=low, vmax=high, aspect="auto", origin="lower")
-    axes.set_xticks(range(len(columns)), [str(c) for c in columns])
-    axes.set_yticks(range(len(rows)), [str(r) for r in rows])
+    named_ticks(axes.xaxis, columns)
+    named_ticks(axes.yaxis, rows)
     axes.tick_params(length=0)
     axes.grid(False)
     for spine in axes.spines.values():
         spine.set_visible(False)
+    if len(rows) > MOST_NAMES or len(columns) > MOST_NAMES:
+        return image
     for y, (row, texts) in enumerate(zip(values, labels, strict=True)):
         for x, (value, text) in enumerate(zip(row, texts, strict=True)):
             if value is not None:
@@ -112,10 +117,17 @@ def heat_map(
     return image
 
 
+def named_ticks(axis: Axis, names: Sequence[object]) -> None:
+    """Ticks at 0, 1, 2 ... with these names; of many names every second, third ..."""
+    step = -(-len(names) // MOST_NAMES)
+    axis.set_ticks(range(0, len(names), step), [str(name) for name in names[::step]])
+
+
 def powers_of_two(axes: Axes, values: Sequence[int]) -> None:
-    """Let x be logarithmic, with a tick at each of the values."""
+    """Let x be logarithmic, with a tick at each of the values; many are written aslant."""
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [f"{value:,}" for value in values])
+    axes.tick_params(axis="x", labelrotation=45 if len(values) > 6 else 0)
     axes.minorticks_off()
 
 

@@ -23,6 +23,8 @@ def prepare_folder(folder: Path) -> None:
 
     raises    ConfigError
     """
+    if folder.is_file():
+        raise ConfigError([f"--output {folder}: is a file, not a folder"])
     trial = folder / ".pulpsim"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from pulpsim.study.study import Measured, Result
 from soc.spec import SocSpec
 from soc.toml_file import ConfigError, Layer, Mistakes, shown_value, validated
 from trainlib.launch import program
-from trainlib.registry import family_of
+from trainlib.registry import KERNELS, family_of
 
 IMAGE = {"height": 12, "width": 12, "padding": 1, "kernel": 3}
 SIZES: dict[str, dict[str, Any]] = {
@@ -64,6 +64,8 @@ def kernels_of(entries: Sequence[Any]) -> dict[str, KernelTable]:
     raises    ConfigError with all mistakes
     """
     mistakes, found = Mistakes(), dict[str, KernelTable]()
+    with mistakes.collected():
+        _check_sizes(entries)
     for number, entry in enumerate(entries, 1):
         with mistakes.collected():
             table = _of_name(entry) if isinstance(entry, str) else _of_table(number, entry)
@@ -90,14 +92,18 @@ def _of_table(number: int, entry: Any) -> KernelTable:
 
 def _of_name(name: str) -> KernelTable:
     family_of(name)
-    if name in SIZES:
-        return KernelTable(kernel=name, args=SIZES[name])
-    raise ConfigError(
-        [
-            f'kernels: {name} needs a size: {{ kernel = "{name}", args = {{ ... }} }}; by name '
-            f"alone there are {', '.join(SIZES)}"
-        ]
-    )
+    return KernelTable(kernel=name, args=SIZES.get(name, {}))
+
+
+def _check_sizes(entries: Sequence[Any]) -> None:
+    """Names alone that SIZES does not have: one mistake for all of them."""
+    names = [entry for entry in entries if isinstance(entry, str) and entry in KERNELS]
+    without = [name for name in dict.fromkeys(names) if name not in SIZES]
+    if not without:
+        return
+    form = f'{{ kernel = "{without[0]}", args = {{ ... }} }}'
+    need = f"{without[0]} needs a size" if len(without) == 1 else f"{', '.join(without)} need sizes"
+    raise ConfigError([f"kernels: {need}: {form}; by name alone there are {', '.join(SIZES)}"])
 
 
 def compute_regions(result: Result, name: str = "compute") -> list[dict[str, Any]]:

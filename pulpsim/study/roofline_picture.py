@@ -28,6 +28,8 @@ def draw_rooflines(figure: Figure, rows: Sequence[Row]) -> None:
             style = line_style(index)
             axes.plot(row["intensity"], row["performance"], linestyle="", markersize=7, **style)
         axes.set_xlim(at[0], at[-1])
+    _, top = left.get_ylim()
+    left.set_ylim(bottom=min(left.get_ylim()[0], top / 12))  # so that there are some ticks
     left.set_title("computation, against L1")
     right.set_title("from L2 to L2, against DMA and L2")
     left.set_xlabel("flops for a byte of L1")

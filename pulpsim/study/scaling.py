@@ -24,8 +24,7 @@ KERNELS = (
     "layernorm_fw_f32",
     {"kernel": "linear_fw_f32", "args": {"inputs": 640, "outputs": 128}},
 )
-
-
+ACROSS = 5  # pictures of kernels beside each other
 HEADS = (
     "DMA",
     "instr.\nmisses",
@@ -129,14 +128,19 @@ def explain(rows: Sequence[Row]) -> str:
 def draw(figure: "Figure", rows: Sequence[Row]) -> None:
     """Speed-up of all kernels, and for each of them where the core-cycles go."""
     kernels = list(dict.fromkeys(row["kernel"] for row in rows))
-    figure.set_figwidth(max(STUDY.size[0], 2.6 + 1.8 * len(kernels)))
-    first, *others = figure.subplots(1, 1 + len(kernels), width_ratios=(1.5, *[1] * len(kernels)))
-    _draw_speed_up(first, kernels, rows)
+    lines = -(-len(kernels) // ACROSS)
+    across = -(-len(kernels) // lines)
+    figure.set_size_inches(max(STUDY.size[0], 2.6 + 1.8 * across), STUDY.size[1] * lines**0.8)
+    grid = figure.add_gridspec(lines, 1 + across, width_ratios=(1.5, *[1] * across))
+    _draw_speed_up(figure.add_subplot(grid[:, 0]), kernels, rows)
+    places = [grid[at // across, 1 + at % across] for at in range(len(kernels))]
+    others = [figure.add_subplot(place) for place in places]
     for index, (axes, kernel) in enumerate(zip(others, kernels, strict=True)):
         _draw_parts(axes, [row for row in rows if row["kernel"] == kernel])
         axes.set_title(kernel, fontsize=8.5)
         if index:
             axes.sharey(others[0])
+        if index % across:
             axes.tick_params(labelleft=False)
         else:
             axes.set_ylabel("core-cycles (%)")

@@ -10,7 +10,7 @@ from pulpsim.console import compact_table
 from pulpsim.study.closed_form import conflicts
 from pulpsim.study.micro import chip_with
 from pulpsim.study.stride_program import READ, StrideProgram
-from pulpsim.study.study import Case, Finding, Row, Study, batched
+from pulpsim.study.study import Case, Finding, Row, Study, batched, counted
 from pulpsim.study.values import Cores, Some, Words
 from soc.spec import SocSpec
 
@@ -86,13 +86,17 @@ def _table(rows: Sequence[Row], offsets: Sequence[int]) -> Table:
     by_place = {(row["stride"], row["offset"]): row for row in rows}
     table = compact_table("stride", *(f"offset {offset}" for offset in offsets), left=0)
     table.title = (
-        f"conflicts of {rows[0]['cores']} cores at {rows[0]['banks']} banks in "
-        f"{rows[0]['reads']:,} reads: as worked out; measured~estimated"
+        f"conflicts in {rows[0]['reads']:,} reads of {_who(rows)}: as worked out; "
+        f"measured~estimated"
     )
     for stride in _values(rows, "stride"):
         cells = [_cell(by_place.get((stride, offset))) for offset in offsets]
         table.add_row(str(stride), *cells)
     return table
+
+
+def _who(rows: Sequence[Row]) -> str:
+    return f"{counted(rows[0]['cores'], 'core')} from {counted(rows[0]['banks'], 'bank')}"
 
 
 def _cell(row: Row | None) -> str:
@@ -109,7 +113,7 @@ def _values(rows: Sequence[Row], name: str) -> list[int]:
 
 def explain(rows: Sequence[Row]) -> str:
     """What strides cost, and how far the closed form holds."""
-    cores, banks = rows[0]["cores"], rows[0]["banks"]
+    banks = rows[0]["banks"]
     exact = [row for row in rows if row["is_exact"]]
     rest = [row for row in rows if not row["is_exact"]]
     worst, free = max(rows, key=lambda row: row["wait"]), sum(r["conflicts"] == 0 for r in rows)
@@ -119,7 +123,7 @@ def explain(rows: Sequence[Row]) -> str:
         f"{worst['wait']:.2f} cycles on average"
     )
     parts = [
-        f"{cores} cores read {banks} banks. {free} of {len(rows)} pairs of stride and offset have "
+        f"Reads of {_who(rows)}. {free} of {counted(len(rows), 'pair')} of stride and offset have "
         f"no conflict at all{slow if worst['conflicts'] else ''}.",
         f"The closed form is exact for {len(exact)} of them; "
         + ("each is as worked out." if not wrong else f"{wrong} of these differ."),
@@ -143,6 +147,7 @@ def draw(figure: "Figure", rows: Sequence[Row]) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     _draw_map(figure, left, rows)
     _draw_lines(right, rows)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower right", ncols=3)
 
 
 def _draw_map(figure: "Figure", axes: "Axes", rows: Sequence[Row]) -> None:
@@ -157,7 +162,7 @@ def _draw_map(figure: "Figure", axes: "Axes", rows: Sequence[Row]) -> None:
     image = heat_map(axes, waits, labels, offsets, strides, (0, max(top, 1)))
     axes.set_xlabel("offset between cores (words)")
     axes.set_ylabel("stride (words)")
-    axes.set_title(f"{rows[0]['cores']} cores, {rows[0]['banks']} banks: mean wait of a read")
+    axes.set_title(f"mean wait of a read: {_who(rows)}")
     figure.colorbar(image, ax=axes, label="cycles", pad=0.02)
 
 
@@ -168,7 +173,7 @@ def _label(row: Row) -> str:
 
 
 def _draw_lines(axes: "Axes", rows: Sequence[Row]) -> None:
-    from pulpsim.study.figure import BLACK, line_style
+    from pulpsim.study.figure import BLACK, line_style, named_ticks
 
     strides, top = _values(rows, "stride"), max(1.0, *(row["wait"] for row in rows))
     places = {stride: place for place, stride in enumerate(strides)}
@@ -189,12 +194,11 @@ def _draw_lines(axes: "Axes", rows: Sequence[Row]) -> None:
             )
     axes.plot([], [], "_", color=BLACK, markersize=9, label="worked out, exact")
     axes.plot([], [], "x", color=BLACK, markersize=9, label="worked out, estimate")
-    axes.set_xticks(range(len(strides)), [str(stride) for stride in strides])
+    named_ticks(axes.xaxis, strides)
     axes.set_xlabel("stride (words)")
     axes.set_ylabel("mean wait of a read (cycles)")
     axes.set_ylim(-0.03 * top, 1.03 * top)
     axes.set_title("measured beside the closed form")
-    axes.legend()
 
 
 def _different_lines(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
@@ -204,7 +208,15 @@ def _different_lines(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
         line = sorted((r for r in rows if r["offset"] == offset), key=lambda r: r["stride"])
         shape = tuple(round(row["wait"], 1) for row in line)
         lines.setdefault(shape, ([], line))[0].append(offset)
-    return [(f"offset {', '.join(map(str, same))}", line) for same, line in lines.values()]
+    return [(f"offset {_ranges(same)}", line) for same, line in lines.values()]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Rising numbers in short: 1, 3-5, 16."""
+    first = [n for n in numbers if n - 1 not in numbers]
+    last = [n for n in numbers if n + 1 not in numbers]
+    ends = zip(first, last, strict=True)
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ends)
 
 
 STUDY = Study(
@@ -217,5 +229,5 @@ STUDY = Study(
     tables,
     explain,
     draw,
-    (9.6, 4.4),
+    (9.6, 4.8),
 )

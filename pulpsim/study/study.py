@@ -54,6 +54,11 @@ def batched(values: Sequence[Value], size: int) -> list[Sequence[Value]]:
     return [values[at : at + size] for at in range(0, len(values), size)]
 
 
+def counted(number: int, what: str) -> str:
+    """A number with what it counts: "1 core", "8 cores"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def _content(program: Program) -> dict[str, Any]:
     return {part.name: getattr(program, part.name) for part in fields(Program)}
 
@@ -96,7 +101,7 @@ class Study:
     tables       of rows, each with a title; at most 100 columns wide
     explain      says in a paragraph what the rows show; there is at least one row
     draw         puts rows into a figure
-    size         of the figure: width and height in inches; draw may make it wider
+    size         of the figure: width and height in inches; draw may make it larger
     """
 
     name: str

@@ -9,7 +9,7 @@ from rich.table import Table
 from pulpsim.console import compact_table
 from pulpsim.study.kernels import compute_regions, stalls_of
 from pulpsim.study.micro import chip_with
-from pulpsim.study.study import Case, Finding, Row, Study, batched
+from pulpsim.study.study import Case, Finding, Row, Study, batched, counted
 from pulpsim.study.traffic_limits import uniform_load
 from pulpsim.study.traffic_program import AROUND, HOT, STRIDED, TRAFFIC, UNIFORM, TrafficProgram
 from pulpsim.study.values import Cores, Rate, Some, Stride
@@ -111,13 +111,17 @@ def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
+def _who(rows: Sequence[Row]) -> str:
+    return f"{counted(rows[0]['cores'], 'core')} from {counted(rows[0]['banks'], 'bank')}"
+
+
 def _patterns(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row["pattern"] for row in rows))
 
 
 def explain(rows: Sequence[Row]) -> str:
     """Where each pattern saturates, and how far theory holds."""
-    parts = [f"{rows[0]['cores']} cores load from {rows[0]['banks']} banks."]
+    parts = [f"Loads of {_who(rows)}."]
     for name in _patterns(rows):
         last = max((r for r in rows if r["pattern"] == name), key=lambda r: r["rate"])
         if last["accesses"]:
@@ -145,24 +149,24 @@ def draw(figure: "Figure", rows: Sequence[Row]) -> None:
     _draw(right, rows, "latency")
     left.set_ylabel("throughput (loads of a core in a cycle)")
     right.set_ylabel("latency (cycles from request to grant)")
-    left.set_title(f"{rows[0]['cores']} cores, {rows[0]['banks']} banks")
+    left.set_title(_who(rows))
     right.set_title("latency of a load")
     left.legend(*right.get_legend_handles_labels(), loc="upper left")
 
 
 def _draw(axes: "Axes", rows: Sequence[Row], what: str) -> None:
-    from pulpsim.study.figure import BLACK, GREY, LINES, line_style
+    from pulpsim.study.figure import BLACK, GREY, line_style
 
     for index, name in enumerate(_patterns(rows)):
         line = sorted(
             (r for r in rows if r["pattern"] == name and r[what] is not None),
             key=lambda r: r["rate"],
         )
-        rates = [row["rate"] for row in line]
-        axes.plot(rates, [row[what] for row in line], label=name, **line_style(index))
+        rates, style = [row["rate"] for row in line], line_style(index)
+        axes.plot(rates, [row[what] for row in line], label=name, **style)
         if what == "throughput":
             bounds = [row["bound"] for row in line]
-            axes.plot(rates, bounds, ":", color=LINES[index], linewidth=1.2)
+            axes.plot(rates, bounds, ":", color=style["color"], linewidth=1.2)
     axes.plot([], [], ":", color=GREY, linewidth=1.2, label="bound: the busiest bank")
     model = sorted((r for r in rows if r["model_throughput"]), key=lambda r: r["rate"])
     values = [row[f"model_{what}"] for row in model]
@@ -176,7 +180,8 @@ def _draw(axes: "Axes", rows: Sequence[Row], what: str) -> None:
     )
     axes.set_xlabel("injection rate (loads begun in a free cycle)")
     axes.set_xlim(0, 1.02)
-    axes.set_ylim(bottom=0 if what == "throughput" else 0.9)
+    is_empty = not any(row[what] for row in rows)
+    axes.set_ylim(0 if what == "throughput" else 0.9, 1.1 if is_empty else None)
 
 
 STUDY = Study(

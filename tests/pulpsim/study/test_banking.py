@@ -75,6 +75,15 @@ def test_a_kernel_that_cannot_be_measured_is_told(entry: object, message: str) -
         kernels_of([entry])
 
 
+def test_kernels_without_a_size_are_told_together() -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r"^kernels: lstm_fw_f32, adam_f32 need sizes: \{ kernel = \"lstm_fw_f32\", args = "
+        r"\{ ... \} \}; by name alone there are matmul_f32, .*\nkernels.2 = 3: .*$",
+    ):
+        kernels_of(["lstm_fw_f32", 3, "matmul_f32", "adam_f32", "lstm_fw_f32"])
+
+
 def test_all_bad_kernels_are_told_at_once() -> None:
     with pytest.raises(ConfigError, match=r"^kernels.1 = 3: .*\nkernels.2 = 4: .*$"):
         kernels_of([3, 4])

@@ -275,6 +275,11 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_work(tmp_path: Path)
         2,
         f"pulpsim: --output {file}/out: cannot be written: Not a directory\n",
     )
+    result = pulpsim("study", "stride", "--quick", "-o", file)
+    assert (result.exit_code, plain(result.stderr)) == (
+        2,
+        f"pulpsim: --output {file}: is a file, not a folder\n",
+    )
 
 
 def test_a_file_that_is_no_database_of_studies_is_told(tmp_path: Path) -> None:

@@ -82,13 +82,23 @@ def test_the_map_and_the_lines_of_strides_are_their_waits() -> None:
     assert [list(line.get_ydata()) for line in crosses] == [[], [0.1], []]
 
 
+def test_many_strides_leave_room_for_their_names_and_colours_alone() -> None:
+    rows = [stride_row(s, o, s % 5, s % 5, True) for s in range(40) for o in (0, 1, 2, 4)]
+    left, right = drawn(stride.STUDY, rows)
+    names = [str(stride) for stride in range(0, 40, 3)]
+    assert [label.get_text() for label in left.get_yticklabels()] == names
+    assert [label.get_text() for label in right.get_xticklabels()] == names
+    assert texts(left) == []
+    assert line_of(right, "offset 0-2, 4")[0] == list(range(40))
+
+
 def test_the_text_of_strides_says_how_far_the_closed_form_holds() -> None:
     assert stride.explain(STRIDES) == (
-        "8 cores read 16 banks. 1 of 4 pairs of stride and offset have no conflict at all; the "
-        "worst, stride 16 with offset 0, makes a read wait 7.00 cycles on average. The closed form "
-        "is exact for 3 of them; each is as worked out. It is an estimate for 1 more, 1.0 % off at "
-        "most. Walking down a column whose rows fill all banks (stride 16), the cores wait 7.00 "
-        "cycles for each read if all begin in the same bank, and 0.10 if each begins one word "
+        "Reads of 8 cores from 16 banks. 1 of 4 pairs of stride and offset have no conflict at "
+        "all; the worst, stride 16 with offset 0, makes a read wait 7.00 cycles on average. The "
+        "closed form is exact for 3 of them; each is as worked out. It is an estimate for 1 more, "
+        "1.0 % off at most. Walking down a column whose rows fill all banks (stride 16), the "
+        "cores wait 7.00 cycles for each read if all begin in the same bank, and 0.10 if each begins one word "
         "behind the one before."
     )
     wrong = [*STRIDES[:2], stride_row(16, 0, 7001, 7000, True)]
@@ -129,6 +139,18 @@ def test_bars_of_scaling_add_up_to_all_core_cycles() -> None:
     assert min(tops) == pytest.approx(-100 * 50 / 1600)
 
 
+def test_bars_of_many_kernels_stand_in_several_rows() -> None:
+    rows = [row | {"kernel": f"k{n}"} for n in range(12) for row in SCALING]
+    speed, *bars = drawn(scaling.STUDY, rows)
+    assert [one.get_title() for one in bars] == [f"k{n}" for n in range(12)]
+    places = [one.get_subplotspec() for one in bars]
+    assert {(place.rowspan.start, place.colspan.start) for place in places} == {
+        (row, column) for row in range(3) for column in range(1, 5)
+    }
+    assert speed.get_subplotspec().rowspan == range(3)
+    assert speed.figure.get_figwidth() < 12
+
+
 def test_the_text_of_scaling_names_the_largest_losses() -> None:
     assert scaling.explain(SCALING) == (
         "k is 2.50 times as fast on 4 cores as on one; of what is lost most goes to conflicts "
@@ -154,6 +176,23 @@ def test_lines_of_traffic_are_throughputs_and_latencies() -> None:
     assert line_of(right, "stride 8") == ([1.0], [3.0])
     assert line_of(left, "model of uniform traffic") == ([1.0], [0.66])
     assert line_of(right, "model of uniform traffic") == ([1.0], [1.5])
+
+
+def test_many_patterns_of_traffic_are_drawn_and_no_two_lines_alike() -> None:
+    rows = [traffic_row(f"stride {n}", rate, 0.4, 3.0) for n in range(50) for rate in (0.5, 1.0)]
+    left, _ = drawn(traffic.STUDY, rows)
+    lines = [line for line in left.get_lines() if line.get_label().startswith("stride")]
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(lines) == 50
+
+
+def test_traffic_without_any_load_has_no_latency_and_its_axis_is_not_upside_down() -> None:
+    row = traffic_row("uniform", 0.0, 0.0, 0.0) | {"latency": None, "accesses": 0}
+    for axes in drawn(traffic.STUDY, [row | dict.fromkeys(("model_throughput", "model_latency"))]):
+        low, high = axes.get_ylim()
+        assert low < 1 < high
+    assert traffic.explain([row | {"model_throughput": None, "cores": 1}]) == (
+        "Loads of 1 core from 16 banks."
+    )
 
 
 def test_the_text_of_traffic_compares_with_bound_and_model() -> None:
@@ -221,6 +260,12 @@ def test_kernels_are_points_below_their_roofs() -> None:
     at, roof = line_of(right, "L2: 2 bytes in a cycle")
     assert roof == [min(2 * x, 16) for x in at]
     assert texts(left) == texts(right) == ["FPU: 16 flops in a cycle"]
+
+
+def test_kernels_close_to_the_roof_leave_several_numbers_on_the_axis() -> None:
+    left, _ = drawn(roofline.STUDY, [*ROOFS[:4], kernel_row("a", "L1", 14.0, 16.0, "FPU")])
+    low, high = left.get_ylim()
+    assert sum(low <= tick <= high for tick in left.get_yticks()) >= 3
 
 
 def test_the_text_of_rooflines_names_the_nearest_and_the_farthest() -> None:
