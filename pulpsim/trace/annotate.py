@@ -165,15 +165,12 @@ def _counts(row: np.void) -> dict[str, Any]:
 
 
 def _stalls(row: np.void) -> str:
-    """The largest causes that fit, the most cycles first."""
+    """The largest causes that fit, the most cycles first, and an ellipsis for the others."""
     found = [(int(n), name) for name, n in zip(CAUSES, row["stalls"], strict=True) if n]
-    shown = ""
-    for count, name in sorted(found, reverse=True):
-        more = f"{', ' if shown else ''}{name} {short(count)}"
-        if len(shown) + len(more) >= STALLS:
-            break
-        shown += more
-    return shown
+    causes = [f"{name} {short(count)}" for count, name in sorted(found, reverse=True)]
+    lines = [", ".join(causes)]
+    lines += [f"{', '.join(causes[:kept])} …" for kept in range(len(causes) - 1, 0, -1)]
+    return next((line for line in lines if len(line) < STALLS), lines[-1])
 
 
 def _end(name: str) -> str:

@@ -98,8 +98,8 @@ def test_the_text_of_strides_says_how_far_the_closed_form_holds() -> None:
         "all; the worst, stride 16 with offset 0, makes a read wait 7.00 cycles on average. The "
         "closed form is exact for 3 of them; each is as worked out. It is an estimate for 1 more, "
         "1.0 % off at most. Walking down a column whose rows fill all banks (stride 16), the "
-        "cores wait 7.00 cycles for each read if all begin in the same bank, and 0.10 if each begins one word "
-        "behind the one before."
+        "cores wait 7.00 cycles for each read if all begin in the same bank, and 0.10 if each "
+        "begins one word behind the one before."
     )
     wrong = [*STRIDES[:2], stride_row(16, 0, 7001, 7000, True)]
     assert "exact for 3 of them; 1 of these differ." in stride.explain(wrong)

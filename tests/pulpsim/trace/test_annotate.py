@@ -9,8 +9,9 @@ import pytest
 
 from pulpsim.console import WIDTH
 from pulpsim.trace import sums
-from pulpsim.trace.annotate import Annotation
+from pulpsim.trace.annotate import Annotation, _stalls
 from pulpsim.trace.selection import Selection
+from pulpsim.trace.sums import SUM
 from soc.state import CAUSES, COUNT
 from soc.trace import Trace
 from tests.pulpsim.trace import recordings
@@ -53,6 +54,23 @@ def test_functions_lines_and_harts_add_up_to_the_whole(recorded: Recorded) -> No
     assert sum(int(total["cycles"]) for total in harts) == whole.total["cycles"]
     assert sum(int(total["conflicts"]) for total in harts) == whole.total["conflicts"]
     assert json.loads(json.dumps(told)) == told
+
+
+@pytest.mark.parametrize(
+    ("stalls", "shown"),
+    [
+        ({}, ""),
+        ({"fetch": 33, "l1_contention": 32}, "fetch 33, l1_contention 32"),
+        ({"l1_contention": 278, "fetch": 180}, "l1_contention 278 …"),
+        ({"fetch": 33, "l1_contention": 32, "event": 1}, "fetch 33 …"),
+        ({"csr": 3, "jump": 2, "event": 1, "load_external": 4}, "load_external 4, csr 3 …"),
+    ],
+)
+def test_stalls_that_have_no_room_leave_an_ellipsis(stalls: dict[str, int], shown: str) -> None:
+    row = np.zeros(1, SUM)[0]
+    for name, cycles in stalls.items():
+        row["stalls"][CAUSES.index(name)] = cycles
+    assert _stalls(row) == shown
 
 
 def test_functions_come_by_cycles_and_instructions_in_order(hello: Recorded) -> None:
