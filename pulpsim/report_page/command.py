@@ -1,6 +1,7 @@
 """pulpsim report: a trace, or a run's JSON, as a page of pictures."""
 
 from pathlib import Path
+from textwrap import fill
 
 from pulpsim.console import neutralised, report_console
 from pulpsim.output import check_writable, write
@@ -23,8 +24,10 @@ def report(file: Path, output: Path | None = None, cycles: str | None = None) ->
     check_writable("-o", output, file)
     figures = read(file, cycles)
     write("-o", output, page(figures).encode("utf-8", "backslashreplace"))
+    console = report_console()
     for line in explained(figures):
-        report_console().print(neutralised(line), soft_wrap=True)
+        text = fill(neutralised(line), console.width, subsequent_indent=" " * 9)
+        console.print(text, soft_wrap=True)
     return output
 
 

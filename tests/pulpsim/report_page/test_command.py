@@ -19,7 +19,12 @@ def test_the_command_writes_the_page_beside_the_result_unless_told(tmp_path: Pat
     file = tmp_path / "run.json"
     file.write_bytes(RESULT.read_bytes())
     assert invoke(file)[:2] == (0, f"{tmp_path / 'run.html'}\n")
-    assert invoke(file, "-o", tmp_path / "other.html")[0] == 0
+    status, _, told = invoke(file, "-o", tmp_path / "other.html")
+    assert status == 0
+    lines = told.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert sum(line[6] == "%" for line in lines) == 3
+    assert all(line[6] == "%" or line.startswith((" " * 9, "note: ")) for line in lines)
     assert (tmp_path / "other.html").read_text() == (tmp_path / "run.html").read_text()
 
 
