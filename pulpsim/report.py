@@ -166,9 +166,11 @@ def dma_line(dma: Result) -> str:
 def _counts(dma: Result) -> Iterator[str]:
     """What the DMA counted; a list has a number for each direction, L1 to L2 first."""
     for name, value in dma.items():
+        ways = (" to L2", " to L1") if isinstance(value, list) else ("",)
         numbers = value if isinstance(value, list) else [value]
         if any(numbers):
-            yield f"{name.replace('_', ' ')} {' + '.join(f'{number:,}' for number in numbers)}"
+            counts = (f"{number:,}{way}" for number, way in zip(numbers, ways, strict=True))
+            yield f"{name.replace('_', ' ')} {' + '.join(counts)}"
 
 
 def short(number: int) -> str:
