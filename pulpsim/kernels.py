@@ -1,15 +1,15 @@
 """pulpsim kernels: the kernels that a config's [program] can name, and the arguments of one."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from rich.columns import Columns
 from rich.console import Group
 
-from pulpsim.console import compact_table
+from pulpsim.console import WIDTH, compact_table
 from soc.toml_file import shown_value
 from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.family import Family
@@ -31,8 +31,18 @@ GENERAL = BaseModel, CommonArguments
 
 
 def kernels_list() -> Group:
-    """All kernels by name."""
-    return Group(Columns(KERNELS, padding=(0, 3), column_first=True), "", HINT)
+    """All kernels by name, those of a folder of trainlib together."""
+    folders: dict[str, list[str]] = {}
+    for name, family in KERNELS.items():
+        _, folder, *_ = family.arguments.__module__.split(".")
+        folders.setdefault(folder, []).append(name)
+    lines = [line for folder, names in sorted(folders.items()) for line in _lines(folder, names)]
+    return Group(*lines, "", HINT)
+
+
+def _lines(folder: str, names: Sequence[str]) -> Iterator[str]:
+    yield folder
+    yield from wrap(" ".join(names), WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
 def arguments_table(name: str) -> Group:

@@ -20,7 +20,17 @@ def page(*arguments: str) -> str:
 
 
 def test_every_kernel_is_listed() -> None:
-    assert set(page().split("\n\n")[0].split()) == set(KERNELS)
+    lines = page().split("\n\n")[0].splitlines()
+    names = [name for line in lines if line[0] == " " for name in line.split()]
+    assert sorted(names) == sorted(KERNELS)
+    assert max(map(len, lines)) <= 100
+
+
+def test_kernels_stand_under_the_folder_of_their_code() -> None:
+    lines = page().splitlines()
+    at = lines.index("conv")
+    assert lines[at + 1].split()[:3] == ["conv2d_fw_f32", "conv2d_wg_f32", "conv2d_ig_f32"]
+    assert lines[lines.index("network") + 1] == "  train_f32"
 
 
 @pytest.mark.parametrize("name", KERNELS)
