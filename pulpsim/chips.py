@@ -10,6 +10,8 @@ from pulpsim.console import compact_table
 from soc.spec import chip_names, load_chip
 from soc.toml_file import field_note, fields, shown_value
 
+COLUMNS = "field", "value", "unit", "default", "source"
+DEFAULT = COLUMNS.index("default")  # left out if nothing departs from it
 TITLE = [("name",), ("description",)]
 
 
@@ -27,20 +29,19 @@ def fields_table(chip: str) -> Group:
     raises    ConfigError if the chip does not exist or has mistakes
     """
     spec = load_chip(chip)
-    table = compact_table("field", "value", "unit", "default", "source", left=5)
-    table.columns[-1].no_wrap = False
+    rows = []
     for path, field in fields(type(spec)):
         if path in TITLE:
             continue
         unit = field_note(field, "unit")
         value, default = _shown(_value(spec, path), unit), _shown(field.default, unit)
-        table.add_row(
-            ".".join(path),
-            value,
-            unit,
-            "" if value == default else default,
-            field_note(field, "source"),
-        )
+        departs = "" if value == default else default
+        rows.append([".".join(path), value, unit, departs, field_note(field, "source")])
+    shown = [at for at in range(len(COLUMNS)) if at != DEFAULT or any(row[at] for row in rows)]
+    table = compact_table(*(COLUMNS[at] for at in shown), left=len(shown))
+    table.columns[-1].no_wrap = False
+    for row in rows:
+        table.add_row(*(row[at] for at in shown))
     return Group(f"{spec.name}: {spec.description}", table)
 
 

@@ -35,6 +35,12 @@ def test_every_field_of_a_chip_is_listed_in_100_columns(tmp_path: Path) -> None:
     assert "l1.base 0x10000000 address pulp" in [" ".join(row.split()[:4]) for row in rows]
 
 
+def test_the_defaults_of_a_chip_that_has_them_all_need_no_column() -> None:
+    _, header, first, *_ = printed(fields_table("pulp"))
+    assert header.split() == ["field", "value", "unit", "source"]
+    assert first.split() == ["cores", "8", "cores", "pulp_cluster", "caaa973,", "NB_CORES"]
+
+
 def test_an_unknown_chip_has_no_page() -> None:
     with pytest.raises(ConfigError, match=r"^chip 'plup': no such chip; did you mean pulp\? .*$"):
         fields_table("plup")
