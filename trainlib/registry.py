@@ -18,5 +18,5 @@ def family_of(kernel: str) -> Family:
     if kernel in KERNELS:
         return KERNELS[kernel]
     near = get_close_matches(str(kernel), KERNELS, 1)
-    known = f"did you mean {near[0]}?" if near else f"the kernels are {', '.join(KERNELS)}"
+    known = f"did you mean {near[0]}?" if near else "`pulpsim kernels` lists them all"
     raise ConfigError([f"kernel {kernel!r}: no such kernel; {known}"])
