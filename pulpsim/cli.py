@@ -9,6 +9,7 @@ import typer
 
 from pulpsim import __version__
 from pulpsim.command_line import (
+    WHERE,
     Arguments,
     Chip,
     Database,
@@ -25,12 +26,11 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"max_content_width": 100},
 )
 
 
-Output = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FILE.elf", help="Where to write.")
-]
+Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.elf", help=WHERE)]
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def _show_version(is_wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="The version.")
     ] = False,
 ) -> None:
     pass
@@ -172,7 +172,7 @@ app.command("footprint")(footprint)
 def _report(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace, or a run's --json.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Where to write.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE.html", help=WHERE)
     ] = None,
     cycles: Annotated[
         str | None, typer.Option("--cycle", metavar="FROM-TO", help="Of a trace, before TO.")
@@ -204,7 +204,7 @@ def _study(
     database: Database = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FOLDER", help="For JSON, CSV and pictures."),
+        typer.Option("-o", "--output", metavar="FOLDER", help="For files; study-NAME by default."),
     ] = None,
 ) -> None:
     """Sweep over chips and programs; draw and say what comes of it.

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 BAD_INPUT = 2
+WHERE = "Where to write; beside what is read by default."
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
 
 Chip = Annotated[str | None, typer.Option(metavar="NAME", help="A chip by name, or a chip file.")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pulpsim.command_line import Json, reporting_bad_input
+from pulpsim.command_line import WHERE, Json, reporting_bad_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,7 +102,7 @@ def export(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help=WHERE)
     ] = None,
     hart: Harts = None,
     kind: Kinds = None,

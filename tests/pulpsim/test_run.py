@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -206,6 +207,13 @@ def test_help_says_in_one_line_what_each_command_does() -> None:
     lines = pulpsim("--help").stdout.partition("Commands:\n")[2].splitlines()
     assert len(lines) == 14
     assert not [line for line in lines if not line.endswith(".") or line.endswith("...")]
+
+
+def test_help_takes_a_hundred_columns_where_there_are_as_many() -> None:
+    command = [sys.executable, "-m", "pulpsim", "run", "--help"]
+    environment = {**os.environ, "COLUMNS": "120"}
+    help_text = subprocess.run(command, capture_output=True, text=True, env=environment).stdout
+    assert 90 < max(map(len, help_text.splitlines())) <= 100
 
 
 def test_help_and_version_import_nothing_heavy() -> None:
