@@ -36,7 +36,8 @@ def _grid(most: int) -> Iterator[str]:
     for tick in ticks(most, 4):
         y = _height(tick, most)
         yield element("path", d=f"M{LABELS} {y:.1f}h{PLOT}", class_="grid")
-        yield label(LABELS - 8, y + 4, short(round(tick)), class_="tick", text_anchor="end")
+        number = short(round(tick)) if tick >= 10_000 else count(round(tick))
+        yield label(LABELS - 8, y + 4, number, class_="tick", text_anchor="end")
 
 
 def _bars(banks: np.ndarray, most: int, wide: float) -> Iterator[str]:

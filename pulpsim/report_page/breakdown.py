@@ -19,6 +19,9 @@ BAR, GAP = 20, 6
 READABLE = 46
 """Width of a bar's piece that has room for its share."""
 
+MANY = 9
+"""Harts, the fabric controller with them, whose columns fit the page; more are written smaller."""
+
 
 def bars(figures: Figures) -> str:
     """A bar for each hart, its parts side by side."""
@@ -83,8 +86,10 @@ def table(figures: Figures, in_percent: bool) -> str:
     )
     sums = "".join(f"<td>{_cell(sum(column), in_percent)}</td>" for column in values)
     unit = "% of the hart's cycles" if in_percent else "cycles"
+    kind = ' class="many"' if len(columns) > MANY else ""
     return (
-        f'<div class="scroll"><table><thead><tr><th class="left">{unit}</th>{head}<th></th></tr>'
+        f'<div class="scroll"><table{kind}>'
+        f'<thead><tr><th class="left">{unit}</th>{head}<th></th></tr>'
         f'</thead><tbody>{rows}</tbody><tfoot><tr><td class="left">sum</td>{sums}<td></td></tr>'
         "</tfoot></table></div>"
     )

@@ -63,8 +63,8 @@ p{margin:6px 0 12px;max-width:78ch}
 .soft,.note,caption,figcaption{color:var(--soft)}
 .note{font-size:13.5px}
 .warning{border-left:4px solid var(--conflict);padding:6px 12px;background:var(--card)}
-nav{margin:14px 0 0;font-size:13.5px}
-nav a{color:var(--accent);margin-right:14px;text-decoration:none;white-space:nowrap}
+nav{margin:14px 0 0;font-size:13.5px;display:flex;flex-wrap:wrap;gap:2px 14px}
+nav a{color:var(--accent);text-decoration:none;white-space:nowrap}
 nav a:hover,nav a:focus{text-decoration:underline}
 code,.code{font:12.5px/1.45 ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace}
 .figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(136px,1fr));gap:10px;
@@ -102,7 +102,9 @@ td.left,th.left{text-align:left}
 tbody tr:hover{background:var(--card)}
 tfoot td{border-top:1px solid var(--line);font-weight:600}
 td.code{white-space:pre}
-table.tight th{white-space:normal;max-width:86px}
+table.tight th{white-space:normal;max-width:100px}
+table.many{font-size:11.5px}
+table.many th,table.many td{padding-right:6px}
 td .meter{display:inline-block;width:110px;height:11px;vertical-align:-1px;background:none}
 details{margin:8px 0}
 summary{cursor:pointer;color:var(--accent)}

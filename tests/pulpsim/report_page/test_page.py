@@ -16,6 +16,7 @@ from tests.pulpsim.report_page.traces import (
     RESULT,
     everything,
     figures,
+    issues,
     trace,
 )
 
@@ -110,6 +111,14 @@ def test_a_page_of_a_trace_has_all_sections_and_that_of_a_result_those_without_t
     assert re.findall('<section id="(.*?)">', result) == ["explain", "stalls", "banks", "regions"]
     assert "<script" not in result
     Elements(result)
+
+
+def test_tables_of_many_harts_are_written_smaller() -> None:
+    def tables(harts: int) -> int:
+        rows = [row for hart in range(harts) for row in issues(hart, 0, 5)]
+        return page(figures(rows, harts)).count('<table class="many">')
+
+    assert (tables(9), tables(10)) == (0, 2)
 
 
 def test_an_empty_trace_makes_a_page() -> None:
