@@ -43,9 +43,8 @@ def show_layer(layer: Tuned, console: Console) -> None:
     for what, outcome in others:
         gain = layer.gain(outcome)
         if gain and outcome.cycles is not None:
-            console.print(
-                f"{gain:.2f} times as fast as {what}: {outcome.cycles:,} cycles", soft_wrap=True
-            )
+            faster = "as fast as" if gain == 1 else f"{gain:.2f} times as fast as"
+            console.print(f"{faster} {what}: {outcome.cycles:,} cycles", soft_wrap=True)
     console.print()
 
 

@@ -27,6 +27,19 @@ def test_of_many_reasons_those_are_shown_that_are_most_frequent() -> None:
     ]
 
 
+def test_a_layer_is_compared_with_its_own_choice_and_with_the_paper() -> None:
+    space = Space.of("linear_fw_f32", {"inputs": 64, "outputs": 40}, load_chip("pulp"))
+    best, paper = Found(space.default(), Outcome(1_000, 64)), Outcome(1_500, 64)
+    console = Console(file=StringIO(), width=100)
+    layer = Tuned("fc", space, [best], best.outcome, 1, 1, 1, Paper(paper, 5), {})
+    show_layer(layer, console)
+    assert console.file.getvalue().splitlines()[-3:] == [
+        "as fast as its own choice: 1,000 cycles",
+        "1.50 times as fast as the paper's policy with 5 simulations of tiles: 1,500 cycles",
+        "",
+    ]
+
+
 def test_a_narrow_terminal_shows_all_of_a_points_numbers() -> None:
     space = Space.of("conv2d_wg_f32", {"inputs": 16, "outputs": 16, "height": 16, "width": 16,
                                        "kernel": 3, "padding": 1}, load_chip("pulp"))  # fmt: skip
