@@ -12,8 +12,9 @@ from rich.table import Table
 
 from pulpsim.console import compact_table, neutralised
 
-CAUSES = 5  # columns of stall causes that fit beside the rest
-BANKS = 8  # banks in a row
+CAUSES = (5, 4, 3, 2, 1)  # columns of stall causes: as many as fit beside the rest
+BANKS = (8, 4, 2, 1)  # banks in a row
+STALLS = (None, 24, 20, 0)  # width of the stalls of regions: two in a line, one, or none
 REGIONS = 40  # rows of the table of regions; the JSON has them all
 
 Result = dict[str, Any]
@@ -27,20 +28,20 @@ EXITS = {
 
 def show(result: Result, title: str, console: Console) -> None:
     """Print a result, `title` first: what ran on which chip."""
-    for index, part in enumerate(parts(result, title)):
+    for index, part in enumerate(parts(result, title, console)):
         if index:
             console.print()
         console.print(part, soft_wrap=isinstance(part, str))  # sentences stay whole
 
 
-def parts(result: Result, title: str) -> Iterator[RenderableType]:
-    """What a report consists of, top to bottom."""
+def parts(result: Result, title: str, console: Console) -> Iterator[RenderableType]:
+    """What a report consists of, top to bottom; a narrow terminal gets fewer columns."""
     yield header(result, title)
-    yield harts_table(result)
+    yield fitting((harts_table(result, causes) for causes in CAUSES), console)
     if any(hart["regions"] for hart in result["harts"]):
-        yield regions_table(result)
+        yield fitting((regions_table(result, width) for width in STALLS), console)
     if any(bank["accesses"] for bank in result["l1"]["banks"]):
-        yield l1_table(result["l1"]["banks"])
+        yield l1_part(result["l1"]["banks"], console)
     if any(_counts(result["dma"])):
         yield dma_line(result["dma"])
     if "program" in result:
@@ -50,6 +51,15 @@ def parts(result: Result, title: str) -> Iterator[RenderableType]:
     for warning in result["warnings"]:
         yield neutralised(f"warning: {warning}")
     yield exit_line(result)
+
+
+def fitting(tables: Iterable[Table], console: Console) -> Table:
+    """The first table whose numbers all have room, or the last one."""
+    unlimited = console.options.update(width=10_000)
+    for table in tables:
+        if console.measure(table, options=unlimited).maximum <= console.width:
+            break
+    return table
 
 
 def header(result: Result, title: str) -> str:
@@ -85,13 +95,13 @@ def kernel_line(kernel: Result, has_ended: bool) -> str:
     )
 
 
-def harts_table(result: Result) -> Table:
+def harts_table(result: Result, causes: int) -> Table:
     """Cycles, instructions and the largest causes of stalls, in percent of the hart's cycles."""
     harts = result["harts"]
     total: Counter[str] = Counter()
     for hart in harts:
         total.update(hart["stalls"])
-    largest = {cause for cause, cycles in total.most_common(CAUSES) if cycles}
+    largest = {cause for cause, cycles in total.most_common(causes) if cycles}
     shown = [cause for cause in total if cause in largest]
     rest = any(cycles for cause, cycles in total.items() if cause not in largest)
     headings = [cause.replace("_", "\n", 1) for cause in shown] + ["other"] * rest
@@ -107,10 +117,14 @@ def harts_table(result: Result) -> Table:
     return table
 
 
-def regions_table(result: Result) -> Table:
-    """Regions, each over all harts that went through it: cycles of the slowest, work of all."""
-    table = compact_table("region", "harts", "count", "max cycles", "instr", "IPC", "stalls")
-    table.columns[-1].justify = "left"
+def regions_table(result: Result, stalls: int | None = None) -> Table:
+    """Regions, each over all harts that went through it: cycles of the slowest, work of all.
+
+    stalls    width of that column; None: as wide as it gets, 0: left out
+    """
+    table = compact_table("region", "harts", "count", "max cycles", "instr", "IPC")
+    if stalls != 0:
+        table.add_column("stalls", width=stalls)
     regions = _regions(result["harts"])
     for name, entries in list(regions.items())[:REGIONS]:
         cycles = sum(entry["cycles"] for entry in entries)
@@ -122,7 +136,7 @@ def regions_table(result: Result) -> Table:
             f"{max(entry['cycles'] for entry in entries):,}",
             instructions,
             per_cycle,
-            _main_stalls(entries, cycles),
+            *([] if stalls == 0 else [_main_stalls(entries, cycles)]),
         )
     if len(regions) > REGIONS:
         table.caption = f"... {len(regions) - REGIONS} more: --json has all"
@@ -147,16 +161,22 @@ def _main_stalls(entries: Iterable[Result], cycles: int) -> str:
     return ", ".join(f"{cause} {_percent(count, cycles)}%" for cause, count in largest)
 
 
-def l1_table(banks: list[dict[str, int]]) -> Group:
-    """Accesses and lost arbitrations of each bank."""
+def l1_part(banks: list[dict[str, int]], console: Console) -> Group:
+    """What all banks did together, and each of them."""
     accesses = sum(bank["accesses"] for bank in banks)
     conflicts = sum(bank["conflicts"] for bank in banks)
-    table = compact_table("bank", *(f"+{offset}" for offset in range(min(BANKS, len(banks)))))
-    for first in range(0, len(banks), BANKS):
-        row = banks[first : first + BANKS]
+    table = fitting((banks_table(banks, in_row) for in_row in BANKS), console)
+    return Group(f"L1: {accesses:,} accesses / {conflicts:,} conflicts", table)
+
+
+def banks_table(banks: list[dict[str, int]], in_row: int) -> Table:
+    """Accesses and lost arbitrations of each bank."""
+    table = compact_table("bank", *(f"+{offset}" for offset in range(min(in_row, len(banks)))))
+    for first in range(0, len(banks), in_row):
+        row = banks[first : first + in_row]
         cells = [f"{short(bank['accesses'])}/{short(bank['conflicts'])}" for bank in row]
         table.add_row(str(first), *cells)
-    return Group(f"L1: {accesses:,} accesses / {conflicts:,} conflicts", table)
+    return table
 
 
 def dma_line(dma: Result) -> str:

@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,24 @@ def test_parts_that_have_nothing_to_say_are_left_out(result: dict[str, Any]) -> 
     lines = report(result, "x").splitlines()
     assert lines[2].split() == ["hart", "cycles", "instr", "IPC"]
     assert len(lines) == 1 + 1 + 10 + 1 + 1
+
+
+@pytest.mark.parametrize("width", [60, 70, 80])
+def test_a_narrow_terminal_gets_fewer_columns_but_whole_numbers(
+    result: dict[str, Any], width: int
+) -> None:
+    console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
+    show(result, "x", console)
+    narrow, wide = console.file.getvalue(), report(result, "x")
+    assert "…" not in narrow
+    tables = [line for line in narrow.splitlines() if line.startswith(("core", "fc", "0 ", "8 "))]
+    assert max(map(len, tables)) <= width
+    counts = {hart["name"]: hart["cycles"] for hart in result["harts"]}
+    rows = [line.split() for line in tables if line.split()[0] in counts]
+    assert [row[1] for row in rows] == [f"{cycles:,}" for cycles in counts.values()]
+    cells = r"\d+\.?\d*[kM]?/\d+\.?\d*[kM]?"
+    assert re.findall(cells, narrow) == re.findall(cells, wide)
+    assert wide == report(result, "x")
 
 
 def test_a_hart_that_never_ran_has_no_rate(result: dict[str, Any]) -> None:
