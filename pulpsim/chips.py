@@ -18,6 +18,7 @@ TITLE = [("name",), ("description",)]
 def chips_table() -> Table:
     """All chips by name."""
     table = compact_table("chip", "description", left=2)
+    table.columns[-1].no_wrap = False
     for name in chip_names():
         table.add_row(name, load_chip(name).description)
     return table

@@ -75,6 +75,14 @@ def _console(is_error: bool) -> Console:
     return console
 
 
+def print_whole(console: Console, table: Table) -> None:
+    """Print a table of WIDTH columns; a narrower terminal breaks its lines, not its numbers."""
+    width = console.width
+    console.width = max(width, WIDTH)
+    console.print(table)
+    console.width = width
+
+
 @contextmanager
 def progress(message: str) -> Iterator[None]:
     """Show that something long is going on: a spinner in a terminal, one line elsewhere."""

@@ -7,7 +7,13 @@ from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pulpsim.console import compact_table, neutralised, page_console, report_console
+from pulpsim.console import (
+    compact_table,
+    neutralised,
+    page_console,
+    print_whole,
+    report_console,
+)
 from pulpsim.study.catalogue import STUDIES
 from pulpsim.study.config import Options, Plan, load_plan
 from pulpsim.study.files import prepare_folder, write_files
@@ -74,7 +80,7 @@ def show(plan: Plan, findings: Sequence[Finding], page: Console, console: Consol
         for table in plan.study.tables(rows):
             page.print(table.title)
             table.title = None  # which would be broken to the table's width
-            page.print(table)
+            print_whole(page, table)
             page.print()
         page.print(text)
         page.print()

@@ -11,8 +11,8 @@ from soc.spec import SocSpec, chip_names
 from soc.toml_file import ConfigError, fields
 
 
-def printed(page: RenderableType) -> list[str]:
-    console = Console(file=io.StringIO(), width=100, markup=False, highlight=False)
+def printed(page: RenderableType, width: int = 100) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
     console.print(page)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
@@ -21,6 +21,8 @@ def test_all_chips_are_listed_with_their_descriptions() -> None:
     _, *rows = printed(chips_table())
     assert [row.split()[0] for row in rows] == chip_names()
     assert all(len(row.split()) > 3 for row in rows)
+    words = " ".join(printed(chips_table(), 60)).split()
+    assert sorted(words) == sorted(" ".join(printed(chips_table())).split())
 
 
 def test_every_field_of_a_chip_is_listed_in_100_columns(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from pulpsim import cli
+from pulpsim.study import command
 from pulpsim.study.catalogue import STUDIES
 from pulpsim.study.simulate import Simulate
 from pulpsim.study.store import Store
@@ -86,6 +88,19 @@ def test_a_study_shows_a_table_and_leaves_its_files_and_is_not_simulated_twice(
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == left
     assert simulated[0] > 0
     assert simulated[1] == 0
+
+
+def test_a_narrow_terminal_loses_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Console(file=io.StringIO(), width=40, markup=False, highlight=False)
+    monkeypatch.setattr(command, "page_console", lambda: page)
+    sweep = ["--arg", "strides=[1]", "--arg", "offsets=[0, 1, 2, 3, 4]", "--arg", "reads=32"]
+    assert study(tmp_path, "stride", *sweep).exit_code == 0
+    lines = page.file.getvalue().splitlines()
+    at = next(index for index, line in enumerate(lines) if line.startswith("stride"))
+    heading, numbers = lines[at : at + 2]
+    assert heading.split() == ["stride", *(word for n in range(5) for word in ("offset", str(n)))]
+    assert len(numbers.split()) == 6
+    assert "…" not in numbers
 
 
 def test_a_sweep_that_grows_simulates_what_is_new(tmp_path: Path, simulated: list[int]) -> None:
