@@ -67,11 +67,19 @@ def tune(
         from pulpsim import tune as command
         from pulpsim.tune_config import Options
 
-        what = kernel, arguments or (), chip, settings or (), policy, sizes
-        given = *what, workers, database, scheduler, local_cluster
-        raise typer.Exit(
-            command.tune(config, Options(*given), output, json, against_paper, picture)
+        options = Options(
+            kernel=kernel,
+            arguments=arguments or (),
+            chip=chip,
+            settings=settings or (),
+            policy=policy,
+            sizes=sizes,
+            workers=workers,
+            database=database,
+            scheduler=scheduler,
+            local_cluster=local_cluster,
         )
+        raise typer.Exit(command.tune(config, options, output, json, against_paper, picture))
 
 
 def footprint(
