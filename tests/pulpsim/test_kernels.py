@@ -40,6 +40,8 @@ def test_every_kernel_has_a_page_with_its_arguments(name: str) -> None:
         console.print(arguments_table(name), highlight=False)
     rows = capture.get().split("argument ")[-1].splitlines()
     assert [row.split()[0] for row in rows[1:]] == list(KERNELS[name].arguments.model_fields)
+    words = capture.get().replace(";", " ").replace(":", " ").replace(",", " ").split()
+    assert not {"None", "True", "False"} & set(words)  # a config file has no such words
 
 
 def test_a_page_says_what_is_required_and_what_is_chosen() -> None:

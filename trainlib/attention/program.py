@@ -30,7 +30,7 @@ class Arguments(CommonArguments):
     QKV, P, O: queries divided by sqrt(size), keys and values; softmax of scores; P by the values:
     which the gradients need
 
-    size    numbers of a head; None: embed / heads
+    size    numbers of a head; not given: embed / heads
     tile    of products for all sequences: rows, embed, width, others (keys and values), columns
             (of QKV); of those of a head: batch, heads, queries, keys, size; of softmax: scores
     """

@@ -26,7 +26,7 @@ from trainlib.primitive.tensor import INT32, Tensor
 class PoolingLayer(Layer):
     """The largest or the mean of windows of images [channels, height, width].
 
-    stride    between windows; None: the window's
+    stride    between windows; not given: the window's
     """
 
     kind: Literal["maxpool2d", "avgpool2d"]

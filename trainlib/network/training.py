@@ -17,7 +17,7 @@ UPDATE = "update"  # region
 
 
 class Training(CommonArguments):
-    """What of a training is not the network.
+    """How a network is trained.
 
     loss            "mse", "l1", "berhu": the mean over all elements; "cross_entropy": T has the
                     number of each image's class
@@ -27,7 +27,7 @@ class Training(CommonArguments):
     steps           of training, all with the same batch
     kernels         "best", or "naive": one sum at a time, convolutions by columns
     fused           plain "sgd" with "mse": add gradients, times -lr, to weights where they arise;
-                    False, and all others: a pass of its own
+                    false, and all others: a pass of its own
     """
 
     batch: int = Field(1, ge=1, le=1 << 16)

@@ -27,7 +27,7 @@ class Arguments(CommonArguments):
     """x[b, c, h, w] or, layout "hwc", x[b, h, w, c].
 
     kernel    height and width of a window, or one for both; so are stride and pad
-    stride    between windows; None: the window's
+    stride    between windows; not given: the window's
     pad       border on each side, at most half a window
     unroll    outputs that are computed side by side, if registers allow
     """
