@@ -87,7 +87,8 @@ def show(
         selection = _selection(
             trace, hart=hart, kind=kind, function=function, pc=pc, region=region, cycle=cycle
         )
-        _print(lines(trace, selection.parts(trace)))
+        if not _print(lines(trace, selection.parts(trace))):
+            typer.echo("pulpsim: no event is chosen", err=True)
         _tell_what_is_missing(trace)
 
 
@@ -200,8 +201,8 @@ def _tell_what_is_missing(trace: "Trace") -> None:
         )
 
 
-def _print(lines: "Iterable[str]") -> None:
-    """Print lines as they come; who reads them may stop reading.
+def _print(lines: "Iterable[str]") -> int:
+    """Print lines as they come; return how many. Who reads them may stop reading.
 
     raises    ConfigError if they cannot be written
     """
@@ -210,9 +211,11 @@ def _print(lines: "Iterable[str]") -> None:
 
     from soc.toml_file import ConfigError
 
+    count = 0
     try:
         for line in lines:
             sys.stdout.write(f"{line}\n")
+            count += 1
         sys.stdout.flush()
     except OSError as error:
         # What is left in the buffer has nowhere to go; Python would try once more at its end.
@@ -221,6 +224,7 @@ def _print(lines: "Iterable[str]") -> None:
             message = f"standard output: cannot be written: {error.strerror}"
             raise ConfigError([message]) from None
         raise typer.Exit from None
+    return count
 
 
 @contextmanager

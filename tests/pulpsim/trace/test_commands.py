@@ -56,6 +56,16 @@ def test_show_takes_the_filters_of_a_recording(trace: Trace) -> None:
     assert len(pulpsim("trace", "show", trace.path, "--region", "work").stdout.splitlines()) == 8
 
 
+def test_that_no_event_is_chosen_is_told(trace: Trace) -> None:
+    shown = pulpsim("trace", "show", trace.path, "--cycle", "900-901")
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (
+        0,
+        "",
+        "pulpsim: no event is chosen\n",
+    )
+    assert pulpsim("trace", "show", trace.path).stderr == ""
+
+
 @pytest.mark.parametrize("name", formats.FORMATS)
 def test_every_format_is_written_beside_the_trace_or_where_told(trace: Trace, name: str) -> None:
     result = pulpsim("trace", "export", trace.path, "--to", name)
