@@ -15,7 +15,7 @@ scheduler = "tcp://..."     # of a Dask cluster that measures, in place of worke
 local_cluster = 2           # the same, of so many workers, started for the search
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -224,19 +224,25 @@ def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
         )
     if program.kernel:
         return {program.kernel: program}
-    found: dict[str, ProgramTable] = {}
+    mistakes, found = Mistakes(), dict[str, ProgramTable]()
     for number, written in enumerate(config.layers, 1):
         table = written if isinstance(written, dict) else {}
-        entry = Layer(source, table, prefix=f"layers.{number}.")
-        layer = validated(LayerTable, [entry])
-        for step in layer.steps or ("",):
-            name = f"{layer.name}.{step}" if step else layer.name
-            if name in found:
-                raise ConfigError([f"{source}: layers: there are two of the name {name}"])
-            found[name] = ProgramTable(
-                kernel=layer.kernel.replace("{}", step), args=layer.args, count=layer.count
-            )
+        with mistakes.collected():
+            layer = validated(LayerTable, [Layer(source, table, prefix=f"layers.{number}.")])
+            for name, step in _steps(layer):
+                if name in found:
+                    raise ConfigError([f"{source}: layers: there are two of the name {name}"])
+                found[name] = step
+    mistakes.raise_any()
     return found
+
+
+def _steps(layer: LayerTable) -> Iterator[tuple[str, ProgramTable]]:
+    """Steps of a layer by name."""
+    for step in layer.steps or ("",):
+        kernel = layer.kernel.replace("{}", step)
+        table = ProgramTable(kernel=kernel, args=layer.args, count=layer.count)
+        yield f"{layer.name}.{step}" if step else layer.name, table
 
 
 def _space(source: str, name: str, entry: ProgramTable, chip: SocSpec, how: TuneTable) -> Space:

@@ -53,6 +53,11 @@ def plain(text: str) -> str:
             '[[layers]]\nname = "a"\nkernel = "relu_fw_f32"\nargs.shape = [4]\n' * 2,
             r"{file}: layers: there are two of the name a",
         ),
+        (
+            '[[layers]]\nname = "a"\nkernel = "relu_fw_f32"\ncount = 0\n[[layers]]\nname = "b"',
+            r"{file}: layers.1.count = 0: must be greater than or equal to 1\n"
+            r"{file}: layers.2.kernel: missing",
+        ),
         ('layers = ["a"]', r"{file}: layers.1.kernel: missing\n{file}: layers.1.name: missing"),
         (
             '[[layers]]\nname = "a"\nkernel = "relu_fw_f32"\nstep = ["fw"]',
