@@ -17,6 +17,7 @@ from pulpsim.console import (
 from pulpsim.study.catalogue import STUDIES
 from pulpsim.study.config import Options, Plan, load_plan
 from pulpsim.study.files import prepare_folder, write_files
+from pulpsim.study.kernels import sizes_of_repeated
 from pulpsim.study.simulate import Simulate
 from pulpsim.study.store import Store
 from pulpsim.study.study import Finding, counted
@@ -81,6 +82,10 @@ def show(plan: Plan, findings: Sequence[Finding], page: Console, console: Consol
             page.print(table.title)
             table.title = None  # which would be broken to the table's width
             print_whole(page, table)
+            page.print()
+        sizes = sizes_of_repeated(dict(plan.arguments).get("kernels", ()))
+        if sizes:
+            page.print("\n".join(sizes))
             page.print()
         page.print(text)
         page.print()

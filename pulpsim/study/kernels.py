@@ -75,6 +75,17 @@ def kernels_of(entries: Sequence[Any]) -> dict[str, KernelTable]:
     return found
 
 
+def sizes_of_repeated(entries: Sequence[Any]) -> list[str]:
+    """What the names of kernels that are measured at several sizes stand for, a line each."""
+    tables = kernels_of(entries)
+    times = Counter(table.kernel for table in tables.values())
+    return [
+        f"{name}: {', '.join(f'{key} {shown_value(value)}' for key, value in table.args.items())}"
+        for name, table in tables.items()
+        if times[table.kernel] > 1
+    ]
+
+
 def _of_table(number: int, entry: Any) -> KernelTable:
     if not isinstance(entry, dict):
         rule = "must be a name, or a table with kernel and args"

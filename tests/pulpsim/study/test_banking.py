@@ -3,7 +3,7 @@
 import pytest
 
 from pulpsim.study import banking
-from pulpsim.study.kernels import SIZES, kernels_of
+from pulpsim.study.kernels import SIZES, kernels_of, sizes_of_repeated
 from pulpsim.study.micro import chip_with
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
@@ -43,7 +43,12 @@ def test_a_chip_with_more_cores_has_more_dma_ports() -> None:
 
 def test_the_same_kernel_twice_gets_a_number() -> None:
     small = {"kernel": "matmul_f32", "args": {"n": 8, "k": 8, "m": 8}}
-    assert list(kernels_of(["matmul_f32", small])) == ["matmul_f32", "matmul_f32 (2)"]
+    entries = ["matmul_f32", small, "relu_fw_f32"]
+    assert list(kernels_of(entries)) == ["matmul_f32", "matmul_f32 (2)", "relu_fw_f32"]
+    assert sizes_of_repeated(entries) == [
+        "matmul_f32: n 32, k 32, m 32",
+        "matmul_f32 (2): n 8, k 8, m 8",
+    ]
 
 
 MATMUL = {"n": 8, "k": 8, "m": 8}
