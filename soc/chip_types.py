@@ -79,15 +79,16 @@ def _entry(builder, table, place: int):
 
 
 @intrinsic
-def call_segment(typing, code, chip, h, now):
-    """Call the machine code of a segment (soc.segments); returns the hart's state."""
+def call_segment(typing, code, chip, h, now, others):
+    """Call the machine code of a segment: see soc.hot_code."""
 
     def generate(context, builder, signature, arguments):
-        kind = ir.FunctionType(WORD, [WORD] * 3)
+        kind = ir.FunctionType(WORD, [WORD] * 4)
         function = builder.inttoptr(arguments[0], kind.as_pointer())
         return builder.call(function, arguments[1:])
 
-    return types.int64(types.uint64, CHIP_TYPE, types.int64, types.int64), generate
+    word, bits = types.int64, types.uint64
+    return word(bits, CHIP_TYPE, word, word, bits), generate
 
 
 constants: dict[str, str] = {}

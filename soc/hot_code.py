@@ -15,11 +15,15 @@ ACCESS, ISSUE = 0, 1
 """With what a segment begins."""
 
 
-def call_segment(code: int, chip: Chip, h: int, now: int) -> int:
-    """Call the machine code of a segment; returns the hart's state, or GO_ON."""
+def call_segment(code: int, chip: Chip, h: int, now: int, others: int) -> int:
+    """Call the machine code of a segment, and of those of other harts that L1 serves.
+
+    Returns ENTERED if they have all entered their next requests; else the state of wheel.turn, and
+    wheel.others are left to be served.
+    """
     word = ctypes.c_int64
-    function = ctypes.CFUNCTYPE(word, word, word, word)(code)
-    return int(function(chip.address, h, now))
+    function = ctypes.CFUNCTYPE(word, word, word, word, ctypes.c_uint64)(code)
+    return int(function(chip.address, h, now, int(others)))
 
 
 @inlined_step

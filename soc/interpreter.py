@@ -46,6 +46,7 @@ from soc.loop import make_run, make_run_hart
 from soc.segments import (
     begin_segment,
     end_segment,
+    end_turns,
     expect_request,
     find_next_line,
     find_target,
@@ -56,6 +57,7 @@ from soc.segments import (
     is_usual,
     loops_back,
     make_follow,
+    next_code,
     pause_segment,
     runs_out,
 )
@@ -105,6 +107,8 @@ class Interpreter(Unit):
             self.link("interpreter.runs_out", Chip, int, int, int, returns=bool)
             self.link("interpreter.has_target", Chip, int, int, returns=bool)
             self.link("interpreter.follow_segment", Chip, int, ROW, int, int, returns=int)
+            self.link("interpreter.next_code", Chip, int, links.BITS, returns=links.BITS)
+            self.link("interpreter.end_turns", Chip, int, links.BITS)
             self.link("interpreter.pause_segment", Chip, int, int, returns=int)
             self.link("interpreter.end_segment", Chip, int, ROW, int, ROW, int, int, returns=int)
         else:

@@ -186,17 +186,24 @@ def make_go_on(run_hart: Callable) -> Callable:
     """
 
     @inlined_step
-    def go_on(chip, h, now, end, state):
-        """Let a hart go on, and enter its next request; returns ENTERED if a segment has done so.
+    def go_on(chip, h, others, now, end, state):
+        """Let a hart go on and enter its next request, and others behind it as far as segments go.
 
-        state    SERVED: with its plain word of L1; RESUMED: it had run ahead far enough
+        Returns ENTERED if all have done so; else wheel.others are left.
+
+        others    that are served by L1, too
+        state     SERVED: with its plain word of L1; RESUMED: it had run ahead far enough
         """
+        wheel = chip.wheel[0]
         code = chip.harts[np.uint64(h)]["code"]
         if code and now <= end - chip.config[0]["lookahead"]:
             if state == RESUMED:
-                chip.wheel[0]["running"] &= ~bit(h)
-            state = call_segment(code, chip, h, now)
-        if state != ENTERED:
+                wheel["running"] &= ~bit(h)
+            state = call_segment(code, chip, h, now, others)
+            if state != ENTERED:
+                run_hart(chip, wheel["turn"], now, end, state)
+        else:
+            wheel["others"] = others
             run_hart(chip, h, now, end, state)
         return state
 
@@ -217,7 +224,7 @@ def make_run_alone(go_on: Callable) -> Callable:
         last = min(last, chip.icache[0]["wake"])
         while True:
             state = RESUMED if wheel["running"] & bit(h) else SERVED
-            if go_on(chip, h, now, end, state) != ENTERED or is_full(chip):
+            if go_on(chip, h, np.uint64(0), now, end, state) != ENTERED or is_full(chip):
                 return now
             if hart["when"] >= last:
                 return now
@@ -259,11 +266,13 @@ def make_run_plain(go_on: Callable) -> Callable:
                 while running:
                     h = lowest_index(running)
                     running &= running - np.uint64(1)
-                    go_on(chip, h, now, end, RESUMED)
+                    go_on(chip, h, np.uint64(0), now, end, RESUMED)
                 while plain:
                     h = lowest_index(plain)
                     plain &= plain - np.uint64(1)
-                    go_on(chip, h, now, end, SERVED)
+                    if go_on(chip, h, plain, now, end, SERVED) == ENTERED:
+                        break
+                    plain = wheel["others"]
                 if wheel["resume"]:
                     break
             elif wheel["due"] == 0:
@@ -363,7 +372,7 @@ def make_run(advance: Callable) -> Callable:
                 going &= going - np.uint64(1)
                 if served >> np.uint64(h) & np.uint64(1):
                     wheel["due"] |= bit(h)
-                    go_on(chip, h, now, end, SERVED)
+                    go_on(chip, h, np.uint64(0), now, end, SERVED)
                 else:
                     run_hart(chip, h, now, end, GO_ON)
             if wheel["resume"]:

@@ -13,7 +13,7 @@ from llvmlite.binding import llvm_version_info
 from soc.alias_scopes import ENTRY
 from soc.chip_state import ARRAYS, Chip
 from soc.decode import LOAD, STORE
-from soc.hart_status import GO_ON, RESUMED, RUN, SERVED
+from soc.hart_status import ENTERED, GO_ON, RESUMED, RUN, SERVED
 from soc.hot_code import ACCESS
 from soc.links import FLOATS
 from soc.segment_path import Place, Segment, goes_back, loop_that_ends, way_out, ways_from
@@ -33,6 +33,8 @@ STEPS = {
     "follow_segment": ", ptr, i64, i64",
     "end_segment": ", ptr, i64, ptr, i64, i64",
     "pause_segment": ", i64",
+    "next_code": ", i64",
+    "end_turns": ", i64",
 }
 """What a segment consists of: step functions of soc.segments, what they take besides chip and h."""
 
@@ -62,6 +64,10 @@ PROLOGUE = [  # these arrays do not overlap: for calls, which have no scopes (so
 ]
 
 
+TAKES = "i64 %chip, i64 %h, i64 %now, i64 %others"
+"""What the function of a segment takes: see soc.hot_code.call_segment."""
+
+
 class Writer:
     """Writes LLVM's text of a segment."""
 
@@ -89,6 +95,41 @@ class Writer:
             f"br i1 %c{n}, label %go{n}, label %{otherwise}",
             f"go{n}:",
         ]
+
+    def turn(self) -> None:
+        """Jump to the segment of the next hart that L1 serves, if this one and that one allow."""
+        self.lines += [
+            "end:",
+            "%ended = load i64, ptr %state",
+            f"%entered = icmp eq i64 %ended, {ENTERED}",
+            "br i1 %entered, label %entering, label %staying",
+            "entering:",
+            "%none = icmp eq i64 %others, 0",
+            "br i1 %none, label %alone, label %turning",
+            "alone:",
+            f"ret i64 {ENTERED}",
+            "turning:",
+        ]
+        self.call("next_code", "i64 %others")
+        code = self.result()
+        self.lines += [
+            "%other = call i64 @llvm.cttz.i64(i64 %others, i1 true)",
+            "%fewer = add i64 %others, -1",
+            "%rest = and i64 %others, %fewer",
+            f"%known = icmp ne i64 {code}, 0",
+            "br i1 %known, label %jumping, label %stopping",
+            "jumping:",
+            f"%function = inttoptr i64 {code} to ptr",
+            "%all = musttail call i64 %function(i64 %chip, i64 %other, i64 %now, i64 %rest)",
+            "ret i64 %all",
+            "stopping:",
+            f"call i32 @{self.steps}_end_turns"
+            "(ptr %ret, ptr %exc, i64 %chip, i64 %other, i64 %rest)",
+            f"ret i64 {SERVED}",
+            "staying:",
+        ]
+        self.call("end_turns", "i64 %others")
+        self.lines.append("ret i64 %ended")
 
     def find_lines(self, pcs: list[int]) -> None:
         """Look up the lines behind these, where that is not what was looked up last."""
@@ -132,7 +173,12 @@ class Writer:
             f"i64 {behind.pc}",
             f"i64 {state}",
         )
-        self.lines += [f"ret i64 {self.result()}", f"next{n}:"]
+        self.end(self.result())
+        self.lines.append(f"next{n}:")
+
+    def end(self, state: str) -> None:
+        """The segment ends with the hart in this state."""
+        self.lines += [f"store i64 {state}, ptr %state", "br label %end"]
 
 
 def _first_of_lines(chip: Chip, segment: Segment) -> list[int]:
@@ -183,17 +229,19 @@ def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
     if segment.pauses:
         writer.call("pause_segment", f"i64 {places[-1].row}")
         result = writer.result()
+    writer.end(result)
+    writer.lines.append("leave:")
+    writer.end(str(SERVED if segment.begins == ACCESS else RESUMED))
+    writer.turn()
     return "\n".join(
         [
-            f"define i64 @{segment.symbol}(i64 %chip, i64 %h, i64 %now) {{",
+            f"define i64 @{segment.symbol}({TAKES}) {{",
             "%ret = alloca i64",
             "%exc = alloca ptr",
+            "%state = alloca i64",
             *PROLOGUE,
             *writer.lines,
-            f"ret i64 {result}",
             *(_way_on(way) if way else ()),
-            "leave:",
-            f"ret i64 {SERVED if segment.begins == ACCESS else RESUMED}",
             "}",
         ]
     )
@@ -202,7 +250,7 @@ def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
 def _way_on(way: Segment) -> Iterator[str]:
     """Go on as where the loop is left."""
     yield "out:"
-    yield f"%way = tail call i64 @{way.symbol}(i64 %chip, i64 %h, i64 %now)"
+    yield f"%way = tail call i64 @{way.symbol}({TAKES})"
     yield "ret i64 %way"
 
 
@@ -220,6 +268,7 @@ def module_text(chip: Chip, segment: Segment, steps: str) -> str:
         [
             "!0 = !{}",
             "declare void @llvm.assume(i1)",
+            "declare i64 @llvm.cttz.i64(i64, i1)",
             constant("pulpsim_config", chip.config[0]),
             *(constant(f"row_{index}", chip.code[index]) for index in rows),
             *declared,

@@ -5,6 +5,8 @@ step functions below, and those are made of the interpreter's own: with decoded 
 LLVM decides at once what depends on the row alone, such as the operation, its registers and the
 hazards within the segment. So nothing is written twice, and a segment takes the same cycles. Where
 the program goes another way than the segment, the interpreter takes over between two instructions.
+From the end of a segment the next hart's is jumped to, if L1 serves several in a cycle: this costs
+less than to return, and the host foretells better which one it is.
 
 The idea: Y. Futamura, Partial Evaluation of Computation Process (1971), first projection.
 """
@@ -13,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from soc.bits import bit
+from soc.bits import bit, lowest_index
 from soc.decode import STORE
 from soc.handover import hand_over, hand_over_behind_access
 from soc.hart_status import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
@@ -135,6 +137,20 @@ def has_target(chip, h, target):
     if chip.config[0]["steady_fetch"] == IDEAL:
         return True
     return chip.fetch[np.uint64(h)]["target"] == target
+
+
+@step
+def next_code(chip, h, others):
+    """Return the machine code of the next of these harts that L1 serves, or 0."""
+    return chip.harts[np.uint64(lowest_index(others))]["code"]
+
+
+@step
+def end_turns(chip, h, others):
+    """Leave it to the interpreter to go on with this hart; others come behind it."""
+    wheel = chip.wheel[0]
+    wheel["turn"] = h
+    wheel["others"] = others
 
 
 def make_follow(issue: Callable) -> Callable:

@@ -215,6 +215,8 @@ WHEEL = np.dtype(
         ("host", "u8"),  # harts whose request waits for the host
         ("plain", "u8"),  # harts whose request, if it is due, is for an aligned word of L1
         ("running", "u8"),  # harts that are due just to run on
+        ("turn", "i8"),  # hart with which segments have ended: see soc.hot_code.call_segment
+        ("others", "u8"),  # harts that come behind it in this cycle
         ("at_event_unit", "u8"),  # harts whose load the event unit holds
         ("at_dma", "u8"),  # harts whose access a DMA port holds
         ("stop", "i8"),  # why the loop returned

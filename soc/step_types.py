@@ -155,8 +155,8 @@ def _compiled_lowest_index(mask):
     return _count_trailing_zeros(mask)
 
 
-def _compiled_call_segment(code, chip, h, now):
-    return chip_types.call_segment(code, chip, h, now)
+def _compiled_call_segment(code, chip, h, now, others):
+    return chip_types.call_segment(code, chip, h, now, others)
 
 
 def register_meanings() -> None:
