@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -181,7 +182,7 @@ def _mistakes(
     for mistake in error.errors(include_url=False):
         path = _written_path(table, mistake["loc"])
         prefix = _origin(layers, path).prefix
-        rule = _length_rule(mistake, error) or _rule(
+        rule = _rule_in_context(mistake, error) or _rule(
             model, path, mistake["type"], mistake["msg"], prefix
         )
         rules.setdefault(path, []).append(rule)
@@ -192,11 +193,20 @@ def _mistakes(
     ]
 
 
-def _length_rule(mistake: Any, error: ValidationError) -> str:
-    """How long a list has to be, if that is what is wrong: each missing element is a mistake."""
+def _rule_in_context(mistake: Any, error: ValidationError) -> str:
+    """How long a list has to be, or which forms a table has, if that is what is wrong.
+
+    Of a list that is too short each missing element is a mistake.
+    """
     *of, last = mistake["loc"] or ("",)
     if mistake["type"] == "too_long":
         return f"must be a list of {mistake['ctx']['max_length']}"
+    if mistake["type"] == "too_short":
+        return f"must be a list of at least {mistake['ctx']['min_length']}"
+    if mistake["type"] == "union_tag_invalid":
+        name = mistake["ctx"]["discriminator"].strip("'")
+        tags = mistake["ctx"]["expected_tags"]
+        return f'{name} = "{mistake["ctx"]["tag"]}": must be one of {tags}'
     if mistake["type"] != "missing" or not isinstance(last, int):
         return ""
     missing = [each["loc"][-1] for each in error.errors() if [*each["loc"][:-1]] == of]
@@ -271,11 +281,12 @@ def _rule(model: type[BaseModel], path: KeyPath, kind: str, message: str, prefix
 
 
 def fields(model: type[BaseModel], path: KeyPath = ()) -> Iterator[tuple[KeyPath, FieldInfo]]:
-    """Every field that is not a table itself, with the path of its key, in the model's order."""
+    """Every field that is no table itself, with the path of its key, in the model's order."""
     for name, field in model.model_fields.items():
-        table = field.annotation
-        if isinstance(table, type) and issubclass(table, BaseModel):
-            yield from fields(table, (*path, field.alias or name))
+        forms = get_args(field.annotation) or (field.annotation,)
+        tables = [form for form in forms if isinstance(form, type) and issubclass(form, BaseModel)]
+        if len(tables) == 1 and set(forms) <= {tables[0], NoneType}:
+            yield from fields(tables[0], (*path, field.alias or name))
         else:
             yield (*path, field.alias or name), field
 
@@ -289,7 +300,8 @@ def field_note(field: FieldInfo, note: str) -> str:
 def _suggestion(model: type[BaseModel], path: KeyPath, prefix: str) -> str:
     """Near names of the same table first, then of any table, else what the table holds."""
     known = [key for key, _ in fields(model)]
-    here = sorted({key[len(path) - 1] for key in known if key[: len(path) - 1] == path[:-1]})
+    place = len(path) - 1
+    here = sorted({key[place] for key in known if key[:place] == path[:-1] and len(key) > place})
     table = "".join(f"{name}." for name in path[:-1])
     near = [table + name for name in get_close_matches(path[-1], here, n=2)]
     near = near or [".".join(key) for key in known if get_close_matches(path[-1], key[-1:])][:3]

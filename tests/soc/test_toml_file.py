@@ -2,10 +2,10 @@
 
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from soc.setting import setting
 from soc.toml_file import ConfigError, Layer, nested, parse_setting, read_toml, validated
@@ -191,3 +191,47 @@ def test_a_setting_whose_value_is_no_toml_is_refused(value: str) -> None:
 def test_dotted_keys_stand_for_tables() -> None:
     settings = {"l1.banks": 32, "cores": 4, "l1": {"size": 8}, "l1.size": 16}
     assert nested(settings) == {"l1": {"banks": 32, "size": 16}, "cores": 4}
+
+
+class Round(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["round"]
+    radius: int = 1
+
+
+class Square(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["square"]
+
+
+class Drawing(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sizes: tuple[int, ...] = Field((1,), min_length=1)
+    shapes: tuple[Annotated[Round | Square, Field(discriminator="kind")], ...] = ()
+    frame: Bank | None = None
+
+
+@pytest.mark.parametrize(
+    ("table", "mistake"),
+    [
+        ({"sizes": []}, "sizes = []: must be a list of at least 1"),
+        (
+            {"shapes": [{"kind": "oval"}]},
+            "shapes = [{'kind': 'oval'}]: kind = \"oval\": must be one of 'round', 'square'",
+        ),
+        ({"frame": {"sice": 4}}, "frame.sice = 4: no such field; did you mean frame.size?"),
+        ({"shapes": {"kind": 4}}, "shapes: must be a list, such as [4, 2]"),
+        ({"frame": {"x": {"y": 1}}}, "frame.x: no such field; frame has latency, order, size"),
+        (
+            {"sizes": [1], "frame": {"order": {"y": 1}}},
+            "frame.order: must be a list, such as [4, 2]",
+        ),
+    ],
+)
+def test_short_lists_unknown_forms_and_optional_tables_are_told(table: dict, mistake: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validated(Drawing, [Layer("f.toml", table)])
+    assert caught.value.mistakes == [f"f.toml: {mistake}"]
