@@ -28,6 +28,9 @@ PROGRAMS = 256
 KEPT = 1024
 """Programs of which it is kept for other processes; 0: none."""
 
+WARM = 1 << 12
+"""Interpretations of a segment after which it is looked up; a power of two."""
+
 WORTH_KEEPING = 1 << 15  # interpretations of a row
 DECODED = 1 << 13  # rows of a program that are kept decoded
 FORMAT = 1  # of what is kept
@@ -72,10 +75,14 @@ def _text(content: bytes) -> str:
 
 
 class Worth(NamedTuple):
-    """Why it is worth to keep what is known, again: other translations, or twice the heat."""
+    """Why it is worth to keep what is known, again: other translations, or looks at what is hot.
+
+    files       of machine code
+    doublings   how often the heat of rows has doubled beyond what is warm: each time, one looks
+    """
 
     files: frozenset[str]
-    level: int
+    doublings: int
 
 
 class Known(NamedTuple):
@@ -137,9 +144,10 @@ class Known(NamedTuple):
     @property
     def worth(self) -> Worth:
         """Why to keep it."""
-        hottest = int(self.heat.max(initial=0))
         files = frozenset(each.file.name for each in self.translations)
-        return Worth(files, (hottest // WORTH_KEEPING).bit_length())
+        is_hot = self.heat.max(initial=0) >= WORTH_KEEPING
+        warm = self.heat[self.heat >= WARM] // WARM if is_hot else np.ones(0)
+        return Worth(files, int(np.frexp(warm)[1].sum()))
 
 
 Name = tuple[str, bytes]
@@ -213,7 +221,7 @@ def remember(
 
 
 def _is_news(worth: Worth, before: Worth) -> bool:
-    return worth.files != before.files or worth.level > before.level
+    return worth.files != before.files or worth.doublings > before.doublings
 
 
 def _decoded(code: CodeMemory) -> dict[int, KnownRun]:

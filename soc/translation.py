@@ -24,7 +24,7 @@ from soc.code_memory import WHOLE_ROW, CodeMemory
 from soc.hot_code import ISSUE
 from soc.interpreter import Interpreter, segment_steps
 from soc.kept_files import kept
-from soc.known_code import Known, Translation, name_of, recall, remember, take_up, translation
+from soc.known_code import WARM, Known, Translation, name_of, recall, remember, take_up, translation
 from soc.linking import LOADING
 from soc.links import FLOATS
 from soc.machine_code import define, load_objects
@@ -32,9 +32,6 @@ from soc.segment_path import Segment, content, segment_from
 from soc.segment_text import PURE_SYMBOL, module_text
 from soc.state import SEGMENTS
 from soc.unit_cache import ROOT, cache_folder, key
-
-WARM = 1 << 12
-"""Interpretations of a segment after which it is looked up; a power of two."""
 
 HOT = 1 << 18
 """Interpretations after which it is translated: about as long as that takes."""
