@@ -86,7 +86,7 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
         recorder=np.zeros(1, RECORDER),
         trace=np.zeros(2 * trace_buffer, np.uint64),
         trace_sorted=np.zeros(2 * trace_buffer, np.uint64),
-        trace_places=np.zeros(SORTED_CYCLES + 1 if trace_buffer > 1 else 1, np.int64),
+        trace_places=np.zeros(SORTED_CYCLES if trace_buffer > 1 else 1, np.int64),
         **nothing_translated(spec.l2.size // 2),
     )
 

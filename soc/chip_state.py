@@ -36,7 +36,7 @@ ARRAYS = {
     "recorder": RECORDER,  # [1]
     "trace": np.dtype(np.uint64),  # [2 * events that the recorder's buffer holds]
     "trace_sorted": np.dtype(np.uint64),  # the same
-    "trace_places": np.dtype(np.int64),  # [SORTED_CYCLES + 1]
+    "trace_places": np.dtype(np.int64),  # [SORTED_CYCLES]
 }
 """The arrays of a chip: type of their records."""
 

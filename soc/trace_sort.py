@@ -10,6 +10,9 @@ LOW_WORD = np.uint64(0xFFFFFFFF)
 KIND = np.uint64(32), np.uint64(0xFF)
 """Where an event's first word has its kind: the bits below, and a mask."""
 
+AROUND = np.uint64(SORTED_CYCLES - 1)
+"""Places are those of cycles modulo SORTED_CYCLES, a power of two; all 0 between two calls."""
+
 TOO_FAR = 0
 """Returned by sort_events: nothing is done, some are too many cycles behind others."""
 
@@ -32,20 +35,24 @@ def sort_events(chip: Chip, events: int) -> int:
         cycle = word & LOW_WORD
         first = min(first, cycle)
         last = max(last, cycle)
+        places[cycle & AROUND] += 1
     if count == 0 or last - first >= np.uint64(SORTED_CYCLES):
+        places[:] = 0
         return TOO_FAR
     behind = last - first + one
-    for cycle in range(behind + one):
-        places[cycle] = 0
-    for k in range(count):
-        places[(trace[two * k] & LOW_WORD) - first + one] += 1
+    place = 0
     for cycle in range(behind):
-        places[cycle + one] += places[cycle]
+        here = (first + cycle) & AROUND
+        found = places[here]
+        places[here] = place
+        place += found
     for k in range(count):
         word = trace[two * k]
-        cycle = (word & LOW_WORD) - first
-        place = two * np.uint64(places[cycle])
-        places[cycle] += 1
-        target[place] = word
-        target[place + one] = trace[two * k + one]
+        here = word & LOW_WORD & AROUND
+        at = two * np.uint64(places[here])
+        places[here] += 1
+        target[at] = word
+        target[at + one] = trace[two * k + one]
+    for cycle in range(behind):
+        places[(first + cycle) & AROUND] = 0
     return int(words >> KIND[0] & KIND[1])
