@@ -1,16 +1,17 @@
 """Does the cost of an instruction depend on the length of the run, on cores, on banks?"""
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import ceil
 from statistics import median
-from subprocess import run
 from sys import executable
 
 from benchmarks.clocks import ROOT, ns_per_instruction, simulate
 from benchmarks.figure import Figure
 from benchmarks.workload import INSTRUCTIONS, chip, products
 from isa.program import Program
+from soc.result import RunResult
 from soc.spec import SocSpec
 from soc.state import NEVER
 from soc.translation import Translator
@@ -43,7 +44,9 @@ print(ns_per_instruction(simulate(program_of(chip(), 1), chip())))
 def cost_in_a_new_process() -> float:
     """The same of the first run in a process, of 1 M instructions that others have run before."""
     command = [executable, "-c", IN_A_NEW_PROCESS]
-    return float(run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    return float(
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    )
 
 
 def cost(program: Program, spec: SocSpec, rounds: int) -> float:
@@ -51,11 +54,16 @@ def cost(program: Program, spec: SocSpec, rounds: int) -> float:
 
     That is: often enough that all of it is translated that is worth it.
     """
-    started = simulate(program, spec)
+    warm_up(lambda: simulate(program, spec))
+    return median(ns_per_instruction(simulate(program, spec)) for _ in range(rounds))
+
+
+def warm_up(run: Callable[[], RunResult]) -> None:
+    """Run something until what is hot in it is translated."""
+    started = run()
     with translating_at_once():
         for _ in range(ceil(WARM_UP / started.instructions)):
-            simulate(program, spec)
-    return median(ns_per_instruction(simulate(program, spec)) for _ in range(rounds))
+            run()
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 from benchmarks.clocks import ns_per_instruction, pulpsim, simulate
 from benchmarks.command import MOST_MEMORY
 from benchmarks.figure import Figure
+from benchmarks.flatness import warm_up
 from benchmarks.workload import elf
 from pulpsim.run import STOPPED
 from soc.recorder import Recording
@@ -26,13 +28,13 @@ def traces(rounds: int) -> Iterator[Figure]:
         file = Path(folder) / "run.trace"
         for name, filters in (("issue and memory", ISSUE_AND_MEMORY), ("everything", ())):
             cycles = _cycles(file, filters)
-            pairs = [
-                [
-                    ns_per_instruction(simulate(elf(PROGRAM), max_cycles=cycles, trace=trace))
-                    for trace in (Recording(file, filters=filters), None)
-                ]
-                for _ in range(rounds)
+            ways = [
+                partial(simulate, elf(PROGRAM), max_cycles=cycles, trace=trace)
+                for trace in (Recording(file, filters=filters), None)
             ]
+            for way in ways:
+                warm_up(way)
+            pairs = [[ns_per_instruction(way()) for way in ways] for _ in range(rounds)]
             yield Figure(
                 f"trace of {name}",
                 median(ours for ours, _ in pairs),
