@@ -42,6 +42,16 @@ def known_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def nothing_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """No machine code but this test's own: what is found depends on nobody else."""
+    folder = tmp_path_factory.mktemp("code")
+    for module in (translation, known_code):
+        monkeypatch.setattr(module, "cache_folder", lambda: folder)
+
+
+@pytest.fixture
 def translates_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Translate what was done a few times, and wait for it."""
     monkeypatch.setattr(Translator, "warm", 16)
@@ -130,7 +140,7 @@ def test_what_is_translated_serves_the_next_run_from_its_start(
 
 
 def test_what_is_translated_serves_another_process(
-    translates_early: None, monkeypatch: pytest.MonkeyPatch
+    nothing_is_kept: None, translates_early: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = product("speed2_mm_naive")
     first = run_program(program, max_cycles=CYCLES)
@@ -142,7 +152,10 @@ def test_what_is_translated_serves_another_process(
 
 
 def test_a_program_that_others_have_run_begins_with_what_they_have_used(
-    known_files: Path, translates_early: None, monkeypatch: pytest.MonkeyPatch
+    known_files: Path,
+    nothing_is_kept: None,
+    translates_early: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     program = product("speed2_mm_naive")
     first = run_program(program, max_cycles=CYCLES)
@@ -268,7 +281,7 @@ def test_of_a_program_that_only_begins_alike_no_other_code_is_used(
 
 
 def test_threads_that_come_to_the_same_code_at_once_load_it_one_after_the_other(
-    translates_early: None, monkeypatch: pytest.MonkeyPatch
+    nothing_is_kept: None, translates_early: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = product("speed2_mm_naive")
     first = run_program(program, max_cycles=CYCLES)
