@@ -60,6 +60,7 @@ class Translator:
         self.now, self.count = chip.wheel["now"].data, chip.hot_code["translations"].data
         self.decoded = chip.code.view(WHOLE_ROW)
         self.program: bytes | None = None
+        self.known: Known | None = None
         self.is_news = False
         self.changes = 0
         self.next_look = 0  # cycle
@@ -73,11 +74,8 @@ class Translator:
         first = (pc - self.code.base) >> 1
         if self.warm <= self.hot and 0 <= first < len(self.code.halves):
             self.program = name_of(self.code, first)
-        known = self._known()
-        return known.extensions if known else frozenset()
-
-    def _known(self) -> Known | None:
-        return recall((self.kind, self.program)) if self.program else None
+            self.known = recall((self.kind, self.program))
+        return self.known.extensions if self.known else frozenset()
 
     def use(self, interpreter: Interpreter) -> None:
         """Let segments consist of the steps of this interpreter from now on.
@@ -85,7 +83,7 @@ class Translator:
         Machine code that runs before this one have used is loaded.
         """
         self.steps, self.extensions = segment_steps(interpreter), interpreter.extensions
-        known = self._known()
+        known = self.known
         self.is_news = known is not None and known.steps == _steps_key(self.steps)
         if known and self.is_news:
             load(known.translations)
@@ -94,11 +92,10 @@ class Translator:
 
     def recall(self) -> None:
         """Use what is known of newly decoded code."""
-        known = self._known()
-        if known and self.is_news:
+        if self.known and self.is_news:
             self.is_news = False
-            take_up(known, self.chip)
-            self.waiting += known.translations
+            take_up(self.known, self.chip)
+            self.waiting += self.known.translations
         self._use_what_is_there()
 
     def remember(self) -> None:
