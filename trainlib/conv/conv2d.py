@@ -21,7 +21,7 @@ from trainlib.conv.weight_gradient import WeightGradient
 from trainlib.conv.weight_gradient_code import weight_gradient
 from trainlib.loops.batch import images_of
 from trainlib.primitive.tensor import WORD, Address
-from trainlib.product.start import Along, bias_added
+from trainlib.product.start import Along, bias_left
 from trainlib.product.sums import sums_f32
 
 Pair = tuple[int, int]
@@ -126,14 +126,13 @@ def conv2d_fw_f32(
 
     raises    KernelError if there is no such point
     """
-    if accumulate and bias is not None:
-        lengths = shape.batch, shape.outputs, shape.ys.outputs, shape.xs.outputs
-        with bias_added(k, team, y, bias, _along(lengths, shape.y)):
-            conv2d_fw_f32(k, team, x, w, y, shape, accumulate=True, **point)
-        return
+    lengths = shape.batch, shape.outputs, shape.ys.outputs, shape.xs.outputs
     sizes = {"x": shape.x.image, "y": shape.y.image}
-    with images_of(k, shape.batch, {"x": x, "y": y}, sizes) as at:
-        whole = shape.forward(at["x"], w, at["y"], bias, accumulate, lines, each)
+    with (
+        bias_left(k, team, y, bias, _along(lengths, shape.y), accumulate) as start,
+        images_of(k, shape.batch, {"x": x, "y": y}, sizes) as at,
+    ):
+        whole = shape.forward(at["x"], w, at["y"], start, accumulate, lines, each)
         correlate("conv2d_fw_f32", k, team, whole, **point)
 
 
@@ -159,14 +158,13 @@ def conv2d_ig_f32(
 
     raises    KernelError if there is no such point
     """
-    if accumulate and bias is not None:
-        lengths = shape.batch, shape.inputs, shape.ys.inputs, shape.xs.inputs
-        with bias_added(k, team, dx, bias, _along(lengths, shape.x)):
-            conv2d_ig_f32(k, team, dy, w, dx, shape, accumulate=True, **point)
-        return
+    lengths = shape.batch, shape.inputs, shape.ys.inputs, shape.xs.inputs
     sizes = {"dx": shape.x.image, "dy": shape.y.image}
-    with images_of(k, shape.batch, {"dx": dx, "dy": dy}, sizes) as at:
-        whole = shape.input_gradient(at["dy"], w, at["dx"], bias, accumulate, lines, each)
+    with (
+        bias_left(k, team, dx, bias, _along(lengths, shape.x), accumulate) as start,
+        images_of(k, shape.batch, {"dx": dx, "dy": dy}, sizes) as at,
+    ):
+        whole = shape.input_gradient(at["dy"], w, at["dx"], start, accumulate, lines, each)
         correlate("conv2d_ig_f32", k, team, whole, **point)
 
 

@@ -41,6 +41,26 @@ def bias_added(
     k.addi(SP, SP, FRAME)
 
 
+@contextmanager
+def bias_left(
+    k: Kernel,
+    team: Team,
+    sums: Address,
+    bias: Address | None,
+    along: Sequence[Along],
+    accumulate: bool,
+) -> Iterator[Address | None]:
+    """Of a bias, what sums in the body start with: None if they start with what is there.
+
+    Then that has the bias: see bias_added.
+    """
+    if bias is None or not accumulate:
+        yield bias
+        return
+    with bias_added(k, team, sums, bias, along):
+        yield None
+
+
 def _addition(_: Kernel) -> Body:
     def body(v: Lanes, held: Lane, bias: Lane) -> list[Lane]:
         v.fadd_s(held, held, bias)
