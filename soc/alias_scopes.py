@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from soc.chip_state import ARRAYS
+from soc.trace_points import record_apart
 
 _VALUE = r'(%"[^"]+"|%[-\w.$]+)'
 _TABLE = re.compile(rf"\s*{_VALUE} = inttoptr i64 %(?:arg\.)?chip to ptr")
@@ -21,6 +22,12 @@ _ACCESS = re.compile(
     rf"ptr [^%]*{_VALUE}"
 )
 _NOTED = re.compile(r", !(?:noalias|alias\.scope) !\d+")
+
+TOUCHED = "recorder", "trace"
+"""The arrays that soc.trace_points.record_apart touches: what a segment knows of others remains."""
+_PATH = f"{record_apart.__module__}.{record_apart.__name__}"
+_MANGLED = "".join(f"{len(name)}{name}" for name in _PATH.split("."))
+_TOUCHING = re.compile(rf'[^@]*call .*@"?_ZN{_MANGLED}')
 
 ENTRY = 16
 """Bytes of an array's address and length in the table at Chip.address."""
@@ -45,6 +52,10 @@ def with_scopes(text: str) -> str:
             f"!{scope + 1} = !{{!{scope}}}",
             f"!{scope + 2} = !{{{others}}}",
         ]
+    apart = ", ".join(
+        f"!{scope}" for scope, name in zip(scopes, names, strict=True) if name not in TOUCHED
+    )
+    lines.append(f"!{FIRST - 1} = !{{{apart}}}")
     return "\n".join(lines)
 
 
@@ -66,4 +77,6 @@ def _noted(lines: Iterable[str], names: list[str]) -> Iterator[str]:
         elif (found := _ACCESS.match(line)) and found[2] in array:
             scope = FIRST + 1 + 3 * array[found[2]]
             line = f"{_NOTED.sub('', line)}, !alias.scope !{scope + 1}, !noalias !{scope + 2}"
+        elif _TOUCHING.match(line):
+            line = f"{_NOTED.sub('', line)}, !noalias !{FIRST - 1}"
         yield line

@@ -151,7 +151,7 @@ def make_issue(execute: Callable, in_segment: bool = False) -> Callable:
             mark_region(chip, h, int(row["imm"]), start)
         if row["rm"] == 7 and hart["frm"] > 4:
             return illegal_rounding(chip, hart, fetch, row, pc, start)
-        note_issue(chip, hart, row, pc, start)
+        note_issue(chip, h, row, pc, start)
         counts = hart["counts"]
         counts[INSTRUCTIONS] += 1
         counts[COMPRESSED] += size == 2

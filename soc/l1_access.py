@@ -15,7 +15,7 @@ from soc.memory import WORD, transact, transact_word
 from soc.requests import access_granted, enter_wheel, schedule
 from soc.state import COUNT, RING, SLOTS
 from soc.step import cold_step, inlined_step, step
-from soc.trace_points import note_conflicts, note_memory, note_stall
+from soc.trace_points import note_conflicts, note_lost, note_memory
 
 L1_CONTENTION, MISALIGNED = COUNT.l1_contention, COUNT.misaligned
 L1_ACCESSES = COUNT.l1_accesses
@@ -34,19 +34,21 @@ def l1_word(hart):
 
 
 @inlined_step
-def note_l1_grant(chip, hart, row, now):
+def note_l1_grant(chip, h, row, index, half, now):
     """Count a transaction that is granted."""
+    hart = chip.harts[np.uint64(h)]
     hart["counts"][L1_ACCESSES] += 1
     hart["l1_grant"] = now
-    note_memory(chip, hart, row, False, now)
+    note_memory(chip, h, row, index, half, False, now)
 
 
 @inlined_step
 def l1_access(chip, h, now):
     """Perform a granted L1 transaction; returns the harts that go on."""
     hart = chip.harts[np.uint64(h)]
-    row = chip.code[np.uint64(hart["row"])]
-    note_l1_grant(chip, hart, row, now)
+    index = hart["row"]
+    row = chip.code[np.uint64(index)]
+    note_l1_grant(chip, h, row, index, hart["second"], now)
     lost = now - hart["when"]
     if lost and hart["external"] == 0:
         charge(chip, hart, L1_CONTENTION, lost)
@@ -221,16 +223,16 @@ def grant_plain(chip, harts, now):
 
 
 @inlined_step
-def l1_word_access(chip, h, row, now):
-    """Perform a granted access of a core to an aligned word of L1, by the instruction of this row.
+def l1_word_access(chip, h, row, index, now):
+    """Perform a granted access of a core to an aligned word of L1, by the row of this index.
 
     NOTE: no branch on whether it has lost arbitration, since nobody can predict it.
     """
     hart = chip.harts[np.uint64(h)]
-    note_l1_grant(chip, hart, row, now)
+    note_l1_grant(chip, h, row, index, 0, now)
     lost = now - hart["when"]
     hart["counts"][L1_CONTENTION] += lost
     hart["cause"] = L1_CONTENTION if lost else hart["cause"]
-    note_stall(chip, hart, L1_CONTENTION, lost)
+    note_lost(chip, h, lost)
     transact_word(hart, row, chip.l1, hart["address"] - chip.config[0]["l1_base"] >> 2)
     access_granted(hart, row, now)

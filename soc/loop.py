@@ -122,7 +122,7 @@ def make_run_hart(advance: Callable) -> Callable:
             if note_heat(chip, row, BY_ACCESS) and wheel["stop"] == END:
                 wheel["stop"] = LOOK
             take_bank(chip, h, now)
-            l1_word_access(chip, h, chip.code[np.uint64(row)], now)
+            l1_word_access(chip, h, chip.code[np.uint64(row)], row, now)
             state = GO_ON
         elif state == RESUMED:
             row = row_index(chip.config[0], hart["pc"])

@@ -116,7 +116,7 @@ def multicycle(chip, hart, row, start, second):
 @cold_step
 def illegal_rounding(chip, hart, fetch, row, pc, start):
     """An operation of the FPU asks for the rounding mode in frm, which is none."""
-    note_issue(chip, hart, row, pc, start)
+    note_issue(chip, hart["number"], row, pc, start)
     note_uncounted(hart)
     hart["issued"] = start
     hart["late_load"] = hart["late_fpu"] = np.uint64(0)

@@ -106,10 +106,11 @@ def count_external(hart, row):
 def answer(chip, h, value, now):
     """Complete an access to a register: grant in this cycle, with this value."""
     hart = chip.harts[np.uint64(h)]
-    row = chip.code[np.uint64(hart["row"])]
+    index = hart["row"]
+    row = chip.code[np.uint64(index)]
     access_granted(hart, row, now)
     count_external(hart, row)
-    note_memory(chip, hart, row, True, now)
+    note_memory(chip, h, row, index, hart["second"], True, now)
     if row["kind"] == STORE:
         hart["counts"][STORES] += 1
     else:
@@ -225,7 +226,8 @@ def l2_request(chip, h, now):
 def l2_grant(chip, h, now):
     """Complete a transaction with L2; returns the harts that go on."""
     hart = chip.harts[np.uint64(h)]
-    note_memory(chip, hart, chip.code[np.uint64(hart["row"])], True, now)
+    index = hart["row"]
+    note_memory(chip, h, chip.code[np.uint64(index)], index, hart["second"], True, now)
     if l2_access(chip, h):
         hart["state"] = REQUEST
         schedule(chip, h, now + 1)

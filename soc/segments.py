@@ -51,7 +51,7 @@ def begin_segment(chip, h, row, index, now):
     write_implied(chip, h, row, np.int64(index))
     hart["seen"] = min(hart["seen"], now)  # nothing new, but now LLVM knows too
     take_bank(chip, h, now)
-    l1_word_access(chip, h, row, now)
+    l1_word_access(chip, h, row, np.int64(index), now)
 
 
 @step

@@ -33,6 +33,12 @@ FIRST_CAUSE = COUNT.load_use
 @inlined_step
 def record(chip, kind, hart, cycle, extra, a, b):
     """Note an event, if it is wanted."""
+    record_if(chip, True, kind, hart, cycle, extra, a, b)
+
+
+@inlined_step
+def record_if(chip, is_there, kind, hart, cycle, extra, a, b):
+    """Note an event, if it is wanted and there; there is no branch on the latter."""
     recorder = chip.recorder[0]
     number = np.uint64(hart)
     since = np.uint64(cycle - recorder["first"])
@@ -43,7 +49,7 @@ def record(chip, kind, hart, cycle, extra, a, b):
         chip.trace[place] = since | what << np.uint64(32)
         low = np.uint64(a) & np.uint64(0xFFFFFFFF)
         chip.trace[place + np.uint64(1)] = low | np.uint64(b) << np.uint64(32)
-        recorder["count"] += 1
+        recorder["count"] += 1 if is_there else 0
 
 
 @inlined_step
@@ -61,11 +67,11 @@ def pc_of_row(chip, row):
 
 
 @inlined_step
-def note_issue(chip, hart, row, pc, cycle):
+def note_issue(chip, h, row, pc, cycle):
     """An instruction leaves the decode stage."""
     if RECORDING:
-        hart["accounted"] = cycle + 1
-        record(chip, ISSUE, hart["number"], cycle, 0, pc, row["word"])
+        chip.harts[np.uint64(h)]["accounted"] = cycle + 1
+        record(chip, ISSUE, h, cycle, 0, pc, row["word"])
 
 
 @inlined_step
@@ -80,19 +86,32 @@ def note_stall(chip, hart, cause, cycles):
     """A hart has been charged with cycles."""
     if RECORDING:
         if cycles:
-            _record_stall(chip, hart, cause, cycles)
+            start = hart["accounted"]
+            hart["accounted"] = start + cycles
+            last = pc_of_row(chip, hart["last"])
+            pc = hart["pc"] if PAID_BY_NEXT >> cause & 1 else last
+            if cause == COUNT.off:
+                pc = 0
+            extra = cause - FIRST_CAUSE
+            record_apart(chip, STALL, hart["open"], hart["number"], start, extra, pc, cycles)
+            hart["open"] = 0
 
 
-@cold_step
-def _record_stall(chip, hart, cause, cycles):
-    start = hart["accounted"]
-    hart["accounted"] = start + cycles
-    pc = hart["pc"] if PAID_BY_NEXT >> cause & 1 else pc_of_row(chip, hart["last"])
-    if cause == COUNT.off:
-        pc = 0
-    kind = STALL + (CORRECTION if hart["open"] else 0)
-    hart["open"] = 0
-    record(chip, kind, hart["number"], start, cause - FIRST_CAUSE, pc, cycles)
+@inlined_step
+def note_lost(chip, h, cycles):
+    """A hart has been charged with what it has lost at the bank that is its own now.
+
+    NOTE: no branch on whether it has lost anything, since nobody can predict it.
+    """
+    if RECORDING:
+        hart = chip.harts[np.uint64(h)]
+        start = hart["accounted"]
+        hart["accounted"] = start + cycles
+        has_lost = cycles != 0
+        kind = STALL + (CORRECTION if hart["open"] else 0)
+        hart["open"] = 0 if has_lost else hart["open"]
+        pc = pc_of_row(chip, hart["last"])
+        record_if(chip, has_lost, kind, h, start, COUNT.l1_contention - FIRST_CAUSE, pc, cycles)
 
 
 @inlined_step
@@ -100,29 +119,38 @@ def note_sleep(chip, hart, is_barrier, cycles):
     """A hart goes on behind an event load, for which it is about to be charged."""
     if RECORDING:
         if cycles:
-            kind = SLEEP + (CORRECTION if hart["open"] else 0)
             pc = pc_of_row(chip, hart["last"])
-            record(chip, kind, hart["number"], hart["accounted"], is_barrier, pc, cycles)
+            start = hart["accounted"]
+            record_apart(chip, SLEEP, hart["open"], hart["number"], start, is_barrier, pc, cycles)
+
+
+@cold_step
+def record_apart(chip, kind, is_open, hart, start, extra, pc, cycles):
+    """Note an event that corrects one if the hart's wait is open.
+
+    NOTE: soc.alias_scopes tells LLVM that this touches no array but `recorder` and `trace`.
+    """
+    record(chip, kind + (CORRECTION if is_open else 0), hart, start, extra, pc, cycles)
 
 
 @inlined_step
-def note_memory(chip, hart, row, outside, now):
-    """A transaction of a load or store is granted.
+def note_memory(chip, h, row, index, half, outside, now):
+    """A transaction of a load or store, the row of this index, is granted.
 
+    half       1: the second one of the access
     outside    of L1: in L2, or by a peripheral
     """
     if RECORDING:
-        address = hart["address"]
+        address = chip.harts[np.uint64(h)]["address"]
         extra = (int(row["access"] & WIDTH) >> 1) << SIZE_SHIFT
         if row["kind"] == STORE:
             extra |= WRITES
         if outside:
             extra |= OUTSIDE_L1
-        if hart["second"]:
+        if half:
             address = (address & ~3) + 4
             extra |= SECOND_HALF
-        pc = pc_of_row(chip, hart["row"])
-        record(chip, MEMORY, hart["number"], now, extra, address, pc)
+        record(chip, MEMORY, h, now, extra, address, pc_of_row(chip, index))
 
 
 @inlined_step

@@ -1,9 +1,11 @@
 """What LLVM is told of a segment: arrays do not overlap, some words are not to be written."""
 
 import llvmlite.binding as llvm
+import numpy as np
 import pytest
 
-from soc.alias_scopes import ENTRY, with_scopes
+from soc import trace_points
+from soc.alias_scopes import ENTRY, TOUCHED, with_scopes
 from soc.build_segments import without_forgotten
 from soc.chip_state import ARRAYS
 from soc.implied_state import FORGOTTEN
@@ -54,6 +56,34 @@ def test_what_writes_to_the_same_array_is() -> None:
         "%one =", "%other = getelementptr i64, ptr %harts, i64 %chip\n    %one ="
     )
     assert optimised(with_scopes(same)).count("= load i64") == 3  # of which one of the table
+
+
+def test_a_call_that_touches_notes_alone_is_no_reason_to_read_an_array_again() -> None:
+    symbol = f"_ZN3soc{len('trace_points')}trace_points{len('record_apart')}record_apartB3v15"
+    call = READ_TWICE.replace("store i64 7, ptr %fetch", f'call void @"{symbol}"(i64 %chip)')
+    text = f'declare void @"{symbol}"(i64)\n{call}'
+    other = text.replace("record_apart", "another_one_")
+
+    assert optimised(with_scopes(text)).count("= load i64") == 2
+    assert optimised(with_scopes(other)).count("= load i64") == 3
+
+
+def test_what_is_said_to_touch_notes_alone_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    touched = []
+
+    class Watched:
+        def __getattr__(self, name: str) -> np.ndarray:
+            touched.append(name)
+            array = np.zeros(8, ARRAYS[name])
+            if name == "recorder":  # everything is wanted
+                array["kinds"] = array["harts"] = array["cycles"] = np.uint64(-1 % 2**64)
+            return array
+
+    for name in ("record", "record_if"):
+        monkeypatch.setattr(trace_points, name, getattr(trace_points, name).function)
+    trace_points.record_apart.function(Watched(), *range(7))
+
+    assert set(touched) == set(TOUCHED)
 
 
 def test_what_is_forgotten_is_not_written_nor_what_came_before() -> None:
