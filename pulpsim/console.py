@@ -88,7 +88,7 @@ def progress(message: str) -> Iterator[None]:
     """Show that something long is going on: a spinner in a terminal, one line elsewhere."""
     console = report_console()
     if not console.is_terminal:
-        console.print(f"{message} ...")
+        console.print(f"{message} ...", soft_wrap=True)
         yield
         return
     with console.status(f"{message} ..."):
