@@ -8,7 +8,7 @@ import numpy as np
 from soc.code_rows import row_index
 from soc.decode import BEFORE_LOOP_END, LOOP_END
 from soc.hot_code import note_change
-from soc.step import inlined_step, step
+from soc.step import cold_step, inlined_step, step
 
 
 @inlined_step
@@ -36,22 +36,37 @@ def loop_start(hart, pc):
     return -1
 
 
-@step
-def mark_loop_end(chip, hart, loop):
-    """Hint in the decoded program that an instruction may end a hardware loop.
+@inlined_step
+def find_loop_end(chip, hart, loop):
+    """Note at which instruction a loop ends; returns the number of its row if that is to be marked.
 
-    So do the rows before it, where an instruction of two or of four bytes may be.
+    Else, as nearly always, -1.
     """
     config = chip.config[0]
     last = hart["lp_end"][loop] - (0 if hart["ri5cy"] else 4)
     hart["lp_last"][loop] = last
     index = row_index(config, last)
-    if 0 <= index < config["rows"]:
-        row = chip.code[np.uint64(index)]
-        if row["flags"] & LOOP_END:
-            return
-        row["flags"] |= LOOP_END
-        first = max(index - 2, 0)
-        for before in range(first, index):
-            chip.code[np.uint64(before)]["flags"] |= BEFORE_LOOP_END
-        note_change(chip, first, index + 1)
+    if 0 <= index < config["rows"] and chip.code[np.uint64(index)]["flags"] & LOOP_END == 0:
+        return index
+    return -1
+
+
+@cold_step
+def mark_row(chip, index):
+    """Hint in the decoded program that the instruction of this row may end a hardware loop.
+
+    So do the rows before it, where an instruction of two or of four bytes may be.
+    """
+    first = max(index - 2, 0)
+    for before in range(first, index):
+        chip.code[np.uint64(before)]["flags"] |= BEFORE_LOOP_END
+    chip.code[np.uint64(index)]["flags"] |= LOOP_END
+    note_change(chip, first, index + 1)
+
+
+@step
+def mark_loop_end(chip, hart, loop):
+    """Note at which instruction a loop ends, there too."""
+    index = find_loop_end(chip, hart, loop)
+    if index >= 0:
+        mark_row(chip, index)

@@ -15,14 +15,27 @@ import numpy as np
 from soc.bits import bit
 from soc.branches import jump_register_ready, taken_branch
 from soc.chip_state import Chip
-from soc.decode import BRANCH, CSR, FPU, JALR, LOAD, LOOP_END, MARKER, STORE, UNDECODED
+from soc.decode import (
+    BRANCH,
+    COUNTED,
+    CSR,
+    FPU,
+    HWLOOP,
+    JALR,
+    LOAD,
+    LOOP_END,
+    MARKER,
+    STORE,
+    UNDECODED,
+)
 from soc.fetch import fetch_jump
 from soc.fpu import settle_result
 from soc.handover import await_hand_over, hand_over, hand_over_behind_access
-from soc.hardware_loop import loop_next
+from soc.hardware_loop import find_loop_end, loop_next, mark_row
 from soc.hart_status import (
     FAULT_FETCH,
     FETCHING,
+    GO_ON,
     L1_REQUEST,
     LATER,
     NEEDS_DECODER,
@@ -117,6 +130,22 @@ def request_memory(chip, h, hart, row, index, address, cycle, expects_plain):
     return L1_REQUEST if asks_l1(chip, hart) else REQUEST
 
 
+@inlined_step
+def set_up_loop(chip, hart, row, pc, start):
+    """Go on behind an instruction for hardware loops; returns the hart's state.
+
+    That is GO_ON if its loop's end was not known: then all segments are dropped, this one too.
+    """
+    hart["seen"] = start + 1
+    hart["pc"] = pc + int(row["size"])
+    index = find_loop_end(chip, hart, int(row["loop"]))
+    if index < 0:
+        return RUN
+    hart["code"] = np.uint64(0)
+    mark_row(chip, index)
+    return GO_ON
+
+
 def make_issue(execute: Callable, in_segment: bool = False) -> Callable:
     """Return the step function that issues an instruction, around this interpreter.
 
@@ -167,6 +196,8 @@ def make_issue(execute: Callable, in_segment: bool = False) -> Callable:
         hart["free"] = start + 1
         if kind > FPU:
             if kind > BRANCH:
+                if in_segment and kind == HWLOOP and flags & COUNTED:
+                    return set_up_loop(chip, hart, row, pc, start)
                 return rare_instruction(chip, hart, fetch, row, pc, start, out, first, second)
             counts[BRANCHES] += 1
             if out != pc + size:

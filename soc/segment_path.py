@@ -4,7 +4,18 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from soc.chip_state import Chip
-from soc.decode import BRANCH, DIVISION, FPU, LOAD, LOOP_END, MARKER, STORE, UNDECODED
+from soc.decode import (
+    BRANCH,
+    COUNTED,
+    DIVISION,
+    FPU,
+    HWLOOP,
+    LOAD,
+    LOOP_END,
+    MARKER,
+    STORE,
+    UNDECODED,
+)
 from soc.hot_code import ACCESS
 
 LONGEST = 16
@@ -56,8 +67,22 @@ def goes_back(chip: Chip, place: Place, behind: Place) -> bool:
     return bool(row["flags"] & LOOP_END) and behind.pc != place.pc + int(row["size"])
 
 
-def segment_from(chip: Chip, index: int, begins: int, leaves: int = -1) -> Segment:
-    """Follow the program from a row on, as it most likely goes; see Segment for `leaves`."""
+def segment_from(chip: Chip, index: int, begins: int, leaves: int = -1) -> Segment | None:
+    """Follow the program from a row on, as it most likely goes; see Segment for `leaves`.
+
+    None if it comes to the end of a hardware loop of which no hart knows now where it goes back to.
+    """
+    segment = _followed(chip, index, begins, leaves)
+    return segment if all(_is_clear(chip, each, leaves) for each in segment.places[:-1]) else None
+
+
+def _is_clear(chip: Chip, place: Place, leaves: int) -> bool:
+    """Is it known where the program goes on behind an instruction?"""
+    is_end = chip.code[place.row]["flags"] & LOOP_END and place.pc != leaves
+    return not is_end or bool((chip.harts["lp_last"] == place.pc).any())
+
+
+def _followed(chip: Chip, index: int, begins: int, leaves: int) -> Segment:
     pc = int(chip.config[0]["code_base"]) + 2 * index
     places = [Place(index, pc)]
     last = 0  # latest issue, from the cycle in which the segment begins
@@ -80,7 +105,11 @@ def _is_fit(chip: Chip, place: Place) -> bool:
     """Is it certain how many cycles the instruction can take?"""
     config, row = chip.config[0], chip.code[place.row]
     kind = row["kind"]
-    if kind == UNDECODED or kind > BRANCH or row["flags"] & MARKER:
+    if kind == UNDECODED or row["flags"] & MARKER:
+        return False
+    if kind == HWLOOP:
+        return bool(row["flags"] & COUNTED)
+    if kind > BRANCH:
         return False
     if kind == FPU and config["fpu_latency"] > 1:  # its result may compete for a port
         return False

@@ -12,7 +12,7 @@ from llvmlite.binding import llvm_version_info
 
 from soc.alias_scopes import ENTRY
 from soc.chip_state import ARRAYS, Chip
-from soc.decode import LOAD, STORE
+from soc.decode import HWLOOP, LOAD, STORE
 from soc.hart_status import ENTERED, GO_ON, RESUMED, RUN, SERVED
 from soc.hot_code import ACCESS
 from soc.links import FLOATS
@@ -217,6 +217,8 @@ def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
     way = way_out(chip, segment)
     out = "out" if way else "leave"
     for place, behind in pairwise(places):
+        if chip.code[place.row]["kind"] == HWLOOP:  # what loops do behind it is not known before
+            break
         writer.loop(chip, segment, place, behind, out)
         out = "leave" if goes_back(chip, place, behind) else out
     if segment.begins == ACCESS:

@@ -163,6 +163,8 @@ class Translator:
         for begin in waiting:
             if begin not in self.segments:
                 segment = segment_from(self.chip, *begin)
+                if segment is None:
+                    continue
                 made = translation(self.chip, segment, self._file(segment))
                 self.segments[begin] = segment, made
             segment = self.segments[begin][0]

@@ -10,12 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from firmware.registers import ZERO
+from firmware.runtime import new_kernel, team_of
 from isa.program import Program
 from soc import code_memory, known_code, translation
+from soc.decode import HWLOOP, LOOP_END
+from soc.hot_code import ISSUE
 from soc.kept_files import kept
 from soc.result import RunResult
 from soc.run import carry_out, prepare, run_program
-from soc.spec import load_chip
+from soc.segment_path import segment_from
+from soc.spec import SocSpec, load_chip
 from soc.translation import Translator
 from tests.soc.random_programs import random_program
 from tests.soc.test_engines import ELFS, End, difference
@@ -236,6 +241,63 @@ def test_runs_that_are_too_short_for_a_translation_add_up(
     assert len(heats) > 3
     for number, heat in enumerate(heats):
         assert np.array_equal(heat, (number + 1) * heats[0])
+
+
+def loop_behind_rounds(chip: SocSpec) -> Program:
+    """Rounds of a word of L1, which the first core counts, and behind them a hardware loop."""
+    k = new_kernel(chip, "loop behind rounds")
+    word = k.buffer(k.l1, "word", 4)
+    with team_of(k, chip, chip.cores) as team, team.only(0):
+        rounds, place, value, repeated = k.x(), k.x(), k.x(), k.x()
+        k.li(rounds, 200)
+        k.li(place, word)
+        k.li(repeated, 0)
+        again, go_on, behind = k.here(), k.label(), k.label()
+        k.lw(value, 0, place)
+        k.addi(rounds, rounds, -1)
+        k.bne(rounds, ZERO, go_on)
+        with k.hwloop(9):
+            k.addi(repeated, repeated, 1)
+            k.addi(value, value, 2)
+            k.addi(value, value, 3)
+        k.beq(ZERO, ZERO, behind)
+        k.place(go_on)
+        k.addi(value, value, 1)
+        k.sw(value, 0, place)
+        k.beq(ZERO, ZERO, again)
+        k.place(behind)
+        k.sw(repeated, 0, place)
+    return k.build()
+
+
+def test_a_loop_whose_first_set_up_is_in_a_segment_repeats(translates_early: None) -> None:
+    chip = load_chip("pulp")
+    program = loop_behind_rounds(chip)
+    begun = prepare(program, chip, "compiled")
+    early = carry_out(begun, None)
+    event = run_program(program, chip, engine="event")
+
+    made = [each.rows for _, each in begun.translator.segments.values() if each.file.exists()]
+    kinds = begun.chip.code["kind"][np.concatenate(made)]
+    assert HWLOOP in kinds
+    assert not difference(vars(End.of(early)), vars(End.of(event)))
+
+
+def test_a_segment_waits_until_it_is_known_where_its_loop_goes_back_to() -> None:
+    begun = prepare(product("speed2_mm_hwl"), load_chip("pulp"), "compiled")
+    begun.run_on(CYCLES)
+    chip = begun.chip
+    last = int(chip.harts["lp_last"][0, 0])
+    row = (last - int(chip.config[0]["code_base"])) >> 1
+
+    segment = segment_from(chip, row, ISSUE)
+    assert segment is not None
+    assert segment.places[1].pc == chip.harts["lp_start"][0, 0]
+    assert chip.code[row]["flags"] & LOOP_END
+
+    chip.harts["lp_last"] = -1
+    assert segment_from(chip, row, ISSUE) is None
+    assert segment_from(chip, row, ISSUE, leaves=last) is not None
 
 
 @pytest.mark.parametrize("name", ["speed2_mm_hwl", "speed2_mm_naive"])
