@@ -25,7 +25,7 @@ _NOTED = re.compile(r", !(?:noalias|alias\.scope) !\d+")
 
 TOUCHED = "recorder", "trace"
 """The arrays that soc.trace_points.record_apart touches: what a segment knows of others remains."""
-_PATH = f"{record_apart.__module__}.{record_apart.__name__}"
+_PATH = f"{record_apart.function.__module__}.{record_apart.function.__name__}"
 _MANGLED = "".join(f"{len(name)}{name}" for name in _PATH.split("."))
 _TOUCHING = re.compile(rf'[^@]*call .*@"?_ZN{_MANGLED}')
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from soc.bits import bit, lowest_index
-from soc.decode import STORE
+from soc.decode import BEFORE_LOOP_END, JUMP, STORE
 from soc.handover import hand_over, hand_over_behind_access
 from soc.hart_status import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
 from soc.hot_code import ACCESS, ISSUE
@@ -190,6 +190,9 @@ def end_segment(chip, h, row, index, behind, pc, state):
         if hart["pc"] != pc or not hand_over(chip, hart, fetch, behind, pc):
             hand_over_another(chip, hart, fetch)
             hart["state"] = state
+            return state
+        if (behind["kind"] == JUMP or behind["flags"] & BEFORE_LOOP_END) and fetch["fresh"]:
+            hart["state"] = state  # what comes behind that is missing: the caches have to know
             return state
     if row["kind"] <= STORE and is_implied(chip, h, row, np.int64(index)):
         is_plain = is_plain_request(chip, hart, row)

@@ -6,6 +6,7 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -280,6 +281,43 @@ def test_a_loop_whose_first_set_up_is_in_a_segment_repeats(translates_early: Non
     made = [each.rows for _, each in begun.translator.segments.values() if each.file.exists()]
     kinds = begun.chip.code["kind"][np.concatenate(made)]
     assert HWLOOP in kinds
+    assert not difference(vars(End.of(early)), vars(End.of(event)))
+
+
+def long_loop(chip: SocSpec, seed: int, length: int) -> Program:
+    """A hardware loop with so many random loads and stores, most of them at the same bank."""
+    random = Random(seed)
+    k = new_kernel(chip, "long loop")
+    words = k.buffer(k.l1, "words", 4096)
+    with team_of(k, chip, chip.cores) as team:
+        base, mine, *values = k.x(6)
+        team.core(mine)
+        k.slli(mine, mine, 6)
+        k.li(base, words)
+        k.add(base, base, mine)
+        with k.hwloop(60):
+            for number in range(length):
+                kind = random.random()
+                if kind < 0.35 or number == length - 3:  # what asks for the start comes behind it
+                    k.lw(random.choice(values), 4 * random.randrange(64), base)
+                elif kind < 0.5:
+                    k.sw(random.choice(values), 4 * random.randrange(64), base)
+                else:
+                    k.addi(random.choice(values), random.choice(values), random.randrange(9))
+    return k.build()
+
+
+@pytest.mark.parametrize(("seed", "length"), [(0, 34), (2, 34), (6, 38)])
+def test_what_a_segment_finds_missing_is_asked_for_at_once(
+    seed: int, length: int, translates_early: None
+) -> None:
+    """The loop is longer than a private cache: who asks the shared one when decides who waits."""
+    chip = load_chip("pulp", {"icache.private_size": 128})
+    program = long_loop(chip, seed, length)
+    early = run_program(program, chip)
+    event = run_program(program, chip, engine="event")
+
+    assert translated(early) > 5
     assert not difference(vars(End.of(early)), vars(End.of(event)))
 
 
