@@ -17,7 +17,7 @@ SLOTS = 64
 RING = 16
 """Cycles that a hart can be ahead with its request to L1, at most; a power of two."""
 
-SEGMENTS = 256
+SEGMENTS = 2048
 """Rows of a program that can have machine code of their own."""
 
 NEVER = 1 << 62

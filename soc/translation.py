@@ -41,6 +41,8 @@ SPACING = 2000
 
 PAUSE = 0.01
 """Seconds after which one asks again for what is being translated."""
+MOST_PAUSES = 30
+"""How much longer than it takes to ask the pause is, at least."""
 
 
 class Translator:
@@ -128,13 +130,15 @@ class Translator:
 
     def _use_what_is_there(self) -> None:
         """Install what is translated by now, and made of what is decoded now."""
+        started = monotonic()
         fitting: list[Translation] = []
         others: list[Translation] = []
         for each in self.waiting:
-            (fitting if each.fits(self.decoded) else others).append(each)
+            (fitting if is_there(each) and each.fits(self.decoded) else others).append(each)
         load(fitting)
         self.waiting = others + [each for each in fitting if not self._install(each)]
-        self.next_wait = monotonic() + PAUSE
+        now = monotonic()
+        self.next_wait = now + max(PAUSE, MOST_PAUSES * (now - started))
 
     def _look_at_rows(self) -> None:
         """Choose what is worth a translation."""
@@ -176,11 +180,11 @@ class Translator:
         return found
 
     def _rows(self, heat: int) -> list[tuple[int, int]]:
-        """Rows that were interpreted so often, and with what they begin; the hottest first."""
+        """Rows that are interpreted, so often up to now, and how they begin; the hottest first."""
         found: list[tuple[int, int, int]] = []
         for first, end in self.code.runs:
-            heats = self.chip.segments["heat"][first:end]
-            rows, begins = np.nonzero(heats >= heat)
+            heats, codes = (self.chip.segments[name][first:end] for name in ("heat", "code"))
+            rows, begins = np.nonzero((heats >= heat) & (codes == 0))
             found += zip(-heats[rows, begins], rows + first, begins, strict=True)
         return [(int(row), int(begin)) for _, row, begin in sorted(found)]
 
@@ -225,6 +229,11 @@ class Translator:
         self.count[0] = count + 1
         self.used.append(made)
         return True
+
+
+def is_there(made: Translation) -> bool:
+    """Is it translated?"""
+    return made.file in _addresses or made.file.exists()
 
 
 def load(translations: Iterable[Translation]) -> None:
