@@ -13,10 +13,10 @@ from soc import control_page
 from soc.bits import bit, lowest_index
 from soc.chip_state import Chip
 from soc.code_rows import row_index
+from soc.dma_sharing import INPUTS
 from soc.fetch import fetch_stop
 from soc.hart_status import (
     ACCESS,
-    ENTERED,
     GO_ON,
     L1_REQUEST,
     NEEDS_DECODER,
@@ -29,7 +29,7 @@ from soc.hart_status import (
 )
 from soc.hot_code import ACCESS as BY_ACCESS
 from soc.hot_code import ISSUE as BY_ISSUE
-from soc.hot_code import call_segment, note_heat
+from soc.hot_code import note_heat
 from soc.icache_bank import icache_note
 from soc.implied_state import is_implied, write_all_open, write_open
 from soc.interrupts import (
@@ -47,25 +47,17 @@ from soc.l1_access import (
     l1_word,
     l1_word_access,
     request_plain,
-    share_banks,
     take_bank,
 )
 from soc.links import grant_ports, step_icache
 from soc.phases import clock_event_unit, cycle_dma, cycle_generator, request_dma_lanes, signal_dma
+from soc.plain_cycles import make_go_on, make_run_beside_dma, make_run_plain
 from soc.requests import enter_wheel, l2_grant, redirect, schedule, serve
-from soc.state import NEVER, RING, SLOTS
-from soc.step import cold_step, inlined_step, step
+from soc.state import NEVER, SLOTS
+from soc.step import cold_step, step
+from soc.stop_reasons import ASLEEP, DECODE, END, HALT, HOST, LOOK, TRACE
 from soc.trace_points import is_full
 from soc.traps import interrupts_enabled
-
-# Why the loop returns, besides soc.phases.DMA_ERROR.
-END = 0  # the window is over
-ASLEEP = 1  # nothing is due
-HOST = 2  # requests wait for the host
-DECODE = 3  # a hart has come to code that is not decoded
-HALT = 4  # a hart stopped the simulation
-TRACE = 6  # the trace's buffer is full
-LOOK = 7  # a segment has become hot: see soc.translation
 
 
 @step
@@ -179,124 +171,12 @@ def make_run_hart(advance: Callable) -> Callable:
     return run_hart
 
 
-def make_go_on(run_hart: Callable) -> Callable:
-    """Return the step function for harts that go on by themselves: served by L1, or just running.
-
-    What they do then is translated, if it is done often: see soc.segments.
-    """
-
-    @inlined_step
-    def go_on(chip, h, others, now, end, state):
-        """Let a hart go on and enter its next request, and others behind it as far as segments go.
-
-        Returns ENTERED if all have done so; else wheel.others are left.
-
-        others    that are served by L1, too
-        state     SERVED: with its plain word of L1; RESUMED: it had run ahead far enough
-        """
-        wheel = chip.wheel[0]
-        code = chip.harts[np.uint64(h)]["code"]
-        if code and now <= end - chip.config[0]["lookahead"]:
-            if state == RESUMED:
-                wheel["running"] &= ~bit(h)
-            state = call_segment(code, chip, h, now, others)
-            if state != ENTERED:
-                run_hart(chip, wheel["turn"], now, end, state)
-        else:
-            wheel["others"] = others
-            run_hart(chip, h, now, end, state)
-        return state
-
-    return go_on
-
-
-def make_run_alone(go_on: Callable) -> Callable:
-    """Return the step function for a hart that goes on while no other one is due."""
-
-    @cold_step
-    def run_alone(chip, h, now, end, last):
-        """Let it go on in this cycle, and in further ones before `last`, as far as segments go.
-
-        There is nobody to share a bank with. Returns the last of these cycles.
-        """
-        hart = chip.harts[np.uint64(h)]
-        wheel = chip.wheel[0]
-        last = min(last, chip.icache[0]["wake"])
-        while True:
-            state = RESUMED if wheel["running"] & bit(h) else SERVED
-            if go_on(chip, h, np.uint64(0), now, end, state) != ENTERED or is_full(chip):
-                return now
-            if hart["when"] >= last:
-                return now
-            now = hart["when"]
-            wheel["now"] = now
-            wheel["slots"][np.uint64(now) % np.uint64(SLOTS)] = np.uint64(0)
-
-    return run_alone
-
-
-def make_run_plain(go_on: Callable) -> Callable:
-    """Return the step function for cycles in which nothing but plain words of L1 is asked for."""
-    run_alone = make_run_alone(go_on)
-
-    @cold_step
-    def run_plain(chip, now, end):
-        """Simulate such cycles, and idle ones; returns the first cycle that is not over then.
-
-        NOTE: apart from the loop around it, which would take its registers away.
-        """
-        wheel = chip.wheel[0]
-        icache = chip.icache[0]
-        slots = wheel["slots"]
-        last = min(end, chip.event_unit[0]["next"], chip.control[0]["irq_cycle"])
-        while now < last:
-            slot = np.uint64(now) % np.uint64(SLOTS)
-            due = slots[slot]
-            running = due & wheel["running"]
-            plain = due & wheel["plain"]
-            if due != running | plain:
-                break
-            if due:
-                slots[slot] = np.uint64(0)
-                if wheel["due"] & wheel["due"] - np.uint64(1) == 0:
-                    now = run_alone(chip, lowest_index(due), now, end, last)
-                    running = plain = np.uint64(0)
-                elif wheel["shared"][np.uint64(now) % np.uint64(RING)]:
-                    plain &= ~share_banks(chip, now)
-                while running:
-                    h = lowest_index(running)
-                    running &= running - np.uint64(1)
-                    go_on(chip, h, np.uint64(0), now, end, RESUMED)
-                while plain:
-                    h = lowest_index(plain)
-                    plain &= plain - np.uint64(1)
-                    if go_on(chip, h, plain, now, end, SERVED) == ENTERED:
-                        break
-                    plain = wheel["others"]
-                if wheel["resume"]:
-                    break
-            elif wheel["due"] == 0:
-                break
-            if icache["wake"] <= now:
-                step_icache(chip, now)
-            now += 1
-            if wheel["due"]:
-                until = min(last, icache["wake"])
-                while now < until and slots[np.uint64(now) % np.uint64(SLOTS)] == 0:
-                    now += 1
-            wheel["now"] = now
-            if wheel["stop"] != END or is_full(chip):
-                break
-        return now
-
-    return run_plain
-
-
 def make_run(advance: Callable) -> Callable:
     """Return the loop around this `advance`."""
     run_hart = make_run_hart(advance)
     go_on = make_go_on(run_hart)
     run_plain = make_run_plain(go_on)
+    run_beside_dma = make_run_beside_dma(go_on)
 
     @cold_step
     def run_cycles(chip, end):
@@ -313,8 +193,11 @@ def make_run(advance: Callable) -> Callable:
         while now < end:
             if is_full(chip):
                 return TRACE
-            if wheel["resume"] == 0 and control["busy"] | wheel["dma_busy"] == 0:
-                now = run_plain(chip, now, end)
+            if wheel["resume"] == 0 and control["busy"] == 0:
+                if wheel["dma_busy"] == 0:
+                    now = run_plain(chip, now, end)
+                elif chip.config[0]["inputs"] <= INPUTS:
+                    now = run_beside_dma(chip, now, end)
                 if wheel["resume"]:
                     wheel["now"] = now
                     return DECODE

@@ -11,13 +11,13 @@ from soc.links import eu_clock, eu_interrupt, eu_set_event, request_lanes, tick
 from soc.links import is_idle as dma_is_idle
 from soc.requests import answer
 from soc.step import cold_step, step
+from soc.stop_reasons import DMA_ERROR
 from soc.trace_points import note_beat, note_transfers_done, note_transfers_started
 
 DMA_EVENT, DMA_INTERRUPT = 8, 9
 """Event lines of a core's DMA transfers (cluster_event_map.sv)."""
 DMA_AWAKE = 4
 """Cycles that the DMA is clocked when nothing moves; a port takes its next access after 2."""
-DMA_ERROR = 5
 
 
 @cold_step
@@ -77,7 +77,11 @@ def request_dma_lanes(chip, now):
 
 @cold_step
 def cycle_dma(chip, granted, lanes, now):
-    """The DMA's cycle behind the collection of requests; returns the harts that go on."""
+    """The DMA's cycle behind the collection of requests; returns the harts that go on.
+
+    granted    ports whose access is granted
+    lanes      that request
+    """
     first = chip.config[0]["inputs"] - DMA_PORTS
     granted_lanes = 0
     for lane in range(DMA_PORTS):
@@ -87,16 +91,22 @@ def cycle_dma(chip, granted, lanes, now):
             granted_lanes |= won << lane
             address = chip.config[0]["l1_base"] + 4 * word
             note_beat(chip, first + lane, address, won, lane >> 1, now)
+    advance_dma(chip, lanes, granted_lanes, now)
+    return answer_dma_ports(chip, granted, now)
+
+
+@step
+def advance_dma(chip, lanes, granted, now):
+    """Let all stages of the DMA advance; of its lanes these request, and are granted."""
     dma = chip.dma[0]
     offered = dma["offered"]
     note_transfers_done(chip, now)
     wheel = chip.wheel[0]
-    tick(dma, lanes, granted_lanes, chip.l1, chip.l2, chip.l2_port[0], now)
+    tick(dma, lanes, granted, chip.l1, chip.l2, chip.l2_port[0], now)
     note_transfers_started(chip, offered & ~dma["offered"], now)
     wheel["dma_busy"] = wheel["dma_busy"] - 1 if dma_is_idle(dma) else DMA_AWAKE
     if dma["error"]:
         wheel["stop"] = DMA_ERROR
-    return answer_dma_ports(chip, granted, now)
 
 
 @cold_step

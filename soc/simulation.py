@@ -23,14 +23,13 @@ from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, segment_kind, with_group_of
-from soc.loop import ASLEEP, DECODE, END, HALT, LOOK, TRACE
 from soc.peripherals.bus import BusError
-from soc.phases import DMA_ERROR
 from soc.platform import Platform
 from soc.recorder import Recorder, Recording, buffer_size
 from soc.result import Exit, RunResult
 from soc.spec import SocSpec
 from soc.state import COUNT, COUNTS
+from soc.stop_reasons import ASLEEP, DECODE, DMA_ERROR, END, HALT, LOOK, TRACE
 from soc.translation import Translator
 
 BRIEF = 256

@@ -11,6 +11,7 @@ from isa.program import Program
 from soc.result import RunResult
 from soc.run import ENGINES, run_program
 from tests.soc.random_programs import PIECES, random_program
+from trainlib.launch import program as kernel_program
 
 ELFS = Path(__file__).parents[1] / "oracles" / "elfs.tar.xz"
 REGULAR, FULL = 25, 1000
@@ -95,6 +96,25 @@ def test_a_program_leaves_the_same_up_to_a_limit(
     one, other = ends(programs[name], limit)
 
     assert one.report["cycles"] > SHORT - 1
+    assert not differences([one, other])
+
+
+def training_step() -> Program:
+    """A network's, whose tensors the DMA fetches and brings back while the cores work."""
+    layers = [
+        {"kind": "conv2d", "outputs": 16, "kernel": 3},
+        {"kind": "relu"},
+        {"kind": "linear", "outputs": 32},
+    ]
+    arguments = {"input": [8, 8, 8], "lr": 0.1, "steps": 1, "layers": layers}
+    return kernel_program("train_f32", arguments, "pulp").program
+
+
+def test_a_training_step_in_which_dma_and_cores_compete_leaves_the_same() -> None:
+    one, other = ends(training_step(), 100_000)
+
+    assert one.report["exit"] == {"reason": "exit", "code": 0}
+    assert one.report["dma"]["l1_conflicts"] > 10_000
     assert not differences([one, other])
 
 

@@ -17,6 +17,7 @@ from soc.trace import Kind, Trace
 from soc.trace_waits import PATIENCE
 from soc.trace_writer import TraceWriter
 from tests.soc.random_programs import random_program
+from tests.soc.test_engines import training_step
 from tests.soc.trace_account import check, numbers, ordered, recorded
 from trainlib.launch import program as kernel_program
 
@@ -85,6 +86,16 @@ def test_both_engines_record_the_same(file, request):
         result, trace = recorded(file, program, engine="event", max_cycles=100_000)
         check(trace, result)
         assert ordered(np.array(trace.events)) == events, seed
+
+
+def test_both_engines_record_the_same_where_dma_and_cores_compete(file):
+    some = ("cycle=50000-53000",)
+    _, trace = recorded(file, training_step(), filters=some)
+    events = ordered(np.array(trace.events))
+    _, trace = recorded(file, training_step(), filters=some, engine="event", max_cycles=53_000)
+    of_dma = trace.select(Kind.CONFLICT, hart=range(12, 16))
+    assert of_dma.size > 100
+    assert ordered(np.array(trace.events)) == events
 
 
 def test_the_size_of_batches_changes_nothing(whole, file, matmul, monkeypatch):
