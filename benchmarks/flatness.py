@@ -97,7 +97,7 @@ def program_of(spec: SocSpec, millions: float) -> Program:
 def by_chip(rounds: int) -> Iterator[Figure]:
     """Chips from one core to sixteen, each beside the cheapest."""
     specs = {shape: chip(*shape) for shape in CHIPS}
-    costs = {shape: cost(program_of(spec, 4), spec, rounds) for shape, spec in specs.items()}
+    costs = {shape: cost(program_of(spec, 20), spec, rounds) for shape, spec in specs.items()}
     yield from _beside_cheapest(
         {f"{c} core{'s' * (c > 1)}, {b} banks": ns for (c, b), ns in costs.items()}
     )
