@@ -41,6 +41,7 @@ SPACING = 2000
 
 PAUSE = 0.01
 """Seconds after which one asks again for what is being translated."""
+ABSENT = 0.1  # seconds
 MOST_PAUSES = 30
 """How much longer than it takes to ask the pause is, at least."""
 
@@ -152,7 +153,7 @@ class Translator:
         self.waiting = [*found.values(), *others]
         is_hot = self.count[0] or self._rows(self.hot)
         worth = self.hot // 16 if is_hot else self.hot  # what is around hot loops, too
-        missing = {each.file for each in self.waiting if not each.file.exists()}
+        missing = {each.file for each in self.waiting if not is_there(each)}
         texts = {
             str(made.file): module_text(self.chip, segment, f"pulpsim_{self.steps.kind}")
             for segment, made in self._segments(worth)
@@ -217,6 +218,7 @@ class Translator:
             pipe.write(job)
         if self.waits:
             process.wait()
+            _absent_until.clear()
 
     def _install(self, made: Translation) -> bool:
         """Use machine code from now on; returns False if that cannot be."""
@@ -232,8 +234,19 @@ class Translator:
 
 
 def is_there(made: Translation) -> bool:
-    """Is it translated?"""
-    return made.file in _addresses or made.file.exists()
+    """Is it translated? Whoever was told that it is not is told so again for a while.
+
+    NOTE: a look at the disk lets other threads go on, and then waits for the interpreter lock.
+    """
+    now = monotonic()
+    if made.file in _addresses:
+        return True
+    if now < _absent_until.get(made.file, 0.0):
+        return False
+    if made.file.exists():
+        return True
+    _absent_until[made.file] = now + ABSENT
+    return False
 
 
 def load(translations: Iterable[Translation]) -> None:
@@ -254,6 +267,9 @@ def load(translations: Iterable[Translation]) -> None:
                 _addresses[file] = int(_loaded[-1].get_function_address(symbol))
                 del codes[symbol, code]
 
+
+_absent_until: dict[Path, float] = {}
+"""Files of machine code that were not there."""
 
 _addresses: dict[Path, int] = {}
 """Of the machine code in files; 0 if LLVM cannot translate it. All simulations share it."""
