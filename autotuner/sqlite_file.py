@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 from soc.toml_file import ConfigError
@@ -83,12 +84,24 @@ class SqliteFile:
         if not self._is_new(version, tables):
             self._check(version)
             return
-        self.connection.execute("PRAGMA journal_mode = WAL")
+        self._write_ahead()
         with self.connection:
             self.connection.execute("BEGIN IMMEDIATE")  # all of it or nothing, by one process
             if self._is_new(*self._state()):
                 for statement in (*self.statements, f"PRAGMA user_version = {self.version}"):
                     self.connection.execute(statement)
+
+    def _write_ahead(self) -> None:
+        """Let readers go on beside a writer. SQLite waits for nobody here, so this does."""
+        end = monotonic() + WAIT
+        while True:
+            try:
+                self.connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > end:
+                    raise
+            sleep(0.01)
 
     def _state(self) -> tuple[int, int]:
         """Its version, and how many tables it has: at the same moment, as others may make it."""

@@ -4,9 +4,10 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from time import time
 
 import pytest
 
@@ -148,3 +149,17 @@ def test_a_limit_of_files_is_told_and_what_was_kept_is_there(tmp_path: Path) -> 
             "0": Outcome(0),
             str(kept - 1): Outcome(kept - 1),
         }
+
+
+def made_at(file: Path, second: float) -> bool:
+    while time() < second:
+        pass
+    Database(file).close()
+    return True
+
+
+def test_processes_that_make_a_file_at_once_all_have_it(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(4) as pool:
+        for number in range(40):
+            begins = [time() + 0.02] * 4
+            assert all(pool.map(made_at, [tmp_path / f"{number}.db"] * 4, begins))
