@@ -37,7 +37,7 @@ from soc.trace_waits import (
 from soc.trace_writer import TraceWriter, hart_names, initiator_names, new_header
 
 BUFFER = 1 << 17
-"""Events, more or less, that are written at once: 1 MB, which stays in the processor's cache."""
+"""Events, more or less, that are written at once: 2 MB. Fewer are written more often."""
 PER_CYCLE = 4
 """Events that a hart, or a lane of the DMA, notes in one cycle at the most."""
 MOST_CYCLES = (1 << 32) - 1
