@@ -4,6 +4,7 @@ import numpy as np
 
 from soc.bits import bit, members
 from soc.l1 import DMA_PORTS, nearest, next_rr
+from soc.l1_access import ask_again
 from soc.state import RING, SLOTS
 from soc.step import cold_step
 from soc.trace_points import note_beat, note_conflicts
@@ -59,10 +60,7 @@ def share_with_lanes(chip, lanes, now):
         wheel["shared"][place] &= ~bit(number)
         harts = losers & (bit(first) - np.uint64(1))
         if harts:
-            others = np.uint64(again[number])
-            again[number] = others | harts
-            is_shared = (others != 0) | (harts & harts - np.uint64(1) != 0)
-            wheel["shared"][after] |= np.uint64(is_shared) << number
+            wheel["shared"][after] |= ask_again(again, number, harts)
             lost |= harts
     wheel["slots"][np.uint64(now + 1) % np.uint64(SLOTS)] |= lost
     note_conflicts(chip, lost, now)

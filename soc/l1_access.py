@@ -153,6 +153,17 @@ def take_bank(chip, h, now):
 
 
 @inlined_step
+def ask_again(asking, number, losers):
+    """Let harts ask for a bank in another cycle; returns its bit if it has to be shared then.
+
+    asking    requests of that cycle by bank
+    """
+    others = np.uint64(asking[number])
+    asking[number] = others | losers
+    return np.uint64((others != 0) | (losers & losers - np.uint64(1) != 0)) << number
+
+
+@inlined_step
 def share_banks(chip, now):
     """Arbitrate banks that several plain requests are for; returns the harts that have lost.
 
@@ -177,9 +188,7 @@ def share_banks(chip, now):
         wheel["asking"][place][number] = bit(next_rr(requests, bank["rr"]))
         bank["conflicts"] += members(losers)
         lost |= losers
-        others = np.uint64(wheel["asking"][after][number])
-        wheel["asking"][after][number] = others | losers
-        again |= np.uint64((others != 0) | (losers & losers - np.uint64(1) != 0)) << number
+        again |= ask_again(wheel["asking"][after], number, losers)
     wheel["shared"][after] |= again
     wheel["slots"][np.uint64(now + 1) % np.uint64(SLOTS)] |= lost
     note_conflicts(chip, lost, now)

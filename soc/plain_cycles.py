@@ -76,9 +76,29 @@ def make_run_alone(go_on: Callable) -> Callable:
     return run_alone
 
 
+def make_run_due(go_on: Callable) -> Callable:
+    """Return the step function for all harts of a cycle that go on."""
+
+    @inlined_step
+    def run_due(chip, running, plain, now, end):
+        """Let harts go on: those that had run ahead far enough, and those that L1 serves."""
+        while running:
+            h = lowest_index(running)
+            running &= running - np.uint64(1)
+            go_on(chip, h, np.uint64(0), now, end, RESUMED)
+        while plain:
+            h = lowest_index(plain)
+            plain &= plain - np.uint64(1)
+            if go_on(chip, h, plain, now, end, SERVED) == ENTERED:
+                break
+            plain = chip.wheel[0]["others"]
+
+    return run_due
+
+
 def make_run_plain(go_on: Callable) -> Callable:
     """Return the step function for cycles in which nothing but plain words of L1 is asked for."""
-    run_alone = make_run_alone(go_on)
+    run_alone, run_due = make_run_alone(go_on), make_run_due(go_on)
 
     @cold_step
     def run_plain(chip, now, end):
@@ -104,16 +124,7 @@ def make_run_plain(go_on: Callable) -> Callable:
                     running = plain = np.uint64(0)
                 elif wheel["shared"][np.uint64(now) % np.uint64(RING)]:
                     plain &= ~share_banks(chip, now)
-                while running:
-                    h = lowest_index(running)
-                    running &= running - np.uint64(1)
-                    go_on(chip, h, np.uint64(0), now, end, RESUMED)
-                while plain:
-                    h = lowest_index(plain)
-                    plain &= plain - np.uint64(1)
-                    if go_on(chip, h, plain, now, end, SERVED) == ENTERED:
-                        break
-                    plain = wheel["others"]
+                run_due(chip, running, plain, now, end)
                 if wheel["resume"]:
                     break
             elif wheel["due"] == 0:
@@ -135,6 +146,7 @@ def make_run_plain(go_on: Callable) -> Callable:
 
 def make_run_beside_dma(go_on: Callable) -> Callable:
     """Return the step function for cycles in which the DMA moves data besides."""
+    run_due = make_run_due(go_on)
 
     @cold_step
     def run_beside_dma(chip, now, end):
@@ -165,16 +177,7 @@ def make_run_beside_dma(go_on: Callable) -> Callable:
             if wheel["shared"][np.uint64(now) % np.uint64(RING)]:
                 plain &= ~share_banks(chip, now)
             advance_dma(chip, lanes, granted, now)
-            while running:
-                h = lowest_index(running)
-                running &= running - np.uint64(1)
-                go_on(chip, h, np.uint64(0), now, end, RESUMED)
-            while plain:
-                h = lowest_index(plain)
-                plain &= plain - np.uint64(1)
-                if go_on(chip, h, plain, now, end, SERVED) == ENTERED:
-                    break
-                plain = wheel["others"]
+            run_due(chip, running, plain, now, end)
             if wheel["resume"]:
                 break
             if chip.icache[0]["wake"] <= now:

@@ -238,9 +238,9 @@ def is_there(made: Translation) -> bool:
 
     NOTE: a look at the disk lets other threads go on, and then waits for the interpreter lock.
     """
-    now = monotonic()
     if made.file in _addresses:
         return True
+    now = monotonic()
     if now < _absent_until.get(made.file, 0.0):
         return False
     if made.file.exists():
