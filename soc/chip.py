@@ -11,10 +11,9 @@ from soc.csr_numbers import MSTATUS_RESET
 from soc.dma import new_dma
 from soc.event_unit_state import event_unit_state
 from soc.fetching import icache_state, private_sets
-from soc.hart_status import OFF, RUN
+from soc.hart_status import OFF
 from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
 from soc.l2 import l2_state
-from soc.links import charge_off, start_fetching
 from soc.private_cache import IDEAL, STEADY
 from soc.spec import SocSpec
 from soc.state import BANK, CONFIG, HART, REGION, REGIONS, RING, ROW, WHEEL
@@ -152,20 +151,6 @@ def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:
         harts[spec.cores]["hart_id"] = spec.fabric_controller.hart_id
         harts[spec.cores]["external"] = 1
     return harts
-
-
-def start_hart(chip: Chip, h: int, pc: int, cycle: int) -> None:
-    """Let a hart fetch its first instruction so that it issues in this cycle."""
-    hart = chip.harts[h]
-    hart["pc"] = pc
-    hart["free"] = hart["seen"] = hart["when"] = hart["first_issue"] = cycle
-    hart["issued"] = cycle - 1
-    charge_off(chip, h, cycle)
-    hart["state"] = RUN
-    start_fetching(chip, h, pc, cycle)
-    slots = chip.wheel[0]["slots"]
-    slots[cycle % slots.size] |= np.uint64(1 << h)
-    chip.wheel[0]["due"] |= np.uint64(1 << h)
 
 
 def load(chip: Chip, program: Program) -> None:

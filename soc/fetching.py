@@ -40,8 +40,10 @@ def icache_state(spec: IcacheSpec, cores: int, others: int = 0) -> tuple[np.ndar
     icache = np.zeros(1, ICACHE)
     fetch = np.zeros(cores + others, FETCH)
     sets = private_sets(spec)
-    for h in range(cores + others):
-        fetch_reset(fetch[h], sets if h < cores else 0, spec.private_ways, int(spec.enabled))
+    fetch_reset(fetch[0], sets, spec.private_ways, int(spec.enabled))
+    fetch[1:cores] = fetch[0]
+    for h in range(cores, cores + others):
+        fetch_reset(fetch[h], 0, spec.private_ways, int(spec.enabled))
     icache["ports"] = 1 << (cores - 1).bit_length()
     icache["banks"] = spec.banks
     icache["bank_bits"] = (spec.banks - 1).bit_length()

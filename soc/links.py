@@ -12,7 +12,7 @@ from soc.event_unit_state import EU_STATE
 from soc.l2 import L2_STATE
 from soc.linking import WORDS, Unit
 from soc.private_cache import FETCH
-from soc.state import HART, ROW
+from soc.state import HART
 
 BITS = np.uint64  # a set of harts
 RESULT = (int, int)  # pattern, flags
@@ -74,9 +74,9 @@ LINKED = (DMA, EVENT_UNIT, REGISTERS, FLOATS, ICACHE)
 HOST = Unit("host", uses=LINKED)
 answer = HOST.link("soc.requests.answer", Chip, int, int, int)
 schedule = HOST.link("soc.requests.schedule", Chip, int, int)
-store_value = HOST.link("soc.requests.store_value", HART, ROW, returns=int)
+stored = HOST.link("soc.requests.stored", Chip, int, returns=int)
 raise_interrupt = HOST.link("soc.interrupts.raise_interrupt", Chip, int, int, int)
-charge_off = HOST.link("soc.requests.charge_off", Chip, int, int)
+start_hart = HOST.link("soc.requests.start_hart", Chip, int, int, int)
 sort_events = HOST.link("soc.trace_sort.sort_events", Chip, int, returns=int)
 drop_segments = HOST.link("soc.hot_code.drop_segments", Chip)
 mark_loop_end = HOST.link("soc.hardware_loop.mark_loop_end", Chip, HART, int)

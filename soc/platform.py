@@ -4,7 +4,6 @@ from collections.abc import Callable, Generator
 
 from simpy import Environment, Event
 
-from soc.chip import start_hart
 from soc.chip_state import Chip
 from soc.decode import STORE, WIDTH
 from soc.links import (
@@ -16,7 +15,8 @@ from soc.links import (
     is_idle,
     raise_interrupt,
     schedule,
-    store_value,
+    start_hart,
+    stored,
     switch_icache,
 )
 from soc.peripherals.bus import Bus, Peripheral
@@ -44,7 +44,6 @@ from soc.registers import (
     Master,
     event_line,
     memory_map,
-    region_at,
 )
 from soc.spec import SocSpec
 
@@ -199,21 +198,24 @@ class Platform:
         row = chip.code[int(hart["row"])]
         address = int(hart["address"])
         write = bool(row["kind"] == STORE)
-        value = int(store_value(hart, row)) if write else 0
+        value = stored(chip, h)
         external = bool(hart["external"])
         bus = self.controller_bus if external else self.core_bus
-        region = region_at(self.regions, address, bus.master)
-        port = self.dma_ports.get(region.name.removesuffix("_alias")) if region else None
-        free = yield from self._reach(h, address, external)
-        if port:
-            result = yield from port.access(write, address & 0x3FF, value)
-            free.succeed(0)
-            yield self.env.timeout(RESPONSE - 1)
+        region = bus.region(address)
+        reply = None
+        if region and region.kind == Kind.CLUSTER_PERIPHERAL:
+            yield self._at_crossbar(h, external)
+            yield self.crossbar.take(region.target, h)
+            port = self.dma_ports.get(region.name)
+            if port:
+                reply = yield from port.access(write, address & 0x3FF, value)
+            self.crossbar.free(region.target, 0 if port else 1)
+            yield self.env.timeout(RESPONSE - 1 if port else RESPONSE)
         else:
-            free.succeed(1)
-            yield self.env.timeout(RESPONSE)
-            result = self._access(bus, write, address, value, int(row["access"] & WIDTH))
-        answer(chip, h, result, self.env.now)
+            yield from self._pass_to_soc(h, external)
+        if reply is None:
+            reply = self._access(bus, write, address, value, int(row["access"] & WIDTH))
+        answer(chip, h, reply, self.env.now)
         schedule(chip, h, self.env.now)
         self.changed()
 
@@ -224,25 +226,27 @@ class Platform:
             return 0
         return bus.read(address, size) << 8 * (address & 3)
 
-    def _reach(self, h: int, address: int, external: bool) -> Generator[Event, None, Event]:
-        """Wait until a request is at its peripheral; returns how to let the next one in there."""
+    def _at_crossbar(self, h: int, external: bool) -> Event:
+        """A request reaches the cluster's peripheral interconnect."""
         access, asked = self.spec.access, int(self.chip.harts[h]["when"])
-        region = region_at(self.regions, address, Master.ALL)
-        if region is not None and region.kind == Kind.CLUSTER_PERIPHERAL:
-            cycles = access.controller_to_cluster if external else access.cluster_register
-            yield self.env.timeout(asked + cycles - RESPONSE - self.env.now)
-            return (yield from self.crossbar.take(region.target, h))
+        cycles = access.controller_to_cluster if external else access.cluster_register
+        return self.env.timeout(asked + cycles - RESPONSE - self.env.now)
+
+    def _pass_to_soc(self, h: int, external: bool) -> Generator[Event, None, None]:
+        """A request goes to a peripheral of the SoC, and its answer comes back.
+
+        Accesses of the cores leave the cluster one a cycle, those to L2 among them (per2axi).
+        """
+        access, asked = self.spec.access, int(self.chip.harts[h]["when"])
         if external:
-            yield self.env.timeout(asked + access.controller_register - RESPONSE - self.env.now)
-            return self.env.event()
-        # Accesses of the cores leave the cluster one a cycle, those to L2 among them (per2axi).
+            yield self.env.timeout(asked + access.controller_register - self.env.now)
+            return
         way = self.chip.l2_port[0]
         request = asked + int(way["demux"])
         yield self.env.timeout(request - self.env.now)
         waited = max(0, int(way["core_free"]) - request)
         way["core_free"] = request + waited + 1
-        yield self.env.timeout(waited + access.soc_register - RESPONSE - int(way["demux"]))
-        return self.env.event()
+        yield self.env.timeout(waited + access.soc_register - int(way["demux"]))
 
     def _dma_event(self, name: str) -> Callable[[int], None]:
         """Lines of a port: the fabric controller's interrupt it, the cluster's lead nowhere."""

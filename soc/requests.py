@@ -23,7 +23,7 @@ from soc.hart_status import (
     stop_at,
 )
 from soc.l2 import l2_controller_access, l2_core_request
-from soc.links import ask, eu_access
+from soc.links import ask, eu_access, start_fetching
 from soc.memory import extended, transact
 from soc.state import COUNT, SLOTS
 from soc.step import inlined_step, step
@@ -88,11 +88,17 @@ def charge_access(chip, hart, row):
 
 
 @step
-def charge_off(chip: Chip, h: int, cycles: int) -> None:
-    """Count the cycles before a hart starts."""
+def start_hart(chip: Chip, h: int, pc: int, cycle: int) -> None:
+    """Let a hart fetch its first instruction so that it issues in this cycle."""
     hart = chip.harts[np.uint64(h)]
-    hart["counts"][COUNT.off] += cycles
-    note_stall(chip, hart, COUNT.off, cycles)
+    hart["pc"] = pc
+    hart["free"] = hart["seen"] = hart["first_issue"] = cycle
+    hart["issued"] = cycle - 1
+    hart["counts"][COUNT.off] += cycle
+    note_stall(chip, hart, COUNT.off, cycle)
+    hart["state"] = RUN
+    start_fetching(chip, h, pc, cycle)
+    schedule(chip, h, cycle)
 
 
 @step
@@ -131,6 +137,14 @@ def store_value(hart, row):
 
 
 @step
+def stored(chip: Chip, h: int) -> int:
+    """Return the data of a hart's request, if that is a store; else 0."""
+    hart = chip.harts[np.uint64(h)]
+    row = chip.code[np.uint64(hart["row"])]
+    return store_value(hart, row) if row["kind"] == STORE else 0
+
+
+@step
 def control_request(chip, h, now):
     """Serve a request to the control page; returns the harts that go on."""
     hart = chip.harts[np.uint64(h)]
@@ -160,7 +174,7 @@ def event_unit_request(chip, h, now):
     row = chip.code[np.uint64(hart["row"])]
     wheel = chip.wheel[0]
     write = row["kind"] == STORE
-    value = store_value(hart, row) if write else 0
+    value = stored(chip, h)
     offset = hart["address"] - chip.config[0]["cluster_base"] - EVENT_UNIT_PORT
     result = eu_access(chip.event_unit[0], h, write, row["kind"] == ELW, offset, value, now)
     if result == STALLED:
@@ -182,7 +196,7 @@ def dma_request(chip, h):
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
     write = row["kind"] == STORE
-    value = store_value(hart, row) if write else 0
+    value = stored(chip, h)
     offset = hart["address"] - chip.config[0]["cluster_base"] - DMA_PORT
     ask(chip.dma[0], h, write, offset, value)
     hart["state"] = WAIT

@@ -10,26 +10,21 @@ from simpy import Environment, Event
 from isa.disasm import disassemble
 from isa.program import Program
 from soc import hart_status as harts_module
-from soc.chip import (
-    float_registers,
-    isa_of,
-    load,
-    new_chip,
-    start_hart,
-)
+from soc.chip import float_registers, isa_of, load, new_chip
 from soc.chip_state import Chip
 from soc.code_memory import CodeMemory, known_rows
 from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, segment_kind, with_group_of
+from soc.links import start_hart
 from soc.peripherals.bus import BusError
 from soc.platform import Platform
 from soc.recorder import Recorder, Recording, buffer_size
 from soc.result import Exit, RunResult
 from soc.spec import SocSpec
 from soc.state import COUNT, COUNTS
-from soc.stop_reasons import ASLEEP, DECODE, DMA_ERROR, END, HALT, LOOK, TRACE
+from soc.stop_reasons import ASLEEP, DECODE, DMA_ERROR, HALT, LOOK, TRACE
 from soc.translation import Translator
 
 BRIEF = 256
@@ -100,6 +95,7 @@ class Simulation:
             self.platform = Platform(
                 self.env, spec, self.chip, self._exit, self._put, self.warnings.append
             )
+            self.platform.changed = self._wake
         self.recorder: Recorder | None = None
         if recording:
             warn = self.warnings.append
@@ -173,30 +169,22 @@ class Simulation:
     def _run_compiled(self) -> None:
         """Run the clocked parts in lock step, each time up to SimPy's next event."""
         env, now = self.env, self.now
+        limit = float("inf") if self.limit is None else self.limit
+        self.is_asleep = False
         while self.end is None:
-            if self.limit is not None and env.now >= self.limit:
+            due = env.peek()
+            if now[0] >= limit:
                 self.end = self._limit_reached()
-                return
-            window = min(self._idle_cycles(), LONGEST_WINDOW)
-            if window == 0:  # others act in this very cycle: after them
+            elif due <= now[0]:  # others act before the clocked parts' cycle
                 env.step()
-                continue
-            reason = self._run_to(int(env.now + window))
-            if reason == END and now[0] == env.peek():
-                env.step()
-                continue
-            self._pass(now[0] - env.now)
-            self._handle(reason)
-            if reason == ASLEEP and self.end is None:
-                self._pass(self._idle_cycles())
-                now[0] = int(env.now)
+            elif self.is_asleep:
+                now[0] = int(min(due, limit))
+            else:
+                self._handle(self._run_to(int(min(due, limit, now[0] + LONGEST_WINDOW))))
 
-    def _pass(self, cycles: float) -> None:
-        """Let SimPy's time pass: what is due at its end comes first."""
-        if cycles:
-            over = self.env.timeout(cycles)
-            while not over.processed:
-                self.env.step()
+    def _wake(self) -> None:
+        """Something has changed the clocked parts from outside."""
+        self.is_asleep = False
 
     def _run_by_events(self) -> None:
         """Let SimPy drive every part, up to the end, or to where nothing happens any more."""
@@ -307,6 +295,7 @@ class Simulation:
 
     def _fall_asleep(self) -> None:
         """Nothing is due in the clocked parts: has the program ended, or is it stuck?"""
+        self.is_asleep = True
         self._note_exits()
         if self.end is None and self.env.peek() == float("inf"):
             self.end = Exit("deadlock", 0, self.deadlock_message())
@@ -317,11 +306,6 @@ class Simulation:
         if self.spec.control_page and cores["exited"].all():
             codes = [int(code) for code in cores["exit_code"] if code]
             self.end = Exit("exit", codes[0] if codes else 0)
-
-    def _idle_cycles(self) -> float:
-        """Cycles to the next event outside, or to the limit."""
-        wait = self.env.peek() - self.env.now
-        return wait if self.limit is None else min(wait, self.limit - self.env.now)
 
     def _fault_cycle(self, h: int) -> int:
         """The cycle in which a hart did what stopped the simulation; it may have run ahead."""

@@ -58,9 +58,18 @@ class Bus:
         peripheral, offset = self._find(address, size)
         peripheral.write(offset, value, size)
 
-    def _find(self, address: int, size: int) -> tuple[Peripheral, int]:
+    def region(self, address: int) -> Region | None:
+        """The region of the peripheral that answers at an address."""
+        index = self._index(address)
+        return None if index is None else self.seen[index]
+
+    def _index(self, address: int) -> int | None:
         index = bisect_right(self.bases, address) - 1
-        if index < 0 or address >= self.seen[index].end:
+        return index if index >= 0 and address < self.seen[index].end else None
+
+    def _find(self, address: int, size: int) -> tuple[Peripheral, int]:
+        index = self._index(address)
+        if index is None:
             raise BusError(self._why_not(address))
         if (address & 3) + size > 4:
             raise BusError(

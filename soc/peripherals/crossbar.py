@@ -5,7 +5,7 @@ as at L1's banks. Source: pulp_cluster xbar_pe_wrap.sv (rr_arb_tree).
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Hashable
+from collections.abc import Hashable
 
 from simpy import Environment, Event
 
@@ -14,27 +14,32 @@ class Crossbar:
     """Arbitrates the targets of the cluster's peripheral interconnect.
 
     Ports
-        take    in    requester i asks for a target; goes on in the cycle in which it is served
+        take    in    requester i asks for a target
+        free    in    a target has served the requester whose turn it was
     """
 
     def __init__(self, env: Environment):
         self.env = env
-        self.asking: dict[Hashable, dict[int, tuple[Event, Event]]] = defaultdict(dict)
+        self.asking: dict[Hashable, dict[int, Event]] = defaultdict(dict)
         self.priority: dict[Hashable, int] = defaultdict(int)
-        self.is_served: dict[Hashable, bool] = defaultdict(bool)
+        self.is_taken: dict[Hashable, bool] = defaultdict(bool)
+        self.free_from: dict[Hashable, int] = defaultdict(int)
 
-    def take(self, target: Hashable, requester: int) -> Generator[Event, None, Event]:
-        """Wait for the turn; returns the event by which the target says that it is free again.
+    def take(self, target: Hashable, requester: int) -> Event:
+        """Ask for a target; returns the event of the turn, in the cycle in which it is served."""
+        turn = self.asking[target][requester] = self.env.event()
+        if not self.is_taken[target]:
+            self.is_taken[target] = True
+            self._choose_in(max(0, self.free_from[target] - int(self.env.now)), target)
+        return turn
 
-        Its value is the number of cycles until then.
-        """
-        turn, free = self.env.event(), self.env.event()
-        self.asking[target][requester] = turn, free
-        if not self.is_served[target]:
-            self.is_served[target] = True
-            self._choose_in(0, target)
-        yield turn
-        return free
+    def free(self, target: Hashable, cycles: int) -> None:
+        """Let a target serve the next request in so many cycles."""
+        self.free_from[target] = int(self.env.now) + cycles
+        if self.asking[target]:
+            self._choose_in(cycles, target)
+        else:
+            self.is_taken[target] = False
 
     def _choose_in(self, cycles: int, target: Hashable) -> None:
         """Serve a target's next request then, when all of that cycle have asked."""
@@ -45,14 +50,8 @@ class Crossbar:
             wait.callbacks.append(lambda _: self._choose(target))
 
     def _choose(self, target: Hashable) -> None:
-        asking = self.asking[target]
-        if not asking:
-            self.is_served[target] = False
-            return
-        priority = self.priority[target]
+        asking, priority = self.asking[target], self.priority[target]
         winner = min(asking, key=lambda requester: requester ^ priority)
         above = [requester for requester in asking if requester > priority]
         self.priority[target] = min(above or asking)
-        turn, free = asking.pop(winner)
-        turn.succeed()
-        free.callbacks.append(lambda _: self._choose_in(int(free.value or 0), target))
+        asking.pop(winner).succeed()

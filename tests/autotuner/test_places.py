@@ -161,6 +161,7 @@ def test_processes_end_with_the_one_that_made_them(tmp_path: Path, end: signal.S
     search = subprocess.Popen(
         [sys.executable, script], env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # it may be ignored here
     )  # fmt: skip
     pids: set[str] = set()
     assert search.stdout

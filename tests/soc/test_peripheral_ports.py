@@ -99,9 +99,9 @@ def test_requesters_of_one_target_are_served_nearest_to_a_rotating_priority():
 
     def requester(number, cycle, cycles):
         yield env.timeout(cycle)
-        free = yield from crossbar.take("timer", number)
+        yield crossbar.take("timer", number)
         log.append((env.now, number))
-        free.succeed(cycles)
+        crossbar.free("timer", cycles)
 
     for number, cycle, cycles in [
         (8, 1, 1),
