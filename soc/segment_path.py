@@ -22,69 +22,83 @@ LONGEST = 16
 """Instructions of a segment."""
 
 
+NONE = -1
+
+
 class Place(NamedTuple):
-    """An instruction of a segment: its row's number, and its address."""
+    """An instruction of a segment.
+
+    row     its number
+    pc      its address
+    loop    number of the hardware loop that ends with it, as far as a hart knows; or NONE
+    """
 
     row: int
     pc: int
+    loop: int
 
 
 class Segment(NamedTuple):
     """What begins with the access (ACCESS) or the issue (ISSUE) of the first row.
 
+    All of it is found out at one time: harts set up other hardware loops later.
+
     places    of its instructions, and of the one that likely comes behind
     pauses    it ends because the hart may not run ahead any further
-    leaves    the end of the hardware loop that it leaves, or -1
+    leaves    the end of the hardware loop that it leaves, or NONE
+    way_out   the same where the first loop that goes back in it is left; None if none does
     """
 
     begins: int
     places: list[Place]
     pauses: bool
-    leaves: int = -1
+    leaves: int
+    way_out: "Segment | None" = None
 
     @property
     def symbol(self) -> str:
+        """Of its machine code."""
         return f"segment_{self.places[0].row}_{self.begins}{'_left' if self.leaves >= 0 else ''}"
 
-
-def way_out(chip: Chip, segment: Segment) -> Segment | None:
-    """The same where the first hardware loop that goes back in it is left; None if none does."""
-    for place, behind in pairwise(segment.places[1 if segment.begins == ACCESS else 0 :]):
-        if segment.leaves < 0 and goes_back(chip, place, behind):
-            return segment_from(chip, segment.places[0].row, segment.begins, place.pc)
-    return None
-
-
-def ways_from(chip: Chip, segment: Segment) -> list[Segment]:
-    """All that is translated together."""
-    way = way_out(chip, segment)
-    return [segment, way] if way else [segment]
+    @property
+    def ways(self) -> "list[Segment]":
+        """All that is translated together."""
+        return [self, self.way_out] if self.way_out else [self]
 
 
 def goes_back(chip: Chip, place: Place, behind: Place) -> bool:
     """Does a hardware loop end here, and go back?"""
-    row = chip.code[place.row]
-    return bool(row["flags"] & LOOP_END) and behind.pc != place.pc + int(row["size"])
+    return place.loop != NONE and behind.pc != place.pc + int(chip.code[place.row]["size"])
 
 
-def segment_from(chip: Chip, index: int, begins: int, leaves: int = -1) -> Segment | None:
+def segment_from(chip: Chip, index: int, begins: int, leaves: int = NONE) -> Segment | None:
     """Follow the program from a row on, as it most likely goes; see Segment for `leaves`.
 
     None if it comes to the end of a hardware loop of which no hart knows now where it goes back to.
     """
     segment = _followed(chip, index, begins, leaves)
-    return segment if all(_is_clear(chip, each, leaves) for each in segment.places[:-1]) else None
+    if not all(_is_clear(chip, each, leaves) for each in segment.places[:-1]):
+        return None
+    for place, behind in pairwise(segment.places[1 if begins == ACCESS else 0 :]):
+        if leaves == NONE and goes_back(chip, place, behind):
+            return segment._replace(way_out=segment_from(chip, index, begins, place.pc))
+    return segment
 
 
 def _is_clear(chip: Chip, place: Place, leaves: int) -> bool:
     """Is it known where the program goes on behind an instruction?"""
     is_end = chip.code[place.row]["flags"] & LOOP_END and place.pc != leaves
-    return not is_end or bool((chip.harts["lp_last"] == place.pc).any())
+    return not is_end or place.loop != NONE
+
+
+def _place(chip: Chip, pc: int) -> Place:
+    row = (pc - int(chip.config[0]["code_base"])) >> 1
+    ends = chip.harts["lp_last"] == pc
+    return Place(row, pc, int(ends.any(axis=0).argmax()) if ends.any() else NONE)
 
 
 def _followed(chip: Chip, index: int, begins: int, leaves: int) -> Segment:
-    pc = int(chip.config[0]["code_base"]) + 2 * index
-    places = [Place(index, pc)]
+    places = [_place(chip, int(chip.config[0]["code_base"]) + 2 * index)]
     last = 0  # latest issue, from the cycle in which the segment begins
     if begins == ACCESS:
         places.append(_behind(chip, places[-1], leaves))
@@ -121,9 +135,8 @@ def _is_fit(chip: Chip, place: Place) -> bool:
 
 def _behind(chip: Chip, place: Place, leaves: int) -> Place:
     """What likely comes next; outside of the code memory, the same again, which never comes."""
-    pc = likely_next(chip, place, leaves)
-    index = (pc - int(chip.config[0]["code_base"])) >> 1
-    return Place(index, pc) if 0 <= index < chip.code.size else place
+    behind = _place(chip, _likely_next(chip, place, leaves))
+    return behind if 0 <= behind.row < chip.code.size else place
 
 
 def _cycles(chip: Chip, place: Place, behind: Place) -> int:
@@ -135,28 +148,18 @@ def _cycles(chip: Chip, place: Place, behind: Place) -> int:
     return cycles
 
 
-def likely_next(chip: Chip, place: Place, leaves: int) -> int:
+def _likely_next(chip: Chip, place: Place, leaves: int) -> int:
     """Where an instruction most likely goes on: back in loops, else straight on."""
     row = chip.code[place.row]
-    if row["flags"] & LOOP_END and place.pc != leaves:
-        for hart in chip.harts:
-            for loop in range(2):
-                if hart["lp_last"][loop] == place.pc:
-                    return int(hart["lp_start"][loop])
+    if row["flags"] & LOOP_END and place.loop != NONE and place.pc != leaves:
+        hart = chip.harts[(chip.harts["lp_last"][:, place.loop] == place.pc).argmax()]
+        return int(hart["lp_start"][place.loop])
     if row["kind"] == BRANCH and row["imm"] < 0:
         return place.pc + int(row["imm"])
     return place.pc + int(row["size"])
 
 
-def loop_that_ends(chip: Chip, place: Place) -> int:
-    """Return the number of the hardware loop that ends with an instruction."""
-    return 0 if (chip.harts["lp_last"][:, 0] == place.pc).any() else 1
-
-
 def content(chip: Chip, segment: Segment) -> bytes:
     """All that the text of a segment depends on, besides the step functions."""
-    ways = ways_from(chip, segment)
-    places = [place for way in ways for place in way.places]
-    rows = [place.row for place in places]
-    loops = [loop_that_ends(chip, place) for place in places]
-    return chip.config.tobytes() + chip.code[rows].tobytes() + repr((ways, loops)).encode()
+    rows = [place.row for way in segment.ways for place in way.places]
+    return chip.config.tobytes() + chip.code[rows].tobytes() + repr(segment).encode()

@@ -16,7 +16,7 @@ from soc.decode import HWLOOP, LOAD, STORE
 from soc.hart_status import ENTERED, GO_ON, RESUMED, RUN, SERVED
 from soc.hot_code import ACCESS
 from soc.links import FLOATS
-from soc.segment_path import Place, Segment, goes_back, loop_that_ends, way_out, ways_from
+from soc.segment_path import Place, Segment, goes_back
 
 STEPS = {
     "is_expected": ", i64",
@@ -146,7 +146,7 @@ class Writer:
 
         out    label of the way on, if this loop does not go back
         """
-        number = f"i64 {loop_that_ends(chip, place)}"
+        number = f"i64 {place.loop}"
         if place.pc == segment.leaves:
             self.leave_unless("runs_out", number, f"i64 {place.pc}")
         elif goes_back(chip, place, behind):
@@ -182,14 +182,20 @@ class Writer:
 
 
 def _first_of_lines(chip: Chip, segment: Segment) -> list[int]:
-    """Addresses of instructions with whose hand-over the fetch comes to a line."""
+    """Addresses of instructions with whose hand-over the fetch comes to a line.
+
+    Where a hardware loop ends and goes back it does not.
+    """
     handed = segment.places[1 if segment.begins == ACCESS else 0 :]
     if chip.code[segment.places[-2].row]["kind"] not in (LOAD, STORE) or segment.pauses:
         handed = handed[:-1]
+    turns = [each for each, behind in pairwise(segment.places) if goes_back(chip, each, behind)]
     return [
         place.pc
         for place in handed
-        if place.pc & 12 == 0 and (place.pc & 3) + int(chip.code[place.row]["size"]) >= 4
+        if place.pc & 12 == 0
+        and (place.pc & 3) + int(chip.code[place.row]["size"]) >= 4
+        and place not in turns
     ]
 
 
@@ -214,7 +220,7 @@ def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
         writer.leave_unless("is_usual", "i64 %now")
         writer.leave_unless("is_ready", f"ptr @row_{places[0].row}", "i64 %now")
     writer.enter_lines(lines)
-    way = way_out(chip, segment)
+    way = segment.way_out
     out = "out" if way else "leave"
     for place, behind in pairwise(places):
         if chip.code[place.row]["kind"] == HWLOOP:  # what loops do behind it is not known before
@@ -261,8 +267,7 @@ def module_text(chip: Chip, segment: Segment, steps: str) -> str:
 
     steps    what the symbols of the step functions begin with
     """
-    ways = ways_from(chip, segment)
-    rows = sorted({place.row for way in ways for place in way.places})
+    rows = sorted({place.row for way in segment.ways for place in way.places})
     declared = [
         f"declare i32 @{steps}_{step}(ptr, ptr, i64, i64{takes})" for step, takes in STEPS.items()
     ]
@@ -275,7 +280,7 @@ def module_text(chip: Chip, segment: Segment, steps: str) -> str:
             *(constant(f"row_{index}", chip.code[index]) for index in rows),
             *declared,
             *_pure_calls(),
-            *(_segment_text(chip, way, steps) for way in ways),
+            *(_segment_text(chip, way, steps) for way in segment.ways),
         ]
     )
 

@@ -21,6 +21,7 @@ from soc.kept_files import kept
 from soc.result import RunResult
 from soc.run import carry_out, prepare, run_program
 from soc.segment_path import segment_from
+from soc.segment_text import module_text
 from soc.spec import SocSpec, load_chip
 from soc.translation import Translator
 from tests.soc.random_programs import random_program
@@ -333,7 +334,10 @@ def test_a_segment_waits_until_it_is_known_where_its_loop_goes_back_to() -> None
     assert segment.places[1].pc == chip.harts["lp_start"][0, 0]
     assert chip.code[row]["flags"] & LOOP_END
 
+    text = module_text(chip, segment, "steps")
+
     chip.harts["lp_last"] = -1
+    assert module_text(chip, segment, "steps") == text
     assert segment_from(chip, row, ISSUE) is None
     assert segment_from(chip, row, ISSUE, leaves=last) is not None
 
