@@ -41,15 +41,14 @@ from soc.dma_lanes import (
 from soc.dma_split import split_bursts, split_lines
 from soc.dma_state import (
     CHANNELS,
-    COMMANDS,
     DMA_STATE,
     L1_TO_L2,
     L2_TO_L1,
     LANE0,
     LANES,
     LINES,
-    QUEUES,
     DmaSpec,
+    entries,
     front,
     new_dma,
 )
@@ -79,12 +78,8 @@ def is_idle(dma):
 
 @inlined_step
 def is_active(channel):
-    return (
-        channel["level"][COMMANDS]
-        + channel["splitting"]
-        + channel["level"][LINES]
-        + channel["outstanding"]
-    ) != 0
+    lines = entries(channel["level"], LINES)
+    return (channel["commands"] | channel["splitting"] | lines | channel["outstanding"]) != 0
 
 
 @step
@@ -175,8 +170,8 @@ def _end_cycle(dma):
     for direction in range(CHANNELS):
         channel = dma["channel"][direction]
         if dma["clocked"] >> direction & 1 or is_active(channel):
-            for queue in range(QUEUES):
-                channel["seen"][queue] = channel["level"][queue]
+            channel["seen"] = channel["level"]
+            channel["commands_seen"] = channel["commands"]
     dma["clocked"] = 0
     if dma["granted"]:
         _reply(dma)

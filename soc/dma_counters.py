@@ -6,7 +6,6 @@ Source: MCHAN's trans_arbiter_wrap, trans_queue, synch_unit, trans_allocator.
 from soc.dma_control import ARBITRATED, IDLE, REGISTERED, REPLY, STORED, lowest_xor
 from soc.dma_state import (
     COMMAND_SLOTS,
-    COMMANDS,
     COUNTERS,
     L1_TO_L2,
     L2_TO_L1,
@@ -51,8 +50,8 @@ def arbitrate_commands(dma):
     dma["offered_next"] = 0
     if offered == 0:
         return
-    seen = dma["channel"][L1_TO_L2]["seen"][COMMANDS] + dma["channel"][L2_TO_L1]["seen"][COMMANDS]
-    if seen >= dma["queue"]:
+    channels = dma["channel"]
+    if channels[L1_TO_L2]["commands_seen"] + channels[L2_TO_L1]["commands_seen"] >= dma["queue"]:
         return
     port = lowest_xor(offered, dma["rr_command"])
     dma["rr_command"] = (dma["rr_command"] + 1) & dma["rr_mask"]
@@ -69,7 +68,7 @@ def arbitrate_commands(dma):
 
 @step
 def _enqueue(channel, command):
-    tail = (channel["head"][COMMANDS] + channel["level"][COMMANDS]) % COMMAND_SLOTS
+    tail = (channel["first_command"] + channel["commands"]) % COMMAND_SLOTS
     entry = channel["command"][tail]
     entry["counter"] = command["counter"]
     entry["length"] = command["length"]
@@ -80,7 +79,7 @@ def _enqueue(channel, command):
         entry["stride"][side] = command["stride"][side]
         entry["slot"][side] = command["slot"][side]
         command["slot"][side] = NO_SLOT
-    channel["level"][COMMANDS] += 1
+    channel["commands"] += 1
 
 
 @step

@@ -7,6 +7,9 @@ says when a burst's first beat passes and when its response comes; responses are
 Source: MCHAN's ext_tx_if, ext_rx_if, ext_tid_gen, ext_opc_buf and register slices.
 """
 
+import numpy as np
+
+from soc.bits import lowest_index
 from soc.dma_lanes import store
 from soc.dma_state import (
     ALIGN_BURSTS,
@@ -31,10 +34,8 @@ WORD = 0xFFFFFFFF
 @inlined_step
 def _free_id(dma, channel):
     """The lowest id that is free, or `outstanding`: none."""
-    number = 0
-    while number < dma["outstanding"] and channel["ids"] >> number & 1:
-        number += 1
-    return number
+    free = (2 << dma["outstanding"]) - 1 & ~channel["ids"]
+    return int(lowest_index(np.uint64(free)))
 
 
 @step

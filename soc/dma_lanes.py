@@ -48,7 +48,7 @@ def unpack_beats(channel):
 @inlined_step
 def read_is_wanted(channel, lane):
     """A read lane requests unless a reply finds no room."""
-    if channel["seen"][LANE0 + lane] == 0 or channel["reply"][lane] == HELD:
+    if not has(channel, LANE0 + lane) or channel["reply"][lane] == HELD:
         return False
     return channel["reply"][lane] == NONE or has_room(channel, DATA0 + lane)
 
@@ -56,7 +56,7 @@ def read_is_wanted(channel, lane):
 @inlined_step
 def write_is_wanted(channel, lane):
     """A write lane requests where a beat's data are there and enable a byte of its word."""
-    if channel["seen"][LANE0 + lane] == 0 or channel["seen"][DATA0 + lane] == 0:
+    if not has(channel, LANE0 + lane) or not has(channel, DATA0 + lane):
         return False
     return front(channel, DATA0 + lane)[1] != 0
 
@@ -85,7 +85,7 @@ def read_lane(channel, lane, granted, l1):
 def write_lane(channel, lane, granted, l1):
     """Perform the access granted in this cycle; drop a word without enabled bytes."""
     if not granted:
-        if channel["seen"][LANE0 + lane] == 0 or channel["seen"][DATA0 + lane] == 0:
+        if not has(channel, LANE0 + lane) or not has(channel, DATA0 + lane):
             return
         if front(channel, DATA0 + lane)[1] != 0:
             return

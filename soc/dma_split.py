@@ -7,7 +7,6 @@ from soc.dma_control import NOT_L2, PAST_L1, report
 from soc.dma_state import (
     ALIGN_BURSTS,
     COMMAND_SLOTS,
-    COMMANDS,
     L1_BURSTS,
     L1_SIDE,
     L1_TO_L2,
@@ -32,13 +31,13 @@ def split_lines(dma, channel):
         return
     if channel["splitting"]:
         _next_line(channel)
-    elif has(channel, COMMANDS):
+    elif channel["commands_seen"]:
         _take_command(dma, channel)
 
 
 @step
 def _take_command(dma, channel):
-    command = channel["command"][channel["head"][COMMANDS]]
+    command = channel["command"][channel["first_command"]]
     split = channel["split"]
     split["counter"] = command["counter"]
     split["length"] = command["length"]
@@ -52,8 +51,8 @@ def _take_command(dma, channel):
         if command["slot"][side] != NO_SLOT:
             dma["lines_taken"][side] &= ~(1 << command["slot"][side])
     channel["splitting"] = 1
-    channel["head"][COMMANDS] = (channel["head"][COMMANDS] + 1) % COMMAND_SLOTS
-    channel["level"][COMMANDS] -= 1
+    channel["first_command"] = (channel["first_command"] + 1) % COMMAND_SLOTS
+    channel["commands"] -= 1
 
 
 @step

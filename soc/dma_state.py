@@ -3,7 +3,7 @@
 The DMA is PULP's MCHAN 1.2.4. Each channel (L1 to L2, L2 to L1) is a row of small machines with
 queues of two entries between them:
 
-    port -> COMMANDS -> lines (2D) -> LINES -> bursts -> L2_BURSTS, L1_BURSTS, ALIGN_BURSTS
+    port -> commands -> lines (2D) -> LINES -> bursts -> L2_BURSTS, L1_BURSTS, ALIGN_BURSTS
     L1 to L2:  L1_BURSTS -> beats -> LANE0/1 -> L1 reads -> DATA0/1 -> aligner -> BEATS -> W, B
     L2 to L1:  L2_BURSTS -> AR, R -> READ -> L1_BURSTS, ALIGN_BURSTS, BEATS -> aligner -> DATA0/1
                L1_BURSTS -> beats -> LANE0/1 with DATA0/1 -> L1 writes
@@ -40,9 +40,8 @@ LINE_SLOTS = 16
 BURST_SLOTS = 16
 """Room in the state; DmaSpec says how much of it the chip has."""
 
-# Queues of a channel. COMMANDS is dma.queue deep (both channels together), the others two.
+# Queues of a channel, two entries each; its commands are apart (dma.queue, both channels together).
 (
-    COMMANDS,
     LINES,  # counter, bytes, L1 address, L2 address, increment
     L2_BURSTS,  # counter, bytes, L1 address, L2 address, increment
     L1_BURSTS,  # counter, bytes, L1 address
@@ -55,9 +54,14 @@ BURST_SLOTS = 16
     READ,  # low word, high word, outstanding burst, last of its burst
     SYNCH0,  # counter
     SYNCH1,
-) = range(13)
-QUEUES = 13
+) = range(12)
+QUEUES = 12
 ENTRY = 5
+COUNT_BITS = 4
+"""Bits of a queue's number of entries: those of all queues are one integer, as are their heads.
+
+Stages look at several queues, and at the end of a cycle all of them are copied.
+"""
 
 COMMAND = np.dtype(
     [
@@ -99,10 +103,13 @@ BURST = np.dtype(
 
 CHANNEL = np.dtype(
     [
-        ("level", "i8", (QUEUES,)),  # entries
-        ("seen", "i8", (QUEUES,)),  # entries at the start of this cycle: what the stages see
-        ("head", "i8", (QUEUES,)),
+        ("level", "i8"),  # entries of each queue
+        ("seen", "i8"),  # entries at the start of this cycle: what the stages see
+        ("head", "i8"),  # place of each queue's oldest entry, a bit each
         ("entry", "i8", (QUEUES, 2, ENTRY)),
+        ("commands", "i8"),
+        ("commands_seen", "i8"),  # at the start of this cycle
+        ("first_command", "i8"),
         ("command", COMMAND, (COMMAND_SLOTS,)),
         # lines: the command being split
         ("splitting", "i8"),
@@ -244,34 +251,40 @@ def new_dma(
 
 
 @inlined_step
+def entries(levels, queue):
+    """Entries of a queue, of a channel's `level` or `seen`."""
+    return levels >> COUNT_BITS * queue & 3
+
+
+@inlined_step
 def has(channel, queue):
     """An entry was there at the start of the cycle."""
-    return channel["seen"][queue] > 0
+    return entries(channel["seen"], queue) != 0
 
 
 @inlined_step
 def has_room(channel, queue):
     """At the start of the cycle: what leaves in this cycle makes no room yet."""
-    return channel["seen"][queue] < 2
+    return channel["seen"] >> COUNT_BITS * queue & 2 == 0
 
 
 @inlined_step
 def push(channel, queue, a, b, c, d, e):
     """Append an entry; the stages see it from the next cycle on."""
-    tail = (channel["head"][queue] + channel["level"][queue]) & 1
+    tail = (channel["head"] >> queue ^ channel["level"] >> COUNT_BITS * queue) & 1
     entry = channel["entry"][queue][tail]
     entry[0] = a
     entry[1] = b
     entry[2] = c
     entry[3] = d
     entry[4] = e
-    channel["level"][queue] += 1
+    channel["level"] += 1 << COUNT_BITS * queue
 
 
 @inlined_step
 def front(channel, queue):
     """The five numbers of the oldest entry."""
-    entry = channel["entry"][queue][channel["head"][queue]]
+    entry = channel["entry"][queue][channel["head"] >> queue & 1]
     return entry[0], entry[1], entry[2], entry[3], entry[4]
 
 
@@ -279,8 +292,8 @@ def front(channel, queue):
 def pop(channel, queue):
     """Remove the oldest entry; its five numbers."""
     entry = front(channel, queue)
-    channel["head"][queue] ^= 1
-    channel["level"][queue] -= 1
+    channel["head"] ^= 1 << queue
+    channel["level"] -= 1 << COUNT_BITS * queue
     return entry
 
 

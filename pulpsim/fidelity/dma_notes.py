@@ -3,7 +3,7 @@
 import numba
 
 import soc.step_types  # noqa: F401 (lets Numba call step functions)
-from soc.dma_state import DATA0
+from soc.dma_state import DATA0, front
 
 AXI = ("AW", "W0", "WL", "W1", "B", "AR", "R0", "RL", "R1")
 AW, W0, WL, W1, B, AR, R0, RL, R1 = range(9)
@@ -43,9 +43,7 @@ def note_lanes(dma, lanes, won, logs, counts, now):
         if lanes >> lane & 1:
             enables = 15
             if lane >= 2:
-                channel = dma["channel"][1]
-                queue = DATA0 + lane - 2
-                enables = channel["entry"][queue][channel["head"][queue]][1]
+                enables = front(dma["channel"][1], DATA0 + lane - 2)[1]
             address = 4 * dma["lane_word"][lane]
             note(logs, counts, LANES, now, lane, lane >> 1, address, won >> lane & 1, enables)
 
