@@ -72,8 +72,7 @@ LINKED = (DMA, EVENT_UNIT, REGISTERS, FLOATS, ICACHE)
 """The units that interpreters call."""
 
 HOST = Unit("host", uses=LINKED)
-answer = HOST.link("soc.requests.answer", Chip, int, int, int)
-schedule = HOST.link("soc.requests.schedule", Chip, int, int)
+answer_of_peripheral = HOST.link("soc.requests.answer_of_peripheral", Chip, int, int, int)
 stored = HOST.link("soc.requests.stored", Chip, int, returns=int)
 raise_interrupt = HOST.link("soc.interrupts.raise_interrupt", Chip, int, int, int)
 start_hart = HOST.link("soc.requests.start_hart", Chip, int, int, int)

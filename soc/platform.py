@@ -7,14 +7,13 @@ from simpy import Environment, Event
 from soc.chip_state import Chip
 from soc.decode import STORE, WIDTH
 from soc.links import (
-    answer,
+    answer_of_peripheral,
     ask,
     eu_push_soc_event,
     eu_set_event,
     flush_icache,
     is_idle,
     raise_interrupt,
-    schedule,
     start_hart,
     stored,
     switch_icache,
@@ -204,8 +203,7 @@ class Platform:
         region = bus.region(address)
         reply = None
         if region and region.kind == Kind.CLUSTER_PERIPHERAL:
-            yield self._at_crossbar(h, external)
-            yield self.crossbar.take(region.target, h)
+            yield self.crossbar.take(region.target, h, self._at_crossbar(h, external))
             port = self.dma_ports.get(region.name)
             if port:
                 reply = yield from port.access(write, address & 0x3FF, value)
@@ -215,8 +213,7 @@ class Platform:
             yield from self._pass_to_soc(h, external)
         if reply is None:
             reply = self._access(bus, write, address, value, int(row["access"] & WIDTH))
-        answer(chip, h, reply, self.env.now)
-        schedule(chip, h, self.env.now)
+        answer_of_peripheral(chip, h, reply, self.env.now)
         self.changed()
 
     @staticmethod
@@ -226,11 +223,11 @@ class Platform:
             return 0
         return bus.read(address, size) << 8 * (address & 3)
 
-    def _at_crossbar(self, h: int, external: bool) -> Event:
-        """A request reaches the cluster's peripheral interconnect."""
+    def _at_crossbar(self, h: int, external: bool) -> int:
+        """The cycle in which a request reaches the cluster's peripheral interconnect."""
         access, asked = self.spec.access, int(self.chip.harts[h]["when"])
         cycles = access.controller_to_cluster if external else access.cluster_register
-        return self.env.timeout(asked + cycles - RESPONSE - self.env.now)
+        return asked + cycles - RESPONSE
 
     def _pass_to_soc(self, h: int, external: bool) -> Generator[Event, None, None]:
         """A request goes to a peripheral of the SoC, and its answer comes back.

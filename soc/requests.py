@@ -130,6 +130,13 @@ def answer(chip, h, value, now):
 
 
 @step
+def answer_of_peripheral(chip: Chip, h: int, value: int, now: int) -> None:
+    """Complete an access to a peripheral: the hart goes on in this cycle."""
+    answer(chip, h, value, now)
+    schedule(chip, h, now)
+
+
+@step
 def store_value(hart, row):
     """Return the data of a store, unsigned."""
     width = 8 * int(row["access"] & WIDTH)

@@ -137,7 +137,7 @@ class Translator:
         for each in self.waiting:
             (fitting if is_there(each) and each.fits(self.decoded) else others).append(each)
         load(fitting)
-        self.waiting = others + [each for each in fitting if not self._install(each)]
+        self.waiting = others + self._install(fitting)
         now = monotonic()
         self.next_wait = now + max(PAUSE, MOST_PAUSES * (now - started))
 
@@ -220,17 +220,23 @@ class Translator:
             process.wait()
             _absent_until.clear()
 
-    def _install(self, made: Translation) -> bool:
-        """Use machine code from now on; returns False if that cannot be."""
+    def _install(self, fitting: list[Translation]) -> list[Translation]:
+        """Use machine code from now on; returns that for which this cannot be."""
         count = self.count[0]
-        if count == SEGMENTS or not (address := _addresses.get(made.file, 0)):
-            return False
-        self.chip.segments["code"][made.row, made.begins] = address
-        self.chip.segments["is_part"][made.rows] = 1
-        self.hot_code["translated"][count] = made.row
-        self.count[0] = count + 1
-        self.used.append(made)
-        return True
+        made: list[Translation] = []
+        others: list[Translation] = []
+        for each in fitting:
+            fits = count + len(made) < SEGMENTS and _addresses.get(each.file)
+            (made if fits else others).append(each)
+        if made:
+            rows = [each.row for each in made]
+            codes = [_addresses[each.file] for each in made]
+            self.chip.segments["code"][rows, [each.begins for each in made]] = codes
+            self.chip.segments["is_part"][np.concatenate([each.rows for each in made])] = 1
+            self.hot_code["translated"][count : count + len(made)] = rows
+            self.count[0] = count + len(made)
+            self.used += made
+        return others
 
 
 def is_there(made: Translation) -> bool:

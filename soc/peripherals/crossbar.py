@@ -20,38 +20,37 @@ class Crossbar:
 
     def __init__(self, env: Environment):
         self.env = env
-        self.asking: dict[Hashable, dict[int, Event]] = defaultdict(dict)
+        self.asking: dict[Hashable, dict[int, tuple[int, Event]]] = defaultdict(dict)
         self.priority: dict[Hashable, int] = defaultdict(int)
         self.is_taken: dict[Hashable, bool] = defaultdict(bool)
         self.free_from: dict[Hashable, int] = defaultdict(int)
 
-    def take(self, target: Hashable, requester: int) -> Event:
-        """Ask for a target; returns the event of the turn, in the cycle in which it is served."""
-        turn = self.asking[target][requester] = self.env.event()
-        if not self.is_taken[target]:
-            self.is_taken[target] = True
-            self._choose_in(max(0, self.free_from[target] - int(self.env.now)), target)
+    def take(self, target: Hashable, requester: int, cycle: int) -> Event:
+        """Ask for a target from this cycle on, a later one; returns the event of the turn."""
+        turn = self.env.event()
+        self.asking[target][requester] = cycle, turn
+        self._choose_at(cycle, target)
         return turn
 
     def free(self, target: Hashable, cycles: int) -> None:
-        """Let a target serve the next request in so many cycles."""
+        """Let a target, whose turn it was, serve the next request in so many cycles."""
+        self.is_taken[target] = False
         self.free_from[target] = int(self.env.now) + cycles
         if self.asking[target]:
-            self._choose_in(cycles, target)
-        else:
-            self.is_taken[target] = False
+            self._choose_at(self.free_from[target], target)
 
-    def _choose_in(self, cycles: int, target: Hashable) -> None:
-        """Serve a target's next request then, when all of that cycle have asked."""
-        wait = self.env.timeout(cycles)
-        if cycles:
-            wait.callbacks.append(lambda _: self._choose_in(0, target))
-        else:
-            wait.callbacks.append(lambda _: self._choose(target))
+    def _choose_at(self, cycle: int, target: Hashable) -> None:
+        """Serve a request to a target in a cycle, if it is free and any is there."""
+        wait = self.env.timeout(cycle - self.env.now)
+        wait.callbacks.append(lambda _: self._choose(target))
 
     def _choose(self, target: Hashable) -> None:
-        asking, priority = self.asking[target], self.priority[target]
+        now = self.env.now
+        asking = [i for i, (cycle, _) in self.asking[target].items() if cycle <= now]
+        if self.is_taken[target] or now < self.free_from[target] or not asking:
+            return
+        priority = self.priority[target]
         winner = min(asking, key=lambda requester: requester ^ priority)
-        above = [requester for requester in asking if requester > priority]
-        self.priority[target] = min(above or asking)
-        asking.pop(winner).succeed()
+        self.priority[target] = min([i for i in asking if i > priority] or asking)
+        self.is_taken[target] = True
+        self.asking[target].pop(winner)[1].succeed()

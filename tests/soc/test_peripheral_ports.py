@@ -97,21 +97,22 @@ def test_requesters_of_one_target_are_served_nearest_to_a_rotating_priority():
     crossbar = Crossbar(env)
     log = []
 
-    def requester(number, cycle, cycles):
-        yield env.timeout(cycle)
-        yield crossbar.take("timer", number)
+    def requester(number, start, cycle, cycles):
+        yield env.timeout(start)
+        yield crossbar.take("timer", number, cycle)
         log.append((env.now, number))
         crossbar.free("timer", cycles)
 
-    for number, cycle, cycles in [
-        (8, 1, 1),
-        (2, 1, 3),
-        (5, 1, 1),
-        (2, 7, 1),
-        (8, 7, 1),
-        (1, 20, 1),
+    for number, start, cycle, cycles in [
+        (8, 0, 1, 1),
+        (2, 0, 1, 3),
+        (5, 0, 1, 1),
+        (2, 6, 7, 1),
+        (8, 6, 7, 1),
+        (1, 12, 20, 1),
+        (3, 13, 14, 1),
     ]:
-        env.process(requester(number, cycle, cycles))
+        env.process(requester(number, start, cycle, cycles))
     env.run()
     # Served in cycle 1: 2, the nearest to 0; the priority moves to 2, then to 5, 8, 2, ...
-    assert log == [(1, 2), (4, 5), (5, 8), (7, 8), (8, 2), (20, 1)]
+    assert log == [(1, 2), (4, 5), (5, 8), (7, 8), (8, 2), (14, 3), (20, 1)]
