@@ -125,8 +125,7 @@ def host_parts(platform: Platform) -> Iterator[Any]:
     yield platform
     yield platform.crossbar
     yield from platform.dma_ports.values()
-    targets = [*platform.core_bus.targets, *platform.controller_bus.targets]
-    yield from {id(target): target for target in targets}.values()
+    yield from platform.peripherals.values()
 
 
 def _plain(part: Any) -> Plain:

@@ -1,5 +1,7 @@
 """The chip's State from its Spec, and a program in its memory."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from isa.declare import Isa
@@ -65,29 +67,39 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
     trace_buffer    events that fit into it
     """
     harts = spec.cores + (1 if spec.fabric_controller.present else 0)
-    wheel = np.zeros(1, WHEEL)
-    icache, fetch = icache_state(spec.icache, spec.cores, harts - spec.cores)
     return Chip(
-        config=_config(spec, registers, harts),
-        icache=icache,
-        fetch=fetch,
-        harts=_harts(spec, registers, harts),
+        **{
+            name: array.view(np.uint8).copy().view(array.dtype)  # the bytes between fields, too
+            for name, array in _at_reset(spec, registers, harts).items()
+        },
         code=zeros(spec.l2.size // 2, ROW),
         regions=zeros(harts * REGIONS, REGION),
         l1=np.zeros(spec.l1.size // 4, np.int32),
-        banks=_banks(spec.l1.banks),
         l2=zeros(spec.l2.size // 4, np.dtype(np.int32)),
-        wheel=wheel,
-        control=control_state(),
-        event_unit=event_unit_state(spec.event_unit, spec.cores),
-        dma=new_dma(spec.dma, l1_size=spec.l1.size, l2_base=spec.l2.base, l2_size=spec.l2.size),
-        l2_port=l2_state(spec.l2),
-        recorder=np.zeros(1, RECORDER),
         trace=np.zeros(2 * trace_buffer, np.uint64),
         trace_sorted=np.zeros(2 * trace_buffer, np.uint64),
         trace_places=np.zeros(SORTED_CYCLES if trace_buffer > 1 else 1, np.int64),
         **nothing_translated(spec.l2.size // 2),
     )
+
+
+@lru_cache(maxsize=16)
+def _at_reset(spec: SocSpec, registers: str, harts: int) -> dict[str, np.ndarray]:
+    """The arrays that are not all zeros: to be copied, which is faster than to make them."""
+    icache, fetch = icache_state(spec.icache, spec.cores, harts - spec.cores)
+    return {
+        "config": _config(spec, registers, harts),
+        "icache": icache,
+        "fetch": fetch,
+        "harts": _harts(spec, registers, harts),
+        "banks": _banks(spec.l1.banks),
+        "wheel": np.zeros(1, WHEEL),
+        "control": control_state(),
+        "event_unit": event_unit_state(spec.event_unit, spec.cores),
+        "dma": new_dma(spec.dma, l1_size=spec.l1.size, l2_base=spec.l2.base, l2_size=spec.l2.size),
+        "l2_port": l2_state(spec.l2),
+        "recorder": np.zeros(1, RECORDER),
+    }
 
 
 def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:

@@ -9,6 +9,7 @@ import hashlib
 import json
 from base64 import b64decode, b64encode
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,8 +56,21 @@ class Translation(NamedTuple):
     digest: str
 
     def fits(self, decoded: np.ndarray) -> bool:
-        """Are these rows what it was made of?"""
-        return _digest(decoded[self.rows].tobytes()) == self.digest
+        """Are these rows what it was made of?
+
+        NOTE: hashlib lets other threads go on, at each call, so it is asked once.
+        """
+        content = decoded[self.rows].tobytes()
+        seen = hash(content)
+        if _fitting.get(self.digest) != seen:
+            if _digest(content) != self.digest:
+                return False
+            _fitting[self.digest] = seen
+        return True
+
+
+_fitting: dict[str, int] = {}
+"""By their digest, rows that fit: the same to Python's own hash."""
 
 
 def translation(chip: Chip, segment: Segment, file: Path) -> Translation:
@@ -160,8 +174,12 @@ _kept: dict[Name, Worth] = {}
 
 def name_of(code: CodeMemory, first: int) -> bytes:
     """By what a program is known that begins with this row. No more than a hint."""
-    begin = code.halves[first : first + BEGINNING].tobytes()
-    return hashlib.sha256(code.chip.config.tobytes() + begin).digest()
+    return _name(code.chip.config.tobytes() + code.halves[first : first + BEGINNING].tobytes())
+
+
+@lru_cache(maxsize=PROGRAMS)
+def _name(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
 
 
 def forget() -> None:

@@ -1,6 +1,7 @@
 """Wiring of the peripherals: SimPy components around the clocked parts, on one bus per master."""
 
 from collections.abc import Callable, Generator
+from functools import cache, partial
 
 from simpy import Environment, Event
 
@@ -18,7 +19,7 @@ from soc.links import (
     stored,
     switch_icache,
 )
-from soc.peripherals.bus import Bus, Peripheral
+from soc.peripherals.bus import Bus, Decoder, Peripheral, Peripherals
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
 from soc.peripherals.console import Console
 from soc.peripherals.crossbar import Crossbar
@@ -52,9 +53,18 @@ START_CYCLES = 2
 DMA_PORTS = {"dma_shared": 8, "dma_fabric": 9}
 """Control ports of the DMA by their regions: the cluster's, the fabric controller's."""
 
+FLLS = ("fll_soc", "fll_peripheral", "fll_cluster")
+
 RESPONSE = 2
 """Cycles from a peripheral's taking an access to the grant that the core sees: the answer, then the
 grant (data_periph_demux.sv: TRANS_PENDING, TRANS_GRANTED)."""
+
+
+@cache
+def decoders(l1_size: int, l2_size: int) -> tuple[Decoder, Decoder]:
+    """Of the cores' accesses, and of the fabric controller's. Sizes in bytes."""
+    regions = memory_map(l1_size, l2_size)
+    return Decoder(regions, Master.CORE), Decoder(regions, Master.FABRIC)
 
 
 class DmaPort:
@@ -127,27 +137,30 @@ class Platform:
         self.exit, self.warn = exit, warn
         self.changed: Callable[[], None] = lambda: None
         self.enabled = 0
-        self.regions = memory_map(spec.l1.size, spec.l2.size)
         self.crossbar = Crossbar(env)
         self.dma_ports = {
             name: DmaPort(env, chip, number, self._dma_event(name), lambda: self.changed())
             for name, number in DMA_PORTS.items()
         }
-        fields = spec.peripherals
-        self.interrupts = InterruptController(env, fields, warn, self._interrupt_controller)
-        self.control = ClusterControl(
-            spec.cores,
-            cluster_configuration(spec.cores, spec.l1.size, spec.l2.size, spec.icache.shared_size),
-            warn,
-            self._fetch_enable,
-            lambda _: None,
-            lambda _: None,
+        self.interrupts = InterruptController(
+            env, spec.peripherals, warn, self._interrupt_controller
         )
-        peripherals: dict[str, Peripheral] = {
-            "cluster_control": self.control,
-            "cluster_timer": self._timer("cluster_timer", self._cluster_event),
-            "event_unit_shared": SharedEventUnit(env, chip.event_unit[0]),
-            "cluster_icache": IcacheControl(
+        self.control = self._cluster_control()
+        self.peripherals = Peripherals(self._makers(console))
+        cores, controller = decoders(spec.l1.size, spec.l2.size)
+        self.core_bus = Bus(cores, self.peripherals)
+        self.controller_bus = Bus(controller, self.peripherals)
+
+    def _makers(self, console: Callable[[int], None]) -> dict[str, Callable[[], Peripheral]]:
+        """How to make each peripheral: soc.peripherals.bus makes what is accessed."""
+        env, spec, warn = self.env, self.spec, self.warn
+        blocks = {"gpio": GPIO, "udma": UDMA, "pmu": PMU, "debug": DEBUG}
+        blocks |= dict.fromkeys(DMA_PORTS, PMU)
+        return {
+            "cluster_control": lambda: self.control,
+            "cluster_timer": lambda: self._timer("cluster_timer", self._cluster_event),
+            "event_unit_shared": lambda: SharedEventUnit(env, self.chip.event_unit[0]),
+            "cluster_icache": lambda: IcacheControl(
                 "cluster_icache",
                 ICACHE_CONTROL,
                 warn,
@@ -155,26 +168,35 @@ class Platform:
                 lambda: self._flush_icache(True),
                 lambda: self._flush_icache(False),
             ),
-            **{name: RegisterBlock(name, PMU, warn) for name in DMA_PORTS},
-            "gpio": RegisterBlock("gpio", GPIO, warn),
-            "udma": RegisterBlock("udma", UDMA, warn),
-            "soc_control": SocControl(spec.cores, warn, exit, self.control.enable_all),
-            "soc_events": SocEvents(
-                env, fields, warn, self.interrupts.push_soc_event, self._cluster_soc_event
+            "soc_control": lambda: SocControl(spec.cores, warn, self.exit, self.control.enable_all),
+            "soc_events": lambda: SocEvents(
+                env,
+                spec.peripherals,
+                warn,
+                self.interrupts.push_soc_event,
+                self._cluster_soc_event,
             ),
-            "pmu": RegisterBlock("pmu", PMU, warn),
-            "fabric_icache": IcacheControl(
+            "fabric_icache": lambda: IcacheControl(
                 "fabric_icache", FABRIC_ICACHE_CONTROL, warn, lambda _: None, lambda: None
             ),
-            "interrupt_controller": self.interrupts,
-            "fabric_timer_0": self._timer("fabric_timer_0", self._fabric_event),
-            "fabric_timer_1": self._timer("fabric_timer_1", lambda line: None),
-            "stdout": Console(warn, lambda byte, cluster, core: console(byte)),
-            "debug": RegisterBlock("debug", DEBUG, warn),
-            **{name: Fll(name, warn) for name in ("fll_soc", "fll_peripheral", "fll_cluster")},
+            "interrupt_controller": lambda: self.interrupts,
+            "fabric_timer_0": lambda: self._timer("fabric_timer_0", self._fabric_event),
+            "fabric_timer_1": lambda: self._timer("fabric_timer_1", lambda line: None),
+            "stdout": lambda: Console(warn, lambda byte, cluster, core: console(byte)),
+            **{name: partial(RegisterBlock, name, block, warn) for name, block in blocks.items()},
+            **{name: partial(Fll, name, warn) for name in FLLS},
         }
-        self.core_bus = Bus(self.regions, Master.CORE, peripherals)
-        self.controller_bus = Bus(self.regions, Master.FABRIC, peripherals)
+
+    def _cluster_control(self) -> ClusterControl:
+        spec = self.spec
+        return ClusterControl(
+            spec.cores,
+            cluster_configuration(spec.cores, spec.l1.size, spec.l2.size, spec.icache.shared_size),
+            self.warn,
+            self._fetch_enable,
+            lambda _: None,
+            lambda _: None,
+        )
 
     def _timer(self, name: str, event: Callable[[int], None]) -> Timer:
         low = event_line(CLUSTER_EVENTS, "timer")
@@ -200,7 +222,7 @@ class Platform:
         value = stored(chip, h)
         external = bool(hart["external"])
         bus = self.controller_bus if external else self.core_bus
-        region = bus.region(address)
+        region = bus.decoder.region(address)
         reply = None
         if region and region.kind == Kind.CLUSTER_PERIPHERAL:
             yield self.crossbar.take(region.target, h, self._at_crossbar(h, external))

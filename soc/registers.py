@@ -7,7 +7,6 @@ that they describe, named at each block.
 
 from dataclasses import dataclass
 from enum import Flag, IntEnum
-from functools import cache
 
 
 @dataclass(frozen=True)
@@ -516,7 +515,6 @@ _SOC = (  # name, base, size, block
 )
 
 
-@cache
 def memory_map(l1_size: int, l2_size: int) -> tuple[Region, ...]:
     """The platform's regions, lowest address first; aliases of two masters may overlap.
 

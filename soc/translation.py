@@ -89,7 +89,7 @@ class Translator:
         known = self.known
         self.is_news = known is not None and known.steps == _steps_key(self.steps)
         if known and self.is_news:
-            load(known.translations)
+            load(filter(is_there, known.translations))
             for first, run in known.runs.items():
                 self.code.known.runs.setdefault(first, run)
 

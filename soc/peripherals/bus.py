@@ -1,7 +1,7 @@
 """The bus: which peripheral answers at an address."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from soc.registers import Kind, Master, Region, hole, region_at
@@ -19,34 +19,79 @@ class BusError(Exception):
     """Nothing answers. Caught by the SoC, which stops the hart with cycle, hart and pc."""
 
 
-class Bus:
-    """Maps addresses to peripherals, as one master sees them.
+class Peripherals(Mapping[str, Peripheral]):
+    """Peripherals by name, each of them made when somebody asks for it first.
 
-    regions       the chip's memory map
-    peripherals   by the name of their region; aliases lead to the region that they alias
+    A program uses few of them. Making one may change nothing else.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], Peripheral]]):
+        self.makers = makers
+        self.made: dict[str, Peripheral] = {}
+
+    def __getitem__(self, name: str) -> Peripheral:
+        if name not in self.made:
+            self.made[name] = self.makers[name]()
+        return self.made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.makers)
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+
+class Decoder:
+    """In which peripheral's region an address is, as one master sees the memory map."""
+
+    def __init__(self, regions: tuple[Region, ...], master: Master):
+        kinds = (Kind.CLUSTER_PERIPHERAL, Kind.SOC_PERIPHERAL)
+        self.regions, self.master = regions, master
+        every = [region for region in regions if region.kind in kinds]
+        self.seen = [region for region in every if master in region.masters]
+        self.bases = [region.base for region in self.seen]
+        names = {region.base: region.name for region in every}
+        self.targets = [names[region.target] for region in self.seen]
+        """Names of the peripherals that answer there: aliases lead to what they alias."""
+        self.names = sorted({name for name in names.values() if not name.endswith("_alias")})
+
+    def find(self, address: int) -> int | None:
+        """Which of the regions `seen` it is, if any."""
+        index = bisect_right(self.bases, address) - 1
+        return index if index >= 0 and address < self.seen[index].end else None
+
+    def region(self, address: int) -> Region | None:
+        """The region itself."""
+        index = self.find(address)
+        return None if index is None else self.seen[index]
+
+    def why_not(self, address: int) -> str:
+        """What to tell about an address at which no peripheral answers."""
+        region = region_at(self.regions, address, self.master)
+        if region:
+            return f"address {address:#010x} ({region}) is no peripheral"
+        return hole(self.regions, address, self.master)
+
+
+class Bus:
+    """Carries accesses to peripherals, as one master sees them.
+
+    peripherals   by the name of their region
     raises        ValueError if a peripheral's region has none, or a name has no region
     """
 
-    def __init__(
-        self, regions: tuple[Region, ...], master: Master, peripherals: Mapping[str, Peripheral]
-    ):
-        kinds = (Kind.CLUSTER_PERIPHERAL, Kind.SOC_PERIPHERAL)
-        self.regions, self.master = regions, master
-        self.seen = [r for r in regions if r.kind in kinds and master in r.masters]
-        names = {region.base: region.name for region in regions if region.kind in kinds}
-        self._check_names(sorted(set(names.values())), peripherals)
-        self.bases = [region.base for region in self.seen]
-        self.targets = [peripherals[names[region.target]] for region in self.seen]
-
-    @staticmethod
-    def _check_names(names: Sequence[str], peripherals: Mapping[str, Peripheral]) -> None:
-        names = [name for name in names if not name.endswith("_alias")]
-        missing = [name for name in names if name not in peripherals]
+    def __init__(self, decoder: Decoder, peripherals: Mapping[str, Peripheral]):
+        self.decoder, self.peripherals = decoder, peripherals
+        missing = [name for name in decoder.names if name not in peripherals]
         if missing:
             raise ValueError(f"bus: no peripheral for {', '.join(missing)}")
-        unknown = [name for name in peripherals if name not in names]
+        unknown = [name for name in peripherals if name not in decoder.names]
         if unknown:
-            raise ValueError(f"bus: no region {', '.join(unknown)}; there are {', '.join(names)}")
+            there = ", ".join(decoder.names)
+            raise ValueError(f"bus: no region {', '.join(unknown)}; there are {there}")
 
     def read(self, address: int, size: int) -> int:
         """Load `size` bytes. Raises BusError where no peripheral answers."""
@@ -58,28 +103,14 @@ class Bus:
         peripheral, offset = self._find(address, size)
         peripheral.write(offset, value, size)
 
-    def region(self, address: int) -> Region | None:
-        """The region of the peripheral that answers at an address."""
-        index = self._index(address)
-        return None if index is None else self.seen[index]
-
-    def _index(self, address: int) -> int | None:
-        index = bisect_right(self.bases, address) - 1
-        return index if index >= 0 and address < self.seen[index].end else None
-
     def _find(self, address: int, size: int) -> tuple[Peripheral, int]:
-        index = self._index(address)
+        decoder = self.decoder
+        index = decoder.find(address)
         if index is None:
-            raise BusError(self._why_not(address))
+            raise BusError(decoder.why_not(address))
         if (address & 3) + size > 4:
             raise BusError(
-                f"address {address:#010x}: {size} bytes cross a word of {self.seen[index].name}; "
-                "peripherals answer within one word"
+                f"address {address:#010x}: {size} bytes cross a word of {decoder.seen[index].name};"
+                " peripherals answer within one word"
             )
-        return self.targets[index], address - self.seen[index].base
-
-    def _why_not(self, address: int) -> str:
-        region = region_at(self.regions, address, self.master)
-        if region:
-            return f"address {address:#010x} ({region}) is no peripheral"
-        return hole(self.regions, address, self.master)
+        return self.peripherals[decoder.targets[index]], address - decoder.seen[index].base

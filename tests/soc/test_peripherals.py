@@ -5,7 +5,7 @@ from simpy import Environment
 
 from soc.event_unit import eu_access, eu_clock
 from soc.event_unit_state import EventUnitSpec, event_unit_state
-from soc.peripherals.bus import Bus, BusError
+from soc.peripherals.bus import Bus, BusError, Decoder
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
 from soc.peripherals.console import Console
 from soc.peripherals.fll import Fll
@@ -441,7 +441,7 @@ def bus(master):
         for region in MAP
         if region.kind.name.endswith("PERIPHERAL") and region.base == region.target
     }
-    return Bus(MAP, master, {name: Recorder(name, log) for name in names}), log
+    return Bus(Decoder(MAP, master), {name: Recorder(name, log) for name in names}), log
 
 
 def test_the_bus_finds_the_peripheral_and_its_offset():
@@ -507,9 +507,9 @@ def test_the_bus_says_why_nothing_answers(address, size, text):
 
 def test_a_bus_needs_exactly_the_peripherals_of_its_map():
     with pytest.raises(ValueError, match=r"^bus: no peripheral for cluster_control, .*, udma$"):
-        Bus(MAP, Master.CORE, {})
+        Bus(Decoder(MAP, Master.CORE), {})
     names = {region.name for region in MAP if region.kind.name.endswith("PERIPHERAL")}
     everything = {name: Recorder(name, []) for name in names if not name.endswith("_alias")}
     with pytest.raises(ValueError, match=r"^bus: no region uart; there are cluster_control, .*$"):
-        Bus(MAP, Master.CORE, {**everything, "uart": Recorder("uart", [])})
-    Bus(control_page_map(64 << 10, 256 << 10), Master.CORE, {})
+        Bus(Decoder(MAP, Master.CORE), {**everything, "uart": Recorder("uart", [])})
+    Bus(Decoder(control_page_map(64 << 10, 256 << 10), Master.CORE), {})

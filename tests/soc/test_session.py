@@ -179,6 +179,7 @@ def test_registers_that_are_neither_plain_data_nor_ports_would_be_forgotten() ->
             "Crossbar",
             "DmaPort",
             "Bus",
+            "Peripherals",
             "ClusterControl",
             "InterruptController",
         ),
