@@ -49,15 +49,6 @@ def cost_in_a_new_process() -> float:
     )
 
 
-def cost(program: Program, spec: SocSpec, rounds: int) -> float:
-    """Nanoseconds of processor time for an instruction of a program that has run before.
-
-    That is: often enough that all of it is translated that is worth it.
-    """
-    warm_up(lambda: simulate(program, spec))
-    return median(ns_per_instruction(simulate(program, spec)) for _ in range(rounds))
-
-
 def warm_up(run: Callable[[], RunResult]) -> None:
     """Run something until what is hot in it is translated."""
     started = run()
@@ -77,15 +68,18 @@ def translating_at_once() -> Iterator[None]:
 
 
 def by_length(rounds: int, lengths: tuple[int, ...] = LENGTHS) -> Iterator[Figure]:
-    """Runs of a million instructions and more, each beside the cheapest."""
+    """Runs of a million instructions and more, each beside the cheapest.
+
+    The longest, of `LONGEST`, runs once.
+    """
     spec = chip()
     programs = {length: program_of(spec, length) for length in lengths}
     first = median(first_cost(programs[1], spec) for _ in range(rounds))
-    costs = {
-        f"{n:,} M instructions": cost(programs[n], spec, rounds if n <= 100 else 1) for n in lengths
+    costs: dict[str, Callable[[], float]] = {
+        f"{n:,} M instructions": warm_cost(program, spec) for n, program in programs.items()
     }
-    again = median(cost_in_a_new_process() for _ in range(rounds))
-    yield from _beside_cheapest(costs | {"1 M instructions, in a new process": again})
+    costs["1 M instructions, in a new process"] = cost_in_a_new_process
+    yield from beside_cheapest(costs, rounds, once=(f"{LONGEST:,} M instructions",))
     yield Figure("1 M instructions, for the first time ever", first, "ns/instr")
 
 
@@ -96,17 +90,39 @@ def program_of(spec: SocSpec, millions: float) -> Program:
 
 def by_chip(rounds: int) -> Iterator[Figure]:
     """Chips from one core to sixteen, each beside the cheapest."""
-    specs = {shape: chip(*shape) for shape in CHIPS}
-    costs = {shape: cost(program_of(spec, 20), spec, rounds) for shape, spec in specs.items()}
-    yield from _beside_cheapest(
-        {f"{c} core{'s' * (c > 1)}, {b} banks": ns for (c, b), ns in costs.items()}
-    )
+    costs = {}
+    for cores, banks in CHIPS:
+        spec = chip(cores, banks)
+        name = f"{cores} core{'s' * (cores > 1)}, {banks} banks"
+        costs[name] = warm_cost(program_of(spec, 20), spec)
+    yield from beside_cheapest(costs, rounds)
 
 
-def _beside_cheapest(costs: dict[str, float]) -> Iterator[Figure]:
-    least = min(costs.values())
-    for name, ns in costs.items():
-        yield Figure(name, ns, "ns/instr", least, ns / least, most=MOST)
+def warm_cost(program: Program, spec: SocSpec) -> Callable[[], float]:
+    """What tells the nanoseconds for an instruction of a program that has run before.
+
+    That is: often enough that all of it is translated that is worth it.
+    """
+    warm_up(lambda: simulate(program, spec))
+    return lambda: ns_per_instruction(simulate(program, spec))
+
+
+def beside_cheapest(
+    costs: dict[str, Callable[[], float]], rounds: int, once: tuple[str, ...] = ()
+) -> Iterator[Figure]:
+    """Each cost and its ratio to the cheapest, measured in turns: the machine's speed drifts.
+
+    once    names of those that are measured in the first round only
+    """
+    found = [
+        {name: cost() for name, cost in costs.items() if turn == 0 or name not in once}
+        for turn in range(rounds)
+    ]
+    medians = {name: median(each[name] for each in found if name in each) for name in costs}
+    cheapest = min((name for name in costs if name not in once), key=medians.__getitem__)
+    for name, ns in medians.items():
+        ratio = median(each[name] / each[cheapest] for each in found if name in each)
+        yield Figure(name, ns, "ns/instr", medians[cheapest], ratio, most=MOST)
 
 
 def asleep(rounds: int) -> Iterator[Figure]:
