@@ -5,6 +5,7 @@ as is the chip's configuration; the functions are inlined, and the rest is LLVM'
 """
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ from soc.chip_state import ARRAYS, Chip
 from soc.decode import HWLOOP, LOAD, STORE
 from soc.hart_status import ENTERED, GO_ON, RESUMED, RUN, SERVED
 from soc.hot_code import ACCESS
+from soc.linking import Link
 from soc.links import FLOATS
 from soc.segment_path import Place, Segment, goes_back
 
@@ -40,8 +42,10 @@ STEPS = {
 
 
 def constant(symbol: str, record: np.void) -> str:
-    data = "".join(f"\\{byte:02x}" for byte in record.tobytes())
-    return f'@{symbol} = constant [{len(record.tobytes())} x i8] c"{data}", align 8'
+    """LLVM's text of a constant with a record's bytes."""
+    data = record.tobytes()
+    text = data.hex("\\")
+    return f'@{symbol} = constant [{len(data)} x i8] c"\\{text}", align 8'
 
 
 _PLACES = list(ARRAYS)
@@ -279,7 +283,7 @@ def module_text(chip: Chip, segment: Segment, steps: str) -> str:
             constant("pulpsim_config", chip.config[0]),
             *(constant(f"row_{index}", chip.code[index]) for index in rows),
             *declared,
-            *_pure_calls(),
+            _pure_calls(),
             *(_segment_text(chip, way, steps) for way in segment.ways),
         ]
     )
@@ -296,20 +300,24 @@ COLD = "preserve_mostcc"
 """How segments call what is rare: the callee saves registers, not each segment on its way in."""
 
 
-def _pure_calls() -> Iterator[str]:
+@cache
+def _pure_calls() -> str:
     """What LLVM may know of these definitions: they touch nothing else, and always succeed."""
-    for link in FLOATS.links.values():
-        pure = PURE_SYMBOL.format(link.symbol)
-        kinds = ["ptr", "ptr", *["i64"] * len(link.takes)]
-        names = ", ".join(f"{kind} %{place}" for place, kind in enumerate(kinds))
-        takes = [f"{kind}{NOT_KEPT if kind == 'ptr' else ''}" for kind in kinds]
-        yield f"declare i32 @{pure}({', '.join(takes)}) {PURE}"
-        named = ", ".join(f"{kind} %{place}" for place, kind in enumerate(takes))
-        yield f"define internal {COLD} i32 @{pure}_apart({named}) noinline {PURE} {{"
-        yield f"call i32 @{pure}({names})"
-        yield "ret i32 0"
-        yield "}"
-        yield f"define i32 @{link.symbol}({names}) alwaysinline {{"
-        yield f"call {COLD} i32 @{pure}_apart({names})"
-        yield "ret i32 0"
-        yield "}"
+    return "\n".join(line for link in FLOATS.links.values() for line in _pure_call(link))
+
+
+def _pure_call(link: Link) -> Iterator[str]:
+    pure = PURE_SYMBOL.format(link.symbol)
+    kinds = ["ptr", "ptr", *["i64"] * len(link.takes)]
+    names = ", ".join(f"{kind} %{place}" for place, kind in enumerate(kinds))
+    takes = [f"{kind}{NOT_KEPT if kind == 'ptr' else ''}" for kind in kinds]
+    yield f"declare i32 @{pure}({', '.join(takes)}) {PURE}"
+    named = ", ".join(f"{kind} %{place}" for place, kind in enumerate(takes))
+    yield f"define internal {COLD} i32 @{pure}_apart({named}) noinline {PURE} {{"
+    yield f"call i32 @{pure}({names})"
+    yield "ret i32 0"
+    yield "}"
+    yield f"define i32 @{link.symbol}({names}) alwaysinline {{"
+    yield f"call {COLD} i32 @{pure}_apart({names})"
+    yield "ret i32 0"
+    yield "}"

@@ -153,6 +153,8 @@ class Translator:
         self.waiting = [*found.values(), *others]
         is_hot = self.count[0] or self._rows(self.hot)
         worth = self.hot // 16 if is_hot else self.hot  # what is around hot loops, too
+        if self._is_translating():
+            return
         missing = {each.file for each in self.waiting if not is_there(each)}
         texts = {
             str(made.file): module_text(self.chip, segment, f"pulpsim_{self.steps.kind}")
@@ -194,14 +196,16 @@ class Translator:
         known = _steps_key(self.steps).encode() + content(self.chip, segment)
         return cache_folder() / f"segment-{hashlib.sha256(known).hexdigest()[:32]}"
 
-    def _translate(self, texts: dict[str, str]) -> None:
-        """Start the process that translates these; if one is at work, the next look does it."""
+    def _is_translating(self) -> bool:
+        """Is a process at work already? Then the next look starts another one."""
         if self.waits:
             for each in _translating:
                 each.wait()
         _translating[:] = [each for each in _translating if each.poll() is None]
-        if _translating:
-            return
+        return bool(_translating)
+
+    def _translate(self, texts: dict[str, str]) -> None:
+        """Start the process that translates these."""
         job = json.dumps({"unit": self.steps.name, "segments": texts, "waits": self.waits}).encode()
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         process = subprocess.Popen(
