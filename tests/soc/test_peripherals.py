@@ -1,11 +1,13 @@
 """Peripherals alone: stores and loads by hand, logs of what they do at their ports."""
 
+from functools import partial
+
 import pytest
 from simpy import Environment
 
 from soc.event_unit import eu_access, eu_clock
 from soc.event_unit_state import EventUnitSpec, event_unit_state
-from soc.peripherals.bus import Bus, BusError, Decoder
+from soc.peripherals.bus import Bus, BusError, Decoder, Peripherals
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
 from soc.peripherals.console import Console
 from soc.peripherals.fll import Fll
@@ -513,3 +515,15 @@ def test_a_bus_needs_exactly_the_peripherals_of_its_map():
     with pytest.raises(ValueError, match=r"^bus: no region uart; there are cluster_control, .*$"):
         Bus(Decoder(MAP, Master.CORE), {**everything, "uart": Recorder("uart", [])})
     Bus(Decoder(control_page_map(64 << 10, 256 << 10), Master.CORE), {})
+
+
+def test_peripherals_are_made_when_they_are_accessed_first():
+    log = []
+    names = Decoder(MAP, Master.CORE).names
+    made = Peripherals({name: partial(Recorder, name, log) for name in names})
+    cores, fabric = (Bus(Decoder(MAP, master), made) for master in (Master.CORE, Master.FABRIC))
+    assert not made.made
+    cores.write(0x1A10F000, 65, 1)
+    fabric.write(0x1A10F004, 66, 1)
+    assert list(made.made) == ["stdout"]
+    assert log == [("stdout", "write", 0, 65, 1), ("stdout", "write", 4, 66, 1)]
