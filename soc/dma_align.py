@@ -105,8 +105,8 @@ def _pop(channel, direction):
     if popped == channel["pops"] - 1:
         enables &= 0xFF >> (7 - channel["end_offset"])
     if direction == L1_TO_L2:
-        push(channel, BEATS, low, high, enables, 0, 0)
+        push(channel, BEATS, low, high, enables)
     else:
-        push(channel, DATA0, low, enables & 15, 0, 0, 0)
-        push(channel, DATA1, high, enables >> 4, 0, 0, 0)
+        push(channel, DATA0, low, enables & 15)
+        push(channel, DATA1, high, enables >> 4)
     channel["popped"] = popped + 1

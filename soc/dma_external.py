@@ -158,7 +158,7 @@ def deliver_reads(dma, channel, l2, now):
         channel["received"] = 0
         last = 1
         _advance(channel)
-    push(channel, READ, low, high, number, last, 0)
+    push(channel, READ, low, high, number, last)
 
 
 @step
@@ -171,9 +171,9 @@ def take_reads(dma, channel):
     low, high, number, last, _ = pop(channel, READ)
     if channel["fresh"]:
         burst = channel["open"][number]
-        push(channel, L1_BURSTS, burst["counter"], burst["length"], burst["l1"], 0, 0)
-        push(channel, ALIGN_BURSTS, burst["length"], burst["l2"] & 7, burst["l1"] & 7, 0, 0)
-    push(channel, BEATS, low, high, 0, 0, 0)
+        push(channel, L1_BURSTS, burst["counter"], burst["length"], burst["l1"])
+        push(channel, ALIGN_BURSTS, burst["length"], burst["l2"] & 7, burst["l1"] & 7)
+    push(channel, BEATS, low, high)
     channel["fresh"] = last
     if last:
         _close_burst(dma, channel, number)

@@ -40,8 +40,8 @@ def unpack_beats(channel):
     channel["l1_beats"] -= 1
     last = 1 if channel["l1_beats"] == 0 else 0
     address = channel["l1_next"]
-    push(channel, LANE0, channel["l1_counter"], address, last, 0, 0)
-    push(channel, LANE1, channel["l1_counter"], address + 4, last, 0, 0)
+    push(channel, LANE0, channel["l1_counter"], address, last)
+    push(channel, LANE1, channel["l1_counter"], address + 4, last)
     channel["l1_next"] = address + 8
 
 
@@ -66,9 +66,9 @@ def read_lane(channel, lane, granted, l1):
     """Pass on the reply of the last cycle; perform the access granted in this one."""
     if channel["reply"][lane] != NONE:
         if has_room(channel, DATA0 + lane):
-            push(channel, DATA0 + lane, channel["reply_word"][lane], 0, 0, 0, 0)
+            push(channel, DATA0 + lane, channel["reply_word"][lane])
             if channel["reply_last"][lane]:
-                push(channel, SYNCH0 + lane, channel["reply_counter"][lane], 0, 0, 0, 0)
+                push(channel, SYNCH0 + lane, channel["reply_counter"][lane])
             channel["reply"][lane] = NONE
         else:
             channel["reply"][lane] = HELD
@@ -94,7 +94,7 @@ def write_lane(channel, lane, granted, l1):
     if granted and address >> 2 < l1.shape[0]:
         store(l1, address >> 2, word, enables)
     if last:
-        push(channel, SYNCH0 + lane, counter, 0, 0, 0, 0)
+        push(channel, SYNCH0 + lane, counter)
 
 
 @inlined_step

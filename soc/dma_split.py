@@ -145,8 +145,8 @@ def _next_burst(dma, channel, direction):
     channel["burst_size"] = dma["burst"]
     push(channel, L2_BURSTS, burst["counter"], size, burst["l1"], burst["l2"], burst["increment"])
     if direction == L1_TO_L2:
-        push(channel, L1_BURSTS, burst["counter"], size, burst["l1"], 0, 0)
-        push(channel, ALIGN_BURSTS, size, burst["l1"] & 7, burst["l2"] & 7, 0, 0)
+        push(channel, L1_BURSTS, burst["counter"], size, burst["l1"])
+        push(channel, ALIGN_BURSTS, size, burst["l1"] & 7, burst["l2"] & 7)
     burst["length"] -= size
     burst["l1"] += size
     if burst["increment"]:

@@ -269,28 +269,25 @@ def has_room(channel, queue):
 
 
 @inlined_step
-def push(channel, queue, a, b, c, d, e):
-    """Append an entry; the stages see it from the next cycle on."""
+def push(channel, queue, *numbers):
+    """Append an entry, of the numbers that this queue has; stages see it from the next cycle on."""
     tail = (channel["head"] >> queue ^ channel["level"] >> COUNT_BITS * queue) & 1
     entry = channel["entry"][queue][tail]
-    entry[0] = a
-    entry[1] = b
-    entry[2] = c
-    entry[3] = d
-    entry[4] = e
+    for place in range(len(numbers)):
+        entry[place] = numbers[place]
     channel["level"] += 1 << COUNT_BITS * queue
 
 
 @inlined_step
 def front(channel, queue):
-    """The five numbers of the oldest entry."""
+    """The oldest entry; behind the numbers that this queue has, any."""
     entry = channel["entry"][queue][channel["head"] >> queue & 1]
     return entry[0], entry[1], entry[2], entry[3], entry[4]
 
 
 @inlined_step
 def pop(channel, queue):
-    """Remove the oldest entry; its five numbers."""
+    """Remove the oldest entry; returns it as `front` does."""
     entry = front(channel, queue)
     channel["head"] ^= 1 << queue
     channel["level"] -= 1 << COUNT_BITS * queue
