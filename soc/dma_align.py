@@ -20,7 +20,7 @@ from soc.step import inlined_step, step
 WORD = 0xFFFFFFFF
 
 
-@step
+@inlined_step
 def align(channel, direction):
     """Push a beat in, pop one out, or both."""
     if channel["pushes"] == 0:

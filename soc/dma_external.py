@@ -88,7 +88,7 @@ def _beat_offset(dma, burst, beat):
     return address - dma["l2_base"]
 
 
-@step
+@inlined_step
 def write_beats(dma, channel, l2, path, now):
     """Start a burst (AW) when the one before has sent its last beat; send a beat (W)."""
     if channel["sending"] == 0:
@@ -135,7 +135,7 @@ def start_reads(dma, channel, path, now):
         _await_response(channel, number)
 
 
-@step
+@inlined_step
 def deliver_reads(dma, channel, l2, now):
     """Take the next beat (R) off the bus, if it is there and there is room for it."""
     if channel["count"] == 0 or now < channel["next_read"] or not has_room(channel, READ):
@@ -161,7 +161,7 @@ def deliver_reads(dma, channel, l2, now):
     push(channel, READ, low, high, number, last)
 
 
-@step
+@inlined_step
 def take_reads(dma, channel):
     """Pass a beat on; with the first of a burst tell the aligner and the L1 side of the burst."""
     if not has(channel, READ) or not has_room(channel, BEATS):

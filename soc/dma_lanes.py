@@ -25,7 +25,7 @@ NONE, REPLIED, HELD = 0, 1, 2
 WORD = 0xFFFFFFFF
 
 
-@step
+@inlined_step
 def unpack_beats(channel):
     """Give both lanes the next beat of the burst, whole beats at the ends too."""
     if not has_room(channel, LANE0) or not has_room(channel, LANE1):
@@ -61,7 +61,7 @@ def write_is_wanted(channel, lane):
     return front(channel, DATA0 + lane)[1] != 0
 
 
-@step
+@inlined_step
 def read_lane(channel, lane, granted, l1):
     """Pass on the reply of the last cycle; perform the access granted in this one."""
     if channel["reply"][lane] != NONE:
@@ -81,7 +81,7 @@ def read_lane(channel, lane, granted, l1):
         channel["reply_last"][lane] = last
 
 
-@step
+@inlined_step
 def write_lane(channel, lane, granted, l1):
     """Perform the access granted in this cycle; drop a word without enabled bytes."""
     if not granted:
