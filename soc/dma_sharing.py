@@ -3,7 +3,7 @@
 import numpy as np
 
 from soc.bits import bit, members
-from soc.l1 import DMA_PORTS, nearest, next_rr
+from soc.l1 import DMA_PORTS, nearest_of_several, next_rr
 from soc.l1_access import ask_again
 from soc.state import RING, SLOTS
 from soc.step import cold_step
@@ -45,7 +45,7 @@ def share_with_lanes(chip, lanes, now):
             bank["rr"] = first + lane
             served |= 1 << lane
             continue
-        winner = nearest(requests, bank["rr"], 4)
+        winner = nearest_of_several(requests, bank["rr"], 4)
         following = next_rr(requests, bank["rr"])
         losers = requests & ~bit(winner)
         bank["winner"] = winner

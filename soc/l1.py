@@ -59,6 +59,16 @@ def nearest(requests, rr, levels=6):
 
 
 @inlined_step
+def nearest_of_several(requests, rr, levels=6):
+    """The same of two or more initiators; mostly it is two."""
+    others = requests & requests - np.uint64(1)
+    if others & others - np.uint64(1):
+        return nearest(requests, rr, levels)
+    first, last = lowest_index(requests), lowest_index(others)
+    return first if (first ^ rr) < (last ^ rr) else last
+
+
+@inlined_step
 def next_rr(requests, rr):
     """Return the arbiter's next state: the lowest requester above rr, else the lowest of all."""
     above = requests & ~((np.uint64(2) << np.uint64(rr)) - np.uint64(1))

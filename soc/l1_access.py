@@ -10,7 +10,7 @@ import numpy as np
 from soc.bits import bit, lowest_index, members
 from soc.decode import STORE
 from soc.hart_status import L1_REQUEST, RUN, charge
-from soc.l1 import ask_bank, choose, grant_bank, nearest, next_rr
+from soc.l1 import ask_bank, choose, grant_bank, nearest_of_several, next_rr
 from soc.memory import WORD, transact, transact_word
 from soc.requests import access_granted, enter_wheel, schedule
 from soc.state import COUNT, RING, SLOTS
@@ -181,9 +181,9 @@ def share_banks(chip, now):
         requests = np.uint64(wheel["asking"][place][number])
         bank = chip.banks[number]
         if chip.config[0]["inputs"] <= 16:
-            bank["winner"] = nearest(requests, bank["rr"], 4)
+            bank["winner"] = nearest_of_several(requests, bank["rr"], 4)
         else:
-            bank["winner"] = nearest(requests, bank["rr"])
+            bank["winner"] = nearest_of_several(requests, bank["rr"])
         losers = requests & ~bit(bank["winner"])
         wheel["asking"][place][number] = bit(next_rr(requests, bank["rr"]))
         bank["conflicts"] += members(losers)
