@@ -177,7 +177,7 @@ class Simulation:
                 self.end = self._limit_reached()
             elif due <= now[0]:  # others act before the clocked parts' cycle
                 env.step()
-            elif self.is_asleep:
+            elif self.is_asleep and due < float("inf"):
                 now[0] = int(min(due, limit))
             else:
                 self._handle(self._run_to(int(min(due, limit, now[0] + LONGEST_WINDOW))))
@@ -298,6 +298,7 @@ class Simulation:
         self.is_asleep = True
         self._note_exits()
         if self.end is None and self.env.peek() == float("inf"):
+            self.now[0] = max(self.now[0], int(self.env.now) + 1)  # the last event's cycle is over
             self.end = Exit("deadlock", 0, self.deadlock_message())
 
     def _note_exits(self) -> None:
