@@ -85,7 +85,7 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
 
 @lru_cache(maxsize=16)
 def _at_reset(spec: SocSpec, registers: str, harts: int) -> dict[str, np.ndarray]:
-    """The arrays that are not all zeros: to be copied, which is faster than to make them."""
+    """All but the memories and what is noted of a run: copied, which is faster than to make it."""
     icache, fetch = icache_state(spec.icache, spec.cores, harts - spec.cores)
     return {
         "config": _config(spec, registers, harts),

@@ -265,7 +265,7 @@ def has(channel, queue):
 @inlined_step
 def has_room(channel, queue):
     """At the start of the cycle: what leaves in this cycle makes no room yet."""
-    return channel["seen"] >> COUNT_BITS * queue & 2 == 0
+    return entries(channel["seen"], queue) < 2
 
 
 @inlined_step

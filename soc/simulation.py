@@ -89,6 +89,7 @@ class Simulation:
         self.end: Exit | None = None
         self.stopping: Exit | None = None
         self.limit: int | None = None
+        self.is_asleep = False  # nothing happens in the clocked parts before something outside
         self.platform: Platform | None = None
         self.driver: EventEngine | None = None
         if not spec.control_page:
