@@ -5,7 +5,7 @@ Sources: the timing measured on RTL (table, rules Q and S).
 
 import numpy as np
 
-from soc.code_rows import is_split
+from soc.code_rows import is_split, is_target_split
 from soc.decode import DIVIDE, DIVISION, JALR, JUMP, TO_NEXT, WRITES_ALU
 from soc.division import division_cycles
 from soc.fetch import fetch_jump
@@ -75,7 +75,7 @@ def shadow_cycles(chip, hart, behind, target, cycle):
     if hart["ri5cy"] == 0:
         return wrong_path_cycles(chip, hart, row, target, cycle)
     if row["flags"] & DIVISION:
-        return divided_behind_branch(hart, row, is_split(chip, target))
+        return divided_behind_branch(hart, row, is_target_split(chip, target))
     return 0
 
 
@@ -85,7 +85,7 @@ def taken_branch(chip, hart, fetch, row, pc, start, target):
     size = int(row["size"])
     if row["flags"] & TO_NEXT:
         target = pc + size
-    split = is_split(chip, target)
+    split = is_target_split(chip, target)
     wait = 2 + split
     if hart["ri5cy"] or hart["pending"]:
         wait += shadow_cycles(chip, hart, pc + size, target, start)

@@ -92,8 +92,16 @@ def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
     return machine.emit_object(llvm.parse_assembly(text)) if text else b""
 
 
-LIMITS = {"dse-memoryssa-scanlimit": 4000, "dse-memoryssa-walklimit": 4000}
-"""How far LLVM looks back for what is overwritten: to the beginning of a segment."""
+LIMITS = {
+    "dse-memoryssa-scanlimit": 4000,
+    "dse-memoryssa-walklimit": 4000,
+    "memdep-block-scan-limit": 4000,
+    "memdep-block-number-limit": 4000,
+    "gvn-max-num-deps": 1000,
+    "memssa-check-limit": 4000,
+    "earlycse-mssa-optimization-cap": 10000,
+}
+"""How far LLVM looks back for what is overwritten, and what is known: to a segment's beginning."""
 
 ROUNDS = 4
 """What LLVM finds out of one instruction helps it with the next; more rounds find little."""

@@ -22,6 +22,7 @@ from numba.extending import (
 from numba.np.arrayobj import make_array, populate_array
 
 from soc.chip_state import ARRAYS, Chip
+from soc.hot_code import CONVENTION
 
 
 class ChipType(types.Type):
@@ -85,7 +86,7 @@ def call_segment(typing, code, chip, h, now, others):
     def generate(context, builder, signature, arguments):
         kind = ir.FunctionType(WORD, [WORD] * 4)
         function = builder.inttoptr(arguments[0], kind.as_pointer())
-        return builder.call(function, arguments[1:])
+        return builder.call(function, arguments[1:], cconv=CONVENTION)
 
     word, bits = types.int64, types.uint64
     return word(bits, CHIP_TYPE, word, word, bits), generate

@@ -171,12 +171,12 @@ def _turn(fetch, target, cycle, stay):
 
 
 @inlined_step
-def _look_ahead(fetch, pc):
+def _look_ahead(fetch, pc, sets):
     """The first word of a line leaves: the next word to ask for is that of the next line."""
     line = (pc >> 4) + 1
     if fetch["loop_pc"] == pc:
         fetch["loop_pc"] = -1
-    elif fetch["recent"][np.uint64(line & (fetch["sets"] - 1))] != line:
+    elif fetch["recent"][np.uint64(line & (sets - 1))] != line:
         if not is_cached(fetch, line):
             _become_exact(fetch, line << 2, fetch["arrival"], fetch["left"])
             _ask_ahead(fetch)
@@ -204,14 +204,17 @@ def _next_exact(fetch, pc, size, cycle, ready):
 
 
 @inlined_step
-def fetch_steadily(fetch, pc, size, cycle):
-    """fetch_next in STEADY mode, where the hand-over takes place in this cycle."""
+def fetch_steadily(fetch, pc, size, cycle, sets):
+    """fetch_next in STEADY mode, where the hand-over takes place in this cycle.
+
+    sets    of the cache, which a segment knows from the chip's configuration
+    """
     if (pc & 3) + size >= 4:
         arrival = fetch["arrival"]
         fetch["arrival"] = arrival + 1 if fetch["left"] < arrival else cycle + 2
         fetch["left"] = cycle
         if pc & 12 == 0:
-            _look_ahead(fetch, pc)
+            _look_ahead(fetch, pc, sets)
 
 
 @inlined_step
@@ -229,7 +232,7 @@ def fetch_next(fetch, pc, size, cycle, ready):
     """
     mode = fetch["mode"]
     if mode == STEADY:
-        fetch_steadily(fetch, pc, size, cycle)
+        fetch_steadily(fetch, pc, size, cycle, fetch["sets"])
         return cycle
     if mode == EXACT:
         return _next_exact(fetch, pc, size, cycle, ready)

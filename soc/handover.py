@@ -42,7 +42,8 @@ def hand_over(chip, hart, fetch, row, pc):
     if mode != IDEAL:
         if mode != STEADY:
             return False
-        fetch_steadily(fetch, pc, int(row["size"]), hart["seen"] - 1)
+        sets = chip.config[0]["private_sets"]
+        fetch_steadily(fetch, pc, int(row["size"]), hart["seen"] - 1, sets)
         fetch_behind(chip, hart, fetch, row, pc, hart["seen"])
     hart["handed"] = 1
     return True

@@ -107,8 +107,9 @@ def occupy_fpu(chip, hart, row, start):
     hart["earlier_register"] = hart["fpu_register"]
     hart["fpu_return"] = returns
     hart["fpu_register"] = row["rd"]
-    hart["fpu_mask"] = row["late_fpu"]
     hart["pending"] = latency > 1
+    if latency > 1:
+        hart["fpu_mask"] = row["late_fpu"]
 
 
 @inlined_step

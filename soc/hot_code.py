@@ -3,8 +3,6 @@
 See soc.segments.
 """
 
-import ctypes
-
 import numpy as np
 
 from soc.chip_state import Chip
@@ -14,16 +12,18 @@ from soc.step import inlined_step, step
 ACCESS, ISSUE = 0, 1
 """With what a segment begins."""
 
+CONVENTION = "preserve_nonecc"
+"""How segments are called: they save no registers, the loop around them does, for all in a row."""
+
 
 def call_segment(code: int, chip: Chip, h: int, now: int, others: int) -> int:
     """Call the machine code of a segment, and of those of other harts that L1 serves.
 
     Returns ENTERED if they have all entered their next requests; else the state of wheel.turn, and
-    wheel.others are left to be served.
+    wheel.others are left to be served. Step functions in plain Python never get here: nothing is
+    translated for them.
     """
-    word = ctypes.c_int64
-    function = ctypes.CFUNCTYPE(word, word, word, word, ctypes.c_uint64)(code)
-    return int(function(chip.address, h, now, int(others)))
+    raise NotImplementedError
 
 
 @inlined_step

@@ -29,19 +29,13 @@ def write_implied(chip, h, row, index):
     hart["late_load"] = row["late_load"]
     hart["late_fpu"] = row["late_fpu"]
     hart["handed"] = 1
-    hart["pending"] = 0
-    hart["jump_waits"] = 0
-    hart["frm"] = 0
-    hart["external"] = 0
-    hart["ri5cy"] = chip.config[0]["ri5cy"]
-    chip.fetch[np.uint64(h)]["sets"] = chip.config[0]["private_sets"]
 
 
 @inlined_step
 def forget_implied(chip, h):
     """Leave it open; but whether the next instruction is handed over, the caches want to know.
 
-    What is rare is as it was: a segment does not touch it.
+    What is rare is as it was. A segment writes none of it but that no result is pending.
     """
     hart = chip.harts[np.uint64(h)]
     hart["free"] = FORGOTTEN
@@ -51,12 +45,7 @@ def forget_implied(chip, h):
     hart["late_load"] = np.uint64(FORGOTTEN)
     hart["late_fpu"] = np.uint64(FORGOTTEN)
     hart["pending"] = FORGOTTEN
-    hart["jump_waits"] = FORGOTTEN
-    hart["frm"] = FORGOTTEN
-    hart["external"] = FORGOTTEN
-    hart["ri5cy"] = FORGOTTEN
     hart["regs"][SINK] = FORGOTTEN
-    chip.fetch[np.uint64(h)]["sets"] = FORGOTTEN
 
 
 @inlined_step

@@ -41,6 +41,7 @@ import numpy as np
 
 from isa.words import i32, u32
 from soc.hart import make_advance, make_issue
+from soc.implied_state import is_common
 from soc.interpreter import meanings
 from soc.loop import make_run, make_run_hart
 from soc.segments import (
@@ -54,6 +55,7 @@ from soc.segments import (
     has_target,
     is_expected,
     is_ready,
+    is_row,
     is_usual,
     loops_back,
     make_follow,
@@ -95,6 +97,8 @@ class Interpreter(Unit):
         elif entry != "run_hart":
             self.is_bitcode = True
             self.constants = {"config": "pulpsim_config"}
+            self.link("interpreter.is_common", Chip, int, returns=bool)
+            self.link("interpreter.is_row", Chip, int, int, ROW, returns=bool)
             self.link("interpreter.is_expected", Chip, int, int, returns=bool)
             self.link("interpreter.begin_segment", Chip, int, ROW, int, int)
             self.link("interpreter.is_usual", Chip, int, int, returns=bool)

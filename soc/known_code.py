@@ -19,7 +19,7 @@ from soc.chip_state import Chip
 from soc.code_memory import WHOLE_ROW, CodeMemory, KnownRun, keep_latest
 from soc.decode import BEFORE_LOOP_END, LOOP_END, LOOP_HINTS
 from soc.kept_files import keep, kept
-from soc.segment_path import Segment
+from soc.segment_path import Segment, rows_of
 from soc.unit_cache import cache_folder
 
 BEGINNING = 1 << 13  # halfwords by which a program is known
@@ -75,7 +75,7 @@ _fitting: dict[str, int] = {}
 
 def translation(chip: Chip, segment: Segment, file: Path) -> Translation:
     """What is to be known of a segment."""
-    rows = np.array([place.row for way in segment.ways for place in way.places])
+    rows = np.array(rows_of(chip, segment))
     digest = _digest(chip.code.view(WHOLE_ROW)[rows].tobytes())
     return Translation(file, segment.symbol, segment.places[0].row, segment.begins, rows, digest)
 

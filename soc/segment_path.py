@@ -159,7 +159,24 @@ def _likely_next(chip: Chip, place: Place, leaves: int) -> int:
     return place.pc + int(row["size"])
 
 
+def row_behind(chip: Chip, place: Place) -> int | None:
+    """The row of what follows a branch in memory, if the branch has to wait for that: see _is_fit.
+
+    It is decoded then.
+    """
+    row = chip.code[place.row]
+    waits = row["kind"] == BRANCH and chip.config[0]["ri5cy"]
+    return place.row + int(row["size"]) // 2 if waits else None
+
+
+def rows_of(chip: Chip, segment: Segment) -> list[int]:
+    """The rows on which a segment's machine code depends."""
+    places = [place for way in segment.ways for place in way.places]
+    behind = (row_behind(chip, place) for way in segment.ways for place in way.places[:-1])
+    return sorted({*(place.row for place in places), *(row for row in behind if row is not None)})
+
+
 def content(chip: Chip, segment: Segment) -> bytes:
     """All that the text of a segment depends on, besides the step functions."""
-    rows = [place.row for way in segment.ways for place in way.places]
+    rows = rows_of(chip, segment)
     return chip.config.tobytes() + chip.code[rows].tobytes() + repr(segment).encode()

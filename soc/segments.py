@@ -45,6 +45,15 @@ def is_expected(chip, h, pc):
 
 
 @step
+def is_row(chip, h, index, row):
+    """Is this in the row of that index, as far as branches before it, or to it, look at it?"""
+    there = chip.code[np.uint64(index)]
+    if there["kind"] != row["kind"] or there["flags"] != row["flags"]:
+        return False
+    return there["size"] == row["size"]
+
+
+@step
 def begin_segment(chip, h, row, index, now):
     """Perform the access, which is granted in this cycle."""
     hart = chip.harts[np.uint64(h)]

@@ -1,0 +1,172 @@
+"""Writes the text of a segment for LLVM, call by call of the step functions in soc.segments."""
+
+from itertools import combinations
+
+from soc.alias_scopes import ENTRY
+from soc.chip_state import ARRAYS, Chip
+from soc.hart_status import ENTERED, RUN, SERVED
+from soc.hot_code import CONVENTION
+from soc.segment_path import Place, Segment, goes_back
+
+STEPS = {
+    "is_common": "",
+    "is_row": ", i64, ptr",
+    "is_expected": ", i64",
+    "begin_segment": ", ptr, i64, i64",
+    "is_usual": ", i64",
+    "is_ready": ", ptr, i64",
+    "expect_request": "",
+    "find_next_line": ", i64",
+    "has_next_line": ", i64",
+    "loops_back": ", i64, i64, i64",
+    "runs_out": ", i64, i64",
+    "find_target": ", i64",
+    "has_target": ", i64",
+    "follow_segment": ", ptr, i64, i64",
+    "end_segment": ", ptr, i64, ptr, i64, i64",
+    "pause_segment": ", i64",
+    "next_code": ", i64",
+    "end_turns": ", i64",
+}
+"""What a segment consists of: step functions of soc.segments, what they take besides chip and h."""
+
+_PLACES = list(ARRAYS)
+_APART = ("harts", "fetch", "l1", "wheel", "banks")
+PROLOGUE = [  # these arrays do not overlap: for calls, which have no scopes (soc.alias_scopes)
+    "%table = inttoptr i64 %chip to ptr",
+    *(
+        line
+        for name in _APART
+        for line in (
+            f"%{name}_place = getelementptr i8, ptr %table, i64 {ENTRY * _PLACES.index(name)}",
+            f"%{name}_word = load i64, ptr %{name}_place, align 8, !invariant.load !0",
+            f"%{name} = inttoptr i64 %{name}_word to ptr",
+        )
+    ),
+    *(
+        f'call void @llvm.assume(i1 true) ["separate_storage"(ptr %{a}, ptr %{b})]'
+        for a, b in combinations(_APART, 2)
+    ),
+]
+
+
+TAKES = "i64 %chip, i64 %h, i64 %now, i64 %others"
+"""What the function of a segment takes: see soc.hot_code.call_segment."""
+
+
+class Writer:
+    """Writes LLVM's text of a segment."""
+
+    def __init__(self, steps: str):
+        self.steps = steps
+        self.lines: list[str] = []
+        self.values = 0
+
+    def call(self, step: str, *arguments: str) -> None:
+        given = ", ".join(("ptr %ret", "ptr %exc", "i64 %chip", "i64 %h", *arguments))
+        self.lines.append(f"call i32 @{self.steps}_{step}({given})")
+
+    def result(self, kind: str = "i64") -> str:
+        self.values += 1
+        self.lines.append(f"%v{self.values} = load {kind}, ptr %ret")
+        return f"%v{self.values}"
+
+    def leave_unless(self, step: str, *arguments: str, otherwise: str = "leave") -> None:
+        """Leave everything to the interpreter, or go elsewhere, if a step function says no."""
+        self.call(step, *arguments)
+        value = self.result("i8")
+        n = self.values
+        self.lines += [
+            f"%c{n} = icmp ne i8 {value}, 0",
+            f"br i1 %c{n}, label %go{n}, label %{otherwise}",
+            f"go{n}:",
+        ]
+
+    def rely_on(self, step: str, *arguments: str) -> None:
+        """Let LLVM know that a step function says yes; it is not tested."""
+        self.leave_unless(step, *arguments, otherwise="never")
+
+    def turn(self) -> None:
+        """Jump to the segment of the next hart that L1 serves, if this one and that one allow."""
+        self.lines += [
+            "end:",
+            "%ended = load i64, ptr %state",
+            f"%entered = icmp eq i64 %ended, {ENTERED}",
+            "br i1 %entered, label %entering, label %staying",
+            "entering:",
+            "%none = icmp eq i64 %others, 0",
+            "br i1 %none, label %alone, label %turning",
+            "alone:",
+            f"ret i64 {ENTERED}",
+            "turning:",
+        ]
+        self.call("next_code", "i64 %others")
+        code = self.result()
+        self.lines += [
+            "%other = call i64 @llvm.cttz.i64(i64 %others, i1 true)",
+            "%fewer = add i64 %others, -1",
+            "%rest = and i64 %others, %fewer",
+            f"%known = icmp ne i64 {code}, 0",
+            "br i1 %known, label %jumping, label %stopping",
+            "jumping:",
+            f"%function = inttoptr i64 {code} to ptr",
+            f"%all = musttail call {CONVENTION} i64 %function"
+            "(i64 %chip, i64 %other, i64 %now, i64 %rest)",
+            "ret i64 %all",
+            "stopping:",
+            f"call i32 @{self.steps}_end_turns"
+            "(ptr %ret, ptr %exc, i64 %chip, i64 %other, i64 %rest)",
+            f"ret i64 {SERVED}",
+            "staying:",
+        ]
+        self.call("end_turns", "i64 %others")
+        self.lines.append("ret i64 %ended")
+
+    def find_lines(self, pcs: list[int]) -> None:
+        """Look up the lines behind these, where that is not what was looked up last."""
+        for pc in pcs:
+            self.call("find_next_line", f"i64 {pc}")
+
+    def enter_lines(self, pcs: list[int]) -> None:
+        """Leave unless the cache has all of them."""
+        for pc in pcs:
+            self.leave_unless("has_next_line", f"i64 {pc}")
+
+    def loop(self, chip: Chip, segment: Segment, place: Place, behind: Place, out: str) -> None:
+        """Where a hardware loop ends, leave unless it does what it does in the segment.
+
+        out    label of the way on, if this loop does not go back
+        """
+        number = f"i64 {place.loop}"
+        if place.pc == segment.leaves:
+            self.leave_unless("runs_out", number, f"i64 {place.pc}")
+        elif goes_back(chip, place, behind):
+            self.leave_unless(
+                "loops_back", number, f"i64 {place.pc}", f"i64 {behind.pc}", otherwise=out
+            )
+            self.leave_unless("has_target", f"i64 {behind.pc}")
+
+    def follow(self, place: Place, behind: Place) -> None:
+        """An instruction; the segment ends behind it unless the hart runs on."""
+        self.call("follow_segment", f"ptr @row_{place.row}", f"i64 {place.row}", f"i64 {place.pc}")
+        state = self.result()
+        n = self.values
+        self.lines += [
+            f"%r{n} = icmp eq i64 {state}, {RUN}",
+            f"br i1 %r{n}, label %next{n}, label %out{n}",
+            f"out{n}:",
+        ]
+        self.call(
+            "end_segment",
+            f"ptr @row_{place.row}",
+            f"i64 {place.row}",
+            f"ptr @row_{behind.row}",
+            f"i64 {behind.pc}",
+            f"i64 {state}",
+        )
+        self.end(self.result())
+        self.lines.append(f"next{n}:")
+
+    def end(self, state: str) -> None:
+        """The segment ends with the hart in this state."""
+        self.lines += [f"store i64 {state}, ptr %state", "br label %end"]
