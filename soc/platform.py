@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator
 from functools import cache, partial
+from typing import Any, NamedTuple
 
 from simpy import Environment, Event
 
@@ -9,20 +10,19 @@ from soc.chip_state import Chip
 from soc.decode import STORE, WIDTH
 from soc.links import (
     answer_of_peripheral,
-    ask,
     eu_push_soc_event,
     eu_set_event,
     flush_icache,
-    is_idle,
     raise_interrupt,
     start_hart,
     stored,
     switch_icache,
 )
-from soc.peripherals.bus import Bus, Decoder, Peripheral, Peripherals
+from soc.peripherals.bus import Bus, BusError, Decoder, Peripheral, Peripherals
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
 from soc.peripherals.console import Console
 from soc.peripherals.crossbar import Crossbar
+from soc.peripherals.dma_port import DmaPort
 from soc.peripherals.fll import Fll
 from soc.peripherals.icache_control import IcacheControl
 from soc.peripherals.interrupt_controller import InterruptController
@@ -42,6 +42,7 @@ from soc.registers import (
     UDMA,
     Kind,
     Master,
+    Region,
     event_line,
     memory_map,
 )
@@ -67,51 +68,21 @@ def decoders(l1_size: int, l2_size: int) -> tuple[Decoder, Decoder]:
     return Decoder(regions, Master.CORE), Decoder(regions, Master.FABRIC)
 
 
-class DmaPort:
-    """A control port of the DMA on the peripheral interconnect: the bus's side of a clocked part.
+class Request(NamedTuple):
+    """A hart's access to a peripheral.
 
-    Ports
-        event      out   0 event, 1 interrupt: a transfer of this port has ended
-        changed    out   called when the clocked part has a request
+    found    what the bus's decoder finds
+    size     bytes
+    value    that is stored
     """
 
-    def __init__(
-        self,
-        env: Environment,
-        chip: Chip,
-        number: int,
-        event: Callable[[int], None],
-        changed: Callable[[], None],
-    ):
-        self.env, self.chip, self.number = env, chip, number
-        self.event, self.changed = event, changed
-        self.is_watched = False
-
-    def access(self, write: bool, offset: int, value: int) -> Generator[Event, None, int]:
-        """Ask until the port grants; return what a load reads, in the cycle behind the grant."""
-        dma, wheel = self.chip.dma[0], self.chip.wheel[0]
-        ask(dma, self.number, write, offset, value)
-        wheel["dma_busy"] = max(1, wheel["dma_busy"])
-        self.changed()
-        while int(dma["asked"]) >> self.number & 1:
-            yield self.env.timeout(1)
-        if write and not self.is_watched:
-            self.is_watched = True
-            self.env.process(self._watch())
-        return int(dma["port"][self.number]["reply"])
-
-    def _watch(self) -> Generator[Event, None, None]:
-        """Pass the port's event lines on, while the DMA moves."""
-        dma = self.chip.dma[0]
-        while True:
-            lines = [int(dma[name]) >> self.number & 1 for name in ("event", "interrupt")]
-            for line in range(2):
-                if lines[line]:
-                    self.event(line)
-            if is_idle(dma) and not any(lines):
-                self.is_watched = False
-                return
-            yield self.env.timeout(1)
+    hart: int
+    bus: Bus
+    found: int | None
+    address: int
+    size: int
+    is_store: bool
+    value: int
 
 
 class Platform:
@@ -121,6 +92,7 @@ class Platform:
         exit        out   exit code
         console     out   byte
         warn        out   a sentence
+        fault       out   hart, why: nothing answers at the address of its request
         changed     out   called when something here has changed the clocked parts
     """
 
@@ -132,9 +104,10 @@ class Platform:
         exit: Callable[[int], None],
         console: Callable[[int], None],
         warn: Callable[[str], None],
+        fault: Callable[[int, str], None],
     ):
         self.env, self.spec, self.chip = env, spec, chip
-        self.exit, self.warn = exit, warn
+        self.exit, self.warn, self.fault = exit, warn, fault
         self.changed: Callable[[], None] = lambda: None
         self.enabled = 0
         self.crossbar = Crossbar(env)
@@ -209,63 +182,87 @@ class Platform:
             lambda: event(low + 1),
         )
 
-    def serve(self, h: int) -> Generator[Event, None, None]:
-        """Carry out a hart's request to a peripheral: it takes place as its grant comes back.
-
-        raises    BusError if nothing answers at the address
-        """
-        chip = self.chip
-        hart = chip.harts[h]
-        row = chip.code[int(hart["row"])]
-        address = int(hart["address"])
-        write = bool(row["kind"] == STORE)
-        value = stored(chip, h)
-        external = bool(hart["external"])
-        bus = self.controller_bus if external else self.core_bus
-        region = bus.decoder.region(address)
-        reply = None
+    def serve(self, h: int) -> None:
+        """Carry out a hart's request to a peripheral: it takes place as its grant comes back."""
+        hart = self.chip.harts[h]
+        row = self.chip.code[int(hart["row"])]
+        is_external, address = bool(hart["external"]), int(hart["address"])
+        bus = self.controller_bus if is_external else self.core_bus
+        found = bus.decoder.find(address)
+        is_store, size = bool(row["kind"] == STORE), int(row["access"] & WIDTH)
+        value = stored(self.chip, h) if is_store else 0
+        request = Request(h, bus, found, address, size, is_store, value)
+        region = None if found is None else bus.decoder.seen[found]
+        asked = int(hart["when"])
         if region and region.kind == Kind.CLUSTER_PERIPHERAL:
-            yield self.crossbar.take(region.target, h, self._at_crossbar(h, external))
-            port = self.dma_ports.get(region.name)
-            if port:
-                reply = yield from port.access(write, address & 0x3FF, value)
-            self.crossbar.free(region.target, 0 if port else 1)
-            yield self.env.timeout(RESPONSE - 1 if port else RESPONSE)
+            self._pass_to_cluster(request, region, asked, is_external)
+        elif is_external:
+            self._after(asked + self.spec.access.controller_register, self._answer, request)
         else:
-            yield from self._pass_to_soc(h, external)
-        if reply is None:
-            reply = self._access(bus, write, address, value, int(row["access"] & WIDTH))
-        answer_of_peripheral(chip, h, reply, self.env.now)
-        self.changed()
+            self._pass_to_soc(request, asked)
 
-    @staticmethod
-    def _access(bus: Bus, write: bool, address: int, value: int, size: int) -> int:
-        if write:
-            bus.write(address, value, size)
-            return 0
-        return bus.read(address, size) << 8 * (address & 3)
+    def _after(self, cycle: float, action: Callable, *what: Any) -> None:
+        """Let something take place in a cycle, this one or a later one."""
+        wait = self.env.timeout(cycle - self.env.now)
+        wait.callbacks.append(lambda _: action(*what))
 
-    def _at_crossbar(self, h: int, external: bool) -> int:
-        """The cycle in which a request reaches the cluster's peripheral interconnect."""
-        access, asked = self.spec.access, int(self.chip.harts[h]["when"])
-        cycles = access.controller_to_cluster if external else access.cluster_register
-        return asked + cycles - RESPONSE
+    def _pass_to_cluster(
+        self, request: Request, region: Region, asked: int, is_external: bool
+    ) -> None:
+        """A request goes by the cluster's peripheral interconnect."""
+        access = self.spec.access
+        cycles = access.controller_to_cluster if is_external else access.cluster_register
+        port = self.dma_ports.get(region.name)
+        served = partial(self._serve_port, port) if port else self._serve_register
+        turn = partial(served, request, region.target)
+        self.crossbar.take(region.target, request.hart, asked + cycles - RESPONSE, turn)
 
-    def _pass_to_soc(self, h: int, external: bool) -> Generator[Event, None, None]:
-        """A request goes to a peripheral of the SoC, and its answer comes back.
+    def _serve_register(self, request: Request, target: int) -> None:
+        self.crossbar.free(target, 1)
+        self._after(self.env.now + RESPONSE, self._answer, request)
 
-        Accesses of the cores leave the cluster one a cycle, those to L2 among them (per2axi).
+    def _serve_port(self, port: DmaPort, request: Request, target: int) -> None:
+        self.env.process(self._ask_port(port, request, target))
+
+    def _ask_port(
+        self, port: DmaPort, request: Request, target: int
+    ) -> Generator[Event, None, None]:
+        """A control port of the DMA keeps the target until it grants."""
+        reply = yield from port.access(request.is_store, request.address & 0x3FF, request.value)
+        self.crossbar.free(target, 0)
+        self._after(self.env.now + RESPONSE - 1, self._reply, request, reply)
+
+    def _pass_to_soc(self, request: Request, asked: int) -> None:
+        """A core's request goes to a peripheral of the SoC.
+
+        Such accesses leave the cluster one a cycle, those to L2 among them (per2axi).
         """
-        access, asked = self.spec.access, int(self.chip.harts[h]["when"])
-        if external:
-            yield self.env.timeout(asked + access.controller_register - self.env.now)
-            return
+        self._after(asked + int(self.chip.l2_port[0]["demux"]), self._leave_cluster, request)
+
+    def _leave_cluster(self, request: Request) -> None:
         way = self.chip.l2_port[0]
-        request = asked + int(way["demux"])
-        yield self.env.timeout(request - self.env.now)
-        waited = max(0, int(way["core_free"]) - request)
-        way["core_free"] = request + waited + 1
-        yield self.env.timeout(waited + access.soc_register - int(way["demux"]))
+        waited = max(0, int(way["core_free"]) - self.env.now)
+        way["core_free"] = self.env.now + waited + 1
+        rest = self.spec.access.soc_register - int(way["demux"])
+        self._after(self.env.now + waited + rest, self._answer, request)
+
+    def _answer(self, request: Request) -> None:
+        """A register is loaded or stored, and the hart has its answer."""
+        address, size, reply = request.address, request.size, 0
+        try:
+            peripheral, offset = request.bus.find(request.found, address, size)
+        except BusError as error:
+            self.fault(request.hart, str(error))
+            return
+        if request.is_store:
+            peripheral.write(offset, request.value, size)
+        else:
+            reply = peripheral.read(offset, size) << 8 * (address & 3)
+        self._reply(request, reply)
+
+    def _reply(self, request: Request, reply: int) -> None:
+        answer_of_peripheral(self.chip, request.hart, reply, self.env.now)
+        self.changed()
 
     def _dma_event(self, name: str) -> Callable[[int], None]:
         """Lines of a port: the fabric controller's interrupt it, the cluster's lead nowhere."""

@@ -1,11 +1,11 @@
 """One simulation: SimPy owns time, the clock domain runs the clocked parts between its events."""
 
 import codecs
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import numpy as np
-from simpy import Environment, Event
+from simpy import Environment
 
 from isa.disasm import disassemble
 from isa.program import Program
@@ -18,17 +18,19 @@ from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, segment_kind, with_group_of
 from soc.links import start_hart
-from soc.peripherals.bus import BusError
 from soc.platform import Platform
 from soc.recorder import Recorder, Recording, buffer_size
 from soc.result import Exit, RunResult
 from soc.spec import SocSpec
 from soc.state import COUNT, COUNTS
-from soc.stop_reasons import ASLEEP, DECODE, DMA_ERROR, HALT, LOOK, TRACE
+from soc.stop_reasons import ASLEEP, DECODE, DMA_ERROR, END, HALT, LOOK, TRACE
 from soc.translation import Translator
 
 BRIEF = 256
-"""Cycles of a window during which other threads may wait: see Link.locked."""
+"""Cycles at the beginning of a window during which other threads wait: see Link.locked.
+
+While firmware sets the chip up, hardly any window has more.
+"""
 
 LONGEST_WINDOW = 1 << 20
 """Cycles between two looks at the world outside: signals, progress."""
@@ -94,7 +96,13 @@ class Simulation:
         self.driver: EventEngine | None = None
         if not spec.control_page:
             self.platform = Platform(
-                self.env, spec, self.chip, self._exit, self._put, self.warnings.append
+                self.env,
+                spec,
+                self.chip,
+                self._exit,
+                self._put,
+                self.warnings.append,
+                self._fault_at_bus,
             )
             self.platform.changed = self._wake
         self.recorder: Recorder | None = None
@@ -236,8 +244,9 @@ class Simulation:
     def _run_to(self, end: int) -> int:
         """Simulate cycles before `end`, decoding code as harts come to it."""
         while True:
-            is_brief = end - self.now[0] <= BRIEF
-            reason = (self.run_briefly if is_brief else self.run_cycles)(self.chip, end)
+            reason = self.run_briefly(self.chip, min(end, self.now[0] + BRIEF))
+            if reason == END and self.now[0] < end:
+                reason = self.run_cycles(self.chip, end)
             if self.recorder and (reason == TRACE or self.cycle >= self.recorder.end):
                 self.recorder.write()
             self.translator.look(reason == LOOK)
@@ -260,7 +269,7 @@ class Simulation:
         if self.host[0] and self.platform:
             for h in range(self.chip.harts.size):
                 if self.host[0] >> h & 1:
-                    self.env.process(self._serve(self.platform, h))
+                    self.platform.serve(h)
             self.host[0] = 0
         if reason == HALT:
             h = int(self.chip.wheel[0]["stop_hart"])
@@ -271,15 +280,12 @@ class Simulation:
         elif reason == ASLEEP:
             self._fall_asleep()
 
-    def _serve(self, platform: Platform, h: int) -> Generator[Event, None, None]:
-        """Carry out a hart's request to a peripheral; one that leads nowhere stops the run."""
-        try:
-            yield from platform.serve(h)
-        except BusError as error:
-            row = self.chip.code[int(self.chip.harts[h]["row"])]
-            pc = self.spec.l2.base + 2 * int(self.chip.harts[h]["row"])
-            cycle = int(self.env.now)
-            self._stop(cycle, self._located(h, pc, int(row["word"]), str(error), cycle))
+    def _fault_at_bus(self, h: int, why: str) -> None:
+        """A hart's request to a peripheral leads nowhere: that stops the run."""
+        row = self.chip.code[int(self.chip.harts[h]["row"])]
+        pc = self.spec.l2.base + 2 * int(self.chip.harts[h]["row"])
+        cycle = int(self.env.now)
+        self._stop(cycle, self._located(h, pc, int(row["word"]), why, cycle))
 
     def _stop(self, cycle: int, message: str) -> None:
         """End the run because of what happened in this cycle, where no hart is ahead of it."""

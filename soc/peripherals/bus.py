@@ -56,17 +56,12 @@ class Decoder:
         names = {region.base: region.name for region in every}
         self.targets = [names[region.target] for region in self.seen]
         """Names of the peripherals that answer there: aliases lead to what they alias."""
-        self.names = sorted({name for name in names.values() if not name.endswith("_alias")})
+        self.names = {name for name in names.values() if not name.endswith("_alias")}
 
     def find(self, address: int) -> int | None:
         """Which of the regions `seen` it is, if any."""
         index = bisect_right(self.bases, address) - 1
         return index if index >= 0 and address < self.seen[index].end else None
-
-    def region(self, address: int) -> Region | None:
-        """The region itself."""
-        index = self.find(address)
-        return None if index is None else self.seen[index]
 
     def why_not(self, address: int) -> str:
         """What to tell about an address at which no peripheral answers."""
@@ -85,27 +80,29 @@ class Bus:
 
     def __init__(self, decoder: Decoder, peripherals: Mapping[str, Peripheral]):
         self.decoder, self.peripherals = decoder, peripherals
-        missing = [name for name in decoder.names if name not in peripherals]
-        if missing:
-            raise ValueError(f"bus: no peripheral for {', '.join(missing)}")
-        unknown = [name for name in peripherals if name not in decoder.names]
-        if unknown:
-            there = ", ".join(decoder.names)
-            raise ValueError(f"bus: no region {', '.join(unknown)}; there are {there}")
+        if missing := decoder.names - peripherals.keys():
+            raise ValueError(f"bus: no peripheral for {', '.join(sorted(missing))}")
+        if unknown := peripherals.keys() - decoder.names:
+            there = ", ".join(sorted(decoder.names))
+            raise ValueError(f"bus: no region {', '.join(sorted(unknown))}; there are {there}")
 
     def read(self, address: int, size: int) -> int:
         """Load `size` bytes. Raises BusError where no peripheral answers."""
-        peripheral, offset = self._find(address, size)
+        peripheral, offset = self.find(self.decoder.find(address), address, size)
         return peripheral.read(offset, size)
 
     def write(self, address: int, value: int, size: int) -> None:
         """Store `size` bytes. Raises BusError where no peripheral answers."""
-        peripheral, offset = self._find(address, size)
+        peripheral, offset = self.find(self.decoder.find(address), address, size)
         peripheral.write(offset, value, size)
 
-    def _find(self, address: int, size: int) -> tuple[Peripheral, int]:
+    def find(self, index: int | None, address: int, size: int) -> tuple[Peripheral, int]:
+        """The peripheral of an address, and its offset there.
+
+        index     what the decoder finds
+        raises    BusError where no peripheral answers
+        """
         decoder = self.decoder
-        index = decoder.find(address)
         if index is None:
             raise BusError(decoder.why_not(address))
         if (address & 3) + size > 4:

@@ -5,32 +5,32 @@ as at L1's banks. Source: pulp_cluster xbar_pe_wrap.sv (rr_arb_tree).
 """
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
-from simpy import Environment, Event
+from simpy import Environment
 
 
 class Crossbar:
     """Arbitrates the targets of the cluster's peripheral interconnect.
 
     Ports
-        take    in    requester i asks for a target
+        take    in    requester i asks for a target, and says what to call when it is its turn
         free    in    a target has served the requester whose turn it was
     """
 
     def __init__(self, env: Environment):
         self.env = env
-        self.asking: dict[Hashable, dict[int, tuple[int, Event]]] = defaultdict(dict)
+        self.asking: dict[Hashable, dict[int, tuple[int, Callable]]] = defaultdict(dict)
         self.priority: dict[Hashable, int] = defaultdict(int)
         self.is_taken: dict[Hashable, bool] = defaultdict(bool)
         self.free_from: dict[Hashable, int] = defaultdict(int)
 
-    def take(self, target: Hashable, requester: int, cycle: int) -> Event:
-        """Ask for a target from this cycle on, a later one; returns the event of the turn."""
-        turn = self.env.event()
-        self.asking[target][requester] = cycle, turn
+    def take(
+        self, target: Hashable, requester: int, cycle: int, served: Callable[[], None]
+    ) -> None:
+        """Ask for a target from this cycle on, a later one; `served` is called in the turn."""
+        self.asking[target][requester] = cycle, served
         self._choose_at(cycle, target)
-        return turn
 
     def free(self, target: Hashable, cycles: int) -> None:
         """Let a target, whose turn it was, serve the next request in so many cycles."""
@@ -53,4 +53,5 @@ class Crossbar:
         winner = min(asking, key=lambda requester: requester ^ priority)
         self.priority[target] = min([i for i in asking if i > priority] or asking)
         self.is_taken[target] = True
-        self.asking[target].pop(winner)[1].succeed()
+        _, served = self.asking[target].pop(winner)
+        served()

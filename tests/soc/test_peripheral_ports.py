@@ -98,10 +98,12 @@ def test_requesters_of_one_target_are_served_nearest_to_a_rotating_priority():
     log = []
 
     def requester(number, start, cycle, cycles):
+        def served():
+            log.append((env.now, number))
+            crossbar.free("timer", cycles)
+
         yield env.timeout(start)
-        yield crossbar.take("timer", number, cycle)
-        log.append((env.now, number))
-        crossbar.free("timer", cycles)
+        crossbar.take("timer", number, cycle, served)
 
     for number, start, cycle, cycles in [
         (8, 0, 1, 1),
