@@ -7,7 +7,7 @@ import numpy as np
 from isa.declare import Isa
 from isa.profiles import profile
 from isa.program import Program
-from soc.chip_state import Chip, nothing_translated, zeros
+from soc.chip_state import ARRAYS, Chip, nothing_translated, zeros
 from soc.control_page import control_state
 from soc.csr_numbers import MSTATUS_RESET
 from soc.dma import new_dma
@@ -69,8 +69,8 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
     harts = spec.cores + (1 if spec.fabric_controller.present else 0)
     return Chip(
         **{
-            name: array.view(np.uint8).copy().view(array.dtype)  # the bytes between fields, too
-            for name, array in _at_reset(spec, registers, harts).items()
+            name: np.frombuffer(bytearray(content), ARRAYS[name])
+            for name, content in _at_reset(spec, registers, harts).items()
         },
         code=zeros(spec.l2.size // 2, ROW),
         regions=zeros(harts * REGIONS, REGION),
@@ -84,10 +84,10 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
 
 
 @lru_cache(maxsize=16)
-def _at_reset(spec: SocSpec, registers: str, harts: int) -> dict[str, np.ndarray]:
+def _at_reset(spec: SocSpec, registers: str, harts: int) -> dict[str, bytes]:
     """All but the memories and what is noted of a run: copied, which is faster than to make it."""
     icache, fetch = icache_state(spec.icache, spec.cores, harts - spec.cores)
-    return {
+    arrays = {
         "config": _config(spec, registers, harts),
         "icache": icache,
         "fetch": fetch,
@@ -100,6 +100,7 @@ def _at_reset(spec: SocSpec, registers: str, harts: int) -> dict[str, np.ndarray
         "l2_port": l2_state(spec.l2),
         "recorder": np.zeros(1, RECORDER),
     }
+    return {name: array.tobytes() for name, array in arrays.items()}
 
 
 def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:
