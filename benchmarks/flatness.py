@@ -112,10 +112,13 @@ def beside_cheapest(
 ) -> Iterator[Figure]:
     """Each cost and its ratio to the cheapest, measured in turns: the machine's speed drifts.
 
+    A turn begins with the last one. So what is short is measured behind what is long: whoever has
+    waited for another process finds the host's caches cold.
+
     once    names of those that are measured in the first round only
     """
     found = [
-        {name: cost() for name, cost in costs.items() if turn == 0 or name not in once}
+        {name: costs[name]() for name in reversed(costs) if turn == 0 or name not in once}
         for turn in range(rounds)
     ]
     medians = {name: median(each[name] for each in found if name in each) for name in costs}
