@@ -17,6 +17,10 @@ from soc.state import COUNT, RING, SLOTS
 from soc.step import cold_step, inlined_step, step
 from soc.trace_points import note_conflicts, note_lost, note_memory
 
+CORE_LEVELS = 4
+MOST_CORES = 1 << CORE_LEVELS
+"""Of a chip; above their levels, the arbiters' trees have nothing to choose among cores."""
+
 L1_CONTENTION, MISALIGNED = COUNT.l1_contention, COUNT.misaligned
 L1_ACCESSES = COUNT.l1_accesses
 
@@ -180,10 +184,7 @@ def share_banks(chip, now):
         shared &= shared - np.uint64(1)
         requests = np.uint64(wheel["asking"][place][number])
         bank = chip.banks[number]
-        if chip.config[0]["inputs"] <= 16:
-            bank["winner"] = nearest_of_several(requests, bank["rr"], 4)
-        else:
-            bank["winner"] = nearest_of_several(requests, bank["rr"])
+        bank["winner"] = nearest_of_several(requests, bank["rr"] & MOST_CORES - 1, CORE_LEVELS)
         losers = requests & ~bit(bank["winner"])
         wheel["asking"][place][number] = bit(next_rr(requests, bank["rr"]))
         bank["conflicts"] += members(losers)
