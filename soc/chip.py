@@ -7,7 +7,7 @@ import numpy as np
 from isa.declare import Isa
 from isa.profiles import profile
 from isa.program import Program
-from soc.chip_state import ARRAYS, Chip, nothing_translated, zeros
+from soc.chip_state import Chip, Image, copied, image, nothing_translated, zeros
 from soc.control_page import control_state
 from soc.csr_numbers import MSTATUS_RESET
 from soc.dma import new_dma
@@ -68,10 +68,7 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
     """
     harts = spec.cores + (1 if spec.fabric_controller.present else 0)
     return Chip(
-        **{
-            name: np.frombuffer(bytearray(content), ARRAYS[name])
-            for name, content in _at_reset(spec, registers, harts).items()
-        },
+        **copied(_at_reset(spec, registers, harts)),
         code=zeros(spec.l2.size // 2, ROW),
         regions=zeros(harts * REGIONS, REGION),
         l1=np.zeros(spec.l1.size // 4, np.int32),
@@ -84,7 +81,7 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
 
 
 @lru_cache(maxsize=16)
-def _at_reset(spec: SocSpec, registers: str, harts: int) -> dict[str, bytes]:
+def _at_reset(spec: SocSpec, registers: str, harts: int) -> Image:
     """All but the memories and what is noted of a run: copied, which is faster than to make it."""
     icache, fetch = icache_state(spec.icache, spec.cores, harts - spec.cores)
     arrays = {
@@ -94,13 +91,13 @@ def _at_reset(spec: SocSpec, registers: str, harts: int) -> dict[str, bytes]:
         "harts": _harts(spec, registers, harts),
         "banks": _banks(spec.l1.banks),
         "wheel": np.zeros(1, WHEEL),
-        "control": control_state(),
         "event_unit": event_unit_state(spec.event_unit, spec.cores),
         "dma": new_dma(spec.dma, l1_size=spec.l1.size, l2_base=spec.l2.base, l2_size=spec.l2.size),
         "l2_port": l2_state(spec.l2),
         "recorder": np.zeros(1, RECORDER),
+        "control": control_state(),  # last: mostly it is zeros, which nobody copies
     }
-    return {name: array.tobytes() for name, array in arrays.items()}
+    return image(arrays)
 
 
 def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:

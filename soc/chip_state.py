@@ -15,6 +15,7 @@ from soc.state import BANK, CONFIG, CONTROL, HART, HOT_CODE, NEVER, REGION, ROW,
 from soc.trace_format import RECORDER
 
 PAGE = 4096  # bytes
+CACHE_LINE = 64  # bytes
 
 ARRAYS = {
     "config": CONFIG,  # [1]
@@ -51,6 +52,44 @@ def zeros(count: int, dtype: np.dtype) -> np.ndarray:
     """
     pages = mmap.mmap(-1, count * dtype.itemsize, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.frombuffer(pages, dtype)
+
+
+class Image(NamedTuple):
+    """Arrays side by side, each from a cache line of the host on.
+
+    content    without the zeros at the end
+    size       bytes
+    places     by name: first byte, elements
+    """
+
+    content: bytes
+    size: int
+    places: dict[str, tuple[int, int]]
+
+
+def image(arrays: Mapping[str, np.ndarray]) -> Image:
+    """The image of these arrays, from which others can be copied."""
+    content, places = b"", {}
+    for name, array in arrays.items():
+        places[name] = len(content), array.size
+        content += array.tobytes()
+        content += bytes(-len(content) % CACHE_LINE)
+    return Image(content.rstrip(b"\0"), len(content), places)
+
+
+def copied(image: Image) -> dict[str, np.ndarray]:
+    """Arrays with the content of an image.
+
+    Where records of harts begin in the host's cache lines is the same in all runs, and so is what
+    it costs to reach them.
+    """
+    memory = bytearray(image.size + CACHE_LINE)
+    start = -np.frombuffer(memory, np.uint8).ctypes.data % CACHE_LINE
+    memory[start : start + len(image.content)] = image.content
+    return {
+        name: np.frombuffer(memory, ARRAYS[name], count, start + first)
+        for name, (first, count) in image.places.items()
+    }
 
 
 class Packed(NamedTuple):
