@@ -282,10 +282,8 @@ class Simulation:
 
     def _fault_at_bus(self, h: int, why: str) -> None:
         """A hart's request to a peripheral leads nowhere: that stops the run."""
-        row = self.chip.code[int(self.chip.harts[h]["row"])]
-        pc = self.spec.l2.base + 2 * int(self.chip.harts[h]["row"])
         cycle = int(self.env.now)
-        self._stop(cycle, self._located(h, pc, int(row["word"]), why, cycle))
+        self._stop(cycle, self._located_access(h, why, cycle))
 
     def _stop(self, cycle: int, message: str) -> None:
         """End the run because of what happened in this cycle, where no hart is ahead of it."""
@@ -334,15 +332,17 @@ class Simulation:
         fault, value = int(hart["fault"]), int(hart["fault_value"])
         pc, cycle = int(hart["pc"]), self._fault_cycle(h)
         if fault in (harts_module.FAULT_LOAD, harts_module.FAULT_STORE):
-            row = self.chip.code[int(hart["row"])]
-            pc = self.spec.l2.base + 2 * int(hart["row"])
             access = "load" if fault == harts_module.FAULT_LOAD else "store"
-            return self._located(
-                h, pc, int(row["word"]), f"{access} at {value:#010x}", self.cycle - 1
-            )
+            return self._located_access(h, f"{access} at {value:#010x}", self.cycle - 1)
         if fault == harts_module.FAULT_FETCH:
             return f"cycle {cycle}, hart {self._name(h)}, pc {pc:#010x}: {FAULTS[fault]}"
         return self._located(h, pc, value, FAULTS[fault], cycle)
+
+    def _located_access(self, h: int, what: str, cycle: int) -> str:
+        """Say where a hart's load or store is; its pc is ahead of that."""
+        row = int(self.chip.harts[h]["row"])
+        word = int(self.chip.code[row]["word"])
+        return self._located(h, self.spec.l2.base + 2 * row, word, what, cycle)
 
     def _located(self, h: int, pc: int, word: int, what: str, cycle: int) -> str:
         text = disassemble(word, self.isa, pc)
