@@ -248,17 +248,22 @@ class Platform:
 
     def _answer(self, request: Request) -> None:
         """A register is loaded or stored, and the hart has its answer."""
-        address, size, reply = request.address, request.size, 0
         try:
-            peripheral, offset = request.bus.find(request.found, address, size)
+            reply = self._access(request)
         except BusError as error:
             self.fault(request.hart, str(error))
-            return
+        else:
+            self._reply(request, reply)
+
+    @staticmethod
+    def _access(request: Request) -> int:
+        """Load or store the register; returns what is loaded. Raises BusError if there is none."""
+        address, size = request.address, request.size
+        peripheral, offset = request.bus.find(request.found, address, size)
         if request.is_store:
             peripheral.write(offset, request.value, size)
-        else:
-            reply = peripheral.read(offset, size) << 8 * (address & 3)
-        self._reply(request, reply)
+            return 0
+        return peripheral.read(offset, size) << 8 * (address & 3)
 
     def _reply(self, request: Request, reply: int) -> None:
         answer_of_peripheral(self.chip, request.hart, reply, self.env.now)

@@ -57,6 +57,12 @@ FAULTS = {
         r"^cycle 13, hart fc, pc 0x1c008004 \(lw a1, 2\(a0\)\): address 0x1a104002: 4 bytes cross "
         r"a word of soc_control; peripherals answer within one word$",
     ),
+    "a load of a register that the shared event unit does not have": (
+        "li a0, 0x10200ffc\nlw a1, 0(a0)",
+        "trap",
+        r"^cycle 20, hart fc, pc 0x1c008008 \(lw a1, 0\(a0\)\): event unit: nothing at offset "
+        r"0x7fc of the shared view; this chip has 8 cores and 9 barriers$",
+    ),
     "an endless loop": ("1: j 1b", "max_cycles", r"^cycle limit of 1000 reached$"),
 }
 
