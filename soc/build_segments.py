@@ -71,8 +71,9 @@ def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
     for each in (*module.functions, *module.global_variables):
         if not each.is_declaration and not each.name.startswith("segment_"):
             each.linkage = "internal"
-            if each.is_function and not any(b"noinline" in text for text in each.attributes):
-                each.add_function_attribute("alwaysinline")
+            if each.is_function:
+                is_apart = any(b"noinline" in text for text in each.attributes)
+                each.add_function_attribute("cold" if is_apart else "alwaysinline")
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     tuning.slp_vectorization = False  # for without_forgotten
     builder = llvm.create_pass_builder(machine, tuning)

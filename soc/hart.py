@@ -123,10 +123,7 @@ def request_memory(chip, h, hart, row, index, address, cycle, expects_plain):
     hart["when"] = cycle
     is_plain = is_plain_request(chip, hart, row)
     wheel = chip.wheel[0]
-    if expects_plain:
-        if not is_plain:
-            wheel["plain"] &= ~bit(h)
-    elif wheel["plain"] >> np.uint64(h) & np.uint64(1) != is_plain:
+    if not expects_plain and wheel["plain"] >> np.uint64(h) & np.uint64(1) != is_plain:
         wheel["plain"] ^= bit(h)
     return L1_REQUEST if asks_l1(chip, hart) else REQUEST
 

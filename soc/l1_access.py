@@ -15,7 +15,7 @@ from soc.memory import WORD, transact, transact_word
 from soc.requests import access_granted, enter_wheel, schedule
 from soc.state import COUNT, RING, SLOTS
 from soc.step import cold_step, inlined_step, step
-from soc.trace_points import note_conflicts, note_lost, note_memory
+from soc.trace_points import note_conflicts, note_lost, note_memory, note_stall
 
 CORE_LEVELS = 4
 MOST_CORES = 1 << CORE_LEVELS
@@ -55,7 +55,8 @@ def l1_access(chip, h, now):
     note_l1_grant(chip, h, row, index, hart["second"], now)
     lost = now - hart["when"]
     if lost and hart["external"] == 0:
-        charge(chip, hart, L1_CONTENTION, lost)
+        hart["counts"][L1_CONTENTION] += lost
+        note_stall(chip, hart, L1_CONTENTION, lost)
     offset = hart["address"] - chip.config[0]["l1_base"]
     if transact(hart, row, chip.l1, offset):
         hart["second"] = 1
@@ -236,13 +237,13 @@ def grant_plain(chip, harts, now):
 def l1_word_access(chip, h, row, index, now):
     """Perform a granted access of a core to an aligned word of L1, by the row of this index.
 
-    NOTE: no branch on whether it has lost arbitration, since nobody can predict it.
+    NOTE: no branch on whether it has lost arbitration, since nobody can predict it. So `cause` is
+    never contention, which is over when it is charged.
     """
     hart = chip.harts[np.uint64(h)]
     note_l1_grant(chip, h, row, index, 0, now)
     lost = now - hart["when"]
     hart["counts"][L1_CONTENTION] += lost
-    hart["cause"] = L1_CONTENTION if lost else hart["cause"]
     note_lost(chip, h, lost)
     transact_word(hart, row, chip.l1, hart["address"] - chip.config[0]["l1_base"] >> 2)
     access_granted(hart, row, now)

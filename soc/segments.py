@@ -6,7 +6,8 @@ LLVM decides at once what depends on the row alone, such as the operation, its r
 hazards within the segment. So nothing is written twice, and a segment takes the same cycles. Where
 the program goes another way than the segment, the interpreter takes over between two instructions.
 From the end of a segment the next hart's is jumped to, if L1 serves several in a cycle: this costs
-less than to return, and the host foretells better which one it is.
+less than to return, and the host foretells better which one it is. It does so from the branches
+taken before: so what is likely lies straight ahead, and nothing depends on who has lost a bank.
 
 The idea: Y. Futamura, Partial Evaluation of Computation Process (1971), first projection.
 """
@@ -16,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from soc.bits import bit, lowest_index
-from soc.decode import BEFORE_LOOP_END, JUMP, STORE
+from soc.decode import BEFORE_LOOP_END, JUMP
 from soc.handover import hand_over, hand_over_behind_access
 from soc.hart_status import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
 from soc.hot_code import ACCESS, ISSUE
@@ -195,23 +196,21 @@ def end_segment(chip, h, row, index, behind, pc, state):
         return GO_ON
     hart = chip.harts[np.uint64(h)]
     fetch = chip.fetch[np.uint64(h)]
+    asks_ahead = behind["kind"] == JUMP or behind["flags"] & BEFORE_LOOP_END
     if state == L1_REQUEST or state == REQUEST:
         if hart["pc"] != pc or not hand_over(chip, hart, fetch, behind, pc):
             hand_over_another(chip, hart, fetch)
-            hart["state"] = state
-            return state
-        if (behind["kind"] == JUMP or behind["flags"] & BEFORE_LOOP_END) and fetch["fresh"]:
-            hart["state"] = state  # what comes behind that is missing: the caches have to know
-            return state
-    if row["kind"] <= STORE and is_implied(chip, h, row, np.int64(index)):
-        is_plain = is_plain_request(chip, hart, row)
-        forget_implied(chip, h)
-        hart["code"] = chip.segments[np.uint64(index)]["code"][ACCESS]
-        if hart["code"] == 0 or not is_plain:
+        elif asks_ahead and fetch["fresh"]:
+            pass  # what it asks for is missing: the caches have to know
+        elif is_implied(chip, h, row, np.int64(index)):
+            forget_implied(chip, h)
+            hart["code"] = chip.segments[np.uint64(index)]["code"][ACCESS]
+            if is_plain_request(chip, hart, row) and hart["code"]:
+                enter_request(chip, h, True)  # `state` says already that it asks
+                return ENTERED
             write_implied(chip, h, row, np.int64(index))
-        if is_plain:  # as that was with which the segment began: `state` says so already
-            enter_request(chip, h, True)
-            return ENTERED
+        if not is_plain_request(chip, hart, row):
+            chip.wheel[0]["plain"] &= ~bit(h)
     hart["state"] = state
     return state
 

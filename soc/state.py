@@ -129,7 +129,7 @@ HART = np.dtype(
         ("late_fpu", "u8"),
         ("last", "i8"),  # row of the last instruction issued
         ("issued", "i8"),  # its issue cycle
-        ("cause", "i8"),  # stall cause charged last
+        ("cause", "i8"),  # stall cause charged last, but for contention in L1
         # Whole lines, and the rest.
         ("second", "i8"),  # the second half of a split access is due
         ("test_and_set", "i8"),  # the load leaves -1 behind
