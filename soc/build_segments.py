@@ -30,8 +30,8 @@ LOCK = "segments.lock"
 
 def main() -> None:
     job = json.load(sys.stdin)
-    for option, limit in LIMITS.items():
-        llvm.set_option("", f"-{option}={limit}")
+    for option, value in OPTIONS.items():
+        llvm.set_option("", f"-{option}={value}")
     with (cache_folder() / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if job["waits"] else fcntl.LOCK_NB))
@@ -93,7 +93,8 @@ def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
     return machine.emit_object(llvm.parse_assembly(text)) if text else b""
 
 
-LIMITS = {
+OPTIONS = {
+    "enable-tail-merge": "false",  # of jumps, see soc.segment_writer
     "dse-memoryssa-scanlimit": 4000,
     "dse-memoryssa-walklimit": 4000,
     "memdep-block-scan-limit": 4000,
@@ -102,7 +103,9 @@ LIMITS = {
     "memssa-check-limit": 4000,
     "earlycse-mssa-optimization-cap": 10000,
 }
-"""How far LLVM looks back for what is overwritten, and what is known: to a segment's beginning."""
+"""Of LLVM; most say how far it looks back for what is overwritten or known: to where a segment
+begins.
+"""
 
 ROUNDS = 4
 """What LLVM finds out of one instruction helps it with the next; more rounds find little."""

@@ -60,6 +60,7 @@ from soc.segments import (
     loops_back,
     make_follow,
     next_code,
+    next_row,
     pause_segment,
     runs_out,
 )
@@ -112,6 +113,7 @@ class Interpreter(Unit):
             self.link("interpreter.has_target", Chip, int, int, returns=bool)
             self.link("interpreter.follow_segment", Chip, int, ROW, int, int, returns=int)
             self.link("interpreter.next_code", Chip, int, links.BITS, returns=links.BITS)
+            self.link("interpreter.next_row", Chip, int, links.BITS, returns=int)
             self.link("interpreter.end_turns", Chip, int, links.BITS)
             self.link("interpreter.pause_segment", Chip, int, int, returns=int)
             self.link("interpreter.end_segment", Chip, int, ROW, int, ROW, int, int, returns=int)

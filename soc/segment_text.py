@@ -124,7 +124,7 @@ def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
     writer.end(result)
     writer.lines.append("leave:")
     writer.end(str(SERVED if segment.begins == ACCESS else RESUMED))
-    writer.turn()
+    writer.turn(int(chip.config[0]["cores"]))
     return "\n".join(
         [
             f"define {CONVENTION} i64 @{segment.symbol}({TAKES}) {{",

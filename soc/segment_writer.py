@@ -26,6 +26,7 @@ STEPS = {
     "end_segment": ", ptr, i64, ptr, i64, i64",
     "pause_segment": ", i64",
     "next_code": ", i64",
+    "next_row": ", i64",
     "end_turns": ", i64",
 }
 """What a segment consists of: step functions of soc.segments, what they take besides chip and h."""
@@ -49,6 +50,16 @@ PROLOGUE = [  # these arrays do not overlap: for calls, which have no scopes (so
     ),
 ]
 
+
+FORETOLD = 8
+"""Of so many cores a host foretells itself which segment comes next.
+
+For that it keeps some thousand jumps, each with those that were before; in a loop of more cores so
+many are different. Of branches it keeps more.
+"""
+
+BRANCHES = 3
+"""With more cores, before each jump: they choose among jumps to few segments, or one."""
 
 TAKES = "i64 %chip, i64 %h, i64 %now, i64 %others"
 """What the function of a segment takes: see soc.hot_code.call_segment."""
@@ -86,7 +97,7 @@ class Writer:
         """Let LLVM know that a step function says yes; it is not tested."""
         self.leave_unless(step, *arguments, otherwise="never")
 
-    def turn(self) -> None:
+    def turn(self, cores: int) -> None:
         """Jump to the segment of the next hart that L1 serves, if this one and that one allow."""
         self.lines += [
             "end:",
@@ -110,9 +121,10 @@ class Writer:
             "br i1 %known, label %jumping, label %stopping",
             "jumping:",
             f"%function = inttoptr i64 {code} to ptr",
-            f"%all = musttail call {CONVENTION} i64 %function"
-            "(i64 %chip, i64 %other, i64 %now, i64 %rest)",
-            "ret i64 %all",
+        ]
+        self.call("next_row", "i64 %others")
+        self.jump(self.result(), BRANCHES if cores > FORETOLD else 0)
+        self.lines += [
             "stopping:",
             f"call i32 @{self.steps}_end_turns"
             "(ptr %ret, ptr %exc, i64 %chip, i64 %other, i64 %rest)",
@@ -121,6 +133,27 @@ class Writer:
         ]
         self.call("end_turns", "i64 %others")
         self.lines.append("ret i64 %ended")
+
+    def jump(self, row: str, branches: int) -> None:
+        """Jump to the next segment, behind so many branches: by bits of the row that begins it."""
+        self.values += 1
+        n = self.values
+        if branches == 0:
+            self.lines += [
+                f"%all{n} = musttail call {CONVENTION} i64 %function"
+                "(i64 %chip, i64 %other, i64 %now, i64 %rest) nomerge",
+                f"ret i64 %all{n}",
+            ]
+            return
+        self.lines += [
+            f"%bit{n} = and i64 {row}, {1 << branches}",  # instructions have two bytes or four
+            f"%is{n} = icmp eq i64 %bit{n}, 0",
+            f"br i1 %is{n}, label %even{n}, label %odd{n}",
+            f"even{n}:",
+        ]
+        self.jump(row, branches - 1)
+        self.lines.append(f"odd{n}:")
+        self.jump(row, branches - 1)
 
     def find_lines(self, pcs: list[int]) -> None:
         """Look up the lines behind these, where that is not what was looked up last."""

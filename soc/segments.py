@@ -156,6 +156,12 @@ def next_code(chip, h, others):
 
 
 @step
+def next_row(chip, h, others):
+    """Return the row with which that begins."""
+    return chip.harts[np.uint64(lowest_index(others))]["row"]
+
+
+@step
 def end_turns(chip, h, others):
     """Leave it to the interpreter to go on with this hart; others come behind it."""
     wheel = chip.wheel[0]

@@ -322,6 +322,19 @@ def test_what_a_segment_finds_missing_is_asked_for_at_once(
     assert not difference(vars(End.of(early)), vars(End.of(event)))
 
 
+@pytest.mark.parametrize(("cores", "banks"), [(9, 4), (16, 32)])
+def test_many_cores_leave_what_the_event_engine_does(
+    cores: int, banks: int, translates_early: None
+) -> None:
+    chip = load_chip("pulp", {"cores": cores, "l1.banks": banks})
+    program = long_loop(chip, 1, 26)
+    early = run_program(program, chip)
+    event = run_program(program, chip, engine="event")
+
+    assert translated(early) > 5
+    assert not difference(vars(End.of(early)), vars(End.of(event)))
+
+
 def test_a_segment_waits_until_it_is_known_where_its_loop_goes_back_to() -> None:
     begun = prepare(product("speed2_mm_hwl"), load_chip("pulp"), "compiled")
     begun.run_on(CYCLES)
