@@ -41,11 +41,13 @@ def make_go_on(run_hart: Callable) -> Callable:
             if state == RESUMED:
                 wheel["running"] &= ~bit(h)
             state = call_segment(code, chip, h, now, others)
-            if state != ENTERED:
-                run_hart(chip, wheel["turn"], now, end, state)
+            if state == ENTERED:
+                return ENTERED
+            h = wheel["turn"]
         else:
             wheel["others"] = others
-            run_hart(chip, h, now, end, state)
+        wheel["now"] = now  # segments do without
+        run_hart(chip, h, now, end, state)
         return state
 
     return go_on
@@ -81,17 +83,23 @@ def make_run_due(go_on: Callable) -> Callable:
 
     @inlined_step
     def run_due(chip, running, plain, now, end):
-        """Let harts go on: those that had run ahead far enough, and those that L1 serves."""
+        """Let harts go on: those that had run ahead far enough, and those that L1 serves.
+
+        Returns True if segments have let all of them enter their next requests.
+        """
+        entered = True
         while running:
             h = lowest_index(running)
             running &= running - np.uint64(1)
-            go_on(chip, h, np.uint64(0), now, end, RESUMED)
+            entered &= go_on(chip, h, np.uint64(0), now, end, RESUMED) == ENTERED
         while plain:
             h = lowest_index(plain)
             plain &= plain - np.uint64(1)
             if go_on(chip, h, plain, now, end, SERVED) == ENTERED:
                 break
+            entered = False
             plain = chip.wheel[0]["others"]
+        return entered
 
     return run_due
 
@@ -110,6 +118,7 @@ def make_run_plain(go_on: Callable) -> Callable:
         icache = chip.icache[0]
         slots = wheel["slots"]
         last = min(end, chip.event_unit[0]["next"], chip.control[0]["irq_cycle"])
+        wake = icache["wake"]
         while now < last:
             slot = np.uint64(now) % np.uint64(SLOTS)
             due = slots[slot]
@@ -117,28 +126,36 @@ def make_run_plain(go_on: Callable) -> Callable:
             plain = due & wheel["plain"]
             if due != running | plain:
                 break
+            entered = True
             if due:
                 slots[slot] = np.uint64(0)
                 if wheel["due"] & wheel["due"] - np.uint64(1) == 0:
                     now = run_alone(chip, lowest_index(due), now, end, last)
-                    running = plain = np.uint64(0)
-                elif wheel["shared"][np.uint64(now) % np.uint64(RING)]:
-                    plain &= ~share_banks(chip, now)
-                run_due(chip, running, plain, now, end)
-                if wheel["resume"]:
-                    break
+                    entered = False
+                else:
+                    if wheel["shared"][np.uint64(now) % np.uint64(RING)]:
+                        plain &= ~share_banks(chip, now)
+                    entered = run_due(chip, running, plain, now, end)
             elif wheel["due"] == 0:
+                break
+            if entered and now < wake and not is_full(chip):  # the rest is as it was
+                now += 1
+                continue
+            wheel["now"] = now
+            if wheel["resume"]:
                 break
             if icache["wake"] <= now:
                 step_icache(chip, now)
+            wake = icache["wake"]
             now += 1
             if wheel["due"]:
-                until = min(last, icache["wake"])
+                until = min(last, wake)
                 while now < until and slots[np.uint64(now) % np.uint64(SLOTS)] == 0:
                     now += 1
             wheel["now"] = now
             if wheel["stop"] != END or is_full(chip):
                 break
+        wheel["now"] = now
         return now
 
     return run_plain
