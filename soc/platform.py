@@ -1,24 +1,21 @@
 """Wiring of the peripherals: SimPy components around the clocked parts, on one bus per master."""
 
-from collections.abc import Callable, Generator
-from functools import cache, partial
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import cache
 
-from simpy import Environment, Event
+from simpy import Environment
 
 from soc.chip_state import Chip
-from soc.decode import STORE, WIDTH
 from soc.links import (
-    answer_of_peripheral,
     eu_push_soc_event,
     eu_set_event,
     flush_icache,
     raise_interrupt,
     start_hart,
-    stored,
     switch_icache,
 )
-from soc.peripherals.bus import Bus, BusError, Decoder, Peripheral, Peripherals
+from soc.peripheral_access import PeripheralAccess
+from soc.peripherals.bus import Bus, Decoder, Peripheral, Peripherals
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
 from soc.peripherals.console import Console
 from soc.peripherals.crossbar import Crossbar
@@ -40,9 +37,7 @@ from soc.registers import (
     ICACHE_CONTROL,
     PMU,
     UDMA,
-    Kind,
     Master,
-    Region,
     event_line,
     memory_map,
 )
@@ -54,12 +49,6 @@ START_CYCLES = 2
 DMA_PORTS = {"dma_shared": 8, "dma_fabric": 9}
 """Control ports of the DMA by their regions: the cluster's, the fabric controller's."""
 
-FLLS = ("fll_soc", "fll_peripheral", "fll_cluster")
-
-RESPONSE = 2
-"""Cycles from a peripheral's taking an access to the grant that the core sees: the answer, then the
-grant (data_periph_demux.sv: TRANS_PENDING, TRANS_GRANTED)."""
-
 
 @cache
 def decoders(l1_size: int, l2_size: int) -> tuple[Decoder, Decoder]:
@@ -68,25 +57,8 @@ def decoders(l1_size: int, l2_size: int) -> tuple[Decoder, Decoder]:
     return Decoder(regions, Master.CORE), Decoder(regions, Master.FABRIC)
 
 
-class Request(NamedTuple):
-    """A hart's access to a peripheral.
-
-    found    what the bus's decoder finds
-    size     bytes
-    value    that is stored
-    """
-
-    hart: int
-    bus: Bus
-    found: int | None
-    address: int
-    size: int
-    is_store: bool
-    value: int
-
-
 class Platform:
-    """The peripherals of one chip, and the requests of harts to them.
+    """The peripherals of one chip, and what they do to its clocked parts.
 
     Ports
         exit        out   exit code
@@ -107,7 +79,7 @@ class Platform:
         fault: Callable[[int, str], None],
     ):
         self.env, self.spec, self.chip = env, spec, chip
-        self.exit, self.warn, self.fault = exit, warn, fault
+        self.exit, self.console, self.warn = exit, console, warn
         self.changed: Callable[[], None] = lambda: None
         self.enabled = 0
         self.crossbar = Crossbar(env)
@@ -119,46 +91,19 @@ class Platform:
             env, spec.peripherals, warn, self._interrupt_controller
         )
         self.control = self._cluster_control()
-        self.peripherals = Peripherals(self._makers(console))
+        self.peripherals = Peripherals(MAKERS, self)
         cores, controller = decoders(spec.l1.size, spec.l2.size)
-        self.core_bus = Bus(cores, self.peripherals)
-        self.controller_bus = Bus(controller, self.peripherals)
-
-    def _makers(self, console: Callable[[int], None]) -> dict[str, Callable[[], Peripheral]]:
-        """How to make each peripheral: soc.peripherals.bus makes what is accessed."""
-        env, spec, warn = self.env, self.spec, self.warn
-        blocks = {"gpio": GPIO, "udma": UDMA, "pmu": PMU, "debug": DEBUG}
-        blocks |= dict.fromkeys(DMA_PORTS, PMU)
-        return {
-            "cluster_control": lambda: self.control,
-            "cluster_timer": lambda: self._timer("cluster_timer", self._cluster_event),
-            "event_unit_shared": lambda: SharedEventUnit(env, self.chip.event_unit[0]),
-            "cluster_icache": lambda: IcacheControl(
-                "cluster_icache",
-                ICACHE_CONTROL,
-                warn,
-                self._enable_icache,
-                lambda: self._flush_icache(True),
-                lambda: self._flush_icache(False),
-            ),
-            "soc_control": lambda: SocControl(spec.cores, warn, self.exit, self.control.enable_all),
-            "soc_events": lambda: SocEvents(
-                env,
-                spec.peripherals,
-                warn,
-                self.interrupts.push_soc_event,
-                self._cluster_soc_event,
-            ),
-            "fabric_icache": lambda: IcacheControl(
-                "fabric_icache", FABRIC_ICACHE_CONTROL, warn, lambda _: None, lambda: None
-            ),
-            "interrupt_controller": lambda: self.interrupts,
-            "fabric_timer_0": lambda: self._timer("fabric_timer_0", self._fabric_event),
-            "fabric_timer_1": lambda: self._timer("fabric_timer_1", lambda line: None),
-            "stdout": lambda: Console(warn, lambda byte, cluster, core: console(byte)),
-            **{name: partial(RegisterBlock, name, block, warn) for name, block in blocks.items()},
-            **{name: partial(Fll, name, warn) for name in FLLS},
-        }
+        self.access = PeripheralAccess(
+            env,
+            spec,
+            chip,
+            Bus(cores, self.peripherals),
+            Bus(controller, self.peripherals),
+            self.crossbar,
+            self.dma_ports,
+            fault,
+            lambda: self.changed(),
+        )
 
     def _cluster_control(self) -> ClusterControl:
         spec = self.spec
@@ -181,93 +126,6 @@ class Platform:
             lambda: event(low),
             lambda: event(low + 1),
         )
-
-    def serve(self, h: int) -> None:
-        """Carry out a hart's request to a peripheral: it takes place as its grant comes back."""
-        hart = self.chip.harts[h]
-        row = self.chip.code[int(hart["row"])]
-        is_external, address = bool(hart["external"]), int(hart["address"])
-        bus = self.controller_bus if is_external else self.core_bus
-        found = bus.decoder.find(address)
-        is_store, size = bool(row["kind"] == STORE), int(row["access"] & WIDTH)
-        value = stored(self.chip, h) if is_store else 0
-        request = Request(h, bus, found, address, size, is_store, value)
-        region = None if found is None else bus.decoder.seen[found]
-        asked = int(hart["when"])
-        if region and region.kind == Kind.CLUSTER_PERIPHERAL:
-            self._pass_to_cluster(request, region, asked, is_external)
-        elif is_external:
-            self._after(asked + self.spec.access.controller_register, self._answer, request)
-        else:
-            self._pass_to_soc(request, asked)
-
-    def _after(self, cycle: float, action: Callable, *what: Any) -> None:
-        """Let something take place in a cycle, this one or a later one."""
-        wait = self.env.timeout(cycle - self.env.now)
-        wait.callbacks.append(lambda _: action(*what))
-
-    def _pass_to_cluster(
-        self, request: Request, region: Region, asked: int, is_external: bool
-    ) -> None:
-        """A request goes by the cluster's peripheral interconnect."""
-        access = self.spec.access
-        cycles = access.controller_to_cluster if is_external else access.cluster_register
-        port = self.dma_ports.get(region.name)
-        served = partial(self._serve_port, port) if port else self._serve_register
-        turn = partial(served, request, region.target)
-        self.crossbar.take(region.target, request.hart, asked + cycles - RESPONSE, turn)
-
-    def _serve_register(self, request: Request, target: int) -> None:
-        self.crossbar.free(target, 1)
-        self._after(self.env.now + RESPONSE, self._answer, request)
-
-    def _serve_port(self, port: DmaPort, request: Request, target: int) -> None:
-        self.env.process(self._ask_port(port, request, target))
-
-    def _ask_port(
-        self, port: DmaPort, request: Request, target: int
-    ) -> Generator[Event, None, None]:
-        """A control port of the DMA keeps the target until it grants."""
-        reply = yield from port.access(request.is_store, request.address & 0x3FF, request.value)
-        self.crossbar.free(target, 0)
-        self._after(self.env.now + RESPONSE - 1, self._reply, request, reply)
-
-    def _pass_to_soc(self, request: Request, asked: int) -> None:
-        """A core's request goes to a peripheral of the SoC.
-
-        Such accesses leave the cluster one a cycle, those to L2 among them (per2axi).
-        """
-        self._after(asked + int(self.chip.l2_port[0]["demux"]), self._leave_cluster, request)
-
-    def _leave_cluster(self, request: Request) -> None:
-        way = self.chip.l2_port[0]
-        waited = max(0, int(way["core_free"]) - self.env.now)
-        way["core_free"] = self.env.now + waited + 1
-        rest = self.spec.access.soc_register - int(way["demux"])
-        self._after(self.env.now + waited + rest, self._answer, request)
-
-    def _answer(self, request: Request) -> None:
-        """A register is loaded or stored, and the hart has its answer."""
-        try:
-            reply = self._access(request)
-        except BusError as error:
-            self.fault(request.hart, str(error))
-        else:
-            self._reply(request, reply)
-
-    @staticmethod
-    def _access(request: Request) -> int:
-        """Load or store the register; returns what is loaded. Raises BusError if there is none."""
-        address, size = request.address, request.size
-        peripheral, offset = request.bus.find(request.found, address, size)
-        if request.is_store:
-            peripheral.write(offset, request.value, size)
-            return 0
-        return peripheral.read(offset, size) << 8 * (address & 3)
-
-    def _reply(self, request: Request, reply: int) -> None:
-        answer_of_peripheral(self.chip, request.hart, reply, self.env.now)
-        self.changed()
 
     def _dma_event(self, name: str) -> Callable[[int], None]:
         """Lines of a port: the fabric controller's interrupt it, the cluster's lead nowhere."""
@@ -312,3 +170,43 @@ class Platform:
     def _flush_icache(self, shared: bool) -> None:
         flush_icache(self.chip, self.env.now, int(shared))
         self.changed()
+
+
+MAKERS: dict[str, Callable[[Platform], Peripheral]] = {
+    "cluster_control": lambda of: of.control,
+    "cluster_timer": lambda of: of._timer("cluster_timer", of._cluster_event),
+    "event_unit_shared": lambda of: SharedEventUnit(of.env, of.chip.event_unit[0]),
+    "cluster_icache": lambda of: IcacheControl(
+        "cluster_icache",
+        ICACHE_CONTROL,
+        of.warn,
+        of._enable_icache,
+        lambda: of._flush_icache(True),
+        lambda: of._flush_icache(False),
+    ),
+    "soc_control": lambda of: SocControl(of.spec.cores, of.warn, of.exit, of.control.enable_all),
+    "soc_events": lambda of: SocEvents(
+        of.env,
+        of.spec.peripherals,
+        of.warn,
+        of.interrupts.push_soc_event,
+        of._cluster_soc_event,
+    ),
+    "fabric_icache": lambda of: IcacheControl(
+        "fabric_icache", FABRIC_ICACHE_CONTROL, of.warn, lambda _: None, lambda: None
+    ),
+    "interrupt_controller": lambda of: of.interrupts,
+    "fabric_timer_0": lambda of: of._timer("fabric_timer_0", of._fabric_event),
+    "fabric_timer_1": lambda of: of._timer("fabric_timer_1", lambda line: None),
+    "stdout": lambda of: Console(of.warn, lambda byte, cluster, core: of.console(byte)),
+    "gpio": lambda of: RegisterBlock("gpio", GPIO, of.warn),
+    "udma": lambda of: RegisterBlock("udma", UDMA, of.warn),
+    "pmu": lambda of: RegisterBlock("pmu", PMU, of.warn),
+    "debug": lambda of: RegisterBlock("debug", DEBUG, of.warn),
+    "dma_shared": lambda of: RegisterBlock("dma_shared", PMU, of.warn),
+    "dma_fabric": lambda of: RegisterBlock("dma_fabric", PMU, of.warn),
+    "fll_soc": lambda of: Fll("fll_soc", of.warn),
+    "fll_peripheral": lambda of: Fll("fll_peripheral", of.warn),
+    "fll_cluster": lambda of: Fll("fll_cluster", of.warn),
+}
+"""How to make each peripheral of a platform: soc.peripherals.bus makes what is accessed."""

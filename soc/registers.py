@@ -7,6 +7,7 @@ that they describe, named at each block.
 
 from dataclasses import dataclass
 from enum import Flag, IntEnum
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,16 @@ class Block:
         return register.offset + register.stride * index
 
     def at(self, offset: int) -> tuple[Register, int] | None:
-        """The register that lies at an offset, and its index; None if none does."""
-        for register in self.registers:
-            index, rest = divmod(offset - register.offset, register.stride)
-            if 0 <= index < register.count and rest < 4:
-                return register, index
-        return None
+        """The register whose word lies at an offset, and its index; None if none does."""
+        return self._by_offset.get(offset)
+
+    @cached_property
+    def _by_offset(self) -> dict[int, tuple[Register, int]]:
+        return {
+            register.offset + register.stride * index: (register, index)
+            for register in reversed(self.registers)  # the first one of two at an offset
+            for index in range(register.count)
+        }
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, segment_kind, with_group_of
 from soc.links import start_hart
+from soc.peripherals.later import later
 from soc.platform import Platform
 from soc.recorder import Recorder, Recording, buffer_size
 from soc.result import Exit, RunResult
@@ -269,7 +270,7 @@ class Simulation:
         if self.host[0] and self.platform:
             for h in range(self.chip.harts.size):
                 if self.host[0] >> h & 1:
-                    self.platform.serve(h)
+                    self.platform.access.serve(h)
             self.host[0] = 0
         if reason == HALT:
             h = int(self.chip.wheel[0]["stop_hart"])
@@ -290,9 +291,7 @@ class Simulation:
         if self.stopping is None:
             self.stopping = Exit("trap", 0, message)
             last = cycle + int(self.chip.config[0]["lookahead"])
-            self.env.timeout(max(0, last - self.env.now)).callbacks.append(
-                lambda _: self._stopped()
-            )
+            later(self.env, max(0, last - self.env.now), self._stopped)
 
     def _stopped(self) -> None:
         if self.end is None:
@@ -308,8 +307,10 @@ class Simulation:
 
     def _note_exits(self) -> None:
         """On the test benches the program has ended when all cores have."""
+        if not self.spec.control_page:
+            return
         cores = self.chip.harts[: self.spec.cores]
-        if self.spec.control_page and cores["exited"].all():
+        if cores["exited"].all():
             codes = [int(code) for code in cores["exit_code"] if code]
             self.end = Exit("exit", codes[0] if codes else 0)
 
@@ -384,6 +385,7 @@ class Simulation:
         close_counts(self.chip, cycles)
         if self.recorder:
             self._close_trace(counts - before, cycles, end)
+        self._let_go()
         text = "".join(self.text)
         if self.spec.control_page:
             page = self.chip.control[0]
@@ -400,6 +402,15 @@ class Simulation:
             tuple(self.warnings),
             trace_events=self.recorder.writer.count if self.recorder else None,
         )
+
+    def _let_go(self) -> None:
+        """Part with what refers to each other in circles: Python frees the rest at once then.
+
+        Its collector would come for it later, in the midst of another run.
+        """
+        for part in filter(None, (self.platform, self.driver, self.env)):
+            vars(part).clear()
+        self.platform = self.driver = None
 
     def _close_trace(self, rest: np.ndarray, cycles: int, end: Exit) -> None:
         """End the recording with the counts that the trace's events add up to."""

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from soc.registers import Kind, Master, Region, hole, region_at
 
@@ -23,16 +23,19 @@ class Peripherals(Mapping[str, Peripheral]):
     """Peripherals by name, each of them made when somebody asks for it first.
 
     A program uses few of them. Making one may change nothing else.
+
+    makers    of each, from `parts`: what they have in common
     """
 
-    def __init__(self, makers: Mapping[str, Callable[[], Peripheral]]):
-        self.makers = makers
+    def __init__(self, makers: Mapping[str, Callable[[Any], Peripheral]], parts: Any = None):
+        self.makers, self.parts = makers, parts
         self.made: dict[str, Peripheral] = {}
 
     def __getitem__(self, name: str) -> Peripheral:
-        if name not in self.made:
-            self.made[name] = self.makers[name]()
-        return self.made[name]
+        made = self.made.get(name)
+        if made is None:
+            made = self.made[name] = self.makers[name](self.parts)
+        return made
 
     def __contains__(self, name: object) -> bool:
         return name in self.makers
@@ -80,9 +83,10 @@ class Bus:
 
     def __init__(self, decoder: Decoder, peripherals: Mapping[str, Peripheral]):
         self.decoder, self.peripherals = decoder, peripherals
-        if missing := decoder.names - peripherals.keys():
+        names = set(peripherals)
+        if missing := decoder.names - names:
             raise ValueError(f"bus: no peripheral for {', '.join(sorted(missing))}")
-        if unknown := peripherals.keys() - decoder.names:
+        if unknown := names - decoder.names:
             there = ", ".join(sorted(decoder.names))
             raise ValueError(f"bus: no region {', '.join(sorted(unknown))}; there are {there}")
 

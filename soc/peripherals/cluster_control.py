@@ -5,11 +5,11 @@ Source: cluster_peripherals cluster_control_unit.sv; archi/cluster_ctrl/cluster_
 
 from collections.abc import Callable
 
-from soc.peripherals.register_block import RegisterBlock
+from soc.peripherals.register_block import RegisterBlock, loads, stores
 from soc.registers import CLUSTER_CONTROL
 
 
-class ClusterControl(RegisterBlock):
+class ClusterControl(RegisterBlock, write_only=("EVENT",), read_only=("CONFIG",)):
     """Starts and stops the cluster's cores.
 
     Ports
@@ -29,15 +29,8 @@ class ClusterControl(RegisterBlock):
         clock_gate: Callable[[bool], None],
     ):
         super().__init__("cluster_control", CLUSTER_CONTROL, warn)
-        self.cores = cores
+        self.cores, self.configuration = cores, configuration
         self.fetch_enable, self.end, self.clock_gate = fetch_enable, end, clock_gate
-        self.loads = {"CONFIG": lambda _: configuration, "EVENT": lambda _: 0}
-        self.stores = {
-            "CONFIG": lambda _, __: None,
-            "FETCH_ENABLE": self._store_fetch_enable,
-            "END": self._store_end,
-            "CLOCK_GATE": self._store_clock_gate,
-        }
 
     def boot_address(self, core: int) -> int:
         """Where a core starts when its fetch enable rises."""
@@ -45,18 +38,25 @@ class ClusterControl(RegisterBlock):
 
     def enable_all(self) -> None:
         """Fetch enable of the whole cluster, as the SoC's control sets it."""
-        self._store_fetch_enable(0, -1)
+        self._enable("FETCH_ENABLE", 0, -1)
 
-    def _store_fetch_enable(self, _: int, value: int) -> None:
-        self.put("FETCH_ENABLE", value & (1 << self.cores) - 1)
-        self.fetch_enable(self.word("FETCH_ENABLE"))
+    @loads("CONFIG")
+    def _configuration(self, name: str, index: int) -> int:
+        return self.configuration
 
-    def _store_end(self, _: int, value: int) -> None:
-        self.put("END", value & 1)
+    @stores("FETCH_ENABLE")
+    def _enable(self, name: str, index: int, value: int) -> None:
+        self.put(name, index, value & (1 << self.cores) - 1)
+        self.fetch_enable(self.word(name))
+
+    @stores("END")
+    def _end(self, name: str, index: int, value: int) -> None:
+        self.put(name, index, value & 1)
         self.end(bool(value & 1))
 
-    def _store_clock_gate(self, _: int, value: int) -> None:
-        self.put("CLOCK_GATE", value & 1)
+    @stores("CLOCK_GATE")
+    def _gate(self, name: str, index: int, value: int) -> None:
+        self.put(name, index, value & 1)
         self.clock_gate(bool(value & 1))
 
 

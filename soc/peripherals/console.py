@@ -6,11 +6,11 @@ base + (cluster << 7) + (core << 3), so that the test bench can keep the cores' 
 
 from collections.abc import Callable
 
-from soc.peripherals.register_block import RegisterBlock
+from soc.peripherals.register_block import RegisterBlock, stores
 from soc.registers import STDOUT
 
 
-class Console(RegisterBlock):
+class Console(RegisterBlock, write_only=("PUT",)):
     """Passes characters on.
 
     Ports
@@ -20,5 +20,8 @@ class Console(RegisterBlock):
 
     def __init__(self, warn: Callable[[str], None], put: Callable[[int, int, int], None]):
         super().__init__("stdout", STDOUT, warn)
-        self.loads = {"PUT": lambda _: 0}
-        self.stores = {"PUT": lambda index, value: put(value & 0xFF, index >> 4, index & 15)}
+        self.print = put
+
+    @stores("PUT")
+    def _print(self, name: str, index: int, value: int) -> None:
+        self.print(value & 0xFF, index >> 4, index & 15)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable
 
 from simpy import Environment
 
+from soc.peripherals.later import later
+
 
 class Crossbar:
     """Arbitrates the targets of the cluster's peripheral interconnect.
@@ -41,8 +43,7 @@ class Crossbar:
 
     def _choose_at(self, cycle: int, target: Hashable) -> None:
         """Serve a request to a target in a cycle, if it is free and any is there."""
-        wait = self.env.timeout(cycle - self.env.now)
-        wait.callbacks.append(lambda _: self._choose(target))
+        later(self.env, cycle - self.env.now, self._choose, target)
 
     def _choose(self, target: Hashable) -> None:
         now = self.env.now

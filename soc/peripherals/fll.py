@@ -5,13 +5,13 @@ Source: pulp-runtime archi/fll/fll_v1.h: f = 32,768 Hz x factor / 2^(divider - 1
 
 from collections.abc import Callable
 
-from soc.peripherals.register_block import RegisterBlock
+from soc.peripherals.register_block import RegisterBlock, loads, stores
 from soc.registers import FLL
 
 CONFIG = {field.name: field for field in FLL.register("CONFIG_1").fields}
 
 
-class Fll(RegisterBlock):
+class Fll(RegisterBlock, read_only=("STATUS",)):
     """Remembers its configuration and reports the factor that was asked for as reached.
 
     Ports
@@ -20,17 +20,17 @@ class Fll(RegisterBlock):
 
     def __init__(self, name: str, warn: Callable[[str], None]):
         super().__init__(name, FLL, warn)
-        self.loads = {"STATUS": self._load_status}
-        self.stores = {"STATUS": lambda _, __: None, "CONFIG_1": self._store_config}
         self.is_reported = False
 
-    def _load_status(self, _: int) -> int:
+    @loads("STATUS")
+    def _status(self, name: str, index: int) -> int:
         config = self.word("CONFIG_1")
         locked = config & CONFIG["mode"].mask
-        return config & CONFIG["factor"].mask if locked else self.word("STATUS")
+        return config & CONFIG["factor"].mask if locked else self.word(name)
 
-    def _store_config(self, _: int, value: int) -> None:
-        self.put("CONFIG_1", value)
+    @stores("CONFIG_1")
+    def _configure(self, name: str, index: int, value: int) -> None:
+        self.put(name, index, value)
         if value & CONFIG["mode"].mask and not self.is_reported:
             self.is_reported = True
             self.warn(f"{self.name}: a frequency is set; all clocks of this chip stay equal")

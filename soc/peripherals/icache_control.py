@@ -6,11 +6,15 @@ with a store of all ones; the RTL looks at bit 0.
 
 from collections.abc import Callable
 
-from soc.peripherals.register_block import RegisterBlock
+from soc.peripherals.register_block import RegisterBlock, stores
 from soc.registers import Block
 
 
-class IcacheControl(RegisterBlock):
+class IcacheControl(
+    RegisterBlock,
+    write_only=("FLUSH", "FLUSH_PRIVATE", "PREFETCH"),
+    read_only=("STATUS",),
+):
     """Turns stores into orders to a cache. Unconnected ports do nothing.
 
     Ports
@@ -34,21 +38,23 @@ class IcacheControl(RegisterBlock):
         super().__init__(name, block, warn)
         self.enable, self.flush = enable, flush
         self.flush_private, self.flush_line = flush_private, flush_line
-        self.loads = {
-            name: lambda _: 0 for name in ("FLUSH", "FLUSH_PRIVATE", "STATUS", "PREFETCH")
-        }
-        self.stores = {
-            "ENABLE": self._store_enable,
-            "FLUSH": lambda _, value: self.flush() if value & 1 else None,
-            "FLUSH_PRIVATE": lambda _, value: self.flush_private() if value & 1 else None,
-            "FLUSH_ADDRESS": self._store_flush_address,
-            "STATUS": lambda _, __: None,
-        }
 
-    def _store_enable(self, _: int, value: int) -> None:
-        self.put("ENABLE", value & 1)
+    @stores("ENABLE")
+    def _enable(self, name: str, index: int, value: int) -> None:
+        self.put(name, index, value & 1)
         self.enable(bool(value & 1))
 
-    def _store_flush_address(self, _: int, value: int) -> None:
-        self.put("FLUSH_ADDRESS", value)
+    @stores("FLUSH")
+    def _flush(self, name: str, index: int, value: int) -> None:
+        if value & 1:
+            self.flush()
+
+    @stores("FLUSH_PRIVATE")
+    def _flush_private(self, name: str, index: int, value: int) -> None:
+        if value & 1:
+            self.flush_private()
+
+    @stores("FLUSH_ADDRESS")
+    def _flush_line(self, name: str, index: int, value: int) -> None:
+        self.put(name, index, value)
         self.flush_line(value)

@@ -7,15 +7,19 @@ from collections.abc import Callable
 
 from simpy import Environment
 
-from soc.peripherals.register_block import WORD, RegisterBlock
+from soc.peripherals.later import later
+from soc.peripherals.register_block import RegisterBlock, stores
 from soc.peripherals.spec import PeripheralsSpec
 from soc.registers import FABRIC_EVENTS, INTERRUPT_CONTROLLER, event_line
 
 NONE = -1
+ASSIGN = ("MASK", "STATUS", "ACK")
+SET = tuple(f"{name}_SET" for name in ASSIGN)
+CLEAR = tuple(f"{name}_CLEAR" for name in ASSIGN)
 SOC_EVENT = 1 << event_line(FABRIC_EVENTS, "soc")
 
 
-class InterruptController(RegisterBlock):
+class InterruptController(RegisterBlock, write_only=(*SET, *CLEAR), read_only=("FIFO",)):
     """Collects events in STATUS and asks for the highest one of MASK.
 
     Ports
@@ -35,16 +39,6 @@ class InterruptController(RegisterBlock):
         self.env, self.depth, self.interrupt = env, spec.interrupt_fifo, interrupt
         self.fifo: list[int] = []
         self.asked = NONE
-        self.loads = {
-            f"{name}_{verb}": lambda _: 0
-            for name in ("MASK", "STATUS", "ACK")
-            for verb in ("SET", "CLEAR")
-        }
-        self.stores = {"FIFO": lambda _, __: None}
-        for name in ("MASK", "STATUS", "ACK"):
-            self.stores[name] = self._assigner(name, lambda old, value: value)
-            self.stores[f"{name}_SET"] = self._assigner(name, lambda old, value: old | value)
-            self.stores[f"{name}_CLEAR"] = self._assigner(name, lambda old, value: old & ~value)
 
     def set_event(self, line: int) -> None:
         """An event line is active in this cycle."""
@@ -60,23 +54,32 @@ class InterruptController(RegisterBlock):
 
     def take(self, line: int) -> None:
         """The core takes an interrupt."""
-        self.put("ACK", self.word("ACK") | 1 << line)
+        self.put("ACK", 0, self.word("ACK") | 1 << line)
         self._change("STATUS", self.word("STATUS") & ~(1 << line))
 
-    def _assigner(
-        self, name: str, operation: Callable[[int, int], int]
-    ) -> Callable[[int, int], None]:
-        return lambda _, value: self._change(name, operation(self.word(name), value))
+    @stores(*ASSIGN)
+    def _assign(self, name: str, index: int, value: int) -> None:
+        self._change(name, value)
+
+    @stores(*SET)
+    def _set(self, name: str, index: int, value: int) -> None:
+        name = name.removesuffix("_SET")
+        self._change(name, self.word(name) | value)
+
+    @stores(*CLEAR)
+    def _clear(self, name: str, index: int, value: int) -> None:
+        name = name.removesuffix("_CLEAR")
+        self._change(name, self.word(name) & ~value)
 
     def _change(self, name: str, value: int) -> None:
         """Change a register. Clearing the SoC event takes the oldest one out of the FIFO."""
         if name == "STATUS" and self.fifo and not value & SOC_EVENT:
-            self.put("FIFO", self.fifo.pop(0))
+            self.put("FIFO", 0, self.fifo.pop(0))
             value |= SOC_EVENT if self.fifo else 0
-        self.put(name, value & WORD)
-        self.env.timeout(1).callbacks.append(self._ask)
+        self.put(name, 0, value)
+        later(self.env, 1, self._ask)
 
-    def _ask(self, _: object) -> None:
+    def _ask(self) -> None:
         pending = self.word("STATUS") & self.word("MASK")
         line = pending.bit_length() - 1
         if line != self.asked:

@@ -1,15 +1,52 @@
 """Registers that remember what is written to them: the base of all peripherals.
 
-A peripheral is this plus handlers for the registers that do more. On its own it stands for the
-blocks whose behaviour nothing in the simulator depends on (GPIO, uDMA, power management, debug).
+A peripheral is this plus what the registers do that do more, which its class declares:
+
+    class Lamp(RegisterBlock, write_only=("TOGGLE",), read_only=("HOURS",)):
+        @stores("TOGGLE")
+        def _toggle(self, name: str, index: int, value: int) -> None: ...
+
+On its own it stands for the blocks whose behaviour nothing in the simulator depends on (GPIO, uDMA,
+power management, debug).
 """
 
-from collections import Counter
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 from soc.registers import Block
 
 WORD = 0xFFFFFFFF
+
+Load = Callable[[Any, str, int], int]
+"""The component, a register's name, its index -> what a load finds there."""
+Store = Callable[[Any, str, int, int], None]
+"""The component, a register's name, its index, what is stored there."""
+
+
+def loads(*registers: str) -> Callable[[Load], Load]:
+    """Mark a method as what loads of these registers find."""
+    return _marker("loads", registers)
+
+
+def stores(*registers: str) -> Callable[[Store], Store]:
+    """Mark a method as what stores to these registers do."""
+    return _marker("stores", registers)
+
+
+def _marker(access: str, registers: tuple[str, ...]) -> Callable[[Any], Any]:
+    def mark(method: Any) -> Any:
+        setattr(method, access, registers)
+        return method
+
+    return mark
+
+
+def _zero(component: object, name: str, index: int) -> int:
+    return 0
+
+
+def _nothing(component: object, name: str, index: int, value: int) -> None:
+    pass
 
 
 class RegisterBlock:
@@ -19,16 +56,28 @@ class RegisterBlock:
         warn    out   a sentence, once for each offset that has no register
 
     State: `words`, by offset; `unknown`, accesses by offset where there is no register.
+
+    Of a class
+        write_only    registers in which loads find zero
+        read_only     registers to which stores do nothing
     """
+
+    loads: ClassVar[dict[str, Load]] = {}
+    stores: ClassVar[dict[str, Store]] = {}
+
+    def __init_subclass__(
+        cls, *, write_only: tuple[str, ...] = (), read_only: tuple[str, ...] = ()
+    ):
+        methods = vars(cls).values()
+        cls.loads = dict.fromkeys(write_only, _zero)
+        cls.loads |= {name: each for each in methods for name in getattr(each, "loads", ())}
+        cls.stores = dict.fromkeys(read_only, _nothing)
+        cls.stores |= {name: each for each in methods for name in getattr(each, "stores", ())}
 
     def __init__(self, name: str, block: Block, warn: Callable[[str], None]):
         self.name, self.block, self.warn = name, block, warn
         self.words: dict[int, int] = {}
-        self.unknown: Counter[int] = Counter()
-        self.loads: dict[str, Callable[[int], int]] = {}
-        """Registers that are not plain storage: index -> value."""
-        self.stores: dict[str, Callable[[int, int], None]] = {}
-        """(index, value) of a register whose store does something."""
+        self.unknown: dict[int, int] = {}
 
     def read(self, offset: int, size: int) -> int:
         """Load `size` bytes (1, 2, 4) that do not cross a word."""
@@ -38,8 +87,8 @@ class RegisterBlock:
             value = self.words.get(offset & ~3, 0)
         else:
             register, index = found
-            load = self.loads.get(register.name)
-            value = load(index) if load else self.word(register.name, index)
+            load = self.loads.get(register.name, RegisterBlock.word)
+            value = load(self, register.name, index)
         return value >> 8 * (offset & 3) & (1 << 8 * size) - 1
 
     def write(self, offset: int, value: int, size: int) -> None:
@@ -51,22 +100,19 @@ class RegisterBlock:
             self.words[offset & ~3] = value
             return
         register, index = found
-        store = self.stores.get(register.name)
-        if store:
-            store(index, value)
-        else:
-            self.put(register.name, value, index)
+        store = self.stores.get(register.name, RegisterBlock.put)
+        store(self, register.name, index, value)
 
     def word(self, name: str, index: int = 0) -> int:
         """What a register holds: the last store, or its reset value."""
         register = self.block.register(name)
         return self.words.get(register.offset + register.stride * index, register.reset)
 
-    def put(self, name: str, value: int, index: int = 0) -> None:
+    def put(self, name: str, index: int, value: int) -> None:
         """Let a register hold a value."""
         self.words[self.block.offset(name, index)] = value & WORD
 
     def _note_unknown(self, offset: int, access: str) -> None:
-        self.unknown[offset] += 1
+        self.unknown[offset] = self.unknown.get(offset, 0) + 1
         if self.unknown[offset] == 1:
             self.warn(f"{self.name}: {access} at offset {offset:#x}, where it has no register")

@@ -1,11 +1,12 @@
 """The event unit's view of all (0x10200800): the bus's side of a clocked part."""
 
 import numpy as np
-from simpy import Environment, Event
+from simpy import Environment
 
 from soc.event_unit_state import STALLED
 from soc.links import eu_shared_exists, eu_shared_load, eu_shared_store
 from soc.peripherals.bus import BusError
+from soc.peripherals.later import later
 
 
 class SharedEventUnit:
@@ -27,11 +28,8 @@ class SharedEventUnit:
         self._store(offset, (value & (1 << 8 * size) - 1) << 8 * (offset & 3))
 
     def _store(self, offset: int, value: int) -> None:
-        def again(_: Event) -> None:
-            self._store(offset, value)
-
         if eu_shared_store(self.eu, offset, value, self.env.now) == STALLED:
-            self.env.timeout(1).callbacks.append(again)
+            later(self.env, 1, self._store, offset, value)
 
     def _check(self, offset: int) -> None:
         if not eu_shared_exists(self.eu, offset & 0x7FC):

@@ -5,7 +5,7 @@ Source: pulp_soc rtl/components/apb_soc_ctrl.sv, pulp-runtime archi/apb_soc_v3.h
 
 from collections.abc import Callable
 
-from soc.peripherals.register_block import RegisterBlock
+from soc.peripherals.register_block import RegisterBlock, loads, stores
 from soc.registers import SOC_CONTROL
 
 END = SOC_CONTROL.register("CORE_STATUS").fields[1].mask
@@ -13,7 +13,7 @@ STATUS = SOC_CONTROL.register("CORE_STATUS").fields[0].mask
 FETCH_ENABLE = SOC_CONTROL.register("CLUSTER_CONTROL").fields[2].mask
 
 
-class SocControl(RegisterBlock):
+class SocControl(RegisterBlock, read_only=("INFO", "CORE_STATUS_READ")):
     """Tells firmware the number of cores, and the host when firmware is done.
 
     Ports
@@ -30,25 +30,25 @@ class SocControl(RegisterBlock):
         start_cluster: Callable[[], None],
     ):
         super().__init__("soc_control", SOC_CONTROL, warn)
-        self.exit, self.start_cluster = exit, start_cluster
-        self.loads = {
-            "INFO": lambda _: cores << 16 | 1,
-            "CORE_STATUS_READ": lambda _: self.word("CORE_STATUS"),
-        }
-        self.stores = {
-            "INFO": lambda _, __: None,
-            "CORE_STATUS": self._store_core_status,
-            "CORE_STATUS_READ": lambda _, __: None,
-            "CLUSTER_CONTROL": self._store_cluster_control,
-        }
+        self.cores, self.exit, self.start_cluster = cores, exit, start_cluster
 
-    def _store_core_status(self, _: int, value: int) -> None:
-        self.put("CORE_STATUS", value)
+    @loads("INFO")
+    def _information(self, name: str, index: int) -> int:
+        return self.cores << 16 | 1
+
+    @loads("CORE_STATUS_READ")
+    def _status(self, name: str, index: int) -> int:
+        return self.word("CORE_STATUS")
+
+    @stores("CORE_STATUS")
+    def _set_status(self, name: str, index: int, value: int) -> None:
+        self.put(name, index, value)
         if value & END:
             self.exit(value & STATUS)
 
-    def _store_cluster_control(self, _: int, value: int) -> None:
-        rises = value & ~self.word("CLUSTER_CONTROL") & FETCH_ENABLE
-        self.put("CLUSTER_CONTROL", value & 0xF)
+    @stores("CLUSTER_CONTROL")
+    def _control_cluster(self, name: str, index: int, value: int) -> None:
+        rises = value & ~self.word(name) & FETCH_ENABLE
+        self.put(name, index, value & 0xF)
         if rises:
             self.start_cluster()

@@ -9,12 +9,12 @@ from collections.abc import Callable, Generator
 
 from simpy import Environment, Event, Store
 
-from soc.peripherals.register_block import RegisterBlock
+from soc.peripherals.register_block import RegisterBlock, loads, stores
 from soc.peripherals.spec import PeripheralsSpec
 from soc.registers import SOC_EVENTS
 
 
-class SocEvents(RegisterBlock):
+class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
     """Delivers one event per cycle to everybody whose mask lets it pass.
 
     Ports
@@ -37,15 +37,13 @@ class SocEvents(RegisterBlock):
         self.fabric, self.cluster = fabric, cluster
         self.queue = Store(env)
         self.queued: Counter[int] = Counter()
-        self.loads = {"EVENT": lambda _: 0, "ERROR": self._load_error}
-        self.stores = {"EVENT": self._store_event, "ERROR": lambda _, __: None}
         env.process(self._deliver())
 
     def trigger(self, number: int) -> None:
         """Queue an event. One too many of a number is lost and noted in ERROR."""
         if self.queued[number] == self.spec.event_queue:
             index, bit = divmod(number, 32)
-            self.put("ERROR", self.word("ERROR", index) | 1 << bit, index)
+            self.put("ERROR", index, self.word("ERROR", index) | 1 << bit)
             return
         self.queued[number] += 1
         self.queue.put(number)
@@ -61,12 +59,14 @@ class SocEvents(RegisterBlock):
                     yield self.env.timeout(1)
             self.queued[number] -= 1
 
-    def _store_event(self, _: int, value: int) -> None:
+    @stores("EVENT")
+    def _trigger_some(self, name: str, index: int, value: int) -> None:
         for event in range(self.spec.software_events):
             if value >> event & 1:
                 self.trigger(self.spec.first_software_event + event)
 
-    def _load_error(self, index: int) -> int:
-        errors = self.word("ERROR", index)
-        self.put("ERROR", 0, index)
+    @loads("ERROR")
+    def _errors(self, name: str, index: int) -> int:
+        errors = self.word(name, index)
+        self.put(name, index, 0)
         return errors

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from simpy import Environment
 
-from soc.peripherals.register_block import WORD, RegisterBlock
+from soc.peripherals.later import later
+from soc.peripherals.register_block import WORD, RegisterBlock, loads, stores
 from soc.peripherals.spec import PeripheralsSpec
 from soc.registers import TIMER
 
@@ -95,7 +96,7 @@ class Counter:
             self.since += rounds * round_
 
 
-class Timer(RegisterBlock):
+class Timer(RegisterBlock, write_only=("START", "RESET")):
     """Two counters behind a bus.
 
     Ports
@@ -118,22 +119,6 @@ class Timer(RegisterBlock):
         self.events = (low, high)
         self.counters = (Counter(), Counter())
         self.armed = [0, 0]
-        self.loads = {
-            "CONFIG": self._load_config,
-            "VALUE": self._load_value,
-            "COMPARE": self._load_compare,
-            "START": lambda _: 0,
-            "RESET": lambda _: 0,
-        }
-        self.stores = {
-            "CONFIG": self._store_config,
-            "VALUE": self._store_value,
-            "COMPARE": self._store_compare,
-            "START": lambda index, _: self._configure(
-                index, self._load_config(index) | BITS["enable"].mask
-            ),
-            "RESET": lambda index, _: self._reset(index, self._now + 1),
-        }
 
     @property
     def _now(self) -> int:
@@ -146,24 +131,28 @@ class Timer(RegisterBlock):
     def _is_wide(self) -> bool:
         return bool(self._config(0, "wide"))
 
-    def _load_config(self, index: int) -> int:
-        config = self.word("CONFIG", index)
+    @loads("CONFIG")
+    def _load_config(self, name: str, index: int) -> int:
+        config = self.word(name, index)
         counter = self.counters[index]
         counter.advance(self._now)
         stopped = not counter.running and self._now >= counter.since
         return config & ~BITS["enable"].mask if stopped else config
 
-    def _load_value(self, index: int) -> int:
+    @loads("VALUE")
+    def _load_value(self, name: str, index: int) -> int:
         if self._is_wide():
             return self.counters[0].visible(self._now) >> 32 * index & WORD
         return self.counters[index].visible(self._now)
 
-    def _load_compare(self, index: int) -> int:
+    @loads("COMPARE")
+    def _load_compare(self, name: str, index: int) -> int:
         if self._is_wide():
             return self.counters[0].compare >> 32 * index & WORD
         return self.counters[index].compare
 
-    def _store_value(self, index: int, value: int) -> None:
+    @stores("VALUE")
+    def _store_value(self, name: str, index: int, value: int) -> None:
         counter = self._counter(index)
         counter.advance(self._now)
         counter.value = self._placed(counter.value, index, value)
@@ -172,7 +161,8 @@ class Timer(RegisterBlock):
             counter.tick += counter.period
         self._arm(0 if self._is_wide() else index)
 
-    def _store_compare(self, index: int, value: int) -> None:
+    @stores("COMPARE")
+    def _store_compare(self, name: str, index: int, value: int) -> None:
         counter = self._counter(index)
         counter.advance(self._now + 1)
         counter.compare = self._placed(counter.compare, index, value)
@@ -186,7 +176,8 @@ class Timer(RegisterBlock):
             return value
         return old & WORD << 32 * (1 - index) | value << 32 * index
 
-    def _store_config(self, index: int, value: int) -> None:
+    @stores("CONFIG")
+    def _store_config(self, name: str, index: int, value: int) -> None:
         was_wide = self._is_wide()
         self._configure(index, value & ~BITS["reset"].mask)
         if index == 0 and self._is_wide() != was_wide:
@@ -194,12 +185,20 @@ class Timer(RegisterBlock):
         if value & BITS["reset"].mask:
             self._reset(index, self._now + 2)
 
+    @stores("START")
+    def _start(self, name: str, index: int, value: int) -> None:
+        self._configure(index, self._load_config("CONFIG", index) | BITS["enable"].mask)
+
+    @stores("RESET")
+    def _restart(self, name: str, index: int, value: int) -> None:
+        self._reset(index, self._now + 1)
+
     def _configure(self, index: int, config: int) -> None:
         counter, start = self.counters[index], self._now + 1
         counter.advance(start)
         phase, ticks = counter.scaler_at(start)
         was = counter.running, counter.period, counter.is_scaled
-        self.put("CONFIG", config, index)
+        self.put("CONFIG", index, config)
         counter.running = bool(self._config(index, "enable"))
         counter.clears = bool(self._config(index, "clear"))
         counter.one_shot = bool(self._config(index, "one_shot"))
@@ -250,9 +249,7 @@ class Timer(RegisterBlock):
         reached = self.counters[index].reaches()
         if reached == NEVER or not self._config(index, "event"):
             return
-        generation = self.armed[index]
-        alarm = self.env.timeout(reached - self._now)
-        alarm.callbacks.append(lambda _: self._alarm(index, generation))
+        later(self.env, reached - self._now, self._alarm, index, self.armed[index])
 
     def _alarm(self, index: int, generation: int) -> None:
         if generation == self.armed[index]:

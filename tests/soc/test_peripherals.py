@@ -520,7 +520,7 @@ def test_a_bus_needs_exactly_the_peripherals_of_its_map():
 def test_peripherals_are_made_when_they_are_accessed_first():
     log = []
     names = Decoder(MAP, Master.CORE).names
-    made = Peripherals({name: partial(Recorder, name, log) for name in names})
+    made = Peripherals({name: partial(Recorder, name) for name in names}, log)
     cores, fabric = (Bus(Decoder(MAP, master), made) for master in (Master.CORE, Master.FABRIC))
     assert not made.made
     cores.write(0x1A10F000, 65, 1)

@@ -1,11 +1,13 @@
 """Many runs at once come to what they come to one after the other."""
 
+import gc
 import os
 import pickle
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from copy import deepcopy
 from functools import partial
 from operator import attrgetter
@@ -22,7 +24,7 @@ from isa.profiles import profile
 from isa.program import Program
 from soc.chip_state import ARRAYS, OF_THIS_RUN, Chip
 from soc.result import RunResult
-from soc.run import run_program
+from soc.run import carry_out, prepare, run_program
 from soc.run_many import Run, run_many
 from soc.toml_file import ConfigError
 from trainlib.launch import program as kernel_program
@@ -177,6 +179,20 @@ def test_the_first_runs_of_a_process_may_be_at_once() -> None:
     command = [sys.executable, "-c", FIRST_RUNS]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ended.stdout, ended.stderr) == (f"{8 * [('max_cycles', 500)]}\n", "")
+
+
+def test_a_run_that_has_ended_leaves_nothing_to_pythons_collector() -> None:
+    gc.disable()
+    try:
+        simulation = prepare(matmul(8, 1), "pulp", "compiled")
+        parts = simulation, simulation.chip, simulation.platform, simulation.env
+        left = [weakref.ref(part) for part in parts]
+        del parts
+        assert carry_out(simulation, None).exit.reason == "exit"
+        del simulation
+        assert [part() for part in left] == [None] * 4
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("copied", [deepcopy, lambda chip: pickle.loads(pickle.dumps(chip))])

@@ -178,7 +178,7 @@ def test_registers_that_are_neither_plain_data_nor_ports_would_be_forgotten() ->
             "builtin_function_or_method",
             "Crossbar",
             "DmaPort",
-            "Bus",
+            "PeripheralAccess",
             "Peripherals",
             "ClusterControl",
             "InterruptController",
