@@ -1,7 +1,7 @@
 """Code memory: decodes what harts come to."""
 
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,19 +14,8 @@ from soc.state import ROW
 LONGEST_RUN = 4096
 """Instructions decoded ahead at once, in a straight line."""
 
-RUNS = 64
-"""Runs that are known, of all simulations."""
-
 WHOLE_ROW = np.dtype((np.void, ROW.itemsize))
 """A row as bytes: copied at once, where a record is copied field by field."""
-
-
-def keep_latest(found: dict, key: Any, value: Any, most: int) -> None:
-    """Keep a value; of more than `most`, the oldest make room. Threads may do so at once."""
-    found.pop(key, None)
-    found[key] = value
-    for oldest in list(found)[:-most]:
-        found.pop(oldest, None)
 
 
 class KnownRun(NamedTuple):
@@ -38,14 +27,10 @@ class KnownRun(NamedTuple):
 
 
 class KnownRows:
-    """Decoded rows by instruction word. Programs repeat their words, and simulations programs.
-
-    runs    the last one that was decoded from a row on
-    """
+    """Decoded rows by instruction word: programs repeat their words."""
 
     def __init__(self, decoder: RowDecoder):
         self.decoder = decoder
-        self.runs: dict[int, KnownRun] = {}
         self.row = lru_cache(maxsize=1 << 16)(self._row)
 
     def _row(self, word: int) -> tuple[np.void, str | None]:
@@ -71,7 +56,11 @@ def known_rows(isa: str, registers: str, small_floats: bool, fpu_latency: int) -
 
 
 class CodeMemory:
-    """Fills the chip's rows on demand, and anew on fence.i."""
+    """Fills the chip's rows on demand, and anew on fence.i.
+
+    runs        that are decoded: first row, first row behind
+    expected    runs by their first rows, of this simulation or one before: most likely the same
+    """
 
     def __init__(self, chip: Chip, known: KnownRows):
         self.chip, self.known = chip, known
@@ -81,6 +70,7 @@ class CodeMemory:
         self.flags = chip.code["flags"]
         self.rows = chip.code.view(WHOLE_ROW)
         self.runs: list[tuple[int, int]] = []
+        self.expected: dict[int, KnownRun] = {}
 
     def decode_for_waiting_harts(self) -> set[str]:
         """Decode at each hart that waits for it; returns the extensions that came up."""
@@ -89,9 +79,10 @@ class CodeMemory:
         if wheel["stale"]:
             wheel["stale"] = 0
             extensions |= self.decode_again()
-        for h, hart in enumerate(self.chip.harts):
-            if int(wheel["resume"]) >> h & 1:
-                extensions |= self.decode(int(hart["pc"]))
+        waiting = int(wheel["resume"])
+        for h in range(waiting.bit_length()):
+            if waiting >> h & 1:
+                extensions |= self.decode(int(self.chip.harts["pc"][h]))
         return extensions
 
     def decode(self, pc: int) -> set[str]:
@@ -105,17 +96,22 @@ class CodeMemory:
         return extensions
 
     def _decode_as_before(self, first: int) -> tuple[int, set[str]] | None:
-        """Decode what a simulation has decoded before from the same row on, if it is the same."""
-        known = self.known.runs.get(first)
-        if not known:
+        """Decode what is expected from this row on, if it is the same."""
+        run = self.expected.get(first)
+        if not run:
             return None
-        end = first + known.rows.size
-        if self.kinds[first:end].any() or self.halves[first:end].tobytes() != known.words:
+        end = first + run.rows.size
+        if self.halves[first:end].tobytes() != run.words:
+            return None
+        if not self.runs:  # all rows are empty: not to look at them spares half the page faults
+            self.rows[first:end] = run.rows
+            return end, run.extensions
+        if self.kinds[first:end].any():
             return None
         hints = self.flags[first:end].copy()
-        self.rows[first:end] = known.rows
+        self.rows[first:end] = run.rows
         self.flags[first:end] |= hints
-        return end, known.extensions
+        return end, run.extensions
 
     def _decode_words(self, first: int) -> tuple[int, set[str]]:
         """Decode word by word; returns the first row behind, and the extensions."""
@@ -141,8 +137,7 @@ class CodeMemory:
         if index > first:  # else the row is known already: two harts came to it
             rows = self.rows[first:index].copy()
             rows.view(ROW)["flags"] &= np.uint8(255 - LOOP_HINTS)
-            run = KnownRun(halves[first:index].tobytes(), rows, extensions)
-            keep_latest(self.known.runs, first, run, RUNS)
+            self.expected[first] = KnownRun(halves[first:index].tobytes(), rows, extensions)
         return index, extensions
 
     def decode_again(self) -> set[str]:

@@ -8,18 +8,20 @@ have used, as soon as the code is decoded. What is worth it is kept for other pr
 import hashlib
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from soc.chip_state import Chip
-from soc.code_memory import WHOLE_ROW, CodeMemory, KnownRun, keep_latest
-from soc.decode import BEFORE_LOOP_END, LOOP_END, LOOP_HINTS
+from soc.chip_state import Chip, zeros
+from soc.code_memory import WHOLE_ROW, CodeMemory, KnownRun
+from soc.decode import LOOP_HINTS
 from soc.kept_files import keep, kept
 from soc.segment_path import Segment, rows_of
+from soc.state import ROW
 from soc.unit_cache import cache_folder
 
 BEGINNING = 1 << 13  # halfwords by which a program is known
@@ -34,7 +36,15 @@ WARM = 1 << 12
 
 WORTH_KEEPING = 1 << 15  # interpretations of a row
 DECODED = 1 << 13  # rows of a program that are kept decoded
-FORMAT = 1  # of what is kept
+FORMAT = 2  # of what is kept
+
+
+def keep_latest(found: dict, key: Any, value: Any, most: int) -> None:
+    """Keep a value; of more than `most`, the oldest make room. Threads may do so at once."""
+    found.pop(key, None)
+    found[key] = value
+    for oldest in list(found)[:-most]:
+        found.pop(oldest, None)
 
 
 class Translation(NamedTuple):
@@ -60,6 +70,8 @@ class Translation(NamedTuple):
 
         NOTE: hashlib lets other threads go on, at each call, so it is asked once.
         """
+        if self.rows.max() >= decoded.size:
+            return False
         content = decoded[self.rows].tobytes()
         seen = hash(content)
         if _fitting.get(self.digest) != seen:
@@ -67,6 +79,55 @@ class Translation(NamedTuple):
                 return False
             _fitting[self.digest] = seen
         return True
+
+
+class Together(NamedTuple):
+    """Translations that are installed at once, where they fit the code.
+
+    made        these; `others` wait until they are there, or fit
+    rows        with which they begin, and `begins`, see Segment
+    codes       addresses of their machine code
+    parts       rows of all instructions that it depends on
+    content     of these rows
+    files       names of all files of machine code
+    until       when one looks again whether others are there, see time.monotonic
+    """
+
+    made: tuple[Translation, ...]
+    others: tuple[Translation, ...]
+    rows: np.ndarray
+    begins: np.ndarray
+    codes: np.ndarray
+    parts: np.ndarray
+    content: bytes
+    files: frozenset[str]
+    until: float
+
+    @classmethod
+    def of(
+        cls,
+        made: list[Translation],
+        others: list[Translation],
+        codes: list[int],
+        decoded: np.ndarray,
+        until: float,
+    ) -> "Together":
+        """Translations with the addresses of their machine code, and all rows as they fit them."""
+        rows, begins = (np.array([each[k] for each in made], np.int64) for k in (2, 3))
+        none = np.zeros(0, np.int64)
+        parts = np.unique(np.concatenate([none, *(each.rows for each in made)]))
+        return cls(
+            tuple(made),
+            tuple(others),
+            *(rows, begins, np.array(codes, np.uint64)),
+            *(parts, decoded[parts].tobytes()),
+            _file_names([*made, *others]),
+            until,
+        )
+
+    def fits(self, decoded: np.ndarray) -> bool:
+        """Are the rows what all of these were made of?"""
+        return bool(decoded[self.parts].tobytes() == self.content)
 
 
 _fitting: dict[str, int] = {}
@@ -78,6 +139,10 @@ def translation(chip: Chip, segment: Segment, file: Path) -> Translation:
     rows = np.array(rows_of(chip, segment))
     digest = _digest(chip.code.view(WHOLE_ROW)[rows].tobytes())
     return Translation(file, segment.symbol, segment.places[0].row, segment.begins, rows, digest)
+
+
+def _file_names(translations: Iterable[Translation]) -> frozenset[str]:
+    return frozenset(each.file.name for each in translations)
 
 
 def _digest(content: bytes) -> str:
@@ -104,20 +169,22 @@ class Known(NamedTuple):
 
     steps           content of what segments consist of, see unit_cache.key
     extensions      that the program has come to
-    rows            that were interpreted, or may end a hardware loop
-    heat            [rows, 2]
-    hints           [rows], of flags
+    rows            that were interpreted, with their heat: [rows], [rows, 2]
+    hinted          rows with hints of hardware loops, and these: [rows] each
     translations    in use at the end of the last run, or waited for
     runs            decoded, by the row from which on they are
+    together        the translations, once a run has begun with them, and while they are the same
     """
 
     steps: str
     extensions: frozenset[str]
     rows: np.ndarray
     heat: np.ndarray
+    hinted: np.ndarray
     hints: np.ndarray
     translations: tuple[Translation, ...]
     runs: dict[int, KnownRun]
+    together: Together | None = None
 
     def to_bytes(self) -> bytes:
         """To be kept."""
@@ -125,7 +192,7 @@ class Known(NamedTuple):
             [each.file.name, each.symbol, each.row, each.begins, each.rows.tolist(), each.digest]
             for each in self.translations
         ]
-        arrays = [array.tolist() for array in (self.rows, self.heat, self.hints)]
+        arrays = [array.tolist() for array in (self.rows, self.heat, self.hinted, self.hints)]
         runs = [
             [first, _text(run.words), _text(run.rows.tobytes()), sorted(run.extensions)]
             for first, run in self.runs.items()
@@ -135,13 +202,14 @@ class Known(NamedTuple):
     @classmethod
     def from_bytes(cls, content: bytes) -> "Known":
         """What was kept."""
-        steps, extensions, (rows, heat, hints), made, runs = json.loads(content)
+        steps, extensions, (rows, heat, hinted, hints), made, runs = json.loads(content)
         folder = cache_folder()
         return cls(
             steps,
             frozenset(extensions),
             np.array(rows, np.int64),
             np.array(heat, np.int64).reshape(-1, 2),
+            np.array(hinted, np.int64),
             np.array(hints, np.uint8),
             tuple(
                 Translation(folder / name, symbol, row, begins, np.array(places), digest)
@@ -158,7 +226,7 @@ class Known(NamedTuple):
     @property
     def worth(self) -> Worth:
         """Why to keep it."""
-        files = frozenset(each.file.name for each in self.translations)
+        files = self.together.files if self.together else _file_names(self.translations)
         is_hot = self.heat.max(initial=0) >= WORTH_KEEPING
         warm = self.heat[self.heat >= WARM] // WARM if is_hot else np.ones(0)
         return Worth(files, int(np.frexp(warm)[1].sum()))
@@ -211,10 +279,20 @@ def take_up(known: Known, chip: Chip) -> None:
     translated relies on it.
     """
     chip.segments["heat"][known.rows] = known.heat
-    flags = chip.code["flags"]
-    flags[known.rows] |= known.hints
-    for before in (1, 2):  # instructions of two or of four bytes; see soc.hardware_loop
-        flags[known.rows[known.hints & LOOP_END != 0] - before] |= BEFORE_LOOP_END
+    chip.code["flags"][known.hinted] |= known.hints
+
+
+def decoded_at_first(known: Known) -> np.ndarray:
+    """Rows as a run finds them that has decoded the first of this code and taken up the hints."""
+    if not known.runs:
+        return np.zeros(0, WHOLE_ROW)
+    first, run = next(iter(known.runs.items()))
+    rows = zeros(first + run.rows.size, ROW)
+    decoded: np.ndarray = rows.view(WHOLE_ROW)
+    decoded[first:] = run.rows
+    is_there = known.hinted < rows.size
+    rows["flags"][known.hinted[is_there]] |= known.hints[is_there]
+    return decoded
 
 
 def remember(
@@ -223,14 +301,21 @@ def remember(
     extensions: frozenset[str],
     code: CodeMemory,
     translations: tuple[Translation, ...],
+    together: Together | None,
 ) -> None:
     """Know what this run has found out."""
     heats, flags = code.chip.segments["heat"], code.chip.code["flags"]
-    rows = np.concatenate(
-        [first + _noted(heats[first:end], flags[first:end]) for first, end in code.runs]
+    rows, hinted = _interpreted(code, heats), _hinted(code, flags)
+    hints = flags[hinted] & LOOP_HINTS
+    known = Known(
+        steps,
+        extensions,
+        *(rows, heats[rows]),
+        *(hinted, hints),
+        translations,
+        _decoded(code),
+        together,
     )
-    hints = flags[rows] & LOOP_HINTS
-    known = Known(steps, extensions, rows, heats[rows], hints, translations, _decoded(code))
     keep_latest(_known, name, known, PROGRAMS)
     if KEPT and _is_news(known.worth, _kept.get(name, Worth(frozenset(), 0))):
         with suppress(OSError):
@@ -246,13 +331,22 @@ def _decoded(code: CodeMemory) -> dict[int, KnownRun]:
     """What is known of how the program's code is decoded, as much of it as is to be kept."""
     found, size = {}, 0
     for first, end in code.runs:
-        run = code.known.runs.get(first)
+        run = code.expected.get(first)
         size += end - first
         if run and size <= DECODED:
             found[first] = run
     return found
 
 
-def _noted(heats: np.ndarray, flags: np.ndarray) -> np.ndarray:
-    noted: np.ndarray = np.flatnonzero(heats.any(axis=1) | (flags & LOOP_HINTS != 0))
-    return noted
+def _interpreted(code: CodeMemory, heats: np.ndarray) -> np.ndarray:
+    return np.concatenate(
+        [first + np.flatnonzero(heats[first:end].any(axis=1)) for first, end in code.runs]
+    )
+
+
+def _hinted(code: CodeMemory, flags: np.ndarray) -> np.ndarray:
+    """Rows with hints, the two before a run too: a loop may end with the first of the run."""
+    windows = [(max(first - 2, 0), end) for first, end in code.runs]
+    return np.concatenate(
+        [first + np.flatnonzero(flags[first:end] & LOOP_HINTS) for first, end in windows]
+    )

@@ -10,12 +10,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
-from contextlib import nullcontext
 from functools import cache
+from operator import is_
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import numpy as np
 
@@ -23,11 +21,20 @@ from soc.chip_state import Chip
 from soc.code_memory import WHOLE_ROW, CodeMemory
 from soc.hot_code import ISSUE
 from soc.interpreter import Interpreter, segment_steps
-from soc.kept_files import kept
-from soc.known_code import WARM, Known, Translation, name_of, recall, remember, take_up, translation
-from soc.linking import LOADING
+from soc.known_code import (
+    WARM,
+    Known,
+    Together,
+    Translation,
+    name_of,
+    recall,
+    remember,
+    take_up,
+    translation,
+)
 from soc.links import FLOATS
-from soc.machine_code import define, load_objects
+from soc.machine_code import define
+from soc.segment_code import has_come, is_there, together, together_known
 from soc.segment_path import Segment, content, segment_from
 from soc.segment_text import PURE_SYMBOL, module_text
 from soc.state import SEGMENTS
@@ -41,7 +48,6 @@ SPACING = 2000
 
 PAUSE = 0.01
 """Seconds after which one asks again for what is being translated."""
-ABSENT = 0.1  # seconds
 MOST_PAUSES = 30
 """How much longer than it takes to ask the pause is, at least."""
 
@@ -64,6 +70,7 @@ class Translator:
         self.decoded = chip.code.view(WHOLE_ROW)
         self.program: bytes | None = None
         self.known: Known | None = None
+        self.together: Together | None = None
         self.is_news = False
         self.changes = 0
         self.next_look = 0  # cycle
@@ -89,28 +96,36 @@ class Translator:
         known = self.known
         self.is_news = known is not None and known.steps == _steps_key(self.steps)
         if known and self.is_news:
-            load(filter(is_there, known.translations))
-            for first, run in known.runs.items():
-                self.code.known.runs.setdefault(first, run)
+            self.together = together_known(known)
+            self.code.expected = dict(known.runs)
 
     def recall(self) -> None:
         """Use what is known of newly decoded code."""
         if self.known and self.is_news:
             self.is_news = False
             take_up(self.known, self.chip)
+            if self.together and self.together.fits(self.decoded):
+                self._install(self.together)
+                self.next_wait = monotonic() + PAUSE
+                return
+            self.together = None
             self.waiting += self.known.translations
         self._use_what_is_there()
 
     def remember(self) -> None:
         """Let the program's next run know what this one has found out; to be called at its end."""
-        if self.program and self.code.runs:
-            remember(
-                (self.kind, self.program),
-                _steps_key(self.steps),
-                frozenset(self.extensions),
-                self.code,
-                (*self.used, *self.waiting),
-            )
+        if not (self.program and self.code.runs):
+            return
+        now, then = (*self.used, *self.waiting), self.known.translations if self.known else ()
+        is_same = len(now) == len(then) and all(map(is_, now, then))
+        remember(
+            (self.kind, self.program),
+            _steps_key(self.steps),
+            frozenset(self.extensions),
+            self.code,
+            now,
+            self.together if is_same else None,
+        )
 
     def look(self, is_due: bool) -> None:
         """Use what is translated; to be called between two calls of run.
@@ -132,12 +147,8 @@ class Translator:
     def _use_what_is_there(self) -> None:
         """Install what is translated by now, and made of what is decoded now."""
         started = monotonic()
-        fitting: list[Translation] = []
-        others: list[Translation] = []
-        for each in self.waiting:
-            (fitting if is_there(each) and each.fits(self.decoded) else others).append(each)
-        load(fitting)
-        self.waiting = others + self._install(fitting)
+        if any(map(is_there, self.waiting)):
+            self._install(together(self.waiting, self.decoded, SEGMENTS - self.count[0]))
         now = monotonic()
         self.next_wait = now + max(PAUSE, MOST_PAUSES * (now - started))
 
@@ -222,70 +233,19 @@ class Translator:
             pipe.write(job)
         if self.waits:
             process.wait()
-            _absent_until.clear()
+            has_come()
 
-    def _install(self, fitting: list[Translation]) -> list[Translation]:
-        """Use machine code from now on; returns that for which this cannot be."""
-        count = self.count[0]
-        made: list[Translation] = []
-        others: list[Translation] = []
-        for each in fitting:
-            fits = count + len(made) < SEGMENTS and _addresses.get(each.file)
-            (made if fits else others).append(each)
-        if made:
-            rows = [each.row for each in made]
-            codes = [_addresses[each.file] for each in made]
-            self.chip.segments["code"][rows, [each.begins for each in made]] = codes
-            self.chip.segments["is_part"][np.concatenate([each.rows for each in made])] = 1
-            self.hot_code["translated"][count : count + len(made)] = rows
-            self.count[0] = count + len(made)
-            self.used += made
-        return others
-
-
-def is_there(made: Translation) -> bool:
-    """Is it translated? Whoever was told that it is not is told so again for a while.
-
-    NOTE: a look at the disk lets other threads go on, and then waits for the interpreter lock.
-    """
-    if made.file in _addresses:
-        return True
-    now = monotonic()
-    if now < _absent_until.get(made.file, 0.0):
-        return False
-    if made.file.exists():
-        return True
-    _absent_until[made.file] = now + ABSENT
-    return False
-
-
-def load(translations: Iterable[Translation]) -> None:
-    """Load the machine code of these as far as it is there, all of it together."""
-    missing = {each.file: each for each in translations if each.file not in _addresses}
-    with LOADING if missing else nullcontext():  # LLVM's linker is for one thread at a time
-        codes = {}
-        for file, each in missing.items():
-            code = None if file in _addresses else kept(file)
-            if code:
-                codes[each.symbol, code] = file
-            elif code is not None:
-                _addresses[file] = 0
-        while codes:
-            batch = {symbol: (code, file) for (symbol, code), file in codes.items()}
-            _loaded.append(load_objects(code for code, _ in batch.values()))
-            for symbol, (code, file) in batch.items():
-                _addresses[file] = int(_loaded[-1].get_function_address(symbol))
-                del codes[symbol, code]
-
-
-_absent_until: dict[Path, float] = {}
-"""Files of machine code that were not there."""
-
-_addresses: dict[Path, int] = {}
-"""Of the machine code in files; 0 if LLVM cannot translate it. All simulations share it."""
-
-_loaded: list[Any] = []
-"""Machine code stays in memory: nobody knows how long it is in use."""
+    def _install(self, batch: Together) -> None:
+        """Use machine code from now on."""
+        self.waiting = list(batch.others)
+        if not batch.made:
+            return
+        first = self.count[0]
+        self.chip.segments["code"][batch.rows, batch.begins] = batch.codes
+        self.chip.segments["is_part"][batch.parts] = 1
+        self.hot_code["translated"][first : first + len(batch.made)] = batch.rows
+        self.count[0] = first + len(batch.made)
+        self.used += batch.made
 
 
 _translating: list[subprocess.Popen] = []

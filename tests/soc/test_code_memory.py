@@ -4,10 +4,12 @@ import pytest
 
 from isa.asm import assemble
 from isa.profiles import profile
-from soc import code_memory
+from soc import code_memory, known_code
+from soc.code_memory import CodeMemory
 from soc.decode import LOOP_HINTS
 from soc.run import prepare, run_program
 from soc.spec import load_chip
+from soc.translation import Translator
 
 LOOP = """
 _start:
@@ -29,8 +31,7 @@ def test_a_hardware_loop_whose_end_is_decoded_after_its_set_up_repeats(
     engine: str, longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(code_memory, "LONGEST_RUN", longest)
-    monkeypatch.setattr(code_memory, "keep_latest", lambda *run: None)
-    code_memory.known_rows.cache_clear()
+    known_code.forget()
     chip = load_chip("pulp", {"cores": 1})
     result = run_program(
         assemble(LOOP, profile("ri5cy", "x")), chip, engine=engine, max_cycles=2000
@@ -43,12 +44,31 @@ def test_a_hardware_loop_whose_end_is_decoded_after_its_set_up_repeats(
 def test_what_was_decoded_before_is_decoded_anew_where_it_has_changed(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(known_code, "BEGINNING", 2)  # so they are one program
     chip = load_chip("pulp", {"cores": 1})
     for increment in (3, 5, 5):
         text = LOOP.replace("x10, x10, 3", f"x10, x10, {increment}")
         program = assemble(text, profile("ri5cy", "x"))
         result = run_program(program, chip, engine=engine, max_cycles=2000)
         assert result.chip.harts[1]["regs"][10] == 100 * (1 + increment)
+
+
+def test_programs_that_take_turns_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    known_code.forget()
+    monkeypatch.setattr(Translator, "warm", known_code.WARM)
+    decoded: list[int] = []
+    decode = CodeMemory._decode_words
+    monkeypatch.setattr(
+        CodeMemory,
+        "_decode_words",
+        lambda self, first: decoded.append(first) or decode(self, first),
+    )
+    for increment in (3, 5, 3, 5):
+        text = LOOP.replace("x10, x10, 3", f"x10, x10, {increment}")
+        result = run_program(assemble(text, profile("ri5cy", "x")), "pulp", max_cycles=2000)
+        assert result.chip.harts[8]["regs"][10] == 100 * (1 + increment)
+
+    assert len(decoded) == 2
 
 
 def test_hints_of_hardware_loops_are_no_part_of_what_was_decoded_before() -> None:

@@ -13,11 +13,14 @@ import pytest
 
 from firmware.registers import ZERO
 from firmware.runtime import new_kernel, team_of
+from isa.asm import assemble
+from isa.profiles import profile
 from isa.program import Program
-from soc import code_memory, known_code, translation
+from soc import code_memory, known_code, segment_code, translation
 from soc.decode import HWLOOP, LOOP_END
 from soc.hot_code import ISSUE
 from soc.kept_files import kept
+from soc.known_code import Translation
 from soc.result import RunResult
 from soc.run import carry_out, prepare, run_program
 from soc.segment_path import segment_from
@@ -75,7 +78,7 @@ def never_translates(monkeypatch: pytest.MonkeyPatch) -> None:
 def begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Know and have loaded nothing, as another process, and translate nothing more."""
     known_code.forget()
-    monkeypatch.setattr(translation, "_addresses", {})
+    monkeypatch.setattr(segment_code, "_addresses", {})
     monkeypatch.setattr(Translator, "hot", 1 << 40)
 
 
@@ -397,6 +400,27 @@ def test_of_a_program_that_only_begins_alike_no_other_code_is_used(
     assert not difference(vars(one), vars(other))
 
 
+def test_a_run_installs_at_once_what_fitted_the_run_before(
+    translates_early: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Translation] = []
+    fits = Translation.fits
+    monkeypatch.setattr(
+        Translation, "fits", lambda self, rows: asked.append(self) or fits(self, rows)
+    )
+    text = "_start: li t0, 2000\nagain: addi t1, t1, 3\naddi t0, t0, -1\nbnez t0, again\nwfi\n"
+    program = assemble(text, profile("ri5cy", "x"))
+    results, asked_of = [], []
+    for _ in range(5):
+        results.append(run_program(program, max_cycles=CYCLES))
+        asked_of.append(len(asked))
+        asked.clear()
+
+    assert asked_of[-1] == 0 < asked_of[1]
+    assert translated(results[-1]) > 0
+    assert not difference(*(vars(End.of(result)) for result in (results[0], results[-1])))
+
+
 def test_threads_that_come_to_the_same_code_at_once_load_it_one_after_the_other(
     nothing_is_kept: None, translates_early: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,8 +440,8 @@ def test_a_segment_that_cannot_be_translated_stays_interpreted(
 ) -> None:
     run_program(product("speed2_mm_naive"), max_cycles=CYCLES)
     known_code.forget()
-    monkeypatch.setattr(translation, "_addresses", {})
-    monkeypatch.setattr(translation, "kept", lambda file: b"")
+    monkeypatch.setattr(segment_code, "_addresses", {})
+    monkeypatch.setattr(segment_code, "kept", lambda file: b"")
     assert translated(run_program(product("speed2_mm_naive"), max_cycles=CYCLES)) == 0
 
 
