@@ -130,6 +130,12 @@ class Unit:
         """Where its step functions are declared: with all that these import, its sources."""
         return {link.module for link in self.links.values()}
 
+    def bind(self) -> None:
+        """Load it, and be ready for Python's calls."""
+        for link in self.links.values():
+            if link.is_for_python:
+                _ = link.locked
+
     def declaring(self, module: str) -> ModuleType:
         """Import the module of one of its step functions."""
         return import_module(module)

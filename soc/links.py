@@ -4,6 +4,8 @@ What runs once per instruction or once per access of L1 is compiled with the int
 far more text, is not compiled again when that changes.
 """
 
+from functools import cache
+
 import numpy as np
 
 from soc.chip_state import Chip
@@ -79,6 +81,14 @@ start_hart = HOST.link("soc.requests.start_hart", Chip, int, int, int)
 sort_events = HOST.link("soc.trace_sort.sort_events", Chip, int, returns=int)
 drop_segments = HOST.link("soc.hot_code.drop_segments", Chip)
 mark_loop_end = HOST.link("soc.hardware_loop.mark_loop_end", Chip, HART, int)
+
+
+@cache
+def bind_for_peripherals() -> None:
+    """Load what peripherals call: else their first calls do, in the midst of a run."""
+    for unit in (HOST, EVENT_UNIT, ICACHE):
+        unit.bind()
+
 
 PHASES = Unit("phases", uses=LINKED)
 collect_hart = PHASES.link("soc.loop.collect_hart", Chip, int, int, returns=BITS)

@@ -17,7 +17,7 @@ from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import base_extensions, interpreter, parts, segment_kind, with_group_of
-from soc.links import start_hart
+from soc.links import bind_for_peripherals, start_hart
 from soc.peripherals.later import later
 from soc.platform import Platform
 from soc.recorder import Recorder, Recording, buffer_size
@@ -126,6 +126,7 @@ class Simulation:
             )
             self.run_cycles, self.run_briefly = unit.entry.unlocked, unit.entry.locked
             self.run_briefly(self.chip, 0)  # loads the machine code: no part of the run
+            bind_for_peripherals()
             self.translator.use(unit)
 
     def _boot(self, pc: int) -> None:
