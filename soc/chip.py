@@ -7,7 +7,7 @@ import numpy as np
 from isa.declare import Isa
 from isa.profiles import profile
 from isa.program import Program
-from soc.chip_state import Chip, Image, copied, image, nothing_translated, zeros
+from soc.chip_state import Chip, Image, copied, image, nothing_translated, zeros_together
 from soc.control_page import control_state
 from soc.csr_numbers import MSTATUS_RESET
 from soc.dma import new_dma
@@ -18,7 +18,7 @@ from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
 from soc.l2 import l2_state
 from soc.private_cache import IDEAL, STEADY
 from soc.spec import SocSpec
-from soc.state import BANK, CONFIG, HART, REGION, REGIONS, RING, ROW, WHEEL
+from soc.state import BANK, CONFIG, HART, REGIONS, RING, WHEEL
 from soc.trace_format import RECORDER, SORTED_CYCLES
 
 LONG_AGO = -10
@@ -67,16 +67,21 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
     trace_buffer    events that fit into it
     """
     harts = spec.cores + (1 if spec.fabric_controller.present else 0)
+    rows = spec.l2.size // 2
+    counts = {
+        "code": rows,
+        "segments": rows,
+        "regions": harts * REGIONS,
+        "l2": spec.l2.size // 4,
+    }
     return Chip(
         **copied(_at_reset(spec, registers, harts)),
-        code=zeros(spec.l2.size // 2, ROW),
-        regions=zeros(harts * REGIONS, REGION),
+        **zeros_together(counts),
         l1=np.zeros(spec.l1.size // 4, np.int32),
-        l2=zeros(spec.l2.size // 4, np.dtype(np.int32)),
         trace=np.zeros(2 * trace_buffer, np.uint64),
         trace_sorted=np.zeros(2 * trace_buffer, np.uint64),
         trace_places=np.zeros(SORTED_CYCLES if trace_buffer > 1 else 1, np.int64),
-        **nothing_translated(spec.l2.size // 2),
+        hot_code=nothing_translated(),
     )
 
 

@@ -50,8 +50,27 @@ def zeros(count: int, dtype: np.dtype) -> np.ndarray:
 
     np.zeros would clear memory that was in use before, or ask for pages of 2 MB.
     """
-    pages = mmap.mmap(-1, count * dtype.itemsize, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return np.frombuffer(pages, dtype)
+    return np.frombuffer(_pages(count * dtype.itemsize), dtype)
+
+
+def zeros_together(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Several such arrays of a chip, by name, with so many elements each.
+
+    Whenever memory is given back, the system interrupts other threads: here, once for all of it.
+    """
+    starts, end = [], 0
+    for name, count in counts.items():
+        starts.append(end)
+        end += -(-count * ARRAYS[name].itemsize // PAGE) * PAGE
+    pages = _pages(end)
+    return {
+        name: np.frombuffer(pages, ARRAYS[name], count, start)
+        for (name, count), start in zip(counts.items(), starts, strict=True)
+    }
+
+
+def _pages(size: int) -> mmap.mmap:
+    return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 class Image(NamedTuple):
@@ -164,11 +183,12 @@ class Chip:
 def _unpacked(arrays: Mapping[str, Packed]) -> Chip:
     made = {name: unpack(packed, ARRAYS[name]) for name, packed in arrays.items()}
     made["harts"]["code"] = 0
-    return Chip(**made, **nothing_translated(made["code"].size))
+    segments = zeros(made["code"].size, SEGMENT)
+    return Chip(**made, segments=segments, hot_code=nothing_translated())
 
 
-def nothing_translated(rows: int) -> dict[str, np.ndarray]:
-    """The arrays OF_THIS_RUN at its beginning."""
+def nothing_translated() -> np.ndarray:
+    """What is hot code at the beginning of a run: [1]."""
     hot_code = np.zeros(1, HOT_CODE)
     hot_code["warm"] = NEVER
-    return {"segments": zeros(rows, SEGMENT), "hot_code": hot_code}
+    return hot_code
