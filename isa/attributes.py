@@ -5,6 +5,7 @@ Source: RISC-V ELF psABI 1.0, chapter 10 "Attributes"; layout from the Arm ABI a
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 STACK_ALIGN, ARCH = 4, 5  # tags: an even tag has a number, an odd one a string
 FILE = 1  # sub-subsection whose attributes hold for the whole file
@@ -60,6 +61,7 @@ def write_architecture(architecture: str, stack_align: int = 16) -> bytes:
     return b"A" + (len(body) + 4).to_bytes(4, "little") + body
 
 
+@lru_cache
 def extensions(architecture: str) -> frozenset[str]:
     """Names without versions: "rv32i2p1_m2p0_zfinx1p0" -> i, m, zfinx.
 

@@ -160,8 +160,10 @@ class Unit:
 
 def require(units: Iterable[Unit], progress: Progress = nullcontext) -> None:
     """Have the machine code of these units: what is not kept is compiled, all of it together."""
+    waiting = [unit for unit in units if unit.file is None]
+    if not waiting:
+        return
     from soc.unit_cache import kept
 
-    waiting = [unit for unit in units if unit.file is None]
     for unit, file in zip(waiting, kept(waiting, progress), strict=True):
         unit.file = file

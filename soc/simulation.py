@@ -268,9 +268,10 @@ class Simulation:
             self.translator.recall()
 
     def _handle(self, reason: int) -> None:
-        if self.host[0] and self.platform:
-            for h in range(self.chip.harts.size):
-                if self.host[0] >> h & 1:
+        asking = self.host[0]
+        if asking and self.platform:
+            for h in range(asking.bit_length()):
+                if asking >> h & 1:
                     self.platform.access.serve(h)
             self.host[0] = 0
         if reason == HALT:
