@@ -8,7 +8,6 @@ have used, as soon as the code is decoded. What is worth it is kept for other pr
 import hashlib
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +19,8 @@ from soc.chip_state import Chip, zeros
 from soc.code_memory import WHOLE_ROW, CodeMemory, KnownRun
 from soc.decode import LOOP_HINTS
 from soc.kept_files import keep, kept
-from soc.segment_path import Segment, rows_of
 from soc.state import ROW
+from soc.translated import Together, Translation, digest, file_names
 from soc.unit_cache import cache_folder
 
 BEGINNING = 1 << 13  # halfwords by which a program is known
@@ -45,108 +44,6 @@ def keep_latest(found: dict, key: Any, value: Any, most: int) -> None:
     found[key] = value
     for oldest in list(found)[:-most]:
         found.pop(oldest, None)
-
-
-class Translation(NamedTuple):
-    """A segment that is translated, or is to be.
-
-    file       where its machine code is, or will be
-    symbol     its name in there
-    row        with which it begins
-    begins     see Segment
-    rows       of all instructions that the machine code depends on
-    digest     of what is in these rows
-    """
-
-    file: Path
-    symbol: str
-    row: int
-    begins: int
-    rows: np.ndarray
-    digest: str
-
-    def fits(self, decoded: np.ndarray) -> bool:
-        """Are these rows what it was made of?
-
-        NOTE: hashlib lets other threads go on, at each call, so it is asked once.
-        """
-        if self.rows.max() >= decoded.size:
-            return False
-        content = decoded[self.rows].tobytes()
-        seen = hash(content)
-        if _fitting.get(self.digest) != seen:
-            if _digest(content) != self.digest:
-                return False
-            _fitting[self.digest] = seen
-        return True
-
-
-class Together(NamedTuple):
-    """Translations that are installed at once, where they fit the code.
-
-    made        these; `others` wait until they are there, or fit
-    rows        with which they begin, and `begins`, see Segment
-    codes       addresses of their machine code
-    parts       rows of all instructions that it depends on
-    content     of these rows
-    files       names of all files of machine code
-    until       when one looks again whether others are there, see time.monotonic
-    """
-
-    made: tuple[Translation, ...]
-    others: tuple[Translation, ...]
-    rows: np.ndarray
-    begins: np.ndarray
-    codes: np.ndarray
-    parts: np.ndarray
-    content: bytes
-    files: frozenset[str]
-    until: float
-
-    @classmethod
-    def of(
-        cls,
-        made: list[Translation],
-        others: list[Translation],
-        codes: list[int],
-        decoded: np.ndarray,
-        until: float,
-    ) -> "Together":
-        """Translations with the addresses of their machine code, and all rows as they fit them."""
-        rows, begins = (np.array([each[k] for each in made], np.int64) for k in (2, 3))
-        none = np.zeros(0, np.int64)
-        parts = np.unique(np.concatenate([none, *(each.rows for each in made)]))
-        return cls(
-            tuple(made),
-            tuple(others),
-            *(rows, begins, np.array(codes, np.uint64)),
-            *(parts, decoded[parts].tobytes()),
-            _file_names([*made, *others]),
-            until,
-        )
-
-    def fits(self, decoded: np.ndarray) -> bool:
-        """Are the rows what all of these were made of?"""
-        return bool(decoded[self.parts].tobytes() == self.content)
-
-
-_fitting: dict[str, int] = {}
-"""By their digest, rows that fit: the same to Python's own hash."""
-
-
-def translation(chip: Chip, segment: Segment, file: Path) -> Translation:
-    """What is to be known of a segment."""
-    rows = np.array(rows_of(chip, segment))
-    digest = _digest(chip.code.view(WHOLE_ROW)[rows].tobytes())
-    return Translation(file, segment.symbol, segment.places[0].row, segment.begins, rows, digest)
-
-
-def _file_names(translations: Iterable[Translation]) -> frozenset[str]:
-    return frozenset(each.file.name for each in translations)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _text(content: bytes) -> str:
@@ -226,7 +123,7 @@ class Known(NamedTuple):
     @property
     def worth(self) -> Worth:
         """Why to keep it."""
-        files = self.together.files if self.together else _file_names(self.translations)
+        files = self.together.files if self.together else file_names(self.translations)
         is_hot = self.heat.max(initial=0) >= WORTH_KEEPING
         warm = self.heat[self.heat >= WARM] // WARM if is_hot else np.ones(0)
         return Worth(files, int(np.frexp(warm)[1].sum()))
@@ -269,7 +166,7 @@ def recall(name: Name) -> Known | None:
 
 def _file(name: Name) -> Path:
     kind, program = name
-    return cache_folder() / f"known-{_digest(f'{FORMAT} {kind} '.encode() + program)[:32]}"
+    return cache_folder() / f"known-{digest(f'{FORMAT} {kind} '.encode() + program)[:32]}"
 
 
 def take_up(known: Known, chip: Chip) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from soc.kept_files import kept
-from soc.known_code import Known, Together, Translation, decoded_at_first
+from soc.known_code import Known, decoded_at_first
 from soc.linking import LOADING
 from soc.machine_code import load_objects
 from soc.state import SEGMENTS
+from soc.translated import Together, Translation
 
 ABSENT = 0.1
 """Seconds for which one does not look again for what was not there."""

@@ -21,23 +21,14 @@ from soc.chip_state import Chip
 from soc.code_memory import WHOLE_ROW, CodeMemory
 from soc.hot_code import ISSUE
 from soc.interpreter import Interpreter, segment_steps
-from soc.known_code import (
-    WARM,
-    Known,
-    Together,
-    Translation,
-    name_of,
-    recall,
-    remember,
-    take_up,
-    translation,
-)
+from soc.known_code import WARM, Known, name_of, recall, remember, take_up
 from soc.links import FLOATS
 from soc.machine_code import define
 from soc.segment_code import has_come, is_there, together, together_known
 from soc.segment_path import Segment, content, segment_from
 from soc.segment_text import PURE_SYMBOL, module_text
 from soc.state import SEGMENTS
+from soc.translated import Together, Translation, translation
 from soc.unit_cache import ROOT, cache_folder, key
 
 HOT = 1 << 18

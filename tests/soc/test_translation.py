@@ -20,12 +20,12 @@ from soc import code_memory, known_code, segment_code, translation
 from soc.decode import HWLOOP, LOOP_END
 from soc.hot_code import ISSUE
 from soc.kept_files import kept
-from soc.known_code import Translation
 from soc.result import RunResult
 from soc.run import carry_out, prepare, run_program
 from soc.segment_path import segment_from
 from soc.segment_text import module_text
 from soc.spec import SocSpec, load_chip
+from soc.translated import Translation
 from soc.translation import Translator
 from tests.soc.random_programs import random_program
 from tests.soc.test_engines import ELFS, End, difference
