@@ -214,7 +214,7 @@ SHORT = (
 )
 
 
-@pytest.mark.parametrize(("emit", "text"), SHORT, ids=lambda value: str(value))
+@pytest.mark.parametrize(("emit", "text"), SHORT, ids=[text or "four bytes" for _, text in SHORT])
 def test_16_bit_instructions_are_emitted_where_there_are_any_and_they_are_asked_for(emit, text):
     k = new_kernel("ri5cy")
     with k.compressing():
