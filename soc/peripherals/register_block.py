@@ -69,9 +69,9 @@ class RegisterBlock:
         cls, *, write_only: tuple[str, ...] = (), read_only: tuple[str, ...] = ()
     ):
         methods = vars(cls).values()
-        cls.loads = dict.fromkeys(write_only, _zero)
+        cls.loads = cls.loads | dict.fromkeys(write_only, _zero)
         cls.loads |= {name: each for each in methods for name in getattr(each, "loads", ())}
-        cls.stores = dict.fromkeys(read_only, _nothing)
+        cls.stores = cls.stores | dict.fromkeys(read_only, _nothing)
         cls.stores |= {name: each for each in methods for name in getattr(each, "stores", ())}
 
     def __init__(self, name: str, block: Block, warn: Callable[[str], None]):

@@ -1,10 +1,13 @@
 """Peripherals alone: stores and loads by hand, logs of what they do at their ports."""
 
+from collections import defaultdict
 from functools import partial
 
 import pytest
 from simpy import Environment
 
+from isa.asm import assemble
+from isa.profiles import profile
 from soc.event_unit import eu_access, eu_clock
 from soc.event_unit_state import EventUnitSpec, event_unit_state
 from soc.peripherals.bus import Bus, BusError, Decoder, Peripherals
@@ -28,6 +31,7 @@ from soc.registers import (
     control_page_map,
     memory_map,
 )
+from soc.run import prepare
 
 WORD = 0xFFFFFFFF
 MAP = memory_map(64 << 10, 2 << 20)
@@ -505,6 +509,20 @@ def test_the_bus_says_why_nothing_answers(address, size, text):
             access()
         assert str(error.value) == text
     assert log == []
+
+
+def test_what_a_component_declares_is_of_registers_that_it_has():
+    platform = prepare(assemble("wfi", profile("ri5cy", "x")), "pulp", "compiled").platform
+    declared, there = defaultdict(set), defaultdict(set)
+    for part in platform.peripherals.values():
+        if isinstance(part, RegisterBlock):
+            declared[type(part)] |= {*part.loads, *part.stores}
+            there[type(part)] |= {register.name for register in part.block.registers}
+
+    assert len(declared) > 8
+    assert {kind: names - there[kind] for kind, names in declared.items()} == {
+        kind: set() for kind in declared
+    }
 
 
 def test_a_bus_needs_exactly_the_peripherals_of_its_map():
