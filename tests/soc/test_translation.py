@@ -19,11 +19,13 @@ from isa.program import Program
 from soc import code_memory, known_code, segment_code, translation
 from soc.decode import HWLOOP, LOOP_END
 from soc.hot_code import ISSUE
+from soc.interpreter import Interpreter
 from soc.kept_files import kept
 from soc.result import RunResult
 from soc.run import carry_out, prepare, run_program
 from soc.segment_path import segment_from
 from soc.segment_text import module_text
+from soc.segment_writer import STEPS
 from soc.spec import SocSpec, load_chip
 from soc.translated import Translation
 from soc.translation import Translator
@@ -105,6 +107,15 @@ def both(program: Program, monkeypatch: pytest.MonkeyPatch) -> tuple[End, End]:
     late = run_program(program, max_cycles=CYCLES)
     assert translated(late) == 0
     return End.of(early), End.of(late)
+
+
+def test_the_text_of_segments_calls_steps_that_are_there_with_what_they_take() -> None:
+    linked = Interpreter("segments", "ri5cy-x", ()).links.values()
+    assert STEPS == {
+        link.name: "".join(", ptr" if isinstance(kind, np.dtype) else ", i64" for kind in kinds)
+        for link in linked
+        for _chip, _hart, *kinds in [link.takes]
+    }
 
 
 @pytest.mark.parametrize("name", ["speed2_mm_hwl", "speed2_mm_2x2", "speed2_mm_naive"])
