@@ -37,6 +37,7 @@ from soc.registers import (
     ICACHE_CONTROL,
     PMU,
     UDMA,
+    Block,
     Master,
     event_line,
     memory_map,
@@ -48,6 +49,11 @@ START_CYCLES = 2
 
 DMA_PORTS = {"dma_shared": 8, "dma_fabric": 9}
 """Control ports of the DMA by their regions: the cluster's, the fabric controller's."""
+
+PLAIN = {"gpio": GPIO, "udma": UDMA, "pmu": PMU, "debug": DEBUG, **dict.fromkeys(DMA_PORTS, PMU)}
+"""Regions of registers that only remember. At the DMA's, its control ports answer instead."""
+
+FLLS = ("fll_soc", "fll_peripheral", "fll_cluster")
 
 
 @cache
@@ -172,6 +178,14 @@ class Platform:
         self.changed()
 
 
+def _plain(name: str, block: Block) -> Callable[[Platform], Peripheral]:
+    return lambda of: RegisterBlock(name, block, of.warn)
+
+
+def _fll(name: str) -> Callable[[Platform], Peripheral]:
+    return lambda of: Fll(name, of.warn)
+
+
 MAKERS: dict[str, Callable[[Platform], Peripheral]] = {
     "cluster_control": lambda of: of.control,
     "cluster_timer": lambda of: of._timer("cluster_timer", of._cluster_event),
@@ -199,14 +213,7 @@ MAKERS: dict[str, Callable[[Platform], Peripheral]] = {
     "fabric_timer_0": lambda of: of._timer("fabric_timer_0", of._fabric_event),
     "fabric_timer_1": lambda of: of._timer("fabric_timer_1", lambda line: None),
     "stdout": lambda of: Console(of.warn, lambda byte, cluster, core: of.console(byte)),
-    "gpio": lambda of: RegisterBlock("gpio", GPIO, of.warn),
-    "udma": lambda of: RegisterBlock("udma", UDMA, of.warn),
-    "pmu": lambda of: RegisterBlock("pmu", PMU, of.warn),
-    "debug": lambda of: RegisterBlock("debug", DEBUG, of.warn),
-    "dma_shared": lambda of: RegisterBlock("dma_shared", PMU, of.warn),
-    "dma_fabric": lambda of: RegisterBlock("dma_fabric", PMU, of.warn),
-    "fll_soc": lambda of: Fll("fll_soc", of.warn),
-    "fll_peripheral": lambda of: Fll("fll_peripheral", of.warn),
-    "fll_cluster": lambda of: Fll("fll_cluster", of.warn),
+    **{name: _plain(name, block) for name, block in PLAIN.items()},
+    **{name: _fll(name) for name in FLLS},
 }
 """How to make each peripheral of a platform: soc.peripherals.bus makes what is accessed."""
