@@ -50,6 +50,23 @@ def float_registers(spec: SocSpec, program: Program | None) -> str:
     return has
 
 
+def start_of(spec: SocSpec, program: Program) -> int:
+    """The address of a program's first instruction: the chip's reset pc, else the program's entry.
+
+    raises    UnfitProgramError if the chip starts where the program has nothing
+    """
+    pc = spec.core.reset_pc
+    if not pc:
+        return program.entry
+    if any(segment.address <= pc < segment.address + segment.size for segment in program.segments):
+        return pc
+    raise UnfitProgramError(
+        f"the program's entry is {program.entry:#010x}, but the chip {spec.name} starts at "
+        f"{pc:#010x}, where the program has nothing; link it to start there, or set "
+        "core.reset_pc = 0 to start at the entry"
+    )
+
+
 def isa_of(spec: SocSpec, registers: str) -> Isa:
     """The instructions of the chip's harts."""
     return profile(spec.core.isa, registers, spec.core.small_floats)
@@ -97,7 +114,13 @@ def _at_reset(spec: SocSpec, registers: str, harts: int) -> Image:
         "banks": _banks(spec.l1.banks),
         "wheel": np.zeros(1, WHEEL),
         "event_unit": event_unit_state(spec.event_unit, spec.cores),
-        "dma": new_dma(spec.dma, l1_size=spec.l1.size, l2_base=spec.l2.base, l2_size=spec.l2.size),
+        "dma": new_dma(
+            spec.dma,
+            l1_base=spec.l1.base,
+            l1_size=spec.l1.size,
+            l2_base=spec.l2.base,
+            l2_size=spec.l2.size,
+        ),
         "l2_port": l2_state(spec.l2),
         "recorder": np.zeros(1, RECORDER),
         "control": control_state(),  # last: mostly it is zeros, which nobody copies

@@ -7,7 +7,7 @@ import numpy as np
 
 from isa.profiles import profile
 from soc.chip_state import Chip
-from soc.decode import LOOP_HINTS, RowDecoder
+from soc.decode import CUT_OFF, LOOP_HINTS, RowDecoder
 from soc.links import drop_segments, mark_loop_end
 from soc.state import ROW
 
@@ -32,6 +32,12 @@ class KnownRows:
     def __init__(self, decoder: RowDecoder):
         self.decoder = decoder
         self.row = lru_cache(maxsize=1 << 16)(self._row)
+
+    def cut_off(self, half: int) -> np.void:
+        """The row of an instruction whose upper half the code memory does not have."""
+        row = np.zeros(1, ROW)
+        row["word"], row["kind"], row["size"] = half, CUT_OFF, 4
+        return row.view(WHOLE_ROW)[0]
 
     def _row(self, word: int) -> tuple[np.void, str | None]:
         """The row of a word and the extension it is of; None if it is illegal: its row traps.
@@ -122,12 +128,13 @@ class CodeMemory:
             if index >= len(halves) or self.kinds[index]:
                 break
             word = halves[index]
-            size = 1
-            if word & 3 == 3:
-                word |= halves[index + 1] << 16 if index + 1 < len(halves) else 0
-                size = 2
+            size = 2 if word & 3 == 3 else 1
             hints = self.flags[index]
-            self.rows[index], extension = row_of(word)
+            if index + size > len(halves):
+                self.rows[index], extension, size = self.known.cut_off(word), None, 1
+            else:
+                word |= halves[index + 1] << 16 if size == 2 else 0
+                self.rows[index], extension = row_of(word)
             if hints:
                 self.flags[index] |= hints
             index += size

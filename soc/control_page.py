@@ -1,5 +1,8 @@
 """Control page of the RTL test benches: exit, characters, magic barrier, DMA-like generator, irq.
 
+The generator is wired to the banks: bank and row are bits of its address, and the upper bits lead
+nowhere. So it never leaves L1, and goes on at the start of L1 past the end.
+
 Source: the platform contract of the programs measured on RTL; rules J, L and T.
 """
 
@@ -76,18 +79,24 @@ def barrier_arrive(chip, h):
 
 
 @step
+def generator_address(control, port):
+    """Return the address that a port of the generator asks for."""
+    return control["base"] + 16 * control["done"][port] + 4 * port & 0xFFFFFFFF
+
+
+@step
 def generator_request(chip, now):
     """Put the generator's requests of this cycle to the banks."""
     control = chip.control[0]
-    config = chip.config[0]
+    last_bank = chip.config[0]["banks"] - 1
+    first = chip.config[0]["inputs"] - DMA_PORTS
     busy = 0
     for port in range(DMA_PORTS):
         if control["next"][port] != NEVER:
             busy = 1
         if control["next"][port] == now:
-            address = control["base"] + 16 * control["done"][port] + 4 * port
-            bank = chip.banks[address >> 2 & config["banks"] - 1]
-            ask_bank(bank, config["inputs"] - DMA_PORTS + port, now)
+            bank = chip.banks[np.uint64(generator_address(control, port) >> 2 & last_bank)]
+            ask_bank(bank, first + port, now)
     control["busy"] = busy
 
 
@@ -95,13 +104,15 @@ def generator_request(chip, now):
 def generator_access(chip, port, won, now):
     """Perform a port's access if it won its bank; a loser asks again."""
     control = chip.control[0]
-    address = control["base"] + 16 * control["done"][port] + 4 * port
+    address = generator_address(control, port)
     control["next"][port] = now + 1
     if not won:
         return
     if control["write"]:
         value = GENERATOR_WORD | address & 0xFFFF
-        chip.l1[(address - chip.config[0]["l1_base"]) >> 2] = value - (1 << 32)
+        offset = np.uint64(address - chip.config[0]["l1_base"] & 0xFFFFFFFF)
+        word = offset % np.uint64(chip.config[0]["l1_size"]) >> np.uint64(2)
+        chip.l1[word] = value - (1 << 32)
     control["done"][port] += 1
     if control["done"][port] == control["count"]:
         control["next"][port] = NEVER

@@ -36,7 +36,9 @@ class CoreSpec(BaseModel):
         "",
         "stop: an exception ends the run unless the program has set mtvec; handler: as hardware",
     )
-    reset_pc: int = setting(0, "address", "boot address + 0x80; 0: the program's entry", ge=0)
+    reset_pc: int = setting(
+        0, "address", "boot address + 0x80; 0: the program's entry", multiple_of=2
+    )
     reset_cycle: int = setting(3, "cycle", f"{MEASURED}: first issue of RI5CY", ge=1, le=1000)
 
 

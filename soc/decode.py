@@ -30,6 +30,7 @@ FENCE_I = 16
 ELW = 17
 SYSTEM = 18
 ILLEGAL = 19
+CUT_OFF = 20  # 32 bits long, of which the upper half lies past the end of code memory
 
 KINDS = {
     "alu": ALU,

@@ -232,7 +232,7 @@ class DmaSpec(BaseModel):
 
 
 def new_dma(
-    spec: DmaSpec, *, l1_size: int, l2_base: int, l2_size: int, l1_base: int = 0x10000000
+    spec: DmaSpec, *, l1_base: int = 0x10000000, l1_size: int, l2_base: int, l2_size: int
 ) -> np.ndarray:
     """An idle DMA: DMA_STATE[1].
 

@@ -28,8 +28,10 @@ class L1Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    base: int = setting(0x10000000, "address", "pulp memory map: TCDM")
-    size: int = setting(64 * 1024, "bytes", "PULP-TrainLib's PULP: 64 kB", ge=64, le=1 << 20)
+    base: int = setting(0x10000000, "address", "pulp memory map: TCDM", multiple_of=4)
+    size: int = setting(
+        64 * 1024, "bytes", "PULP-TrainLib's PULP: 64 kB", ge=64, le=1 << 20, multiple_of=4
+    )
     banks: int = setting(16, "banks", "pulp_cluster: NbTcdmBanks", ge=1, le=64)
 
     @model_validator(mode="after")
@@ -38,6 +40,8 @@ class L1Spec(BaseModel):
             raise ValueError(f"banks is {self.banks}; the number of banks is a power of two")
         if self.size % (4 * self.banks):
             raise ValueError(f"size {self.size} is not a whole number of {self.banks}-word rows")
+        if self.base % (4 * self.banks):
+            raise ValueError(f"base {self.base:#x} is not the start of a {self.banks}-word row")
         return self
 
 

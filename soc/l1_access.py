@@ -8,11 +8,11 @@ those (request_plain, grant_plain). Everything else goes by way of access_l1.
 import numpy as np
 
 from soc.bits import bit, lowest_index, members
-from soc.decode import STORE
-from soc.hart_status import L1_REQUEST, RUN, charge
+from soc.decode import LOAD, STORE
+from soc.hart_status import L1_REQUEST, REQUEST, RUN, charge
 from soc.l1 import ask_bank, choose, grant_bank, nearest_of_several, next_rr
-from soc.memory import WORD, transact, transact_word
-from soc.requests import access_granted, enter_wheel, schedule
+from soc.memory import WORD, transact, transact_word, turn_to_second_half
+from soc.requests import TEST_AND_SET, access_granted, enter_wheel, is_in_l1, schedule
 from soc.state import COUNT, RING, SLOTS
 from soc.step import cold_step, inlined_step, step
 from soc.trace_points import note_conflicts, note_lost, note_memory, note_stall
@@ -34,7 +34,7 @@ def bank_of(chip, word):
 @inlined_step
 def l1_word(hart):
     """Return the word address of a hart's L1 transaction."""
-    return (hart["address"] >> 2) + hart["second"]
+    return hart["address"] >> 2
 
 
 @inlined_step
@@ -58,20 +58,30 @@ def l1_access(chip, h, now):
         hart["counts"][L1_CONTENTION] += lost
         note_stall(chip, hart, L1_CONTENTION, lost)
     offset = hart["address"] - chip.config[0]["l1_base"]
-    if transact(hart, row, chip.l1, offset):
-        hart["second"] = 1
-        if hart["external"] == 0:
-            charge(chip, hart, MISALIGNED, 1)
+    is_due = transact(hart, row, chip.l1, offset)
+    if hart["test_and_set"] and row["kind"] == LOAD:
+        chip.l1[np.uint64(offset >> 2)] = -1
+    if is_due:
+        ask_for_second_half(chip, hart)
         schedule(chip, h, now + 1)
         return np.uint64(0)
-    hart["second"] = 0
+    hart["second"] = hart["test_and_set"] = 0
     access_granted(hart, row, now)
-    if hart["test_and_set"]:
-        hart["test_and_set"] = 0
-        chip.l1[np.uint64(offset >> 2)] = -1
     if hart["external"]:
         return answer_controller(chip, h, now)
     return bit(h)
+
+
+@step
+def ask_for_second_half(chip, hart):
+    """Ask for the second half of an access: in L1, or past its end of whoever answers there."""
+    turn_to_second_half(hart)
+    if hart["external"] == 0:
+        charge(chip, hart, MISALIGNED, 1)
+    if not is_in_l1(chip, hart["address"]):
+        hart["address"] += TEST_AND_SET * hart["test_and_set"]
+        hart["test_and_set"] = 0
+        hart["state"] = REQUEST
 
 
 @step
@@ -125,8 +135,7 @@ def enter_request(chip, h, is_plain):
 @inlined_step
 def asks_l1(chip, hart):
     """Does a hart ask for something of its own L1?"""
-    offset = np.uint64(hart["address"] - chip.config[0]["l1_base"])
-    return offset < np.uint64(chip.config[0]["l1_size"]) and hart["external"] == 0
+    return is_in_l1(chip, hart["address"]) and hart["external"] == 0
 
 
 @inlined_step

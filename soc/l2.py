@@ -30,10 +30,25 @@ class L2Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    base: int = setting(0x1C000000, "address", "pulp memory map: L2 private bank 0")
-    size: int = setting(2 << 20, "bytes", "the PULP of PULP-TrainLib: 2 MB", ge=1024, le=64 << 20)
+    base: int = setting(
+        0x1C000000, "address", "pulp memory map: L2 private bank 0", multiple_of=BEAT_BYTES
+    )
+    size: int = setting(
+        2 << 20,
+        "bytes",
+        "the PULP of PULP-TrainLib: 2 MB",
+        ge=1024,
+        le=64 << 20,
+        multiple_of=BEAT_BYTES,
+    )
     private_banks: int = setting(2, "banks", "pulp_soc: L2 private banks 0 and 1", le=8)
-    private_size: int = setting(32 * 1024, "bytes each", "pulp memory map: L2 priv0, priv1", ge=4)
+    private_size: int = setting(
+        32 * 1024,
+        "bytes each",
+        "pulp memory map: L2 priv0, priv1",
+        ge=BEAT_BYTES,
+        multiple_of=BEAT_BYTES,
+    )
     banks: int = setting(4, "banks", "pulp_soc: NB_L2_CHANNELS, word-interleaved", ge=1, le=64)
     bank_latency: int = setting(
         1, "cycles", "measured on RTL without clock crossing: AR to R, W to B", ge=1, le=1000

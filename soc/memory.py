@@ -1,6 +1,11 @@
 """Loads and stores: the bytes of one transaction on a word-wide memory.
 
-An access that crosses a word is two transactions, low word first (lsu of RI5CY and CV32E40P).
+An access that crosses a word is two transactions, low word first. Each has an address of its own,
+the second one that of the next word, and each goes where its own address leads: so what lies past
+the end of a memory is asked for like any other address, when the first half has taken place.
+
+Sources: trans_addr in cv32e40p_load_store_unit.sv (RI5CY's LSU does the same with the address that
+its EX stage adds up anew); core_demux.sv, which decodes every request by itself.
 """
 
 import numpy as np
@@ -30,21 +35,31 @@ def extended(value, access, boxed):
     return value
 
 
+@step
+def crosses_word(row, address):
+    """Does an access at this address end in the next word?"""
+    return (address & 3) + (row["access"] & WIDTH) > 4
+
+
+@step
+def turn_to_second_half(hart):
+    """Let a hart ask for the second half of its access: the rest of its bytes, in the next word."""
+    address = hart["address"]
+    hart["second"] = 4 - (address & 3)
+    hart["address"] = (address & -4) + 4 & 0xFFFFFFFF
+
+
 @cold_step
 def unaligned_load(hart, row, words, offset):
     """Read a narrow or unaligned value; returns True if its second half is due."""
-    word = offset >> 2
-    shift = 8 * int(offset & 3)
-    crosses = (offset & 3) + (row["access"] & WIDTH) > 4
-    if hart["second"] == 0:
-        low = int(words[np.uint64(word)]) & 0xFFFFFFFF
-        if crosses:
-            hart["partial"] = low
-            return True
-        value = low >> shift
+    word = int(words[np.uint64(offset >> 2)]) & 0xFFFFFFFF
+    if hart["second"]:
+        value = int(hart["partial"]) | word << 8 * int(hart["second"])
     else:
-        high = int(words[np.uint64(word + 1)]) & 0xFFFFFFFF
-        value = (int(hart["partial"]) | high << 32) >> shift
+        value = word >> 8 * int(offset & 3)
+        if crosses_word(row, offset):
+            hart["partial"] = value
+            return True
     hart["regs"][row["rd"]] = extended(value, int(row["access"]), hart["boxed"])
     return False
 
@@ -58,18 +73,12 @@ def merged(word, data, mask):
 @cold_step
 def unaligned_store(hart, row, words, offset):
     """Write a narrow or unaligned value; returns True if its second half is due."""
-    word = offset >> 2
-    shift = 8 * int(offset & 3)
-    width = row["access"] & WIDTH
-    data = (int(hart["regs"][row["rs2"]]) & 0xFFFFFFFF) << shift
-    mask = ((1 << 8 * width) - 1) << shift
-    if hart["second"]:
-        index = np.uint64(word + 1)
-        words[index] = merged(int(words[index]), data >> 32, mask >> 32)
-        return False
-    index = np.uint64(word)
+    index = np.uint64(offset >> 2)
+    before, after = 8 * int(hart["second"]), 8 * int(offset & 3)
+    data = (int(hart["regs"][row["rs2"]]) & 0xFFFFFFFF) >> before << after
+    mask = (1 << 8 * int(row["access"] & WIDTH)) - 1 >> before << after
     words[index] = merged(int(words[index]), data, mask & 0xFFFFFFFF)
-    return (offset & 3) + width > 4
+    return hart["second"] == 0 and crosses_word(row, offset)
 
 
 @inlined_step
@@ -90,7 +99,7 @@ def transact(hart, row, words, offset):
 
     The register of a load is written, and the counts of loads and stores go up.
     """
-    if row["access"] == WORD and offset & 3 == 0:
+    if row["access"] == WORD and offset & 3 | hart["second"] == 0:
         transact_word(hart, row, words, offset >> 2)
         return False
     if row["kind"] == LOAD:

@@ -21,12 +21,16 @@ RESPONSE = 2
 grant (data_periph_demux.sv: TRANS_PENDING, TRANS_GRANTED)."""
 
 
+ACROSS = "an access begins in memory and ends at a peripheral, which answers within one word"
+
+
 class Request(NamedTuple):
     """A hart's access to a peripheral.
 
     found    what the bus's decoder finds
     size     bytes
     value    that is stored
+    rest     it is for the rest of a misaligned access, which began in memory
     """
 
     hart: int
@@ -36,6 +40,7 @@ class Request(NamedTuple):
     size: int
     is_store: bool
     value: int
+    rest: bool
 
 
 class PeripheralAccess:
@@ -67,18 +72,19 @@ class PeripheralAccess:
         self.crossbar, self.dma_ports = crossbar, dma_ports
         self.fault, self.changed = fault, changed
         # as memoryviews: to look at an element takes a third of the time of a record's field
-        self.asked = [chip.harts[name].data for name in ("row", "external", "address", "when")]
+        names = "row", "external", "address", "when", "second"
+        self.asked = [chip.harts[name].data for name in names]
         self.kinds, self.accesses = chip.code["kind"].data, chip.code["access"].data
 
     def serve(self, h: int) -> None:
         """Carry out a hart's request to a peripheral: it takes place as its grant comes back."""
-        row, is_external, address, asked = (of_harts[h] for of_harts in self.asked)
+        row, is_external, address, asked, second = (of_harts[h] for of_harts in self.asked)
         access = self.spec.access
         bus = self.controller_bus if is_external else self.core_bus
         found = bus.decoder.find(address)
         is_store, size = self.kinds[row] == STORE, self.accesses[row] & WIDTH
         value = stored(self.chip, h) if is_store else 0
-        request = Request(h, bus, found, address, size, is_store, value)
+        request = Request(h, bus, found, address, size, is_store, value, second != 0)
         region = None if found is None else bus.decoder.seen[found]
         if region and region.kind == Kind.CLUSTER_PERIPHERAL:
             way = access.controller_to_cluster if is_external else access.cluster_register
@@ -142,6 +148,8 @@ class PeripheralAccess:
     def _access(request: Request) -> int:
         """Load or store the register; returns what is loaded. Raises BusError if there is none."""
         address, size = request.address, request.size
+        if request.rest and request.found is not None:
+            raise BusError(f"address {address:#010x}: {ACROSS}")
         peripheral, offset = request.bus.find(request.found, address, size)
         if request.is_store:
             peripheral.write(offset, request.value, size)

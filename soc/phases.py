@@ -116,7 +116,7 @@ def cycle_generator(chip, now):
     first = chip.config[0]["inputs"] - DMA_PORTS
     for port in range(DMA_PORTS):
         if control["next"][port] == now:
-            address = control["base"] + 16 * control["done"][port] + 4 * port
+            address = control_page.generator_address(control, port)
             won = grant_bank(bank_of(chip, address >> 2), first + port)
             note_beat(chip, first + port, address, won, control["write"], now)
             control_page.generator_access(chip, port, won, now)

@@ -11,6 +11,7 @@ from soc.csr_numbers import WRITE
 from soc.decode import (
     COUNTED,
     CSR,
+    CUT_OFF,
     DIVIDE,
     DIVIDE_UNSIGNED,
     ELW,
@@ -31,7 +32,16 @@ from soc.division import division_cycles
 from soc.fetch import fetch_jump
 from soc.fpu import start_division
 from soc.hardware_loop import loop_next, mark_loop_end
-from soc.hart_status import FAULT_CSR, FAULT_ILLEGAL, NEEDS_DECODER, REQUEST, RUN, charge
+from soc.hart_status import (
+    FAULT_CSR,
+    FAULT_FETCH,
+    FAULT_ILLEGAL,
+    NEEDS_DECODER,
+    REQUEST,
+    RUN,
+    charge,
+    stop_at,
+)
 from soc.links import csr_exists, csr_modify, csr_read, csr_read_only, csr_write
 from soc.state import COUNT
 from soc.step import cold_step, step
@@ -93,6 +103,9 @@ def serialising(chip, hart, row, pc, start):
         return system_instruction(chip, hart, row, pc, start)
     if kind == ILLEGAL:
         return exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
+    if kind == CUT_OFF:
+        hart["pc"] = pc
+        return stop_at(hart, FAULT_FETCH, pc)
     hart["seen"] = start + FENCE_CYCLES + is_split(chip, hart["pc"])
     counted = 1 if row["flags"] & COUNTED else 0
     charge(chip, hart, FENCE_STALL, hart["seen"] - start - counted)

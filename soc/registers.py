@@ -483,6 +483,9 @@ class Region:
 L1_BASE = 0x10000000
 L2_BASE = 0x1C000000
 CLUSTER_ALIAS = 0x10000000  # cores see their own cluster at 0 as well
+CLUSTER_ALIAS_SIZE = 0x400000
+CLUSTER_SPACE = 0x10200000, 0x10400000  # registers of the cluster, up to the end of its addresses
+SOC_SPACE = 0x1A000000, 0x1A200000
 PRIVATE_SIZE = 32 * 1024  # of each of the two private L2 banks
 
 _CLUSTER = (  # name, base, size, kind, masters, block

@@ -24,7 +24,8 @@ from soc.hart_status import (
 )
 from soc.l2 import l2_controller_access, l2_core_request
 from soc.links import ask, eu_access, start_fetching
-from soc.memory import extended, transact
+from soc.memory import extended, transact, turn_to_second_half
+from soc.registers import CLUSTER_ALIAS_SIZE
 from soc.state import COUNT, SLOTS
 from soc.step import inlined_step, step
 from soc.trace_points import note_memory, note_sleep, note_stall
@@ -37,14 +38,28 @@ EXTERNAL_LOADS, EXTERNAL_STORES = COUNT.external_loads, COUNT.external_stores
 EVENT_UNIT_PORT, DMA_PORT, PORT_SIZE = 0x4000, 0x4400, 0x400
 """Private ports of a core, from the cluster's base."""
 
-CLUSTER_SIZE = 0x400000
-"""Addresses of a cluster."""
-
 PRIVATE_BANK = 0x8000
 """Bytes of L2's first private bank."""
 
 TEST_AND_SET = 0x100000
 """Alias of L1 whose loads leave -1 behind, from the start of L1."""
+
+
+@inlined_step
+def is_in_l1(chip, address):
+    """Is an address in L1? With is_in_l2 the one check between a program's address and an array.
+
+    It is made of every transaction, the second half of an access among them.
+    """
+    offset = np.uint64(address - chip.config[0]["l1_base"])
+    return offset < np.uint64(chip.config[0]["l1_size"])
+
+
+@inlined_step
+def is_in_l2(chip, address):
+    """Is an address in L2?"""
+    offset = np.uint64(address - chip.config[0]["l2_base"])
+    return offset < np.uint64(chip.config[0]["l2_size"])
 
 
 @inlined_step
@@ -218,7 +233,7 @@ def l2_access(chip, h):
     row = chip.code[np.uint64(hart["row"])]
     count_external(hart, row)
     if transact(hart, row, chip.l2, hart["address"] - chip.config[0]["l2_base"]):
-        hart["second"] = 1
+        turn_to_second_half(hart)
         return True
     hart["second"] = 0
     return False
@@ -229,7 +244,7 @@ def l2_request(chip, h, now):
     """Send a transaction to L2; it takes place when its grant comes back."""
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
-    address = hart["address"] + 4 * hart["second"]
+    address = hart["address"]
     if hart["external"]:
         grant = l2_controller_access(chip.l2_port[0], now, address)
     elif chip.config[0]["ideal_l2"]:
@@ -269,14 +284,12 @@ def redirect(chip, h, now):
     """
     hart = chip.harts[np.uint64(h)]
     config = chip.config[0]
-    if 0 <= hart["address"] < (PRIVATE_BANK if hart["external"] else CLUSTER_SIZE):
+    if 0 <= hart["address"] < (PRIVATE_BANK if hart["external"] else CLUSTER_ALIAS_SIZE):
         hart["address"] += config["l2_base"] if hart["external"] else config["l1_base"]
-    offset = hart["address"] - config["l1_base"]
-    if TEST_AND_SET <= offset < TEST_AND_SET + config["l1_size"]:
+    if is_in_l1(chip, hart["address"] - TEST_AND_SET):
         hart["address"] -= TEST_AND_SET
         hart["test_and_set"] = 1
-        offset -= TEST_AND_SET
-    if offset < 0 or offset >= config["l1_size"]:
+    if not is_in_l1(chip, hart["address"]):
         return False
     hart["state"] = L1_REQUEST
     if hart["external"]:
@@ -290,7 +303,7 @@ def serve(chip, h, now):
     config = chip.config[0]
     hart = chip.harts[np.uint64(h)]
     address = hart["address"]
-    if 0 <= address - config["l2_base"] < config["l2_size"]:
+    if is_in_l2(chip, address):
         return l2_request(chip, h, now)
     port = address - config["cluster_base"]
     if hart["external"] == 0 and EVENT_UNIT_PORT <= port < EVENT_UNIT_PORT + PORT_SIZE:

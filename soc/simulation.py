@@ -10,7 +10,7 @@ from simpy import Environment
 from isa.disasm import disassemble
 from isa.program import Program
 from soc import hart_status as harts_module
-from soc.chip import float_registers, isa_of, load, new_chip
+from soc.chip import float_registers, isa_of, load, new_chip, start_of
 from soc.chip_state import Chip
 from soc.code_memory import CodeMemory, known_rows
 from soc.dma import error_message, why_waiting
@@ -110,7 +110,7 @@ class Simulation:
         if recording:
             warn = self.warnings.append
             self.recorder = self.recorder_of(self.chip, spec, program, recording, warn)
-        pc = core.reset_pc or program.entry
+        pc = start_of(spec, program)
         self._boot(pc)
         if engine == "compiled":
             self.extensions |= self.translator.expect(pc)
@@ -336,7 +336,8 @@ class Simulation:
         pc, cycle = int(hart["pc"]), self._fault_cycle(h)
         if fault in (harts_module.FAULT_LOAD, harts_module.FAULT_STORE):
             access = "load" if fault == harts_module.FAULT_LOAD else "store"
-            return self._located_access(h, f"{access} at {value:#010x}", self.cycle - 1)
+            what = f"{access} at {value:#010x}, where there is neither memory nor a register"
+            return self._located_access(h, what, self.cycle - 1)
         if fault == harts_module.FAULT_FETCH:
             return f"cycle {cycle}, hart {self._name(h)}, pc {pc:#010x}: {FAULTS[fault]}"
         return self._located(h, pc, value, FAULTS[fault], cycle)

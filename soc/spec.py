@@ -5,12 +5,13 @@ A chip file holds the fields that differ from the defaults, table by table as `S
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from soc.core import AccessSpec, CoreSpec, FabricControllerSpec
 from soc.dma_state import DmaSpec
@@ -19,11 +20,15 @@ from soc.icache import IcacheSpec
 from soc.l1 import L1Spec
 from soc.l2 import L2Spec
 from soc.peripherals.spec import PeripheralsSpec
+from soc.registers import CLUSTER_ALIAS_SIZE, CLUSTER_SPACE, SOC_SPACE
 from soc.setting import setting
 from soc.toml_file import ConfigError, Layer, Table, nested, read_toml, validated
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 DEFAULT_CHIP = "pulp"
+CONTROL_PAGE_SIZE = 0x1000
+L1_SPACE = 0x200000
+"""Addresses of L1 and of its test-and-set alias, from L1's base (core_demux.sv)."""
 
 
 class SocSpec(BaseModel):
@@ -44,8 +49,36 @@ class SocSpec(BaseModel):
     peripherals: PeripheralsSpec = PeripheralsSpec()
     access: AccessSpec = AccessSpec()
     control_page: int = setting(
-        0, "address", "0: none; test benches of the RTL: exit, barrier, traffic; L2 is ideal then"
+        0,
+        "address",
+        "0: none; test benches of the RTL: exit, barrier, traffic; L2 is ideal then",
+        multiple_of=CONTROL_PAGE_SIZE,
     )
+
+    @model_validator(mode="after")
+    def _places_lie_apart(self) -> "SocSpec":
+        places = [
+            (f"{n} {base:#010x}..{end - 1:#010x}", base, end) for n, base, end in self._places()
+        ]
+        mistakes = [f"{place} is past 0xffffffff" for place, _, end in places if end > 1 << 32] + [
+            f"{one} overlaps {other}"
+            for (one, base, end), (other, start, stop) in combinations(places, 2)
+            if base < stop and start < end
+        ]
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+        return self
+
+    def _places(self) -> Iterator[tuple[str, int, int]]:
+        """What addresses lead to: name, first address, first address after."""
+        yield "l2", self.l2.base, self.l2.base + self.l2.size
+        yield "l1 with its alias", self.l1.base, self.l1.base + L1_SPACE
+        if self.control_page:
+            yield "control_page", self.control_page, self.control_page + CONTROL_PAGE_SIZE
+        else:
+            yield "the space of the SoC's registers", *SOC_SPACE
+        yield "the space of the cluster's registers", *CLUSTER_SPACE
+        yield "the cluster's alias", 0, CLUSTER_ALIAS_SIZE
 
 
 def chip_names() -> list[str]:

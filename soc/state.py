@@ -131,7 +131,7 @@ HART = np.dtype(
         ("issued", "i8"),  # its issue cycle
         ("cause", "i8"),  # stall cause charged last, but for contention in L1
         # Whole lines, and the rest.
-        ("second", "i8"),  # the second half of a split access is due
+        ("second", "i8"),  # bytes of a split access in its first half, once the second is due
         ("test_and_set", "i8"),  # the load leaves -1 behind
         ("external", "i8"),  # no L1 of its own: the fabric controller
         ("exited", "i8"),

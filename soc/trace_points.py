@@ -137,7 +137,7 @@ def record_apart(chip, kind, is_open, hart, start, extra, pc, cycles):
 def note_memory(chip, h, row, index, half, outside, now):
     """A transaction of a load or store, the row of this index, is granted.
 
-    half       1: the second one of the access
+    half       not 0: the second one of the access
     outside    of L1: in L2, or by a peripheral
     """
     if RECORDING:
@@ -148,7 +148,6 @@ def note_memory(chip, h, row, index, half, outside, now):
         if outside:
             extra |= OUTSIDE_L1
         if half:
-            address = (address & ~3) + 4
             extra |= SECOND_HALF
         record(chip, MEMORY, h, now, extra, address, pc_of_row(chip, index))
 
@@ -161,10 +160,7 @@ def note_conflicts(chip, harts, now):
             h = lowest_index(harts)
             harts &= harts - np.uint64(1)
             hart = chip.harts[np.uint64(h)]
-            address = hart["address"]
-            if hart["second"]:
-                address = (address & ~3) + 4
-            _record_conflict(chip, h, address, pc_of_row(chip, hart["row"]), now)
+            _record_conflict(chip, h, hart["address"], pc_of_row(chip, hart["row"]), now)
 
 
 @cold_step

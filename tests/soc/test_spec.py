@@ -132,3 +132,32 @@ def test_mistakes_of_a_chip_are_told_all_at_once_with_the_place_of_each(tmp_path
     assert mistakes(chip, **{"l1.banks": 3}) == [
         "overrides: l1: banks is 3; the number of banks is a power of two"
     ]
+
+
+def test_places_and_sizes_that_memories_cannot_have_are_refused_all_at_once() -> None:
+    fields = {"l2.size": 0x100002, "l2.base": 0x1C000004, "l1.size": 66, "l2.private_size": 12}
+    assert mistakes("pulp", **fields, **{"core.reset_pc": 3, "control_page": 0x100}) == [
+        "overrides: core.reset_pc = 3: must be a multiple of 2 (address)",
+        "overrides: l1.size = 66: must be a multiple of 4 (bytes)",
+        "overrides: l2.base = 469762052: must be a multiple of 8 (address)",
+        "overrides: l2.size = 1048578: must be a multiple of 8 (bytes)",
+        "overrides: l2.private_size = 12: must be a multiple of 8 (bytes each)",
+        "overrides: control_page = 256: must be a multiple of 4096 (address)",
+    ]
+    assert mistakes("pulp", **{"l1.base": 0x10000004}) == [
+        "overrides: l1: base 0x10000004 is not the start of a 16-word row"
+    ]
+
+
+def test_places_of_a_chip_lie_apart() -> None:
+    assert mistakes("pulp", **{"l2.base": 0x10000000}) == [
+        "chip: l2 0x10000000..0x101fffff overlaps l1 with its alias 0x10000000..0x101fffff"
+    ]
+    assert mistakes("pulp", **{"l2.base": 0x1A180000, "l1.base": 0xFFFF0000}) == [
+        "chip: l1 with its alias 0xffff0000..0x1001effff is past 0xffffffff; "
+        "l2 0x1a180000..0x1a37ffff overlaps the space of the SoC's registers "
+        "0x1a000000..0x1a1fffff"
+    ]
+    assert mistakes("cv32e40p-rtl", **{"control_page": 0x1C000000}) == [
+        "chip: l2 0x1c000000..0x1c03ffff overlaps control_page 0x1c000000..0x1c000fff"
+    ]
