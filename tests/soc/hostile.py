@@ -1,0 +1,251 @@
+"""Runs hostile programs on chips between guard pages: python -m tests.soc.hostile --programs 20000
+
+Each program runs on both engines, and on the compiled one with everything translated early. It
+must end with one of the documented reasons, by no signal and with no exception of Python's, and all
+three must leave the same. Programs run in worker processes: one that dies, or says nothing for a
+minute, fails the program that it was at, and another one goes on after it.
+"""
+
+import argparse
+import faulthandler
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from time import monotonic, sleep
+from unittest.mock import patch
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from isa.profiles import profile
+from soc import build_segments, known_code, segment_code, translation
+from soc.interpreter import base_extensions, interpreter, parts, segment_steps
+from soc.linking import require
+from soc.recorder import Recording
+from soc.result import RunResult
+from soc.run import run_program
+from soc.trace import Trace
+from soc.translation import Translator
+from tests.soc.guard_pages import guard_pages
+from tests.soc.hostile_programs import CHIPS, Attack, attack
+from tests.soc.test_engines import End, difference
+
+REASONS = {"exit", "trap", "deadlock", "max_cycles"}
+CHUNK = 200
+"""Programs of one worker: what is translated stays in its memory."""
+SILENCE = 300.0
+"""Seconds after which a worker is taken for stuck."""
+
+WAYS = "compiled", "translated", "event"
+
+
+@contextmanager
+def translating(folder: Path, is_early: bool) -> Iterator[None]:
+    """Translate what was done a few times at once, in this process; or nothing."""
+    known_code.forget()
+    if not is_early:
+        with patch.object(Translator, "warm", 1 << 60):
+            yield
+        return
+    early = {"warm": 3, "hot": 3, "spacing": 0, "waits": True}
+    with (
+        patch.multiple(Translator, **early, _translate=translate_here),
+        patch.object(translation, "cache_folder", lambda: folder),
+        patch.object(known_code, "KEPT", 0),
+    ):
+        yield
+
+
+def translate_here(translator: Translator, texts: dict[str, str]) -> None:
+    """What soc.build_segments does in a process of its own."""
+    llvm_options()
+    build_segments.build({"unit": translator.steps.name, "segments": texts})
+    segment_code.has_come()
+
+
+@cache
+def llvm_options() -> None:
+    for option, value in build_segments.OPTIONS.items():
+        llvm.set_option("", f"-{option}={value}")
+
+
+def left(attack: Attack, way: str, folder: Path) -> tuple[End, dict]:
+    """What a program leaves on one of the ways, and what is to be compared besides."""
+    engine = "event" if way == "event" else "compiled"
+    file = folder / f"{os.getpid()}-{way}.trace"
+    recording = Recording(file) if attack.records else None
+    with guard_pages(attack.at_end), translating(folder, way == "translated"):
+        result = run_program(
+            attack.program, attack.spec, engine=engine, max_cycles=attack.limit, trace=recording
+        )
+    if result.exit.reason not in REASONS:
+        raise ValueError(f"exit {result.exit}")
+    return End.of(result), more(result) | ({"events": events(file)} if recording else {})
+
+
+def more(result: RunResult) -> dict:
+    """What a run leaves besides its report, registers and memories."""
+    chip = result.chip
+    names = ("mepc", "mcause", "mtvec", "mie", "mip", "mscratch", "counts", "state", "exited")
+    return {
+        "harts": {name: chip.harts[name].tolist() for name in names},
+        "banks": {name: chip.banks[name].tolist() for name in ("accesses", "conflicts")},
+        "unit": {
+            name: chip.event_unit[name].tolist()
+            for name in ("mask", "buffer", "interrupt_mask", "status", "owner", "queue", "message")
+        },
+        "dma": {name: chip.dma[name].tolist() for name in ("allocated", "running", "accesses")},
+    }
+
+
+def events(file: Path) -> list:
+    """The events of a trace, sorted: within a cycle they come in any order."""
+    return np.sort(Trace.open(file).events).tolist()
+
+
+def verdict(seed: int, folder: Path) -> str:
+    """What goes wrong with the program of a seed; "" if nothing does."""
+    mine = attack(seed)
+    first = left(mine, WAYS[0], folder)
+    for way in WAYS[1:]:
+        other = left(mine, way, folder)
+        found = difference(vars(first[0]) | {"more": first[1]}, vars(other[0]) | {"more": other[1]})
+        if found:
+            return f"{WAYS[0]}, {way} differ: {found}"
+    return ""
+
+
+def work(first: int, end: int, folder: Path) -> None:
+    """A worker: says which seed it is at, and what it has found."""
+    faulthandler.enable()
+    for seed in range(first, end):
+        print(json.dumps({"seed": seed}), flush=True)
+        try:
+            found = verdict(seed, folder)
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+        print(json.dumps({"seed": seed, "found": found}), flush=True)
+
+
+def start(first: int, end: int, folder: Path) -> subprocess.Popen:
+    """Start a worker for seeds first .. end - 1."""
+    numbers = f"{first},{end}"
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.soc.hostile", "--worker", numbers, "--folder", str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+class Watch:
+    """Follows a worker: where it is, what it has found, whether it still says something.
+
+    failures    by seed, filled as they come
+    """
+
+    def __init__(self, first: int, end: int, folder: Path, failures: dict[int, str]):
+        self.seed, self.end, self.folder, self.failures = first, end, folder, failures
+        self.done = 0
+        self.begin(first)
+
+    def begin(self, first: int) -> None:
+        self.process, self.heard = start(first, self.end, self.folder), monotonic()
+        assert self.process.stdout
+        os.set_blocking(self.process.stdout.fileno(), False)
+
+    def look(self) -> bool:
+        """Take up what it says; start another one after a program that it did not survive.
+
+        Returns False when all its programs are done.
+        """
+        assert self.process.stdout
+        for line in self.process.stdout:
+            said = json.loads(line)
+            self.heard, self.seed = monotonic(), said["seed"]
+            if "found" in said:
+                self.done += 1
+                self.seed += 1
+                if said["found"]:
+                    self.failures[said["seed"]] = said["found"]
+        if monotonic() - self.heard > SILENCE:
+            self.process.kill()
+        status = self.process.poll()
+        if status is None:
+            return True
+        if self.seed < self.end:
+            self.failures[self.seed] = f"worker ended with status {status}"
+            self.done += 1
+            self.seed += 1
+        if self.seed < self.end:
+            self.begin(self.seed)
+        return self.seed < self.end
+
+
+def prepare() -> None:
+    """Have all that is compiled once, before anyone waits for a worker's next word."""
+    for core, registers in (("ri5cy", "x"), ("cv32e40p", "f")):
+        isa = profile(core, registers)
+        extensions = base_extensions(isa)
+        parts(isa, extensions, show)
+        for records in (False, True):
+            require((segment_steps(interpreter(isa, extensions, show, records=records)),), show)
+
+
+@contextmanager
+def show(text: str) -> Iterator[None]:
+    """Say what takes long."""
+    print(text, file=sys.stderr, flush=True)
+    yield
+
+
+def run_all(first: int, programs: int, jobs: int, folder: Path) -> dict[int, str]:
+    """Failures by seed; shows progress."""
+    failures: dict[int, str] = {}
+    chunks = [
+        (seed, min(seed + CHUNK, first + programs))
+        for seed in range(first, first + programs, CHUNK)
+    ]
+    finished, started = 0, monotonic()
+    running: list[Watch] = []
+    while chunks or running:
+        while chunks and len(running) < jobs:
+            running.append(Watch(*chunks.pop(0), folder, failures))
+        sleep(0.2)
+        for watch in [watch for watch in running if not watch.look()]:
+            finished += watch.done
+            running.remove(watch)
+        done = finished + sum(watch.done for watch in running)
+        text = f"{done} of {programs} programs, {len(failures)} failed, "
+        print(f"\r{text}{monotonic() - started:.0f} s", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return failures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.soc.hostile", description=__doc__)
+    parser.add_argument("--programs", type=int, default=20_000)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first program")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        first, end = map(int, options.worker.split(","))
+        work(first, end, options.folder)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        prepare()
+        failures = run_all(options.first, options.programs, options.jobs, Path(folder))
+    for seed, found in sorted(failures.items()):
+        print(f"seed {seed} ({CHIPS[seed % len(CHIPS)]}): {found}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
