@@ -96,6 +96,16 @@ def collect(chip, due, now):
     return going
 
 
+@cold_step
+def have_exited(chip):
+    """Have all cores ended? Then the run has, whatever the test bench still sends to L1."""
+    for h in range(chip.config[0]["cores"]):
+        hart = chip.harts[np.uint64(h)]
+        if hart["exited"] == 0 or hart["state"] != OFF:
+            return False
+    return True
+
+
 def make_run_hart(advance: Callable) -> Callable:
     """Return the step function that lets a hart run on."""
 
@@ -144,6 +154,8 @@ def make_run_hart(advance: Callable) -> Callable:
         if hart["exited"]:
             hart["state"] = OFF
             fetch_stop(fetch)
+            if have_exited(chip):
+                wheel["stop"] = ASLEEP
         elif state == L1_REQUEST:
             wheel["due"] |= bit(h)
             is_plain = wheel["plain"] & bit(h) != 0

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
 from unittest.mock import patch
 
@@ -53,7 +54,7 @@ def translating(folder: Path, is_early: bool) -> Iterator[None]:
         with patch.object(Translator, "warm", 1 << 60):
             yield
         return
-    early = {"warm": 3, "hot": 3, "spacing": 0, "waits": True}
+    early = {"warm": 8, "hot": 8, "spacing": 0, "waits": True}
     with (
         patch.multiple(Translator, **early, _translate=translate_here),
         patch.object(translation, "cache_folder", lambda: folder),
@@ -122,10 +123,9 @@ def verdict(seed: int, folder: Path) -> str:
 
 
 def work(first: int, end: int, folder: Path) -> None:
-    """A worker: says which seed it is at, and what it has found."""
+    """A worker: says what it has found, seed by seed."""
     faulthandler.enable()
     for seed in range(first, end):
-        print(json.dumps({"seed": seed}), flush=True)
         try:
             found = verdict(seed, folder)
         except Exception as error:
@@ -146,41 +146,43 @@ def start(first: int, end: int, folder: Path) -> subprocess.Popen:
 class Watch:
     """Follows a worker: where it is, what it has found, whether it still says something.
 
+    seed        of the program that it is at
     failures    by seed, filled as they come
     """
 
     def __init__(self, first: int, end: int, folder: Path, failures: dict[int, str]):
-        self.seed, self.end, self.folder, self.failures = first, end, folder, failures
-        self.done = 0
+        self.first, self.end, self.folder, self.failures = first, end, folder, failures
         self.begin(first)
 
-    def begin(self, first: int) -> None:
-        self.process, self.heard = start(first, self.end, self.folder), monotonic()
-        assert self.process.stdout
-        os.set_blocking(self.process.stdout.fileno(), False)
+    def begin(self, seed: int) -> None:
+        self.seed, self.heard = seed, monotonic()
+        self.process = start(seed, self.end, self.folder)
+        self.listener = Thread(target=self.listen, args=(self.process,))
+        self.listener.start()
 
-    def look(self) -> bool:
-        """Take up what it says; start another one after a program that it did not survive.
-
-        Returns False when all its programs are done.
-        """
-        assert self.process.stdout
-        for line in self.process.stdout:
+    def listen(self, process: subprocess.Popen) -> None:
+        """Take up what a worker says, as long as it lives."""
+        assert process.stdout
+        for line in process.stdout:
             said = json.loads(line)
-            self.heard, self.seed = monotonic(), said["seed"]
-            if "found" in said:
-                self.done += 1
-                self.seed += 1
-                if said["found"]:
-                    self.failures[said["seed"]] = said["found"]
+            self.heard = monotonic()
+            if said["found"]:
+                self.failures[said["seed"]] = said["found"]
+            self.seed = said["seed"] + 1
+
+    @property
+    def done(self) -> int:
+        return self.seed - self.first
+
+    def goes_on(self) -> bool:
+        """Is there more to do? After a program that a worker did not survive, with another one."""
         if monotonic() - self.heard > SILENCE:
             self.process.kill()
-        status = self.process.poll()
-        if status is None:
+        if self.process.poll() is None:
             return True
+        self.listener.join()
         if self.seed < self.end:
-            self.failures[self.seed] = f"worker ended with status {status}"
-            self.done += 1
+            self.failures[self.seed] = f"the worker ended with status {self.process.returncode}"
             self.seed += 1
         if self.seed < self.end:
             self.begin(self.seed)
@@ -217,7 +219,7 @@ def run_all(first: int, programs: int, jobs: int, folder: Path) -> dict[int, str
         while chunks and len(running) < jobs:
             running.append(Watch(*chunks.pop(0), folder, failures))
         sleep(0.2)
-        for watch in [watch for watch in running if not watch.look()]:
+        for watch in [watch for watch in running if not watch.goes_on()]:
             finished += watch.done
             running.remove(watch)
         done = finished + sum(watch.done for watch in running)

@@ -158,3 +158,14 @@ def test_a_program_that_puts_nothing_where_the_chip_starts_is_refused():
         run_program(program, chip)
     at_entry = load_chip("cv32e40p-rtl", {"core.reset_pc": 0})
     assert run_program(program, at_entry, max_cycles=100).exit.reason == "exit"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_test_bench_stops_with_the_last_core_whatever_is_under_way(engine):
+    """The generator would ask 2^32 - 1 times, and the interrupt is still to come."""
+    start = "li t1, -1; sw t1, 0x28(t0); sw zero, 0(t0)"
+    code = f"li t0, 0x1A100000; li t1, 1; sw t1, 0x24(t0); li t1, 40; sw t1, 0x30(t0); {start}"
+    result = on_bench(code, engine)
+    assert (result.exit.reason, result.cycles) == ("exit", 13)
+    assert result.chip.banks["accesses"].sum() == 1  # in the cycle of the exit, after the start
+    assert result.chip.harts["mip"].tolist() == [0]

@@ -58,5 +58,5 @@ def touch(name: str, at_end: bool, offset: int) -> int:
 @pytest.mark.parametrize(("at_end", "outside"), [(True, 1), (False, -1)])
 def test_a_byte_outside_an_array_cannot_be_touched(name: str, at_end: bool, outside: int) -> None:
     in_child(touch, name, at_end, 0)
-    with pytest.raises(ChildDied, match="^SIGSEGV$"):
+    with pytest.raises(ChildDied, match=r"^SIGSEGV$"):
         in_child(touch, name, at_end, outside)
