@@ -198,20 +198,54 @@ void console_float(float value)
     console_number(power);
 }
 
-/* What compilers call without being asked to. */
+/* What compilers call without being asked to. They know such loops, and would put a call of the very
+ * function in their place: a pointer that is not known to advance by one hides what the loop is. */
+#define HIDDEN(pointer) __asm__("" : "+r"(pointer))
+
+static void copy(char *to, const char *from, size_t size)
+{
+    for (; size; size--) {
+        *to++ = *from++;
+        HIDDEN(to);
+    }
+}
+
 void *memcpy(void *restrict target, const void *restrict source, size_t size)
+{
+    copy(target, source, size);
+    return target;
+}
+
+void *memmove(void *target, const void *source, size_t size)
 {
     char *to = target;
     const char *from = source;
-    while (size--)
-        *to++ = *from++;
+    if (to <= from)
+        copy(to, from, size);
+    else
+        while (size--) {
+            to[size] = from[size];
+            HIDDEN(to);
+        }
     return target;
 }
 
 void *memset(void *target, int value, size_t size)
 {
     char *to = target;
-    while (size--)
+    for (; size; size--) {
         *to++ = value;
+        HIDDEN(to);
+    }
     return target;
+}
+
+int memcmp(const void *first, const void *second, size_t size)
+{
+    const unsigned char *a = first, *b = second;
+    for (; size && *a == *b; size--) {
+        a++, b++;
+        HIDDEN(a);
+    }
+    return size ? *a - *b : 0;
 }

@@ -69,6 +69,15 @@ def test_every_call_does_what_it_says(level, tmp_path):
 
 
 @needs_compiler
+@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3", "-Os"])
+@pytest.mark.parametrize("is_library_known", [False, True])
+def test_blocks_are_copied_filled_and_compared_at_every_level(level, is_library_known, tmp_path):
+    known = ("-fbuiltin", "-ftree-loop-distribute-patterns") if is_library_known else ()
+    elf = compiled(HERE / "blocks.c", tmp_path, level, *known)
+    assert run(elf, cycles=100_000)[:2] == ("exit", 0)
+
+
+@needs_compiler
 def test_floats_are_printed_as_the_emitted_code_prints_them(tmp_path):
     finite = [value for value in FLOATS if math.isfinite(value)]
     floats = ", ".join(f"{value!r}f" for value in finite)
