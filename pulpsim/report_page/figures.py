@@ -10,7 +10,6 @@ import numpy as np
 from pulpsim.report_page.parts import PART, parts_of
 from pulpsim.report_page.recording import Recording
 from soc.state import CAUSES
-from soc.toml_file import ConfigError
 from soc.trace import Kind, Trace, TraceError
 
 CONTROLLER = "fc"
@@ -78,25 +77,17 @@ Counters = tuple[tuple[Hart, ...], tuple[tuple[int, int], ...]]
 
 
 def of_result(result: Mapping[str, Any], name: str) -> Figures:
-    """The figures of a run's JSON, schema pulpsim.run/1.
-
-    raises    ConfigError if something is missing
-    """
-    try:
-        return Figures(
-            Path(name).name,
-            "",
-            result["cycles"],
-            tuple(_hart_of(hart) for hart in result["harts"]),
-            tuple((bank["accesses"], bank["conflicts"]) for bank in result["l1"]["banks"]),
-            ("no trace: what needs times and addresses is left out", *result["warnings"]),
-            result["dma"]["l1_accesses"],
-            result.get("program", {}),
-        )
-    except KeyError as error:
-        raise ConfigError([f"{name}: not a whole result of a run: {error} is missing"]) from None
-    except TypeError:
-        raise ConfigError([f"{name}: not a whole result of a run"]) from None
+    """The figures of a run's JSON, as soc.result_file reads it."""
+    return Figures(
+        Path(name).name,
+        "",
+        result["cycles"],
+        tuple(_hart_of(hart) for hart in result["harts"]),
+        tuple((bank["accesses"], bank["conflicts"]) for bank in result["l1"]["banks"]),
+        ("no trace: what needs times and addresses is left out", *result["warnings"]),
+        result["dma"]["l1_accesses"],
+        result.get("program") or {},
+    )
 
 
 def _hart_of(hart: Mapping[str, Any]) -> Hart:

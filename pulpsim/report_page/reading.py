@@ -1,12 +1,10 @@
 """Reads what a page is about: a trace, all of it or some cycles, or the JSON of a run."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 from pulpsim.report_page.figures import Figures, of_result, of_trace
 from pulpsim.report_page.window import parsed, window
-from soc.result import SCHEMA
+from soc.result_file import read_result
 from soc.toml_file import ConfigError
 from soc.trace import Trace, TraceError
 from soc.trace_header import MAGIC
@@ -30,24 +28,9 @@ def read(file: Path, cycles: str | None = None) -> Figures:
         raise ConfigError([str(error)]) from None
     if cycles is not None:
         raise ConfigError([f"--cycle {cycles}: {file} is no trace; it does not know times"])
-    return of_result(_parsed(file), str(file))
+    return of_result(read_result(file), str(file))
 
 
 def _opened(file: Path, cycles: str | None) -> Trace:
     trace = Trace.open(file)
     return window(trace, *parsed(cycles, trace)) if cycles else trace
-
-
-def _parsed(file: Path) -> dict[str, Any]:
-    try:
-        result = json.loads(file.read_bytes())
-    except (ValueError, RecursionError):
-        result = None
-    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
-        raise ConfigError(
-            [
-                f"{file}: neither a trace nor the result of a run; "
-                "make one with `pulpsim run --trace FILE`, or `--json FILE`"
-            ]
-        )
-    return result

@@ -57,11 +57,11 @@ def test_the_command_says_notes_and_the_largest_losses() -> None:
         ),
         (
             b'{"schema": "pulpsim.run/1", "cycles": 1}',
-            "{file}: not a whole result of a run: 'harts' is missing",
+            "{file}: harts: missing; make it again with `pulpsim run --json FILE`",
         ),
         (
             b'{"schema": "pulpsim.run/1", "cycles": 1, "harts": 5}',
-            "{file}: not a whole result of a run",
+            "{file}: harts = 5: must be a valid list; make it again with `pulpsim run --json FILE`",
         ),
         (
             b"PULPTRC9",
