@@ -228,16 +228,19 @@ def _kernel_program(
         )
     from firmware.builder import KernelError
     from trainlib.launch import program
-    from trainlib.tensors import read_npz
+    from trainlib.npz import read_npz
 
+    inputs = None
     try:
-        inputs = read_npz(folder / table.inputs) if table.inputs else None
+        if table.inputs:
+            inputs = read_npz(folder / table.inputs)
         return program(table.kernel, table.args, chip, inputs, source=source)
     except ConfigError:
         raise
     except (KernelError, ValueError) as error:
+        of = f"program.inputs = {table.inputs}" if inputs and isinstance(error, ValueError) else ""
         raise ConfigError(
-            [f"{source}: program: {line}" for line in str(error).splitlines()]
+            [f"{source}: {of or 'program'}: {line}" for line in str(error).splitlines()]
         ) from None
 
 

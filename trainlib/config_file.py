@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from soc.spec import DEFAULT_CHIP, SocSpec, load_chip, written_chip
 from soc.toml_file import Layer, read_toml, validated
-from trainlib.tensors import read_npz
+from trainlib.npz import read_npz
 
 
 class ProgramTable(BaseModel):

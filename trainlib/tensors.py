@@ -1,10 +1,8 @@
-"""Values of tensors: NumPy arrays or torch tensors given, an .npz file, or random numbers."""
+"""Values of tensors: NumPy arrays or torch tensors given, or random numbers."""
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -91,17 +89,3 @@ def as_torch(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The same values as torch tensors; torch has been imported."""
     torch = sys.modules["torch"]
     return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-
-
-def read_npz(file: Path) -> dict[str, np.ndarray]:
-    """Read the arrays of an .npz file.
-
-    raises    ValueError if it cannot be read
-    """
-    try:
-        with np.load(file, allow_pickle=False) as contents:
-            return dict(contents)
-    except OSError as error:
-        raise ValueError(f"{file}: cannot be read: {error.strerror or error}") from None
-    except (BadZipFile, ValueError, EOFError, TypeError, AttributeError):
-        raise ValueError(f"{file}: not an .npz file; numpy.savez writes one") from None

@@ -140,7 +140,9 @@ def test_a_kernels_inputs_are_in_a_file_beside_it(written, tmp_path: Path) -> No
     assert isinstance(run.program, KernelProgram)
     assert (run.program.inputs["A"] == 2).all()
     np.savez(tmp_path / "v.npz", A=np.ones((8, 8)))
-    assert mistakes(file) == ["FILE: program: matmul_f32: B is missing; the arguments say (8, 8)"]
+    assert mistakes(file) == [
+        "FILE: program.inputs = v.npz: matmul_f32: B is missing; the arguments say (8, 8)"
+    ]
 
 
 def test_an_elf_option_replaces_a_kernel(written) -> None:

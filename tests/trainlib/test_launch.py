@@ -13,12 +13,12 @@ from soc.run import run_program
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
 from trainlib.launch import launch, program
+from trainlib.npz import read_npz
 from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.family import Family
 from trainlib.primitive.tensor import INT32, Tensor
 from trainlib.registry import KERNELS
 from trainlib.report import Report
-from trainlib.tensors import read_npz
 
 ROOT = Path(__file__).parents[2]
 
