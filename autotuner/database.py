@@ -21,7 +21,6 @@ VERSION = 1
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("isa", "soc", "firmware", "trainlib")
 
-COLUMNS = "key", "kernel", "arguments", "chip", "cycles", "l1_bytes", "reason"
 TABLE = """
 CREATE TABLE results (
     key TEXT PRIMARY KEY, kernel TEXT, arguments TEXT, chip TEXT,
@@ -73,16 +72,18 @@ class Database(SqliteFile):
     version = VERSION
     statements = (TABLE,)
 
-    def _check(self, version: int) -> None:
-        super()._check(version)
-        columns = self.connection.execute(f"PRAGMA table_info({self.table})")
-        if tuple(column[1] for column in columns) != COLUMNS:
-            raise self._error(self.foreign)
-
     def find(self, keys: Iterable[str]) -> dict[str, Outcome]:
         """What is known of these keys."""
         rows = self._rows("cycles, l1_bytes, reason", keys)
-        return {key: Outcome(*outcome) for key, *outcome in rows}
+        return {key: self._outcome(key, *cells) for key, *cells in rows}
+
+    def _outcome(self, key: str, cycles: Any, l1_bytes: Any, reason: Any) -> Outcome:
+        for name, cell in (("cycles", cycles), ("l1_bytes", l1_bytes)):
+            if not (cell is None or isinstance(cell, int) and cell >= 0):
+                raise self.damaged(key, f"{name} = {cell!r:.40} is no number of {name}")
+        if not isinstance(reason, str):
+            raise self.damaged(key, f"reason = {reason!r:.40} is no text")
+        return Outcome(cycles, l1_bytes, reason)
 
     def keep(self, key: str, kernel: str, arguments: Any, chip: str, outcome: Outcome) -> None:
         """Keep a measurement, now."""

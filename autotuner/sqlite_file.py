@@ -63,6 +63,10 @@ class SqliteFile:
                 f"a database of version {version}; this program writes version {self.version}: "
                 "give another file"
             )
+        schema = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+        written = [_words(text) for (text,) in self.connection.execute(schema)]
+        if written != [_words(text) for text in self.statements if "TABLE" in text]:
+            raise self._error(self.foreign)  # NOTE: reading a view may take for ever
 
     @property
     def foreign(self) -> str:
@@ -71,13 +75,21 @@ class SqliteFile:
 
     def _sentence(self, error: sqlite3.Error) -> str:
         """What a person is told of an error."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        is_text = isinstance(error, sqlite3.OperationalError)  # without a code: text is no UTF-8
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT * is_text) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
             return self.foreign
         return REFUSALS.get(code, f"{{}}; {KEPT}").format(error)
 
     def _error(self, sentence: str) -> ConfigError:
         return ConfigError([f"{self.file}: {sentence}"])
+
+    def damaged(self, key: str, what: str) -> ConfigError:
+        """What a person is told of a row that cannot be what was written."""
+        return self._error(
+            f"damaged: table {self.table}, key {key[:12]}...: {what}; delete the file, or give "
+            "another one"
+        )
 
     def _prepare(self) -> None:
         version, tables = self._state()
@@ -110,15 +122,16 @@ class SqliteFile:
         version, count = self.connection.execute(query).fetchone()
         return version, count
 
-    def _rows(self, columns: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, columns: str, keys: Iterable[str]) -> list[tuple[Any, ...]]:
         """Key and columns of the rows that there are for these keys."""
-        wanted = list(keys)
+        wanted, rows = list(keys), list[tuple[Any, ...]]()
         with self._refusals():
             for at in range(0, len(wanted), AT_ONCE):
                 some = wanted[at : at + AT_ONCE]
                 places = ",".join("?" * len(some))
                 query = f"SELECT key, {columns} FROM {self.table} WHERE key IN ({places})"
-                yield from self.connection.execute(query, some)
+                rows += self.connection.execute(query, some)
+        return rows
 
     def _keep(self, row: tuple[Any, ...]) -> None:
         """Keep a row, now."""
@@ -141,3 +154,7 @@ class SqliteFile:
             yield
         except sqlite3.Error as error:
             raise self._error(self._sentence(error)) from None
+
+
+def _words(text: Any) -> list[str]:
+    return str(text).split()

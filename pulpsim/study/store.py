@@ -1,15 +1,16 @@
 """Results of simulations that are kept: an SQLite file, a row for each by its content's key.
 
 The key is a digest of all that decides a run: the program's bytes, the chip's fields, the cycle
-limit, and the simulator's own code. What is kept is the whole result, compressed JSON, so that a
-study's figures can change without any new simulation. Rows are written one by one as runs end, in
-WAL mode: whatever ends the process, they stay.
+limit, and the simulator's own code. What is kept is the whole result, compressed JSON after its
+digest, so that a study's figures can change without any new simulation. Rows are written one by one
+as runs end, in WAL mode: whatever ends the process, they stay.
 """
 
 import hashlib
 import json
 import zlib
 from collections.abc import Iterable
+from typing import Any
 
 from autotuner.database import simulator_version
 from autotuner.sqlite_file import SqliteFile
@@ -17,6 +18,7 @@ from pulpsim.study.study import Finding, Measured, Result
 from soc.spec import SocSpec
 
 VERSION = 1
+DIGEST = 32  # bytes of SHA-256
 APPLICATION = 0x50534D53  # SQLite's application_id of these files
 TABLE = """
 CREATE TABLE simulations (
@@ -58,9 +60,17 @@ class Store(SqliteFile):
 
     def find(self, keys: Iterable[str]) -> dict[str, Result]:
         """What is known of these keys."""
-        return {key: json.loads(zlib.decompress(kept)) for key, kept in self._rows("result", keys)}
+        return {key: self._result(key, kept) for key, kept in self._rows("result", keys)}
+
+    def _result(self, key: str, kept: Any) -> Result:
+        content = kept[DIGEST:] if isinstance(kept, bytes) else b""
+        if not content or kept[:DIGEST] != hashlib.sha256(content).digest():
+            raise self.damaged(key, "its result is not what was written")
+        result: Result = json.loads(zlib.decompress(content))
+        return result
 
     def keep(self, key: str, study: str, finding: Finding) -> None:
         """Keep a result, now."""
-        case, kept = finding.case, zlib.compress(json.dumps(finding.result).encode())
+        case, content = finding.case, zlib.compress(json.dumps(finding.result).encode())
+        kept = hashlib.sha256(content).digest() + content
         self._keep((key, study, json.dumps(dict(case.point)), case.chip.name, kept))

@@ -50,6 +50,62 @@ def test_a_table_of_other_columns_is_refused_and_left_alone(tmp_path: Path) -> N
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TABLE other (key)",
+        "CREATE TRIGGER t BEFORE INSERT ON results BEGIN SELECT RAISE(ABORT, 'no'); END",
+        "ALTER TABLE results RENAME TO o; CREATE VIEW results AS WITH RECURSIVE r AS "
+        "(SELECT * FROM o UNION ALL SELECT * FROM r) SELECT * FROM r",
+    ],
+)
+def test_a_database_of_another_schema_is_refused_before_it_is_read(
+    tmp_path: Path, change: str
+) -> None:
+    file = filled(tmp_path / "tuned.db", 3)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(change)
+    with pytest.raises(ConfigError, match=rf"^{file}: not a database of measurements; give anot"):
+        Database(file)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "rule"),
+    [
+        ("cycles", "many", r"cycles = 'many' is no number of cycles"),
+        ("cycles", -1, r"cycles = -1 is no number of cycles"),
+        ("l1_bytes", b"\xff", r"l1_bytes = b'\\xff' is no number of l1_bytes"),
+        ("reason", None, r"reason = None is no text"),
+    ],
+)
+def test_a_cell_of_another_type_is_told_by_its_key_and_column(
+    tmp_path: Path, column: str, cell: object, rule: str
+) -> None:
+    file = filled(tmp_path / "tuned.db", 1)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE results SET {column} = ?", [cell])
+    with (
+        closing(Database(file)) as database,
+        pytest.raises(
+            ConfigError,
+            match=rf"^{file}: damaged: table results, key 0{{12}}\.\.\.: {rule}; delete the file, "
+            r"or give another one$",
+        ),
+    ):
+        database.find([f"{0:0100}"])
+
+
+def test_a_text_that_is_no_utf_8_is_damage(tmp_path: Path) -> None:
+    file = filled(tmp_path / "tuned.db", 1)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE results SET reason = CAST(x'ff' AS TEXT)")
+    with (
+        closing(Database(file)) as database,
+        pytest.raises(ConfigError, match=rf"^{file}: damaged, Could not decode to UTF-8 column"),
+    ):
+        database.find([f"{0:0100}"])
+
+
 def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "songs.db"
     with closing(sqlite3.connect(file)) as connection:

@@ -31,6 +31,26 @@ def test_what_is_kept_is_found_again_in_the_file(tmp_path: Path) -> None:
     second.close()
 
 
+@pytest.mark.parametrize(
+    "change", ["x''", "7", "'text'", "NULL", "substr(result, 1, 40)", "zeroblob(99)"]
+)
+def test_a_result_that_is_not_what_was_written_is_told_by_its_key(
+    tmp_path: Path, change: str
+) -> None:
+    file = tmp_path / "a.db"
+    store = Store(file)
+    store.keep("key", "stride", Finding(CASE, {"cycles": 3}))
+    with store.connection:
+        store.connection.execute(f"UPDATE simulations SET result = {change}")
+    with pytest.raises(
+        ConfigError,
+        match=rf"^{file}: damaged: table simulations, key key\.\.\.: its result is not what was "
+        r"written; delete the file, or give another one$",
+    ):
+        store.find(["key"])
+    store.close()
+
+
 def test_the_key_is_that_of_program_chip_limit_and_simulator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
