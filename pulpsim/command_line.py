@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 BAD_INPUT = 2
+MISTAKES = 20  # that are told
+LONGEST = 600  # characters of one
 WHERE = "Where to write; beside what is read by default."
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
 
@@ -26,6 +28,12 @@ Json = Annotated[
 Database = Annotated[Path | None, typer.Option(metavar="FILE", help="Where results are kept.")]
 
 
+def shortened(line: str) -> str:
+    """A sentence with its begin and its end: where and what, and the way out."""
+    half = LONGEST // 2
+    return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
+
+
 @contextmanager
 def reporting_bad_input() -> Iterator[None]:
     """One line on standard error for each mistake, and the exit status for bad input."""
@@ -36,10 +44,13 @@ def reporting_bad_input() -> Iterator[None]:
     try:
         yield
     except (AsmError, ConfigError, ElfError) as error:
-        from pulpsim.console import neutralised
+        from pulpsim.console import one_line
 
-        for line in str(error).splitlines():
-            typer.echo(f"pulpsim: {neutralised(line)}", err=True)
+        mistakes = error.mistakes if isinstance(error, ConfigError) else str(error).splitlines()
+        for mistake in mistakes[:MISTAKES]:
+            typer.echo(f"pulpsim: {one_line(shortened(mistake))}", err=True)
+        if len(mistakes) > MISTAKES:
+            typer.echo(f"pulpsim: ... and {len(mistakes) - MISTAKES} more mistakes", err=True)
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
         typer.echo("pulpsim: interrupted", err=True)

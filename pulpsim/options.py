@@ -66,9 +66,10 @@ class ChosenChip:
         """
         base, fields = written_chip(source, table.get("chip", DEFAULT_CHIP))
         changes = _setting_layers(settings, mistakes)
+        named = "" if option or "chip" not in table else f"{source}: "
         base, folder = (option, Path()) if option else (base, folder)
         own = Layer(source, fields, prefix="chip.")
-        spec = compose([*chip_layers(base, folder), own, *changes])
+        spec = compose([*chip_layers(base, folder, named), own, *changes])
         for change in changes:
             fields = merged(fields, change.table)
         return cls(spec, folder / base if base.endswith(".toml") else base, fields)

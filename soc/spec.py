@@ -22,7 +22,7 @@ from soc.l2 import L2Spec
 from soc.peripherals.spec import PeripheralsSpec
 from soc.registers import CLUSTER_ALIAS_SIZE, CLUSTER_SPACE, SOC_SPACE
 from soc.setting import setting
-from soc.toml_file import ConfigError, Layer, Table, nested, read_toml, validated
+from soc.toml_file import ConfigError, Layer, Table, nested, read_toml, shown_value, validated
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 DEFAULT_CHIP = "pulp"
@@ -106,9 +106,12 @@ def compose(layers: list[Layer]) -> SocSpec:
     return validated(SocSpec, layers)
 
 
-def chip_layers(chip: str | Path, folder: Path = Path()) -> list[Layer]:
-    """What a chip's file and the files it is based on say, the outermost base first."""
-    file = _chip_file(str(chip), folder)
+def chip_layers(chip: str | Path, folder: Path = Path(), source: str = "") -> list[Layer]:
+    """What a chip's file and the files it is based on say, the outermost base first.
+
+    source    where the chip is named, for messages: "run.toml: "
+    """
+    file = _chip_file(str(chip), folder, source)
     layers: list[Layer] = []
     files: list[Path] = []
     while file not in files:
@@ -119,8 +122,10 @@ def chip_layers(chip: str | Path, folder: Path = Path()) -> list[Layer]:
         if base is None:
             return [Layer("chip", {"name": files[0].stem}), *layers]
         if not isinstance(base, str):
-            raise ConfigError([f"{file}: base = {base}: must be the name or the path of a chip"])
-        file = _chip_file(base, file.parent)
+            raise ConfigError(
+                [f"{file}: base = {shown_value(base)}: must be the name or the path of a chip"]
+            )
+        file = _chip_file(base, file.parent, f"{file}: base: ")
     circle = " -> ".join(str(file) for file in [*files[files.index(file) :], file])
     raise ConfigError([f"{files[0]}: base: chips are based on each other: {circle}"])
 
@@ -138,7 +143,7 @@ def written_chip(source: str, written: Any) -> tuple[str, Table]:
     return base, fields
 
 
-def _chip_file(chip: str, folder: Path) -> Path:
+def _chip_file(chip: str, folder: Path, source: str) -> Path:
     if chip.endswith(".toml"):
         return Path(os.path.normpath(folder / chip))
     names = chip_names()
@@ -146,4 +151,5 @@ def _chip_file(chip: str, folder: Path) -> Path:
         return CONFIGS / f"{chip}.toml"
     near = get_close_matches(chip, names, n=1)
     known = f"did you mean {near[0]}? The" if near else f"chips are {', '.join(names)}; the"
-    raise ConfigError([f"chip {chip!r}: no such chip; {known} path of a chip file ends in .toml"])
+    rule = f"no such chip; {known} path of a chip file ends in .toml"
+    raise ConfigError([f"{source}chip {chip!r}: {rule}"])

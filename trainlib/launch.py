@@ -114,7 +114,7 @@ def checked(
 
     raises    ConfigError for an unknown kernel or bad arguments, with every mistake
     """
-    family = family_of(kernel)
+    family = family_of(kernel, source)
     layer = Layer(source or kernel, _plain(arguments), prefix="program.args." if source else "")
     return validated(family.arguments, [layer])
 
@@ -146,7 +146,7 @@ def program(
     raises    ConfigError for an unknown kernel or bad arguments, with every mistake; ValueError for
               inputs of other shapes or types; KernelError for a point that cannot be built
     """
-    family, point = family_of(kernel), checked(kernel, arguments, source)
+    family, point = family_of(kernel, source), checked(kernel, arguments, source)
     if guard < 0:
         raise ValueError(f"{kernel}: guard {guard}; it is a number of bytes from 0 on")
     with _named(kernel):

@@ -10,13 +10,15 @@ from trainlib.primitive.family import Family
 KERNELS = PRIMITIVES | {family.name: family for family in NETWORKS}
 
 
-def family_of(kernel: str) -> Family:
+def family_of(kernel: str, source: str | None = None) -> Family:
     """The primitive of that name.
 
+    source    where it is named, for messages
     raises    ConfigError if there is none
     """
     if kernel in KERNELS:
         return KERNELS[kernel]
     near = get_close_matches(str(kernel), KERNELS, 1)
     known = f"did you mean {near[0]}?" if near else "`pulpsim kernels` lists them all"
-    raise ConfigError([f"kernel {kernel!r}: no such kernel; {known}"])
+    where = f"{source}: " if source else ""
+    raise ConfigError([f"{where}kernel {kernel!r}: no such kernel; {known}"])

@@ -127,7 +127,7 @@ def _with_arguments(
         return None, None
     arguments = written.get("args", {})
     with mistakes.collected():
-        study = study_of(written["name"])
+        study = study_of(written["name"], "" if source == COMMAND else f"{source}: ")
         is_quick = options.quick or written.get("quick") is True
         layers = [
             Layer("--quick", dict(study.quick) if is_quick else {}),
@@ -138,16 +138,17 @@ def _with_arguments(
     return None, None
 
 
-def study_of(name: str) -> Study:
+def study_of(name: str, source: str = "") -> Study:
     """The study of that name.
 
+    source    where it is named, for messages: "study.toml: "
     raises    ConfigError if there is none
     """
     if name in STUDIES:
         return STUDIES[name]
     near = get_close_matches(name, STUDIES, 1)
     known = f"did you mean {near[0]}?" if near else f"the studies are {', '.join(STUDIES)}"
-    raise ConfigError([f"study {name!r}: no such study; {known}"])
+    raise ConfigError([f"{source}study {name!r}: no such study; {known}"])
 
 
 def _cases(study: Study, point: BaseModel, chip: SocSpec) -> Sequence[Case]:

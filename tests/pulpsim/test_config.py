@@ -211,7 +211,7 @@ def test_mistakes_of_options_are_told_with_those_of_a_kernel(written) -> None:
             "kernel = 'matmul_f32'\ninputs = 'a.npz'\nargs = {n = 1, k = 1, m = 1}",
             "FILE: program: FOLDER/a.npz: cannot be read: No such file or directory",
         ),
-        ("kernel = 'matmul'", "kernel 'matmul': no such kernel; did you mean matmul_f32?"),
+        ("kernel = 'matmul'", "FILE: kernel 'matmul': no such kernel; did you mean matmul_f32?"),
         (
             "kernel = 'matmul_f32'\nargs = {n = 1000, k = 1000, m = 1000}",
             "FILE: program: matmul_f32: L2: A of 4000000 bytes does not fit: .*",
