@@ -12,6 +12,7 @@ from isa.declare import Insn
 from isa.docs import find, page, search
 from isa.profiles import CORES, profile
 from isa.program import Program
+from pulpsim.beside import beside
 from pulpsim.console import WIDTH
 from pulpsim.output import check_writable, write
 from soc.spec import chip_names, load_chip
@@ -27,7 +28,7 @@ def assemble(source: Path, output: Path | None, core: str | None, floats: str | 
     Floats live in f registers if the source names one, unless told.
     raises    AsmError, ConfigError
     """
-    output = output or source.with_suffix(".elf")
+    output = output or beside(source, ".elf")
     check_writable("-o", output, source)
     if floats is None and source.is_file():
         text = source.read_text("utf-8", "replace")

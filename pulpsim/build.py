@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pulpsim.beside import beside
 from pulpsim.config import Options, load_run
 from pulpsim.output import check_writable, write
 from soc.toml_file import ConfigError
@@ -12,7 +13,7 @@ def build(file: Path, output: Path | None, options: Options) -> Path:
 
     raises    ConfigError
     """
-    output = output or file.with_suffix(".elf")
+    output = output or beside(file, ".elf")
     check_writable("-o", output, file)
     program = load_run(file, options).program
     if isinstance(program, Path):

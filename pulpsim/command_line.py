@@ -52,6 +52,14 @@ def reporting_bad_input() -> Iterator[None]:
         if len(mistakes) > MISTAKES:
             typer.echo(f"pulpsim: ... and {len(mistakes) - MISTAKES} more mistakes", err=True)
         raise typer.Exit(BAD_INPUT) from None
+    except OSError as error:
+        if error.filename is None:
+            raise
+        from pulpsim.console import one_line
+
+        place = one_line(shortened(str(error.filename)))
+        typer.echo(f"pulpsim: {place}: cannot be used: {error.strerror}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
         typer.echo("pulpsim: interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None

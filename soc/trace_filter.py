@@ -19,6 +19,7 @@ from soc.trace_format import Kind
 
 KEYS = ("kind", "hart", "cycle", "pc", "function", "region")
 KINDS = {kind.name.lower(): int(kind) for kind in Kind}
+LONGEST_NUMBER = 9  # digits
 ADDRESSES = 1 << 32
 CYCLES = 1 << 62
 Range = tuple[int, int]
@@ -121,6 +122,11 @@ def _set(values: list[int] | None) -> frozenset[int] | None:
     return None if values is None else frozenset(values)
 
 
+def _is_number(text: str) -> bool:
+    """Is it a decimal number of a size that numbers of harts and regions have?"""
+    return text.isdecimal() and len(text) <= LONGEST_NUMBER
+
+
 class _Names:
     """What filters name in one run."""
 
@@ -145,7 +151,7 @@ class _Names:
         if value in self.initiators:
             return [self.initiators.index(value)]
         first, dash, last = value.partition("-")
-        if first.isdecimal() and (not dash or last.isdecimal()):
+        if _is_number(first) and (not dash or _is_number(last)):
             harts = range(int(first), int(last if dash else first) + 1)
             if harts and harts[-1] < len(self.initiators):
                 return list(harts)
@@ -167,7 +173,7 @@ class _Names:
         return address, min([*behind, *(end for end in ends if end > address)], default=ADDRESSES)
 
     def _regions(self, value: str) -> list[int]:
-        if value.isdecimal():
+        if _is_number(value):
             return [int(value)]
         found = [number for number, name in self.regions.items() if name == value]
         if not found:

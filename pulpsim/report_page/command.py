@@ -3,6 +3,7 @@
 from pathlib import Path
 from textwrap import fill
 
+from pulpsim.beside import beside
 from pulpsim.console import neutralised, report_console
 from pulpsim.output import check_writable, write
 from pulpsim.report_page.evidence import Evidence
@@ -20,7 +21,7 @@ def report(file: Path, output: Path | None = None, cycles: str | None = None) ->
 
     raises    ConfigError
     """
-    output = output or file.with_suffix(".html")
+    output = output or beside(file, ".html")
     check_writable("-o", output, file)
     figures = read(file, cycles)
     write("-o", output, page(figures).encode("utf-8", "backslashreplace"))

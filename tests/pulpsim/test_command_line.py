@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from pulpsim.beside import beside
 from pulpsim.command_line import LONGEST, MISTAKES, reporting_bad_input
 from pulpsim.config import Options, load_run
 from pulpsim.study.config import Options as StudyOptions
@@ -68,3 +69,22 @@ def test_a_study_that_is_not_there_is_told_with_the_file_that_names_it(tmp_path:
     assert caught.value.mistakes == [
         f"{file}: study 'bankin': no such study; did you mean banking?"
     ]
+
+
+def test_what_the_system_refuses_is_told_with_its_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(typer.Exit) as caught, reporting_bad_input():
+        Path("x" * 5000).stat()
+    assert caught.value.exit_code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pulpsim: xxx")
+    assert line.endswith(": cannot be used: File name too long")
+
+
+def test_a_folder_has_no_file_beside_it() -> None:
+    assert beside(Path("a/b.s"), ".elf") == Path("a/b.elf")
+    with pytest.raises(
+        ConfigError, match=r"^\.: cannot be read: it is a folder; give the path of a file$"
+    ):
+        beside(Path(""), ".elf")

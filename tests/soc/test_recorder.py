@@ -343,6 +343,8 @@ def test_transfers_of_the_dma_begin_and_end(whole):
     assert inward.max() < done[0] < outward.min() < outward.max() < done[1]
 
 
+LONG = "9" * 5000  # digits: more than Python reads as a number
+
 BAD = {
     "nothing": "'nothing' must be KEY=VALUE with a KEY of kind, hart, cycle, pc, function, region",
     "kind=": "'kind=' must be KEY=VALUE with a KEY of kind, hart, cycle, pc, function, region",
@@ -351,13 +353,17 @@ BAD = {
     "pc=main": "'pc=main': 'main' is no pc and no range such as 0x100-0x200",
     "hart=9-99": "'hart=9-99': no hart '9-99'; there are core0, core1, core2, core3, core4, "
     "core5, core6, core7, fc, external1, external2, external3, ...",
+    f"hart={LONG}": f"'hart={LONG}': no hart '{LONG}'; there are core0, core1, core2, core3, "
+    "core4, core5, core6, core7, fc, external1, external2, external3, ...",
+    f"region={LONG}": f"'region={LONG}': no region '{LONG}'; name one by its number; there are "
+    "outer",
     "hart=core9": "'hart=core9': no hart 'core9'; did you mean core7?",
     "function=mian": "'function=mian': the program has no function 'mian'; did you mean main?",
     "region=inner": "'region=inner': no region 'inner'; name one by its number; there are outer",
 }
 
 
-@pytest.mark.parametrize("text", BAD)
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
 def test_a_filter_with_a_mistake_is_refused(text, file):
     with pytest.raises(ValueError, match=f"^{re.escape(f'trace filter {BAD[text]}')}$"):
         recorded(file, elf("hello"), filters=(text,), regions={0: "outer"})
