@@ -1,8 +1,15 @@
 """Options of the test suite."""
 
+import fcntl
+import os
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+MOST_WORKERS = 8
+"""Of a whole suite's processes: each of them imports and collects all there is."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,6 +26,86 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="read further test vectors from DIR (default: those in the repository alone)",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "sampled(every=0): a sweep, all of it with --full; otherwise every so-manieth case, or, "
+        "by default, as many as have each value of each parameter at least once",
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Processes of `-n auto`: one for each processor, for a run of whole folders.
+
+    0, which is this one alone, where files or tests are named or chosen, since it starts sooner, and
+    with -s. With --pdb pytest-xdist itself starts none.
+    """
+    chosen = (
+        config.option.keyword
+        or config.option.file_or_dir
+        and any(not Path(name).is_dir() for name in config.option.file_or_dir)
+    )
+    if chosen or config.option.capture == "no" or config.option.collectonly:
+        return 0
+    return min(os.cpu_count() or 1, MOST_WORKERS)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not in the samples of sweeps."""
+    if config.getoption("--full"):
+        return
+    sweeps = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            sweeps[item.nodeid.partition("[")[0]].append(item)
+    left_out = {item for cases in sweeps.values() for item in cases} - {
+        item for cases in sweeps.values() for item in sample(cases)
+    }
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=list(left_out))
+
+
+def sample(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """The cases of a sweep that run regularly."""
+    mark = cases[0].get_closest_marker("sampled")
+    if mark.args:
+        return cases[:: mark.args[0]]
+    chosen, missing = [], {value for case in cases for value in values(case)}
+    while missing:
+        case = max(cases, key=lambda case: len(values(case) & missing))
+        chosen.append(case)
+        missing -= values(case)
+    return chosen
+
+
+def values(case: pytest.Item) -> set[tuple[int, str]]:
+    """The value of each parameter of a case: the parts of its name, numbered."""
+    return set(enumerate(case.callspec._idlist))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _units_are_compiled_once() -> Iterator[None]:
+    """Let one process of the suite compile a unit, and the others wait for it."""
+    from soc import unit_cache
+
+    build = unit_cache._build
+
+    def build_missing(folders: dict[str, Path]) -> None:
+        unit_cache.cache_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (unit_cache.cache_folder() / "tests.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            missing = {name: file for name, file in folders.items() if not is_intact(file)}
+            if missing:
+                build(missing)
+
+    is_intact = unit_cache.is_intact
+    patch = pytest.MonkeyPatch()
+    patch.setattr(unit_cache, "_build", build_missing)
+    yield
+    patch.undo()
 
 
 @pytest.fixture(autouse=True)
