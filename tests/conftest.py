@@ -40,8 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Processes of `-n auto`: one for each processor, for a run of whole folders.
 
-    0, which is this one alone, where files or tests are named or chosen, since it starts sooner, and
-    with -s. With --pdb pytest-xdist itself starts none.
+    0, which is this one alone, where files or tests are named or chosen, since it starts sooner,
+    and with -s. With --pdb pytest-xdist itself starts none.
     """
     chosen = (
         config.option.keyword
