@@ -37,6 +37,7 @@ def each(points):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @each(POINTS)
+@pytest.mark.sampled
 def test_every_shape_and_team_is_right(name, options, shape):
     check(name, options | shape)
 
@@ -66,6 +67,7 @@ def test_addresses_may_be_in_registers(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sampled(2)
 def test_tiles_of_tensors_in_l2_give_the_same_bits(name):
     shape = {"shape": (5, 41), "cores": 4}
     whole = check(name, shape)

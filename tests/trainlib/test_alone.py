@@ -131,6 +131,7 @@ def play(of):
     ],
     ids=str,
 )
+@pytest.mark.sampled
 def test_all_is_there_when_it_is_read_and_leaves_once(items, how):
     for rounds in (12, 13, 25, 40, 97):
         play(share(items, rounds, **how))
@@ -228,6 +229,7 @@ def shares(monkeypatch):
 
 @pytest.mark.parametrize("step", ["fw", "ig"])
 @pytest.mark.parametrize(("alone_in", "cores", "shape"), SHAPES, ids=str)
+@pytest.mark.sampled
 def test_channels_that_a_core_computes_alone_are_those_of_tiles_bit_for_bit(
     step, alone_in, cores, shape, shares
 ):

@@ -21,6 +21,7 @@ SHAPES = (
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @DIRECTION
+@pytest.mark.sampled
 def test_every_shape_is_right(direction, shape):
     check(f"mhsa_{direction}_f32", shape)
 

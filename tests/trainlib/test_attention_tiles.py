@@ -21,6 +21,7 @@ POINTS = (
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
 @DIRECTION
+@pytest.mark.sampled
 def test_every_tiling_computes_the_same_and_writes_nothing_else(direction, point):
     check(f"mhsa_{direction}_f32", point)
 
@@ -29,6 +30,7 @@ def test_every_tiling_computes_the_same_and_writes_nothing_else(direction, point
 @pytest.mark.parametrize(
     ("direction", "names"), [("fw", ["QKV"]), ("bw", ["dWo", "dbias", "dbias_o"])]
 )
+@pytest.mark.sampled
 def test_sums_have_the_same_bits_whatever_the_tiles(direction, names, tile):
     """Those of softmax are over parts of rows where these are few."""
     whole = check(f"mhsa_{direction}_f32", SHAPE | {"cores": 1})

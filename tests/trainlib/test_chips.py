@@ -60,6 +60,7 @@ POINTS = [
 
 @pytest.mark.parametrize(("name", "point"), POINTS, ids=str)
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.sampled
 def test_every_kind_of_core_computes_it(chip, name, point):
     built = program(name, point, CHIPS[chip])
     machine = Machine(built.program, built.isa).run()

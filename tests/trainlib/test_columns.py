@@ -138,6 +138,7 @@ HARD = ("only padding", "dilated stride", "one")
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "groups"])
+@pytest.mark.sampled
 def test_columns_of_any_shape_are_right(request, name, layout):
     if name not in HARD and not request.config.getoption("--full"):
         pytest.skip("many shapes; --full runs them")
@@ -157,6 +158,7 @@ COLUMNS = (
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", COLUMNS, ids=lambda shape: str(shape)[92:])
+@pytest.mark.sampled
 def test_columns_are_right_however_they_are_cut_and_dealt_out(shape, layout):
     for step in STEPS:
         own = shape | {"bias": shape.get("bias", False) and step != "ig", "layout": layout}
@@ -208,6 +210,7 @@ def test_values_that_are_no_numbers_are_copied_as_they_are(method):
 
 
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.sampled(3)
 def test_every_kind_of_chip_has_columns_by_dma(chip):
     few = {"height": 5, "width": 4, "padding": 1, "cores": 3, "method": "columns_by_dma"}
     for step in STEPS:

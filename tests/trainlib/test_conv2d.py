@@ -66,6 +66,7 @@ def cases(kind, shapes):
 
 
 @pytest.mark.parametrize(("kernel", "shape"), cases("conv2d", SHAPES))
+@pytest.mark.sampled(3)
 def test_a_convolution_is_right(kernel, shape):
     right(kernel, SHAPES[shape])
     right(kernel, SHAPES[shape] | {"layout": "hwc"})
@@ -73,12 +74,14 @@ def test_a_convolution_is_right(kernel, shape):
 
 @pytest.mark.parametrize(("kernel", "shape"), cases("dwconv2d", DEPTHWISE))
 @pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.sampled
 def test_a_depthwise_convolution_is_right(kernel, shape, layout):
     right(kernel, DEPTHWISE[shape] | {"layout": layout})
 
 
 @pytest.mark.parametrize(("kernel", "shape"), cases("tconv2d", TRANSPOSED))
 @pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.sampled
 def test_a_transposed_convolution_is_right(kernel, shape, layout):
     right(kernel, TRANSPOSED[shape] | {"layout": layout})
 
@@ -172,6 +175,7 @@ ALONE = (
 
 
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.sampled(3)
 def test_channels_alone_are_right_on_every_kind_of_chip(chip):
     for shape in ALONE:
         assert is_right_without_time("dwconv2d_fw_f32", shape, CHIPS[chip]), shape
@@ -195,6 +199,7 @@ BIASED = (("conv2d", ODD), ("dwconv2d", DEPTHWISE["odd"]), ("tconv2d", TRANSPOSE
 
 @pytest.mark.parametrize("layout", ["chw", "hwc"])
 @pytest.mark.parametrize(("kind", "shape"), BIASED, ids=lambda value: str(value)[:12])
+@pytest.mark.sampled
 def test_a_bias_is_added_once_and_its_gradient_is_a_sum_over_all_images(kind, shape, layout):
     for step in ("fw", "wg"):
         right(f"{kind}_{step}_f32", shape | {"bias": True, "layout": layout})
@@ -208,6 +213,7 @@ def test_the_gradient_of_a_bias_takes_no_register_from_that_of_the_weights(chip)
 
 @pytest.mark.parametrize("layout", ["chw", "hwc"])
 @pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.sampled
 def test_images_of_a_transposed_convolution_are_cut_for_the_gradient_of_a_bias_too(groups, layout):
     shape = TRANSPOSED["stride 2"] | {"inputs": 4, "groups": groups, "bias": True}
     for tile in ({"y": 2, "n": 1}, {"x": 3}):
@@ -230,6 +236,7 @@ def test_results_add_to_what_is_there(kind, shape):
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled
 def test_any_number_of_cores_computes_it(step, cores):
     right(f"conv2d_{step}_f32", ODD | {"cores": cores})
     right(f"conv2d_{step}_f32", SQUARE | {"cores": cores, "outputs": 1, "padding": 1})
@@ -246,6 +253,7 @@ TILES = (
 
 @pytest.mark.parametrize("tile", TILES, ids=str)
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled
 def test_tiles_of_a_convolution_are_right_wherever_they_are_cut(step, tile):
     right(f"conv2d_{step}_f32", ODD | {"tile": tile, "bias": step != "ig"})
     other = {"layout": "hwc", "stride": 2, "accumulate": True, "bias": False}
@@ -254,6 +262,7 @@ def test_tiles_of_a_convolution_are_right_wherever_they_are_cut(step, tile):
 
 @pytest.mark.parametrize("tile", [{"y": 2, "x": 3, "g": 2}, {"y": 1, "x": 1, "g": 1}, {}], ids=str)
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled
 def test_tiles_of_channels_with_kernels_of_their_own_are_right(step, tile):
     shape = {"inputs": 5, "height": 7, "width": 6, "kernel": 3, "padding": 1, "tile": tile}
     right(f"dwconv2d_{step}_f32", shape | {"multiplier": 2, "bias": step != "ig"})
@@ -262,6 +271,7 @@ def test_tiles_of_channels_with_kernels_of_their_own_are_right(step, tile):
 
 @pytest.mark.parametrize("tile", [{"co": 2, "ci": 1}, {"ci": 2}, {"y": 1, "x": 2}], ids=str)
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled
 def test_tiles_of_a_transposed_convolution_are_right(step, tile):
     shape = {"inputs": 5, "outputs": 4, "height": 5, "width": 6, "kernel": 3, "padding": 1}
     biased = step == "fw" or step == "wg" and "y" not in tile
@@ -294,6 +304,7 @@ COLUMNS = (
 
 @pytest.mark.parametrize("layout", ["chw", "hwc"])
 @pytest.mark.parametrize("shape", COLUMNS, ids=lambda shape: str(shape)[:70])
+@pytest.mark.sampled
 def test_a_product_with_columns_is_a_convolution(shape, layout):
     for step in ("fw", "wg"):
         right(f"conv2d_{step}_f32", shape | {"method": "columns", "layout": layout})
@@ -318,6 +329,7 @@ def test_every_point_is_right(step, point):
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled
 def test_every_kind_of_chip_computes_it(step, chip):
     few = {"height": 5, "width": 4, "padding": 1, "cores": 3}
     assert is_right_without_time(f"conv2d_{step}_f32", ODD | few, CHIPS[chip])

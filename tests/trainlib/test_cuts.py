@@ -60,6 +60,7 @@ def test_a_core_for_what_is_left_over_is_spared_where_that_is_clearly_better():
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 4, 7, 8])
+@pytest.mark.sampled(2)
 def test_every_sum_is_computed_once_and_every_core_has_one_share(cores):
     in_strips = 0
     for n, depth, m in product((1, 4, 9, 18, 25, 34), (2, 36), (3, 7, 13, 26)):
@@ -93,6 +94,7 @@ def test_large_products_and_those_with_one_register_for_two_addresses_are_in_one
     ids=str,
 )
 @pytest.mark.parametrize(("n", "k", "m"), IN_STRIPS)
+@pytest.mark.sampled
 def test_strips_are_right_and_nothing_else_is_written(n, k, m, cores, more):
     check("matmul_f32", {"n": n, "k": k, "m": m, "cores": cores, **more})
 

@@ -87,6 +87,7 @@ FAMILIES = [family.name for family in unary.FAMILIES]
 
 @pytest.mark.parametrize("shape", [(1,), (7,), (2, 131)])
 @pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.sampled
 def test_every_shape_on_the_chip_is_right(name, shape):
     x = np.abs(np.random.default_rng(1).standard_normal(shape, np.float32)) + 0.01
     check(name, {"shape": shape}, {"x": x})

@@ -27,6 +27,7 @@ def run(name, point, chip):
 
 @pytest.mark.parametrize(("layout", "accumulate"), [("chw", False), ("hwc", True)])
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sampled
 def test_groups_larger_than_l1_are_cut(name, accumulate, layout):
     point = WIDE | {"accumulate": accumulate, "layout": layout}
     assert "dma_wait" in run(name, point, TIGHT).regions
@@ -37,6 +38,7 @@ def test_groups_larger_than_l1_are_cut(name, accumulate, layout):
     [("hwc", {"co": 3, "ci": 5}), ("chw", {"g": 2, "co": 4, "ci": 11, "n": 1, "y": 3})],
 )
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sampled
 def test_any_part_of_groups_is_a_tile(name, tile, layout):
     run(name, WIDE | {"layout": layout, "tile": tile}, "pulp")
 

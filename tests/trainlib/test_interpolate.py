@@ -28,6 +28,7 @@ POINTS_OF_ALL = [
 
 
 @pytest.mark.parametrize(("name", "point"), POINTS_OF_ALL, ids=str)
+@pytest.mark.sampled(3)
 def test_every_size_and_layout_is_right(name, point):
     check(name, point)
 
@@ -83,6 +84,7 @@ LONG = (
 @pytest.mark.parametrize(
     ("name", "how"), [*((n, {}) for n in NAMES), *((n, {"aligned": True}) for n in NAMES[2:])]
 )
+@pytest.mark.sampled
 def test_lines_larger_than_l1_are_cut(name, how, point):
     _, report = launch(name, point | how, TIGHT, guard=64, max_cycles=10_000_000)
     assert report.is_correct

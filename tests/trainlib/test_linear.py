@@ -35,6 +35,7 @@ def right(kernel, point, chip=WARM):
 
 @pytest.mark.parametrize("shape", LAYERS)
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled
 def test_a_linear_layer_is_right(step, shape):
     right(f"linear_{step}_f32", LAYERS[shape])
     right(f"linear_{step}_f32", LAYERS[shape] | {"bias": step != "ig", "cores": 3})
@@ -44,6 +45,7 @@ def test_a_linear_layer_is_right(step, shape):
 @pytest.mark.parametrize("layout", ["chw", "hwc"])
 @pytest.mark.parametrize("shape", POINTWISE)
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled
 def test_a_pointwise_convolution_is_right(step, shape, layout):
     point = POINTWISE[shape] | {"layout": layout}
     right(f"pwconv2d_{step}_f32", point | {"bias": step != "ig"})
@@ -52,6 +54,7 @@ def test_a_pointwise_convolution_is_right(step, shape, layout):
 
 @pytest.mark.parametrize("tile", [{"n": 2, "ci": 3, "co": 2}, {"n": 3, "co": 4}, {}], ids=str)
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled
 def test_tiles_are_right_wherever_they_are_cut(step, tile):
     point = {"inputs": 7, "outputs": 11, "batch": 3, "tile": tile}
     right(f"linear_{step}_f32", point | {"bias": step != "ig"})
@@ -69,6 +72,7 @@ def test_the_gradient_of_a_bias_is_added_once_whatever_the_tiles():
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled
 def test_every_kind_of_chip_computes_it(step, chip):
     assert is_right_without_time(f"linear_{step}_f32", LAYERS["batch"], CHIPS[chip])
     assert is_right_without_time(f"pwconv2d_{step}_f32", POINTWISE["batch"], CHIPS[chip])
@@ -145,6 +149,7 @@ def test_rows_side_by_side_seldom_meet_in_a_bank(step, layout):
     ],
     ids=lambda point: "-".join(map(str, point.values())),
 )
+@pytest.mark.sampled
 def test_layers_that_the_dma_is_slower_than_are_right(step, cores, point):
     right(f"linear_{step}_f32", point | {"cores": cores}, PULP)
 

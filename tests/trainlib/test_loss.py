@@ -31,6 +31,7 @@ def test_every_shape_and_team_is_right(name, shape):
 
 @pytest.mark.parametrize("is_soft", [False, True])
 @pytest.mark.parametrize("point", ENTROPIES, ids=str)
+@pytest.mark.sampled
 def test_every_batch_and_split_of_cross_entropy_is_right(point, is_soft):
     check("cross_entropy_loss_f32", point | {"is_soft": is_soft})
 

@@ -58,6 +58,7 @@ WRONG_ELSEWHERE = {
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: "-".join(map(str, point.values())))
+@pytest.mark.sampled
 def test_every_shape_is_right_and_nothing_else_is_written(chip, point):
     assert is_right_without_time("matmul_f32", point, CHIPS[chip])
 
@@ -71,6 +72,7 @@ def is_right(point, chip=PULP):
 
 @pytest.mark.parametrize("trans", TRANSPOSED, ids=str)
 @pytest.mark.parametrize("start", [{}, {"accumulate": True}, {"bias": "row"}, {"bias": "column"}])
+@pytest.mark.sampled
 def test_the_chip_computes_it(trans, start):
     assert is_right({"n": 25, "k": 36, "m": 13, **trans, **start})
     assert is_right({"n": 7, "k": 300, "m": 5, "cores": 2, **trans, **start})
@@ -78,12 +80,14 @@ def test_the_chip_computes_it(trans, start):
 
 @pytest.mark.parametrize("shape", [(10, 6, 600), (17, 19, 23), (1, 31, 8), (2, 1, 3), (600, 6, 3)])
 @pytest.mark.parametrize("cores", [1, 2, 3, 4, 7, 8])
+@pytest.mark.sampled
 def test_any_shape_is_computed_by_any_number_of_cores(shape, cores):
     n, depth, m = shape
     assert is_right({"n": n, "k": depth, "m": m, "cores": cores})
 
 
 @pytest.mark.parametrize("kernel", range(24))
+@pytest.mark.sampled(3)
 def test_all_24_kernels_are_points(kernel):
     rows, cols, unroll, split = KERNELS_OF_24[kernel]
     parts = (1, 3) if split == COLUMNS else (3, 1)
@@ -112,6 +116,7 @@ def test_an_unrolled_product_by_columns_of_a_transposed_matrix_is_right():
 @pytest.mark.parametrize("trans", TRANSPOSED, ids=str)
 @pytest.mark.parametrize("accumulate", [False, True])
 @pytest.mark.parametrize("shape", [(7, 5, 11), (8, 520, 8), (3, 2, 530), (530, 2, 3)])
+@pytest.mark.sampled
 def test_addresses_in_registers_are_left_as_they_are(shape, accumulate, trans):
     n, depth, m = shape
     a, b, c = random(n, depth), random(depth, m, seed=1), random(n, m, seed=2)
@@ -154,6 +159,7 @@ def test_every_point_gives_the_same_sums_bit_for_bit():
 
 @pytest.mark.parametrize("shape", [(25, 36, 13), (13, 9, 25), (9, 5, 10), (17, 3, 1), (1, 3, 17)])
 @pytest.mark.parametrize("in_registers", [False, True])
+@pytest.mark.sampled
 def test_rows_and_columns_left_over_are_computed_like_all_others(shape, in_registers):
     n, depth, m = shape
     a, b, bias = random(n, depth), random(depth, m), random(m)

@@ -57,6 +57,7 @@ def trained(values, lr, steps):
 
 @pytest.mark.parametrize("chip", ["pulp", ROOMY], ids=["L2", "L1"])
 @pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.sampled
 def test_the_tutorials_network_learns_as_in_float64(variant, chip):
     arguments = {**TRAINING, **VARIANTS[variant], "steps": 4}
     built = program("train_f32", arguments, chip)
@@ -75,6 +76,7 @@ def test_the_tutorials_network_learns_as_in_float64(variant, chip):
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize("how", [{}, {"fused": False}, {"kernels": "naive"}], ids=str)
+@pytest.mark.sampled
 def test_every_layer_learns_on_every_team(how, cores):
     _, report = launch("train_f32", SMALL | how | {"cores": cores}, guard=64)
     assert report.is_correct
@@ -83,6 +85,7 @@ def test_every_layer_learns_on_every_team(how, cores):
 
 @pytest.mark.parametrize("l1_size", [L1_SIZE, 0x3000])
 @pytest.mark.parametrize("padding", [(1, 0, 0, 0), (0, 2, 3, 1), 2])
+@pytest.mark.sampled
 def test_lines_and_places_that_windows_skip_beside_a_wide_padding_are_skipped(padding, l1_size):
     wide = {"kind": "conv2d", "outputs": 2, "kernel": (1, 2), "stride": (2, 1), "padding": padding}
     point = SMALL | {"layers": [CONVOLUTION, wide, {"kind": "tanh"}]}
@@ -192,6 +195,7 @@ TRAININGS = (
 
 
 @pytest.mark.parametrize("how", [t[0] for t in TRAININGS], ids=lambda how: "-".join(how))
+@pytest.mark.sampled(2)
 def test_every_loss_and_optimizer_learns_as_in_float64(how):
     _, report = launch("train_f32", SMALL | how, ROOMY, guard=64)
     assert report.is_correct
@@ -199,6 +203,7 @@ def test_every_loss_and_optimizer_learns_as_in_float64(how):
 
 
 @pytest.mark.parametrize("number", [2, 4, 6])
+@pytest.mark.sampled(2)
 def test_losses_and_optimizers_work_from_l2(number):
     tight = load_chip("pulp", {"l1.size": 0x3000})
     _, report = launch("train_f32", SMALL | TRAININGS[number][0], tight)

@@ -32,6 +32,7 @@ HOW = (
 
 
 @pytest.mark.parametrize("how", HOW, ids=range(len(HOW)))
+@pytest.mark.sampled(2)
 def test_rounding_errors_are_no_mistakes(how):
     assert launch("train_f32", how | {"seed": 3017})[1].is_correct
 
@@ -77,6 +78,7 @@ def learned_by(optimizer):
         ("dweight_6", swapped_sign),
     ],
 )
+@pytest.mark.sampled
 def test_one_mistake_in_one_step_is_seen(name, mistake, optimizer):
     built, expected = learned_by(optimizer)
     plan = plan_of(built.arguments, 1)

@@ -38,6 +38,7 @@ def arguments(name, point):
 @pytest.mark.parametrize("point", MAP_POINTS, ids=str)
 @pytest.mark.parametrize("name", MAPS)
 @PASSES
+@pytest.mark.sampled
 def test_every_map_and_split_is_right(name, pass_, point):
     check(f"{name}_{pass_}_f32", arguments(name, point))
 
@@ -45,6 +46,7 @@ def test_every_map_and_split_is_right(name, pass_, point):
 @pytest.mark.parametrize("point", ROW_POINTS, ids=str)
 @pytest.mark.parametrize("name", ROWS)
 @PASSES
+@pytest.mark.sampled
 def test_every_row_and_split_is_right(name, pass_, point):
     check(f"{name}_{pass_}_f32", point)
 
@@ -52,6 +54,7 @@ def test_every_row_and_split_is_right(name, pass_, point):
 @pytest.mark.parametrize("split", ["rows", "columns"])
 @pytest.mark.parametrize("name", MAPS + ROWS)
 @PASSES
+@pytest.mark.sampled
 def test_addresses_may_be_in_registers(name, pass_, split):
     point = {"b": 3, "c": 6, "hw": 11, "groups": 2} if name in MAPS else {"rows": 9, "columns": 13}
     check_in_registers(f"{name}_{pass_}_f32", arguments(name, point) | {"split": split, "cores": 4})

@@ -27,6 +27,7 @@ CASES = (
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(("kernel", "point", "name"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.sampled
 def test_a_value_that_is_not_finite_spreads_as_the_reference_says(kernel, point, name, special):
     values = {n: array.copy() for n, array in program(kernel, point).inputs.items()}
     values[name].flat[values[name].size // 2] = abs(special) if name == "v" else special

@@ -34,6 +34,7 @@ def each(points):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @each(POINTS)
+@pytest.mark.sampled
 def test_every_shape_and_team_is_right(name, options, shape):
     check(name, options | shape)
 

@@ -13,6 +13,7 @@ BLOCKS = [{}, {"rows": 1, "cols": 1}, {"rows": 2}, {"cols": 3}]
 @pytest.mark.parametrize("accumulate", [False, True])
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize(("n", "m"), SHAPES)
+@pytest.mark.sampled
 def test_every_shape_and_team_is_right(n, m, cores, accumulate):
     check("matmul_f32", {"n": n, "k": 1, "m": m, "cores": cores, "accumulate": accumulate})
 

@@ -34,6 +34,7 @@ EACH = pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("point", POINTS, ids=str)
 @LAYOUTS
 @EACH
+@pytest.mark.sampled
 def test_every_window_and_layout_is_right(name, layout, point):
     check(name, point | {"layout": layout})
 
@@ -41,6 +42,7 @@ def test_every_window_and_layout_is_right(name, layout, point):
 @pytest.mark.parametrize("point", WIDE, ids=str)
 @LAYOUTS
 @EACH
+@pytest.mark.sampled
 def test_windows_of_any_size_are_right(name, layout, point):
     check(name, point | {"layout": layout})
 
@@ -66,6 +68,7 @@ def test_addresses_of_wide_windows_may_be_in_registers(name):
 @LAYOUTS
 @pytest.mark.parametrize("tile", [{}, {"c": 1, "y": 2}])
 @EACH
+@pytest.mark.sampled
 def test_wide_windows_are_cut_into_tiles(name, tile, layout):
     point = {"c": 3, "h": 17, "w": 13, "kernel": (12, 11), "stride": (2, 1), "pad": (5, 5)}
     check(name, point | {"tile": tile, "layout": layout})

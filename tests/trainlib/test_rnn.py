@@ -24,6 +24,7 @@ PARAMETERS |= {"bias_h": "bias_hh_l0"}
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @DIRECTION
 @LAYER
+@pytest.mark.sampled
 def test_every_shape_is_right(name, direction, shape):
     check(f"{name}_{direction}_f32", shape)
 

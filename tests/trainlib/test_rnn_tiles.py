@@ -22,6 +22,7 @@ POINTS = (
 @pytest.mark.parametrize("point", POINTS, ids=str)
 @DIRECTION
 @LAYER
+@pytest.mark.sampled
 def test_every_tiling_computes_the_same_and_writes_nothing_else(name, direction, point):
     check(f"{name}_{direction}_f32", point)
 

@@ -50,6 +50,7 @@ def run(kernel, point, chip="pulp"):
 
 @pytest.mark.parametrize("buffers", [1, 2])
 @pytest.mark.parametrize(("kernel", "point"), POINTS, ids=lambda value: str(value))
+@pytest.mark.sampled
 def test_every_tiling_computes_the_same_and_writes_nothing_else(kernel, point, buffers):
     run(kernel, point | {"buffers": buffers})
 
