@@ -31,7 +31,10 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = "isa", "soc", "firmware", "trainlib", "autotuner", "configs"
 CHIP = load_chip("pulp")
 SPACE = Space.of(
-    "linear_fw_f32", {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1}, CHIP, sizes=2
+    "linear_fw_f32",
+    {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1, "buffers": 2},
+    CHIP,
+    sizes=2,
 )
 PATIENCE = 120.0  # seconds for a process to do what is expected
 
@@ -193,15 +196,14 @@ def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path) -> None
             searched(place, Database(":memory:"))
 
 
-def test_a_scheduler_that_does_not_answer_is_told_within_seconds() -> None:
-    started = time.monotonic()
+def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autotuner.cluster.ANSWER", 1)
     with pytest.raises(
         ConfigError,
         match=r"^tcp://127.0.0.1:1: no Dask scheduler answers; start one by `dask scheduler`, "
         r"and give the address that it shows$",
     ):
         Cluster("tcp://127.0.0.1:1")
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("address", ["", "here", "http://127.0.0.1:1", "tcp://127.0.0.1"])

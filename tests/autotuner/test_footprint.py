@@ -24,6 +24,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("kernel", "arguments"), STEPS)
+@pytest.mark.sampled(2)
 def test_tensors_take_what_arrays_take_that_go_in_and_come_out(kernel, arguments):
     built = program(kernel, arguments)
     outputs, _ = launch(kernel, arguments)
@@ -39,6 +40,7 @@ def test_tensors_take_what_arrays_take_that_go_in_and_come_out(kernel, arguments
 
 
 @pytest.mark.parametrize(("kernel", "arguments"), STEPS)
+@pytest.mark.sampled(2)
 def test_nothing_overlaps_and_the_last_buffer_ends_where_it_says(kernel, arguments):
     built = program(kernel, arguments | {"tile": {}})
     found = Footprint.of(built, CHIP)

@@ -27,14 +27,14 @@ SPACE = Space.of(
     "linear_fw_f32", {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1}, CHIP, sizes=3
 )
 IMPOSSIBLE = Point(None, (("cols", 99), ("rows", 99)), 1, 8)
-POINTS = [*list(SPACE)[::5], IMPOSSIBLE]
+POINTS = [*list(SPACE)[::12], IMPOSSIBLE]
 RUN = Run(program("relu_fw_f32", {"shape": [8]}).program)
 
 
 def measured(place: Place) -> tuple[list, list]:
     """Outcomes of POINTS, and what the database has then."""
     database = Database(":memory:")
-    outcomes = Measure(SPACE.layer, CHIP, database, Limits(max_cycles=50_000), place=place)(POINTS)
+    outcomes = Measure(SPACE.layer, CHIP, database, Limits(max_cycles=40_000), place=place)(POINTS)
     return outcomes, sorted(database.connection.execute("SELECT * FROM results"))
 
 
@@ -97,7 +97,7 @@ def test_processes_stay_from_one_call_to_the_next_and_end_with_their_place() -> 
 
 def test_no_process_is_started_for_what_is_known(expected: tuple) -> None:
     database = Database(":memory:")
-    measure = partial(Measure, SPACE.layer, CHIP, database, Limits(max_cycles=50_000))
+    measure = partial(Measure, SPACE.layer, CHIP, database, Limits(max_cycles=40_000))
     measure(place=Threads(1))(POINTS)
     with Processes(2) as place:
         assert measure(place=place)(POINTS) == expected[0]
@@ -135,11 +135,9 @@ def test_an_interruption_ends_the_processes_that_work(two: Processes) -> None:
         raise KeyboardInterrupt
 
     spin = Run(program("matmul_f32", {"n": 64, "k": 64, "m": 64}).program)
-    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         two.carry_out([RUN, *[spin] * 50], pid, interrupt)
     assert (len(told), len(two.idle)) == (1, 1)
-    assert time.monotonic() - started < 120
 
 
 SEARCH = """

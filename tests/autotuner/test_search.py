@@ -118,10 +118,13 @@ AFFORDABLE = [
 ]  # fmt: skip
 """Layers of which every point can be measured: together they have 9,000."""
 
+REGULAR = 0, 3
+"""Those of which every point is measured regularly; of others, some are held against the bound."""
+
 
 @pytest.mark.parametrize("number", range(len(AFFORDABLE)))
 def test_guided_is_within_one_percent_of_the_optimum_by_a_fifth_of_the_points(request, number):
-    if number >= 4 and not request.config.getoption("--full"):
+    if number not in REGULAR and not request.config.getoption("--full"):
         pytest.skip("measures 9,000 points; --full does")
     kernel, arguments = AFFORDABLE[number]
     space = Space.of(kernel, arguments, CHIP, sizes=2, cores=(8,))
@@ -139,6 +142,18 @@ def test_guided_is_within_one_percent_of_the_optimum_by_a_fifth_of_the_points(re
         assert lower_bound(space, found.point) <= found.outcome.rank
     _, report = launch(kernel, arguments | all_points[0].point.arguments)
     assert report.is_correct
+
+
+@pytest.mark.parametrize("number", [1, 2, 10, 18])
+def test_points_of_other_layers_take_no_less_than_the_bound(number):
+    kernel, arguments = AFFORDABLE[number]
+    space = Space.of(kernel, arguments, CHIP, sizes=2, cores=(8,))
+    measure = Measure(space.layer, CHIP, Database(":memory:"), ONE)
+    points = list(space)
+    points = points[number % 7 :: -(-len(points) // 6)]
+    for point, outcome in zip(points, measure(points), strict=True):
+        assert lower_bound(space, point) <= outcome.rank
+    assert any(outcome.cycles for outcome in measure(points))
 
 
 def test_the_papers_policy_takes_the_fastest_single_tile_and_measures_its_layer():

@@ -179,6 +179,7 @@ def test_the_papers_policy_is_given_as_many_points_as_another_had():
         ("conv2d_ig_f32", CONVOLUTION, "columns_by_dma"),
     ],
 )
+@pytest.mark.sampled
 def test_bytes_of_tiles_are_those_that_the_launcher_takes(kernel, arguments, method, buffers):
     space = Space.of(kernel, arguments, CHIP, sizes=3)
     choice = space.choice(buffers, method)
