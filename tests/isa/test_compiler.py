@@ -97,6 +97,7 @@ def test_a_loaded_program_prints_in_unicorn_what_it_prints_on_the_host(name, exp
 @needs_compiler
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.sampled
 def test_a_compiled_program_prints_what_it_prints_on_the_host(name, level, expected, tmp_path):
     soc = pytest.importorskip("soc.run", reason="soc cannot run programs yet")
     program = Program.from_elf(build(name, level, tmp_path))
@@ -117,6 +118,7 @@ SECTIONS = """SECTIONS
 @needs_compiler
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.sampled
 def test_the_assembly_output_of_gcc_gives_the_bytes_that_gnu_as_and_ld_give(name, level, tmp_path):
     """Linked where this assembler puts the sections; library functions at an address far away."""
     path = tmp_path / "a.s"
