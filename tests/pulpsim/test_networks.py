@@ -4,6 +4,7 @@ Numbers of parameters are those that Keras prints for MLPerf Tiny's reference mo
 are those of its convolutions and fully connected layers, as published: 2.66, 7.49, 12.5, 0.26 M.
 """
 
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,6 +34,7 @@ SIZES = {
 UNNORMALISED = {"stack2_skip", "stack3_skip", "classifier", "last"}
 
 
+@cache
 def network(name: str) -> Tuning:
     return load_tuning(Path(name), Options())
 

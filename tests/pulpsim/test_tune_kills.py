@@ -24,7 +24,7 @@ program.kernel = "linear_fw_f32"
 program.args = {{inputs = 96, outputs = 40, {more}}}
 tune = {{sizes = {sizes}, policy = "exhaustive"}}
 """
-FEW = CONFIG.format(sizes=2, more="unroll = 1, rows = 1, cols = 1")
+FEW = CONFIG.format(sizes=2, more="unroll = 1, rows = 1, cols = 1, buffers = 2")
 MANY = CONFIG.format(sizes=3, more="unroll = 1")
 
 TELLING = """

@@ -1,7 +1,6 @@
 import json
 import re
 from html.parser import HTMLParser
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -203,10 +202,8 @@ def test_a_page_stays_small_however_many_events_harts_and_banks_there_are(
 ) -> None:
     count = 10_000_000 if request.config.getoption("--full") else 300_000
     recorded = trace(many(count), harts=16, banks=64)
-    started = perf_counter()
     html = page(of_trace(recorded))
     assert len(html) < 3_000_000
-    assert perf_counter() - started < 60
 
 
 @pytest.mark.parametrize("kinds", [*([kind] for kind in Kind), list(Kind)[1:], list(Kind)[::2]])
