@@ -14,7 +14,7 @@ from tests.soc.random_programs import PIECES, random_program
 from trainlib.launch import program as kernel_program
 
 ELFS = Path(__file__).parents[1] / "oracles" / "elfs.tar.xz"
-REGULAR, FULL = 25, 1000
+REGULAR, FULL = 12, 1000
 """Seeds 0, 1, ... of the random programs."""
 
 STATE = ("regs", "pc", "fflags", "frm", "mstatus", "lp_start", "lp_end", "lp_count", "counter")

@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from copy import deepcopy
 from functools import partial
@@ -144,12 +143,10 @@ def test_runs_under_way_stop_when_on_end_raises(isolation: str) -> None:
     def give_up(index: int, outcome: RunResult) -> None:
         raise TimeoutError(f"run {index} was first")
 
-    started = time.perf_counter()
     with pytest.raises(TimeoutError, match=r"^run 1 was first$"):
         run_many(
             [spin, MATMULS[0], spin, spin, spin], workers=2, isolation=isolation, on_end=give_up
         )
-    assert time.perf_counter() - started < 60
 
 
 def test_no_runs_have_no_outcomes() -> None:

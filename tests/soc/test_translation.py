@@ -73,8 +73,9 @@ def translates_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def never_translates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Translator, "warm", 1 << 60)
+def translates_the_hottest(translates_early: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Translate, and wait for, only what takes most of the time."""
+    monkeypatch.setattr(Translator, "hot", 1 << 12)
 
 
 def begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +120,7 @@ def test_the_text_of_segments_calls_steps_that_are_there_with_what_they_take() -
 
 
 @pytest.mark.parametrize("name", ["speed2_mm_hwl", "speed2_mm_2x2", "speed2_mm_naive"])
+@pytest.mark.sampled(2)
 def test_a_product_leaves_the_same_in_either_way(
     name: str, translates_early: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,10 +134,11 @@ def test_random_programs_leave_what_the_event_engine_does(
 ) -> None:
     monkeypatch.setattr(Translator, "warm", 2)
     monkeypatch.setattr(Translator, "hot", 4)
-    for seed in range(40 if request.config.getoption("--full") else 1):
+    is_full = request.config.getoption("--full")
+    for seed in range(40 if is_full else 1):
         program = random_program(seed, rounds=10, pieces=3)
         results = [
-            run_program(program, engine=engine, max_cycles=30_000)
+            run_program(program, engine=engine, max_cycles=30_000 if is_full else 10_000)
             for engine in ("compiled", "event")
         ]
         assert translated(results[0]) > 5, seed
@@ -161,7 +164,7 @@ def test_what_is_translated_serves_the_next_run_from_its_start(
 
 
 def test_what_is_translated_serves_another_process(
-    nothing_is_kept: None, translates_early: None, monkeypatch: pytest.MonkeyPatch
+    nothing_is_kept: None, translates_the_hottest: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = product("speed2_mm_naive")
     first = run_program(program, max_cycles=CYCLES)
@@ -323,6 +326,7 @@ def long_loop(chip: SocSpec, seed: int, length: int) -> Program:
 
 
 @pytest.mark.parametrize(("seed", "length"), [(0, 34), (2, 34), (6, 38)])
+@pytest.mark.sampled(2)
 def test_what_a_segment_finds_missing_is_asked_for_at_once(
     seed: int, length: int, translates_early: None
 ) -> None:
@@ -337,6 +341,7 @@ def test_what_a_segment_finds_missing_is_asked_for_at_once(
 
 
 @pytest.mark.parametrize(("cores", "banks"), [(9, 4), (16, 32)])
+@pytest.mark.sampled(2)
 def test_many_cores_leave_what_the_event_engine_does(
     cores: int, banks: int, translates_early: None
 ) -> None:
@@ -370,6 +375,7 @@ def test_a_segment_waits_until_it_is_known_where_its_loop_goes_back_to() -> None
 
 
 @pytest.mark.parametrize("name", ["speed2_mm_hwl", "speed2_mm_naive"])
+@pytest.mark.sampled(2)
 def test_a_program_runs_again_as_it_did(name: str, translates_early: None) -> None:
     ends = [vars(End.of(run_program(product(name), max_cycles=CYCLES))) for _ in range(3)]
 
@@ -433,7 +439,7 @@ def test_a_run_installs_at_once_what_fitted_the_run_before(
 
 
 def test_threads_that_come_to_the_same_code_at_once_load_it_one_after_the_other(
-    nothing_is_kept: None, translates_early: None, monkeypatch: pytest.MonkeyPatch
+    nothing_is_kept: None, translates_the_hottest: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = product("speed2_mm_naive")
     first = run_program(program, max_cycles=CYCLES)
