@@ -34,6 +34,7 @@ def test_relus_may_be_cut_too(direction):
 
 @pytest.mark.parametrize("tile", [{}, {"hidden": 3, "batch": 1, "inputs": 2, "rows": 5}], ids=str)
 @LAYER
+@pytest.mark.sampled
 def test_forward_gives_the_same_bits_whatever_the_tiles(name, tile):
     """An element's terms are added in the same order."""
     whole = check(f"{name}_fw_f32", SHAPE)
@@ -43,6 +44,7 @@ def test_forward_gives_the_same_bits_whatever_the_tiles(name, tile):
 
 @pytest.mark.parametrize("tile", [{"hidden": 7}, {"hidden": 7, "batch": 2, "rows": 4}], ids=str)
 @LAYER
+@pytest.mark.sampled
 def test_backward_gives_the_same_bits_where_a_tile_has_all_of_h(name, tile):
     """Else gradients of h are sums over tiles, which have a part of each gate."""
     whole = check(f"{name}_bw_f32", SHAPE)
@@ -52,6 +54,7 @@ def test_backward_gives_the_same_bits_where_a_tile_has_all_of_h(name, tile):
 
 @DIRECTION
 @LAYER
+@pytest.mark.sampled
 def test_layers_larger_than_l1_are_cut_by_themselves(name, direction):
     """Weights of 50 KB to 200 KB, read in every step while the one before is computed."""
     point = {"steps": 3, "inputs": 40, "hidden": 64, "batch": 4 if name != "rnn" else 60}

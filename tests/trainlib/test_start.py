@@ -34,6 +34,7 @@ POINTS = (
 
 
 @pytest.mark.parametrize(("kernel", "point"), POINTS, ids=str)
+@pytest.mark.sampled(2)
 def test_a_bias_is_added_to_what_is_there(kernel, point):
     check(kernel, point)
 

@@ -130,11 +130,13 @@ PARTS_OF_ROWS = [  # in several passes
 
 
 @pytest.mark.parametrize(("name", "point", "tile"), PARTS_OF_ROWS, ids=str)
+@pytest.mark.sampled(3)
 def test_rows_may_be_cut(name, point, tile):
     check(name, point | {"tile": tile, "cores": 3})
 
 
 @pytest.mark.parametrize(("name", "point", "tile"), POINTS, ids=str)
+@pytest.mark.sampled(3)
 def test_tiles_give_the_same_bits(name, point, tile):
     point = point | {"cores": 4}
     if "split" in KERNELS[name].arguments.model_fields:
