@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from soc.run import prepare
 from soc.run_many import Run
 from soc.simulation import Simulation
 from soc.spec import SocSpec
+from soc.temporary import TemporaryFolder
 from soc.trace import Kind, Trace
 from trainlib.tiles.passes import passes
 from trainlib.tiles.plan import Plan
@@ -49,13 +49,13 @@ class Shortened(Program):
     kept: int = 0
     opened: int = 0
     wait: int = 0
-    folder: TemporaryDirectory[str] | None = None
+    folder: TemporaryFolder | None = None
 
     @property
     def trace(self) -> Path:
         """The file of its run's trace."""
         assert self.folder is not None
-        return Path(self.folder.name) / "regions.trace"
+        return self.folder.path / "regions.trace"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class TimedRun(Run):
         assert callable(self.program)
         program = self.program()
         assert isinstance(program, Shortened)
-        program = replace(program, folder=TemporaryDirectory(prefix="pulpsim-"))
+        program = replace(program, folder=TemporaryFolder("pulpsim-regions-"))
         recording = Recording(program.trace, filters=FILTERS)
         return prepare(program, self.chip, self.engine, progress=progress, trace=recording)
 
@@ -141,7 +141,7 @@ def part_of(result: RunResult) -> Part | Outcome:
     if (end.reason, end.code) != ("exit", 0):
         return Part(None, (), program.repeat.times, size)
     starts = _starts(program)
-    program.folder.cleanup()
+    program.folder.remove()
     durations = program.repeat.durations(starts, program.kept)
     return Part(_cycles(result), durations, program.repeat.times, size)
 

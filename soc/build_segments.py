@@ -14,12 +14,13 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from soc.alias_scopes import with_scopes
+from soc.cache_folder import cache_folder
+from soc.child import end_with
 from soc.implied_state import FORGOTTEN
 from soc.interpreter import Interpreter
 from soc.kept_files import keep
 from soc.linking import require
 from soc.segment_text import COLD
-from soc.unit_cache import cache_folder
 
 KEPT = 4096
 """Segments kept; the oldest make room."""
@@ -29,7 +30,8 @@ LOCK = "segments.lock"
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
+    job = json.loads(sys.stdin.buffer.readline())
+    end_with(sys.stdin.fileno())
     for option, value in OPTIONS.items():
         llvm.set_option("", f"-{option}={value}")
     with (cache_folder() / LOCK).open("w") as lock:

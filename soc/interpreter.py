@@ -4,12 +4,9 @@ One unit of machine code for each instruction set and engine (soc.linking). Its 
 where it is compiled; beside the machine code it can be read.
 """
 
-import importlib.util
-import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
@@ -140,17 +137,10 @@ class Interpreter(Unit):
         execute = execute_source(profile_named(self.profile), self.extensions).rstrip()
         return TEXT.format(name=self.profile, extensions=self.extensions, execute=execute)
 
-    def write(self, folder: Path) -> None:
-        """Write the text into a file and import it from there."""
-        file = folder / SOURCE
-        file.write_text(self.text())
-        spec = importlib.util.spec_from_file_location("interpreter", file)
-        assert spec
-        assert spec.loader
-        self.generated = importlib.util.module_from_spec(spec)
-        write_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-        spec.loader.exec_module(self.generated)
-        sys.dont_write_bytecode = write_bytecode
+    def generate(self) -> None:
+        """Make the module of the text."""
+        self.generated = ModuleType("interpreter")
+        exec(compile(self.text(), SOURCE, "exec"), vars(self.generated))
 
     def declaring(self, module: str) -> ModuleType:
         """The generated module."""

@@ -2,20 +2,18 @@
 
 import hashlib
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from soc.unit_cache import is_ours
+from soc.cache_folder import PART, is_ours
+from soc.temporary import replaced
 
 
 def keep(file: Path, content: bytes, most: int) -> None:
     """Write a file; of more than `most` whose names begin alike, up to a dash, the oldest go."""
     is_new = not file.exists()
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix="building-", delete=False) as made:
-        made.write(hashlib.sha256(content).digest() + content)
-    os.chmod(made.name, 0o600)
-    os.replace(made.name, file)
+    with replaced(file, PART, 0o600) as stream:
+        stream.write(hashlib.sha256(content).digest() + content)
     if is_new:
         kind = file.name.partition("-")[0]
         for other in sorted(file.parent.glob(f"{kind}-*"), key=os.path.getmtime)[:-most]:

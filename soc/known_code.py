@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from soc.cache_folder import cache_folder
 from soc.chip_state import Chip, zeros
 from soc.code_memory import WHOLE_ROW, CodeMemory, KnownRun
 from soc.decode import LOOP_HINTS
 from soc.kept_files import keep, kept
 from soc.state import ROW
 from soc.translated import Together, Translation, digest, file_names
-from soc.unit_cache import cache_folder
 
 BEGINNING = 1 << 13  # halfwords by which a program is known
 PROGRAMS = 256

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter, thread_time
 
 from isa.program import Program
@@ -14,6 +12,7 @@ from soc.recorder import Recording
 from soc.result import RunResult
 from soc.simulation import Simulation
 from soc.spec import SocSpec, load_chip
+from soc.temporary import TemporaryFolder
 from soc.trace import Trace
 
 ENGINES = ("compiled", "event")
@@ -49,8 +48,8 @@ def run_program(
         return carry_out(prepare(program, chip, engine, on_console, progress, trace), max_cycles)
     if trace:
         raise ValueError("issue_trace and trace exclude each other; a trace has all issues")
-    with TemporaryDirectory() as folder:
-        trace = Recording(Path(folder) / "issues.trace", filters=("kind=issue",))
+    with TemporaryFolder("pulpsim-issues-") as folder:
+        trace = Recording(folder / "issues.trace", filters=("kind=issue",))
         simulation = prepare(program, chip, engine, on_console, progress, trace)
         result = carry_out(simulation, max_cycles)
         return replace(result, issues=issues_of(Trace.open(trace.file)), trace_events=None)

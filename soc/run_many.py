@@ -13,6 +13,7 @@ from os import PathLike
 from typing import Any
 
 from isa.program import Program
+from soc.compiling import stop_compiling
 from soc.result import RunResult
 from soc.run import carry_out, prepare
 from soc.run_process import Processes
@@ -129,7 +130,8 @@ class Threads:
             return error
 
     def stop(self) -> None:
-        """Let the runs under way end soon."""
+        """Let the runs under way end soon, and those that wait for the compiler."""
         self.is_stopped = True
+        stop_compiling()
         for simulation in list(self.running):
             simulation.interrupt()

@@ -11,6 +11,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
+from soc.signals import deferred
+
 Task = Callable[..., Any]
 
 
@@ -107,13 +109,17 @@ class Processes:
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Ctrl-C is for whoever starts a process: it inherits that it is blocked."""
+    """Ctrl-C is for whoever starts a process: it inherits that it is blocked.
+
+    Who starts it gets signals after that: a process that is started by half shows a traceback.
+    """
     resource_tracker.ensure_running()  # when that starts, it unblocks it
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with deferred():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(connection: Connection, task: Task) -> None:

@@ -16,7 +16,15 @@ from soc.code_memory import CodeMemory, known_rows
 from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
-from soc.interpreter import base_extensions, interpreter, parts, segment_kind, with_group_of
+from soc.interpreter import (
+    Interpreter,
+    Parts,
+    base_extensions,
+    interpreter,
+    parts,
+    segment_kind,
+    with_group_of,
+)
 from soc.links import bind_for_peripherals, start_hart
 from soc.peripherals.later import later
 from soc.platform import Platform
@@ -75,6 +83,9 @@ class Simulation:
         self.progress = progress
         registers = float_registers(spec, program)
         self.isa = isa_of(spec, registers)
+        self.extensions = base_extensions(self.isa)
+        self.is_recorded = recording is not None
+        self._machine_code()  # all that is not kept at once: the chip at reset needs a part of it
         self.chip: Chip = new_chip(spec, registers, buffer_size(spec) if recording else 1)
         load(self.chip, program)
         core = spec.core
@@ -83,7 +94,6 @@ class Simulation:
         self.code = CodeMemory(self.chip, rows)
         kind = segment_kind(recording is not None)
         self.translator = Translator(self.chip, self.code, kind)
-        self.extensions = base_extensions(self.isa)
         self.env = Environment()
         self.text: list[str] = []
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -116,18 +126,22 @@ class Simulation:
             self.extensions |= self.translator.expect(pc)
         self._compile()
 
+    def _machine_code(self) -> Interpreter | Parts:
+        """The step functions for the extensions that the program uses, compiled if need be."""
+        if self.engine == "event":
+            return parts(self.isa, self.extensions, self.progress)
+        return interpreter(self.isa, self.extensions, self.progress, records=self.is_recorded)
+
     def _compile(self) -> None:
         """Get the step functions for the extensions that the program uses."""
-        if self.engine == "event":
-            self.parts = parts(self.isa, self.extensions, self.progress)
-        else:
-            unit = interpreter(
-                self.isa, self.extensions, self.progress, records=self.recorder is not None
-            )
-            self.run_cycles, self.run_briefly = unit.entry.unlocked, unit.entry.locked
-            self.run_briefly(self.chip, 0)  # loads the machine code: no part of the run
-            bind_for_peripherals()
-            self.translator.use(unit)
+        code = self._machine_code()
+        if isinstance(code, Parts):
+            self.parts = code
+            return
+        self.run_cycles, self.run_briefly = code.entry.unlocked, code.entry.locked
+        self.run_briefly(self.chip, 0)  # loads the machine code: no part of the run
+        bind_for_peripherals()
+        self.translator.use(code)
 
     def _boot(self, pc: int) -> None:
         if self.spec.fabric_controller.present:

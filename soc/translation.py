@@ -5,11 +5,10 @@ simulation goes on; the machine code is kept beside that of the units, under a n
 that goes into it, and the next simulation that comes to the same code finds it there.
 """
 
+import atexit
 import hashlib
-import json
-import os
 import subprocess
-import sys
+from contextlib import suppress
 from functools import cache
 from operator import is_
 from pathlib import Path
@@ -17,8 +16,11 @@ from time import monotonic
 
 import numpy as np
 
+from soc import signals
+from soc.cache_folder import cache_folder, is_temporary
 from soc.chip_state import Chip
 from soc.code_memory import WHOLE_ROW, CodeMemory
+from soc.compiling import start, stop
 from soc.hot_code import ISSUE
 from soc.interpreter import Interpreter, segment_steps
 from soc.known_code import WARM, Known, name_of, recall, remember, take_up
@@ -29,7 +31,7 @@ from soc.segment_path import Segment, content, segment_from
 from soc.segment_text import PURE_SYMBOL, module_text
 from soc.state import SEGMENTS
 from soc.translated import Together, Translation, translation
-from soc.unit_cache import ROOT, cache_folder, key
+from soc.unit_cache import key
 
 HOT = 1 << 18
 """Interpretations after which it is translated: about as long as that takes."""
@@ -208,20 +210,13 @@ class Translator:
 
     def _translate(self, texts: dict[str, str]) -> None:
         """Start the process that translates these."""
-        job = json.dumps({"unit": self.steps.name, "segments": texts, "waits": self.waits}).encode()
-        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        process = subprocess.Popen(
-            [sys.executable, "-m", "soc.build_segments"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": path},
-            start_new_session=True,  # Ctrl-C is not for it
-        )
+        job = {"unit": self.steps.name, "segments": texts, "waits": self.waits}
+        silent = subprocess.DEVNULL
+        try:
+            process = start("soc.build_segments", job, silent, silent)
+        except OSError:  # there is no room for another process: the code is interpreted
+            return
         _translating.append(process)
-        assert process.stdin
-        with process.stdin as pipe:
-            pipe.write(job)
         if self.waits:
             process.wait()
             has_come()
@@ -241,6 +236,17 @@ class Translator:
 
 _translating: list[subprocess.Popen] = []
 """The process that translates. Nobody waits for it: what it has made serves the next run, too."""
+
+
+@atexit.register
+def _let_go_on() -> None:
+    """Let it end its work after this process, unless that is interrupted or keeps nothing."""
+    for process in [each for each in _translating if each.poll() is None]:
+        if signals.received or is_temporary():
+            stop(process)
+        elif process.stdin:
+            with suppress(OSError), process.stdin as pipe:
+                pipe.write(b".")
 
 
 @cache

@@ -6,48 +6,93 @@ the processor. A folder that is not the user's own, or whose files are not those
 is deleted and made again; nothing of it is loaded.
 """
 
+import fcntl
 import hashlib
 import json
-import os
 import re
 import shutil
-import stat
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 
 import llvmlite.binding
 
+from soc.cache_folder import PART, VARIABLE, cache_folder, is_ours, use_temporary_folder
+from soc.compiling import CODE, ROOT, Files, compile_units
 from soc.linking import Progress, Unit
+from soc.temporary import TemporaryFolder
+from soc.toml_file import ConfigError
 
-CODE = "code.o"
+LOCK = "units.lock"
 MANIFEST = "manifest.json"
-ROOT = Path(__file__).parents[1]
 COMPILER = ("soc.unit_compiler", "soc.links", "soc.chip_types")
 """Modules that go into every unit, with what they import."""
 
 
-def cache_folder() -> Path:
-    """Where units are kept: $PULPSIM_CACHE, else the user's cache folder."""
-    if os.environ.get("PULPSIM_CACHE"):
-        return Path(os.environ["PULPSIM_CACHE"])
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pulpsim"
-
-
 def kept(units: Iterable[Unit], progress: Progress = nullcontext) -> list[Path]:
-    """The object files of these units; those that are not kept yet are compiled together."""
-    folders = {unit.name: cache_folder() / f"{unit.kind}-{key(unit)}" for unit in units}
-    missing = {name: folder for name, folder in folders.items() if not is_intact(folder)}
-    if missing:
-        with progress("compiling the interpreter (once; it is kept)"):
-            _build(missing)
-    return [folder / CODE for folder in folders.values()]
+    """The object files of these units; those that are not kept yet are compiled together.
+
+    If the cache folder refuses them, they go to a temporary one. One process compiles at a time:
+    the others wait for it, and find what it has made.
+
+    raises    ConfigError if nothing can be written, or the compiler is killed
+    """
+    names = {unit.name: f"{unit.kind}-{key(unit)}" for unit in units}
+    compiled: dict[str, Files] = {}
+    try:
+        return _kept_in(cache_folder(), names, compiled, progress)
+    except OSError as error:
+        folder = use_temporary_folder(f"{cache_folder()}: cannot be written: {error.strerror}")
+    try:
+        return _kept_in(folder, names, compiled, progress)
+    except OSError as error:
+        reason = f"cannot be written: {error.strerror}; {VARIABLE}=FOLDER names another"
+        raise ConfigError([f"{folder}: {reason}"]) from None
+
+
+def _kept_in(
+    folder: Path, names: dict[str, str], compiled: dict[str, Files], progress: Progress
+) -> list[Path]:
+    """As kept, in this folder.
+
+    names       of the units' own folders
+    compiled    what is compiled already, and gets what is compiled here
+
+    raises      OSError if the folder cannot be written
+    """
+    folders = {name: folder / own for name, own in names.items()}
+    if not all(map(is_intact, folders.values())):
+        with _compiling, _alone(folder, progress):
+            missing = {name: own for name, own in folders.items() if not is_intact(own)}
+            if unknown := missing.keys() - compiled.keys():
+                with progress("compiling the interpreter (once; it is kept)"):
+                    compiled |= compile_units(unknown)
+            for name, own in missing.items():
+                _store(compiled[name], own)
+    return [own / CODE for own in folders.values()]
+
+
+_compiling = Lock()
+"""For the threads of this process."""
+
+
+@contextmanager
+def _alone(folder: Path, progress: Progress) -> Iterator[None]:
+    """Be the only process that compiles for a folder; wait for another one that does.
+
+    The kernel releases the lock of a process that ends, however it ends.
+    """
+    with (folder / LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with progress("waiting for another process, which compiles the interpreter"):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def key(unit: Unit) -> str:
@@ -121,12 +166,6 @@ def is_intact(folder: Path) -> bool:
     return False
 
 
-def is_ours(path: Path) -> bool:
-    status = path.lstat()
-    is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-    return is_plain and status.st_uid == os.getuid() and not status.st_mode & 0o022
-
-
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of each file but the manifest."""
     return {
@@ -136,41 +175,12 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def _build(folders: dict[str, Path]) -> None:
-    """Compile units into new folders and move each into place, whole."""
-    parent = cache_folder()
-    parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    made = Path(tempfile.mkdtemp(dir=parent, prefix="building-"))
-    try:
-        _compile({name: str(made / folder.name) for name, folder in folders.items()})
-        for folder in folders.values():
-            _finish(made / folder.name, folder)
-    finally:
-        shutil.rmtree(made)
-
-
-def _finish(made: Path, folder: Path) -> None:
-    """Write the manifest of what was compiled, and put it into its place."""
-    for path in made.rglob("*"):
-        path.chmod(0o700 if path.is_dir() else 0o600)
-    (made / MANIFEST).write_text(json.dumps(digests(made)))
-    (made / MANIFEST).chmod(0o600)
-    try:
+def _store(files: Files, folder: Path) -> None:
+    """Write a unit's files and their manifest into a new folder, and put that into its place."""
+    with TemporaryFolder(PART, folder.parent) as made:
+        for name, content in files.items():
+            (made / name).write_bytes(content)
+        (made / MANIFEST).write_text(json.dumps(digests(made)))
+        for path in made.iterdir():
+            path.chmod(0o600)
         made.rename(folder)
-    except OSError:  # another process was first
-        if not folder.is_dir():
-            raise
-
-
-def _compile(folders: dict[str, str]) -> None:
-    """Compile units, named, into folders, in processes of their own.
-
-    raises    CalledProcessError, with the traceback on standard error, if that fails
-    """
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    subprocess.run(
-        [sys.executable, "-m", "soc.build_units"],
-        input=json.dumps(folders).encode(),
-        env=os.environ | {"PYTHONPATH": path},
-        check=True,
-    )

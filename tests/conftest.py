@@ -1,9 +1,7 @@
 """Options of the test suite."""
 
-import fcntl
 import os
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -84,28 +82,6 @@ def sample(cases: list[pytest.Item]) -> list[pytest.Item]:
 def values(case: pytest.Item) -> set[tuple[int, str]]:
     """The value of each parameter of a case: the parts of its name, numbered."""
     return set(enumerate(case.callspec._idlist))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _units_are_compiled_once() -> Iterator[None]:
-    """Let one process of the suite compile a unit, and the others wait for it."""
-    from soc import unit_cache
-
-    build = unit_cache._build
-
-    def build_missing(folders: dict[str, Path]) -> None:
-        unit_cache.cache_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (unit_cache.cache_folder() / "tests.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            missing = {name: file for name, file in folders.items() if not is_intact(file)}
-            if missing:
-                build(missing)
-
-    is_intact = unit_cache.is_intact
-    patch = pytest.MonkeyPatch()
-    patch.setattr(unit_cache, "_build", build_missing)
-    yield
-    patch.undo()
 
 
 @pytest.fixture(autouse=True)
