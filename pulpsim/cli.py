@@ -15,6 +15,7 @@ from pulpsim.command_line import (
     Database,
     Json,
     Settings,
+    begin,
     reporting_bad_input,
 )
 from pulpsim.trace.commands import annotate, trace_app
@@ -35,6 +36,7 @@ Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.elf
 
 def main() -> None:
     """Run the command that the arguments name."""
+    begin()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -107,7 +109,8 @@ def _run(
     """Run a program on a simulated chip; say where its cycles went.
 
     Exit status: 0 the program returned 0, 1 it returned something else or a kernel's result is
-    wrong, 2 bad input, 3 a trap, a deadlock or the cycle limit.
+    wrong, 2 bad input, 3 a trap, a deadlock or the cycle limit, 130 after Ctrl-C, 143 after
+    SIGTERM.
     """
     with reporting_bad_input():
         from pulpsim.config import Options

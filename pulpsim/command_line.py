@@ -1,11 +1,17 @@
 """What commands have in common: options, and how bad input is told."""
 
+import os
+import sys
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from errno import EPIPE
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from soc import signals
 
 BAD_INPUT = 2
 MISTAKES = 20  # that are told
@@ -28,38 +34,78 @@ Json = Annotated[
 Database = Annotated[Path | None, typer.Option(metavar="FILE", help="Where results are kept.")]
 
 
+def begin() -> None:
+    """Let signals end the command with a sentence, and warnings be one."""
+    signals.take_over("pulpsim: interrupted")
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+
+
+@contextmanager
+def reporting_bad_input() -> Iterator[None]:
+    """One line on standard error for each mistake, and the exit status for bad input.
+
+    The same for a signal that ends the command, and for files that the system refuses.
+    """
+    from isa.elf import ElfError
+    from isa.expression import AsmError
+    from soc.toml_file import ConfigError
+
+    try:
+        with signals.at_work():
+            yield
+    except typer.Exit as end:
+        is_interrupted = signals.received and end.exit_code == INTERRUPTED
+        raise typer.Exit(_interrupted() if is_interrupted else end.exit_code) from None
+    except KeyboardInterrupt:
+        _say("interrupted")
+        raise typer.Exit(_interrupted()) from None
+    except (AsmError, ConfigError, ElfError) as error:
+        mistakes = error.mistakes if isinstance(error, ConfigError) else str(error).splitlines()
+        for mistake in mistakes[:MISTAKES]:
+            _say(mistake)
+        if len(mistakes) > MISTAKES:
+            _say(f"... and {len(mistakes) - MISTAKES} more mistakes")
+        raise typer.Exit(BAD_INPUT) from None
+    except BaseException as error:
+        if signals.received:  # what was interrupted may say so in its own way
+            _say("interrupted")
+            raise typer.Exit(_interrupted()) from None
+        if not isinstance(error, OSError) or error.errno == EPIPE:
+            raise
+        _give_up_output()
+        _say(f"{error.filename or 'its output'}: cannot be used: {error.strerror}")
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def _interrupted() -> int:
+    """The exit status after a signal, as shells report it."""
+    return 128 + signals.received if signals.received else INTERRUPTED
+
+
+def _say(sentence: str) -> None:
+    from pulpsim.console import one_line
+
+    with suppress(OSError):
+        typer.echo(f"pulpsim: {one_line(shortened(sentence))}", err=True)
+
+
 def shortened(line: str) -> str:
     """A sentence with its begin and its end: where and what, and the way out."""
     half = LONGEST // 2
     return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
 
 
-@contextmanager
-def reporting_bad_input() -> Iterator[None]:
-    """One line on standard error for each mistake, and the exit status for bad input."""
-    from isa.elf import ElfError
-    from isa.expression import AsmError
-    from soc.toml_file import ConfigError
+def _give_up_output() -> None:
+    """What is left in the buffer has nowhere to go; Python would try once more at its end."""
+    with suppress(OSError):
+        sys.stdout.flush()
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    try:
-        yield
-    except (AsmError, ConfigError, ElfError) as error:
-        from pulpsim.console import one_line
 
-        mistakes = error.mistakes if isinstance(error, ConfigError) else str(error).splitlines()
-        for mistake in mistakes[:MISTAKES]:
-            typer.echo(f"pulpsim: {one_line(shortened(mistake))}", err=True)
-        if len(mistakes) > MISTAKES:
-            typer.echo(f"pulpsim: ... and {len(mistakes) - MISTAKES} more mistakes", err=True)
-        raise typer.Exit(BAD_INPUT) from None
-    except OSError as error:
-        if error.filename is None:
-            raise
-        from pulpsim.console import one_line
-
-        place = one_line(shortened(str(error.filename)))
-        typer.echo(f"pulpsim: {place}: cannot be used: {error.strerror}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
-    except KeyboardInterrupt:
-        typer.echo("pulpsim: interrupted", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """A warning of ours as a line; others as Python shows them."""
+    if category.__module__.startswith("soc."):
+        _say(str(message))
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, *where[:2]))

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from soc.cache_folder import chosen_folder, why_unusable
 from soc.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose, written_chip
 from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, parse_setting
-from soc.unit_cache import cache_folder
 
 ANY_SETTING = "path.to.field=value, such as l1.banks=32"
 
@@ -135,13 +135,15 @@ def program_table(
 
 
 def cache_file(name: str) -> Path:
-    """A file in the user's cache folder.
+    """A database in the user's cache folder.
 
-    raises    ConfigError if that cannot be made
+    raises    ConfigError if that cannot be used: a temporary one would lose it
     """
-    folder = cache_folder()
+    way_out = "--database FILE names a file elsewhere"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError([f"{folder}: cannot be made: {error.strerror}"]) from None
+        folder = chosen_folder()
+    except RuntimeError:
+        raise ConfigError([f"there is no home folder to keep results in; {way_out}"]) from None
+    if why := why_unusable(folder):
+        raise ConfigError([f"{folder}: {why}; {way_out}"])
     return folder / name

@@ -1,10 +1,17 @@
 """Files that commands write: refused early where they cannot be, and errors in one sentence."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import copymode
+from typing import BinaryIO
 
+from soc.temporary import replaced
 from soc.toml_file import ConfigError
+
+PART = ".pulpsim-part-"
+"""How names begin of files that are not written to the end."""
 
 
 def check_writable(option: str, file: Path, *sources: Path | None) -> None:
@@ -14,14 +21,17 @@ def check_writable(option: str, file: Path, *sources: Path | None) -> None:
     sources    what is read, and must not be replaced
     raises     ConfigError
     """
-    if file.exists() and any(s and s.exists() and file.samefile(s) for s in sources):
-        raise ConfigError([f"{option} {file}: is what is read; name another file"])
-    if file.is_dir():
-        raise ConfigError([f"{option} {file}: is a folder, not a file"])
-    if not file.parent.is_dir():
-        raise ConfigError([f"{option} {file}: there is no folder {file.parent}"])
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise ConfigError([f"{option} {file}: may not be written"])
+    try:
+        if file.exists() and any(s and s.exists() and file.samefile(s) for s in sources):
+            raise ConfigError([f"{option} {file}: is what is read; name another file"])
+        if file.is_dir():
+            raise ConfigError([f"{option} {file}: is a folder, not a file"])
+        if not file.parent.is_dir():
+            raise ConfigError([f"{option} {file}: there is no folder {file.parent}"])
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise ConfigError([f"{option} {file}: may not be written"])
+    except OSError as error:
+        raise _refusal(option, file, error) from None
 
 
 def write(option: str, file: Path, data: bytes) -> None:
@@ -29,21 +39,34 @@ def write(option: str, file: Path, data: bytes) -> None:
 
     raises    ConfigError, with the system's reason
     """
+    with written(option, file) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def written(option: str, file: Path) -> Iterator[BinaryIO]:
+    """A stream whose content becomes a file's at the end, whole, or not at all.
+
+    What is no regular file, such as a pipe or a device, is written as it comes.
+
+    raises    ConfigError, with the system's reason
+    """
     try:
-        if file.exists() and not (file.is_file() and os.access(file.resolve().parent, os.W_OK)):
-            file.write_bytes(data)  # a device, or nothing may be put beside it
-        else:
-            _replace(file.resolve(), data)
+        is_there = file.exists()
+        if is_there and not (file.is_file() and os.access(file.resolve().parent, os.W_OK)):
+            with file.open("wb", buffering=1 << 20) as stream:
+                yield stream
+            return
+        target = file.resolve()
+        with replaced(target, PART) as stream:
+            yield stream
+            if is_there:
+                copymode(target, stream.name)
+    except BrokenPipeError:
+        return  # who reads it has had enough
     except OSError as error:
-        raise ConfigError([f"{option} {file}: cannot be written: {error.strerror}"]) from None
+        raise _refusal(option, file, error) from None
 
 
-def _replace(file: Path, data: bytes) -> None:
-    part = file.with_name(f".{file.name}.part")
-    try:
-        part.write_bytes(data)
-        if file.exists():
-            copymode(file, part)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+def _refusal(option: str, file: Path, error: OSError) -> ConfigError:
+    return ConfigError([f"{option} {file}: cannot be written: {error.strerror}"])

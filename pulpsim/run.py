@@ -18,7 +18,7 @@ from soc.issue_trace import issue_lines
 from soc.recorder import Recording
 from soc.result import RunResult
 from soc.run import run_program
-from soc.toml_file import ConfigError
+from soc.toml_file import ConfigError, Mistakes
 
 if TYPE_CHECKING:
     from trainlib.launch import KernelProgram
@@ -53,12 +53,16 @@ def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = Fal
         report["program"] = kernel.report(result).to_json()
     if ready.trace:
         report["trace"] = {"file": str(ready.trace), "events": result.trace_events}
-    if ready.json:
-        _write_json(report, ready.json)
-    if ready.issue_trace:
-        _write_trace(result, ready.issue_trace)
+    mistakes = Mistakes()
+    with mistakes.collected():
+        if ready.json:
+            _write_json(report, ready.json)
+    with mistakes.collected():
+        if ready.issue_trace:
+            _write_trace(result, ready.issue_trace)
     if not is_quiet:
         show(report, f"{Path(program.name).name} on {ready.chip.name}", report_console())
+    mistakes.raise_any()
     return status(report)
 
 

@@ -27,6 +27,7 @@ from pulpsim.tune_place import place_of
 from pulpsim.tune_progress import Pace, Progress
 from pulpsim.tune_report import show_layer, show_network
 from pulpsim.tuned import Paper, Tuned, report_json, tuned_toml
+from soc.toml_file import Mistakes
 
 SUCCESS, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -70,18 +71,18 @@ def tune(
     if is_whole and len(layers) > 1:
         show_network(layers, console)
     is_one = len(tuning.spaces) == 1
-    if output:
-        _write_tuned(tuning.chip, layers, output, is_one)
-    if picture:
-        for layer, own in _files(layers, picture, is_one):
-            with console.status(f"drawing {own} ...") if console.is_terminal else nullcontext():
-                write_picture(layer, own)
-    if json:
-        text = report_json(tuning.chip.spec.name, tuning.how.policy, layers, is_whole)
-        if json == STANDARD_OUTPUT:
-            sys.stdout.write(text)
-        else:
-            write("--json", json, text.encode())
+    mistakes = Mistakes()
+    with mistakes.collected():
+        if output:
+            _write_tuned(tuning.chip, layers, output, is_one)
+    with mistakes.collected():
+        if picture:
+            _write_pictures(layers, picture, is_one, console)
+    with mistakes.collected():
+        if json:
+            text = report_json(tuning.chip.spec.name, tuning.how.policy, layers, is_whole)
+            _write_json(text, json)
+    mistakes.raise_any()
     if not is_whole:
         return INTERRUPTED
     return SUCCESS if all(layer.best for layer in layers) else FAILED
@@ -164,6 +165,20 @@ def _write_tuned(chip: ChosenChip, layers: Sequence[Tuned], output: Path, is_one
         assert layer.best
         text = tuned_toml(entry, layer.space.layer, layer.best.point)
         write("-o", file, text.encode())
+
+
+def _write_pictures(layers: Sequence[Tuned], file: Path, is_one: bool, console: Console) -> None:
+    """A picture for each layer."""
+    for layer, own in _files(layers, file, is_one):
+        with console.status(f"drawing {own} ...") if console.is_terminal else nullcontext():
+            write_picture(layer, own)
+
+
+def _write_json(text: str, file: Path) -> None:
+    if file == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+    else:
+        write("--json", file, text.encode())
 
 
 def _files(layers: Sequence[Tuned], file: Path, is_one: bool) -> list[tuple[Tuned, Path]]:

@@ -7,10 +7,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from pulpsim.output import write
+from pulpsim.output import PART, write
 from pulpsim.study.config import Plan
 from pulpsim.study.study import Finding, Row
-from soc.toml_file import ConfigError
+from soc.temporary import TemporaryFolder
+from soc.toml_file import ConfigError, Mistakes
 
 SCHEMA = "pulpsim.study/1"
 WITHOUT_MATPLOTLIB = (
@@ -23,13 +24,11 @@ def prepare_folder(folder: Path) -> None:
 
     raises    ConfigError
     """
-    if folder.is_file():
-        raise ConfigError([f"--output {folder}: is a file, not a folder"])
-    trial = folder / ".pulpsim"
     try:
+        if folder.is_file():
+            raise ConfigError([f"--output {folder}: is a file, not a folder"])
         folder.mkdir(parents=True, exist_ok=True)
-        trial.touch()
-        trial.unlink()
+        TemporaryFolder(PART, folder).remove()
     except OSError as error:
         raise ConfigError([f"--output {folder}: cannot be written: {error.strerror}"]) from None
 
@@ -53,8 +52,11 @@ def write_files(
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise
         reason = WITHOUT_MATPLOTLIB
+    mistakes = Mistakes()
     for file, data in contents.items():
-        write("--output", plan.output / file, data)
+        with mistakes.collected():
+            write("--output", plan.output / file, data)
+    mistakes.raise_any()
     return [plan.output / file for file in contents], reason
 
 

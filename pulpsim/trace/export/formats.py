@@ -1,13 +1,11 @@
 """The formats of `pulpsim trace export`, and writing a file of one: whole, or not at all."""
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from pulpsim.output import check_writable
+from pulpsim.output import check_writable, written
 from pulpsim.trace.selection import Selection
 from soc.toml_file import ConfigError
 from soc.trace import Trace
@@ -52,27 +50,5 @@ def export(trace: Trace, name: str, selection: Selection, file: Path) -> None:
     raises    ConfigError if the file cannot be written
     """
     write: Writer = getattr(import_module(f"pulpsim.trace.export.{FORMATS[name].module}"), name)
-    with _replaced(file) as stream:
+    with written("-o", file) as stream:
         write(trace, selection, stream)
-
-
-@contextmanager
-def _replaced(file: Path) -> Iterator[BinaryIO]:
-    """A stream whose contents take the file's place at the end; nothing stays behind otherwise.
-
-    What is no regular file, such as a pipe, is written as it comes.
-    """
-    is_special = file.exists() and not file.is_file()
-    place = file if is_special else file.with_name(f"{file.name}.{os.getpid()}.part")
-    try:
-        with place.open("wb", buffering=1 << 20) as stream:
-            yield stream
-        if not is_special:
-            place.replace(file)
-    except BrokenPipeError:
-        return  # who reads it has had enough
-    except OSError as error:
-        raise ConfigError([f"-o {file}: cannot be written: {error.strerror}"]) from None
-    finally:
-        if not is_special:
-            place.unlink(missing_ok=True)
