@@ -27,7 +27,7 @@ class Host:
 
     parts         plain attributes of each part of the platform
     decoder       of the console's bytes, in the middle of a character
-    runs          code that is decoded
+    code          what soc.code_memory remembers of what is decoded
     """
 
     parts: list[Plain]
@@ -35,7 +35,7 @@ class Host:
     warnings: list[str]
     extensions: frozenset[str]
     decoder: tuple[bytes, int]
-    runs: list[tuple[int, int]]
+    code: Plain
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ def copy(simulation: Simulation, to: Simulation) -> None:
     base = int(simulation.chip.config[0]["code_base"])
     sections = [(part.address - base, part.size) for part in simulation.program.code]
     rows = [(max(0, start // 2), (start + size) // 2 + 1) for start, size in sections]
-    for first, end in [*rows, *simulation.code.runs]:
+    of_harts = int(simulation.chip.config[0]["rows"]), simulation.chip.code.size
+    for first, end in [*rows, *simulation.code.spans, of_harts]:
         to.code.rows[first:end] = simulation.code.rows[first:end]
 
 
@@ -103,7 +104,7 @@ def _host(simulation: Simulation) -> Host:
         list(simulation.warnings),
         simulation.extensions,
         simulation.decoder.getstate(),
-        list(simulation.code.runs),
+        deepcopy(simulation.code.remembered()),
     )
 
 
@@ -114,7 +115,7 @@ def _let_be(simulation: Simulation, cycle: int, host: Host) -> None:
     simulation.text[:], simulation.warnings[:] = host.text, host.warnings
     simulation.use(host.extensions)
     simulation.decoder.setstate(host.decoder)
-    simulation.code.runs = list(host.runs)
+    vars(simulation.code).update(deepcopy(host.code))
     if simulation.platform:
         for part, state in zip(host_parts(simulation.platform), host.parts, strict=True):
             vars(part).update(deepcopy(state))

@@ -84,7 +84,7 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
     trace_buffer    events that fit into it
     """
     harts = spec.cores + (1 if spec.fabric_controller.present else 0)
-    rows = spec.l2.size // 2
+    rows = spec.l2.size // 2 + harts
     counts = {
         "code": rows,
         "segments": rows,

@@ -20,8 +20,8 @@ CACHE_LINE = 64  # bytes
 ARRAYS = {
     "config": CONFIG,  # [1]
     "harts": HART,  # [cores (+ 1: the fabric controller, last)]
-    "code": ROW,  # [L2 bytes / 2]
-    "segments": SEGMENT,  # [L2 bytes / 2]
+    "code": ROW,  # [L2 bytes / 2 + harts], see soc.code_rows
+    "segments": SEGMENT,  # the same
     "hot_code": HOT_CODE,  # [1]
     "regions": REGION,  # [harts * REGIONS]
     "l1": np.dtype(np.int32),  # [l1.size / 4]

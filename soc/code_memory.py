@@ -1,27 +1,49 @@
 """Code memory: decodes what harts come to."""
 
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from isa.profiles import profile
 from soc.chip_state import Chip
-from soc.decode import CUT_OFF, LOOP_HINTS, RowDecoder
-from soc.links import drop_segments, mark_loop_end
-from soc.state import ROW
+from soc.decode import BRANCH, CUT_OFF, JALR, JUMP, LOAD, LOOP_HINTS, STORE, UNDECODED, RowDecoder
+from soc.links import note_change
+from soc.state import ROW, WRITES
 
-LONGEST_RUN = 4096
-"""Instructions decoded ahead at once, in a straight line."""
+LONGEST_RUN, SHORTEST_RUN = 4096, 16
+"""Instructions decoded ahead at once, in a straight line: the most, and after many jumps."""
+RUNS = 8
+"""Runs after which one has half the length: what is jumped to so often may be data."""
+
+KEPT = 1 << 13
+"""Rows of which it is kept how they are decoded, for the next run and other processes."""
+
+BLOCK = 1 << 10
+"""Rows of which it is noted together that some are decoded."""
+
+JUMPS = (JUMP, JALR)
+"""Kinds of rows after which another run begins, where one has jumped often."""
+
+NEEDS_NEXT = (LOAD, STORE, BRANCH)
+"""Kinds of rows whose instruction asks for what follows it in memory before that can issue."""
 
 WHOLE_ROW = np.dtype((np.void, ROW.itemsize))
 """A row as bytes: copied at once, where a record is copied field by field."""
 
 
 class KnownRun(NamedTuple):
-    """Words decoded in a straight line, their rows, and the extensions that these are of."""
+    """Words decoded in a straight line.
+
+    longest       it could have had so many instructions
+    is_cut        it ends where rows were decoded already
+    rows          of these words
+    extensions    that they are of
+    """
 
     words: bytes
+    longest: int
+    is_cut: bool
     rows: np.ndarray
     extensions: set[str]
 
@@ -44,9 +66,8 @@ class KnownRows:
 
         Of a 16-bit instruction, the word is its 16 bits.
         """
-        row = np.zeros(1, ROW)
-        decoded = self.decoder.fill(row[0], word)
-        return row.view(WHOLE_ROW)[0], decoded and decoded.insn.extension
+        row, decoded = self.decoder.row(word)
+        return np.frombuffer(row, WHOLE_ROW)[0], decoded and decoded.insn.extension
 
 
 @cache
@@ -64,7 +85,10 @@ def known_rows(isa: str, registers: str, small_floats: bool, fpu_latency: int) -
 class CodeMemory:
     """Fills the chip's rows on demand, and anew on fence.i.
 
-    runs        that are decoded: first row, first row behind
+    count       runs that are decoded
+    runs        the first of them, as many as are kept: first row, end
+    kept        rows of these
+    blocks      numbers of the blocks of rows in which some are decoded
     expected    runs by their first rows, of this simulation or one before: most likely the same
     """
 
@@ -72,95 +96,153 @@ class CodeMemory:
         self.chip, self.known = chip, known
         self.base = int(chip.config[0]["code_base"])
         self.halves = chip.l2.data.cast("B").cast("H")
-        self.kinds = chip.code["kind"]
-        self.flags = chip.code["flags"]
+        self.kinds, self.flags = chip.code["kind"], chip.code["flags"]
+        self.words = chip.code["word"]
         self.rows = chip.code.view(WHOLE_ROW)
         self.runs: list[tuple[int, int]] = []
+        self.count = self.kept = 0
+        self.blocks: set[int] = set()
         self.expected: dict[int, KnownRun] = {}
+
+    def remembered(self) -> dict[str, Any]:
+        """What it remembers of what is decoded, as plain data."""
+        return {name: getattr(self, name) for name in ("count", "runs", "kept", "blocks")}
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Rows among which all decoded ones are: first, end; few and apart."""
+        found: list[tuple[int, int]] = []
+        for block in sorted(self.blocks):
+            first, end = block * BLOCK, min((block + 1) * BLOCK, len(self.halves))
+            if found and found[-1][1] == first:
+                first = found.pop()[0]
+            found.append((first, end))
+        return found
 
     def decode_for_waiting_harts(self) -> set[str]:
         """Decode at each hart that waits for it; returns the extensions that came up."""
-        wheel = self.chip.wheel[0]
+        waiting = int(self.chip.wheel[0]["resume"])
         extensions: set[str] = set()
-        if wheel["stale"]:
-            wheel["stale"] = 0
-            extensions |= self.decode_again()
-        waiting = int(wheel["resume"])
         for h in range(waiting.bit_length()):
             if waiting >> h & 1:
                 extensions |= self.decode(int(self.chip.harts["pc"][h]))
         return extensions
 
     def decode(self, pc: int) -> set[str]:
-        """Decode in a straight line from pc up to known or illegal code.
+        """Decode in a straight line from pc up to known or illegal code; nothing outside of L2.
 
         A row may already have hints of a hardware loop that has been set up and ends there.
         """
         first = (pc - self.base) >> 1
-        end, extensions = self._decode_as_before(first) or self._decode_words(first)
-        self.runs.append((first, end))
-        return extensions
+        if not 0 <= first < len(self.halves) or self.kinds[first]:
+            return set()  # two harts may have come to it
+        longest = max(LONGEST_RUN >> self.count // RUNS, min(LONGEST_RUN, SHORTEST_RUN))
+        run = self._decode_as_before(first, longest) or self._decode_words(first, longest)
+        end = first + len(run.words) // 2
+        self.count += 1
+        self.blocks.update(range(first // BLOCK, (end - 1) // BLOCK + 1))
+        if self.kept + end - first <= KEPT:
+            self.kept += end - first
+            self.runs.append((first, end))
+            self.expected[first] = run
+        return run.extensions
 
-    def _decode_as_before(self, first: int) -> tuple[int, set[str]] | None:
-        """Decode what is expected from this row on, if it is the same."""
+    def _decode_as_before(self, first: int, longest: int) -> KnownRun | None:
+        """Decode what is expected from this row on, if that is what is to be decoded now."""
         run = self.expected.get(first)
-        if not run:
+        if not run or run.longest != longest:
             return None
         end = first + run.rows.size
-        if self.halves[first:end].tobytes() != run.words:
+        if self.halves[first:end].tobytes() != run.words or run.is_cut and not self.kinds[end]:
             return None
-        if not self.runs:  # all rows are empty: not to look at them spares half the page faults
+        if not self.count:  # all rows are empty: not to look at them spares half the page faults
             self.rows[first:end] = run.rows
-            return end, run.extensions
+            return run
         if self.kinds[first:end].any():
             return None
         hints = self.flags[first:end].copy()
         self.rows[first:end] = run.rows
         self.flags[first:end] |= hints
-        return end, run.extensions
+        return run
 
-    def _decode_words(self, first: int) -> tuple[int, set[str]]:
-        """Decode word by word; returns the first row behind, and the extensions."""
-        halves, row_of = self.halves, self.known.row
+    def _decode_words(self, first: int, longest: int) -> KnownRun:
+        """Decode word by word."""
+        halves, kinds = self.halves, self.kinds
         extensions: set[str] = set()
-        index = first
-        for _ in range(LONGEST_RUN):
-            if index >= len(halves) or self.kinds[index]:
+        extension: str | None = None
+        index, size, left = first, 1, longest
+        while index < len(halves) and not kinds[index]:
+            if left <= 0 and (kinds[index - size] not in NEEDS_NEXT or left <= -LONGEST_RUN):
                 break
-            word = halves[index]
-            size = 2 if word & 3 == 3 else 1
-            hints = self.flags[index]
-            if index + size > len(halves):
-                self.rows[index], extension, size = self.known.cut_off(word), None, 1
-            else:
-                word |= halves[index + 1] << 16 if size == 2 else 0
-                self.rows[index], extension = row_of(word)
-            if hints:
-                self.flags[index] |= hints
+            size, extension = self._decode_row(index)
+            left = 0 if longest < LONGEST_RUN and kinds[index] in JUMPS else left - 1
             index += size
             if extension is None:
                 break
             extensions.add(extension)
-        if index > first:  # else the row is known already: two harts came to it
-            rows = self.rows[first:index].copy()
-            rows.view(ROW)["flags"] &= np.uint8(255 - LOOP_HINTS)
-            self.expected[first] = KnownRun(halves[first:index].tobytes(), rows, extensions)
-        return index, extensions
+        is_cut = extension is not None and index < len(halves) and bool(kinds[index])
+        rows = self.rows[first:index].copy()
+        rows.view(ROW)["flags"] &= np.uint8(255 - LOOP_HINTS)
+        return KnownRun(halves[first:index].tobytes(), longest, is_cut, rows, extensions)
 
-    def decode_again(self) -> set[str]:
-        """Decode anew all that is decoded, at once: harts may wait with accesses of these rows.
+    def _decode_row(self, index: int) -> tuple[int, str | None]:
+        """Decode one instruction; returns its half-words and its extension, None if illegal."""
+        hints = self.flags[index] & LOOP_HINTS
+        word = self.halves[index]
+        size = 2 if word & 3 == 3 else 1
+        if index + size > len(self.halves):
+            self.rows[index], extension, size = self.known.cut_off(word), None, 1
+        else:
+            word |= self.halves[index + 1] << 16 if size == 2 else 0
+            self.rows[index], extension = self.known.row(word)
+        if hints:
+            self.flags[index] |= hints
+        return size, extension
+
+    def changes(self) -> list[int]:
+        """Rows that are no longer what memory holds, if a fence.i has asked for them."""
+        wheel = self.chip.wheel[0]
+        if not wheel["fence"]:
+            return []
+        writes = int(wheel["writes"])
+        wheel["fence"] = wheel["writes"] = 0
+        if writes > WRITES:
+            rows = np.concatenate([np.arange(*span) for span in self.spans])
+        else:
+            ends = 2 * np.unique(wheel["written"][:writes])
+            rows = (ends[:, None] + [-1, 0, 1]).ravel()
+        rows = rows[rows >= 0]
+        rows = rows[self.kinds[rows] != UNDECODED]
+        halves = self.chip.l2.view(np.uint16)
+        low = halves[rows].astype(np.uint32)
+        high = halves[np.minimum(rows + 1, halves.size - 1)].astype(np.uint32)
+        high[(low & 3 != 3) | (rows + 1 == halves.size)] = 0
+        found: list[int] = rows[self.words[rows] != low | high << 16].tolist()
+        return found
+
+    def decode_again(self, rows: list[int]) -> set[str]:
+        """Decode instructions anew; an access under way keeps what it was issued with.
 
         Active hardware loops keep their ends.
         """
-        runs, self.runs = self.runs, []
-        drop_segments(self.chip)
-        for first, end in runs:
-            self.chip.code[first:end] = np.zeros(1, self.chip.code.dtype)
         extensions: set[str] = set()
-        for first, _ in runs:
-            extensions |= self.decode(self.base + 2 * first)
-        for hart in self.chip.harts:
-            for loop in range(2):
-                if hart["lp_count"][loop]:
-                    mark_loop_end(self.chip, hart, loop)
+        for row in rows:
+            self._keep_for_accesses(row)
+            note_change(self.chip, row, row + 1)
+            size, extension = self._decode_row(row)
+            if extension:
+                extensions.add(extension)
+            if self.kinds[row] in NEEDS_NEXT:
+                extensions |= self.decode(self.base + 2 * (row + size))
         return extensions
+
+    def _keep_for_accesses(self, row: int) -> None:
+        """Let harts that have issued the instruction of a row last have a copy of it."""
+        harts = self.chip.harts
+        for h in np.flatnonzero(harts["last"] == row).tolist():
+            own = len(self.halves) + h
+            self.rows[own] = self.rows[row]
+            self.chip.code[own]["imm3"] = row
+            if harts[h]["row"] == row:
+                harts[h]["row"] = own
+            harts[h]["last"] = own

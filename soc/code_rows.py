@@ -1,15 +1,54 @@
-"""Where an instruction's row is, and how many fetches bring it."""
+"""Where an instruction's row is, how many fetches bring it, and whether its word is written.
+
+A row holds what memory held when a hart first came to it, until a fence.i of any hart: then what
+was written since is decoded anew. An access under way keeps the row that it was issued with: if
+that changes, as a copy in a row of the hart's own, after those of the memory.
+"""
 
 import numpy as np
 
 from soc.decode import UNDECODED
-from soc.step import inlined_step, step
+from soc.state import WRITES
+from soc.step import cold_step, inlined_step, step
+
+# What a fence.i asks of the host, in `wheel.fence`.
+LOOK_AT_WRITES = 1  # have words changed whose instructions are decoded?
+RUN_AHEAD = 2  # they have: let the other harts run on with the rows as they are
 
 
 @step
 def row_index(config, pc):
     """Return the row of a code address; out of range if the address is not code memory."""
     return (pc - config["code_base"]) >> 1
+
+
+@step
+def row_of_memory(chip, index):
+    """Return the row of memory of a hart's last instruction, or access, that has this row."""
+    if index < chip.config[0]["rows"]:
+        return index
+    return int(chip.code[np.uint64(index)]["imm3"])
+
+
+@step
+def note_write(chip, word):
+    """Note that a word of L2 is written: a fence.i looks at its instructions if they are decoded.
+
+    word    from the start of L2; the instruction before it may end in it
+    """
+    kinds = chip.code["kind"]
+    index = np.uint64(2 * word)
+    before = np.uint64(max(2 * word - 1, 0))
+    if kinds[before] | kinds[index] | kinds[index + np.uint64(1)]:
+        _note(chip.wheel[0], word)
+
+
+@cold_step
+def _note(wheel, word):
+    place = wheel["writes"]
+    if place < WRITES:
+        wheel["written"][np.uint64(place)] = word
+    wheel["writes"] = place + 1
 
 
 @inlined_step

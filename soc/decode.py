@@ -3,11 +3,12 @@
 Sources: the timing of RI5CY and CV32E40P as measured on RTL (rules A to U), each named below.
 """
 
-import numpy as np
+from struct import Struct
 
 from isa.compiled import IMMEDIATE_COLUMNS, SINK, immediates
 from isa.declare import Decoded, Insn, Isa
 from soc.csr_numbers import MODES, csr_cost
+from soc.state import ROW
 
 # Kinds of rows: what the pipeline does with an instruction.
 UNDECODED = 0
@@ -82,6 +83,12 @@ MULH_CYCLES = 5
 FENCE_CYCLES = 4
 
 ALU_WRITERS = frozenset("alu mul mulh div divu jump jalr csr".split())
+FIELDS = ROW.names or ()
+FIELDS_AS_BYTES = Struct("=" + "".join(ROW[name].char for name in FIELDS).replace("L", "Q"))
+
+Row = dict[str, int]
+"""The fields of a row by name."""
+
 X_FIELDS = ("rs1", "rs2", "rs3")
 F_FIELDS = ("fs1", "fs2", "fs3")
 
@@ -96,14 +103,19 @@ class RowDecoder:
         self.ri5cy = ri5cy
         self.numbers = {insn.key: number for number, insn in enumerate(isa.insns, start=1)}
 
-    def fill(self, row: np.void, word: int) -> Decoded | None:
-        """Decode word into row; an illegal word becomes a row that traps."""
-        decoded = self.isa.decode(word & 0xFFFF if word & 3 != 3 else word)
+    def row(self, word: int) -> tuple[bytes, Decoded | None]:
+        """Decode a word: the row as bytes of ROW; an illegal word becomes a row that traps."""
+        row = dict.fromkeys(FIELDS, 0)
         row["word"] = word & 0xFFFF if word & 3 != 3 else word
         row["size"] = 4 if word & 3 == 3 else 2
+        decoded = self.isa.decode(row["word"])
         if decoded is None:
             row["kind"] = ILLEGAL
-            return None
+        else:
+            self._fill(row, decoded)
+        return FIELDS_AS_BYTES.pack(*row.values()), decoded
+
+    def _fill(self, row: Row, decoded: Decoded) -> None:
         insn, operands = decoded.insn, decoded.operands
         row["op"] = self.numbers[insn.key]
         row["kind"] = KINDS[insn.timing]
@@ -119,7 +131,6 @@ class RowDecoder:
         row["cost"] = self._cost(insn, operands)
         row["flags"] |= self._flags(insn, operands)
         self._hazards(row, insn, operands)
-        return decoded
 
     def _access(self, insn: Insn) -> int:
         if insn.timing == "csr":
@@ -130,7 +141,7 @@ class RowDecoder:
         number = operands[name]
         return number + self.f_base if name.startswith("f") else number
 
-    def _registers(self, row: np.void, insn: Insn, operands: dict[str, int]) -> None:
+    def _registers(self, row: Row, insn: Insn, operands: dict[str, int]) -> None:
         row["rd"] = row["rp"] = row["wd"] = SINK
         for name in (*X_FIELDS, *F_FIELDS):
             if name in operands:
@@ -164,7 +175,7 @@ class RowDecoder:
             flags |= DIVISION
         return flags
 
-    def _hazards(self, row: np.void, insn: Insn, operands: dict[str, int]) -> None:
+    def _hazards(self, row: Row, insn: Insn, operands: dict[str, int]) -> None:
         """Which late results it waits for, and what it delivers late itself.
 
         Measured on RTL: an ALU instruction that overwrites a load's destination right behind it
@@ -193,12 +204,12 @@ class RowDecoder:
         if returns_late and target is not None:
             row["late_fpu"] = 1 << target
 
-    def _matched_fields(self, row: np.void, insn: Insn) -> int:
+    def _matched_fields(self, row: Row, insn: Insn) -> int:
         """Fields that are compared with the FPU's destination although they are no operands.
 
         Of unary operations (rule B), set-up instructions of hardware loops (rule G) and fences.
         """
-        word = int(row["word"])
+        word = row["word"]
         if insn.timing in ("hwloop", "fence", "fencei"):
             return 1 << (word >> 15 & 31) | 1 << (word >> 20 & 31)
         if insn.key in ("fcvt_w_s", "fcvt_wu_s", "fcvt_s_w", "fcvt_s_wu", "fclass_s", "fsqrt_s"):

@@ -106,6 +106,7 @@ def write_beats(dma, channel, l2, path, now):
     low, high, enables, _, _ = pop(channel, BEATS)
     offset = _beat_offset(dma, burst, burst["beats"] - channel["sending"])
     if 0 <= offset < dma["l2_size"]:
+        dma["l2_write"] = offset
         store(l2, offset >> 2, low, enables & 15)
         store(l2, (offset >> 2) + 1, high, enables >> 4)
     channel["sending"] -= 1

@@ -187,6 +187,7 @@ DMA_STATE = np.dtype(
         ("lane_word", "i8", (LANES,)),  # word of L1 that each lane requests
         ("accesses", "i8"),  # granted to the lanes, ever
         ("conflicts", "i8"),  # refused
+        ("l2_write", "i8"),  # offset in L2 of a beat that a tick writes
         ("error", "i8"),
         ("error_port", "i8"),
         ("error_value", "i8"),

@@ -8,7 +8,8 @@ hart into the timing wheel, that is a letter to the hart's process: `deliver` pa
 event.
 
 Phases of a cycle, in order: peripherals, requests, the DMA's requests, L1, the DMA, the event unit,
-then the harts that go on, the instruction cache. SimPy orders events of one time by priority.
+then the harts that go on, the decoder, the instruction cache. SimPy orders events of one time by
+priority.
 """
 
 from collections.abc import Callable, Generator
@@ -23,14 +24,16 @@ from soc.interpreter import Parts
 from soc.state import NEVER
 
 HARTS = 64
-COLLECT, DMA_REQUEST, ACCESS_L1, DMA_ACCESS, EVENT_UNIT, GOING, ICACHE, END_OF_CYCLE = range(
-    HARTS, 9 * HARTS, HARTS
-)
+SIGNAL = 2
+COLLECT, DMA_REQUEST, ACCESS_L1, DMA_ACCESS, EVENT_UNIT, GOING = range(HARTS, 7 * HARTS, HARTS)
+DECODE, ICACHE, END_OF_CYCLE = range(7 * HARTS, 10 * HARTS, HARTS)
 """Priorities of SimPy's events, whose own are 0 and 1. Harts of one phase act in their order."""
 
 
 class EventEngine:
     """Drives the clocked parts of a chip by SimPy alone.
+
+    acted    the last cycle in which a part did something
 
     Ports
         parts      the step functions, compiled
@@ -47,9 +50,11 @@ class EventEngine:
         changed: Callable[[], None],
     ):
         self.env, self.chip, self.parts = env, chip, parts
+        self.acted = -1
         self.decode, self.changed = decode, changed
         wheel, state = chip.wheel, chip.harts
         self.entered, self.resume = wheel["due"].data, wheel["resume"].data
+        self.fence = wheel["fence"].data
         self.dma_busy, self.host, self.stop = (wheel[n].data for n in ("dma_busy", "host", "stop"))
         self.slots = wheel["slots"][0]
         self.unit_next = chip.event_unit["next"].data
@@ -60,11 +65,13 @@ class EventEngine:
         self.going = [env.event() for _ in harts]
         self.requests = env.event()
         self.posted = 0
+        self.undecoded = env.event()
         self.dma_awake = env.event()
         self.unit_due = env.event()
         self.unit_cycle = NEVER
         for h in harts:
             env.process(self.hart(h))
+        env.process(self.decoder())
         env.process(self.l1())
         env.process(self.dma())
         self.icache_cycle = NEVER
@@ -83,6 +90,11 @@ class EventEngine:
         if event.callbacks is not None and not event.triggered:
             event._ok = True
             event._value = None
+    def act(self) -> int:
+        """Note that a part does something in this cycle; returns the cycle."""
+        self.acted = self.now
+        return self.acted
+
             self.env.schedule(event, EventPriority(phase), cycle - self.env.now)
         return event
 
@@ -92,7 +104,7 @@ class EventEngine:
         while True:
             yield self.due[h]
             self.due[h] = self.env.event()
-            now = self.now
+            now = self.act()
             self.go_on(self.parts.collect_hart(self.chip, h, now))
             if self.state[h] == L1_REQUEST and self.when[h] <= now:
                 self.posted |= 1 << h
@@ -104,14 +116,29 @@ class EventEngine:
         while True:
             yield self.going[h]
             self.going[h] = self.env.event()
-            now = self.now
-            self.parts.run_hart(self.chip, h, now, now + 1, GO_ON)
+            self.run(h, self.act() + 1)
+            if self.resume[0]:
+                self.at(self.undecoded, self.now, DECODE)
+            self.deliver()
+
+    def run(self, h: int, end: int) -> None:
+        """Let a hart run on, in cycles before `end`."""
+        self.parts.run_hart(self.chip, h, self.now, end, GO_ON)
+        if self.exited[h]:
+            self.changed()
+
+    def decoder(self) -> Generator[Event, None, None]:
+        """Decode for the harts that wait for it at the end of a cycle; they run on in it."""
+        while True:
+            yield self.undecoded
+            self.undecoded = self.env.event()
             while self.resume[0]:
                 self.decode()
-                self.resume[0] = 0
-                self.parts.run_hart(self.chip, h, now, now + 1, GO_ON)
-            if self.exited[h]:
-                self.changed()
+                waiting, self.resume[0] = self.resume[0], 0
+                while waiting:
+                    h = lowest_index(waiting)
+                    waiting &= waiting - 1
+                    self.run(h, self.now + 1)
             self.deliver()
 
     def l1(self) -> Generator[Event, None, None]:
@@ -119,6 +146,16 @@ class EventEngine:
         while True:
             yield self.requests
             self.requests = self.env.event()
+    def run_others(self) -> None:
+        """Let harts that run, but for those that wait for the decoder, run ahead as far as any may.
+
+        So they do in the compiled engine, some before the cycle in which code changes.
+        """
+        self.fence[0] = 0
+        for h, state in enumerate(self.state):
+            if state == RUN and not self.resume[0] >> h & 1:
+                self.run(h, NEVER)
+
             posted, self.posted = self.posted, 0
             self.go_on(self.parts.access_l1(self.chip, posted, self.now))
             self.deliver()
@@ -135,7 +172,7 @@ class EventEngine:
                 self.dma_awake = self.env.event()
             yield self.at(self.env.event(), self.now, DMA_REQUEST)
             granted = self.parts.grant_ports(chip.dma[0])
-            lanes = self.parts.request_dma_lanes(chip, self.now)
+            lanes = self.parts.request_dma_lanes(chip, self.act())
             yield self.at(self.env.event(), self.now, DMA_ACCESS)
             self.go_on(self.parts.cycle_dma(chip, granted, lanes, self.now))
             self.deliver()
@@ -148,14 +185,14 @@ class EventEngine:
             self.unit_due = self.env.event()
             self.unit_cycle = NEVER
             if self.unit_next[0] <= self.now:
-                self.go_on(self.parts.clock_event_unit(self.chip, self.now))
+                self.go_on(self.parts.clock_event_unit(self.chip, self.act()))
             self.deliver()
 
     def icache(self, _: Event) -> None:
         """Clock the instruction cache; it may have been woken for nothing."""
         self.icache_cycle = NEVER
         if self.icache_wake[0] <= self.now:
-            self.parts.step_icache(self.chip, self.now)
+            self.parts.step_icache(self.chip, self.act())
         self.deliver()
 
     def control_page(self) -> Generator[Event, None, None]:

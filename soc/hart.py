@@ -19,6 +19,7 @@ from soc.decode import (
     BRANCH,
     COUNTED,
     CSR,
+    FENCE_I,
     FPU,
     HWLOOP,
     JALR,
@@ -167,6 +168,8 @@ def make_issue(execute: Callable, in_segment: bool = False) -> Callable:
             start = max(start, hart["ready"])
         by_load = start > base and hart["late_load"] != 0
         if hart["pending"] or kind >= JALR:
+            if kind == FENCE_I:  # it sees what others store up to its cycle: no running ahead
+                until = chip.wheel[0]["now"] + 1
             start = late_start(chip, hart, fetch, row, start, until)
             base = max(hart["free"], hart["seen"])
         hart["when"] = start
@@ -233,9 +236,9 @@ def make_advance(issue: Callable) -> Callable:
                 break
             row = chip.code[index]
             kind = row["kind"]
-            if kind == UNDECODED:
-                hart["when"] = max(hart["free"], hart["seen"])
-                state = NEEDS_DECODER
+            if kind == UNDECODED:  # what memory holds as the one before it issues is decoded
+                hart["when"] = hart["issued"]
+                state = LATER if hart["when"] > chip.wheel[0]["now"] else NEEDS_DECODER
                 break
             if hart["handed"] == 0 and not hand_over(chip, hart, fetch, row, pc):
                 if not await_hand_over(chip, hart, fetch, row, pc, hart["free"]):

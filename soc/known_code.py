@@ -34,8 +34,7 @@ WARM = 1 << 12
 """Interpretations of a segment after which it is looked up; a power of two."""
 
 WORTH_KEEPING = 1 << 15  # interpretations of a row
-DECODED = 1 << 13  # rows of a program that are kept decoded
-FORMAT = 2  # of what is kept
+FORMAT = 3  # of what is kept
 
 
 def keep_latest(found: dict, key: Any, value: Any, most: int) -> None:
@@ -91,7 +90,10 @@ class Known(NamedTuple):
         ]
         arrays = [array.tolist() for array in (self.rows, self.heat, self.hinted, self.hints)]
         runs = [
-            [first, _text(run.words), _text(run.rows.tobytes()), sorted(run.extensions)]
+            [
+                *(first, _text(run.words), run.longest, run.is_cut),
+                *(_text(run.rows.tobytes()), sorted(run.extensions)),
+            ]
             for first, run in self.runs.items()
         ]
         return json.dumps([self.steps, sorted(self.extensions), arrays, made, runs]).encode()
@@ -114,9 +116,10 @@ class Known(NamedTuple):
             ),
             {
                 first: KnownRun(
-                    b64decode(words), np.frombuffer(b64decode(rows), WHOLE_ROW), set(extensions)
+                    *(b64decode(words), longest, is_cut),
+                    *(np.frombuffer(b64decode(rows), WHOLE_ROW), set(extensions)),
                 )
-                for first, words, rows, extensions in runs
+                for first, words, longest, is_cut, rows, extensions in runs
             },
         )
 
@@ -210,7 +213,7 @@ def remember(
         *(rows, heats[rows]),
         *(hinted, hints),
         translations,
-        _decoded(code),
+        {first: code.expected[first] for first, _ in code.runs if first in code.expected},
         together,
     )
     keep_latest(_known, name, known, PROGRAMS)
@@ -224,26 +227,15 @@ def _is_news(worth: Worth, before: Worth) -> bool:
     return worth.files != before.files or worth.doublings > before.doublings
 
 
-def _decoded(code: CodeMemory) -> dict[int, KnownRun]:
-    """What is known of how the program's code is decoded, as much of it as is to be kept."""
-    found, size = {}, 0
-    for first, end in code.runs:
-        run = code.expected.get(first)
-        size += end - first
-        if run and size <= DECODED:
-            found[first] = run
-    return found
-
-
 def _interpreted(code: CodeMemory, heats: np.ndarray) -> np.ndarray:
     return np.concatenate(
-        [first + np.flatnonzero(heats[first:end].any(axis=1)) for first, end in code.runs]
+        [first + np.flatnonzero(heats[first:end].any(axis=1)) for first, end in code.spans]
     )
 
 
 def _hinted(code: CodeMemory, flags: np.ndarray) -> np.ndarray:
     """Rows with hints, the two before a run too: a loop may end with the first of the run."""
-    windows = [(max(first - 2, 0), end) for first, end in code.runs]
+    windows = [(max(first - 2, 0), end) for first, end in code.spans]
     return np.concatenate(
         [first + np.flatnonzero(flags[first:end] & LOOP_HINTS) for first, end in windows]
     )

@@ -79,8 +79,7 @@ stored = HOST.link("soc.requests.stored", Chip, int, returns=int)
 raise_interrupt = HOST.link("soc.interrupts.raise_interrupt", Chip, int, int, int)
 start_hart = HOST.link("soc.requests.start_hart", Chip, int, int, int)
 sort_events = HOST.link("soc.trace_sort.sort_events", Chip, int, returns=int)
-drop_segments = HOST.link("soc.hot_code.drop_segments", Chip)
-mark_loop_end = HOST.link("soc.hardware_loop.mark_loop_end", Chip, HART, int)
+note_change = HOST.link("soc.hot_code.note_change", Chip, int, int)
 
 
 @cache

@@ -12,7 +12,7 @@ import numpy as np
 from soc import control_page
 from soc.bits import bit, lowest_index
 from soc.chip_state import Chip
-from soc.code_rows import row_index
+from soc.code_rows import RUN_AHEAD, row_index
 from soc.dma_sharing import INPUTS
 from soc.fetch import fetch_stop
 from soc.hart_status import (
@@ -117,6 +117,7 @@ def make_run_hart(advance: Callable) -> Callable:
                  ahead far enough; GO_ON: else; or its new state, if a segment has left it there
         """
         hart = chip.harts[np.uint64(h)]
+        wheel["now"] = now
         wheel = chip.wheel[0]
         if state == SERVED:
             row = hart["row"]
@@ -183,7 +184,28 @@ def make_run_hart(advance: Callable) -> Callable:
     return run_hart
 
 
+def make_run_others(run_hart: Callable) -> Callable:
+    """Return the step function with which code changes for all harts at once."""
+
+    @cold_step
+    def run_others(chip, now):
+        """Let harts that run, but for those that wait for the decoder, run ahead as far as any may.
+
+        A hart may have done so already, with the rows that are about to change.
+        """
+        wheel = chip.wheel[0]
+        wheel["fence"] = 0
+        for h in range(chip.harts.size):
+            if chip.harts[np.uint64(h)]["state"] == RUN and wheel["resume"] & bit(h) == 0:
+                for slot in range(SLOTS):
+                    wheel["slots"][slot] &= ~bit(h)
+                run_hart(chip, h, now, NEVER, GO_ON)
+
+    return run_others
+
+
 def make_run(advance: Callable) -> Callable:
+    run_others = make_run_others(run_hart)
     """Return the loop around this `advance`."""
     run_hart = make_run_hart(advance)
     go_on = make_go_on(run_hart)
@@ -200,6 +222,9 @@ def make_run(advance: Callable) -> Callable:
         icache = chip.icache[0]
         slots = wheel["slots"]
         now = wheel["now"]
+        if wheel["fence"] == RUN_AHEAD:
+            run_others(chip, now)
+            return DECODE
         if wheel["resume"] == 0:
             wheel["stop"] = END
         while now < end:

@@ -4,6 +4,7 @@ import numpy as np
 
 from soc import control_page
 from soc.bits import lowest_index
+from soc.code_rows import note_write
 from soc.interrupts import raise_interrupt
 from soc.l1 import DMA_PORTS, ask_bank, grant_bank
 from soc.l1_access import bank_of
@@ -102,7 +103,11 @@ def advance_dma(chip, lanes, granted, now):
     offered = dma["offered"]
     note_transfers_done(chip, now)
     wheel = chip.wheel[0]
+    dma["l2_write"] = -1
     tick(dma, lanes, granted, chip.l1, chip.l2, chip.l2_port[0], now)
+    if dma["l2_write"] >= 0:
+        for word in range(2):
+            note_write(chip, (dma["l2_write"] >> 2) + word)
     note_transfers_started(chip, offered & ~dma["offered"], now)
     wheel["dma_busy"] = wheel["dma_busy"] - 1 if dma_is_idle(dma) else DMA_AWAKE
     if dma["error"]:

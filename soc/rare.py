@@ -6,7 +6,7 @@ Sources: the timing measured on RTL (table and rule R).
 import numpy as np
 
 from soc.branches import jump
-from soc.code_rows import is_split
+from soc.code_rows import LOOK_AT_WRITES, is_split
 from soc.csr_numbers import WRITE
 from soc.decode import (
     COUNTED,
@@ -109,8 +109,8 @@ def serialising(chip, hart, row, pc, start):
     hart["seen"] = start + FENCE_CYCLES + is_split(chip, hart["pc"])
     counted = 1 if row["flags"] & COUNTED else 0
     charge(chip, hart, FENCE_STALL, hart["seen"] - start - counted)
-    if kind == FENCE_I:
-        chip.wheel[0]["stale"] = 1
+    if kind == FENCE_I and chip.wheel[0]["writes"]:
+        chip.wheel[0]["fence"] = LOOK_AT_WRITES
         return NEEDS_DECODER
     return RUN
 

@@ -5,6 +5,7 @@ import numpy as np
 from soc import control_page
 from soc.bits import bit, lowest_index
 from soc.chip_state import Chip
+from soc.code_rows import note_write
 from soc.control_page import barrier_arrive, control_read, control_write
 from soc.decode import ELW, LOAD, STORE, WIDTH
 from soc.event_unit_offsets import BARRIER
@@ -232,7 +233,10 @@ def l2_access(chip, h):
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
     count_external(hart, row)
-    if transact(hart, row, chip.l2, hart["address"] - chip.config[0]["l2_base"]):
+    offset = hart["address"] - chip.config[0]["l2_base"]
+    if row["kind"] == STORE:
+        note_write(chip, offset >> 2)
+    if transact(hart, row, chip.l2, offset):
         turn_to_second_half(hart)
         return True
     hart["second"] = 0

@@ -128,7 +128,7 @@ def _is_fit(chip: Chip, place: Place) -> bool:
     if kind == FPU and config["fpu_latency"] > 1:  # its result may compete for a port
         return False
     if kind == BRANCH and config["ri5cy"]:  # taken, it waits for a division behind it
-        behind = chip.code[min(place.row + int(row["size"]) // 2, chip.code.size - 1)]
+        behind = chip.code[min(place.row + int(row["size"]) // 2, int(config["rows"]) - 1)]
         return behind["kind"] != UNDECODED and not behind["flags"] & DIVISION
     return True
 
@@ -136,7 +136,7 @@ def _is_fit(chip: Chip, place: Place) -> bool:
 def _behind(chip: Chip, place: Place, leaves: int) -> Place:
     """What likely comes next; outside of the code memory, the same again, which never comes."""
     behind = _place(chip, _likely_next(chip, place, leaves))
-    return behind if 0 <= behind.row < chip.code.size else place
+    return behind if 0 <= behind.row < chip.config[0]["rows"] else place
 
 
 def _cycles(chip: Chip, place: Place, behind: Place) -> int:

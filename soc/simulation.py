@@ -13,6 +13,7 @@ from soc import hart_status as harts_module
 from soc.chip import float_registers, isa_of, load, new_chip, start_of
 from soc.chip_state import Chip
 from soc.code_memory import CodeMemory, known_rows
+from soc.code_rows import RUN_AHEAD, row_of_memory
 from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, EventEngine
 from soc.event_unit_waits import waits
@@ -272,8 +273,19 @@ class Simulation:
                 return int(reason)
 
     def _decode(self) -> None:
-        """Decode for the harts that wait for it; compile what is new."""
-        for extension in self.code.decode_for_waiting_harts() - self.extensions:
+        """Decode for the harts that wait for it; compile what is new.
+
+        Before code changes, the harts that do not wait run on with what it was.
+        """
+        changes = self.code.changes()
+        if changes:
+            self.chip.wheel[0]["fence"] = RUN_AHEAD
+            if self.driver:
+                self.driver.run_others()
+            else:
+                self.run_briefly(self.chip, self.now[0])
+        extensions = self.code.decode_again(changes) | self.code.decode_for_waiting_harts()
+        for extension in extensions - self.extensions:
             self.extensions = with_group_of(self.isa, self.extensions, extension)
             self._compile()
             if self.driver:
@@ -359,8 +371,8 @@ class Simulation:
     def _located_access(self, h: int, what: str, cycle: int) -> str:
         """Say where a hart's load or store is; its pc is ahead of that."""
         row = int(self.chip.harts[h]["row"])
-        word = int(self.chip.code[row]["word"])
-        return self._located(h, self.spec.l2.base + 2 * row, word, what, cycle)
+        pc = self.spec.l2.base + 2 * row_of_memory.function(self.chip, row)
+        return self._located(h, pc, int(self.chip.code[row]["word"]), what, cycle)
 
     def _located(self, h: int, pc: int, word: int, what: str, cycle: int) -> str:
         text = disassemble(word, self.isa, pc)

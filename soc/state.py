@@ -20,6 +20,9 @@ RING = 16
 SEGMENTS = 2048
 """Rows of a program that can have machine code of their own."""
 
+WRITES = 1024
+"""Words of decoded instructions that are noted as they are written; of more, all are looked at."""
+
 NEVER = 1 << 62
 """A cycle that does not come."""
 
@@ -210,7 +213,7 @@ WHEEL = np.dtype(
         ("now", "i8"),
         ("due", "u8"),  # harts that are in some slot
         ("resume", "u8"),  # harts that go on in this cycle, once their code is decoded
-        ("stale", "i8"),  # fence.i: what is decoded may not be what is in memory
+        ("fence", "i8"),  # what a fence.i asks for, see soc.code_rows
         ("dma_busy", "i8"),
         ("host", "u8"),  # harts whose request waits for the host
         ("plain", "u8"),  # harts whose request, if it is due, is for an aligned word of L1
@@ -221,6 +224,8 @@ WHEEL = np.dtype(
         ("at_dma", "u8"),  # harts whose access a DMA port holds
         ("stop", "i8"),  # why the loop returned
         ("stop_hart", "i8"),
+        ("writes", "i8"),  # stores since the last fence.i to words whose instructions are decoded
+        ("written", "i8", (WRITES,)),  # these words, from the start of L2
     ],
     align=True,
 )

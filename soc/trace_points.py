@@ -12,6 +12,7 @@ hart is `open` then, and the wait at its end replaces what was written.
 import numpy as np
 
 from soc.bits import lowest_index
+from soc.code_rows import row_of_memory
 from soc.decode import STORE, WIDTH
 from soc.state import COUNT
 from soc.step import cold_step, inlined_step
@@ -62,8 +63,8 @@ def is_full(chip):
 
 @inlined_step
 def pc_of_row(chip, row):
-    """Return the address of a decoded row."""
-    return chip.config[0]["code_base"] + 2 * row
+    """Return the address of the instruction of a row."""
+    return chip.config[0]["code_base"] + 2 * row_of_memory(chip, row)
 
 
 @inlined_step

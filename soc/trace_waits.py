@@ -10,6 +10,7 @@ import numpy as np
 
 from soc import hart_status
 from soc.chip_state import Chip
+from soc.code_rows import row_of_memory
 from soc.decode import ELW
 from soc.event_unit_offsets import BARRIER
 from soc.requests import EVENT_UNIT_PORT
@@ -68,7 +69,9 @@ def _not_open(chip: Chip) -> Iterator[tuple[int, int]]:
 
 def pc_of(chip: Chip, hart: np.void, cause: int) -> int:
     """The instruction that pays for a wait of this cause, or 0."""
-    return 0 if cause == COUNT.off else int(chip.config[0]["code_base"]) + 2 * int(hart["last"])
+    if cause == COUNT.off:
+        return 0
+    return int(chip.config[0]["code_base"]) + 2 * row_of_memory.function(chip, int(hart["last"]))
 
 
 def is_at_barrier(chip: Chip, hart: np.void) -> bool:

@@ -107,7 +107,7 @@ class Translator:
 
     def remember(self) -> None:
         """Let the program's next run know what this one has found out; to be called at its end."""
-        if not (self.program and self.code.runs):
+        if not (self.program and self.code.count):
             return
         now, then = (*self.used, *self.waiting), self.known.translations if self.known else ()
         is_same = len(now) == len(then) and all(map(is_, now, then))
@@ -189,7 +189,7 @@ class Translator:
     def _rows(self, heat: int) -> list[tuple[int, int]]:
         """Rows that are interpreted, so often up to now, and how they begin; the hottest first."""
         found: list[tuple[int, int, int]] = []
-        for first, end in self.code.runs:
+        for first, end in self.code.spans:
             heats, codes = (self.chip.segments[name][first:end] for name in ("heat", "code"))
             rows, begins = np.nonzero((heats >= heat) & (codes == 0))
             found += zip(-heats[rows, begins], rows + first, begins, strict=True)

@@ -61,7 +61,7 @@ def test_programs_that_take_turns_are_decoded_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         CodeMemory,
         "_decode_words",
-        lambda self, first: decoded.append(first) or decode(self, first),
+        lambda self, *where: decoded.append(where) or decode(self, *where),
     )
     for increment in (3, 5, 3, 5):
         text = LOOP.replace("x10, x10, 3", f"x10, x10, {increment}")
