@@ -58,7 +58,7 @@ EMPTY_AT_FIRST = ("code", "regions")
 def is_idle(simulation: Simulation) -> bool:
     """Is nothing under way on the host side, so that a checkpoint would be whole?"""
     idle = simulation.env.peek() == float("inf") and simulation.end is None
-    return simulation.engine == "compiled" and idle and simulation.stopping is None
+    return simulation.engine == "compiled" and idle and not simulation.faults
 
 
 def checkpoint(simulation: Simulation) -> Checkpoint:

@@ -76,8 +76,13 @@ class EventEngine:
         env.process(self.dma())
         self.icache_cycle = NEVER
         env.process(self.event_unit())
-        if chip.config[0]["control_page"]:
-            env.process(self.control_page())
+        self.has_page = bool(chip.config[0]["control_page"])
+        self.page_busy, self.page_irq = (chip.control[n].data for n in ("busy", "irq_cycle"))
+        self.generating = env.event()
+        self.generated = -1
+        self.irq_cycle = NEVER
+        if self.has_page:
+            env.process(self.generator())
         self.deliver()
 
     @property
@@ -85,16 +90,16 @@ class EventEngine:
         """The cycle."""
         return int(self.env.now)
 
-    def at(self, event: Event, cycle: int, phase: int) -> Event:
-        """Let an event happen in this phase of a cycle."""
-        if event.callbacks is not None and not event.triggered:
-            event._ok = True
-            event._value = None
     def act(self) -> int:
         """Note that a part does something in this cycle; returns the cycle."""
         self.acted = self.now
         return self.acted
 
+    def at(self, event: Event, cycle: int, phase: int) -> Event:
+        """Let an event happen in this phase of a cycle."""
+        if event.callbacks is not None and not event.triggered:
+            event._ok = True
+            event._value = None
             self.env.schedule(event, EventPriority(phase), cycle - self.env.now)
         return event
 
@@ -141,11 +146,6 @@ class EventEngine:
                     self.run(h, self.now + 1)
             self.deliver()
 
-    def l1(self) -> Generator[Event, None, None]:
-        """Arbitrate the banks in cycles with requests."""
-        while True:
-            yield self.requests
-            self.requests = self.env.event()
     def run_others(self) -> None:
         """Let harts that run, but for those that wait for the decoder, run ahead as far as any may.
 
@@ -156,6 +156,11 @@ class EventEngine:
             if state == RUN and not self.resume[0] >> h & 1:
                 self.run(h, NEVER)
 
+    def l1(self) -> Generator[Event, None, None]:
+        """Arbitrate the banks in cycles with requests."""
+        while True:
+            yield self.requests
+            self.requests = self.env.event()
             posted, self.posted = self.posted, 0
             self.go_on(self.parts.access_l1(self.chip, posted, self.now))
             self.deliver()
@@ -176,7 +181,7 @@ class EventEngine:
             yield self.at(self.env.event(), self.now, DMA_ACCESS)
             self.go_on(self.parts.cycle_dma(chip, granted, lanes, self.now))
             self.deliver()
-            yield self.env.timeout(1)
+            yield self.at(self.env.event(), self.now + 1, SIGNAL)
 
     def event_unit(self) -> Generator[Event, None, None]:
         """Clock the event unit in cycles in which something happens to it."""
@@ -195,19 +200,33 @@ class EventEngine:
             self.parts.step_icache(self.chip, self.act())
         self.deliver()
 
-    def control_page(self) -> Generator[Event, None, None]:
-        """Generator and interrupt of the test benches' control page."""
-        control = self.chip.control[0]
+    def generator(self) -> Generator[Event, None, None]:
+        """Clock the generator of the test benches' control page while it is busy."""
         while True:
-            yield self.at(self.env.event(), self.now, DMA_REQUEST)
-            if control["irq_cycle"] == self.now:
-                self.parts.interrupt_from_control_page(self.chip, self.now)
-            if control["busy"]:
-                self.parts.generator_request(self.chip, self.now)
-                yield self.at(self.env.event(), self.now, DMA_ACCESS)
-                self.parts.cycle_generator(self.chip, self.now)
+            yield self.generating
+            self.generating = self.env.event()
+            self.generated = self.act()
+            self.parts.generator_request(self.chip, self.now)
+            yield self.at(self.env.event(), self.now, DMA_ACCESS)
+            self.parts.cycle_generator(self.chip, self.now)
             self.deliver()
-            yield self.env.timeout(1)
+
+    def interrupt(self, _: Event) -> None:
+        """Raise the control page's interrupt, unless it has been taken back."""
+        self.irq_cycle = NEVER
+        if self.page_irq[0] == self.now:
+            self.parts.interrupt_from_control_page(self.chip, self.act())
+        self.deliver()
+
+    def deliver_to_page(self) -> None:
+        """Let the control page act when it has to."""
+        if self.page_busy[0]:
+            self.at(self.generating, self.now + (self.generated == self.now), DMA_REQUEST)
+        irq = self.page_irq[0]
+        if self.now <= irq < self.irq_cycle:
+            self.irq_cycle = irq
+            event = self.at(self.env.event(), irq, DMA_REQUEST)
+            event.callbacks.append(self.interrupt)
 
     def go_on(self, harts: int) -> None:
         """Let these harts run on at the end of this cycle."""
@@ -241,5 +260,7 @@ class EventEngine:
             event.callbacks.append(self.icache)
         if self.dma_busy[0]:
             self.at(self.dma_awake, now, DMA_REQUEST)
+        if self.has_page:
+            self.deliver_to_page()
         if self.host[0] or self.stop[0]:
             self.changed()

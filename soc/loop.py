@@ -75,7 +75,6 @@ def collect_hart(chip, h, now):
         going = serve(chip, h, now)
         if hart["state"] == STOPPED:
             chip.wheel[0]["stop"] = HALT
-            chip.wheel[0]["stop_hart"] = h
     elif hart["state"] == ACCESS:
         going = l2_grant(chip, h, now)
     elif hart["state"] == RUN:
@@ -117,8 +116,8 @@ def make_run_hart(advance: Callable) -> Callable:
                  ahead far enough; GO_ON: else; or its new state, if a segment has left it there
         """
         hart = chip.harts[np.uint64(h)]
-        wheel["now"] = now
         wheel = chip.wheel[0]
+        wheel["now"] = now
         if state == SERVED:
             row = hart["row"]
             write_open(chip, h)
@@ -178,7 +177,6 @@ def make_run_hart(advance: Callable) -> Callable:
             wheel["resume"] |= bit(h)
         elif state == STOPPED:
             wheel["stop"] = HALT
-            wheel["stop_hart"] = h
         icache_note(chip.icache[0], fetch, h)
 
     return run_hart
@@ -205,9 +203,9 @@ def make_run_others(run_hart: Callable) -> Callable:
 
 
 def make_run(advance: Callable) -> Callable:
-    run_others = make_run_others(run_hart)
     """Return the loop around this `advance`."""
     run_hart = make_run_hart(advance)
+    run_others = make_run_others(run_hart)
     go_on = make_go_on(run_hart)
     run_plain = make_run_plain(go_on)
     run_beside_dma = make_run_beside_dma(go_on)
@@ -222,11 +220,11 @@ def make_run(advance: Callable) -> Callable:
         icache = chip.icache[0]
         slots = wheel["slots"]
         now = wheel["now"]
+        if wheel["resume"] == 0:
+            wheel["stop"] = END
         if wheel["fence"] == RUN_AHEAD:
             run_others(chip, now)
             return DECODE
-        if wheel["resume"] == 0:
-            wheel["stop"] = END
         while now < end:
             if is_full(chip):
                 return TRACE
@@ -250,13 +248,14 @@ def make_run(advance: Callable) -> Callable:
                 wheel["resume"] = np.uint64(0)
             else:
                 slot = np.uint64(now) % np.uint64(SLOTS)
-                if control["irq_cycle"] == now:
+                is_raised = control["irq_cycle"] == now
+                if is_raised:
                     interrupt_from_control_page(chip, now)
                 due = slots[slot]
                 next_part = min(unit["next"], icache["wake"])
                 if due == 0 and control["busy"] | wheel["dma_busy"] == 0 and next_part > now:
                     quiet = next_part == NEVER and control["irq_cycle"] == NEVER
-                    if wheel["due"] == 0 and quiet:
+                    if wheel["due"] == 0 and quiet and not is_raised:
                         wheel["now"] = now
                         return ASLEEP
                     now += 1
@@ -270,6 +269,8 @@ def make_run(advance: Callable) -> Callable:
                 others = due & ~plain
                 if others:
                     going = collect(chip, others, now)
+                    if control["irq_cycle"] == now:
+                        interrupt_from_control_page(chip, now)
                 if control["busy"]:
                     control_page.generator_request(chip, now)
                 granted = lanes = 0

@@ -15,7 +15,7 @@ from soc.chip_state import Chip
 from soc.code_memory import CodeMemory, known_rows
 from soc.code_rows import RUN_AHEAD, row_of_memory
 from soc.dma import error_message, why_waiting
-from soc.event_engine import END_OF_CYCLE, EventEngine
+from soc.event_engine import END_OF_CYCLE, SIGNAL, EventEngine
 from soc.event_unit_waits import waits
 from soc.interpreter import (
     Interpreter,
@@ -101,7 +101,7 @@ class Simulation:
         self.on_console = on_console
         self.warnings: list[str] = []
         self.end: Exit | None = None
-        self.stopping: Exit | None = None
+        self.faults: list[tuple[int, int, str]] = []
         self.limit: int | None = None
         self.is_asleep = False  # nothing happens in the clocked parts before something outside
         self.platform: Platform | None = None
@@ -220,14 +220,16 @@ class Simulation:
         noted, most = (self.chip.recorder[name].data for name in ("count", "limit"))
         while self.end is None:
             if env.peek() == float("inf"):
-                wheel["now"] = env.now + 1
-                self.end = Exit("deadlock", 0, self.deadlock_message())
+                self._end_in_deadlock(self.driver.acted)
                 return
             if self.limit is not None and env.peek() >= self.limit:
                 self.end = self._limit_reached()
                 wheel["now"] = self.limit
                 return
+            is_peripheral = env._queue[0][1] < SIGNAL  # NOTE: SimPy tells of the time alone
             env.step()
+            if is_peripheral:
+                self.driver.act()
             if self.recorder and noted[0] >= most[0] > 0:
                 wheel["now"] = env.now
                 self.recorder.write()
@@ -300,37 +302,56 @@ class Simulation:
                 if asking >> h & 1:
                     self.platform.access.serve(h)
             self.host[0] = 0
-        if reason == HALT:
-            h = int(self.chip.wheel[0]["stop_hart"])
-            self._stop(self._fault_cycle(h), self.fault_message(h))
-        elif reason == DMA_ERROR:
-            text = f"cycle {self.cycle - 1}: dma: {error_message(self.chip.dma[0])}"
-            self._stop(self.cycle - 1, text)
+        if reason in (HALT, DMA_ERROR):
+            self._note_faults()
         elif reason == ASLEEP:
             self._fall_asleep()
+
+    def _note_faults(self) -> None:
+        """What stops the simulation: harts, perhaps several in a cycle, and the DMA."""
+        for h in np.flatnonzero(self.chip.harts["state"] == harts_module.STOPPED).tolist():
+            self._stop(self._fault_cycle(h), h, self.fault_message(h))
+        if self.chip.dma[0]["error"]:
+            text = f"cycle {self.cycle - 1}: dma: {error_message(self.chip.dma[0])}"
+            self._stop(self.cycle - 1, self.chip.harts.size, text)
 
     def _fault_at_bus(self, h: int, why: str) -> None:
         """A hart's request to a peripheral leads nowhere: that stops the run."""
         cycle = int(self.env.now)
-        self._stop(cycle, self._located_access(h, why, cycle))
+        self._stop(cycle, h, self._located_access(h, why, cycle))
 
-    def _stop(self, cycle: int, message: str) -> None:
-        """End the run because of what happened in this cycle, where no hart is ahead of it."""
-        if self.stopping is None:
-            self.stopping = Exit("trap", 0, message)
+    def _stop(self, cycle: int, who: int, message: str) -> None:
+        """End the run because of what happened in this cycle, where no hart is ahead of it.
+
+        who    did it: a hart, or after all harts the DMA. The first is told, of one cycle's also
+        """
+        if all(who != other for _, other, _ in self.faults):
+            self.faults.append((cycle, who, message))
             last = cycle + int(self.chip.config[0]["lookahead"])
             later(self.env, max(0, last - self.env.now), self._stopped)
 
     def _stopped(self) -> None:
         if self.end is None:
-            self.end = self.stopping
+            _, _, message = min(self.faults)
+            self.end = Exit("trap", 0, message)
 
     def _fall_asleep(self) -> None:
         """Nothing is due in the clocked parts: has the program ended, or is it stuck?"""
         self.is_asleep = True
         self._note_exits()
         if self.end is None and self.env.peek() == float("inf"):
-            self.now[0] = max(self.now[0], int(self.env.now) + 1)  # the last event's cycle is over
+            self._end_in_deadlock(max(self.now[0] - 1, int(self.env.now)))
+
+    def _end_in_deadlock(self, last: int) -> None:
+        """Nothing happens any more: told in the cycle after the last in which something did.
+
+        last    cycle in which a part did, but for instructions of harts that ran ahead
+        """
+        last = max(last, int(self.chip.harts["issued"].max()))
+        if self.limit is not None and last + 1 >= self.limit:
+            self.now[0], self.end = self.limit, self._limit_reached()
+        else:
+            self.now[0] = last + 1
             self.end = Exit("deadlock", 0, self.deadlock_message())
 
     def _note_exits(self) -> None:

@@ -223,7 +223,6 @@ WHEEL = np.dtype(
         ("at_event_unit", "u8"),  # harts whose load the event unit holds
         ("at_dma", "u8"),  # harts whose access a DMA port holds
         ("stop", "i8"),  # why the loop returned
-        ("stop_hart", "i8"),
         ("writes", "i8"),  # stores since the last fence.i to words whose instructions are decoded
         ("written", "i8", (WRITES,)),  # these words, from the start of L2
     ],

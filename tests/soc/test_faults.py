@@ -8,7 +8,7 @@ from isa.asm import assemble
 from isa.profiles import profile
 from isa.program import Program
 from soc.chip import UnfitProgramError
-from soc.run import run_program
+from soc.run import ENGINES, run_program
 from soc.spec import load_chip
 from tests.soc.chip_bench import region_cycles, run
 
@@ -201,3 +201,60 @@ def test_a_core_that_waits_for_ever_for_a_counter_of_the_dma_is_a_deadlock(engin
         r"interrupt \(wfi\)$",
         result.exit.message,
     )
+
+
+BOOT = """
+_start:
+    li s0, 0x10200000
+    la t0, core0
+    sw t0, 0x40(s0)
+    la t0, core1
+    sw t0, 0x44(s0)
+    li t0, 3
+    sw t0, 8(s0)
+    wfi
+    .balign 4
+core0:
+    {0}
+    .balign 4
+core1:
+    {1}
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("before", "hart"), [((6, 3), 1), ((3, 6), 0), ((4, 4), 0)])
+def test_of_several_faults_the_first_is_told(
+    engine: str, before: tuple[int, int], hart: int
+) -> None:
+    """A hart that runs ahead may come to its fault before another, whose is earlier, does."""
+    bodies = ["nop\n" * count + ".word 0xffffffff" for count in before]
+    program = assemble(BOOT.format(*bodies), ISA, text_base=0x1C010000)
+    exit = run_program(program, engine=engine, max_cycles=5000).exit
+
+    assert exit.reason == "trap"
+    assert re.match(rf"cycle \d+, hart {hart}, ", exit.message)
+
+
+DEADLOCKS = {
+    "a wfi": ("wfi", 4),
+    "instructions before it": ("nop\n" * 12 + "wfi", 16),
+    "an interrupt that none takes": (
+        "li t0, 0x1a100000\nli t1, 20\nsw t1, 0x30(t0)\nwfi\nwfi",
+        27,
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", DEADLOCKS)
+def test_a_deadlock_is_told_in_the_cycle_after_the_last_in_which_something_happens(
+    name: str, engine: str
+) -> None:
+    body, last = DEADLOCKS[name]
+    chip = load_chip("cv32e40p-rtl", {"cores": 1, "core.wfi_sleeps": True})
+    source = f"j _start\n.balign 128\n_start:\n{body}"
+    program = assemble(source, profile("cv32e40p", "x"), text_base=0x1C000000)
+    exit = run_program(program, chip, engine=engine, max_cycles=3000).exit
+
+    assert exit.message.startswith(f"deadlock at cycle {last + 1}: ")
