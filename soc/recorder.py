@@ -23,7 +23,7 @@ from soc.trace import OPAQUE, first_at, taken
 from soc.trace_filter import Sieve, trace_filter
 from soc.trace_format import CORRECTION, EVENT, Kind
 from soc.trace_points import FIRST_CAUSE
-from soc.trace_sort import TOO_FAR
+from soc.trace_sort import TOO_FAR, in_order
 from soc.trace_waits import (
     PATIENCE,
     Waits,
@@ -219,7 +219,7 @@ class Recorder:
         events[count:] = more
         kinds = sort_events.unlocked(self.chip, events.size)
         if kinds == TOO_FAR:
-            return ended(events[np.argsort(events["cycle"], kind="stable")], waits)
+            return ended(in_order(events), waits)
         events = self.chip.trace_sorted.view(EVENT)[: events.size]
         return ended(events, waits) if kinds & CORRECTION else (events, {})
 

@@ -9,7 +9,7 @@ from soc.recorder import Recording
 from soc.result import RunResult
 from soc.run import run_program
 from soc.state import CAUSES, COUNT
-from soc.trace import EVENT, OUTSIDE_L1, Kind, Trace
+from soc.trace import OUTSIDE_L1, Kind, Trace
 
 
 def recorded(file: Path, *arguments: Any, **how: Any) -> tuple[RunResult, Trace]:
@@ -22,11 +22,6 @@ def recorded(file: Path, *arguments: Any, **how: Any) -> tuple[RunResult, Trace]
 def numbers(result: RunResult) -> dict[str, Any]:
     """All that a run reports but how long it took."""
     return {key: value for key, value in result.to_json().items() if key != "host"}
-
-
-def ordered(events: np.ndarray) -> list[tuple]:
-    """The events, those of one cycle in an order that does not depend on who was first."""
-    return np.sort(events, order=EVENT.names).tolist()
 
 
 def check(trace: Trace, result: RunResult) -> None:
