@@ -23,7 +23,9 @@ from firmware.platform import EVENT_UNIT, WAITED_FOR, address_of, in_event_unit
 from firmware.registers import SP
 from firmware.stacks import STACK, begin_stack, check_stack, exit_
 from firmware.team import Team
+from isa.names import CSRS
 from isa.profiles import profile
+from soc.csr_numbers import MSTATUS_FS
 from soc.spec import SocSpec
 
 __all__ = ["EVENT_UNIT", "STACK", "Team", "address_of", "exit_", "new_kernel", "team_of"]
@@ -91,6 +93,7 @@ def begin_controller(k: Kernel, chip: SocSpec, cores: int, start: Label) -> None
         raise KernelError(f"{k.name}: {cores} cores; the chip {chip.name} has 1 to {chip.cores}")
     k.here("_start")
     k.li(SP, chip.l2.base + CONTROLLER_STACK)
+    switch_floats_on(k, chip)
     with k.scope():
         value, t = k.x(2)
         k.li(value, -1)
@@ -114,6 +117,7 @@ def begin_cluster(k: Kernel, chip: SocSpec, cores: int, start: Label) -> Team:
         core = k.x()
         team.core(core)
         begin_stack(k, chip, core)
+        switch_floats_on(k, chip)
         value, t = k.x(2)
         k.li(t, EVENT_UNIT)
         k.li(value, WAITED_FOR)
@@ -121,6 +125,15 @@ def begin_cluster(k: Kernel, chip: SocSpec, cores: int, start: Label) -> Team:
         k.free(value, t)
     set_team(k, cores)
     return team
+
+
+def switch_floats_on(k: Kernel, chip: SocSpec) -> None:
+    """Set mstatus.FS, which CV32E40P with F registers has, and which is off at reset."""
+    if chip.core.isa == "cv32e40p" and k.float_file == "f":
+        with k.scope():
+            t = k.x()
+            k.li(t, MSTATUS_FS)
+            k.csrw(CSRS["mstatus"], t)
 
 
 def set_team(k: Kernel, cores: int) -> None:

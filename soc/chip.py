@@ -13,6 +13,7 @@ from soc.csr_numbers import MSTATUS_RESET
 from soc.dma import new_dma
 from soc.event_unit_state import event_unit_state
 from soc.fetching import icache_state, private_sets
+from soc.float_state import FLOATS_OFF
 from soc.hart_status import OFF
 from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
 from soc.l2 import l2_state
@@ -174,6 +175,7 @@ def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:
     harts["f_registers"] = harts["boxed"] = registers == "f"
     harts["misa"] = MISA[spec.core.isa] | (1 << 23) | ((1 << 5) if registers == "f" else 0)
     harts["mstatus"] = MSTATUS_RESET
+    harts["checks"] = FLOATS_OFF if registers == "f" and not ri5cy else 0
     harts["mtvec"] = spec.core.reset_pc & 0xFFFFFF00 | 1
     harts["mie"] = ALL_LINES if ri5cy else 0
     harts["mcountinhibit"] = 0xD

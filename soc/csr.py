@@ -9,6 +9,7 @@ from soc.csr_numbers import (
     FCSR,
     FFLAGS,
     FRM,
+    IRQ_MASK,
     MCAUSE,
     MCONTEXT,
     MCOUNTINHIBIT,
@@ -32,12 +33,16 @@ from soc.csr_numbers import (
     PRIVLV,
     SCONTEXT,
     SET,
+    TDATA1,
+    TDATA1_RESET,
     TINFO,
+    TINFO_TYPES,
     TSELECT,
     UHARTID,
     WRITE,
     ZFINX,
 )
+from soc.float_state import dirty_floats, floats_are_off, has_float_state, note_float_state
 from soc.state import COUNT
 from soc.step import step
 
@@ -197,9 +202,10 @@ def csr_exists(hart, csr):
         return csr & 0x60 == 0 and csr & 31 != 1
     if csr == ZFINX:
         return hart["f_registers"] == 0
+    if FFLAGS <= csr <= FCSR:
+        return not floats_are_off(hart)
     return (
-        FFLAGS <= csr <= FCSR
-        or (MSTATUS <= csr <= MTVEC and csr != 0x302 and csr != 0x303)
+        (MSTATUS <= csr <= MTVEC and csr != 0x302 and csr != 0x303)
         or (MCOUNTINHIBIT <= csr <= MIP and csr != 0x321 and csr != 0x322)
         or TSELECT <= csr <= TINFO
         or csr == MCONTEXT
@@ -241,7 +247,7 @@ def csr_read(hart, csr, cycle):
     if csr == MCAUSE:
         return hart["mcause"]
     if csr == MIP:
-        return hart["mip"]
+        return hart["mip"] if hart["ri5cy"] else hart["mip"] & IRQ_MASK
     if csr == MCOUNTINHIBIT:
         return hart["mcountinhibit"]
     if csr == MHARTID or csr == 0x014 or csr == UHARTID:
@@ -280,6 +286,10 @@ def _counter_csr_read(hart, csr, cycle):
             return hart["count_mode"]
     elif 0xCC0 <= csr <= 0xCC6:
         return _loop_csr_read(hart, csr)
+    elif csr == TDATA1:
+        return TDATA1_RESET
+    elif csr == TINFO:
+        return TINFO_TYPES
     return _plain_csr_read(hart, csr)
 
 
@@ -315,20 +325,14 @@ def _plain_csr_read(hart, csr):
 def csr_write(hart, csr, value, cycle):
     """Write a register; bits that it does not implement keep their value."""
     value &= 0xFFFFFFFF
-    if csr == FFLAGS:
-        hart["fflags"] = value & 31
-    elif csr == FRM:
-        hart["frm"] = value & 7
-    elif csr == FCSR:
-        hart["fflags"] = value & 31
-        hart["frm"] = value >> 5 & 7
+    if FFLAGS <= csr <= FCSR:
+        _float_csr_write(hart, csr, value)
     elif csr == MSTATUS:
-        writable = MSTATUS_WRITABLE
-        if hart["f_registers"] and not hart["ri5cy"]:
-            writable |= MSTATUS_FS
+        writable = MSTATUS_WRITABLE | (MSTATUS_FS if has_float_state(hart) else 0)
         hart["mstatus"] = MSTATUS_RESET | value & writable
+        note_float_state(hart)
     elif csr == MIE:
-        hart["mie"] = value
+        hart["mie"] = value if hart["ri5cy"] else value & IRQ_MASK
     elif csr == MTVEC:
         hart["mtvec"] = value & 0xFFFFFF00 | (1 if hart["ri5cy"] else value & 1)
         hart["handler"] = 1
@@ -340,6 +344,19 @@ def csr_write(hart, csr, value, cycle):
         hart["mcause"] = value & 0x8000001F
     else:
         _counter_csr_write(hart, csr, value, cycle)
+
+
+@step
+def _float_csr_write(hart, csr, value):
+    if csr == FFLAGS:
+        hart["fflags"] = value & 31
+    elif csr == FRM:
+        hart["frm"] = value & 7
+    else:
+        hart["fflags"] = value & 31
+        hart["frm"] = value >> 5 & 7
+    dirty_floats(hart)
+    note_float_state(hart)
 
 
 @step

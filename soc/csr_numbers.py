@@ -17,7 +17,7 @@ FFLAGS, FRM, FCSR = 0x001, 0x002, 0x003
 MSTATUS, MISA, MIE, MTVEC, MCOUNTINHIBIT = 0x300, 0x301, 0x304, 0x305, 0x320
 MSCRATCH, MEPC, MCAUSE, MTVAL, MIP = 0x340, 0x341, 0x342, 0x343, 0x344
 MHARTID = 0xF14
-TSELECT, TINFO, MCONTEXT, SCONTEXT = 0x7A0, 0x7A4, 0x7A8, 0x7AA
+TSELECT, TDATA1, TINFO, MCONTEXT, SCONTEXT = 0x7A0, 0x7A1, 0x7A4, 0x7A8, 0x7AA
 UHARTID, PRIVLV, ZFINX = 0xCD0, 0xCD1, 0xCD2
 PCCR, PCCR_ALL = 0x780, 0x79F
 PCER, PCMR = 0xCC0, 0xCC1
@@ -27,6 +27,9 @@ FLUSH_CYCLES = 4
 MSTATUS_RESET = 0x1800  # MPP = machine
 MSTATUS_WRITABLE = 0x88  # MIE, MPIE
 MSTATUS_FS = 0x6000
+IRQ_MASK = 0xFFFF0888  # interrupts that CV32E40P has (cv32e40p_pkg.sv)
+TDATA1_RESET = 0x28001040  # mcontrol, of debug mode alone (cv32e40p_cs_registers.sv)
+TINFO_TYPES = 1 << 2  # of trigger: mcontrol
 
 
 def csr_cost(key: str, operands: dict[str, int], ri5cy: bool) -> int:

@@ -8,6 +8,7 @@ from struct import Struct
 from isa.compiled import IMMEDIATE_COLUMNS, SINK, immediates
 from isa.declare import Decoded, Insn, Isa
 from soc.csr_numbers import MODES, csr_cost
+from soc.float_state import FLOATS_CLEAN, FLOATS_OFF, NO_ROUNDING
 from soc.state import ROW
 
 # Kinds of rows: what the pipeline does with an instruction.
@@ -79,6 +80,9 @@ IMMEDIATE_OPERAND = 1  # of CSR instructions
 
 SYSTEM_OPS = {"ecall": 1, "ebreak": 2, "mret": 3, "uret": 4, "dret": 5, "wfi": 6}
 
+DYNAMIC = 7
+"""The rounding mode of an instruction that asks for that in frm."""
+
 MULH_CYCLES = 5
 FENCE_CYCLES = 4
 
@@ -127,10 +131,21 @@ class RowDecoder:
                 row["flags"] |= TO_NEXT
         row["loop"] = MODES[insn.key] if insn.timing == "csr" else operands.get("L", 0)
         row["rm"] = operands.get("rm", 0)
+        row["checks"] = self._checks(insn, operands)
         row["access"] = self._access(insn)
         row["cost"] = self._cost(insn, operands)
         row["flags"] |= self._flags(insn, operands)
         self._hazards(row, insn, operands)
+
+    def _checks(self, insn: Insn, operands: dict[str, int]) -> int:
+        checks = NO_ROUNDING if operands.get("rm") == DYNAMIC else 0
+        is_operation = insn.timing in ("fpu", "fdiv", "fsqrt")  # it may write flags
+        if self.f_base and not self.ri5cy:
+            if is_operation or any(name in operands for name in (*F_FIELDS, "fd")):
+                checks |= FLOATS_OFF
+            if is_operation or "fd" in operands:
+                checks |= FLOATS_CLEAN
+        return checks
 
     def _access(self, insn: Insn) -> int:
         if insn.timing == "csr":

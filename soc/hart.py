@@ -30,6 +30,7 @@ from soc.decode import (
     UNDECODED,
 )
 from soc.fetch import fetch_jump
+from soc.float_state import is_legal_float
 from soc.fpu import settle_result
 from soc.handover import await_hand_over, hand_over, hand_over_behind_access
 from soc.hardware_loop import find_loop_end, loop_next, mark_row
@@ -46,7 +47,7 @@ from soc.hart_status import (
     stop_at,
 )
 from soc.l1_access import asks_l1, is_plain_request
-from soc.rare import illegal_rounding, rare_instruction
+from soc.rare import illegal_float, rare_instruction
 from soc.regions import mark_region
 from soc.state import COUNT
 from soc.step import cold_step, inlined_step
@@ -179,8 +180,8 @@ def make_issue(execute: Callable, in_segment: bool = False) -> Callable:
             charge_wait(chip, hart, by_load, start - base)
         if flags & MARKER:
             mark_region(chip, h, int(row["imm"]), start)
-        if row["rm"] == 7 and hart["frm"] > 4:
-            return illegal_rounding(chip, hart, fetch, row, pc, start)
+        if row["checks"] & hart["checks"] and not is_legal_float(hart, row):
+            return illegal_float(chip, hart, fetch, row, pc, start)
         note_issue(chip, h, row, pc, start)
         counts = hart["counts"]
         counts[INSTRUCTIONS] += 1

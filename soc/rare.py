@@ -127,8 +127,8 @@ def multicycle(chip, hart, row, start, second):
 
 
 @cold_step
-def illegal_rounding(chip, hart, fetch, row, pc, start):
-    """An operation of the FPU asks for the rounding mode in frm, which is none."""
+def illegal_float(chip, hart, fetch, row, pc, start):
+    """A floating-point instruction is none in the hart's state: see soc.float_state."""
     note_issue(chip, hart["number"], row, pc, start)
     note_uncounted(hart)
     hart["issued"] = start

@@ -82,7 +82,7 @@ ROW = np.dtype(
         ("rm", "u1"),
         ("loop", "u1"),
         ("wd", "u1"),  # what the interpreter writes; SINK where the hart does (loads, CSRs)
-        ("pad", "u1"),
+        ("checks", "u1"),  # states of the hart that matter to it, see soc.float_state
         ("imm", "i4"),
         ("imm2", "i4"),
         ("imm3", "i4"),
@@ -142,6 +142,7 @@ HART = np.dtype(
         ("mie", "i8"),
         ("pending", "i8"),  # an FPU result that competes for the ALU's write port is under way
         ("frm", "i8"),
+        ("checks", "i8"),  # states in which it is that matter to some instructions
         ("ri5cy", "i8"),
         ("lp_end", "i8", (2,)),
         ("jump_ready", "i8"),  # first cycle in which the last jalr could use its register
@@ -174,7 +175,7 @@ HART = np.dtype(
         ("number", "i8"),  # its index, for traces
         ("accounted", "i8"),  # cycle from which the next stall in a trace counts
         ("open", "i8"),  # the trace has a wait of this hart whose end it does not know
-        ("pad", "i8", (43,)),  # 36 cache lines: harts lie in different sets
+        ("pad", "i8", (42,)),  # 36 cache lines: harts lie in different sets
     ],
     align=True,
 )

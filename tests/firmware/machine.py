@@ -18,6 +18,7 @@ BOOT, FETCH_ENABLE, EXIT, STDOUT = 0x10200040, 0x10200008, 0x1A1040A0, 0x1A10F00
 SILENT = (0x1A108800, 0x10201400, 0x10204000, 0x10204200, 0x1020420C)  # stores that only set up
 STACK_CHECKER = [RI5CY_CSRS[name] for name in ("stack_conf", "stack_start", "stack_end")]
 WIDTHS = {"i8": (1, True), "u8": (1, False), "i16": (2, True), "u16": (2, False), "i32": (4, True)}
+MSTATUS_FS = 0x6000
 DYNAMIC = 7  # rounding mode: the one in frm
 TURN = 500  # instructions of a hart before others go on: it may wait for what they store
 SENTINEL = 0x00BADBAD  # what registers hold at reset: nothing may rely on zeros
@@ -32,7 +33,7 @@ class Hart:
         self.number, self.pc = number, pc
         self.x, self.f = [0] + [SENTINEL] * 31, [SENTINEL] * 32
         self.loops = [[0, 0, 0], [0, 0, 0]]  # start, end, count
-        self.is_asleep = self.is_at_barrier = False
+        self.is_asleep = self.is_at_barrier = self.has_floats = False
         self.command: list[int] = []  # of the DMA, as far as it is stored
 
     @property
@@ -54,6 +55,7 @@ class Machine:
         for segment in program.segments:
             self.write(segment.address, segment.data)
         self.f_registers = has_float_registers(isa)
+        self.has_float_state = self.f_registers and isa.name.startswith("cv32e40p")
         self.harts = [Hart(CONTROLLER, program.entry)]
         self.boot: dict[int, int] = {}
         self.code: int | None = None
@@ -110,10 +112,14 @@ class Machine:
             hart.is_asleep = True
             return
         if insn.timing == "csr":
-            if operands["csr"] not in STACK_CHECKER:
+            if operands["csr"] == CSRS["mstatus"]:
+                hart.has_floats = hart.x[operands["rs1"]] & MSTATUS_FS != 0
+            elif operands["csr"] not in STACK_CHECKER:
                 assert (operands["csr"], operands["rs1"]) == (CSRS["mhartid"], 0)
                 self._set(hart, "rd", operands, hart.number)
             return
+        uses_floats = any(name in operands for name in ("fs1", "fs2", "fs3", "fd"))
+        assert hart.has_floats or not (uses_floats and self.has_float_state), "mstatus.FS is off"
         floats = hart.f if self.f_registers else hart.x
         values = {"pc": here, "size": decoded.size, "rm": 0, "frm": 0, "boxed": self.f_registers}
         values |= {n: v for n, v in operands.items() if n != "rm" or v != DYNAMIC}
