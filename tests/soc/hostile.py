@@ -167,8 +167,13 @@ class Watch:
             said = json.loads(line)
             self.heard = monotonic()
             if said["found"]:
-                self.failures[said["seed"]] = said["found"]
+                self.note(said["seed"], said["found"])
             self.seed = said["seed"] + 1
+
+    def note(self, seed: int, found: str) -> None:
+        """Keep what is wrong with the program of a seed, and say it."""
+        self.failures[seed] = found
+        print(f"\nseed {seed} ({CHIPS[seed % len(CHIPS)]}): {found}", flush=True)
 
     @property
     def done(self) -> int:
@@ -182,7 +187,7 @@ class Watch:
             return True
         self.listener.join()
         if self.seed < self.end:
-            self.failures[self.seed] = f"the worker ended with status {self.process.returncode}"
+            self.note(self.seed, f"the worker ended with status {self.process.returncode}")
             self.seed += 1
         if self.seed < self.end:
             self.begin(self.seed)
@@ -218,7 +223,7 @@ def run_all(first: int, programs: int, jobs: int, folder: Path) -> dict[int, str
     while chunks or running:
         while chunks and len(running) < jobs:
             running.append(Watch(*chunks.pop(0), folder, failures))
-        sleep(0.2)
+        sleep(1)
         for watch in [watch for watch in running if not watch.goes_on()]:
             finished += watch.done
             running.remove(watch)
@@ -244,8 +249,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         prepare()
         failures = run_all(options.first, options.programs, options.jobs, Path(folder))
-    for seed, found in sorted(failures.items()):
-        print(f"seed {seed} ({CHIPS[seed % len(CHIPS)]}): {found}")
     return 1 if failures else 0
 
 
