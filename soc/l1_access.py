@@ -11,7 +11,7 @@ from soc.bits import bit, lowest_index, members
 from soc.decode import LOAD, STORE
 from soc.hart_status import L1_REQUEST, REQUEST, RUN, charge
 from soc.l1 import ask_bank, choose, grant_bank, nearest_of_several, next_rr
-from soc.memory import WORD, transact, transact_word, turn_to_second_half
+from soc.memory import WORD, end_access, transact, transact_word, turn_to_second_half
 from soc.requests import TEST_AND_SET, access_granted, enter_wheel, is_in_l1, schedule
 from soc.state import COUNT, RING, SLOTS
 from soc.step import cold_step, inlined_step, step
@@ -65,7 +65,8 @@ def l1_access(chip, h, now):
         ask_for_second_half(chip, hart)
         schedule(chip, h, now + 1)
         return np.uint64(0)
-    hart["second"] = hart["test_and_set"] = 0
+    end_access(hart)
+    hart["test_and_set"] = 0
     access_granted(hart, row, now)
     if hart["external"]:
         return answer_controller(chip, h, now)

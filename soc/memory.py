@@ -49,6 +49,13 @@ def turn_to_second_half(hart):
     hart["address"] = (address & -4) + 4 & 0xFFFFFFFF
 
 
+@inlined_step
+def end_access(hart):
+    """Let a hart's address be that of the whole access again, which rule F asks for."""
+    hart["address"] -= hart["second"]
+    hart["second"] = 0
+
+
 @cold_step
 def unaligned_load(hart, row, words, offset):
     """Read a narrow or unaligned value; returns True if its second half is due."""

@@ -25,7 +25,7 @@ from soc.hart_status import (
 )
 from soc.l2 import l2_controller_access, l2_core_request
 from soc.links import ask, eu_access, start_fetching
-from soc.memory import extended, transact, turn_to_second_half
+from soc.memory import end_access, extended, transact, turn_to_second_half
 from soc.registers import CLUSTER_ALIAS_SIZE
 from soc.state import COUNT, SLOTS
 from soc.step import inlined_step, step
@@ -239,7 +239,7 @@ def l2_access(chip, h):
     if transact(hart, row, chip.l2, offset):
         turn_to_second_half(hart)
         return True
-    hart["second"] = 0
+    end_access(hart)
     return False
 
 
