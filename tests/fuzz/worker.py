@@ -29,7 +29,8 @@ SLOWEST = 2.0  # seconds of processor time
 LINES, LINE = 21, 1000  # of what is said: lines, characters of one
 NORMAL = (0, 1, 3)
 BAD_INPUT = 2
-UNNAMED = ("pulpsim: --", "pulpsim: ... and ")  # of an option; what is too much
+UNNAMED = ("pulpsim: --", "pulpsim: trace filter '", "pulpsim: ... and ")
+"""How sentences begin that need not name the file: they quote an option, or count the rest."""
 PROGRESS = re.compile(r"^(compiling|writing|reading) .* \.\.\.$")
 
 
