@@ -66,7 +66,8 @@ def run(command: list[str] | Callable[[], object]) -> tuple[int, str, str]:
 def complaint(name: str, status: int, err: str) -> str:
     """What is wrong with the end of a command; "" if nothing is.
 
-    name    that must be in what is said; "": of a command line, which may show its usage
+    name    of the file or its folder, which must be in what is said; "": of a command line, which
+            may show its usage
     """
     lines = [line for line in err.splitlines() if not PROGRESS.match(line)]
     if "Traceback" in err or "Warning" in err:
@@ -102,7 +103,7 @@ def tried(format: Format, number: int, folder: Path, seed: int) -> dict[str, Any
     started = time.process_time()  # without children: they compile, once
     try:
         status, _, err = run(command)
-        problem = complaint("" if format.is_usage else file.name, status, err)
+        problem = complaint("" if format.is_usage else file.parent.name, status, err)
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         problem = f"{type(error).__name__} at {at.filename}:{at.lineno}: {error!s:.100}"
