@@ -52,12 +52,12 @@ def written(option: str, file: Path) -> Iterator[BinaryIO]:
     raises    ConfigError, with the system's reason
     """
     try:
+        target = Path(os.path.realpath(file))  # which, unlike resolve, takes a link to itself
         is_there = file.exists()
-        if is_there and not (file.is_file() and os.access(file.resolve().parent, os.W_OK)):
+        if is_there and not (file.is_file() and os.access(target.parent, os.W_OK)):
             with file.open("wb", buffering=1 << 20) as stream:
                 yield stream
             return
-        target = file.resolve()
         with replaced(target, PART) as stream:
             yield stream
             if is_there:
