@@ -21,13 +21,36 @@ from isa.disasm import listing
 from isa.program import LineTable, Program, Section, Segment, Symbol
 from isa.syntax import syntax_of
 
-__all__ = ["EQ", "GE", "GEU", "LT", "LTU", "NE", "Kernel", "KernelError", "Label", "Register"]
+__all__ = [
+    "EQ",
+    "GE",
+    "GEU",
+    "LT",
+    "LTU",
+    "NE",
+    "CodeTooLarge",
+    "Kernel",
+    "KernelError",
+    "Label",
+    "Register",
+]
 
 CODE = Arena("code", 0x1C010080, 0xFF80)
 """Where code lies if nothing else is said: L2 behind its private banks and 32 vectors."""
 
 POISON = bytes.fromhex("a5a5a5ff")  # a NaN; as an index, far outside
 MOST_REGIONS = 1024  # what the markers' immediate can say
+
+
+class CodeTooLarge(KernelError):
+    """A program's code does not fit; needed: its bytes."""
+
+    def __init__(self, name: str, needed: int, room: int) -> None:
+        super().__init__(
+            f"{name}: {needed} bytes of code; there is room for {room}: let code be {needed} or "
+            f"more"
+        )
+        self.needed = needed
 
 
 class Kernel(Control):
@@ -138,15 +161,13 @@ class Kernel(Control):
     def build(self, entry: Label | None = None) -> Program:
         """Return the program; it starts at entry, or else with its first instruction.
 
-        raises    KernelError if an operand does not fit, or the code does not
+        raises    KernelError if an operand does not fit; CodeTooLarge if the code does not
         """
         code = Code([*self.code.items, *(i for part in self._functions for i in part.items)])
         base = self.code_at.base
         size = code.place(base) - base
         if size > self.code_at.size:
-            raise KernelError(
-                f"{self.name}: {size} bytes of code; there is room for {self.code_at.size}"
-            )
+            raise CodeTooLarge(self.name, size, self.code_at.size)
         text, lines = code.encode(syntax_of(self.isa), base)
         insns = [instruction.insn for instruction in code.instructions]
         start = base if entry is None or entry.address is None else entry.address

@@ -32,13 +32,16 @@ __all__ = ["EVENT_UNIT", "STACK", "Team", "address_of", "exit_", "new_kernel", "
 
 CODE_OFFSET = 0x10080  # in L2: behind the private banks and the vectors
 DATA_OFFSET = 0x20000
+CODE = DATA_OFFSET - CODE_OFFSET  # bytes of code that there is room for if nothing else is said
+ALIGNED = 256  # bytes, what data begin at: a burst of the DMA
 CONTROLLER_STACK = 0x8000  # in L2: the end of its private bank 0, growing down
 
 
-def new_kernel(chip: SocSpec, name: str = "program", guard: int = 0) -> Kernel:
+def new_kernel(chip: SocSpec, name: str = "program", guard: int = 0, code: int = CODE) -> Kernel:
     """An empty program for a chip. Floats live in x registers unless the chip says otherwise.
 
     guard     bytes that stay free around every buffer
+    code      bytes of L2 for code; data lie after it
 
     raises    KernelError if the chip is a test bench, or its memories are too small
     """
@@ -46,20 +49,20 @@ def new_kernel(chip: SocSpec, name: str = "program", guard: int = 0) -> Kernel:
         raise KernelError(
             f"{name}: the chip {chip.name} is a test bench without PULP's peripherals"
         )
-    l1_size, l2_size = chip.l1.size - STACK * chip.cores, chip.l2.size - DATA_OFFSET
+    data_offset = -(-(CODE_OFFSET + code) // ALIGNED) * ALIGNED
+    l1_size, l2_size = chip.l1.size - STACK * chip.cores, chip.l2.size - data_offset
     if l1_size <= 0 or l2_size <= 0:
         raise KernelError(
             f"{name}: l1.size {chip.l1.size} and l2.size {chip.l2.size} leave no room behind "
-            f"{STACK * chip.cores} bytes of stacks in L1 and {DATA_OFFSET} bytes of code in L2"
+            f"{STACK * chip.cores} bytes of stacks in L1 and {data_offset} bytes of code in L2"
         )
     registers = "f" if chip.core.float_registers == "f" else "x"
-    code = Arena("code", chip.l2.base + CODE_OFFSET, DATA_OFFSET - CODE_OFFSET)
     return Kernel(
         profile(chip.core.isa, registers, chip.core.small_floats),
         Arena("L1", chip.l1.base, l1_size, guard),
-        Arena("L2", chip.l2.base + DATA_OFFSET, l2_size, guard),
+        Arena("L2", chip.l2.base + data_offset, l2_size, guard),
         name=name,
-        code_at=code,
+        code_at=Arena("code", chip.l2.base + CODE_OFFSET, data_offset - CODE_OFFSET),
     )
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from firmware.builder import KernelError, python_listing
-from firmware.runtime import new_kernel, team_of
+from firmware.builder import CodeTooLarge, KernelError, python_listing
+from firmware.runtime import CODE, new_kernel, team_of
 from isa.declare import Isa
 from isa.program import Program
 from soc.result import RunResult
@@ -34,6 +34,7 @@ from trainlib.tensors import as_torch, is_torch, values_of
 from trainlib.tiles.emission import emit_from_l2
 
 BURST = 256  # bytes that the DMA fetches at a time, as they lie in L2
+SLACK = 4096  # bytes more of code, where constants grow with the addresses of data
 
 
 @dataclass(frozen=True)
@@ -136,12 +137,14 @@ def program(
     *,
     source: str | None = None,
     guard: int = 0,
+    code: int | None = None,
 ) -> KernelProgram:
     """Build a primitive's program with its data.
 
     inputs    arrays or torch tensors by name; None: random, from the seed
     source    where the arguments were written, for messages
     guard     bytes around every buffer; if not 0, they and all that is not written yet are poisoned
+    code      bytes of L2 for code; None: what there usually is, or what it takes if that is more
 
     raises    ConfigError for an unknown kernel or bad arguments, with every mistake; ValueError for
               inputs of other shapes or types; KernelError for a point that cannot be built
@@ -150,7 +153,13 @@ def program(
     if guard < 0:
         raise ValueError(f"{kernel}: guard {guard}; it is a number of bytes from 0 on")
     with _named(kernel):
-        return _built(family, point, _chip(chip), inputs, guard)
+        of = family, point, _chip(chip), inputs, guard
+        if code is not None:
+            return _built(*of, code)
+        try:
+            return _built(*of, CODE)
+        except CodeTooLarge as error:
+            return _built(*of, error.needed + SLACK)
 
 
 def _chip(chip: SocSpec | str | PathLike) -> SocSpec:
@@ -174,6 +183,7 @@ def _built(
     spec: SocSpec,
     inputs: Mapping[str, Any] | None,
     guard: int,
+    code: int,
 ) -> KernelProgram:
     cores = spec.cores if point.cores is None else point.cores
     if spec.dma.ports < cores <= spec.cores:
@@ -182,7 +192,7 @@ def _built(
             f"DMA; set dma.ports to {cores}, or cores to {spec.dma.ports}"
         )
     tensors = {n: t for n, t in family.tensors(point).items() if t.role != "scratch"}
-    k = new_kernel(spec, family.name, guard)
+    k = new_kernel(spec, family.name, guard, code)
     l2 = {name: k.buffer(k.l2, name, tensor.size, BURST) for name, tensor in tensors.items()}
     with team_of(k, spec, cores) as team:
         emit_from_l2(k, team, family, point, l2)
@@ -206,6 +216,7 @@ def launch(
     inputs: Mapping[str, Any] | None = None,
     *,
     guard: int = 0,
+    code: int | None = None,
     **how: Any,
 ) -> tuple[dict[str, Any], Report]:
     """Build a primitive's program and run it; return its outputs by name, and the report.
@@ -215,7 +226,7 @@ def launch(
     raises    as program and run_program do
     """
     spec = _chip(chip)
-    built = program(kernel, arguments, spec, inputs, guard=guard)
+    built = program(kernel, arguments, spec, inputs, guard=guard, code=code)
     report = built.report(run_program(built.program, spec, **how))
     outputs = dict(report.outputs)
     if any(is_torch(value) for value in (inputs or {}).values()):

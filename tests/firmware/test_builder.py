@@ -222,7 +222,9 @@ def test_code_that_does_not_fit_is_refused():
     k = Kernel(isa, *arenas, name="wide", code_at=Arena("code", 0x1C010080, 8))
     for _ in range(3):
         k.nop()
-    assert refusal(k.build) == "wide: 12 bytes of code; there is room for 8"
+    assert refusal(k.build) == (
+        "wide: 12 bytes of code; there is room for 8: let code be 12 or more"
+    )
 
 
 def test_regions_are_numbered_in_the_order_of_their_names():

@@ -5,7 +5,7 @@ import pytest
 from firmware.builder import EQ
 from firmware.console import Console
 from firmware.registers import SP
-from firmware.runtime import address_of, exit_, new_kernel, team_of
+from firmware.runtime import CODE, address_of, exit_, new_kernel, team_of
 from isa.names import CSRS
 from isa.program import Program
 from soc.run import run_program
@@ -139,10 +139,26 @@ def test_chips_that_cannot_run_programs_are_refused():
         "p: l1.size 8192 and l2.size 2097152 leave no room behind 8192 bytes of stacks in L1 and "
         "131072 bytes of code in L2"
     )
+    full = PULP.l2.size
+    assert refusal(new_kernel, PULP, "p", code=full) == (
+        f"p: l1.size 65536 and l2.size {full} leave no room behind 8192 bytes of stacks in L1 and "
+        f"{full + 0x10100} bytes of code in L2"
+    )
     k = new_kernel(PULP, "p")
     for cores in (0, 9):
         message = f"p: {cores} cores; the chip pulp has 1 to 8"
         assert refusal(team_of(k, PULP, cores).__enter__) == message
+
+
+@pytest.mark.parametrize("code", [1024, 3 * CODE + 1])
+def test_data_lie_after_as_much_code_as_is_wanted(code):
+    k = new_kernel(PULP, "p", code=code)
+    assert k.code_at.base == new_kernel(PULP).code_at.base
+    assert k.code_at.base + code <= k.l2.base < k.code_at.base + code + 256
+    assert k.l2.base + k.l2.size == PULP.l2.base + PULP.l2.size
+    with team_of(k, PULP, 2):
+        there = k.data("there", b"data")
+    assert run_program(k.build(), PULP).read(there, 4) == b"data"
 
 
 def test_floats_live_where_the_chip_says():

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from firmware.builder import POISON, KernelError
+from firmware.builder import POISON, CodeTooLarge, KernelError
 from soc.run import run_program
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
@@ -362,3 +362,14 @@ def test_every_kernel_is_known_by_its_name():
     assert program("matmul_f32", SHAPE, load_chip("pulp")).program == (
         program("matmul_f32", SHAPE, "pulp").program
     )
+
+
+def test_code_larger_than_usual_gets_the_room_that_it_takes(monkeypatch):
+    point = {"shape": (8, 40), "axis": 1, "unroll": 8}
+    refused = (
+        r"^softmax_fw_f32: (\d+) bytes of code; there is room for 128: let code be \1 or more$"
+    )
+    with pytest.raises(CodeTooLarge, match=refused):
+        program("softmax_fw_f32", point, code=100)
+    monkeypatch.setattr("trainlib.launch.CODE", 100)
+    assert launch("softmax_fw_f32", point)[1].is_correct
