@@ -168,7 +168,7 @@ class Control(Forms):
         Its arguments are in a0, a1, ... until they are freed. It restores the saved registers that
         its body takes, and ra if it calls; it returns at its end and at return_().
         """
-        with self._aside(name) as label:
+        with self.aside(name) as label:
             epilogue = self._epilogue = self.label()
             self.registers.hold(*A[:arguments])
             yield label
@@ -195,8 +195,11 @@ class Control(Forms):
         self.registers = outer
 
     @contextmanager
-    def _aside(self, name: str) -> Iterator[Label]:
-        """Let the body be emitted behind all other code, with registers of its own."""
+    def aside(self, name: str) -> Iterator[Label]:
+        """Let the body be emitted after all other code; `as` its label, to place in it.
+
+        All registers are free in it, and none is restored.
+        """
         outer = self.code, self.registers, self._loops, self._epilogue, self._calls
         label = self.label(name)
         label.kind = "function"

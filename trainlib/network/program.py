@@ -5,7 +5,7 @@ needs, by tiles if need be. A region for each layer and step measures it. At the
 the losses.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from trainlib.network.layers import Call
 from trainlib.network.plan import Arguments, Plan, drawn, plan_of, point_of
 from trainlib.primitive.family import Family
 from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Tensor, Tensors
-from trainlib.tiles.emission import emit_from_l2
+from trainlib.tiles.functions import Function, Functions
 from trainlib.tiles.passes import repeated
 from trainlib.tiles.resident import Resident
 
@@ -86,11 +86,21 @@ def emit_in_l2(k: Kernel, team: Team, a: Arguments, l2: Mapping[str, int]) -> No
     for name, value in plan.states.items():
         k.put(l2[name], np.full(plan.tensors[name].shape, value, FLOAT32).tobytes())
     at = {**l2, **between}
-    for call in _steps(k, team, a, plan, at):
-        free = k.l1.next
+    functions = Functions(k, team)
+    each = [functions.of(*point_of(call, a.cores)) for call in plan.calls]
+    workspaces = _workspaces(k, each)
+    for call, function in zip(_steps(k, team, a, plan, at), each, strict=True):
         with k.region(call.region):
-            emit_from_l2(k, team, *point_of(call, a.cores), _operands(call, at))
-        k.l1.next = free
+            function.call({**workspaces, **_operands(call, at)})
+
+
+def _workspaces(k: Kernel, functions: Iterable[Function]) -> dict[str, int]:
+    """Addresses in L2 by name: of each, the most that a function takes."""
+    sizes: dict[str, int] = {}
+    for function in functions:
+        for name, size in function.workspaces.items():
+            sizes[name] = max(size, sizes.get(name, 0))
+    return {name: k.buffer(k.l2, name, size) for name, size in sizes.items()}
 
 
 def _steps(k: Kernel, team: Team, a: Arguments, plan: Plan, at: Addresses) -> Iterator[Call]:

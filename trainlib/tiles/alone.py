@@ -4,7 +4,8 @@ No core waits for another one; each begins as soon as the first lines of its fir
 When it copies what: see trainlib.tiles.share.
 
 The table lies in L1, once for all cores. A stop in it: a command, with a place among a core's items
-for its address in L1 and the first core's address in L2, and how far from there the next core's is;
+for its address in L1 and the first core's address in L2, and how far from there the next core's is,
+and where its base is if that is relative to an operand;
 how many rounds follow, where they begin, and where to go behind them; and for the first part of an
 item the places of its operands.
 """
@@ -18,6 +19,7 @@ from firmware.drivers import COMMAND, CONTROL, STATUS, Dma, command_words
 from firmware.runtime import EVENT_UNIT, Team
 from trainlib.primitive.alone import Code
 from trainlib.primitive.tensor import WORD
+from trainlib.tiles.records import Far, Operand, bases_of
 from trainlib.tiles.share import Copied, Share, Stop
 
 COPY_WORDS = 4  # of a stop
@@ -26,8 +28,9 @@ COPY_WORDS = 4  # of a stop
 class AloneWalk:
     """The code and the table of all cores' shares."""
 
-    def __init__(self, k: Kernel, team: Team, share: Share, l2: Mapping[str, int]) -> None:
+    def __init__(self, k: Kernel, team: Team, share: Share, l2: Mapping[str, Far]) -> None:
         self.k, self.team, self.share, self.l2 = k, team, share, l2
+        self.is_relative = bases_of(l2.values()) is not None
         self.l1 = k.buffer(k.l1, "items_in_L1", share.cores * share.block)
         self.meet, self.asleep, self.fresh, self.begun = (k.label() for _ in range(4))
         self.stop, self.finish = k.label("stop"), k.label("finish")
@@ -113,7 +116,10 @@ class AloneWalk:
         k.sw(value, CONTROL + COMMAND, self.base)
         k.add_constant(value, self.mine, l1, value)
         k.sw(value, CONTROL + COMMAND, self.base)
-        k.li(value, l2)
+        if isinstance(l2, Operand):
+            l2.load(k, value, other)
+        else:
+            k.li(value, l2)
         k.li(other, self._apart(copied))
         k.p_mac(value, other, self.core)
         k.sw(value, CONTROL + COMMAND, self.base)
@@ -151,11 +157,18 @@ class AloneWalk:
         k.bnez(step, self.asleep)
         for register in self.scratch:
             k.load_post(register, WORD, self.entry)
+        if self.is_relative:
+            k.p_mac(l2, step, self.core)
+            k.load_post(step, WORD, self.entry)
         copied = k.label()
         if any(stop.copied is None for stop in self.share.stops):
             k.beqz(command, copied)
         k.add(l1, l1, self.mine)
-        k.p_mac(l2, step, self.core)
+        if self.is_relative:
+            k.lw(step, 0, step)
+            k.add(l2, l2, step)
+        else:
+            k.p_mac(l2, step, self.core)
         for register in (command, l1, l2):
             k.sw(register, CONTROL + COMMAND, self.base)
         k.place(copied)
@@ -214,7 +227,8 @@ class AloneWalk:
         share, part = self.share, stop.part
         block = share.alone.blocks[part.block]
         then = self.ended[block.kind] if part.ends else self.stop
-        words = self._copy_words(stop.copied) if stop.copied else [0] * COPY_WORDS
+        nothing = [0] * (COPY_WORDS + self.is_relative)
+        words = self._copy_words(stop.copied) if stop.copied else nothing
         if not part.begins:
             return [*words, part.rounds, self.more[block.kind], then]
         offsets = block.source, block.result
@@ -228,14 +242,19 @@ class AloneWalk:
         return [*words, part.rounds, self.fresh, then, *whole, *places]
 
     def _copy_words(self, copied: Copied) -> list[Any]:
-        return [*self._command(copied), self._apart(copied)]
+        """The command, how far apart cores' items are, and where its base is if it has one."""
+        command, l1, l2 = self._command(copied)
+        if isinstance(l2, Operand):
+            return [command, l1, l2.word, self._apart(copied), l2.base]
+        return [command, l1, l2, self._apart(copied)]
 
     def _command(self, copied: Copied) -> list[Any]:
         """The command for the first core."""
         share, start = self.share, copied.item * self.share.size(copied.name) + copied.first
         l1 = share.place(copied.name, copied.item) + copied.first
         to_l1 = copied.name != share.alone.result
-        return command_words(to_l1, l1, self.l2[copied.name] + start, copied.size)
+        l2: Any = self.l2[copied.name] + start
+        return command_words(to_l1, l1, l2, copied.size)
 
     def _apart(self, copied: Copied) -> int:
         """Bytes in L2 from a core's items to those of the next one."""

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
-from firmware.drivers import LONGEST, Address, command_words
+from firmware.drivers import LONGEST, command_words
 from trainlib.primitive.boxes import Box
 from trainlib.primitive.forms import Level, Patch
 from trainlib.primitive.tensor import WORD, Tensor
+from trainlib.tiles.records import Far
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,14 @@ class Copy:
     stride: int = 0
     l1_stride: int = 0
 
-    def words(self, to_l1: bool, l1: int, l2: int, to_all: bool = False) -> list[Address]:
+    def words(self, to_l1: bool, l1: int, l2: Far, to_all: bool = False) -> list[Any]:
         """The words to store, given where buffer and tensor lie; see command_words."""
         sides = [(self.line, self.stride), (self.line, self.l1_stride)]
         lines = [(line, stride) if line != stride else (0, 0) for line, stride in sides]
-        places = l1 + self.l1, l2 + self.l2
-        return command_words(to_l1, *places, self.size, *lines[0], *lines[1], to_all=to_all)
+        far: Any = l2 + self.l2
+        return command_words(
+            *(to_l1, l1 + self.l1, far, self.size), *lines[0], *lines[1], to_all=to_all
+        )
 
 
 def copies(tensor: Tensor, box: Box) -> list[Copy]:

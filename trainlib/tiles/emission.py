@@ -7,7 +7,8 @@ from firmware.runtime import Team
 from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.family import Family
 from trainlib.tiles.choice import Choice
-from trainlib.tiles.phases import emit_phases
+from trainlib.tiles.phases import Workspace, emit_phases
+from trainlib.tiles.records import Far
 from trainlib.tiles.resident import Resident
 from trainlib.tiles.walk import check_repeatable, emit_tiled
 
@@ -15,11 +16,17 @@ ENTRIES = 1024  # bytes of L1 that a table's entries take, at most about
 
 
 def emit_from_l2(
-    k: Kernel, team: Team, family: Family, point: CommonArguments, l2: Mapping[str, int]
+    k: Kernel,
+    team: Team,
+    family: Family,
+    point: CommonArguments,
+    l2: Mapping[str, Far],
+    workspace: Workspace | None = None,
 ) -> None:
     """Emit the computation: in L1 if all fits there, by tiles if not, or if that is asked for.
 
-    l2        addresses of tensors by name
+    l2           addresses of tensors by name
+    workspace    gives buffers in L2 between phases; None: they are the program's own
 
     raises    KernelError if it fits neither way
     """
@@ -30,12 +37,12 @@ def emit_from_l2(
     elif family.emit_l2:
         if point.warm:
             check_repeatable(k, tensors)
-        family.emit_l2(k, team, point, l2)
+        family.emit_l2(k, team, point, {n: at for n, at in l2.items() if isinstance(at, int)})
     elif family.phases and not has_tiles(k, family, point):
         if point.warm:
             check_repeatable(k, tensors)
         way = family.phases(point), l2, point.tile or {}, point.buffers
-        emit_phases(k, team, *way, is_warm=point.warm)
+        emit_phases(k, team, *way, is_warm=point.warm, workspace=workspace)
     elif family.tiling is not None:
         how = family.tiling(point), tensors, l2, point.tile or {}, point.buffers
         emit_tiled(k, team, *how, is_warm=point.warm)

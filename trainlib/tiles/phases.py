@@ -1,6 +1,7 @@
 """Phases one after the other as one program."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
@@ -8,18 +9,23 @@ from trainlib.primitive.phases import Phase, Phases, check_tile
 from trainlib.primitive.tiling import Sizes
 from trainlib.tiles.choice import Choice
 from trainlib.tiles.passes import passes
+from trainlib.tiles.records import Far
 from trainlib.tiles.walk import emit_walk
+
+Workspace = Callable[[str, int], Far]
+"""workspace(name, bytes): where a buffer in L2 is."""
 
 
 def emit_phases(
     k: Kernel,
     team: Team,
     phases: Phases,
-    l2: Mapping[str, int],
+    l2: Mapping[str, Far],
     tile: Sizes,
     buffers: int,
     *,
     is_warm: bool = False,
+    workspace: Workspace | None = None,
 ) -> None:
     """Emit the body of the program.
 
@@ -28,11 +34,13 @@ def emit_phases(
                leaves out is chosen
     buffers    of each tensor in L1, see trainlib.tiles.walk
     is_warm    do all of it twice, and measure the second time
+    workspace  gives buffers between phases; None: they are the program's own
 
     raises     KernelError as emit_tiled does, or if a buffer does not fit L2
     """
     check_tile(k.name, phases, tile)
-    between = {name: k.buffer(k.l2, name, size) for name, size in phases.between.items()}
+    take = workspace or partial(k.buffer, k.l2)
+    between = {name: take(name, size) for name, size in phases.between.items()}
     at = {**l2, **between}
     tables = [_least_table(k, phase, tile, buffers) for phase in phases.each]
     with passes(k, is_warm) as region, region("compute"):

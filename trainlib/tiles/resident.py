@@ -18,6 +18,7 @@ from trainlib.primitive.tensor import Addresses, Tensor, Tensors
 from trainlib.primitive.tiling import Tile, Tiling
 from trainlib.tiles.copies import copies
 from trainlib.tiles.passes import passes
+from trainlib.tiles.records import Far, start_copy
 
 ALIGNED = 64  # bytes: buffers begin in the first of 16 banks, whatever lies before them
 
@@ -92,7 +93,7 @@ class Resident:
             return False
         return True
 
-    def emit(self, k: Kernel, team: Team, l2: Mapping[str, int], *, is_warm: bool = False) -> None:
+    def emit(self, k: Kernel, team: Team, l2: Mapping[str, Far], *, is_warm: bool = False) -> None:
         """Emit the body of the program.
 
         l2         addresses of tensors by name
@@ -121,7 +122,7 @@ class Resident:
         region: str,
         names: Iterable[str],
         l1: Mapping[str, int],
-        l2: Mapping[str, int],
+        l2: Mapping[str, Far],
     ) -> None:
         dma = Dma(k)
         with k.region(region):
@@ -130,7 +131,7 @@ class Resident:
                 dma.begin(counter)
                 for name in names:
                     for copy in copies(self.tensors[name], self.boxes[name]):
-                        dma.start(copy.words(region == "dma_in", l1[name], l2[name]))
+                        start_copy(k, copy.words(region == "dma_in", l1[name], l2[name]))
                 dma.wait(counter)
             team.barrier()
 

@@ -16,6 +16,7 @@ from firmware.registers import SP, ZERO, A
 from firmware.runtime import EVENT_UNIT, Team
 from trainlib.primitive.tensor import WORD
 from trainlib.tiles.plan import FUNCTION, NEXT, Plan
+from trainlib.tiles.records import Relatives, start_copy
 
 FRAME = 32  # bytes of a core's stack
 APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
@@ -31,6 +32,7 @@ class Steps:
     table           of the table in L2
     next, finish    where functions jump to, and what the last entry has as its function
     opening         commands of copies that code starts, before the first entry is there
+    relatives       how the table's commands are started if they are relative; None: as they are
     """
 
     def __init__(
@@ -41,11 +43,12 @@ class Steps:
         places: tuple[int, int],
         labels: tuple[Label, Label],
         opening: Sequence[Sequence[Any]],
+        relatives: Relatives | None = None,
     ) -> None:
         self.k, self.team, self.plan = k, team, plan
         self.entries, self.table = places
         self.next, self.finish = labels
-        self.opening = opening
+        self.opening, self.relatives = opening, relatives
         self.entry = A[0]
         self.waiting, self.waited = k.label("wait_for_copies"), k.label()
 
@@ -104,7 +107,7 @@ class Steps:
                         k.li(value, issuer)
                         with k.if_(EQ, place, value):
                             for words in own:
-                                Dma(k).start(words)
+                                start_copy(k, words)
             k.sw(counter, COUNTERS, SP)
             self._fill_frame(place, value)
         self.team.barrier()
@@ -199,6 +202,10 @@ class Steps:
             base, value, at = k.x(3)
             k.lw(at, BLOCK, SP)
             k.add(at, at, self.entry)
+            if self.relatives:
+                k.free(base, value)
+                self.relatives.start(k, at, words)
+                return
             k.li(base, EVENT_UNIT)
             with k.hwloop(words):
                 k.load_post(value, WORD, at)

@@ -12,6 +12,7 @@ from firmware.drivers import Dma
 from firmware.registers import SP, ZERO, A
 from trainlib.primitive.tensor import WORD
 from trainlib.tiles.plan import FUNCTION, NEXT, RING
+from trainlib.tiles.records import start_copy
 from trainlib.tiles.steps import AHEAD, COUNT, COUNTERS, ENTRY, FRAME, WAITS, Steps
 
 
@@ -45,7 +46,7 @@ class Ahead(Steps):
                 if self.opening:
                     dma.begin(counter)
                     for words in self.opening:
-                        dma.start(words)
+                        start_copy(k, words)
                     k.sw(counter, COUNTERS, SP)
                 dma.begin(counter)
                 dma.to_l1(self.entries, self.table, 2 * plan.entry_size)

@@ -36,6 +36,7 @@ from trainlib.primitive.tiling import EACH, FIRST, Sizes, Tiling
 from trainlib.tiles.alone import AloneWalk
 from trainlib.tiles.passes import passes
 from trainlib.tiles.plan import ADDRESSES, RING, Plan
+from trainlib.tiles.records import Far, Operand, Relatives, bases_of
 from trainlib.tiles.schedule import Step, Transfer
 from trainlib.tiles.share import share_of
 from trainlib.tiles.steps import Steps
@@ -47,7 +48,7 @@ def emit_tiled(
     team: Team,
     tiling: Tiling,
     tensors: Tensors,
-    l2: Mapping[str, int],
+    l2: Mapping[str, Far],
     tile: Sizes,
     buffers: int,
     *,
@@ -84,7 +85,7 @@ def emit_walk(
     team: Team,
     tiling: Tiling,
     tensors: Tensors,
-    l2: Mapping[str, int],
+    l2: Mapping[str, Far],
     tile: Sizes,
     buffers: int,
     kept: int = 0,
@@ -104,7 +105,7 @@ class Walk:
     """The code and the table of a plan."""
 
     def __init__(
-        self, k: Kernel, team: Team, plan: Plan, tensors: Tensors, l2: Mapping[str, int]
+        self, k: Kernel, team: Team, plan: Plan, tensors: Tensors, l2: Mapping[str, Far]
     ) -> None:
         self.k, self.team, self.plan, self.l2 = k, team, plan, l2
         self.slots = {
@@ -116,6 +117,8 @@ class Walk:
         }
         self.scratch = {name: k.buffer(k.l1, name, size) for name, size in plan.scratch.items()}
         self.entries = k.buffer(k.l1, "entries", RING * plan.entry_size)
+        self.bases = bases_of(l2.values())
+        self.lengths: set[int] = set()  # words of the commands in the table
         self.next, self.finish = k.label("next_step"), k.label("last_step")
 
     def _buffer(self, name: str, size: int, tensor: Tensor) -> int:
@@ -132,7 +135,7 @@ class Walk:
         steps = Ahead if plan.is_copying else Steps
         steps = Streaming if plan.tiling.streams else steps
         places, labels = (self.entries, table), (self.next, self.finish)
-        with steps(k, self.team, plan, places, labels, opening).around():
+        with steps(k, self.team, plan, places, labels, opening, self._relatives).around():
             for shape, label in functions.items():
                 self._function(label, shape)
 
@@ -204,11 +207,26 @@ class Walk:
             words += [walked.start, len(walked)]
         if plan.grows:
             words.append(step.each or 0)
-        blocks = [
-            [word for command in commands[issuer :: plan.issuers] for word in command]
-            for issuer in range(plan.issuers)
-        ]
-        words += [0, *map(len, blocks)]
+        blocks = [commands[issuer :: plan.issuers] for issuer in range(plan.issuers)]
+        words += [0, *map(self._count, blocks)]
         for block in blocks:
-            words += [*block, *[0] * (plan.block // WORD - len(block))]
+            stored = [word for command in block for word in self._relative(command)]
+            words += [*stored, *[0] * (plan.block // WORD - len(stored))]
         return words + [0] * (plan.entry_size // WORD - len(words))
+
+    @property
+    def _relatives(self) -> Relatives | None:
+        return None if self.bases is None else Relatives(self.bases, frozenset(self.lengths))
+
+    def _count(self, block: list[list[Any]]) -> int:
+        """What an entry says of the size of a block: commands if they are relative, else words."""
+        return len(block) if self.bases is not None else sum(map(len, block))
+
+    def _relative(self, command: list[Any]) -> list[int]:
+        """A command as a table has it: its L2 address relative to a base, if there are any."""
+        if self.bases is None:
+            return command
+        self.lengths.add(len(command))
+        to, l1, l2, *lines = command
+        place = l2 if isinstance(l2, Operand) else Operand(self.bases, l2 - self.k.l2.base)
+        return [to, l1, place.word, *lines]
