@@ -4,6 +4,7 @@ import linecache
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from isa.syntax import Form, Syntax
 from isa.words import sext
 
 ROOT = Path(__file__).parents[1]
-BUILDER = (
+BUILDER = {
     "firmware.code",
     "firmware.emitter",
     "firmware.control",
@@ -23,7 +24,7 @@ BUILDER = (
     "firmware.forms",
     "firmware.lanes",
     "contextlib",
-)
+}
 COMPRESSED_JUMPS = ("jal", "jalr", "beq", "bne")  # what these expand to
 
 
@@ -47,10 +48,13 @@ def caller() -> Source:
     frame = sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__") in BUILDER:
         frame = frame.f_back
-    file = Path(frame.f_code.co_filename)
-    if file.is_relative_to(ROOT):
-        file = file.relative_to(ROOT)
-    return Source(str(file), frame.f_lineno)
+    return Source(_relative(frame.f_code.co_filename), frame.f_lineno)
+
+
+@cache
+def _relative(name: str) -> str:
+    file = Path(name)
+    return str(file.relative_to(ROOT) if file.is_relative_to(ROOT) else file)
 
 
 @dataclass(eq=False, repr=False)
@@ -82,11 +86,15 @@ Value = int | Label | Half
 
 @dataclass(eq=False)
 class Instruction:
-    """An instruction: what is written for each operand of its form."""
+    """An instruction: what is written for each operand of its form.
+
+    word    None until it is known; it may depend on where the instruction lies
+    """
 
     form: Form
     operands: dict[str, Value]
     source: Source
+    word: int | None = None
 
     @property
     def insn(self) -> Insn:
@@ -109,6 +117,8 @@ class Instruction:
                 f"{self.source}: {self.form.mnemonic} at {pc:#010x}, which is no multiple of 4; "
                 f"let 16-bit instructions come in pairs"
             )
+        if self.word is not None:
+            return self.word
         try:
             written = {name: _resolved(value) for name, value in self.operands.items()}
             return syntax.encode(self.form, written, pc)

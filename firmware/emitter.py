@@ -17,6 +17,21 @@ from isa.syntax import Form, Operand, syntax_of
 Argument = Register | Label | Half | int
 
 
+class _Pattern:
+    """A form that instructions are made of.
+
+    operands      what is written
+    has_target    does its word depend on where it lies?
+    words         of those made before, by the values of their operands
+    """
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.operands = [part for part in form.parts if isinstance(part, Operand)]
+        self.has_target = any(operand.kind == "target" for operand in self.operands)
+        self.words: dict[tuple[Value, ...], int] = {}
+
+
 class Emitter:
     """Appends instructions to code, one method each.
 
@@ -37,12 +52,12 @@ class Emitter:
         self.is_compressing = False
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        forms = {} if name.startswith("_") else _forms(self.isa)
-        if name not in forms:
-            near = get_close_matches(name, forms, 1)
+        patterns = {} if name.startswith("_") else _patterns(self.isa)
+        if name not in patterns:
+            near = get_close_matches(name, patterns, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise AttributeError(f"{self.isa.name} has no instruction {name}{hint}")
-        return partial(self._emit_by_order, name, forms[name])
+        return partial(self._emit_by_order, name, patterns[name])
 
     # Registers
 
@@ -136,39 +151,36 @@ class Emitter:
         key = next((key for key in keys if key in self.isa), None)
         if key is None:
             raise KernelError(f"{self.isa.name} has none of {', '.join(keys)}")
-        form = _forms(self.isa)[key][0]
-        names = [operand.field.name for operand in _operands(form)]
-        return self._made(key, form, [fields[name] for name in names])
+        pattern = _patterns(self.isa)[key][0]
+        return self._made(key, pattern, [fields[o.field.name] for o in pattern.operands])
 
-    def _emit_by_order(self, name: str, forms: list[Form], *arguments: Argument) -> None:
-        for form in forms:
-            if len(_operands(form)) == len(arguments):
-                self.code.items.append(self._made(name, form, arguments))
+    def _emit_by_order(self, name: str, patterns: list[_Pattern], *arguments: Argument) -> None:
+        for pattern in patterns:
+            if len(pattern.operands) == len(arguments):
+                self.code.items.append(self._made(name, pattern, arguments))
                 return
-        syntaxes = " or ".join(dict.fromkeys(form.text for form in forms))
+        syntaxes = " or ".join(dict.fromkeys(pattern.form.text for pattern in patterns))
         raise KernelError(f"{name}: {len(arguments)} operands are given; write {syntaxes}")
 
-    def _made(self, name: str, form: Form, arguments: Sequence[Argument]) -> Instruction:
+    def _made(self, name: str, pattern: _Pattern, arguments: Sequence[Argument]) -> Instruction:
         operands: dict[str, Value] = {}
-        for operand, argument in zip(_operands(form), arguments, strict=True):
+        for operand, argument in zip(pattern.operands, arguments, strict=True):
             operands[operand.field.name] = self._value(name, operand, argument)
-        instruction = Instruction(form, operands, caller())
-        is_known = all(isinstance(value, int) for value in operands.values())
-        if is_known and not any(operand.kind == "target" for operand in _operands(form)):
-            instruction.encode(syntax_of(self.isa), 0)
+        instruction = Instruction(pattern.form, operands, caller())
+        if not pattern.has_target and all(isinstance(value, int) for value in operands.values()):
+            values = tuple(operands.values())
+            if values not in pattern.words:
+                pattern.words[values] = instruction.encode(syntax_of(self.isa), 0)
+            instruction.word = pattern.words[values]
             if self.is_compressing:
                 return self._shortest(instruction)
         return instruction
 
     def _shortest(self, instruction: Instruction) -> Instruction:
         """The same as a 16-bit instruction, if there is one."""
-        meant = self.isa.decode(instruction.encode(syntax_of(self.isa), 0))
-        assert meant
-        short = compressed(self.isa, meant.insn, dict(meant.operands))
-        if short is None or meant.size == 2:
-            return instruction
-        form = syntax_of(self.isa).by_key[short[0].key][0]
-        return Instruction(form, {**short[1]}, instruction.source)
+        assert instruction.word is not None
+        short = _shorter(self.isa, instruction.word)
+        return Instruction(*short[:2], instruction.source, short[2]) if short else instruction
 
     def _value(self, name: str, operand: Operand, argument: Argument) -> Value:
         kind = operand.kind
@@ -190,21 +202,30 @@ class Emitter:
 
 
 @cache
-def _forms(isa: Isa) -> dict[str, list[Form]]:
+def _patterns(isa: Isa) -> dict[str, list[_Pattern]]:
     """What a method's name stands for: the instruction's own forms, then pseudo-instructions."""
-    forms: dict[str, list[Form]] = {}
+    patterns: dict[str, list[_Pattern]] = {}
     for is_alias in (False, True):
         for key, group in syntax_of(isa).by_key.items():
             for form in group:
                 if form.is_alias == is_alias:
-                    forms.setdefault(_name(form) if is_alias else key, []).append(form)
-    return forms
+                    name = _name(form) if is_alias else key
+                    patterns.setdefault(name, []).append(_Pattern(form))
+    return patterns
+
+
+@cache
+def _shorter(isa: Isa, word: int) -> tuple[Form, dict[str, Value], int] | None:
+    """The 16-bit instruction that means the same as a word: its form, its operands, its word."""
+    meant = isa.decode(word)
+    assert meant
+    short = compressed(isa, meant.insn, dict(meant.operands))
+    if short is None or meant.size == 2:
+        return None
+    form = syntax_of(isa).by_key[short[0].key][0]
+    return form, {**short[1]}, syntax_of(isa).encode(form, short[1], 0)
 
 
 def _name(form: Form) -> str:
     name = form.mnemonic.replace(".", "_")
     return f"{name}_" if iskeyword(name) else name
-
-
-def _operands(form: Form) -> list[Operand]:
-    return [part for part in form.parts if isinstance(part, Operand)]

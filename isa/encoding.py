@@ -21,6 +21,7 @@ Listings".
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 X_REGISTERS = ("rd", "rs1", "rs2", "rs3")
 F_REGISTERS = ("fd", "fs1", "fs2", "fs3")
@@ -59,17 +60,17 @@ class Field:
     base: int = 0  # 8 for the registers of compressed instructions: value = base + field
     excluded: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def step(self) -> int:
         """Distance between values: 2 for branch offsets, whose bit 0 is not stored."""
         return 1 << min(shift for _, _, shift in self.pieces)
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Bits of the value, counted from bit 0."""
         return max(width + shift for _, width, shift in self.pieces)
 
-    @property
+    @cached_property
     def range(self) -> tuple[int, int]:
         """Smallest and largest representable value."""
         if self.signed:

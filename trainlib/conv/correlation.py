@@ -1,6 +1,7 @@
 """What a correlation computes, and where its operands lie: see trainlib.conv.correlate."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from firmware.builder import Register
 from trainlib.conv.axis import Axis, Outputs
@@ -69,14 +70,14 @@ class Correlation:
     lines: tuple[Register, Register] | None = None
     each: Register | None = None
 
-    @property
+    @cached_property
     def turned(self) -> "Correlation":
         """The same with lines for columns."""
         return replace(
             self, ys=self.xs, xs=self.ys, x=self.x.turned, w=self.w.turned, y=self.y.turned
         )
 
-    @property
+    @cached_property
     def straight(self) -> "Correlation":
         """The same, lines read forward where that is possible."""
         if not self.ys.is_transposed or self.ys.stride > 1:

@@ -6,13 +6,14 @@ and there is room, and else are loaded again. The last load through a pointer st
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from firmware.builder import Kernel, Register
 
 REACH = 2047  # bytes that the offset of a load says
+PLANS = 4096  # bodies that are remembered: those of layers and tiles are often the same
 STEPS = range(-2048, 2048)  # bytes that the step of a load says
 CACHED = 120  # instructions of a loop that a core's own cache holds, 128 less what stands around
 REFETCH = 0.65  # cycles more that an instruction takes which comes from the shared cache
@@ -82,6 +83,11 @@ def plan(macs: Sequence[Mac], pool: int) -> list[Step]:
     return steps
 
 
+@lru_cache(PLANS)
+def _remembered(macs: tuple[Mac, ...], pool: int) -> tuple[Step, ...]:
+    return tuple(plan(macs, pool))
+
+
 @dataclass(frozen=True)
 class Pointer:
     """A register through which some values of a stream are loaded: those in its reach.
@@ -138,9 +144,9 @@ class Body:
         self.reaches = reaches_of(macs, strides) if reaches is None else reaches
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> tuple[Step, ...]:
         """Loads and multiply-adds in order."""
-        return plan(self.macs, self.pool)
+        return _remembered(tuple(self.macs), self.pool)
 
     @property
     def cycles(self) -> int:
@@ -163,7 +169,8 @@ class Body:
     @property
     def constants(self) -> list[int]:
         """Steps that must be in registers."""
-        return sorted({self.strides[stream] for stream, _ in self.reaches} - set(STEPS))
+        steps = {self.strides[stream] for stream, _ in self.reaches}
+        return sorted(step for step in steps if step not in STEPS)
 
     def emit(
         self,

@@ -8,7 +8,7 @@ neighbouring outputs along x are one body; outputs at the borders have bodies of
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 
 from firmware.builder import KernelError
@@ -37,7 +37,7 @@ class WeightGradient:
     dw: Weights
     accumulates: bool = False
 
-    @property
+    @cached_property
     def turned(self) -> "WeightGradient":
         """The same with lines for columns."""
         return replace(
@@ -220,16 +220,20 @@ def cycles(g: WeightGradient, point: Point) -> float:
     rows, groups = (part, 1) if g.groups == 1 else (g.rows, part)
     channels = -(-g.channels // point.split[1])
     g = g.turned if point.is_turned else g
-    lines = _lines(g.ys)
-    total = 0.0
-    for (height, panels), (depth, times) in product(
-        heights(rows, point.rows).items(), heights(channels, point.channels).items()
-    ):
-        for taps in tap_blocks(g.xs.taps, point.rows * point.channels):
-            line = least(g.xs, point.cols, height, depth, taps)
-            around = g.ys.taps * (AROUND + 2 * height * depth * len(taps))
+    return groups * _blocks(g.ys, g.xs, (rows, channels), (point.rows, point.channels), point.cols)
+
+
+@cache
+def _blocks(ys: Axis, xs: Axis, size: tuple[int, int], block: tuple[int, int], cols: int) -> float:
+    """Cycles of all blocks of a core's rows and channels, nearly."""
+    lines, total = _lines(ys), 0.0
+    all_heights, all_depths = (heights(*both) for both in zip(size, block, strict=True))
+    for (height, panels), (depth, times) in product(all_heights.items(), all_depths.items()):
+        for taps in tap_blocks(xs.taps, block[0] * block[1]):
+            line = least(xs, cols, height, depth, taps)
+            around = ys.taps * (AROUND + 2 * height * depth * len(taps))
             total += panels * times * (lines * line + around)
-    return groups * total
+    return total
 
 
 @cache
