@@ -150,9 +150,9 @@ class Cut:
         """Are there tiles of all of it?"""
         if self.layer.family.phases is None:
             return self.layer.family.tiling is not None
-        return has_tiles(
-            new_kernel(self.chip), self.layer.family, self.layer.checked({"buffers": buffers})
-        )
+        point = self.layer.checked({"buffers": buffers})
+        cores = point.cores or self.chip.cores
+        return has_tiles(new_kernel(self.chip), self.layer.family, point, cores)
 
     def is_shared(self, kernel: Items, cores: int) -> bool:
         """Does each core compute its share by itself, with this blocking and no sizes of tiles?"""

@@ -14,6 +14,7 @@ from isa.declare import Isa
 from isa.names import has_float_registers
 from isa.syntax import Form, Operand, syntax_of
 
+WORD = 4  # bytes
 Argument = Register | Label | Half | int
 
 
@@ -138,6 +139,20 @@ class Emitter:
         before, self.is_compressing = self.is_compressing, self.isa.loop_end == "last"
         yield
         self.is_compressing = before
+
+    @contextmanager
+    def compact(self, is_wanted: bool = True) -> Iterator[None]:
+        """Emit 16-bit instructions, if that is wanted; what follows begins with a word.
+
+        It is for code that runs seldom: what is around it keeps its timing.
+        """
+        if not is_wanted:
+            yield
+            return
+        with self.compressing():
+            yield
+            if self.code.size % WORD:
+                self.nop()
 
     def by_field(self, keys: Sequence[str], **fields: Argument) -> None:
         """Emit the first of these instructions that exists here, operands by field name.

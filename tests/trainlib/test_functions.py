@@ -161,3 +161,38 @@ def test_the_same_program_is_the_same_file_in_another_process():
     run = [sys.executable, "-c", HASH]
     there = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True)
     assert here == [there.stdout.strip()] * 2
+
+
+NET = (
+    ("conv2d_fw_f32", {"inputs": 8, "outputs": 8, **IMAGES}, 3),
+    ("batchnorm_fw_f32", {"c": 8, "hw": 120}, 3),
+    ("relu_fw_f32", {"shape": (960,)}, 3),
+    ("conv2d_wg_f32", {"inputs": 8, "outputs": 8, **IMAGES}, 3),
+    ("conv2d_ig_f32", {"inputs": 8, "outputs": 8, **IMAGES}, 2),
+    ("batchnorm_bw_f32", {"c": 8, "hw": 120}, 3),
+    ("relu_bw_f32", {"shape": (960,)}, 3),
+    ("sgd_f32", {"shape": (576,), "lr": 0.1}, 3),
+    ("sgd_f32", {"shape": (8,), "lr": 0.1}, 6),
+)
+"""Kernels and arguments of three equal layers' step of training, and how often they are called."""
+
+
+def test_a_networks_code_and_tables_grow_by_its_unique_calls():
+    def sizes(is_shared):
+        k = new_kernel(TIGHT, code=1 << 17)
+        each = []
+        with team_of(k, TIGHT, 8) as team:
+            functions = Functions(k, team)
+            for kernel, arguments, times in NET:
+                for _ in range(times):
+                    if not is_shared:
+                        functions.each.clear()
+                    each.append(functions.of(family_of(kernel), checked(kernel, arguments)))
+                    each[-1].call(dict.fromkeys(each[-1].operands, k.l2.base))
+        emitted = functions.each.values() if is_shared else each
+        return k.build().segments[0].size, sum(f.tables for f in emitted), len(each)
+
+    (code, tables, calls), (code_alone, tables_alone, _) = sizes(True), sizes(False)
+    assert calls == 29
+    assert code <= 11_704 < 0.4 * code_alone
+    assert tables <= 10_152 < 0.4 * tables_alone

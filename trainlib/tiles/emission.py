@@ -1,6 +1,7 @@
 """A primitive whose tensors lie in L2: how it is computed, all in L1 or by tiles."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
@@ -8,11 +9,12 @@ from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.family import Family
 from trainlib.tiles.choice import Choice
 from trainlib.tiles.phases import Workspace, emit_phases
+from trainlib.tiles.plan import Plan
 from trainlib.tiles.records import Far
 from trainlib.tiles.resident import Resident
 from trainlib.tiles.walk import check_repeatable, emit_tiled
 
-ENTRIES = 1024  # bytes of L1 that a table's entries take, at most about
+ENTRIES, AMPLE = 1024, 8192  # bytes of L1 that a table's entries take: about, and at most
 
 
 def emit_from_l2(
@@ -38,7 +40,7 @@ def emit_from_l2(
         if point.warm:
             check_repeatable(k, tensors)
         family.emit_l2(k, team, point, {n: at for n, at in l2.items() if isinstance(at, int)})
-    elif family.phases and not has_tiles(k, family, point):
+    elif family.phases and not has_tiles(k, family, point, team.cores):
         if point.warm:
             check_repeatable(k, tensors)
         way = family.phases(point), l2, point.tile or {}, point.buffers
@@ -52,13 +54,19 @@ def emit_from_l2(
         resident.emit(k, team, l2, is_warm=point.warm)
 
 
-def has_tiles(k: Kernel, family: Family, point: CommonArguments) -> bool:
+def has_tiles(k: Kernel, family: Family, point: CommonArguments, cores: int) -> bool:
     """Are there tiles of all of it that fit, and have the dimensions that are asked for?"""
     if family.tiling is None:
         return False
-    tiling = family.tiling(point)
+    tiling, tensors = family.tiling(point), family.tensors(point)
     names = {dim.name for dim in tiling.dims}
     if not names.issuperset(point.tile or ()):
         return False
-    choice = Choice(k.name, tiling, family.tensors(point), point.buffers, k.l1, ENTRIES)
-    return choice.has_any
+    choice = Choice(k.name, tiling, tensors, point.buffers, k.l1, ENTRIES)
+    if not choice.has_any or replace(choice, reserved=AMPLE).has_any:
+        return choice.has_any
+    try:
+        Plan.of(k, Team(k, cores), tiling, tensors, point.tile or {}, point.buffers)
+    except KernelError:
+        return False
+    return True

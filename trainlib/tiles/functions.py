@@ -122,14 +122,16 @@ class Functions:
         k, body = self.k, self.k.code
         k.code = Code()
         k.place(label)
-        k.addi(SP, SP, -FRAME)
-        k.sw(RA, 0, SP)
-        k.li(A[1], count)
-        k.jal(RA, self._load_bases)
+        with k.compact():
+            k.addi(SP, SP, -FRAME)
+            k.sw(RA, 0, SP)
+            k.li(A[1], count)
+            k.jal(RA, self._load_bases)
         k.code.items += body.items
-        k.lw(RA, 0, SP)
-        k.addi(SP, SP, FRAME)
-        k.ret()
+        with k.compact():
+            k.lw(RA, 0, SP)
+            k.addi(SP, SP, FRAME)
+            k.ret()
 
     def _emit_load_bases(self) -> Label:
         """Emit what loads as many bases as a1 says from the record at a0; return its label."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from firmware.builder import Kernel, KernelError, Label, Register
 from firmware.drivers import COMMAND, CONTROL, FIELDS, Dma
-from firmware.platform import EVENT_UNIT
+from firmware.platform import DMA, EVENT_UNIT
 from isa.words import sext
 from trainlib.primitive.tensor import WORD
 
@@ -71,16 +71,26 @@ def bases_of(addresses: Iterable[Far]) -> int | None:
     return next(iter(found), None)
 
 
-def start_copy(k: Kernel, words: Sequence[Any]) -> None:
-    """Start what the words of a command say, where one may be relative to an operand."""
+def start_copies(k: Kernel, commands: Iterable[Sequence[Any]]) -> None:
+    """Start what the words of commands say, where some may be relative to an operand.
+
+    NOTE: where one is, code is short before it is fast: it runs once in a call.
+    """
+    listed = [list(words) for words in commands]
+    if all(isinstance(word, int) for words in listed for word in words):
+        for words in listed:
+            Dma(k).start(words)
+        return
     with k.scope():
-        known = list(words)
-        for at, word in enumerate(words):
-            if isinstance(word, Operand):
-                known[at], scratch = k.x(2)
-                word.load(k, known[at], scratch)
-                k.free(scratch)
-        Dma(k).start(known)
+        port, value, base, scratch = k.short(4)
+        k.li(port, DMA + COMMAND)
+        for words in listed:
+            for word in words:
+                if isinstance(word, Operand):
+                    word.load(k, base, scratch)
+                else:
+                    k.li(value, word)
+                k.sw(base if isinstance(word, Operand) else value, 0, port)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from trainlib.primitive.tensor import Addresses, Tensor, Tensors
 from trainlib.primitive.tiling import Tile, Tiling
 from trainlib.tiles.copies import copies
 from trainlib.tiles.passes import passes
-from trainlib.tiles.records import Far, start_copy
+from trainlib.tiles.records import Far, bases_of, start_copies
 
 ALIGNED = 64  # bytes: buffers begin in the first of 16 banks, whatever lies before them
 
@@ -124,14 +124,19 @@ class Resident:
         l1: Mapping[str, int],
         l2: Mapping[str, Far],
     ) -> None:
-        dma = Dma(k)
-        with k.region(region):
+        dma, is_called = Dma(k), bases_of(l2.values()) is not None
+        with k.region(region), k.compact(is_called):
             with team.only(0), k.scope():
                 counter = k.x()
                 dma.begin(counter)
-                for name in names:
-                    for copy in copies(self.tensors[name], self.boxes[name]):
-                        start_copy(k, copy.words(region == "dma_in", l1[name], l2[name]))
+                start_copies(
+                    k,
+                    (
+                        copy.words(region == "dma_in", l1[name], l2[name])
+                        for name in names
+                        for copy in copies(self.tensors[name], self.boxes[name])
+                    ),
+                )
                 dma.wait(counter)
             team.barrier()
 

@@ -16,7 +16,7 @@ from firmware.registers import SP, ZERO, A
 from firmware.runtime import EVENT_UNIT, Team
 from trainlib.primitive.tensor import WORD
 from trainlib.tiles.plan import FUNCTION, NEXT, Plan
-from trainlib.tiles.records import Relatives, start_copy
+from trainlib.tiles.records import Relatives, start_copies
 
 FRAME = 32  # bytes of a core's stack
 APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
@@ -106,8 +106,7 @@ class Steps:
                     if own := commands[issuer :: plan.issuers]:
                         k.li(value, issuer)
                         with k.if_(EQ, place, value):
-                            for words in own:
-                                start_copy(k, words)
+                            start_copies(k, own)
             k.sw(counter, COUNTERS, SP)
             self._fill_frame(place, value)
         self.team.barrier()

@@ -12,7 +12,7 @@ from firmware.drivers import Dma
 from firmware.registers import SP, ZERO, A
 from trainlib.primitive.tensor import WORD
 from trainlib.tiles.plan import FUNCTION, NEXT, RING
-from trainlib.tiles.records import start_copy
+from trainlib.tiles.records import start_copies
 from trainlib.tiles.steps import AHEAD, COUNT, COUNTERS, ENTRY, FRAME, WAITS, Steps
 
 
@@ -22,19 +22,21 @@ class Ahead(Steps):
     @contextmanager
     def around(self) -> Iterator[None]:
         """Emit it around the functions; at its end all copies are done, and all cores are there."""
-        k = self.k
-        self._move_stack(-FRAME)
-        self._prepare(self.next)
-        k.place(self.next)
-        self._step(self.next)
+        k, is_called = self.k, self.relatives is not None
+        with k.compact(is_called):
+            self._move_stack(-FRAME)
+            self._prepare(self.next)
+            k.place(self.next)
+            self._step(self.next)
         yield
-        k.place(self.finish)
-        with k.scope():
-            counters = k.x()
-            k.lw(counters, COUNTERS, SP)
-            Dma(k).wait(counters)
-        self._move_stack(FRAME)
-        self.team.barrier()
+        with k.compact(is_called):
+            k.place(self.finish)
+            with k.scope():
+                counters = k.x()
+                k.lw(counters, COUNTERS, SP)
+                Dma(k).wait(counters)
+            self._move_stack(FRAME)
+            self.team.barrier()
 
     def _prepare(self, first: Label) -> None:
         """Start the first copies, fill the core's frame, and wait for the first two entries."""
@@ -45,8 +47,7 @@ class Ahead(Steps):
             with self.team.only(plan.waiter):
                 if self.opening:
                     dma.begin(counter)
-                    for words in self.opening:
-                        start_copy(k, words)
+                    start_copies(k, self.opening)
                     k.sw(counter, COUNTERS, SP)
                 dma.begin(counter)
                 dma.to_l1(self.entries, self.table, 2 * plan.entry_size)
