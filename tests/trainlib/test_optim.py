@@ -5,7 +5,8 @@ import pytest
 
 from soc.toml_file import ConfigError
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
-from trainlib.launch import program
+from trainlib.launch import checked, program
+from trainlib.registry import family_of
 
 POINTS = (
     ("sgd_f32", {"lr": 0.1}),
@@ -18,6 +19,9 @@ POINTS = (
     ("adam_f32", {"weight_decay": 0.01, "betas": (0.8, 0.99), "eps": 1e-6}),
     ("adamw_f32", {}),
     ("adamw_f32", {"weight_decay": 0.1}),
+)
+BY_WORD = tuple(
+    (name, options | {"lr": "operand"}) for name, options in POINTS if not name.startswith("acc")
 )
 SHAPES = (
     {"shape": (1,)},
@@ -33,13 +37,13 @@ def each(points):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@each(POINTS)
+@each(POINTS + BY_WORD)
 @pytest.mark.sampled
 def test_every_shape_and_team_is_right(name, options, shape):
     check(name, options | shape)
 
 
-@each([POINTS[1], POINTS[3], POINTS[5], POINTS[6], POINTS[9]])
+@each([POINTS[1], POINTS[3], POINTS[5], POINTS[6], POINTS[9], *BY_WORD[-4:]])
 def test_addresses_may_be_in_registers(name, options):
     check_in_registers(name, options | {"shape": (37,), "cores": 4})
 
@@ -95,7 +99,7 @@ def test_the_first_corrections_of_adam_are_accurate():
 
 
 @pytest.mark.parametrize("buffers", [1, 2])
-@each([POINTS[3], POINTS[7], POINTS[9]])
+@each([POINTS[3], POINTS[7], POINTS[9], BY_WORD[1]])
 def test_tiles_of_weights_in_l2_give_the_same_bits(name, options, buffers):
     shape = {"shape": (7, 50)}
     whole = check(name, options | shape)
@@ -109,3 +113,23 @@ def test_means_that_never_change_are_refused(kernel):
     given = point.get(kernel, {"shape": [3]}) | {"betas": [1.0, 0.9]}
     with pytest.raises(ConfigError, match=rf"^{kernel}: betas = \[1.0, 0.9\]: must be less than 1"):
         program(kernel, given)
+
+
+@each(BY_WORD)
+def test_a_rate_in_a_word_gives_what_a_number_gives(name, options):
+    """AdamW's 1 - lr weight_decay is rounded once more; bounded by float32's steps of weights."""
+    shape, rate = {"shape": (40,)}, np.float32(0.05)
+    family = family_of(name)
+    number = options | shape | {"lr": float(rate)}
+    values = family.random(checked(name, number))
+    outputs = check(name, number, values)
+    by_word = check(name, options | shape, values | {"lr": np.full(1, rate)})
+    most = 2**-23 * np.abs(values["w"]) if name == "adamw_f32" else 0
+    for state, expected in outputs.items():
+        assert np.all(np.abs(by_word[state] - expected) <= most), state
+
+
+@pytest.mark.parametrize("lr", [-0.1, "word", float("inf")])
+def test_rates_that_are_none_are_refused(lr):
+    with pytest.raises(ConfigError, match=r"^sgd_f32: lr.*"):
+        program("sgd_f32", {"shape": (3,), "lr": lr})

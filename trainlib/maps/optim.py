@@ -8,29 +8,51 @@ Sources: D. Kingma, J. Ba, Adam: A Method for Stochastic Optimization, algorithm
 F. Hutter, Decoupled Weight Decay Regularization, algorithms 1 and 2.
 """
 
+from collections.abc import Callable
+from functools import partial
 from math import prod
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
 from trainlib.loops.nest import Body
-from trainlib.maps.map import Arguments, map_f32, map_family, no_macs
+from trainlib.maps.map import Arguments, Operation, map_f32, map_family, no_macs
 from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.family import Expected, Family
 from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Tensor, Tensors
 from trainlib.primitive.tiled import tiled_by_axes
 from trainlib.reference import optim as reference
+from trainlib.reference.act import Outputs
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
+Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["operand"]
+LoadRate = Callable[[Kernel], Register]
+"""Takes a register that holds the learning rate."""
 
 
-def sgd(k: Kernel, *, lr: float, weight_decay: float) -> Body:
+def rate_of(lr: float | str, l1: Addresses) -> LoadRate:
+    """What loads a learning rate: a number, or the word that the operand lr is."""
+
+    def load(k: Kernel) -> Register:
+        if isinstance(lr, float):
+            return constant(k, lr)
+        rate = k.f()
+        with k.scope():
+            base = k.x()
+            k.set(base, l1["lr"])
+            k.fload(rate, 0, base)
+        return rate
+
+    return load
+
+
+def sgd(k: Kernel, rate: LoadRate, *, weight_decay: float) -> Body:
     """w -= lr (g + weight_decay w)."""
-    step, decay = constant(k, lr), constant(k, weight_decay)
+    step, decay = rate(k), constant(k, weight_decay)
 
     def body(v: Lanes, w: Lane, g: Lane) -> list[Lane]:
         if weight_decay:
@@ -42,13 +64,13 @@ def sgd(k: Kernel, *, lr: float, weight_decay: float) -> Body:
 
 
 def sgd_momentum(
-    k: Kernel, *, lr: float, momentum: float, weight_decay: float, nesterov: bool
+    k: Kernel, rate: LoadRate, *, momentum: float, weight_decay: float, nesterov: bool
 ) -> Body:
     """b = momentum b + g + weight_decay w; w -= lr b, or lr (g + weight_decay w + momentum b).
 
     b is zero before the first step.
     """
-    step, decay, keeps = (constant(k, c) for c in (lr, weight_decay, momentum))
+    step, decay, keeps = rate(k), constant(k, weight_decay), constant(k, momentum)
 
     def body(v: Lanes, w: Lane, b: Lane, g: Lane) -> list[Lane]:
         if weight_decay:
@@ -82,31 +104,33 @@ class _Adam:
     m' and v' are corrected; AdamW: no weight_decay in g, but w *= 1 - lr weight_decay before. m and
     v are zero before the first step.
 
-    corrections    address of the two bias corrections, this step's, of adam_corrections
-    point          has lr, betas, eps and weight_decay
+    l1       has the address of the two bias corrections, this step's, of adam_corrections
+    point    has lr, betas, eps and weight_decay
     """
 
-    def __init__(self, corrections: Address, point: Any, is_decoupled: bool) -> None:
-        self.corrections, self.is_decoupled = corrections, is_decoupled
-        self.lr, self.betas, self.eps, decay = point.lr, point.betas, point.eps, point.weight_decay
-        self.decay = 1 - self.lr * decay if is_decoupled else decay
-        self.decays = decay != 0
+    def __init__(self, l1: Addresses, point: Any, is_decoupled: bool) -> None:
+        self.corrections, self.is_decoupled = l1["corrections"], is_decoupled
+        self.rate = rate_of(point.lr, l1)
+        self.lr, self.betas, self.eps = point.lr, point.betas, point.eps
+        self.weight_decay = point.weight_decay
+        self.decays = point.weight_decay != 0
 
     def __call__(self, k: Kernel) -> Body:
         first, second = self.betas
+        decay = self._decay(k)
         with k.scope():
             base = k.x()
             k.set(base, self.corrections)
             step, root = k.f(2)
             k.fload(step, 0, base)
             k.fload(root, WORD, base)
-            one, rate = constant(k, 1.0), constant(k, self.lr)
+            one, rate = constant(k, 1.0), self.rate(k)
             k.fdiv_s(step, rate, step)
             k.fsqrt_s(root, root)
             k.fdiv_s(root, one, root)
         k.registers.hold(step, root)
-        keeps, adds, squares_keep, squares_add, eps, decay = (
-            constant(k, c) for c in (first, 1 - first, second, 1 - second, self.eps, self.decay)
+        keeps, adds, squares_keep, squares_add, eps = (
+            constant(k, c) for c in (first, 1 - first, second, 1 - second, self.eps)
         )
 
         def body(v: Lanes, w: Lane, m: Lane, s: Lane, g: Lane) -> list[Lane]:
@@ -128,6 +152,18 @@ class _Adam:
 
         return body
 
+    def _decay(self, k: Kernel) -> Register:
+        """What weights are multiplied by, or what of them gradients grow by."""
+        if not self.is_decoupled:
+            return constant(k, self.weight_decay)
+        if isinstance(self.lr, float):
+            return constant(k, 1 - self.lr * self.weight_decay)
+        decay = constant(k, 1.0)
+        if self.decays:
+            with k.scope():
+                k.fnmsub_s(decay, self.rate(k), constant(k, self.weight_decay), decay)
+        return decay
+
 
 def adam_corrections_f32(
     k: Kernel, team: Team, corrections: Address, *, betas: tuple[float, float] = (0.9, 0.999)
@@ -145,7 +181,9 @@ def adam_corrections_f32(
 
 
 class SgdArguments(Arguments):
-    lr: float = Field(ge=0, allow_inf_nan=False)
+    """lr    a number, or "operand": a word, the operand lr, which may change from step to step"""
+
+    lr: Rate
     weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False)
 
 
@@ -159,7 +197,7 @@ class AccumulateArguments(Arguments):
 
 
 class AdamArguments(SgdArguments):
-    lr: float = Field(1e-3, ge=0, allow_inf_nan=False)
+    lr: Rate = 1e-3
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     eps: float = Field(1e-8, gt=0, allow_inf_nan=False)
 
@@ -168,20 +206,67 @@ class AdamwArguments(AdamArguments):
     weight_decay: float = Field(1e-2, ge=0, allow_inf_nan=False)
 
 
-def _adam_family(name: str, arguments: type[Arguments], *, is_decoupled: bool) -> Family:
-    states, sources = ("w", "m", "v"), ("w", "m", "v", "g")
+def _family(
+    name: str,
+    arguments: type[Arguments],
+    names: str,
+    operation: Callable[[Any, Addresses], Operation],
+    expected: Callable[[Any, float, Arrays], Outputs],
+    draw: Callable[[Any, np.random.Generator], Arrays] = lambda *_: {},
+) -> Family:
+    """An optimiser.
+
+    names        of weights and state, which are overwritten
+    operation    of a point, and addresses in L1
+    expected     what they should be, given a point, its learning rate, and all inputs
+    """
+    states = names.split()
+    whole = ("corrections", "lr")
 
     def tensors(point: Any) -> Tensors:
         of = {name: Tensor(point.shape, "inout") for name in states}
-        return {**of, "corrections": Tensor((2,)), "g": Tensor(point.shape)}
+        more = {"corrections": Tensor((2,))} if "betas" in arguments.model_fields else {}
+        more |= {"g": Tensor(point.shape)}
+        return {**of, **more, **({"lr": Tensor((1,))} if point.lr == "operand" else {})}
 
-    def expected(point: Any, values: Arrays) -> dict[str, Expected]:
-        return dict(zip(states, reference.adam(values, point, is_decoupled), strict=True))
+    def meaning(point: Any, values: Arrays) -> dict[str, Expected]:
+        lr = float(values["lr"][0]) if point.lr == "operand" else point.lr
+        return dict(zip(states, expected(point, lr, values), strict=True))
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
-        adam = _Adam(l1["corrections"], point, is_decoupled)
-        read, written = ([l1[name] for name in names] for names in (sources, states))
-        map_f32(k, team, adam, read, written, prod(point.shape), unroll=point.unroll)
+        read, written = ([l1[name] for name in some] for some in ((*states, "g"), states))
+        own = operation(point, l1)
+        map_f32(k, team, own, read, written, prod(point.shape), unroll=point.unroll)
+
+    def drawn(point: Any, numbers: np.random.Generator) -> Arrays:
+        rate = {"lr": numbers.uniform(0, 0.1, 1).astype(np.float32)}
+        return {**draw(point, numbers), **(rate if point.lr == "operand" else {})}
+
+    family = Family(name, arguments, tensors, meaning, no_macs, emit, draw=drawn)
+    return tiled_by_axes(family, whole=whole)
+
+
+def _sgd(name: str, arguments: type[Arguments], names: str, of: Any, meaning: Any) -> Family:
+    """Of of(k, rate, **options), and meaning(*arrays, lr, **options)."""
+    options = [n for n in arguments.model_fields if n not in (*Arguments.model_fields, "lr")]
+
+    def operation(point: Any, l1: Addresses) -> Operation:
+        how = {name: getattr(point, name) for name in options}
+        return partial(of, rate=rate_of(point.lr, l1), **how)
+
+    def expected(point: Any, lr: float, values: Arrays) -> Outputs:
+        how = {name: getattr(point, name) for name in options}
+        return meaning(*(values[n] for n in (*names.split(), "g")), lr=lr, **how)
+
+    return _family(name, arguments, names, operation, expected)
+
+
+def _adam(name: str, arguments: type[Arguments], *, is_decoupled: bool) -> Family:
+    def operation(point: Any, l1: Addresses) -> Operation:
+        return _Adam(l1, point, is_decoupled)
+
+    def expected(point: Any, lr: float, values: Arrays) -> Outputs:
+        return reference.adam(values, lr, point, is_decoupled)
 
     def draw(point: Any, numbers: np.random.Generator) -> Arrays:
         """State as after a few steps: squares are not negative."""
@@ -189,8 +274,7 @@ def _adam_family(name: str, arguments: type[Arguments], *, is_decoupled: bool) -
         squares = numbers.standard_normal(point.shape, np.float32) ** 2
         return {"v": squares, "corrections": 1 - betas ** np.float32(4)}
 
-    family = Family(name, arguments, tensors, expected, no_macs, emit, draw=draw)
-    return tiled_by_axes(family, whole=("corrections",))
+    return _family(name, arguments, "w m v", operation, expected, draw)
 
 
 class CorrectionArguments(CommonArguments):
@@ -215,13 +299,10 @@ CORRECTIONS = Family(
 )
 
 FAMILIES = (
-    map_family("sgd_f32", sgd, "w g", "w", reference.sgd, SgdArguments),
-    map_family(
-        *("sgd_momentum_f32", sgd_momentum, "w b g", "w b"),
-        *(reference.sgd_momentum, MomentumArguments),
-    ),
+    _sgd("sgd_f32", SgdArguments, "w", sgd, reference.sgd),
+    _sgd("sgd_momentum_f32", MomentumArguments, "w b", sgd_momentum, reference.sgd_momentum),
     map_family("accumulate_f32", accumulate, "g x", "g", reference.accumulate, AccumulateArguments),
     CORRECTIONS,
-    _adam_family("adam_f32", AdamArguments, is_decoupled=False),
-    _adam_family("adamw_f32", AdamwArguments, is_decoupled=True),
+    _adam("adam_f32", AdamArguments, is_decoupled=False),
+    _adam("adamw_f32", AdamwArguments, is_decoupled=True),
 )

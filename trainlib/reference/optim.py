@@ -38,10 +38,10 @@ def accumulate(g: Array, x: Array, scale: float) -> Outputs:
     return (bounded(g + scale * x, g, 3 * scale * np.abs(x)),)
 
 
-def adam(values: Arrays, options: Any, is_decoupled: bool) -> Outputs:
-    """w, m and v after the step; options has lr, betas, eps and weight_decay."""
+def adam(values: Arrays, lr: float, options: Any, is_decoupled: bool) -> Outputs:
+    """w, m and v after the step; options has betas, eps and weight_decay."""
     w, m, v, corrections, g = wide(*(values[name] for name in "w m v corrections g".split()))
-    lr, (first, second), weight_decay = options.lr, options.betas, options.weight_decay
+    (first, second), weight_decay = options.betas, options.weight_decay
     kept = w * (1 - lr * weight_decay) if is_decoupled else w
     slope, size = _slope(w, g, 0.0 if is_decoupled else weight_decay)
     mean, largest = first * m + (1 - first) * slope, first * np.abs(m) + (1 - first) * size
