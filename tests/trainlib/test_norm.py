@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
+from soc.spec import load_chip
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
-from trainlib.launch import program
+from trainlib.launch import checked, launch, program
 from trainlib.norm.kinds import NORMS
 from trainlib.registry import KERNELS
 
@@ -49,6 +50,35 @@ def test_every_map_and_split_is_right(name, pass_, point):
 @pytest.mark.sampled
 def test_every_row_and_split_is_right(name, pass_, point):
     check(f"{name}_{pass_}_f32", point)
+
+
+SAVED = [name for name in MAPS + ROWS if name != "batchnorm_frozen"]
+
+
+@pytest.mark.parametrize("l1_size", [0x10000, 0x3000])
+@pytest.mark.parametrize("name", SAVED)
+def test_outputs_from_saved_means_are_those_of_forward_bit_for_bit(name, l1_size):
+    """In tiles and phases too; and running means stay what they are."""
+    sizes = {"b": 2, "c": 4, "hw": 600, "groups": 2}
+    point = arguments(name, sizes) if name in MAPS else {"rows": 6, "columns": 700}
+    chip = load_chip("pulp", {"l1.size": l1_size})
+    kernel = f"{name}_fw_f32"
+    values = KERNELS[kernel].random(checked(kernel, point))
+    forward, report = launch(kernel, point, chip, values)
+    assert report.is_correct
+    saved = {"x", "gamma", "beta", "mean", "rstd"}
+    given = {n: a for n, a in (values | forward).items() if n in saved}
+    again, report = launch(f"{name}_apply_f32", point, chip, given)
+    assert report.is_correct
+    assert list(again) == ["y"]
+    assert again["y"].tobytes() == forward["y"].tobytes()
+
+
+@pytest.mark.parametrize("point", MAP_POINTS[::2] + ROW_POINTS[::2], ids=str)
+@pytest.mark.parametrize("name", SAVED)
+def test_saved_means_of_every_map_and_row_are_applied(name, point):
+    if (name in ROWS) == ("rows" in point):
+        check(f"{name}_apply_f32", arguments(name, point))
 
 
 @pytest.mark.parametrize("split", ["rows", "columns"])

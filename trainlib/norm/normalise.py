@@ -20,9 +20,17 @@ def forward(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How) -> N
     """
     view = layout.view(at, layout.rows)
     if how.is_frozen:
-        _emit(k, team, view, how, _frozen_outputs, reductions=0)
+        _emit(k, team, view, how, _applied, reductions=0)
     else:
         _emit(k, team, view, how, _outputs, reductions=1 + how.is_centred)
+
+
+def apply(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How) -> None:
+    """y from x, gamma, beta, mean and rstd.
+
+    at    addresses, of partials too
+    """
+    _emit(k, team, layout.view(at, layout.rows), how, _applied, reductions=0)
 
 
 def backward(
@@ -76,7 +84,7 @@ def _outputs(norm: RowNorm) -> None:
         norm.apply(mean, variance)
 
 
-def _frozen_outputs(norm: RowNorm) -> None:
+def _applied(norm: RowNorm) -> None:
     with norm.rows.each():
         norm.apply(*norm.load_means())
 

@@ -1,7 +1,7 @@
 """Normalisations as primitives, forward and backward."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -12,7 +12,7 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.maps.map import no_macs
 from trainlib.norm import normalise
-from trainlib.norm.kinds import NORMS, Axes, Norm, RowArguments
+from trainlib.norm.kinds import NORMS, Axes, BatchArguments, MapArguments, Norm, RowArguments
 from trainlib.norm.phases import NormPhases
 from trainlib.norm.rows import How
 from trainlib.primitive.boxes import Axis, TileShape, Window
@@ -175,6 +175,40 @@ class Forward(Step):
         return phases.forward(), {}
 
 
+class Apply(Step):
+    """y from x, gamma, beta and the means that forward has saved: the same bits."""
+
+    def tensors(self, point: Any) -> Tensors:
+        """Operands by name."""
+        mean, gamma = self.shapes(point)
+        return {
+            "x": Tensor(point.shape),
+            **{name: Tensor(gamma) for name in ("gamma", *self.centred("beta"))},
+            **{name: Tensor(mean) for name in (*self.centred("mean"), "rstd")},
+            "y": Tensor(point.shape, "out"),
+            "partials": PARTIALS,
+        }
+
+    def results(self, point: Any, x: Arrays) -> dict[str, Expected]:
+        """y."""
+        nothing = np.zeros(())
+        given = x["x"], x["gamma"], x.get("beta", nothing), x.get("mean", nothing), x["rstd"]
+        return {"y": reference.applied(*given)}
+
+    def draw(self, point: Any, numbers: np.random.Generator) -> Arrays:
+        """Roots are not negative."""
+        mean, _ = self.shapes(point)
+        return {"rstd": np.abs(numbers.standard_normal(mean, np.float32)) + np.float32(0.1)}
+
+    def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        """Emit it, all in L1."""
+        normalise.apply(k, team, self.norm.layout(point), l1, self.how(point))
+
+    def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
+        """The last pass of forward."""
+        return phases.forward()[-1:], {}
+
+
 class Backward(Step):
     """dx, dgamma and dbeta from x, dy, gamma and the means."""
 
@@ -246,8 +280,12 @@ class Backward(Step):
         normalise.backward(k, team, self.norm.layout(part), l1, self.how(part), adds=adds)
 
 
-FAMILIES = tuple(
-    step.family(direction)
-    for norm in NORMS
-    for direction, step in (("fw", Forward(norm)), ("bw", Backward(norm)))
-)
+def _families(norm: Norm) -> Iterator[Family]:
+    yield Forward(norm).family("fw")
+    yield Backward(norm).family("bw")
+    if not norm.is_frozen:
+        arguments = MapArguments if norm.arguments is BatchArguments else norm.arguments
+        yield Apply(replace(norm, arguments=arguments)).family("apply")
+
+
+FAMILIES = tuple(family for norm in NORMS for family in _families(norm))
