@@ -99,5 +99,5 @@ def test_regions_stand_beside_the_published_ones() -> None:
     rows = list(network.figures("best", 8, cycles))
     assert [row.ours for row in rows] == [50, 50, 50, 100, 50, 50, 100, 50]
     assert sum(row.published or 0 for row in rows[:-1]) == rows[-1].published == 107_356
-    assert rows[-1].target == "at least 2.8"
+    assert rows[-1].target == "at least 2.75"
     assert rows[0].ratio == 27_668 / 50

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from firmware.builder import KernelError
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time, random, run
-from trainlib.launch import launch
+from trainlib.launch import checked, launch, program
 from trainlib.product.sums import sums_f32
 from trainlib.reference.matmul import matmul
 from trainlib.registry import family_of
@@ -70,10 +71,48 @@ def test_the_gradient_of_a_bias_is_added_once_whatever_the_tiles():
     right("pwconv2d_wg_f32", point | {"height": 3, "width": 2})
 
 
+SCALED = (
+    {"inputs": 20, "outputs": 7},
+    {"inputs": 20, "outputs": 7, "batch": 5},
+    {"inputs": 33, "outputs": 70, "batch": 3, "cores": 3},
+    {"inputs": 3, "outputs": 1, "batch": 4},
+    {"inputs": 1, "outputs": 3, "batch": 2, "cores": 1},
+    {"inputs": 64, "outputs": 64, "batch": 17, "rows": 2, "cols": 3},
+    {"inputs": 90, "outputs": 40, "batch": 6, "tile": {"co": 9}},
+)
+
+
+@pytest.mark.parametrize("scale", [-1e-5, "operand"])
+@pytest.mark.parametrize("point", SCALED, ids=str)
+def test_a_whole_gradient_is_scaled_and_added_once(point, scale):
+    """The reference allows the sum's own rounding, whatever the batch."""
+    for bias in (False, True):
+        right("linear_wg_f32", point | {"bias": bias, "scale": scale})
+
+
+def test_a_scaled_gradient_is_a_step_of_sgd():
+    point = {"inputs": 40, "outputs": 30, "batch": 4}
+    values = family_of("linear_wg_f32").random(checked("linear_wg_f32", point | {"scale": 1.0}))
+    stepped, _ = launch("linear_wg_f32", point | {"scale": -0.01}, inputs=values)
+    gradient, _ = launch("linear_wg_f32", point, inputs={n: values[n] for n in ("dY", "X")})
+    both = {"w": values["dW"], "g": gradient["dW"]}
+    apart, _ = launch("sgd_f32", {"shape": (30, 40), "lr": 0.01}, inputs=both)
+    np.testing.assert_allclose(stepped["dW"], apart["w"], rtol=2e-7, atol=1e-8)
+
+
+def test_scale_and_accumulate_are_not_taken_together():
+    message = "linear_wg_f32: accumulate and scale; scale adds alone, leave one out"
+    point = {"inputs": 4, "outputs": 3, "accumulate": True, "scale": 1.0}
+    with pytest.raises(KernelError, match=f"^{message}$"):
+        program("linear_wg_f32", point)
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.sampled
 def test_every_kind_of_chip_computes_it(step, chip):
+    scaled = LAYERS["batch"] | {"scale": "operand"}
+    assert step != "wg" or is_right_without_time("linear_wg_f32", scaled, CHIPS[chip])
     assert is_right_without_time(f"linear_{step}_f32", LAYERS["batch"], CHIPS[chip])
     assert is_right_without_time(f"pwconv2d_{step}_f32", POINTWISE["batch"], CHIPS[chip])
 

@@ -10,7 +10,9 @@ from firmware.builder import KernelError
 from soc.run import run_program
 from soc.spec import load_chip
 from soc.toml_file import ConfigError
-from trainlib.launch import launch, program
+from trainlib.launch import checked, launch, program
+from trainlib.network.bounds import expected
+from trainlib.registry import family_of
 
 ROOMY = load_chip("pulp", {"l1.size": L1_SIZE})
 CONVOLUTION = {"kind": "conv2d", "outputs": 3, "kernel": 3}
@@ -112,6 +114,35 @@ def test_weights_that_many_products_are_added_to_are_as_right_as_float32_is():
     layers = [CONVOLUTION, {"kind": "conv2d", "outputs": 1, "kernel": 2}, {"kind": "tanh"}]
     point = {"input": [1, 12, 12], "batch": 4, "lr": 1e-4, "steps": 3, "layers": layers}
     assert launch("train_f32", point)[1].is_correct
+
+
+SLOW = {
+    "input": [1, 12, 12],
+    "steps": 1,
+    "layers": [
+        {**CONVOLUTION, "outputs": 4, "bias": True},
+        {"kind": "tanh"},
+        {"kind": "linear", "outputs": 6, "bias": True},
+    ],
+}
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("lr", [1e-4, 1e-5])
+def test_updates_are_of_whole_gradients_and_rounded_once(lr, batch, fused):
+    """Products that are added to weights one by one are off by 6 to 40 roundings of weights."""
+    point = checked("train_f32", SLOW | {"lr": lr, "batch": batch, "fused": fused})
+    values = family_of("train_f32").random(point)
+    outputs, report = launch("train_f32", point.model_dump(), inputs=values)
+    assert report.is_correct
+    for name, (exact, bound) in expected(point, values).items():
+        if name != "loss":
+            step = exact - values[name]
+            rounding = 2.0**-24 * np.abs(values[name]) + 2e-5 * np.abs(step).max()
+            assert np.all(np.abs(outputs[name] - exact) <= 1.5 * rounding), name
+            lossy = np.float32(values[name] + np.float32(0.59 * step))
+            assert np.any(np.abs(lossy - exact) > bound), "41 % less is noticed"
 
 
 def test_every_layer_learns_from_l2():

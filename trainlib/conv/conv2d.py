@@ -230,5 +230,5 @@ def channel_sums_f32(
     size    channels, lines, places; lines lie behind each other without gaps
     """
     channels, lines, places = size
-    of = {"row": strides.channel, "term": strides.place}
+    of: Any = {"row": strides.channel, "term": strides.place}
     sums_f32(k, team, x, y, channels, lines * places, **of, accumulate=accumulate)

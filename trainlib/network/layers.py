@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from trainlib.conv.program import Pads, Pair, Size
 from trainlib.primitive.tensor import Tensor
 
+FEW = 2048  # elements
 Shape = tuple[int, ...]
 Kernels = Literal["best", "naive"]
 
@@ -44,7 +45,7 @@ class Context:
     shape      of what goes in, without the batch
     cores      of the team
     kernels    "naive": one sum at a time, convolutions by columns
-    adds       are gradients of parameters added to the parameters?
+    scale      what gradients are multiplied by to be added to parameters; None: they are kept
     """
 
     number: int
@@ -52,7 +53,7 @@ class Context:
     shape: Shape
     cores: int
     kernels: Kernels
-    adds: bool
+    scale: float | None
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,12 @@ class Layer(BaseModel):
 
     kind: str
     takes_images: ClassVar[bool] = False
-    adds: ClassVar[bool] = True
-    """Can its gradients be added to parameters where they arise?"""
+    needs_dx: ClassVar[bool] = False
+    """Does it give the gradient of its input also where that is not needed?"""
+
+    def fuses(self, batch: int, shape: Shape) -> bool:
+        """Can whole gradients be added to its parameters where they arise?"""
+        return False
 
     def output(self, shape: Shape) -> Shape:
         """Shape of what comes out, without the batch."""
@@ -131,7 +136,8 @@ class _WithWeights(Layer):
         dbias = {"dbias": at.gradients["bias"]} if self.bias else {}
         forward = {"X": at.x, "W": at.parameters["weight"], "Y": at.y, **bias}
         weights = {"dY": at.dy, "X": at.x, "dW": at.gradients["weight"], **dbias}
-        backward = [call("wg", weights, bias=self.bias, accumulate=c.adds)]
+        scale = {} if c.scale is None else {"scale": c.scale}
+        backward = [call("wg", weights, bias=self.bias, **scale)]
         if at.dx:
             into = {"dY": at.dy, "W": at.parameters["weight"], "dX": at.dx}
             backward.insert(0, call("ig", into))
@@ -177,6 +183,10 @@ class LinearLayer(_WithWeights):
     """A fully connected layer; images are rows of all their elements."""
 
     kind: Literal["linear"]
+
+    def fuses(self, batch: int, shape: Shape) -> bool:
+        """Where its activations are few: they are all in L1, for the gradient to be whole."""
+        return batch * (prod(shape) + self.outputs) <= FEW
 
     def output(self, shape: Shape) -> Shape:
         """Shape of what comes out."""

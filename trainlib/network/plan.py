@@ -29,11 +29,6 @@ class Arguments(Training):
     input: tuple[int, ...] = Field(min_length=1, max_length=3)
     layers: tuple[AnyLayer, ...] = Field(min_length=1)
 
-    @property
-    def adds(self) -> bool:
-        """Are gradients added to weights where they arise?"""
-        return super().adds and all(layer.adds for layer in self.layers)
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -90,15 +85,16 @@ class _Maker:
                 f"train_f32: layer {number}, {layer.kind}, gets {list(shape)}; it takes channels, "
                 f"height and width"
             )
-        context = Context(number, a.batch, shape, self.cores, a.kernels, a.adds)
+        scale = -a.lr if a.fuses and layer.fuses(a.batch, shape) else None
+        context = Context(number, a.batch, shape, self.cores, a.kernels, scale)
         result = layer.output(shape)
         parameters = layer.parameters(shape)
         names = {name: f"{name}_{number}" for name in parameters}
-        gradients = names if a.adds else {name: f"d{names[name]}" for name in names}
+        gradients = {n: names[n] if scale is not None else f"d{names[n]}" for n in names}
         for name, size in parameters.items():
             self._add(names[name], size, "inout")
             self.parameters[names[name]] = prod(parameters["weight"][1:])
-            if not a.adds:
+            if scale is None:
                 self._add(gradients[name], size, "scratch")
                 for state in a.state:
                     self._keep(f"{state}_{names[name]}", size)
@@ -113,7 +109,7 @@ class _Maker:
         self._add(f"dy_{number}", (a.batch, *result), "scratch")
         needs_dx = bool(number and self.parameters.keys() - names.values())
         dx = f"dy_{number - 1}" if needs_dx else None
-        if dx is None and not layer.adds:
+        if dx is None and layer.needs_dx:
             dx = f"dx_{number}"
             self._add(dx, (a.batch, *shape), "scratch")
         at = Operands(

@@ -67,7 +67,7 @@ class _Normalised(Layer):
 
     groups: int | None = Field(None, ge=1)
     eps: float = Field(1e-5, gt=0, allow_inf_nan=False)
-    adds: ClassVar[bool] = False
+    needs_dx: ClassVar[bool] = True
 
     @property
     def _is_of_rows(self) -> bool:

@@ -26,8 +26,8 @@ class Training(CommonArguments):
     lr              how far weights go
     steps           of training, all with the same batch
     kernels         "best", or "naive": one sum at a time, convolutions by columns
-    fused           plain "sgd" with "mse": add gradients, times -lr, to weights where they arise;
-                    false, and all others: a pass of its own
+    fused           plain "sgd": linear layers of few activations change their weights where the
+                    whole gradient is; false, and all others: a pass of its own
     """
 
     batch: int = Field(1, ge=1, le=1 << 16)
@@ -44,10 +44,9 @@ class Training(CommonArguments):
     fused: bool = True
 
     @property
-    def adds(self) -> bool:
-        """Are gradients added to weights where they arise?"""
-        is_plain = self.optimizer == "sgd" and not self.momentum and not self.weight_decay
-        return self.fused and is_plain and self.loss == "mse"
+    def fuses(self) -> bool:
+        """May weights change where their gradients arise?"""
+        return self.fused and self.optimizer == "sgd" and not (self.momentum or self.weight_decay)
 
     def target(self, shape: Shape) -> Tensor:
         """What the network shall give, where it gives images of this shape.
@@ -68,8 +67,6 @@ class Training(CommonArguments):
         how: dict[str, Any] = {"shape": (self.batch * prod(shape),)}
         if self.loss == "cross_entropy":
             how = {"b": self.batch, "classes": shape[0]}
-        elif self.adds:
-            how["factor"] = -self.lr
         return Call("loss", f"{self.loss}_loss_f32", how, names)
 
     @property

@@ -16,7 +16,7 @@ from trainlib.loops.kept import Kept, kept
 from trainlib.loops.strided import REACH
 from trainlib.primitive.tensor import WORD
 from trainlib.product.block_cost import float_registers, step_registers
-from trainlib.product.operands import Operands
+from trainlib.product.operands import Operands, Scale
 
 AHEAD = 2  # steps in a round of a single sum that loads one step ahead
 SINGLE = 3  # registers of the ring of a block of one sum, which has two steps under way
@@ -153,6 +153,8 @@ class Block:
             times, rest = divmod(count, self.unroll)
             self._repeat(times, lambda: self._steps(self.unroll, height, width))
             self._steps(rest, height, width)
+        if x.scale:
+            self._add_to_c(x.scale, height, width)
         pc = self.pc.load(self.other)
         walked = self._each_of_c(k.fstore, pc, height, width)
         step = move.rows * x.c_row + WORD * move.columns - walked
@@ -175,6 +177,21 @@ class Block:
             pc = self.pc.load(self.other)
             walked = self._each_of_c(k.fload, pc, height, width)
             k.add_constant(pc, pc, -walked, self.scratch)
+
+    def _add_to_c(self, scale: Scale, height: int, width: int) -> None:
+        """Let whole sums be C plus scale times them."""
+        k, factor = self.k, self.held[0]
+        scale.load(k, factor)
+        for r, q in product(range(height), range(width)):
+            k.fmul_s(self.acc[r][q], self.acc[r][q], factor)
+
+        def add(acc: Register, offset: int, pc: Register) -> None:
+            k.fload(self.held[0], offset, pc)
+            k.fadd_s(acc, acc, self.held[0])
+
+        pc = self.pc.load(self.other)
+        walked = self._each_of_c(add, pc, height, width)
+        k.add_constant(pc, pc, -walked, self.scratch)
 
     def _each_of_c(self, access: Callable, pc: Register, height: int, width: int) -> int:
         """Load or store a block of C; return how far pc has been moved."""

@@ -49,7 +49,7 @@ def cycles_of_part(x: Operands, height: Any, width: Any, rows: int, cols: int) -
         for w, blocks in _blocks(width, cols):
             sums = h * w
             step = sums + h + w
-            around = (1 + x.starts) * sums + AROUND
+            around = x.ends * sums + AROUND
             new = (panels > 0) * (blocks > 0) * (2 * step + around)
             cycles = cycles + panels * blocks * (x.depth * step + around)
             code, passed = code + new, passed + panels * new

@@ -9,6 +9,7 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.primitive.tensor import WORD, Address
 from trainlib.product.matmul import matmul_f32
+from trainlib.product.operands import Scale
 from trainlib.product.sums import sums_f32
 
 
@@ -60,15 +61,15 @@ def linear_wg_f32(
     *,
     dbias: Address | None = None,
     accumulate: bool = False,
+    scale: Scale | None = None,
     **point: Any,
 ) -> None:
-    """dW = dY^T X, and the gradient of the bias: the sum of dY over the batch; or added to them."""
-    matmul_f32(
-        *(k, team, dy, x, dw, outputs, batch, inputs),
-        trans_a=True,
-        accumulate=accumulate,
-        **point,
-    )
+    """dW = dY^T X, and the gradient of the bias: the sum of dY over the batch; or added to them.
+
+    scale    add scale times the whole gradients
+    """
+    how: Any = {"accumulate": accumulate, "scale": scale}
+    matmul_f32(k, team, dy, x, dw, outputs, batch, inputs, trans_a=True, **how, **point)
     if dbias is not None:
         row, term = WORD, WORD * outputs
-        sums_f32(k, team, dy, dbias, outputs, batch, row=row, term=term, accumulate=accumulate)
+        sums_f32(k, team, dy, dbias, outputs, batch, row=row, term=term, **how)

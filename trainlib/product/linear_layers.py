@@ -1,12 +1,12 @@
 """Fully connected layers and convolutions of 1 x 1: their arguments, and what they differ in."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.boxes import Axis
@@ -43,6 +43,11 @@ class Layer(CommonArguments):
     cols: int | None = Field(None, ge=1)
     unroll: int = Field(1, ge=1)
     split: tuple[int, int] | None = None
+
+    @property
+    def added(self) -> float | str | None:
+        """What whole results are multiplied by before they are added; None: they are not."""
+        return None
 
     @property
     def point(self) -> dict[str, Any]:
@@ -128,6 +133,28 @@ class Layer(CommonArguments):
     def _rows(self, tile: Size) -> int:
         """What is multiplied by the same weights."""
         return tile("n")
+
+
+class LinearGradient(Layer):
+    """The gradient of a fully connected layer's weights.
+
+    scale    dW += scale dY^T X, and the bias so: of a whole gradient, rounded once. With -lr, dW
+             the weights and dbias the bias, a step of SGD. "operand": a word, the operand scale
+    """
+
+    scale: Annotated[float, Field(allow_inf_nan=False)] | Literal["operand"] | None = None
+
+    @property
+    def added(self) -> float | str | None:
+        """What whole results are multiplied by before they are added; None: they are not.
+
+        raises    KernelError if products are to be added, too
+        """
+        if self.accumulate and self.scale is not None:
+            raise KernelError(
+                "linear_wg_f32: accumulate and scale; scale adds alone, leave one out"
+            )
+        return self.scale
 
 
 class PointwiseLayer(Layer):

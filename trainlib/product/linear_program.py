@@ -1,6 +1,6 @@
 """Fully connected layers and convolutions of 1 x 1 as primitives: their three steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +12,11 @@ from trainlib.primitive.boxes import Axis, TileShape
 from trainlib.primitive.family import Expected, Family
 from trainlib.primitive.tensor import Addresses, Arrays, Role, Tensor, Tensors
 from trainlib.primitive.tiling import Tiling
-from trainlib.product.linear_layers import Layer, PointwiseLayer
+from trainlib.product.linear_layers import Layer, LinearGradient, PointwiseLayer
 from trainlib.product.matmul_program import clipped
+from trainlib.product.operands import Scale
+from trainlib.reference.act import bounded
+from trainlib.reference.bounds import ROUNDING
 from trainlib.reference.matmul import matmul
 
 RATE = 5.0  # multiply-adds per cycle, nearly
@@ -35,7 +38,7 @@ class Step:
 
     def tensors(self, a: Layer) -> Tensors:
         """Operands by name."""
-        written: Role = "inout" if a.accumulate else "out"
+        written: Role = "inout" if a.accumulate or a.added is not None else "out"
         of: dict[str, Tensor] = {}
         how = a.in_l1(self.name)
         for name, shape in zip(self.names, self._of(a.image, a.inputs, a.outputs), strict=True):
@@ -45,7 +48,7 @@ class Step:
             of["bias"] = Tensor((a.outputs,))
         elif a.bias and self.name == "wg":
             of["dbias"] = Tensor((a.outputs,), written)
-        return of
+        return of | ({"scale": Tensor((1,))} if a.added == "operand" else {})
 
     def _of(self, image: Callable, inputs: Any, outputs: Any) -> tuple[Any, Any, Any]:
         """What holds for each operand, given what holds for images and channels."""
@@ -53,11 +56,20 @@ class Step:
         return {"fw": (x, w, y), "wg": (y, x, w), "ig": (y, w, x)}[self.name]
 
     def tiling(self, a: Layer) -> Tiling:
-        """How it is cut; a gradient of a bias that is added to, not along other channels."""
-        is_added_once = self.name == "wg" and a.bias and a.accumulate
-        dims = {n: d for n, d in a.dims(self.name).items() if not (is_added_once and n == "ci")}
-        axes = self._of(a.axes, "ci" if "ci" in dims else None, "co")
-        boxes: dict[str, tuple[Axis, ...]] = dict(zip(self.names, axes, strict=True))
+        """How it is cut; a gradient of a bias that is added to, not along other channels; what is
+        added whole, not along the batch.
+        """
+        is_added_once = self.name == "wg" and a.bias and (a.accumulate or a.added is not None)
+        kept = {"ci"} if is_added_once else set()
+        kept |= {"n"} if a.added is not None else set()
+        dims = {n: d for n, d in a.dims(self.name).items() if n not in kept}
+        axes = self._of(a.axes, "ci", "co")
+        boxes: dict[str, tuple[Axis, ...]] = {
+            name: tuple(None if axis in kept else axis for axis in of)
+            for name, of in zip(self.names, axes, strict=True)
+        }
+        if a.added == "operand":
+            boxes["scale"] = (None,)
         if a.bias and self.name != "ig":
             boxes["bias" if self.name == "fw" else "dbias"] = ("co",)
         rows = {n for n, how in a.in_l1(self.name).items() if how.keys() & {"skew", "pad"}}
@@ -72,6 +84,9 @@ class Step:
             how["accumulate"] = a.accumulate or not tile.is_first
             if self.name == "wg":
                 how["dbias"] = at.get("dbias")
+                if a.added is not None:
+                    value = None if a.added == "operand" else float(a.added)
+                    how["scale"] = Scale(value, at.get("scale"))
             elif self.name == "fw":
                 how["bias"] = None if not tile.is_first else at.get("bias")
             how |= {a.lines[name]: tile.part(name).row for name in rows}
@@ -87,6 +102,8 @@ class Step:
         first, second, result = self.names
         starts = of.get("bias"), of.get(result) if a.accumulate else None
         u, v = of[first], of[second]
+        if a.added is not None:
+            return dict(self._added(a, of))
         if self.name == "wg":
             results = {result: matmul(u.T, v, *starts)}
             if a.bias:
@@ -96,6 +113,17 @@ class Step:
             return results
         exact, bound = matmul(u, v.T if self.name == "fw" else v, *starts)
         return {result: (a.from_matrix(exact), a.from_matrix(np.asarray(bound)))}
+
+    def _added(self, a: Layer, of: Arrays) -> Iterator[tuple[str, Expected]]:
+        """What whole gradients are added to: they are rounded once or twice, and the sum once."""
+        dy, x = of["dY"], of["X"]
+        scale = float(of["scale"][0]) if a.added == "operand" else float(a.added or 0)
+        ones = np.ones((1, len(dy)))
+        gradients = {"dW": matmul(dy.T, x), **({"dbias": matmul(ones, dy)} if a.bias else {})}
+        for name, (exact, bound) in gradients.items():
+            step = (scale * exact).reshape(of[name].shape)
+            rounding = abs(scale) * np.asarray(bound).reshape(step.shape) / ROUNDING
+            yield name, bounded(of[name] + step, of[name], 3 * step, rounding)
 
     def family(self, name: str, arguments: type[Layer]) -> Family:
         """The step of a kind of layer."""
@@ -115,4 +143,8 @@ STEPS = (
     Step("ig", ("dY", "W", "dX"), ("n", "y", "x", "ci", "co"), ("co",)),
 )
 LAYERS: tuple[tuple[str, type[Layer]], ...] = (("linear", Layer), ("pwconv2d", PointwiseLayer))
-FAMILIES = tuple(step.family(name, arguments) for name, arguments in LAYERS for step in STEPS)
+FAMILIES = tuple(
+    step.family(name, LinearGradient if (name, step.name) == ("linear", "wg") else arguments)
+    for name, arguments in LAYERS
+    for step in STEPS
+)

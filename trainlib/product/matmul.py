@@ -17,7 +17,7 @@ from trainlib.primitive.tensor import WORD, Address
 from trainlib.product.block import AHEAD, Block
 from trainlib.product.block_cost import LARGEST_BLOCK, cycles_of_part, fits
 from trainlib.product.cuts import shares_of
-from trainlib.product.operands import Operands
+from trainlib.product.operands import Operands, Scale
 from trainlib.product.outer import Outer
 from trainlib.product.pieces import Piece, emit_shares
 from trainlib.product.start import bias_added
@@ -55,6 +55,7 @@ def matmul_f32(
     trans_a: bool = False,
     trans_b: bool = False,
     accumulate: bool = False,
+    scale: Scale | None = None,
     a_line: int | None = None,
     b_line: int | None = None,
     c_line: int | None = None,
@@ -68,6 +69,7 @@ def matmul_f32(
     bias                 C = A B + bias, a number for each "column" or "row" of C
     trans_a, trans_b     A is stored as [depth, n], B as [m, depth]
     accumulate           C += A B, or A B + bias: the bias is added to C before
+    scale                C += scale A B, each sum rounded once to C; neither accumulate nor bias
     a_line, ...          bytes from one stored row to the next; None: no gaps
     rows, cols           the block that stays in registers
     unroll               steps of the inner dimension in a round of the inner loop
@@ -96,6 +98,7 @@ def matmul_f32(
         c_line,
         *bias_steps,
         accumulate,
+        scale,
     )
     shares = not k.has_float_registers
 

@@ -32,6 +32,7 @@ class Outer:
     def __init__(self, k: Kernel, x: Operands, rows: int, cols: int) -> None:
         self.k, self.x, self.rows, self.cols = k, x, rows, cols
         self.sets = min(rows, SETS)
+        self.is_added = x.accumulates or x.scale is not None
 
     @classmethod
     def fitting(cls, k: Kernel, x: Operands, rows: int | None, cols: int | None) -> "Outer | None":
@@ -56,7 +57,7 @@ class Outer:
 
     def cycles(self, height: int, width: int) -> int:
         """Cycles of a part, nearly."""
-        moves = 3 if self.x.accumulates else 2
+        moves = 3 if self.is_added else 2
         panels = -(-height // self.rows)
         return moves * height * width + panels * (width + AROUND)
 
@@ -92,6 +93,11 @@ class Outer:
             k.add_constant(self.pa, self.pa, x.a_row, t)
             k.mv(self.pc[r], self.start)
             k.add_constant(self.start, self.start, x.c_row, t)
+        if x.scale:
+            factor = self.c[0][0]
+            x.scale.load(k, factor)
+            for r in range(rows):
+                k.fmul_s(self.a[r], self.a[r], factor)
         blocks, rest = divmod(width, self.cols)
         if blocks > 1:
             k.li(t, blocks)
@@ -109,7 +115,7 @@ class Outer:
         for q in range(cols):
             k.fload_post(self.b[q], x.b_column, self.pb)
         for turn in range(rows + 2):
-            if x.accumulates and turn < rows:
+            if self.is_added and turn < rows:
                 for q in range(cols):
                     k.fload(self._sum(turn, q), WORD * q, self.pc[turn])
             if 0 < turn <= rows:
@@ -123,7 +129,7 @@ class Outer:
     def _multiply(self, row: int, cols: int) -> None:
         for q in range(cols):
             c, a, b = self._sum(row, q), self.a[row], self.b[q]
-            if self.x.accumulates:
+            if self.is_added:
                 self.k.fmadd_s(c, a, b, c)
             else:
                 self.k.fmul_s(c, a, b)

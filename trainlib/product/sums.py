@@ -5,6 +5,7 @@ from firmware.runtime import Team
 from trainlib.loops.deal import Dealt, grid_of, heights
 from trainlib.loops.strided import Strided
 from trainlib.primitive.tensor import WORD, Address
+from trainlib.product.operands import Scale
 
 ROWS = 8  # summed up side by side
 
@@ -20,11 +21,14 @@ def sums_f32(
     row: int,
     term: int,
     accumulate: bool = False,
+    scale: Scale | None = None,
 ) -> None:
     """y[r] = sum over t of x[r, t], or added to y.
 
     row, term    bytes from one row to the next, and from one term to the next
+    scale        add scale times whole sums
     """
+    how = accumulate, scale
     parts = min(team.cores, rows)
     with k.scope():
         px, py, i, t = k.x(4)
@@ -35,12 +39,19 @@ def sums_f32(
                 dealt.load_start(py, part, y, WORD)
                 for count, times in heights(part.size, ROWS).items():
                     with k.loop(times):
-                        _block(k, [px, py], Strided(count, row, term), terms, accumulate)
+                        _block(k, [px, py], Strided(count, row, term), terms, *how)
                         k.add_constant(px, px, count * row - terms * term, t)
                         k.addi(py, py, WORD * count)
 
 
-def _block(k: Kernel, pointers: list, values: Strided, terms: int, accumulate: bool) -> None:
+def _block(
+    k: Kernel,
+    pointers: list,
+    values: Strided,
+    terms: int,
+    accumulate: bool,
+    scale: Scale | None,
+) -> None:
     """Sum up some rows side by side."""
     px, py = pointers
     with k.scope():
@@ -62,5 +73,12 @@ def _block(k: Kernel, pointers: list, values: Strided, terms: int, accumulate: b
                 k.fadd_s(sums[e], sums[e], loaded[e])
             if values.count == 1:
                 k.mv(count, count)
+        if scale:
+            scale.load(k, loaded[0])
+            for total in sums:
+                k.fmul_s(total, total, loaded[0])
+            for e, total in enumerate(sums):
+                k.fload(loaded[e], WORD * e, py)
+                k.fadd_s(total, total, loaded[e])
         for e in range(values.count):
             k.fstore(sums[e], WORD * e, py)
