@@ -15,7 +15,7 @@ from soc.run import run_program
 from soc.spec import load_chip
 from trainlib.launch import checked, launch
 from trainlib.registry import family_of
-from trainlib.tiles.functions import MOST, Functions
+from trainlib.tiles.functions import MOST, Functions, decoded
 from trainlib.tiles.records import LONGEST, Operand
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +107,45 @@ def test_code_and_tables_are_there_once():
         tables = [symbol for symbol in program.symbols if symbol.name == "schedule"]
         assert sum(symbol.size for symbol in tables) == function.tables > 0
     assert sizes[5] - sizes[1] <= 4 * 12  # of a call: the record's address, and the jump
+
+
+def test_records_tell_what_calls_were_given():
+    k = new_kernel(TIGHT)
+    names = [("relu_fw_f32", {"shape": (3000,)}), SHARED["buffers between phases"][:2]]
+    with team_of(k, TIGHT, 8) as team:
+        functions = Functions(k, team)
+        each = [functions.of(family_of(name), checked(name, how)) for name, how in names]
+        given = []
+        for function in (*each, each[0]):
+            places = range(0x1C1FFF00 - 8 * len(given), 0x1C1FFFFC, 4)
+            given.append(dict(zip(function.operands, places, strict=False)))
+            function.call(given[-1])
+        assert functions.code == sum(function.code for function in each)
+        assert functions.tables == sum(function.tables for function in each)
+    program = k.build()
+    assert len(functions.records) == 3
+    for record, at in zip(functions.records, given, strict=True):
+        words = np.frombuffer(program.bytes_at(record.address, 4 * len(at)), "<u4").tolist()
+        assert dict(zip(record.operands, decoded(words), strict=True)) == at
+
+
+@pytest.mark.parametrize("is_tiled", [True, False])
+def test_maps_may_overwrite_what_they_read(is_tiled):
+    """With two buffers of each tensor too: a part is read before its place is written."""
+    size = 3000 if is_tiled else 300
+    values = np.random.default_rng(1).standard_normal(size).astype(np.float32)
+    k = new_kernel(TIGHT)
+    at = k.data("x", values.tobytes())
+    with team_of(k, TIGHT, 8) as team:
+        functions = Functions(k, team)
+        for kernel, how in (
+            ("relu_fw_f32", {"shape": (size,)}),
+            ("multiply_f32", {"a": (size,), "b": (size,)}),
+        ):
+            function = functions.of(family_of(kernel), checked(kernel, how))
+            function.call(dict.fromkeys(function.operands, at))
+    found = np.frombuffer(run_program(k.build(), TIGHT).read(at, 4 * size), np.float32)
+    np.testing.assert_array_equal(found, np.maximum(values, 0) ** 2)
 
 
 def test_functions_of_the_same_name_differ_by_their_arguments():

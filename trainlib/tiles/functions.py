@@ -10,8 +10,9 @@ leave it in L1 for all, see trainlib.tiles.records; code and tables of a functio
 of where its operands are. So addresses may be chosen when all functions are there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from firmware.builder import Kernel, KernelError, Label
 from firmware.code import Code
@@ -27,6 +28,29 @@ FRAME = 16  # bytes of each core's stack: where the function returns to
 MOST = BASES // WORD - 1  # operands and workspaces of a function; the first base is L2's
 
 
+class Record(NamedTuple):
+    """What a call tells its function.
+
+    address     in L2
+    operands    names of what its words are for
+    """
+
+    address: int
+    operands: tuple[str, ...]
+
+
+def encoded(addresses: Sequence[int]) -> list[int]:
+    """The words of a record: the bases of its operands."""
+    marks = (Operand(WORD * number).mark for number in range(1, len(addresses) + 1))
+    return [(at - mark) & 0xFFFFFFFF for at, mark in zip(addresses, marks, strict=True)]
+
+
+def decoded(words: Sequence[int]) -> list[int]:
+    """The L2 addresses that the words of a record stand for."""
+    marks = (Operand(WORD * number).mark for number in range(1, len(words) + 1))
+    return [(word + mark) & 0xFFFFFFFF for word, mark in zip(words, marks, strict=True)]
+
+
 @dataclass
 class Function:
     """A primitive as a function.
@@ -35,6 +59,7 @@ class Function:
     workspaces    those of them that are no tensors: bytes of L2 that are its own while it runs
     code          bytes
     tables        bytes of L2 that it reads
+    records       of its program's calls, in the order in which they are emitted
     """
 
     k: Kernel
@@ -43,6 +68,7 @@ class Function:
     workspaces: dict[str, int] = field(default_factory=dict)
     code: int = 0
     tables: int = 0
+    records: list[Record] = field(default_factory=list)
 
     def call(self, at: Mapping[str, int]) -> None:
         """Emit a call by all cores, which have nothing in registers.
@@ -56,8 +82,9 @@ class Function:
             if at.get(name, 1) % WORD:
                 what = f"at {at[name]:#x}, no multiple of {WORD}" if name in at else "nowhere"
                 raise KernelError(f"call of {self.label.name}: its {name} is {what}")
-        bases = [at[n] - Operand(WORD * i).mark for i, n in enumerate(self.operands, 1)]
-        record = k.words(f"{self.label.name}_record", bases, WORD)
+        words = encoded([at[name] for name in self.operands])
+        record = k.words(f"{self.label.name}_record", words, WORD)
+        self.records.append(Record(record, tuple(self.operands)))
         with k.scope():
             k.registers.hold(A[0])
             k.li(A[0], record)
@@ -68,12 +95,16 @@ class Functions:
     """The functions of a program, and in L1 the bases that they share.
 
     It is made where the body of the program begins: all cores execute what it emits.
+
+    each       by their primitives' names and arguments
+    records    of all calls so far
     """
 
     def __init__(self, k: Kernel, team: Team) -> None:
         self.k, self.team = k, team
         self.bases = k.buffer(k.l1, "bases", BASES, BASES)
         self.each: dict[tuple[str, str], Function] = {}
+        self.records: list[Record] = []
         self._load_bases = self._emit_load_bases()
         with team.only(0), k.scope():
             at, value = k.x(2)
@@ -91,13 +122,23 @@ class Functions:
             self.each[key] = self._emit(family, point)
         return self.each[key]
 
+    @property
+    def code(self) -> int:
+        """Bytes of all functions."""
+        return sum(function.code for function in self.each.values())
+
+    @property
+    def tables(self) -> int:
+        """Bytes of L2 that they read."""
+        return sum(function.tables for function in self.each.values())
+
     def _emit(self, family: Family, point: CommonArguments) -> Function:
         k = self.k
         tensors = family.tensors(point)
         names = [name for name, tensor in tensors.items() if tensor.role != "scratch"]
         l1, l2 = k.l1.next, k.l2.next
         with k.aside(f"{family.name}_{len(self.each)}") as label:
-            function = Function(k, label, names)
+            function = Function(k, label, names, records=self.records)
 
             def workspace(name: str, size: int) -> Operand:
                 function.workspaces[name] = size
