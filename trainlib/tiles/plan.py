@@ -1,6 +1,7 @@
 """The plan of a tiled program: sizes of tiles, steps, buffers, and the form of the table."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import lcm, prod
 from typing import Any
 
@@ -99,24 +100,24 @@ class Plan:
         """Bytes of the table: an entry for each step that has one, and the last."""
         return (len(self.walked) + 1) * self.entry_size
 
-    @property
+    @cached_property
     def shapes(self) -> list[TileShape]:
         """All distinct shapes of tiles, in the order of their first use."""
         return list(dict.fromkeys(step.shape for step in self.steps if step.shape is not None))
 
-    @property
+    @cached_property
     def opening(self) -> list[Transfer]:
         """What is copied before the first entry is there: all of the first step, or nothing."""
         first = self.steps[0]
         is_short = first.shape is None and len(first.transfers) <= MOST_OPENING
         return first.transfers if is_short else []
 
-    @property
+    @cached_property
     def walked(self) -> list[Step]:
         """Steps that have an entry."""
         return self.steps[1:] if self.opening else self.steps
 
-    @property
+    @cached_property
     def moving(self) -> list[str]:
         """Tensors that have more than one buffer."""
         return [name for name, slots in self.slots.items() if slots > 1]
@@ -131,12 +132,12 @@ class Plan:
         """The core that waits for all copies."""
         return max(self.cores - 1 - self.issuers, 0)
 
-    @property
+    @cached_property
     def most_commands(self) -> int:
         """Commands in a step: its transfers, and an entry, unless cores fetch that."""
         return max(len(step.transfers) for step in self.walked) + (not self.tiling.streams)
 
-    @property
+    @cached_property
     def walks(self) -> bool:
         """Does code take from an entry what to compute of a tile?"""
         return any(step.walked is not None for step in self.steps)
@@ -146,7 +147,7 @@ class Plan:
         """Where in an entry that is, if anywhere."""
         return ADDRESSES + WORD * len(self.moving)
 
-    @property
+    @cached_property
     def grows(self) -> bool:
         """Does code take from an entry how much each core computes of a tile?"""
         return any(step.each is not None for step in self.steps)
