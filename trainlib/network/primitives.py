@@ -8,7 +8,7 @@ from trainlib.maps import act, dropout, gated, layout, optim, unary
 from trainlib.norm import program as norm
 from trainlib.pool import program as pool
 from trainlib.primitive.family import Family
-from trainlib.product import linear_program, matmul_program
+from trainlib.product import batched_program, linear_program, matmul_program
 from trainlib.recurrent import program as recurrent
 from trainlib.rows import embedding_program, reduce, softmax
 
@@ -16,6 +16,7 @@ FILES = (
     act,
     gated,
     attention,
+    batched_program,
     berhu,
     conv,
     cross_entropy_program,
