@@ -14,8 +14,9 @@ ROOT = Path(__file__).parents[1]
 CHAIN = ["isa", "soc", "firmware", "trainlib", "autotuner", "pulpsim"]
 IN_TRAINLIB = (
     "primitive reference loops maps rows product conv norm pool interpolate loss recurrent"
-    " attention tiles network"
+    " attention tiles network deploy"
 ).split()
+PUBLIC = {"deploy"}  # folders whose __init__.py names what users import
 WITHOUT_CIRCLES = [folder for folder in CHAIN if folder != "soc"]
 FILES = sorted(file for folder in CHAIN for file in (ROOT / folder).rglob("*.py"))
 
@@ -86,7 +87,7 @@ def test_the_chain_has_every_folder_of_trainlib_and_each_says_what_lives_there()
     for folder in folders:
         said = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
         assert ast.get_docstring(said), f"{folder}: its __init__.py does not say what lives there"
-        assert len(said.body) == 1
+        assert len(said.body) == 1 or folder.name in PUBLIC
 
 
 @pytest.mark.parametrize("folder", IN_TRAINLIB)

@@ -1,0 +1,282 @@
+"""Modules as graphs: their losses and gradients in float64 are those of PyTorch's autograd."""
+
+import copy
+import re
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from trainlib.deploy.gradient import differentiate  # noqa: E402
+from trainlib.deploy.graph import DeployError  # noqa: E402
+from trainlib.deploy.interpret import Interpreter  # noqa: E402
+from trainlib.deploy.torch_graph import graph_of  # noqa: E402
+
+CONSTANTS = 2e-7
+"""Relative: constants of a graph, such as a scale, are float32."""
+
+
+class Last(nn.Module):
+    """The last step of a recurrent layer, classified."""
+
+    def __init__(self, layer: nn.Module, state: int | None = None) -> None:
+        super().__init__()
+        self.layer, self.state = layer, state
+        self.out = nn.Linear(layer.hidden_size, 3)
+
+    def forward(self, x):
+        y, states = self.layer(x)
+        if self.state is None:
+            return self.out(y[:, -1])
+        return self.out(states[self.state][-1])
+
+
+class Of(nn.Module):
+    """A function with some layers."""
+
+    def __init__(self, forward, **layers: nn.Module) -> None:
+        super().__init__()
+        self.function = forward
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+def attention(m, x):
+    y, _ = m.attention(x, x, x, need_weights=False)
+    return m.out((x + m.norm(y)).mean(1))
+
+
+def residual(m, x):
+    y = F.relu(m.norm(m.first(x)))
+    return torch.cat((m.second(y) + m.down(x), y), 1).mean((2, 3))
+
+
+def arithmetic(m, x):
+    a, b = torch.chunk(m.first(x), 2, -1)
+    c = torch.sigmoid(a) * b - 0.5 * a / (1 + b**2) - torch.exp(-a)
+    return m.out(c.transpose(0, 1).t())
+
+
+MODULES = {
+    "conv": (nn.Sequential(nn.Conv2d(2, 3, 3, 2, 1), nn.Flatten(), nn.Linear(27, 3)), (2, 2, 6, 6)),
+    "groups": (nn.Sequential(nn.Conv2d(4, 6, 3, groups=2, dilation=2), nn.Flatten()), (2, 4, 5, 5)),
+    "depthwise": (
+        nn.Sequential(nn.Conv2d(3, 6, (3, 1), groups=3, padding="same"), nn.AvgPool2d(4)),
+        (2, 3, 4, 4),
+    ),
+    "pointwise": (
+        nn.Sequential(nn.Conv2d(3, 4, 1), nn.MaxPool2d(2, 2), nn.Flatten()),
+        (2, 3, 4, 4),
+    ),
+    "padded": (nn.Sequential(nn.ZeroPad2d((1, 0, 2, 1)), nn.Conv2d(1, 2, 3)), (2, 1, 4, 4)),
+    "line": (
+        nn.Sequential(nn.Conv1d(2, 3, 3, padding=1), nn.MaxPool1d(2), nn.Flatten()),
+        (2, 2, 8),
+    ),
+    "batchnorm": (nn.Sequential(nn.Conv2d(1, 3, 3, bias=False), nn.BatchNorm2d(3)), (3, 1, 5, 5)),
+    "rows": (nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh()), (4, 4)),
+    "norms": (
+        nn.Sequential(
+            *(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.LeakyReLU(0.1)),
+            *(nn.InstanceNorm2d(4, affine=True), nn.SiLU(), nn.LayerNorm((4, 3, 3))),
+            *(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        ),
+        (2, 1, 5, 5),
+    ),
+    "activations": (
+        nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 5), nn.GELU("tanh"), nn.Sigmoid()),
+        (3, 4),
+    ),
+    "softmax": (nn.Sequential(nn.Linear(4, 5), nn.Softmax(-1), nn.RMSNorm(5, eps=1e-5)), (3, 4)),
+    "attention": (
+        Of(
+            *(attention,),
+            attention=nn.MultiheadAttention(8, 2, batch_first=True),
+            norm=nn.LayerNorm(8, elementwise_affine=False),
+            out=nn.Linear(8, 3),
+        ),
+        (2, 5, 8),
+    ),
+    "encoder": (
+        nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, activation="gelu", batch_first=True),
+        (1, 5, 8),
+    ),
+    "residual": (
+        Of(
+            *(residual,),
+            first=nn.Conv2d(2, 4, 3, padding=1, bias=False),
+            norm=nn.BatchNorm2d(4),
+            second=nn.Conv2d(4, 4, 3, padding=1),
+            down=nn.Conv2d(2, 4, 1),
+        ),
+        (2, 2, 4, 4),
+    ),
+    "arithmetic": (Of(arithmetic, first=nn.Linear(4, 6), out=nn.Linear(3, 2)), (3, 4)),
+    "lstm": (Last(nn.LSTM(3, 4, batch_first=True)), (2, 5, 3)),
+    "lstm state": (Last(nn.LSTM(3, 4, num_layers=1, batch_first=True), 1), (2, 5, 3)),
+    "two lstms": (Last(nn.LSTM(3, 4, num_layers=2, batch_first=True)), (2, 5, 3)),
+    "gru": (Last(nn.GRU(3, 4, batch_first=True)), (1, 5, 3)),
+    "rnn": (Last(nn.RNN(3, 4, nonlinearity="relu", batch_first=True, bias=False)), (2, 5, 3)),
+}
+
+
+def gradients(module, loss, x, target):
+    """The loss and its gradients, by torch in float64."""
+    wide = copy.deepcopy(module).double()
+    target = target.double() if target.is_floating_point() else target
+    value = loss(wide(x.double() if x.is_floating_point() else x), target)
+    value.backward()
+    return value.item(), {n: p.grad.numpy() for n, p in wide.named_parameters() if p.requires_grad}
+
+
+def interpreted(graph, x, target):
+    graph = differentiate(graph)
+    graph.validate()
+    interpreter = Interpreter(graph, {"x": x.numpy(), "target": target.numpy()})
+    interpreter.run()
+    return interpreter, {n: interpreter.get(g) for n, g in graph.gradients.items()}
+
+
+def check(module, loss, x, target):
+    graph, _ = graph_of(module, loss, x, target)
+    interpreter, found = interpreted(graph, x, target)
+    value, expected = gradients(module, loss, x, target)
+    assert float(interpreter.get(graph.loss)[0]) == pytest.approx(value, rel=CONSTANTS)
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        most = np.abs(gradient).max()
+        bound = CONSTANTS * most + 1e-12
+        np.testing.assert_allclose(found[name], gradient, 0, bound, err_msg=name)
+    return graph, interpreter
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_gradients_are_those_of_autograd(name):
+    module, shape = MODULES[name]
+    torch.manual_seed(1)
+    x = torch.randn(shape)
+    with torch.no_grad():
+        output = copy.deepcopy(module)(x)
+    check(module, F.mse_loss, x, torch.randn(output.shape))
+
+
+def test_running_statistics_advance_as_those_of_torch():
+    module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2, momentum=0.3))
+    x, target = torch.randn(2, 1, 4, 4), torch.randn(2, 2, 2, 2)
+    _, interpreter = check(module, F.l1_loss, x, target)
+    wide = copy.deepcopy(module).double()
+    wide(x.double())
+    for name, buffer in wide.named_buffers():
+        if "running" in name:
+            np.testing.assert_allclose(interpreter.get(name), buffer.numpy(), 1e-12)
+
+
+def test_layers_in_evaluation_mode_use_their_running_statistics():
+    module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Dropout(0.5)).eval()
+    module[1].running_mean.normal_()
+    x, target = torch.randn(2, 1, 4, 4), torch.randn(2, 2, 2, 2)
+    graph, _ = check(module, F.mse_loss, x, target)
+    assert [node.op for node in graph.nodes] == ["conv2d_fw", "batchnorm_frozen_fw", "mse_loss"]
+
+
+def test_parameters_that_do_not_learn_cost_nothing():
+    module = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 2))
+    for parameter in (*module[0].parameters(), module[2].weight):
+        parameter.requires_grad = False
+    x, target = torch.randn(3, 4), torch.tensor([0, 1, 1])
+    graph, _ = check(module, F.cross_entropy, x, target)
+    back = [node.op for node in differentiate(graph).nodes if node.step == "backward"]
+    assert back == ["linear_wg", "linear_ig", "relu_bw", "reduce"]
+
+
+def test_an_embedding_takes_numbers_of_its_rows():
+    module = nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Linear(12, 3))
+    check(module, F.cross_entropy, torch.tensor([[1, 2, 6], [2, 2, 0]]), torch.tensor([2, 0]))
+
+
+def test_dropout_draws_from_a_seed_and_goes_back_with_the_same_one():
+    module = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+    x, target = torch.randn(3, 4), torch.randn(3, 2)
+    graph, _ = graph_of(module, F.mse_loss, x, target)
+    interpreter, found = interpreted(graph, x, target)
+    drop = next(node for node in graph.nodes if node.op == "dropout")
+    mask = interpreter.get(drop.outputs["y"]) / interpreter.get(drop.inputs["x"])
+    assert set(np.unique(np.round(mask, 6))) == {0.0, 2.0}
+    wide = copy.deepcopy(module).double()
+    loss = F.mse_loss(wide[2](wide[0](x.double()) * torch.tensor(mask)), target.double())
+    loss.backward()
+    for name, parameter in wide.named_parameters():
+        np.testing.assert_allclose(found[name], parameter.grad.numpy(), 1e-6, 1e-9)
+
+
+def test_padding_of_zeros_becomes_the_convolutions_own():
+    module = nn.Sequential(nn.ZeroPad2d((1, 0, 2, 1)), nn.Conv2d(1, 2, 3))
+    graph, _ = graph_of(module, F.mse_loss, torch.randn(1, 1, 4, 4), torch.randn(1, 2, 5, 3))
+    assert [node.op for node in graph.nodes] == ["conv2d_fw", "mse_loss"]
+    assert graph.nodes[0].attributes["padding"] == (2, 1, 1, 0)
+
+
+class Unknown(nn.Module):
+    def forward(self, x):
+        return torch.cumsum(x, 0)
+
+
+REFUSALS = {
+    "relu6": (
+        nn.Sequential(nn.Linear(4, 4), nn.ReLU6()),
+        "layer 1: hardtanh: ReLU6 and hardtanh have no kernel; nn.ReLU has",
+    ),
+    "unknown": (
+        nn.Sequential(nn.Linear(4, 4), Unknown()),
+        "layer 1: cumsum: there is no kernel for it; `pulpsim deploy --operators` lists those that "
+        "there are",
+    ),
+    "bidirectional": (
+        Of(lambda m, x: m.layer(x[None])[0][0, :, :4], layer=nn.LSTM(4, 4, bidirectional=True)),
+        "layer layer: lstm.input: bidirectional; there is no kernel that goes backward: leave it "
+        "out",
+    ),
+    "ceil mode": (
+        nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.MaxPool2d(2, ceil_mode=True), nn.Flatten()),
+        "layer 1: max_pool2d: ceil_mode or dilation; the kernel has neither",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_has_no_kernel_is_refused_with_the_layer_and_the_way_out(name):
+    module, message = REFUSALS[name]
+    with torch.no_grad():
+        target = copy.deepcopy(module)(torch.randn(2, 4))
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        graph_of(module, F.mse_loss, torch.randn(2, 4), target)
+
+
+def test_a_module_that_depends_on_values_is_refused():
+    class Depends(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(DeployError, match=r"^Depends: torch\.export cannot capture it: .*$"):
+        graph_of(Depends(), F.mse_loss, torch.randn(2), torch.randn(2))
+
+
+def test_a_loss_of_label_smoothing_is_refused():
+    loss = nn.CrossEntropyLoss(label_smoothing=0.1)
+    message = "cross_entropy_loss: weights, label smoothing or ignore_index; the kernel has none"
+    with pytest.raises(DeployError, match=f".*{message} of them$"):
+        graph_of(nn.Linear(4, 3), loss, torch.randn(2, 4), torch.tensor([0, 2]))
+
+
+def test_a_parameter_that_the_loss_does_not_depend_on_does_not_learn():
+    module = nn.Sequential(nn.Linear(4, 3))
+    module.unused = nn.Linear(3, 3)
+    graph, _ = graph_of(module, F.mse_loss, torch.randn(2, 4), torch.randn(2, 3))
+    assert differentiate(graph).trained == ("0.weight", "0.bias")

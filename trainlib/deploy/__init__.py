@@ -1,0 +1,1 @@
+"""Deployment: a network from PyTorch or ONNX, trained on the chip by one program."""

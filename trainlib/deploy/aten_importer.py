@@ -1,0 +1,71 @@
+"""What rules for ATen's operators have in common: the graph that grows, and its constants."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from trainlib.deploy.graph import DeployError, Graph, Shape
+from trainlib.deploy.registry import add_node
+
+Rule = Callable[..., Any]
+"""rule(importer, *args, **kwargs) takes a node's arguments, as torch's schema has them, and returns
+the name of the value that it gives; names, where it gives several."""
+
+
+class Importer:
+    """A graph that grows node by node.
+
+    known    values by torch's nodes
+    layer    that the present node is of
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.layer = graph, ""
+        self.known: dict[Any, Any] = {}
+        self.drops = 0
+
+    def name(self, value: Any) -> str:
+        """The value that an argument is."""
+        found = self.known.get(value) if not isinstance(value, (int, float)) else None
+        if not isinstance(found, str):
+            raise DeployError(f"{value}: there is no such tensor on the chip")
+        return found
+
+    def optional(self, value: Any) -> str | None:
+        """The value that an argument is, or None."""
+        return None if value is None else self.name(value)
+
+    def shape(self, value: Any) -> Shape:
+        """Of an argument."""
+        return self.graph.values[self.name(value)].shape
+
+    def node(self, op: str, inputs: Mapping[str, str | None], **attributes: Any) -> dict[str, str]:
+        """Add a node."""
+        return add_node(self.graph, op, inputs, attributes, layer=self.layer)
+
+    def constant(self, values: Any) -> str:
+        """A constant, of floats or of integers."""
+        array = np.asarray(values)
+        is_index = array.dtype.kind == "i"
+        return self.graph.constant(
+            f"{self.layer}.constant", array, "int32" if is_index else "float32"
+        )
+
+    def scaled(self, name: str, factor: float) -> str:
+        """A value times a number."""
+        if factor == 1:
+            return name
+        return self.node("multiply", {"a": name, "b": self.constant([factor])})["y"]
+
+
+def pair(value: Any) -> tuple[int, int]:
+    """One number for both directions, or two."""
+    numbers = [value] if isinstance(value, int) else list(value)
+    return (numbers[0], numbers[-1])
+
+
+def both(value: Any, is_line: bool, other: int) -> tuple[int, int]:
+    """Of an image; of a line, what it has and another for its height of 1."""
+    first, second = pair(value)
+    return (other, second) if is_line else (first, second)

@@ -1,0 +1,75 @@
+"""The meaning of a graph: its nodes in NumPy, by the references of the primitives, in float64."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from trainlib.deploy.graph import DTYPES, Graph, Node
+from trainlib.deploy.registry import calls_of, shapes_of, written
+from trainlib.network.plan import point_of
+from trainlib.primitive.tensor import INT32, WORD, Arrays
+
+
+class Interpreter:
+    """A graph's values, computed node by node.
+
+    state    arrays of roots, flat: float64, or int32
+    """
+
+    def __init__(self, graph: Graph, arrays: Arrays | None = None) -> None:
+        self.graph = graph
+        self.state: dict[str, np.ndarray] = {}
+        for name, array in {**graph.arrays, **(arrays or {})}.items():
+            self.set(name, array)
+
+    def set(self, name: str, array: np.ndarray) -> None:
+        """Let a value that is no view hold an array."""
+        dtype = DTYPES[self.graph.values[name].dtype]
+        kind = INT32 if dtype == INT32 else np.float64
+        self.state[name] = np.array(array, kind).reshape(-1)
+
+    def get(self, name: str) -> np.ndarray:
+        """What a value holds, in its shape."""
+        value = self.graph.values[name]
+        return self._flat(name)[: value.elements].reshape(value.shape)
+
+    def run(self, nodes: list[Node] | None = None) -> None:
+        """Compute nodes, all of the graph by default."""
+        for node in self.graph.nodes if nodes is None else nodes:
+            self.node(node)
+
+    def node(self, node: Node) -> None:
+        """Compute a node."""
+        for name in written(self.graph, node):
+            value = self.graph.values[self.graph.root(name)]
+            kind = INT32 if value.dtype == "int32" else np.float64
+            self.state.setdefault(value.name, np.zeros(value.elements, kind))
+        for call in calls_of(self.graph, node):
+            family, point = point_of(call, None)
+            tensors = family.tensors(point)
+            read = {
+                operand: self._flat(call.operands[operand])[: t.elements].reshape(t.shape)
+                for operand, t in tensors.items()
+                if t.role in ("in", "inout")
+            }
+            with np.errstate(all="ignore"):
+                results = family.reference(point, read)
+            for operand, (exact, _) in results.items():
+                target = self._flat(call.operands[operand])
+                target[: tensors[operand].elements] = np.asarray(exact).reshape(-1)
+
+    def _flat(self, place: str) -> np.ndarray:
+        """From a value's start, or bytes after it, to the end of its root."""
+        name, _, more = place.partition("+")
+        root, offset = self.graph.place(name)
+        return self.state[root][offset + int(more or 0) // WORD :]
+
+
+def interpreted(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Interpreter:
+    """The graph's values, all computed once, given those of its inputs."""
+    interpreter = Interpreter(graph, arrays)
+    interpreter.run()
+    return interpreter
+
+
+__all__ = ["Interpreter", "interpreted", "shapes_of"]

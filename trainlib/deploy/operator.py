@@ -1,0 +1,143 @@
+"""What an operator of a graph is: the kernel that computes it, its shapes, its gradient's rule."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from trainlib.deploy.graph import Attributes, Shape
+from trainlib.network.primitives import PRIMITIVES
+from trainlib.primitive.family import Family
+from trainlib.primitive.tensor import INT32
+
+Shapes = Mapping[str, Shape]
+Part = tuple[str, int]
+"""One of the operator's operands, and elements after its start."""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """A kernel's call.
+
+    kernel       without its type
+    arguments    of the kernel
+    parts        where an operand of the kernel is not all of the operator's one of that name
+    """
+
+    kernel: str
+    arguments: Mapping[str, Any]
+    parts: Mapping[str, Part] = field(default_factory=dict)
+
+    @property
+    def family(self) -> Family:
+        """The primitive."""
+        return PRIMITIVES[f"{self.kernel}_f32"]
+
+
+class Backward(Protocol):
+    """A node on the way back, as the rule of its gradient sees it."""
+
+    def needs(self, *operands: str) -> bool:
+        """Does any of these inputs need a gradient?"""
+
+    def has(self, output: str) -> bool:
+        """Does the loss depend on this output?"""
+
+    def gradient(self, output: str) -> str:
+        """The gradient of an output; zeros where the loss does not depend on it."""
+
+    def value(self, operand: str) -> str | None:
+        """An input or an output; None: it has been left out."""
+
+    def shape(self, operand: str) -> Shape:
+        """Its shape."""
+
+    def attributes(self) -> dict[str, Any]:
+        """Of the node."""
+
+    def emit(
+        self, op: str, inputs: Mapping[str, str | None], attributes: Attributes | None = None
+    ) -> dict[str, str]:
+        """Add a node; return its outputs."""
+
+    def constant(self, name: str, array: Any) -> str:
+        """Add a constant."""
+
+    def reshaped(self, name: str, shape: Shape) -> str:
+        """A view with another shape."""
+
+    def last(self, name: str, shape: Shape) -> str:
+        """A view of the last elements of a value."""
+
+    def is_one(self, output: str) -> bool:
+        """Is the gradient of this output 1, as that of the graph's loss is?"""
+
+    def give(self, operand: str, gradient: str) -> None:
+        """Say a gradient of an input; several add up."""
+
+
+Rule = Callable[[Backward], None]
+Lower = Callable[[Shapes, Attributes], Invocation]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator: its operands have the names that its kernel gives them.
+
+    lower       the kernel that computes it
+    shaped      shapes of operands, where the kernel's own say it in another way
+    rule        emits its gradient's nodes; None: it has no gradient
+    in_place    (input, output): the output may lie where the input does
+    several     the calls, where it takes more than one
+    """
+
+    name: str
+    lower: Lower
+    shaped: Callable[[Shapes, Attributes], Shapes] = lambda shapes, attributes: {}
+    rule: Rule | None = None
+    in_place: tuple[tuple[str, str], ...] = ()
+    several: Callable[[Shapes, Attributes], list[Invocation]] | None = None
+
+    def invocations(self, shapes: Shapes, attributes: Attributes) -> list[Invocation]:
+        """The calls of kernels that compute it, in their order."""
+        return (
+            self.several(shapes, attributes) if self.several else [self.lower(shapes, attributes)]
+        )
+
+    def outputs(self, shapes: Shapes, attributes: Attributes) -> dict[str, tuple[Shape, str]]:
+        """Shapes and types of outputs, given those of inputs.
+
+        raises    ValueError (KernelError, pydantic's) if it does not take such inputs
+        """
+        tensors = self._tensors(shapes, attributes)
+        known = self.shaped(shapes, attributes)
+        missing = [n for n, t in tensors.items() if t.role in ("in", "inout") and n not in shapes]
+        surplus = [name for name in shapes if name not in tensors]
+        if missing or surplus:
+            names = ", ".join(missing or surplus)
+            raise ValueError(f"{names}: {'missing' if missing else 'no such operand'}")
+        for name, shape in shapes.items():
+            wanted = known.get(name, tensors[name].shape)
+            if name not in known and _elements(shape) != _elements(wanted):
+                raise ValueError(f"{name} has shape {list(shape)}; it takes {list(wanted)}")
+        return {
+            name: (tuple(known.get(name, t.shape)), "int32" if t.dtype == INT32 else "float32")
+            for name, t in tensors.items()
+            if t.role == "out"
+        }
+
+    def changed(self, shapes: Shapes, attributes: Attributes) -> list[str]:
+        """Inputs that it overwrites."""
+        tensors = self._tensors(shapes, attributes)
+        return [name for name, tensor in tensors.items() if tensor.role == "inout"]
+
+    def _tensors(self, shapes: Shapes, attributes: Attributes) -> Mapping[str, Any]:
+        invocation = self.lower(shapes, attributes)
+        family = invocation.family
+        return family.tensors(family.arguments.model_validate(dict(invocation.arguments)))
+
+
+def _elements(shape: Shape) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count

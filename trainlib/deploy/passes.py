@@ -1,0 +1,107 @@
+"""Passes over a graph: what is left out, in what order the rest is computed, what lies in place."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from trainlib.deploy.graph import Graph, Node
+from trainlib.deploy.registry import OPERATORS, written
+
+
+def without_dead(graph: Graph, kept: Collection[str]) -> None:
+    """Drop the nodes that nothing kept depends on, but for those that change what stays."""
+    wanted = {graph.root(name) for name in kept}
+    nodes: list[Node] = []
+    for node in reversed(graph.nodes):
+        results = {graph.root(name) for name in written(graph, node)}
+        changes = any(graph.values[root].role != "temporary" for root in results)
+        if changes or results & wanted:
+            nodes.append(node)
+            wanted |= {graph.root(name) for name in node.inputs.values()}
+    graph.nodes = nodes[::-1]
+    read = {graph.root(name) for node in graph.nodes for name in node.inputs.values()}
+    read |= {graph.root(name) for node in graph.nodes for name in node.outputs.values()}
+    keep = {"input", "parameter", "buffer"}
+    graph.values = {
+        name: value
+        for name, value in graph.values.items()
+        if value.role in keep or graph.root(name) in read
+    }
+    graph.arrays = {name: a for name, a in graph.arrays.items() if name in graph.values}
+
+
+def fold_padding(graph: Graph) -> None:
+    """Let convolutions pad by themselves what is padded with zeros for them alone."""
+    made = {node.outputs["y"]: node for node in graph.nodes if node.op == "pad"}
+    readers: dict[str, int] = {}
+    for node in graph.nodes:
+        for name in node.inputs.values():
+            readers[graph.root(name)] = readers.get(graph.root(name), 0) + 1
+    for number, node in enumerate(graph.nodes):
+        pad = made.get(node.inputs.get("X", ""))
+        if node.op != "conv2d_fw" or pad is None or readers[node.inputs["X"]] > 1:
+            continue
+        before, after = pad.attributes["before"], pad.attributes["after"]
+        if pad.attributes.get("value", 0.0) or any((*before[:2], *after[:2])):
+            continue
+        own = node.attributes.get("padding", (0, 0, 0, 0))
+        more = (before[2], after[2], before[3], after[3])
+        padding = tuple(a + b for a, b in zip(own, more, strict=True))
+        inputs = {**node.inputs, "X": pad.inputs["x"]}
+        attributes = {**node.attributes, "padding": padding}
+        graph.nodes[number] = replace(node, inputs=inputs, attributes=attributes)
+        graph.nodes[graph.nodes.index(pad)] = _nothing(pad)
+    graph.nodes = [node for node in graph.nodes if node.op]
+
+
+def _nothing(node: Node) -> Node:
+    return replace(node, op="")
+
+
+def updates_at_once(graph: Graph) -> None:
+    """Move every update to where its gradient is there and its parameter is not read any more."""
+    others = [node for node in graph.nodes if node.step != "update"]
+    after: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        if node.step == "update":
+            roots = {graph.root(name) for name in node.inputs.values()}
+            place = max(
+                (
+                    number
+                    for number, other in enumerate(others)
+                    if roots
+                    & {graph.root(v) for v in (*other.inputs.values(), *other.outputs.values())}
+                ),
+                default=0,
+            )
+            after.setdefault(place, []).append(node)
+    begin = [node for node in after.pop(0, []) if node.op == "adam_corrections"]
+    graph.nodes = begin
+    for number, node in enumerate(others):
+        graph.nodes += [node, *after.get(number, ())]
+
+
+def in_place(graph: Graph, nodes: Sequence[Node], kept: Collection[str] = ()) -> None:
+    """Let outputs lie where inputs do that are not read any more.
+
+    kept    values that outlast the nodes, and must not be overwritten
+    """
+    last: dict[str, int] = {}
+    for number, node in enumerate(nodes):
+        for name in node.inputs.values():
+            last[graph.root(name)] = number
+    stays = {graph.root(name) for name in kept}
+    for number, node in enumerate(nodes):
+        for operand, result in OPERATORS[node.op].in_place:
+            name, output = node.inputs[operand], graph.values[node.outputs[result]]
+            root = graph.values[graph.root(name)]
+            is_whole = root.elements == graph.values[name].elements == output.elements
+            is_free = root.role == "temporary" and last[root.name] == number
+            others = [v for o, v in node.inputs.items() if o != operand and v != name]
+            is_alone = all(graph.root(other) != root.name for other in others)
+            if is_whole and is_free and is_alone and output.base is None and root.name not in stays:
+                graph.values[output.name] = replace(output, base=name)
+                ends = (last.get(root.name, 0), last.get(output.name, 0))
+                last[root.name] = max(ends)
+                if output.name in stays:
+                    stays.add(root.name)
+                break

@@ -1,0 +1,82 @@
+"""All operators by name, and how a graph grows by them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from trainlib.deploy import layers, maps, sequences
+from trainlib.deploy.graph import Attributes, DeployError, Graph, Node, Step
+from trainlib.deploy.operator import Operator, Shapes
+from trainlib.network.layers import Call
+from trainlib.primitive.tensor import WORD
+
+OPERATORS: dict[str, Operator] = {
+    operator.name: operator for file in (maps, layers, sequences) for operator in file.OPERATORS
+}
+
+
+def add_node(
+    graph: Graph,
+    op: str,
+    inputs: Mapping[str, str | None],
+    attributes: Attributes | None = None,
+    *,
+    layer: str = "",
+    step: Step = "forward",
+    named: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Add a node and its outputs; return their names by the operator's.
+
+    inputs    None: left out
+    named     names of outputs; others are called after the layer
+
+    raises    DeployError if the operator does not take such inputs
+    """
+    given = {name: value for name, value in inputs.items() if value is not None}
+    how = dict(attributes or {})
+    shapes = {name: graph.values[value].shape for name, value in given.items()}
+    try:
+        types = OPERATORS[op].outputs(shapes, how)
+    except ValueError as error:
+        raise DeployError(f"{layer or op}: {op}: {_sentence(error)}") from None
+    outputs = {}
+    for name, (shape, dtype) in types.items():
+        wanted = (named or {}).get(name) or f"{layer or op}.{name}"
+        outputs[name] = graph.add(graph.fresh(wanted), shape, "temporary", dtype)
+    graph.nodes.append(Node(op, given, outputs, how, layer, step))
+    return outputs
+
+
+def _sentence(error: ValueError) -> str:
+    """A mistake in one line; pydantic's are several."""
+    errors = getattr(error, "errors", None)
+    if not errors:
+        return str(error)
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in errors())
+
+
+def shapes_of(graph: Graph, node: Node) -> Shapes:
+    """Shapes of a node's inputs, by operand."""
+    return {name: graph.values[value].shape for name, value in node.inputs.items()}
+
+
+def written(graph: Graph, node: Node) -> list[str]:
+    """Values that a node writes: outputs, and inputs that it overwrites."""
+    changed = OPERATORS[node.op].changed(shapes_of(graph, node), node.attributes)
+    return [*node.outputs.values(), *(node.inputs[name] for name in changed)]
+
+
+def calls_of(graph: Graph, node: Node) -> Iterator[Call]:
+    """The calls of primitives that compute a node; an operand is "value" or "value+bytes"."""
+    values = {**node.inputs, **node.outputs}
+    for invocation in OPERATORS[node.op].invocations(shapes_of(graph, node), node.attributes):
+        operands = dict(values)
+        for operand, (name, elements) in invocation.parts.items():
+            operands[operand] = values[name] + (f"+{WORD * elements}" if elements else "")
+        region = f"{node.layer or node.op} {node.step}"
+        yield Call(region, f"{invocation.kernel}_f32", invocation.arguments, operands)
+
+
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """A node that reads other values."""
+    inputs = {operand: names.get(value, value) for operand, value in node.inputs.items()}
+    return replace(node, inputs=inputs)

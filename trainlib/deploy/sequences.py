@@ -1,0 +1,133 @@
+"""Operators of sequences: recurrent layers, attention, tables of rows; and losses, optimisers."""
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from trainlib.deploy.graph import Attributes
+from trainlib.deploy.maps import element_wise, shaped_as
+from trainlib.deploy.operator import Backward, Invocation, Operator, Shapes
+
+CELLS = {  # states, and what the forward pass saves beside Y
+    "rnn": (("h0",), ()),
+    "lstm": (("h0", "c0"), ("C", "gates")),
+    "gru": (("h0",), ("gates", "N")),
+}
+WEIGHTS = ("Wx", "Wh", "bias_x", "bias_h")
+
+
+def _cell(name: str, step: str) -> Callable[[Shapes, Attributes], Invocation]:
+    def lower(shapes: Shapes, attributes: Attributes) -> Invocation:
+        steps, batch, inputs = shapes["X"]
+        sizes = {"steps": steps, "batch": batch, "inputs": inputs, "hidden": shapes["Wh"][1]}
+        return Invocation(f"{name}_{step}", {**sizes, **attributes})
+
+    return lower
+
+
+def _cell_rule(name: str) -> Callable[[Backward], None]:
+    states, saved = CELLS[name]
+
+    def rule(b: Backward) -> None:
+        given = {n: b.value(n) for n in ("X", "Wx", "Wh", *states, "Y", *saved)}
+        given["dY"] = b.gradient("Y")
+        zeros = b.constant("zeros", np.zeros(b.shape("h0"), np.float32))
+        given["dhn"] = zeros
+        if name == "lstm":
+            given["dcn"] = _last_step(b, "C") if b.has("C") else zeros
+        found = b.emit(f"{name}_bw", given, b.attributes())
+        for operand in ("X", *WEIGHTS, *states):
+            if b.needs(operand):
+                b.give(operand, found[f"d{operand}"])
+
+    return rule
+
+
+def _last_step(b: Backward, output: str) -> str:
+    """The part of a gradient that is of the last step: what is before it is 0, or refused."""
+    return b.last(b.gradient(output), b.shape("h0"))
+
+
+def _cells(name: str) -> list[Operator]:
+    return [
+        Operator(f"{name}_fw", _cell(name, "fw"), rule=_cell_rule(name)),
+        Operator(f"{name}_bw", _cell(name, "bw")),
+    ]
+
+
+def _attention(step: str) -> Callable[[Shapes, Attributes], Invocation]:
+    def lower(shapes: Shapes, attributes: Attributes) -> Invocation:
+        batch, length, embed = shapes["X"]
+        return Invocation(
+            f"mhsa_{step}", {"batch": batch, "length": length, "embed": embed, **attributes}
+        )
+
+    return lower
+
+
+def _attention_rule(b: Backward) -> None:
+    given = {n: b.value(n) for n in ("X", "W", "Wo", "QKV", "P", "O")}
+    found = b.emit("mhsa_bw", {**given, "dY": b.gradient("Y")}, b.attributes())
+    for operand in ("X", "W", "bias", "Wo", "bias_o"):
+        if b.needs(operand):
+            b.give(operand, found[f"d{operand}"])
+
+
+def _table(shapes: Shapes, _: Attributes) -> Invocation:
+    entries, columns = shapes["table"]
+    tokens = prod(shapes["index"])
+    return Invocation("embedding_fw", {"entries": entries, "columns": columns, "tokens": tokens})
+
+
+def _table_shapes(shapes: Shapes, _: Attributes) -> Shapes:
+    return {"y": (*shapes["index"], shapes["table"][1])}
+
+
+def _table_rule(b: Backward) -> None:
+    entries, columns = b.shape("table")
+    dy = b.reshaped(b.gradient("y"), (prod(b.shape("index")), columns))
+    given = {"index": b.value("index"), "dy": dy}
+    b.give("table", b.emit("put", given, {"entries": entries})["dtable"])
+
+
+def _table_gradient(shapes: Shapes, attributes: Attributes) -> Invocation:
+    tokens, columns = shapes["dy"]
+    return Invocation("embedding_bw", {"columns": columns, "tokens": tokens, **attributes})
+
+
+def _loss_rule(b: Backward) -> None:
+    dx = b.value("dx")
+    if not b.is_one("loss"):
+        dx = b.emit("multiply", {"a": dx, "b": b.gradient("loss")})["y"]
+    assert dx
+    b.give("x", dx)
+
+
+def _cross_entropy(shapes: Shapes, attributes: Attributes) -> Invocation:
+    rows, classes = shapes["x"]
+    return Invocation("cross_entropy_loss", {"b": rows, "classes": classes, **attributes})
+
+
+def _losses() -> list[Operator]:
+    names = ("mse_loss", "l1_loss", "berhu_loss")
+    like = shaped_as(dx="x")
+    of_elements = [Operator(n, element_wise(n, "x"), like, _loss_rule) for n in names]
+    return [Operator("cross_entropy_loss", _cross_entropy, rule=_loss_rule), *of_elements]
+
+
+def _corrections(_: Shapes, attributes: Attributes) -> Invocation:
+    return Invocation("adam_corrections", dict(attributes))
+
+
+OPERATORS = (
+    *(operator for name in CELLS for operator in _cells(name)),
+    Operator("mhsa_fw", _attention("fw"), rule=_attention_rule),
+    Operator("mhsa_bw", _attention("bw")),
+    Operator("take", _table, _table_shapes, _table_rule),
+    Operator("put", _table_gradient),
+    *_losses(),
+    *(Operator(name, element_wise(name, "w")) for name in ("sgd", "sgd_momentum", "adam", "adamw")),
+    Operator("accumulate", element_wise("accumulate", "g")),
+    Operator("adam_corrections", _corrections),
+)

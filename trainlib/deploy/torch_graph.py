@@ -1,0 +1,145 @@
+"""PyTorch in: a module and its loss as a graph, by torch.export.
+
+torch is an optional extra, and imported in this file alone. The module's mode counts: a batch norm
+in evaluation mode uses its running statistics; parameters with requires_grad = False do not learn.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram, export
+
+from trainlib.deploy import aten_elements, aten_layers, aten_sequences, aten_shapes
+from trainlib.deploy.aten_importer import Importer, Rule
+from trainlib.deploy.graph import DeployError, Graph
+from trainlib.deploy.passes import fold_padding, without_dead
+
+ATEN: dict[str, Rule] = {
+    name: rule
+    for file in (aten_layers, aten_elements, aten_shapes, aten_sequences)
+    for name, rule in file.RULES.items()
+}
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class _WithLoss(torch.nn.Module):
+    """A module whose forward gives the loss, and what the module gives."""
+
+    def __init__(self, module: torch.nn.Module, loss: Loss | None) -> None:
+        super().__init__()
+        self.module, self.loss = module, loss
+
+    def forward(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(loss, output), or the output alone."""
+        y = self.module(x)
+        return (y,) if self.loss is None else (self.loss(y, target), y)
+
+
+def graph_of(module: torch.nn.Module, loss: Loss | None, x: Any, target: Any) -> tuple[Graph, str]:
+    """The graph of a module with a loss, for batches like this one; and its output's name.
+
+    raises    DeployError for what torch cannot export, and for operators that have no kernel
+    """
+    x, target = torch.as_tensor(x), torch.as_tensor(target)
+    if not x.is_floating_point() and x.dtype not in (torch.int64, torch.int32):
+        raise DeployError(f"input: type {x.dtype}; it takes floats, or integers for an embedding")
+    try:
+        with catch_warnings():
+            simplefilter("ignore")  # of weights that a recurrent layer assigns to itself
+            program = export(_WithLoss(module, loss), (x, target))
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise DeployError(
+            f"{type(module).__name__}: torch.export cannot capture it: {reason}; "
+            f"its forward must not depend on values"
+        ) from None
+    return _graph(program)
+
+
+def _graph(program: ExportedProgram) -> tuple[Graph, str]:
+    graph = Graph()
+    importer = Importer(graph)
+    signature = program.graph_signature
+    state: dict[str, Any] = {**program.state_dict, **program.constants}
+    names = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            _placeholder(importer, signature, node, names.get(node.name), state)
+        elif node.op == "call_function":
+            _call(importer, node)
+    (output,) = (node for node in program.graph.nodes if node.op == "output")
+    results = [importer.name(argument) for argument in output.args[0][-2:]]
+    trained = _trained(graph, program)
+    *loss, y = results
+    if loss:
+        graph.loss = loss[0]
+    graph.trained = trained
+    fold_padding(graph)
+    without_dead(graph, results)
+    graph.trained = tuple(n for n in trained if n in graph.values)
+    graph.validate()
+    return graph, y
+
+
+def _placeholder(
+    importer: Importer, signature: Any, node: Any, target: str | None, state: dict[str, Any]
+) -> None:
+    graph = importer.graph
+    if target is None:
+        fake = node.meta["val"]
+        if node.name not in signature.user_inputs:
+            raise DeployError(f"{node.name}: an input that is no tensor; there are x and a target")
+        dtype = "float32" if fake.is_floating_point() else "int32"
+        importer.known[node] = graph.add(node.name, tuple(fake.shape), "input", dtype)
+        return
+    tensor = state[target].detach().cpu()
+    if not tensor.numel() or target.endswith("num_batches_tracked"):
+        importer.known[node] = None
+        return
+    name = target.removeprefix("module.")
+    if target in signature.inputs_to_parameters.values():
+        role: Any = "parameter"
+    else:
+        role = "buffer" if target in signature.inputs_to_buffers.values() else "constant"
+    dtype = "float32" if tensor.is_floating_point() else "int32"
+    array = tensor.to(torch.float32 if dtype == "float32" else torch.int32).numpy()
+    shape = tuple(tensor.shape) or (1,)
+    importer.known[node] = graph.add(graph.fresh(name), shape, role, dtype, np.array(array))
+
+
+def _call(importer: Importer, node: Any) -> None:
+    """Add what a node computes."""
+    layer = importer.layer = _layer(node)
+    operator = node.target.__name__.removesuffix(".default")
+    rule = ATEN.get(operator)
+    where = f"layer {layer or '(the module)'}: {operator}"
+    if rule is None:
+        raise DeployError(
+            f"{where}: there is no kernel for it; `pulpsim deploy --operators` lists those that "
+            f"there are"
+        )
+    try:
+        importer.known[node] = rule(importer, *node.args, **node.kwargs)
+    except (TypeError, ValueError) as error:
+        raise DeployError(f"{where}: {error}") from None
+
+
+def _layer(node: Any) -> str:
+    """The module's name that a node belongs to, as state_dict has it."""
+    stack = list(node.meta.get("nn_module_stack", {}).values())
+    name = str(stack[-1][0]) if stack else ""
+    return name.removeprefix("module").removeprefix(".") or str(node.name)
+
+
+def _trained(graph: Graph, program: ExportedProgram) -> tuple[str, ...]:
+    """Parameters that learn."""
+    wanted = [n for n, p in program.named_parameters() if p.requires_grad]
+    return tuple(name for n in wanted if (name := n.removeprefix("module.")) in graph.values)
