@@ -1,1 +1,20 @@
-"""Deployment: a network from PyTorch or ONNX, trained on the chip by one program."""
+"""Deployment: a network from PyTorch or ONNX, trained on the chip by one program.
+
+from trainlib.deploy import SGD, deploy
+"""
+
+from trainlib.deploy.deployment import Deployed, Evaluated, Trained, deploy
+from trainlib.deploy.graph import DeployError, Graph
+from trainlib.deploy.optimizers import SGD, Adam, AdamW
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "DeployError",
+    "Deployed",
+    "Evaluated",
+    "Graph",
+    "Trained",
+    "deploy",
+]

@@ -1,0 +1,148 @@
+"""Memory of a training step: what is planned, and that the replay finds what is wrong."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from soc.spec import load_chip
+from trainlib.deploy import SGD, DeployError, Graph
+from trainlib.deploy.memory import ALIGNED, Block, plan
+from trainlib.deploy.program import build
+from trainlib.deploy.registry import add_node
+from trainlib.deploy.replay import Emitted, replayed
+from trainlib.deploy.step import training
+
+
+def perceptron(widths=(12, 16, 8, 4)) -> Graph:
+    """Linear layers with ReLUs between them, and a mean squared error."""
+    numbers = np.random.default_rng(1)
+    g = Graph()
+    y = g.add("x", (2, widths[0]), "input")
+    for n, (inputs, outputs) in enumerate(pairwise(widths)):
+        shapes = {f"{n}.weight": (outputs, inputs), f"{n}.bias": (outputs,)}
+        for name, shape in shapes.items():
+            g.add(name, shape, "parameter", array=numbers.standard_normal(shape) / 4)
+        weights = {"W": f"{n}.weight", "bias": f"{n}.bias"}
+        y = add_node(g, "linear_fw", {"X": y, **weights}, layer=f"{n}")["Y"]
+        if n < len(widths) - 2:
+            y = add_node(g, "relu_fw", {"x": y}, layer=f"{n}.relu")["y"]
+    target = g.add("target", (2, widths[-1]), "input")
+    g.loss = add_node(g, "mse_loss", {"x": y, "t": target}, layer="loss")["loss"]
+    g.trained = tuple(v.name for v in g.of_role("parameter"))
+    return g
+
+
+@pytest.fixture(scope="module")
+def built():
+    return build(training(perceptron(), SGD(lr=0.1)), load_chip("pulp"))
+
+
+def faults(built, **changed):
+    schedule = built.schedule
+    given = {
+        "nodes": schedule.nodes,
+        "calls": built.calls,
+        "addresses": built.addresses,
+        "kept": schedule.kept,
+    } | changed
+    extent = built.memory.start, built.memory.end
+    return replayed(schedule.reference, schedule.reference.nodes, *given.values(), extent)
+
+
+def test_blocks_that_are_there_at_the_same_time_do_not_overlap():
+    numbers = np.random.default_rng(3)
+    blocks = []
+    for n in range(60):
+        first = int(numbers.integers(50))
+        last = first + int(numbers.integers(8))
+        blocks.append(Block(f"b{n}", 4 * int(numbers.integers(1, 300)), first, last))
+    memory = plan([Block("weights", 100, 0, 99)], blocks, 0x1C020000)
+    placed = list(memory.blocks.values())
+    for n, a in enumerate(placed):
+        assert a.address % ALIGNED == 0
+        for b in placed[:n]:
+            assert not a.meets(b) or a.end <= b.address or b.end <= a.address
+    assert memory.live <= memory.peak < 1.2 * memory.live
+
+
+def test_a_chain_takes_as_much_as_lives_at_the_same_time():
+    chain = [Block(f"y{n}", 64 * (1 + n % 2), n, n + 1) for n in range(20)]
+    memory = plan([], chain, 0)
+    assert memory.peak == memory.live == 64 * 3
+
+
+def test_the_records_of_a_program_pass_the_replay(built):
+    assert built.faults() == []
+
+
+@pytest.mark.parametrize("accumulate", [2, 3])
+def test_the_records_of_a_program_that_accumulates_pass_the_replay(accumulate):
+    schedule = training(perceptron(), SGD(lr=0.1, momentum=0.9), accumulate=accumulate, mean=True)
+    assert build(schedule, load_chip("pulp")).faults() == []
+
+
+def test_the_replay_finds_a_value_that_lies_where_another_one_lives(built):
+    schedule = built.schedule
+    wrong = dict(built.addresses)
+    place, other = wrong["1.relu.y"], wrong["0.relu.y"]
+    moved = [
+        replace(
+            emitted,
+            addresses={n: other if a == place else a for n, a in emitted.addresses.items()},
+        )
+        for emitted in built.calls
+    ]
+    found = faults(built, calls=moved)
+    assert schedule.graph.place("1.relu.y") != schedule.graph.place("0.relu.y")
+    assert "word 0 of 0.relu.y, version 1" in found[0]
+
+
+def test_the_replay_finds_an_update_before_the_last_use(built):
+    nodes = built.schedule.nodes
+    update = next(i for i, n in enumerate(nodes) if n.inputs.get("w") == "1.weight")
+    reader = next(i for i, n in enumerate(nodes) if n.op == "linear_ig" and n.reads("1.weight"))
+    assert reader < update
+    calls = list(built.calls)
+    calls[reader], calls[update] = calls[update], calls[reader]
+    assert faults(built, calls=calls)[0] == (
+        "1 backward, linear_ig_f32: W must be word 0 of 1.weight, version 0, and finds word 0 of "
+        "1.weight, version 1"
+    )
+
+
+def test_the_replay_finds_a_stale_record(built):
+    calls = list(built.calls)
+    number = next(i for i, c in enumerate(calls) if c.call.kernel == "linear_wg_f32")
+    stale = {**calls[number].addresses, "X": calls[number].addresses["X"] + 64}
+    calls[number] = Emitted(calls[number].node, calls[number].call, stale)
+    found = faults(built, calls=calls)
+    assert found[0].startswith("2 backward, linear_wg_f32: X must be word 0 of 1.relu.y, version 1")
+    outside = {**calls[number].addresses, "dW": built.memory.end}
+    calls[number] = Emitted(calls[number].node, calls[number].call, outside)
+    assert any("outside of the values' memory" in fault for fault in faults(built, calls=calls))
+
+
+def test_what_does_not_fit_l2_is_refused_with_what_it_takes():
+    schedule = training(perceptron((512, 512, 512)), SGD(lr=0.1))
+    chip = load_chip("pulp", {"l2": {"size": 1 << 20}})
+    message = (
+        r"^the step needs \d+ bytes more than the 1048576 bytes of L2: \d+ for values \(\d+ of "
+        r"them stay\), \d+ for code, \d+ for tables; take smaller batches and accumulate, freeze "
+        r"layers, or a chip with a larger l2\.size$"
+    )
+    with pytest.raises(DeployError, match=message):
+        build(schedule, chip)
+
+
+def test_nothing_that_learns_is_refused():
+    graph = perceptron()
+    graph.trained = ()
+    with pytest.raises(DeployError, match=r"^no parameter learns: all have requires_grad = False$"):
+        training(graph, SGD(lr=0.1))
+
+
+def test_a_number_of_batches_that_is_none_is_refused():
+    with pytest.raises(DeployError, match=r"^accumulate = 0; it is a number of batches from 1 on$"):
+        training(perceptron(), SGD(lr=0.1), accumulate=0)

@@ -1,0 +1,254 @@
+"""Training on the chip, batch by batch, held against PyTorch and against the graph's meaning."""
+
+import copy
+import re
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from soc.run import run_program
+from soc.spec import load_chip
+
+torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from trainlib.deploy import SGD, Adam, AdamW, DeployError, deploy  # noqa: E402
+
+
+def convolutional(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        *(nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU()),
+        *(nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)),
+    )
+
+
+def data(steps=3, batch=2):
+    torch.manual_seed(5)
+    return torch.randn(steps, batch, 1, 6, 6), torch.randint(0, 3, (steps, batch))
+
+
+def trained_by_torch(module, batches, optimizer, accumulate=1, dtype=torch.float32, mean=False):
+    """Losses, gradients of each step, and the module, trained."""
+    module = copy.deepcopy(module).to(dtype)
+    optimizer = optimizer(module.parameters())
+    losses, gradients = [], []
+    for number, (x, t) in enumerate(batches):
+        loss = F.cross_entropy(module(x.to(dtype)), t)
+        (loss / accumulate if mean else loss).backward()
+        losses.append(loss.item())
+        if (number + 1) % accumulate == 0:
+            named = module.named_parameters()
+            gradients.append({n: p.grad.numpy().astype(np.float64) for n, p in named})
+            optimizer.step()
+            optimizer.zero_grad()
+    return losses, gradients, module
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """A network, its batches, and its deployment."""
+    module, (x, t) = convolutional(), data()
+    how = {"loss": F.cross_entropy, "optimizer": SGD(lr=0.1, momentum=0.9)}
+    return module, list(zip(x, t, strict=True)), deploy(module, batch=(x[0], t[0]), **how)
+
+
+def test_losses_gradients_and_weights_are_those_of_torch(plain):
+    module, batches, deployed = plain
+    trained = deployed.train(batches, gradients=True)
+
+    def optimizer(p):
+        return torch.optim.SGD(p, lr=0.1, momentum=0.9)
+
+    narrow = trained_by_torch(module, batches, optimizer)
+    losses, gradients, after = trained_by_torch(module, batches, optimizer, dtype=torch.float64)
+    np.testing.assert_allclose(trained.losses, losses, 0, 1e-5)
+    for name, exact in gradients[0].items():
+        bound = 4 * np.abs(narrow[1][0][name] - exact).max() + 1e-7 * np.abs(exact).max()
+        assert np.abs(trained.gradients[0][name] - exact).max() <= bound, name
+    for name, exact in after.state_dict().items():
+        if not name.endswith("num_batches_tracked"):
+            np.testing.assert_allclose(trained.weights[name], exact, 0, 2e-6, err_msg=name)
+
+
+def test_the_same_batches_give_the_same_cycles_and_layers_add_up(plain):
+    _, batches, deployed = plain
+    first, again = (deployed.train(batches).report for _ in range(2))
+    assert first.cycles == again.cycles
+    batch = first.batches[1]
+    assert {layer.step for layer in batch.layers} == {"forward", "backward", "update"}
+    assert 0.95 * batch.cycles < sum(layer.cycles for layer in batch.layers) < batch.cycles
+    layers = {(layer.layer, layer.step) for layer in first.layers}
+    assert ("0", "backward") in layers
+    assert ("5", "update") in layers
+
+
+def test_both_engines_agree():
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+    batches = [(torch.randn(1, 4), torch.randn(1, 3)) for _ in range(2)]
+    how = {"loss": F.mse_loss, "optimizer": SGD(lr=0.1)}
+    deployed = deploy(module, batch=batches[0], **how)
+    compiled = deployed.train(batches)
+    deployed.engine = "event"
+    event = deployed.train(batches)
+    assert event.report.cycles == compiled.report.cycles
+    assert event.losses == compiled.losses
+    for name, array in compiled.weights.items():
+        np.testing.assert_array_equal(event.weights[name], array)
+
+
+def test_training_goes_on_from_weights_and_states(plain):
+    _, batches, deployed = plain
+    whole = deployed.train(batches)
+    part = deployed.train(batches[:1])
+    rest = deployed.train(batches[1:], weights=part.weights, states=part.states)
+    assert part.losses + rest.losses == whole.losses
+    for name, array in whole.weights.items():
+        np.testing.assert_array_equal(rest.weights[name], array)
+
+
+def test_weights_go_back_into_the_module(plain):
+    module, batches, deployed = plain
+    trained = deployed.train(batches[:1])
+    module = copy.deepcopy(module)
+    module.load_state_dict(trained.state_dict, strict=False)
+    np.testing.assert_array_equal(module[0].weight.detach().numpy(), trained.weights["0.weight"])
+
+
+def test_an_evaluation_is_that_of_the_module_in_evaluation_mode(plain):
+    module, batches, deployed = plain
+    trained = deployed.train(batches)
+    found = deployed.evaluate(batches[:2])
+    module = copy.deepcopy(module)
+    module.load_state_dict(trained.state_dict, strict=False)
+    module.eval()
+    for number, (x, t) in enumerate(batches[:2]):
+        y = module(x)
+        np.testing.assert_allclose(found.outputs[number], y.detach().numpy(), 0, 1e-5)
+        assert found.losses[number] == pytest.approx(F.cross_entropy(y, t).item(), abs=1e-5)
+
+
+def test_a_schedule_changes_the_learning_rate_between_steps(plain):
+    _, batches, deployed = plain
+    still = deployed.train(batches, lr=lambda step: 0.1 if step == 0 else 0.0)
+    once = deployed.train(batches[:1])
+    np.testing.assert_array_equal(still.weights["5.weight"], once.weights["5.weight"])
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_gradients_of_several_batches_add_up(mean):
+    module, (x, t) = convolutional(), data(steps=6)
+    batches = list(zip(x, t, strict=True))
+    how = {"loss": F.cross_entropy, "optimizer": SGD(lr=0.1), "accumulate": 3, "mean": mean}
+    trained = deploy(module, batch=batches[0], **how).train(batches, gradients=True)
+
+    def optimizer(p):
+        return torch.optim.SGD(p, lr=0.1)
+
+    losses, gradients, after = trained_by_torch(module, batches, optimizer, 3, mean=mean)
+    np.testing.assert_allclose(trained.losses, losses, 0, 1e-5)
+    assert len(trained.gradients) == 2
+    for name, gradient in gradients[0].items():
+        np.testing.assert_allclose(trained.gradients[0][name], gradient, 0, 2e-6, err_msg=name)
+    np.testing.assert_allclose(trained.weights["5.weight"], after[5].weight.detach(), 0, 2e-6)
+
+
+@pytest.mark.parametrize("kind", [Adam, AdamW])
+def test_adam_is_that_of_torch(kind):
+    module, (x, t) = nn.Sequential(nn.Flatten(), nn.Linear(36, 3)), data()
+    batches = list(zip(x, t, strict=True))
+    options = {"lr": 0.01, "weight_decay": 0.1}
+    deployed = deploy(module, loss=F.cross_entropy, batch=batches[0], optimizer=kind(**options))
+    trained = deployed.train(batches)
+
+    def optimizer(p):
+        return getattr(torch.optim, kind.__name__)(p, **options)
+
+    _, _, after = trained_by_torch(module, batches, optimizer)
+    np.testing.assert_allclose(trained.weights["1.weight"], after[1].weight.detach(), 0, 1e-6)
+
+
+def test_a_program_with_its_batches_runs_without_a_host(plain):
+    _, batches, deployed = plain
+    expected = deployed.train(batches)
+    built = deployed.with_data(batches)
+    result = run_program(built.program, "pulp")
+    assert (result.exit.reason, result.exit.code) == ("exit", 0)
+    lines = [f"batch {n}: loss {loss:.5e}" for n, loss in enumerate(expected.losses, 1)]
+    assert result.console.splitlines() == lines
+    weights = built.array_of("5.weight", result.read)
+    np.testing.assert_array_equal(weights, expected.weights["5.weight"])
+
+
+def test_dropout_draws_other_numbers_for_each_batch_and_the_same_ones_again():
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(36, 16), nn.Dropout(0.5), nn.Linear(16, 3))
+    x, t = data()
+    batches = [(x[0], t[0])] * 2
+    deployed = deploy(module, loss=F.cross_entropy, batch=batches[0], optimizer=SGD(lr=0.0))
+    first, again = deployed.train(batches), deployed.train(batches)
+    assert first.losses == again.losses
+    assert first.losses[0] != first.losses[1]
+
+
+def test_the_program_is_the_same_twice(plain):
+    module, batches, deployed = plain
+    how = {"loss": F.cross_entropy, "optimizer": deployed.optimizer}
+    again = deploy(module, batch=batches[0], **how)
+    hashes = {sha256(d.program.to_elf()).hexdigest() for d in (deployed, again)}
+    assert len(hashes) == 1
+
+
+MISTAKES = {
+    "shape": (lambda x, t: (x[0, :1], t[0]), "x: shape [1, 1, 6, 6]; the network has [2, 1, 6, 6]"),
+    "type": (lambda x, t: (x[0], t[0].float()), "target: type float32; it takes int32"),
+    "number": (lambda x, t: (x[0],), "a batch of 1 arrays; the network takes x, target"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_batches_that_do_not_fit_are_refused(plain, name):
+    wrong, message = MISTAKES[name]
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        plain[2].train([wrong(*data())])
+
+
+def test_weights_of_another_network_are_refused(plain):
+    _, batches, deployed = plain
+    message = "^7.weight: the network has no such parameter or buffer$"
+    with pytest.raises(DeployError, match=message):
+        deployed.train(batches, weights={"7.weight": np.zeros(3)})
+
+
+def test_an_incomplete_step_is_refused():
+    module, (x, t) = nn.Sequential(nn.Flatten(), nn.Linear(36, 3)), data()
+    how = {"loss": F.cross_entropy, "optimizer": SGD(lr=0.1), "accumulate": 2}
+    deployed = deploy(module, batch=(x[0], t[0]), **how)
+    message = "^3 batches; a step takes 2, so give a multiple of that$"
+    with pytest.raises(DeployError, match=message):
+        deployed.train(list(zip(x, t, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SGD(lr=-1.0), "SGD: lr = -1.0; it is 0 or more"),
+        (lambda: SGD(lr=float("nan")), "SGD: lr = nan; it is 0 or more"),
+        (lambda: SGD(lr=0.1, nesterov=True), "SGD: nesterov without a momentum; it looks ahead "),
+        (lambda: Adam(betas=(0.9, 1.0)), "Adam: betas = (0.9, 1.0); it is two, from 0 to below 1"),
+    ],
+)
+def test_optimisers_that_cannot_be_are_refused(make, message):
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}"):
+        make()
+
+
+def test_a_chip_of_16_mb_is_a_chip(plain):
+    module, batches, _ = plain
+    chip = load_chip("pulp", {"l2": {"size": 1 << 24}})
+    how = {"loss": F.cross_entropy, "optimizer": SGD(lr=0.1), "chip": chip}
+    trained = deploy(module, batch=batches[0], **how).train(batches[:1])
+    assert len(trained.losses) == 1

@@ -1,0 +1,266 @@
+"""A network, deployed: planned for a chip, trained there, evaluated.
+
+deployed = deploy(model, loss=cross_entropy, batch=(x, t), optimizer=SGD(lr=0.01), chip="pulp")
+trained = deployed.train([(x0, t0), (x1, t1)], gradients=True)
+trained.losses, trained.weights["conv1.weight"], trained.gradients[0]["conv1.weight"]
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from soc.spec import SocSpec, load_chip
+from trainlib.deploy.graph import DeployError, Graph
+from trainlib.deploy.memory import Memory
+from trainlib.deploy.optimizers import LR, Optimizer
+from trainlib.deploy.program import Built, Tuned, build
+from trainlib.deploy.running import Report, Running, inputs_of
+from trainlib.deploy.schedule import Schedule
+from trainlib.deploy.step import evaluation, training
+from trainlib.primitive.tensor import Arrays
+
+Batch = Sequence[Any]
+Rate = Callable[[int], float]
+"""rate(step) is the learning rate of a step, from 0 on."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training has left.
+
+    losses      of each batch
+    weights     parameters and buffers by state_dict's names
+    states      of the optimiser and of dropout: what `train` takes to go on
+    gradients   of each step by parameter, if they were asked for
+    """
+
+    losses: list[float]
+    weights: dict[str, np.ndarray]
+    states: dict[str, np.ndarray]
+    gradients: list[dict[str, np.ndarray]]
+    report: Report = field(repr=False)
+
+    @property
+    def state_dict(self) -> dict[str, Any]:
+        """The weights as torch tensors, for a module's load_state_dict(..., strict=False)."""
+        import sys
+
+        torch = sys.modules.get("torch")
+        if torch is None:
+            raise DeployError("torch is not imported; `weights` has them as arrays")
+        return {name: torch.from_numpy(array.copy()) for name, array in self.weights.items()}
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What an evaluation has found.
+
+    losses     of each batch
+    outputs    of the network, by batch
+    """
+
+    losses: list[float]
+    outputs: list[np.ndarray]
+    report: Report = field(repr=False)
+
+
+@dataclass
+class Deployed:
+    """A network on a chip.
+
+    graph         forward, with its loss
+    evaluated     the graph in evaluation mode, and the output's name; None: there is none
+    accumulate    batches of a step, whose gradients are added, or averaged if `mean`
+    tuned         tiles of kernels that have been measured, see trainlib.deploy.program
+    """
+
+    graph: Graph
+    optimizer: Optimizer
+    chip: SocSpec
+    evaluated: Callable[[], tuple[Graph, str]] | None = None
+    accumulate: int = 1
+    mean: bool = False
+    cores: int | None = None
+    tuned: Tuned | None = None
+    engine: str = "compiled"
+    progress: Callable = nullcontext
+    _built: dict[Any, Built] = field(default_factory=dict, repr=False)
+    weights: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    @property
+    def program(self) -> Any:
+        """The training step's program; the host hands over its batches."""
+        return self.built().program
+
+    @property
+    def memory(self) -> Memory:
+        """Where everything lies: peak, code, tables."""
+        return self.built().memory
+
+    @property
+    def schedule(self) -> Schedule:
+        """What is computed, in its order."""
+        return self.built().schedule
+
+    def built(self, *, keeps_gradients: bool = False) -> Built:
+        """The program of a training step.
+
+        raises    DeployError, KernelError
+        """
+        if keeps_gradients not in self._built:
+            how = {"mean": self.mean, "keeps_gradients": keeps_gradients}
+            schedule = training(self.graph, self.optimizer, accumulate=self.accumulate, **how)
+            found = build(schedule, self.chip, cores=self.cores, tuned=self.tuned)
+            self._built[keeps_gradients] = found
+        return self._built[keeps_gradients]
+
+    def with_data(self, batches: Sequence[Batch], steps: int | None = None) -> Built:
+        """A program that holds its batches: it needs no host."""
+        schedule = self.schedule
+        pool = [_typed(schedule, inputs_of(self.built(), batch)) for batch in batches]
+        how: dict[str, Any] = {"cores": self.cores, "tuned": self.tuned, "pool": pool}
+        return build(schedule, self.chip, **how, steps=steps)
+
+    def train(
+        self,
+        batches: Iterable[Batch],
+        *,
+        gradients: bool = False,
+        weights: Mapping[str, Any] | None = None,
+        states: Mapping[str, Any] | None = None,
+        lr: Rate | None = None,
+        on_batch: Callable[[int, float], None] | None = None,
+    ) -> Trained:
+        """Train with these batches, each once; a step takes `accumulate` of them.
+
+        gradients    let every step's be returned
+        weights      to begin with, by state_dict's names; those of the network by default
+        states       of the optimiser, as an earlier training has left them
+        lr           the learning rate by step
+        on_batch     called with the number of a batch, from 0, and its loss
+
+        raises    DeployError
+        """
+        built = self.built(keeps_gradients=gradients)
+        graph = built.schedule.graph
+        running = Running(built, engine=self.engine, progress=self.progress)
+        running.write({n: a for n, a in (weights or {}).items() if self._is_known(graph, n)})
+        running.write(states or {})
+        losses: list[float] = []
+        found: list[dict[str, np.ndarray]] = []
+        for number, batch in enumerate(batches):
+            if lr and number % self.accumulate == 0:
+                running.write({LR: np.array([lr(number // self.accumulate)], np.float32)})
+            running.batch(inputs_of(built, batch))
+            losses += self._loss(running, graph)
+            if on_batch:
+                on_batch(number, losses[-1])
+            if gradients and (number + 1) % self.accumulate == 0:
+                read = running.read(graph.gradients.values())
+                found.append(
+                    {n: read[g].reshape(graph.values[n].shape) for n, g in graph.gradients.items()}
+                )
+        if len(losses) % self.accumulate:
+            raise DeployError(
+                f"{len(losses)} batches; a step takes {self.accumulate}, so give a multiple of that"
+            )
+        names = [v.name for v in graph.of_role("parameter", "buffer")]
+        kept = [v.name for v in graph.of_role("state") if v.name in graph.arrays]
+        self.weights = running.read(names)
+        return Trained(losses, self.weights, running.read(kept), found, running.report())
+
+    def evaluate(
+        self, batches: Iterable[Batch], weights: Mapping[str, Any] | None = None
+    ) -> Evaluated:
+        """Losses and outputs of batches, in evaluation mode, with what was trained last.
+
+        weights    by state_dict's names
+
+        raises    DeployError
+        """
+        if self.evaluated is None:
+            raise DeployError("this network has no forward graph to evaluate")
+        if "evaluation" not in self._built:
+            schedule = evaluation(*self.evaluated())
+            self._built["evaluation"] = build(
+                schedule, self.chip, cores=self.cores, tuned=self.tuned
+            )
+        built = self._built["evaluation"]
+        graph = built.schedule.graph
+        running = Running(built, engine=self.engine, progress=self.progress)
+        given = {**self.weights, **(weights or {})}
+        running.write({n: a for n, a in given.items() if n in built.addresses})
+        losses: list[float] = []
+        outputs: list[np.ndarray] = []
+        output = built.schedule.kept[-1]
+        for batch in batches:
+            running.batch(inputs_of(built, batch))
+            losses += self._loss(running, graph)
+            outputs.append(running.read([output])[output])
+        return Evaluated(losses, outputs, running.report())
+
+    def _loss(self, running: Running, graph: Graph) -> list[float]:
+        if graph.loss is None:
+            return []
+        return [float(running.read([graph.loss])[graph.loss].reshape(()))]
+
+    @staticmethod
+    def _is_known(graph: Graph, name: str) -> bool:
+        """Is it a weight? What torch alone keeps, as num_batches_tracked, is left out."""
+        if name in graph.values and graph.values[name].role in ("parameter", "buffer"):
+            return True
+        if name.endswith("num_batches_tracked"):
+            return False
+        raise DeployError(f"{name}: the network has no such parameter or buffer")
+
+
+def _typed(schedule: Schedule, batch: Arrays) -> Arrays:
+    from trainlib.deploy.graph import DTYPES
+
+    values = schedule.graph.values
+    return {
+        n: np.ascontiguousarray(np.asarray(a), DTYPES[values[n].dtype]) for n, a in batch.items()
+    }
+
+
+def deploy(
+    model: Any,
+    *,
+    batch: Batch,
+    loss: Any = None,
+    optimizer: Optimizer,
+    chip: SocSpec | str | PathLike = "pulp",
+    **how: Any,
+) -> Deployed:
+    """Plan the training of a torch.nn.Module.
+
+    batch    (x, target): the shapes and types of every batch
+    loss     loss(output, target); None: the model's forward takes both and returns the loss
+    how      of Deployed: accumulate, mean, cores, tuned, engine, progress
+
+    raises    DeployError; ImportError without torch
+    """
+    from trainlib.deploy.torch_graph import graph_of
+
+    if len(batch) != 2:
+        raise DeployError(f"batch: {len(batch)} tensors; it is (x, target)")
+    spec = chip if isinstance(chip, SocSpec) else load_chip(str(chip))
+    graph, _ = graph_of(model, loss, *batch)
+
+    def evaluated() -> tuple[Graph, str]:
+        was_training = {module: module.training for module in model.modules()}
+        model.eval()
+        try:
+            return graph_of(model, loss, *batch)
+        finally:
+            for module, mode in was_training.items():
+                module.training = mode
+
+    return Deployed(graph, optimizer, spec, evaluated, **how)
+
+
+__all__ = ["Deployed", "Evaluated", "Trained", "deploy", "replace"]

@@ -1,0 +1,138 @@
+"""Where everything lies in L2: lifetimes of values, and addresses that overlap in no moment.
+
+Values of an alias class share their root's place. What stays (parameters, buffers, states, inputs,
+constants) lies first. Temporary values, and what kernels need while they run, are placed the
+largest first, each at the lowest address that is free during its lifetime.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trainlib.deploy.graph import Graph, Node
+from trainlib.deploy.registry import written
+
+ALIGNED = 64  # bytes: a value begins where a bank of L1 and a line of L2 do
+
+
+@dataclass(frozen=True)
+class Block:
+    """Memory for a root, or a kernel's workspace.
+
+    first, last    nodes by number: it holds something from the first one to the last one
+    address        in L2
+    """
+
+    name: str
+    size: int
+    first: int
+    last: int
+    address: int = 0
+
+    @property
+    def end(self) -> int:
+        """The address after it."""
+        return self.address + self.size
+
+    def meets(self, other: "Block") -> bool:
+        """Are both there at the same time?"""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The plan.
+
+    blocks      by name
+    start, end  addresses of all of them together
+    static      bytes of what stays
+    live        bytes that are there at the same time at most: no plan is below
+    code        bytes of the program's instructions, tables: of what kernels read beside it
+    """
+
+    blocks: Mapping[str, Block]
+    start: int
+    end: int
+    static: int
+    live: int
+    code: int = 0
+    tables: int = 0
+
+    @property
+    def peak(self) -> int:
+        """Bytes of all values."""
+        return self.end - self.start
+
+
+def lifetimes(
+    graph: Graph, nodes: Sequence[Node], kept: Collection[str], workspaces: Mapping[int, Mapping]
+) -> tuple[list[Block], list[Block]]:
+    """What stays, and what is temporary.
+
+    kept          temporary values that are read after the last node
+    workspaces    bytes by name, of nodes by number
+    """
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for number, node in enumerate(nodes):
+        for name in (*written(graph, node), *node.inputs.values()):
+            root = graph.root(name)
+            first.setdefault(root, number)
+            last[root] = number
+    end = len(nodes)
+    last |= {graph.root(name): end for name in kept}
+    static, temporary = [], []
+    for value in graph.values.values():
+        if value.base is not None:
+            continue
+        if value.role != "temporary":
+            static.append(Block(value.name, value.size, 0, end))
+        elif value.name in first:
+            times = first[value.name], last[value.name]
+            temporary.append(Block(value.name, value.size, *times))
+    for number, buffers in workspaces.items():
+        temporary += [Block(name, size, number, number) for name, size in buffers.items()]
+    return static, temporary
+
+
+def plan(static: Iterable[Block], temporary: Iterable[Block], start: int) -> Memory:
+    """Addresses from `start` on."""
+    blocks: dict[str, Block] = {}
+    address = start
+    for block in static:
+        blocks[block.name] = _at(block, address)
+        address = _aligned(blocks[block.name].end)
+    base = end = address
+    moving = list(temporary)
+    placed: list[Block] = []
+    for block in sorted(moving, key=lambda b: (-b.size, b.first, b.name)):
+        found = _at(block, _lowest(block, placed, base))
+        placed.append(found)
+        blocks[block.name] = found
+        end = max(end, _aligned(found.end))
+    return Memory(blocks, start, end, base - start, _live(moving) + base - start)
+
+
+def _lowest(block: Block, placed: Iterable[Block], base: int) -> int:
+    """The lowest address at which a block fits between those that are there with it."""
+    address = base
+    for other in sorted((o for o in placed if o.meets(block)), key=lambda o: o.address):
+        if address + block.size <= other.address:
+            break
+        address = max(address, _aligned(other.end))
+    return address
+
+
+def _live(blocks: Sequence[Block]) -> int:
+    """The most bytes that are there at the same time."""
+    times = {block.first for block in blocks}
+    return max(
+        (sum(_aligned(b.size) for b in blocks if b.first <= t <= b.last) for t in times), default=0
+    )
+
+
+def _at(block: Block, address: int) -> Block:
+    return Block(block.name, block.size, block.first, block.last, address)
+
+
+def _aligned(address: int) -> int:
+    return -(-address // ALIGNED) * ALIGNED

@@ -1,0 +1,156 @@
+"""Optimisers: how parameters learn from their gradients, as nodes of the graph.
+
+    SGD(lr=0.01, momentum=0.9), Adam(lr=1e-3), AdamW(lr=1e-3, weight_decay=0.1)
+
+They are PyTorch's, in every option that they have here. The learning rate is a word in memory: a
+schedule may change it between steps. Clipping by the norm of all gradients has no kernel.
+"""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from trainlib.deploy.graph import DeployError, Graph
+from trainlib.deploy.registry import add_node
+
+LR = "optimizer.lr"
+CORRECTIONS = "optimizer.corrections"
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """What all have.
+
+    lr              how far a step goes
+    weight_decay    how much of a parameter is added to its gradient
+    """
+
+    lr: float
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("lr", "weight_decay"):
+            _check(self, name, getattr(self, name) >= 0, "0 or more")
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """What it keeps for each parameter, zero at first, by the kernel's names."""
+        return ()
+
+    @property
+    def kernel(self) -> str:
+        """Its operator."""
+        raise NotImplementedError
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Of the operator."""
+        return {"lr": "operand", "weight_decay": self.weight_decay}
+
+    def begin(self, graph: Graph) -> dict[str, str]:
+        """Add what all updates share: its operands; nodes that come before all updates."""
+        return {"lr": graph.add(LR, (1,), "state", array=np.array([self.lr]))}
+
+    def update(self, graph: Graph, name: str, gradient: str, shared: dict[str, str]) -> None:
+        """Add the node that changes a parameter by its gradient."""
+        shape = graph.values[name].shape
+        inputs = {"w": name, "g": graph.reshaped(gradient, shape), **shared}
+        for state in self.states:
+            zeros = np.zeros(shape, np.float32)
+            inputs[state] = graph.add(f"optimizer.{state}.{name}", shape, "state", array=zeros)
+        layer = name.rpartition(".")[0]
+        add_node(graph, self.kernel, inputs, self.attributes, layer=layer, step="update")
+
+
+@dataclass(frozen=True)
+class SGD(Optimizer):
+    """w -= lr (g + weight_decay w), with momentum as torch.optim.SGD has it."""
+
+    momentum: float = 0.0
+    nesterov: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self, "momentum", 0 <= self.momentum <= 1, "from 0 to 1")
+        if self.nesterov and not self.momentum:
+            raise DeployError("SGD: nesterov without a momentum; it looks ahead along that")
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Of momentum."""
+        return ("b",) if self.momentum else ()
+
+    @property
+    def kernel(self) -> str:
+        """With momentum or without."""
+        return "sgd_momentum" if self.momentum else "sgd"
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Of the operator."""
+        own = {"momentum": self.momentum, "nesterov": self.nesterov} if self.momentum else {}
+        return super().attributes | own
+
+
+@dataclass(frozen=True)
+class Adam(Optimizer):
+    """torch.optim.Adam."""
+
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self, "betas", all(0 <= beta < 1 for beta in self.betas), "two, from 0 to below 1")
+        _check(self, "eps", self.eps > 0, "above 0")
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Means of gradients and of their squares."""
+        return ("m", "v")
+
+    @property
+    def kernel(self) -> str:
+        """Its operator."""
+        return "adam"
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Of the operator."""
+        return super().attributes | {"betas": self.betas, "eps": self.eps}
+
+    def begin(self, graph: Graph) -> dict[str, str]:
+        """The learning rate, and the bias corrections, which advance before all updates."""
+        shared = super().begin(graph)
+        zeros = np.zeros(2, np.float32)
+        shared["corrections"] = graph.add(CORRECTIONS, (2,), "state", array=zeros)
+        inputs = {"corrections": shared["corrections"]}
+        how = {"betas": self.betas}
+        add_node(graph, "adam_corrections", inputs, how, layer="optimizer", step="update")
+        return shared
+
+
+@dataclass(frozen=True)
+class AdamW(Adam):
+    """torch.optim.AdamW."""
+
+    weight_decay: float = 1e-2
+
+    @property
+    def kernel(self) -> str:
+        """Its operator."""
+        return "adamw"
+
+
+OPTIMIZERS = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
+
+
+def _check(optimizer: Optimizer, name: str, is_right: bool, rule: str) -> None:
+    value = getattr(optimizer, name)
+    numbers = value if isinstance(value, tuple) else (value,)
+    if not is_right or not all(isfinite(number) for number in numbers):
+        kind = type(optimizer).__name__
+        raise DeployError(f"{kind}: {name} = {value}; it is {rule}")

@@ -1,0 +1,282 @@
+"""A training step as a program: a function for each unique kernel, records of addresses, batches.
+
+Before each batch the program hands over: it stops, so that the host reads what the batch before has
+left and writes the next one (see soc.exchange), or, where batches lie in L2, copies the next one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from firmware.builder import CodeTooLarge, Kernel, KernelError
+from firmware.runtime import Team, new_kernel, team_of
+from isa.program import Program
+from soc.spec import SocSpec
+from trainlib.deploy.graph import DTYPES, DeployError
+from trainlib.deploy.handover import Pool, emit_seeds, emit_stop
+from trainlib.deploy.memory import ALIGNED, Memory, lifetimes, plan
+from trainlib.deploy.registry import calls_of
+from trainlib.deploy.replay import Emitted, replayed
+from trainlib.deploy.schedule import Schedule, Section
+from trainlib.network.layers import Call
+from trainlib.network.plan import point_of
+from trainlib.primitive.tensor import WORD, Arrays
+from trainlib.tiles.functions import Functions
+from trainlib.tiles.passes import repeated
+from trainlib.tiles.records import Operand
+
+ENDLESS = 1 << 30  # steps, where the host ends the run
+CODE_OF_CALL, CODE_OF_FUNCTION, CODE_OF_REST = 32, 4096, 4096  # bytes, more than most take
+ROUNDED = 256  # bytes: code arenas are multiples of it
+
+Tuned = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""tuned(kernel, arguments) returns further arguments: tiles that have been measured."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program with its plan.
+
+    regions      names of what it measures, by number
+    addresses    of all values, by name
+    calls        those of kernels in their order, as the program's records have them
+    macs         multiply-adds of a step
+    """
+
+    program: Program
+    schedule: Schedule
+    chip: SocSpec
+    memory: Memory
+    regions: dict[int, str]
+    addresses: Mapping[str, int]
+    calls: tuple[Emitted, ...]
+    macs: int
+
+    def bytes_of(self, name: str, array: Any) -> tuple[int, bytes]:
+        """Where a value lies, and what an array is there.
+
+        raises    DeployError if it has another shape or type
+        """
+        value = self.schedule.graph.values[name]
+        detached = array.detach().cpu() if hasattr(array, "detach") else array
+        given = np.asarray(detached)
+        if given.shape != value.shape and (given.shape or (1,)) != value.shape:
+            raise DeployError(
+                f"{name}: shape {list(given.shape)}; the network has {list(value.shape)}"
+            )
+        kinds = "iub" if value.dtype == "int32" else "fiub"
+        if given.dtype.kind not in kinds:
+            raise DeployError(f"{name}: type {given.dtype}; it takes {value.dtype}")
+        return self.addresses[name], np.ascontiguousarray(given, DTYPES[value.dtype]).tobytes()
+
+    def array_of(self, name: str, read: Callable[[int, int], bytes]) -> np.ndarray:
+        """What a value holds, given what reads memory."""
+        value = self.schedule.graph.values[name]
+        data = read(self.addresses[name], value.size)
+        return np.frombuffer(data, DTYPES[value.dtype]).reshape(value.shape).copy()
+
+    def faults(self) -> list[str]:
+        """What is wrong with its memory, found by a replay of its records: nothing, see there."""
+        schedule, memory = self.schedule, self.memory
+        how = schedule.nodes, self.calls, self.addresses, schedule.kept
+        reference = schedule.reference
+        return replayed(reference, reference.nodes, *how, (memory.start, memory.end))
+
+
+def build(
+    schedule: Schedule,
+    chip: SocSpec,
+    *,
+    cores: int | None = None,
+    tuned: Tuned | None = None,
+    pool: Sequence[Arrays] = (),
+    steps: int | None = None,
+) -> Built:
+    """The program of a schedule.
+
+    cores    of the team; all by default
+    tuned    tiles of kernels that have been measured
+    pool     batches that it holds, taken one after the other; none: the host hands them over
+    steps    how many it makes: by default those of the pool, or as many as the host wants
+
+    raises    DeployError if it does not fit L2, KernelError if a kernel cannot be built
+    """
+    steps = steps or max(len(pool) // schedule.batches, 1) if pool else ENDLESS
+    maker = _Maker(schedule, chip, cores or chip.cores, tuned, pool, steps)
+    unique = len({(call.kernel, repr(sorted(call.arguments.items()))) for _, call in maker.calls})
+    guess = CODE_OF_REST + CODE_OF_CALL * len(maker.calls) + CODE_OF_FUNCTION * unique
+    try:
+        return maker.built(min(guess, chip.l2.size // 4))
+    except _WrongRoom as found:
+        return maker.built(found.code)
+    except CodeTooLarge as found:
+        return maker.built(found.needed)
+
+
+class _WrongRoom(Exception):
+    """Values do not fit beside the room for code, which may be smaller; `code`: what it takes."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class _Maker:
+    """A program under construction."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        chip: SocSpec,
+        cores: int,
+        tuned: Tuned | None,
+        batches: Sequence[Arrays],
+        steps: int,
+    ) -> None:
+        self.schedule, self.chip, self.cores = schedule, chip, cores
+        self.batches, self.steps = batches, steps
+        self.calls = [
+            (number, _with_tiles(call, tuned))
+            for number, node in enumerate(schedule.nodes)
+            for call in calls_of(schedule.graph, node)
+        ]
+        self.points = [point_of(call, cores) for _, call in self.calls]
+        self.addresses: dict[str, int] = {}
+        self.pool: Pool | None = None
+        self.last: int | None = None
+
+    def built(self, code: int) -> Built:
+        """The program, with so many bytes of room for code."""
+        k = new_kernel(self.chip, "train", code=-(-code // ROUNDED) * ROUNDED)
+        start = k.l2.next
+        with team_of(k, self.chip, self.cores) as team:
+            functions = Functions(k, team)
+            self.functions = [functions.of(*point) for point in self.points]
+            if self.batches:
+                self.pool = Pool.of(k, self.schedule, self.batches, self.steps)
+            tables = k.l2.next - start
+            memory, lack = self._plan(k)
+            self._emit(k, team)
+        for name, array in self.schedule.graph.arrays.items():
+            if name in self.addresses:
+                k.put(self.addresses[name], array.tobytes())
+        program = k.build()
+        size = program.segments[0].size
+        if lack:
+            if self.last is not None:
+                raise DeployError(self._too_large(memory, lack, size, tables))
+            self.last = lack
+            raise _WrongRoom(size)
+        tables += WORD * sum(len(function.operands) for function in self.functions)
+        return Built(
+            program,
+            self.schedule,
+            self.chip,
+            replace(memory, code=size, tables=tables),
+            dict(k.regions),
+            dict(self.addresses),
+            tuple(self._recorded(program)),
+            sum(family.macs(point) for family, point in self.points),
+        )
+
+    def _plan(self, k: Kernel) -> tuple[Memory, int]:
+        """Addresses of everything; and how many bytes of L2 are missing."""
+        schedule, graph = self.schedule, self.schedule.graph
+        spaces: dict[int, dict[str, int]] = {}
+        for index, function in enumerate(self.functions):
+            own = spaces.setdefault(self.calls[index][0], {})
+            own |= {f"{index} {name}": size for name, size in function.workspaces.items()}
+        blocks = lifetimes(graph, schedule.nodes, schedule.kept, spaces)
+        memory = plan(*blocks, -(-k.l2.next // ALIGNED) * ALIGNED)
+        for name in graph.values:
+            root, offset = graph.place(name)
+            if root in memory.blocks:
+                self.addresses[name] = memory.blocks[root].address + WORD * offset
+        self.blocks = memory.blocks
+        records = sum(WORD * len(function.operands) for function in self.functions)
+        lack = memory.end + records + ROUNDED - (k.l2.base + k.l2.size)
+        if lack <= 0:
+            k.buffer(k.l2, "values", memory.end - memory.start, ALIGNED)
+        return memory, max(lack, 0)
+
+    def _too_large(self, memory: Memory, lack: int, code: int, tables: int) -> str:
+        return (
+            f"the step needs {lack} bytes more than the {self.chip.l2.size} bytes of L2: "
+            f"{memory.peak} for values ({memory.static} of them stay), {code} for code, {tables} "
+            f"for tables; take smaller batches and accumulate, freeze layers, or a chip with a "
+            f"larger l2.size"
+        )
+
+    def _emit(self, k: Kernel, team: Team) -> None:
+        """All steps, then the losses if no host reads them."""
+        with repeated(k, self.steps):
+            first = 0
+            for section in self.schedule.sections:
+                count = sum(1 for n in section.nodes for _ in calls_of(self.schedule.graph, n))
+                calls = range(first, first + count)
+                first += count
+                if section.times == 1:
+                    self._section(k, team, section, calls)
+                elif section.times:
+                    with repeated(k, section.times):
+                        self._section(k, team, section, calls)
+        if self.pool and self.schedule.graph.loss:
+            self.pool.emit_print(k, team)
+
+    def _section(self, k: Kernel, team: Team, section: Section, calls: range) -> None:
+        graph = self.schedule.graph
+        if section.takes_batch:
+            with k.region("next batch"):
+                if self.pool:
+                    self.pool.emit_copy(k, team, self.schedule, self.addresses)
+                    team.barrier()
+                else:
+                    emit_stop(k, team)
+        for index in calls:
+            with k.region(self.calls[index][1].region):
+                self.functions[index].call(self._operands(index))
+        if section.takes_batch:
+            seeds = [v.name for v in graph.of_role("state") if v.dtype == "int32"]
+            emit_seeds(k, team, [self.addresses[name] for name in seeds])
+            if self.pool and graph.loss:
+                self.pool.emit_note(k, team, self.addresses[graph.loss])
+
+    def _operands(self, index: int) -> dict[str, int]:
+        """Addresses of a call's operands and workspaces."""
+        at = {}
+        for operand, place in self.calls[index][1].operands.items():
+            name, _, more = place.partition("+")
+            at[operand] = self.addresses[name] + int(more or 0)
+        spaces = self.functions[index].workspaces
+        return at | {name: self.blocks[f"{index} {name}"].address for name in spaces}
+
+    def _recorded(self, program: Program) -> list[Emitted]:
+        """The calls, with the addresses that the program's records have."""
+        records = [s for s in program.symbols if s.name.endswith("_record") and s.kind == "object"]
+        found = []
+        for (number, call), function, symbol in zip(
+            self.calls, self.functions, records, strict=True
+        ):
+            words = np.frombuffer(_data(program, symbol.address, symbol.size), "<u4").tolist()
+            at = {
+                name: word + Operand(WORD * i).mark & 0xFFFFFFFF
+                for i, (name, word) in enumerate(zip(function.operands, words, strict=True), 1)
+            }
+            spaces = tuple((at.pop(name), size) for name, size in function.workspaces.items())
+            found.append(Emitted(number, call, at, spaces))
+        return found
+
+
+def _data(program: Program, address: int, size: int) -> bytes:
+    """Bytes of a program's data."""
+    for segment in program.segments:
+        if segment.address <= address and address + size <= segment.address + len(segment.data):
+            return segment.data[address - segment.address :][:size]
+    raise KernelError(f"{program.name}: no data at {address:#010x}")
+
+
+def _with_tiles(call: Call, tuned: Tuned | None) -> Call:
+    more = tuned(call.kernel, call.arguments) if tuned else {}
+    return replace(call, arguments={**call.arguments, **more})

@@ -1,0 +1,190 @@
+"""A check of a program's memory: its calls are gone through, and what every word holds is known.
+
+Nothing of the plan is believed but the meaning: the nodes in the order in which they were written
+down, before any pass, say which version of which value each of them reads. The calls, in the order
+and with the addresses that the program has, must find exactly these words. So a value that lies
+where another one still lives, an update that comes before the parameter's last reader, and a record
+with a stale address are found, whatever they are due to.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainlib.deploy.graph import Graph, Node
+from trainlib.deploy.registry import calls_of, written
+from trainlib.network.layers import Call
+from trainlib.network.plan import point_of
+from trainlib.primitive.tensor import WORD
+
+DEAD = -1
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A call as the program has it.
+
+    node          the number of its node in the schedule
+    addresses     of operands, by the kernel's names
+    workspaces    address and bytes of what the kernel writes besides
+    """
+
+    node: int
+    call: Call
+    addresses: Mapping[str, int]
+    workspaces: tuple[tuple[int, int], ...] = ()
+
+
+class _Meaning:
+    """Which version of a root each node reads and writes, in the order of the reference."""
+
+    def __init__(self, graph: Graph, reference: Sequence[Node]) -> None:
+        self.graph = graph
+        self.versions: dict[str, int] = {}
+        self.read: dict[int, dict[str, int]] = {}
+        self.written: dict[int, dict[str, int]] = {}
+        for node in reference:
+            roots = [graph.root(name) for name in node.inputs.values()]
+            self.read[id(node)] = {root: self.versions.get(root, 0) for root in roots}
+            own: dict[str, int] = {}
+            for root in {graph.root(name) for name in written(graph, node)}:
+                own[root] = self.versions[root] = self.versions.get(root, 0) + 1
+            self.written[id(node)] = own
+
+
+class Replay:
+    """Memory, word by word: the number of a root's version, and the word's place in it."""
+
+    def __init__(self, graph: Graph, reference: Sequence[Node], start: int, end: int) -> None:
+        """The graph as it was before anything was put in place of something else."""
+        self.graph, self.meaning = graph, _Meaning(graph, reference)
+        self.start = start
+        self.words = np.full((end - start) // WORD, DEAD, np.int64)
+        self.numbers = {name: number for number, name in enumerate(graph.values)}
+        self.faults: list[str] = []
+
+    def place(self, name: str, address: int, version: int = 0) -> None:
+        """Let a value be there before the first call."""
+        value = self.graph.values[name]
+        self._write(name, address, 0, value.elements, version, f"{name} at first")
+
+    def call(self, emitted: Emitted, node: Node) -> None:
+        """Carry out a call: check what it reads, note what it writes."""
+        family, point = point_of(emitted.call, None)
+        read, written = self.meaning.read[id(node)], self.meaning.written[id(node)]
+        where = f"{emitted.call.region}, {family.name}"
+        tensors = {n: t for n, t in family.tensors(point).items() if t.role != "scratch"}
+        for operand, tensor in tensors.items():
+            if tensor.role in ("in", "inout"):
+                name, offset, root = self._of(emitted.call.operands[operand])
+                wanted = self._tags(root, read[root], offset, tensor.elements)
+                found = self._at(emitted.addresses[operand], tensor.elements)
+                if found is None or not np.array_equal(found, wanted):
+                    self.faults.append(self._fault(where, operand, name, found, wanted))
+        for address, size in emitted.workspaces:
+            self._put(address, np.full(size // WORD, DEAD), f"{where}: workspace")
+        for operand, tensor in tensors.items():
+            if tensor.role in ("out", "inout"):
+                name, offset, root = self._of(emitted.call.operands[operand])
+                address = emitted.addresses[operand]
+                how = root, address, offset, tensor.elements, written[root], f"{where}: {operand}"
+                self._write(*how)
+
+    def check(self, name: str, address: int, why: str) -> None:
+        """Must a value be there now, in its last version?"""
+        root, offset = self.graph.place(name)
+        elements = self.graph.values[name].elements
+        wanted = self._tags(root, self.meaning.versions.get(root, 0), offset, elements)
+        found = self._at(address, elements)
+        if found is None or not np.array_equal(found, wanted):
+            self.faults.append(self._fault(why, "result", name, found, wanted))
+
+    def _of(self, place: str) -> tuple[str, int, str]:
+        """A value, the words after its root's start, and the root."""
+        name, _, more = place.partition("+")
+        root, offset = self.graph.place(name)
+        return name, offset + int(more or 0) // WORD, root
+
+    def _tags(self, root: str, version: int, offset: int, count: int) -> np.ndarray:
+        first = (self.numbers[root] << 40) + (version << 32) + offset
+        return np.arange(first, first + count)
+
+    def _write(
+        self, root: str, address: int, offset: int, count: int, version: int, where: str
+    ) -> None:
+        self._put(address, self._tags(root, version, offset, count), where)
+
+    def _put(self, address: int, tags: np.ndarray, where: str) -> None:
+        index = (address - self.start) // WORD
+        if not 0 <= index <= index + tags.size <= self.words.size:
+            self.faults.append(f"{where}: writes {address:#010x}, outside of the values' memory")
+            return
+        self.words[index : index + tags.size] = tags
+
+    def _at(self, address: int, count: int) -> np.ndarray | None:
+        index = (address - self.start) // WORD
+        inside = 0 <= index <= index + count <= self.words.size
+        return self.words[index : index + count] if inside else None
+
+    def _fault(
+        self, where: str, operand: str, name: str, found: np.ndarray | None, wanted: np.ndarray
+    ) -> str:
+        if found is None:
+            return f"{where}: {operand} is read outside of the values' memory"
+        at = int(np.flatnonzero(found != wanted)[0])
+        return (
+            f"{where}: {operand} must be {self._said(int(wanted[at]))}, and finds "
+            f"{self._said(int(found[at]))}"
+        )
+
+    def _said(self, tag: int) -> str:
+        if tag == DEAD:
+            return "nothing that is still there"
+        names = list(self.graph.values)
+        return f"word {tag & 0xFFFFFFFF} of {names[tag >> 40]}, version {tag >> 32 & 0xFF}"
+
+
+def replayed(
+    graph: Graph,
+    reference: Sequence[Node],
+    nodes: Sequence[Node],
+    calls: Sequence[Emitted],
+    addresses: Mapping[str, int],
+    kept: Sequence[str],
+    extent: tuple[int, int],
+) -> list[str]:
+    """What is wrong with a program's memory, one sentence each; [] if nothing is.
+
+    graph        as it was before passes put values in place of others
+    reference    its nodes, in the order that says what is meant
+    nodes        those of the program, in its order
+    calls        of kernels, in the program's order
+    addresses    of what stays, and of what is kept
+    extent       first and last address of the values' memory
+    """
+    replay = Replay(graph, reference, *extent)
+    stays = [value.name for value in graph.values.values() if value.role != "temporary"]
+    stays = [name for name in stays if graph.values[name].base is None and name in addresses]
+    for name in stays:
+        replay.place(name, addresses[name])
+    for emitted in calls:
+        replay.call(emitted, nodes[emitted.node])
+    for name in stays:
+        replay.check(name, addresses[name], "after the step")
+    for name in kept:
+        replay.check(name, addresses[name], "after the step")
+    return replay.faults
+
+
+def planned(nodes: Sequence[Node], graph: Graph, addresses: Mapping[str, int]) -> list[Emitted]:
+    """The calls with the addresses of a plan, before there is a program."""
+    result = []
+    for number, node in enumerate(nodes):
+        for call in calls_of(graph, node):
+            at = {}
+            for operand, place in call.operands.items():
+                name, _, more = place.partition("+")
+                at[operand] = addresses[name] + int(more or 0)
+            result.append(Emitted(number, call, at))
+    return result

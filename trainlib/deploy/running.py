@@ -1,0 +1,169 @@
+"""A run of a training step's program: batches in; losses, weights and gradients out."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from soc.exchange import Exchange
+from soc.result import RunResult
+from soc.state import CAUSES, COUNT, COUNTS, REGIONS
+from trainlib.deploy.graph import DeployError
+from trainlib.deploy.handover import NEXT
+from trainlib.deploy.program import Built
+from trainlib.primitive.tensor import Arrays
+
+DMA = ("dma_in", "dma_out", "dma_wait")
+
+
+@dataclass(frozen=True)
+class LayerStep:
+    """A layer's part of a step: its forward or backward pass, or its update.
+
+    cycles          of the slowest core, in all batches of the step
+    instructions    of all cores
+    stalls          cycles by cause, of all cores
+    """
+
+    layer: str
+    step: str
+    cycles: int
+    instructions: int
+    stalls: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """A batch on the chip.
+
+    cycles    from hand-over to hand-over, updates included where the batch ends a step
+    layers    in the order of the program
+    """
+
+    cycles: int
+    layers: tuple[LayerStep, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole run.
+
+    cycles    of all batches, from the first hand-over to the last
+    """
+
+    batches: tuple[BatchReport, ...]
+    result: RunResult = field(repr=False)
+
+    @property
+    def cycles(self) -> int:
+        """Of all batches."""
+        return sum(batch.cycles for batch in self.batches)
+
+    @property
+    def layers(self) -> tuple[LayerStep, ...]:
+        """Of all batches together."""
+        found: dict[tuple[str, str], list[LayerStep]] = {}
+        for batch in self.batches:
+            for layer in batch.layers:
+                found.setdefault((layer.layer, layer.step), []).append(layer)
+        return tuple(
+            LayerStep(
+                *key,
+                sum(part.cycles for part in parts),
+                sum(part.instructions for part in parts),
+                dict(sum((Counter(part.stalls) for part in parts), Counter())),
+            )
+            for key, parts in found.items()
+        )
+
+
+class Running:
+    """A program that waits for its next batch."""
+
+    def __init__(
+        self,
+        built: Built,
+        *,
+        engine: str = "compiled",
+        on_console: Callable[[str], None] | None = None,
+        progress: Callable = nullcontext,
+    ) -> None:
+        self.built = built
+        how: dict[str, Any] = {"on_console": on_console, "progress": progress}
+        self.exchange = Exchange(built.program, built.chip, engine=engine, **how)
+        self.batches: list[BatchReport] = []
+        self._wait()
+        self._cycle, self._regions = self.exchange.cycle, self._seen()
+
+    def write(self, arrays: Mapping[str, Any]) -> None:
+        """Let values hold these arrays.
+
+        raises    DeployError for a name that there is not, a shape or a type
+        """
+        for name, array in arrays.items():
+            if name not in self.built.addresses:
+                known = ", ".join(self.built.schedule.inputs)
+                raise DeployError(f"{name}: no such value; the inputs are {known}")
+            self.exchange.write(*self.built.bytes_of(name, array))
+
+    def batch(self, arrays: Mapping[str, Any]) -> None:
+        """Let it compute a batch.
+
+        raises    DeployError if the program goes wrong
+        """
+        self.write(arrays)
+        self._wait()
+        cycle, regions = self.exchange.cycle, self._seen()
+        layers = _layers(self.built.regions, self._regions, regions)
+        self.batches.append(BatchReport(cycle - self._cycle, layers))
+        self._cycle, self._regions = cycle, regions
+
+    def read(self, names: Iterable[str]) -> dict[str, np.ndarray]:
+        """What values hold."""
+        return {name: self.built.array_of(name, self.exchange.read) for name in names}
+
+    def report(self) -> Report:
+        """What the run tells: its last act."""
+        return Report(tuple(self.batches), self.exchange.result())
+
+    def _wait(self) -> None:
+        end = self.exchange.go_on()
+        if (end.reason, end.code) != ("exit", NEXT):
+            reason = end.message or f"{end.reason} with code {end.code}"
+            raise DeployError(f"the program did not come to its next batch: {reason}")
+
+    def _seen(self) -> np.ndarray:
+        return self.exchange.chip.regions.copy()
+
+
+def _layers(
+    names: Mapping[int, str], before: np.ndarray, after: np.ndarray
+) -> tuple[LayerStep, ...]:
+    """What harts did in regions between two moments."""
+    shape = (-1, REGIONS)
+    cycles = (after["cycles"] - before["cycles"]).reshape(shape)
+    totals = (after["total"] - before["total"]).reshape(*shape, after["total"].shape[-1])
+    layers = []
+    for number, name in names.items():
+        layer, _, step = name.rpartition(" ")
+        if step not in ("forward", "backward", "update") or not cycles[:, number].any():
+            continue
+        counts = totals[:, number].sum(axis=0)
+        causes = {c: int(counts[COUNTS.index(c)]) for c in CAUSES if counts[COUNTS.index(c)]}
+        slowest = int(cycles[:, number].max())
+        layers.append(LayerStep(layer, step, slowest, int(counts[COUNT.instructions]), causes))
+    return tuple(layers)
+
+
+def inputs_of(built: Built, batch: Sequence[Any]) -> Arrays:
+    """A batch by the names of the graph's inputs.
+
+    raises    DeployError if it has another number of arrays
+    """
+    names = built.schedule.inputs
+    if len(batch) != len(names):
+        raise DeployError(f"a batch of {len(batch)} arrays; the network takes {', '.join(names)}")
+    return dict(zip(names, batch, strict=True))

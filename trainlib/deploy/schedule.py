@@ -1,0 +1,44 @@
+"""What a program computes over and over: sections of nodes, and what is read between batches."""
+
+from dataclasses import dataclass
+
+from trainlib.deploy.graph import Graph, Node
+
+
+@dataclass(frozen=True)
+class Section:
+    """Nodes that are computed one after the other, so many times; a batch each time, or none."""
+
+    nodes: tuple[Node, ...]
+    times: int = 1
+    takes_batch: bool = True
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A step: its sections, one after the other.
+
+    kept         temporary values that are read after a batch: the loss, gradients, outputs
+    reference    the graph before passes changed the order and put values in place of others; its
+                 nodes are the sections'
+    """
+
+    graph: Graph
+    sections: tuple[Section, ...]
+    kept: tuple[str, ...]
+    reference: Graph
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Of all sections."""
+        return [node for section in self.sections for node in section.nodes]
+
+    @property
+    def batches(self) -> int:
+        """In a step."""
+        return sum(section.times for section in self.sections if section.takes_batch)
+
+    @property
+    def inputs(self) -> list[str]:
+        """Values of a batch."""
+        return [value.name for value in self.graph.of_role("input")]

@@ -1,0 +1,152 @@
+"""A training step as a schedule: forward, backward, updates; several batches if they add up.
+
+schedule = training(graph, SGD(lr=0.1), accumulate=4)
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from trainlib.deploy.gradient import differentiate
+from trainlib.deploy.graph import DeployError, Graph, Node
+from trainlib.deploy.optimizers import Optimizer
+from trainlib.deploy.passes import in_place, updates_at_once, without_dead
+from trainlib.deploy.registry import add_node
+from trainlib.deploy.schedule import Schedule, Section
+
+SUMMED = "gradient"  # what accumulators are called after
+
+
+def training(
+    graph: Graph,
+    optimizer: Optimizer,
+    *,
+    accumulate: int = 1,
+    mean: bool = False,
+    keeps_gradients: bool = False,
+) -> Schedule:
+    """The schedule that trains a graph.
+
+    accumulate         batches whose gradients are added before an update
+    mean               divide the sum by their number
+    keeps_gradients    let gradients be there when the step is done
+
+    raises    DeployError
+    """
+    return scheduled(differentiate(graph), optimizer, accumulate, mean, keeps_gradients)
+
+
+def scheduled(
+    graph: Graph, optimizer: Optimizer, accumulate: int, mean: bool, keeps_gradients: bool
+) -> Schedule:
+    """The schedule of a graph that has its gradients already."""
+    if not graph.trained:
+        raise DeployError("no parameter learns: all have requires_grad = False")
+    if accumulate < 1:
+        raise DeployError(f"accumulate = {accumulate}; it is a number of batches from 1 on")
+    graph = graph.copy()
+    loss = graph.loss
+    assert loss is not None
+    without_dead(graph, [loss, *graph.gradients.values()])
+    kept = [loss, *(graph.gradients.values() if keeps_gradients else ())]
+    if accumulate == 1:
+        _add_updates(graph, optimizer, graph.gradients)
+        reference = graph.copy()
+        updates_at_once(graph)
+        in_place(graph, graph.nodes, kept)
+        return Schedule(graph, (Section(tuple(graph.nodes)),), tuple(kept), reference)
+    return _accumulated(graph, optimizer, accumulate, mean)
+
+
+def _accumulated(graph: Graph, optimizer: Optimizer, count: int, mean: bool) -> Schedule:
+    """First batch: gradients go to accumulators. Next ones: they are added. Then the updates."""
+    assert graph.loss is not None
+    first, loss = list(graph.nodes), graph.loss
+    names = _copied(graph, first)
+    later = [_with_names(node, names) for node in first]
+    sums = {}
+    for name, gradient in graph.gradients.items():
+        shape = graph.values[name].shape
+        total = sums[name] = graph.add(f"{SUMMED}.{name}", shape, "state")
+        graph.nodes = []
+        add_node(graph, "accumulate", {"g": total, "x": names[gradient]}, step="backward")
+        later += [replace(node, layer=name.rpartition(".")[0]) for node in graph.nodes]
+        _place_at(graph, first, gradient, total, name)
+    graph.nodes = []
+    if mean:
+        factor = graph.constant("share", [1 / count])
+        for name, total in sums.items():
+            where = name.rpartition(".")[0]
+            inputs = {"a": total, "b": factor}
+            y = add_node(graph, "multiply", inputs, layer=where, step="update")["y"]
+            graph.values[y] = replace(graph.values[y], base=total)
+    _add_updates(graph, optimizer, sums)
+    updates = graph.nodes
+    graph.nodes = [*first, *later, *updates]
+    reference = graph.copy()
+    for nodes in (first, later):
+        in_place(graph, nodes, [loss])
+    sections = (
+        Section(tuple(first)),
+        Section(tuple(later), count - 1),
+        Section(tuple(updates), takes_batch=False),
+    )
+    graph.gradients = sums
+    return Schedule(graph, sections, (loss, *sums.values()), reference)
+
+
+def _place_at(graph: Graph, nodes: list[Node], gradient: str, total: str, name: str) -> None:
+    """Let a gradient be written to its accumulator, by a copy if it lies in another value."""
+    root = graph.values[graph.root(gradient)]
+    is_used = [n for n in graph.gradients.values() if graph.root(n) == root.name]
+    if (
+        root.role == "temporary"
+        and len(is_used) == 1
+        and root.elements == graph.values[total].elements
+    ):
+        graph.values[root.name] = replace(root, base=total)
+        return
+    graph.nodes = []
+    how = {"before": (0,), "after": (0,)}
+    flat = graph.reshaped(gradient, (graph.values[gradient].elements,))
+    y = add_node(graph, "pad", {"x": flat}, how, layer=name.rpartition(".")[0], step="backward")[
+        "y"
+    ]
+    graph.values[y] = replace(graph.values[y], base=total)
+    nodes += graph.nodes
+
+
+def _copied(graph: Graph, nodes: Collection[Node]) -> dict[str, str]:
+    """New temporary values in place of those that nodes write, but for the loss."""
+    assert graph.loss is not None
+    names: dict[str, str] = {graph.loss: graph.loss}
+    made = {graph.root(v) for node in nodes for v in node.outputs.values()}
+    for name, value in list(graph.values.items()):
+        if graph.root(name) in made and name not in names:
+            names[name] = graph.fresh(f"{name}'")
+            base = value.base and names.get(value.base, value.base)
+            graph.values[names[name]] = replace(value, name=names[name], base=base)
+    return names
+
+
+def _with_names(node: Node, names: Mapping[str, str]) -> Node:
+    return replace(
+        node,
+        inputs={o: names.get(v, v) for o, v in node.inputs.items()},
+        outputs={o: names.get(v, v) for o, v in node.outputs.items()},
+    )
+
+
+def _add_updates(graph: Graph, optimizer: Optimizer, gradients: Mapping[str, str]) -> None:
+    shared = optimizer.begin(graph)
+    for name, gradient in gradients.items():
+        optimizer.update(graph, name, gradient, shared)
+
+
+def evaluation(graph: Graph, output: str) -> Schedule:
+    """The schedule that computes the loss and an output, and changes nothing."""
+    graph = graph.copy()
+    kept = [name for name in (graph.loss, output) if name]
+    without_dead(graph, kept)
+    reference = graph.copy()
+    in_place(graph, graph.nodes, kept)
+    return Schedule(graph, (Section(tuple(graph.nodes)),), tuple(kept), reference)
