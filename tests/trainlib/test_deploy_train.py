@@ -89,7 +89,7 @@ def test_the_same_batches_give_the_same_cycles_and_layers_add_up(plain):
 def test_both_engines_agree():
     module = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
     batches = [(torch.randn(1, 4), torch.randn(1, 3)) for _ in range(2)]
-    how = {"loss": F.mse_loss, "optimizer": SGD(lr=0.1)}
+    how = {"loss": F.mse_loss, "optimizer": SGD(lr=0.1), "cores": 1}
     deployed = deploy(module, batch=batches[0], **how)
     compiled = deployed.train(batches)
     deployed.engine = "event"

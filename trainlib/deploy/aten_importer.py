@@ -18,12 +18,14 @@ class Importer:
 
     known    values by torch's nodes
     layer    that the present node is of
+    turned   values that are others with their last two axes swapped
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.layer = graph, ""
         self.known: dict[Any, Any] = {}
         self.drops = 0
+        self.turned: dict[str, str] = {}
 
     def name(self, value: Any) -> str:
         """The value that an argument is."""

@@ -51,15 +51,20 @@ def _linear(i: Importer, x: Any, weight: Any, bias: Any = None) -> str:
 
 
 def _matmul(i: Importer, a: Any, b: Any) -> str:
+    """A transpose in front of it becomes the product's own; with a matrix it is a linear layer."""
     first, second = i.name(a), i.name(b)
     left, right = i.shape(a), i.shape(b)
     if len(left) < 2 or len(right) < 2:
         raise DeployError(f"a product of {list(left)} and {list(right)}; both have 2 or more axes")
+    if len(right) == 2 and second in i.turned:
+        return i.node("linear_fw", {"X": first, "W": i.turned[second]})["Y"]
     if len(right) == 2 < len(left):
         rows = i.graph.reshaped(first, (prod(left[:-1]), left[-1]))
         y = i.node("matmul", {"A": rows, "B": second})["C"]
         return i.graph.reshaped(y, (*left[:-1], right[-1]))
-    return i.node("matmul", {"A": first, "B": second})["C"]
+    how = {name: True for name, v in (("trans_a", first), ("trans_b", second)) if v in i.turned}
+    inputs = {"A": i.turned.get(first, first), "B": i.turned.get(second, second)}
+    return i.node("matmul", inputs, **how)["C"]
 
 
 def _addmm(i: Importer, bias: Any, a: Any, b: Any) -> str:

@@ -59,7 +59,11 @@ def permuted(i: Importer, x: str, axes: tuple[int, ...]) -> str:
     moving = [axis for axis in axes if shape[axis] > 1]
     if moving == sorted(moving):
         return i.graph.reshaped(x, turned)
-    return i.node("transpose", {"x": x}, axes=axes)["y"]
+    y = i.node("transpose", {"x": x}, axes=axes)["y"]
+    *others, before, last = range(len(axes))
+    if axes == (*others, last, before):
+        i.turned[y] = x
+    return y
 
 
 def _permute(i: Importer, x: Any, axes: Sequence[int]) -> str:

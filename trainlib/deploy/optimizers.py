@@ -60,7 +60,7 @@ class Optimizer:
         for state in self.states:
             zeros = np.zeros(shape, np.float32)
             inputs[state] = graph.add(f"optimizer.{state}.{name}", shape, "state", array=zeros)
-        layer = name.rpartition(".")[0]
+        layer = layer_of(graph, name)
         add_node(graph, self.kernel, inputs, self.attributes, layer=layer, step="update")
 
 
@@ -143,6 +143,12 @@ class AdamW(Adam):
     def kernel(self) -> str:
         """Its operator."""
         return "adamw"
+
+
+def layer_of(graph: Graph, name: str) -> str:
+    """The layer that a parameter is of: the first that reads it."""
+    readers = (node.layer for node in graph.nodes for v in node.inputs.values() if v == name)
+    return next(readers, name.rpartition(".")[0])
 
 
 OPTIMIZERS = {"sgd": SGD, "adam": Adam, "adamw": AdamW}

@@ -3,12 +3,12 @@
 schedule = training(graph, SGD(lr=0.1), accumulate=4)
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from trainlib.deploy.gradient import differentiate
 from trainlib.deploy.graph import DeployError, Graph, Node
-from trainlib.deploy.optimizers import Optimizer
+from trainlib.deploy.optimizers import Optimizer, layer_of
 from trainlib.deploy.passes import in_place, updates_at_once, without_dead
 from trainlib.deploy.registry import add_node
 from trainlib.deploy.schedule import Schedule, Section
@@ -63,24 +63,28 @@ def _accumulated(graph: Graph, optimizer: Optimizer, count: int, mean: bool) -> 
     first, loss = list(graph.nodes), graph.loss
     names = _copied(graph, first)
     later = [_with_names(node, names) for node in first]
+    layers = {name: layer_of(graph, name) for name in graph.gradients}
     sums = {}
     for name, gradient in graph.gradients.items():
         shape = graph.values[name].shape
         total = sums[name] = graph.add(f"{SUMMED}.{name}", shape, "state")
         graph.nodes = []
         add_node(graph, "accumulate", {"g": total, "x": names[gradient]}, step="backward")
-        later += [replace(node, layer=name.rpartition(".")[0]) for node in graph.nodes]
-        _place_at(graph, first, gradient, total, name)
+        added = [replace(node, layer=layers[name]) for node in graph.nodes]
+        place = _after(graph, later, names[gradient])
+        later[place:place] = added
+        _place_at(graph, first, gradient, total, layers[name])
     graph.nodes = []
     if mean:
         factor = graph.constant("share", [1 / count])
         for name, total in sums.items():
-            where = name.rpartition(".")[0]
             inputs = {"a": total, "b": factor}
-            y = add_node(graph, "multiply", inputs, layer=where, step="update")["y"]
+            y = add_node(graph, "multiply", inputs, layer=layers[name], step="update")["y"]
             graph.values[y] = replace(graph.values[y], base=total)
+    shares = graph.nodes
+    graph.nodes = [*first, *later]
     _add_updates(graph, optimizer, sums)
-    updates = graph.nodes
+    updates = [*shares, *graph.nodes[len(first) + len(later) :]]
     graph.nodes = [*first, *later, *updates]
     reference = graph.copy()
     for nodes in (first, later):
@@ -94,7 +98,14 @@ def _accumulated(graph: Graph, optimizer: Optimizer, count: int, mean: bool) -> 
     return Schedule(graph, sections, (loss, *sums.values()), reference)
 
 
-def _place_at(graph: Graph, nodes: list[Node], gradient: str, total: str, name: str) -> None:
+def _after(graph: Graph, nodes: Sequence[Node], name: str) -> int:
+    """The place after the last node that writes a value's root."""
+    root = graph.root(name)
+    made = [n for n, node in enumerate(nodes) if root in map(graph.root, node.outputs.values())]
+    return made[-1] + 1
+
+
+def _place_at(graph: Graph, nodes: list[Node], gradient: str, total: str, layer: str) -> None:
     """Let a gradient be written to its accumulator, by a copy if it lies in another value."""
     root = graph.values[graph.root(gradient)]
     is_used = [n for n in graph.gradients.values() if graph.root(n) == root.name]
@@ -108,9 +119,7 @@ def _place_at(graph: Graph, nodes: list[Node], gradient: str, total: str, name: 
     graph.nodes = []
     how = {"before": (0,), "after": (0,)}
     flat = graph.reshaped(gradient, (graph.values[gradient].elements,))
-    y = add_node(graph, "pad", {"x": flat}, how, layer=name.rpartition(".")[0], step="backward")[
-        "y"
-    ]
+    y = add_node(graph, "pad", {"x": flat}, how, layer=layer, step="backward")["y"]
     graph.values[y] = replace(graph.values[y], base=total)
     nodes += graph.nodes
 

@@ -1,0 +1,174 @@
+"""Training graphs of ONNX: one that is made here; Deeploy's, where they lie beside the clone."""
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from soc.spec import load_chip
+from trainlib.deploy import SGD, Deployed, DeployError
+from trainlib.deploy.gradient import differentiate
+from trainlib.deploy.interpret import Interpreter
+
+onnx = pytest.importorskip("onnx", reason="onnx, the extra `onnx`, is missing")
+
+from trainlib.deploy.onnx_graph import read  # noqa: E402
+
+GRAPHS = Path(
+    os.environ.get("DEEPLOY_GRAPHS", Path(__file__).parents[3] / "shared/reference/deeploy")
+)
+NEEDS = pytest.mark.skipif(
+    not GRAPHS.is_dir(), reason="Deeploy's graphs are neither in DEEPLOY_GRAPHS nor in ../shared"
+)
+STEPS = {  # batches, and those of a step, where the data do not say
+    "SimpleMLP": (4, 1),
+    "SimpleMLP_v1": (32, 8),
+    "TinyTransformer": (100, 4),
+    "Autoencoder": (2, 1),
+    "Autoencoder_v2": (4, 1),
+    "DSCNN_XS": (4, 1),
+    "DSCNN": (4, 1),
+    "DSCNN_b": (4, 4),
+    "SleepConViT": (4, 2),
+    "Transformer_Train": (1, 1),
+    "ResNet8": (4, 1),
+}
+QUICK = ("SimpleMLP_v1", "Autoencoder", "DSCNN_b")
+
+
+def graph(name):
+    """Deeploy's training of that name."""
+    folder = GRAPHS / name
+    optimizer = folder / "optimizer.onnx"
+    data = dict(np.load(folder / "inputs.npz"))
+    training = read(folder / "network.onnx", optimizer if optimizer.exists() else None, data)
+    count, accumulate = STEPS[name]
+    return replace(training, count=count, accumulate=accumulate)
+
+
+@NEEDS
+@pytest.mark.parametrize("name", STEPS)
+def test_gradients_of_deeploys_graphs_are_the_golden_ones_in_float64(name):
+    training = graph(name)
+    differentiated = differentiate(training.graph)
+    names = [value.name for value in differentiated.of_role("input")]
+    interpreter = Interpreter(differentiated, dict(zip(names, training.batches[0], strict=True)))
+    interpreter.run()
+    golden = np.load(GRAPHS / name / "golden.npz")
+    loss = float(interpreter.get(differentiated.loss).reshape(()))
+    assert loss == pytest.approx(float(np.ravel(golden["loss/f64"])[0]), rel=1e-12)
+    wanted = {k.split("/")[2]: k for k in golden.files if re.fullmatch("grad/0/.*/f64", k)}
+    assert wanted.keys() <= differentiated.gradients.keys()
+    for parameter, key in wanted.items():
+        found = interpreter.get(differentiated.gradients[parameter])
+        bound = 1e-10 * np.abs(golden[key]).max()
+        np.testing.assert_allclose(found, golden[key].reshape(found.shape), 0, bound)
+
+
+@NEEDS
+@pytest.mark.parametrize("name", STEPS)
+def test_deeploys_graphs_are_trained_on_the_chip_to_onnxruntimes_weights(name, request):
+    if name not in QUICK and not request.config.getoption("--full"):
+        pytest.skip("a long one: --full")
+    training = graph(name)
+    how = {"accumulate": training.accumulate}
+    deployed = Deployed(training.graph, SGD(lr=training.lr), load_chip("pulp"), **how)
+    assert deployed.built().faults() == []
+    trained = deployed.train(training.sequence())
+    outputs = np.load(GRAPHS / name / "outputs.npz")
+    if "loss" in outputs.files:
+        np.testing.assert_allclose(trained.losses, np.ravel(outputs["loss"]), 0, 1e-5)
+    for parameter in training.graph.trained:
+        key = parameter if parameter in outputs.files else f"{parameter}_updated"
+        found = trained.weights[parameter]
+        np.testing.assert_allclose(found, outputs[key].reshape(found.shape), 0, 1e-6)
+
+
+def made(tmp_path, nodes=None, optimizer=True):
+    """x[2, 4] -> Gemm -> Relu -> MatMul -> mean squared error; the last node first."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = nodes or [
+        helper.make_node("MSELoss", ["y", "target"], ["loss"]),
+        helper.make_node("MatMul", ["h", "v_t"], ["y"]),
+        helper.make_node("Transpose", ["v"], ["v_t"], perm=[1, 0]),
+        helper.make_node("Relu", ["a"], ["h"]),
+        helper.make_node("Gemm", ["x", "w", "b"], ["a"], transB=1),
+        helper.make_node("ReluGrad", ["unknown", "h"], ["ignored"]),
+    ]
+    shapes = {"x": (2, 4), "target": (2, 3), "w": (5, 4), "b": (5,), "v": (3, 5)}
+    inputs = [helper.make_tensor_value_info(name, kind, shape) for name, shape in shapes.items()]
+    outputs = [helper.make_tensor_value_info("loss", kind, ())]
+    network = helper.make_model(helper.make_graph(nodes, "made", inputs, outputs))
+    onnx.save(network, tmp_path / "network.onnx")
+    updates = [helper.make_node("SGD", [n, f"{n}_grad"], [f"{n}_new"], lr=0.1) for n in ("w", "v")]
+    graph = helper.make_graph(updates if optimizer else [], "updates", [], [])
+    onnx.save(helper.make_model(graph), tmp_path / "optimizer.onnx")
+    numbers = np.random.default_rng(4)
+    return {n: numbers.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+
+
+def read_made(tmp_path, data):
+    return read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
+
+
+def test_nodes_in_any_order_are_taken_and_transposes_become_products(tmp_path):
+    data = made(tmp_path)
+    training = read_made(tmp_path, data)
+    assert [n.op for n in training.graph.nodes] == [
+        *("linear_fw", "relu_fw", "linear_fw", "mse_loss"),
+    ]
+    assert training.graph.trained == ("w", "v")
+    assert training.lr == pytest.approx(0.1)
+    trained = Deployed(training.graph, SGD(lr=0.1), load_chip("pulp")).train(training.sequence())
+    x, target, w, b, v = (data[n].astype(np.float64) for n in ("x", "target", "w", "b", "v"))
+    h = np.maximum(x @ w.T + b, 0)
+    d = 2 * (h @ v.T - target) / 6
+    np.testing.assert_allclose(trained.weights["v"], v - 0.1 * d.T @ h, 0, 1e-6)
+    np.testing.assert_allclose(trained.weights["w"], w - 0.1 * ((d @ v) * (h > 0)).T @ x, 0, 1e-6)
+    np.testing.assert_array_equal(trained.weights["b"], data["b"])
+
+
+def test_operators_without_a_kernel_are_refused_with_their_node(tmp_path):
+    helper = onnx.helper
+    nodes = [
+        helper.make_node("MSELoss", ["y", "target"], ["loss"]),
+        helper.make_node("Erf", ["x"], ["y"], name="erf_1"),
+    ]
+    data = made(tmp_path, nodes)
+    with pytest.raises(DeployError, match=r"^node erf_1: Erf: there is no kernel for it$"):
+        read_made(tmp_path, data)
+
+
+def test_nodes_that_depend_on_themselves_are_refused(tmp_path):
+    helper = onnx.helper
+    nodes = [
+        helper.make_node("MSELoss", ["y", "target"], ["loss"]),
+        helper.make_node("Add", ["z", "x"], ["y"], name="first"),
+        helper.make_node("Relu", ["y"], ["z"], name="second"),
+    ]
+    data = made(tmp_path, nodes)
+    with pytest.raises(DeployError, match=r"^second: depends on itself$"):
+        read_made(tmp_path, data)
+
+
+def test_a_graph_without_an_optimiser_or_a_loss_is_refused(tmp_path):
+    data = made(tmp_path, optimizer=False)
+    message = r"^.*optimizer\.onnx: no SGD node says which parameters learn; give --optimizer$"
+    with pytest.raises(DeployError, match=message):
+        read_made(tmp_path, data)
+    made(tmp_path, [onnx.helper.make_node("Relu", ["x"], ["loss"])])
+    with pytest.raises(DeployError, match=r"^made: 0 losses; there is one of SoftmaxCross.*$"):
+        read_made(tmp_path, data)
+
+
+def test_data_that_are_missing_and_files_that_are_none_are_refused(tmp_path):
+    data = made(tmp_path)
+    del data["w"]
+    with pytest.raises(DeployError, match=r"^--data: nothing for x, target, w, b, v; give arr_0"):
+        read_made(tmp_path, data)
+    (tmp_path / "network.onnx").write_text("hello")
+    with pytest.raises(DeployError, match=r"^.*network\.onnx: no ONNX file$"):
+        read_made(tmp_path, data)

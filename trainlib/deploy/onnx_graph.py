@@ -1,0 +1,216 @@
+"""ONNX in: the forward part of a training graph, up to its loss; gradients are our own.
+
+A training graph computes a loss from its first two inputs, data and labels or targets; its other
+inputs are parameters, accumulators of gradients and their reset. SGD nodes, in the graph or in one
+of their own, say which parameters learn and how fast. Nodes may come in any order. The nodes of the
+backward pass are not carried out: gradients are derived here from the forward pass, so mistakes in
+them change nothing.
+
+onnx is an optional extra, and imported in this file alone. Data come as Deeploy has them: arr_0000
+and so on for the graph's inputs in their order, accumulators left out; mb1_arr_0000 for the first
+input of the second mini-batch; or arrays by the inputs' names.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+try:
+    import onnx
+    from onnx import numpy_helper
+except ImportError:
+    raise ImportError("onnx is missing: pip install 'pulpsim[onnx]'") from None
+
+from trainlib.deploy.aten_importer import Importer
+from trainlib.deploy.graph import DeployError, Graph
+from trainlib.deploy.onnx_operators import LOSSES, RULES
+from trainlib.deploy.passes import without_dead
+
+ACCUMULATOR, RESET = ".accumulation.buffer", "lazy_reset_grad"
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class OnnxTraining:
+    """A training graph, and what trains it.
+
+    lr            of the SGD nodes
+    batches       what the data files have
+    accumulate    batches of a step
+    """
+
+    graph: Graph
+    lr: float
+    batches: list[tuple[np.ndarray, np.ndarray]]
+    accumulate: int
+    count: int = field(default=1)
+
+    def sequence(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """All batches of the training, those of the file again and again."""
+        for number in range(self.count):
+            yield self.batches[number % len(self.batches)]
+
+
+def read(network: Path, optimizer: Path | None, data: Arrays) -> OnnxTraining:
+    """A network with its optimiser and its data.
+
+    raises    DeployError for what cannot be read, and for operators that have no kernel
+    """
+    model = _model(network)
+    updates = _model(optimizer) if optimizer else model
+    rates = {
+        node.input[0]: float(_attributes(node)["lr"])
+        for node in updates.graph.node
+        if node.op_type == "SGD"
+    }
+    if not rates:
+        where = optimizer or network
+        raise DeployError(f"{where}: no SGD node says which parameters learn; give --optimizer")
+    if len(set(rates.values())) > 1:
+        raise DeployError(f"{optimizer or network}: SGD nodes of several rates; there may be one")
+    given, batches = _data(model, data)
+    graph = _forward(model, given)
+    graph.trained = tuple(n for n in rates if n in graph.values and graph.values[n].base is None)
+    accumulate = int(np.ravel(data.get("meta_n_accum", 1))[0])
+    count = int(np.ravel(data.get("meta_n_batches", len(batches)))[0])
+    return OnnxTraining(graph, next(iter(rates.values())), batches, accumulate, count)
+
+
+def _model(file: Path) -> Any:
+    try:
+        return onnx.load(str(file))
+    except OSError as error:
+        raise DeployError(f"{file}: cannot be read: {error.strerror or error}") from None
+    except Exception:
+        raise DeployError(f"{file}: no ONNX file") from None
+
+
+def _attributes(node: Any) -> dict[str, Any]:
+    return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+
+
+def _data(model: Any, data: Arrays) -> tuple[Arrays, list[tuple[np.ndarray, np.ndarray]]]:
+    """Parameters by name, and batches."""
+    names = [i.name for i in model.graph.input]
+    names = [name for name in names if not name.endswith(ACCUMULATOR)]
+    initial = {tensor.name for tensor in model.graph.initializer}
+    names = [name for name in names if name not in initial]
+    if all(name in data for name in names):
+        return data, [(data[names[0]], data[names[1]])]
+    numbered = {name: data.get(f"arr_{number:04d}") for number, name in enumerate(names)}
+    missing = [name for name, array in numbered.items() if array is None]
+    if missing:
+        raise DeployError(f"--data: nothing for {', '.join(missing)}; give arr_0000 and so on")
+    found = {name: array for name, array in numbered.items() if array is not None}
+    batches = [(found[names[0]], found[names[1]])]
+    while f"mb{len(batches)}_arr_0000" in data:
+        number = len(batches)
+        batches.append((data[f"mb{number}_arr_0000"], data[f"mb{number}_arr_0001"]))
+    return found, batches
+
+
+def _forward(model: Any, given: Arrays) -> Graph:
+    """What the loss depends on, in an order in which it can be computed."""
+    made = {name: node for node in model.graph.node for name in node.output if name}
+    losses = [node for node in model.graph.node if node.op_type in LOSSES]
+    if len(losses) != 1:
+        kinds = ", ".join(LOSSES)
+        raise DeployError(f"{model.graph.name}: {len(losses)} losses; there is one of {kinds}")
+    graph = Graph()
+    importer = OnnxImporter(graph, model, given, {i.name for i in model.graph.input})
+    for node in _sorted(losses[0], made):
+        importer.add(node)
+    graph.loss = importer.known[losses[0].output[0]]
+    assert graph.loss is not None
+    without_dead(graph, [graph.loss])
+    graph.validate()
+    return graph
+
+
+def _sorted(last: Any, made: Mapping[str, Any]) -> list[Any]:
+    """A node after all that it depends on.
+
+    raises    DeployError if it depends on itself
+    """
+    order: list[Any] = []
+    state: dict[int, str] = {}
+    waiting = [last]
+    while waiting:
+        node = waiting[-1]
+        if state.get(id(node)) == "done":
+            waiting.pop()
+            continue
+        before = [made[name] for name in node.input if name in made]
+        fresh = [other for other in before if state.get(id(other)) != "done"]
+        if not fresh:
+            state[id(node)] = "done"
+            order.append(waiting.pop())
+        elif any(state.get(id(other)) == "open" for other in fresh):
+            raise DeployError(f"{node.name or node.op_type}: depends on itself")
+        else:
+            state[id(node)] = "open"
+            waiting.extend(fresh)
+    return order
+
+
+class OnnxImporter(Importer):
+    """An importer that knows values by ONNX's names, and numbers that are there before a run.
+
+    numbers    constants by name: shapes, axes, scales
+    """
+
+    def __init__(self, graph: Graph, model: Any, given: Arrays, inputs: set[str]) -> None:
+        super().__init__(graph)
+        self.given, self.inputs = given, inputs
+        self.data = [i.name for i in model.graph.input][:2]
+        self.numbers: dict[str, np.ndarray] = {
+            tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer
+        }
+
+    def add(self, node: Any) -> None:
+        """Add a node.
+
+        raises    DeployError if there is no kernel for it
+        """
+        self.layer = node.name or node.output[0]
+        attributes = _attributes(node)
+        if node.op_type == "Constant":
+            self.numbers[node.output[0]] = numpy_helper.to_array(attributes["value"])
+            return
+        rule = RULES.get(node.op_type)
+        if rule is None:
+            raise DeployError(f"node {self.layer}: {node.op_type}: there is no kernel for it")
+        try:
+            self.known[node.output[0]] = rule(self, list(node.input), attributes)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DeployError(f"node {self.layer}: {node.op_type}: {error}") from None
+
+    def name(self, value: Any) -> str:
+        """The value of that name in ONNX: a parameter, an input or a constant at first."""
+        if value not in self.known:
+            self.known[value] = self._first(value)
+        return super().name(value)
+
+    def _first(self, name: str) -> str:
+        if name in self.data:
+            array = self.given[name]
+            dtype = "float32" if array.dtype.kind == "f" else "int32"
+            return self.graph.add(name, array.shape, "input", dtype)
+        if name in self.numbers or name in self.given:
+            array = np.asarray(self.numbers.get(name, self.given.get(name)))
+            is_index = array.dtype.kind in "iu"
+            dtype = "int32" if is_index else "float32"
+            return self.graph.add(name, array.shape or (1,), "parameter", dtype, array)
+        raise DeployError(f"{name}: neither an input nor what a node gives")
+
+    def number(self, name: str) -> np.ndarray:
+        """A constant that must be known before the run, such as a shape.
+
+        raises    DeployError if it is computed
+        """
+        if name not in self.numbers:
+            raise DeployError(f"{name} is computed; there are constants alone")
+        return self.numbers[name]
