@@ -18,6 +18,7 @@ from pulpsim.command_line import (
     begin,
     reporting_bad_input,
 )
+from pulpsim.deploy_commands import deploy
 from pulpsim.trace.commands import annotate, trace_app
 from pulpsim.tune_commands import footprint, tune
 
@@ -296,5 +297,6 @@ def _isa(
         typer.echo(instruction_pages(name) if name else all_mnemonics())
 
 
+app.command("deploy")(deploy)
 app.add_typer(trace_app, name="trace")
 app.command("annotate")(annotate)

@@ -1,0 +1,224 @@
+"""pulpsim deploy: a network, planned for a chip, trained there, and held against PyTorch."""
+
+import json as json_module
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from firmware.builder import KernelError
+from pulpsim.config import STANDARD_OUTPUT
+from pulpsim.console import page_console, progress, report_console
+from pulpsim.deploy_model import (
+    check_numbers,
+    examples_of,
+    loss_of,
+    optimizer_of,
+    shape_of,
+    torch_module,
+)
+from pulpsim.deploy_onnx import compared, onnx_deployment
+from pulpsim.deploy_report import json_of, show_plan, show_run
+from pulpsim.deploy_verify import verified
+from pulpsim.options import ChosenChip
+from pulpsim.output import check_writable, write
+from soc.toml_file import ConfigError, Mistakes
+from trainlib.deploy import Deployed, DeployError, Trained, deploy
+
+SUCCESS, WRONG = 0, 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says."""
+
+    network: str
+    input: str | None
+    loss: str
+    optimizer: str
+    learning: dict[str, Any]
+    accumulate: int | None
+    mean: bool
+    data: Path | None
+    against: Path | None
+    steps: int | None
+    chip: str | None
+    settings: Sequence[str]
+    cores: int | None
+    output: Path | None
+    save: Path | None
+    json: Path | None
+    seed: int
+    plans_only: bool = False
+    verifies: bool = False
+
+
+def run(options: Options) -> int:
+    """Carry out the command; return its exit status.
+
+    raises    ConfigError
+    """
+    check_numbers({"--steps": options.steps, "--accumulate": options.accumulate})
+    for option, file in (("-o", options.output), ("--save", options.save)):
+        if file:
+            check_writable(option, file, options.data)
+    if options.json and options.json != STANDARD_OUTPUT:
+        check_writable("--json", options.json, options.data)
+    try:
+        make = _onnx if options.network.endswith(".onnx") else _torch
+        return _carry_out(options, make(options, _chip(options)))
+    except (DeployError, KernelError) as error:
+        raise ConfigError([f"{options.network}: {error}"]) from None
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is to be done: a deployment, its batches, and what a training is held against."""
+
+    deployed: Deployed
+    batches: list[Any]
+    check: Callable[[Trained], dict[str, Any]] | None
+
+
+def _torch(options: Options, chip: Any) -> _Job:
+    """A module: FILE.py:NAME."""
+    if options.against:
+        raise ConfigError([f"--against {options.against}: for a FILE.onnx; a module has --verify"])
+    if options.input is None:
+        raise ConfigError(["--input is missing: a shape such as 4x3x32x32, the batch first"])
+    optimizer = optimizer_of(options.optimizer, options.learning)
+    shape, loss = shape_of(options.input), loss_of(options.loss)
+    model = torch_module(options.network)
+    examples = examples_of(model, shape, options.loss, options.data, options.seed)
+    accumulate = options.accumulate or 1
+    batches = list(examples.batches((options.steps or 1) * accumulate))
+    how: dict[str, Any] = {"accumulate": accumulate, "mean": options.mean, "cores": options.cores}
+    with progress("planning"):
+        deployed = deploy(model, batch=batches[0], loss=loss, optimizer=optimizer, chip=chip, **how)
+        deployed.built()
+    if not options.verifies:
+        return _Job(deployed, batches, None)
+    return _Job(
+        *(deployed, batches),
+        lambda trained: verified(model, loss, batches, deployed, trained),
+    )
+
+
+def _onnx(options: Options, chip: Any) -> _Job:
+    """A training graph: FILE.onnx."""
+    if options.verifies:
+        raise ConfigError(["--verify: for a module of PyTorch; a FILE.onnx has --against"])
+    if options.data is None:
+        raise ConfigError(["--data is missing: an .npz file with the inputs of the graph"])
+    optimizer = Path(options.optimizer) if options.optimizer.endswith(".onnx") else None
+    how: dict[str, Any] = {
+        "accumulate": options.accumulate,
+        "mean": options.mean,
+        "cores": options.cores,
+    }
+    with progress("planning"):
+        network = Path(options.network)
+        deployed, batches = onnx_deployment(network, optimizer, options.data, chip, **how)
+        deployed.built()
+    if options.steps:
+        batches = [batches[n % len(batches)] for n in range(options.steps * deployed.accumulate)]
+    against = options.against
+    if against is None:
+        return _Job(deployed, batches, None)
+    return _Job(deployed, batches, lambda trained: compared(trained, deployed, against))
+
+
+def _chip(options: Options) -> Any:
+    mistakes = Mistakes()
+    chosen = ChosenChip.of("deploy", Path(), {}, options.chip, options.settings, mistakes)
+    mistakes.raise_any()
+    if options.cores is not None and not 1 <= options.cores <= chosen.spec.cores:
+        most = chosen.spec.cores
+        raise ConfigError([f"--cores {options.cores}: the chip {chosen.spec.name} has 1 to {most}"])
+    return chosen.spec
+
+
+def _carry_out(options: Options, job: _Job) -> int:
+    deployed, batches = job.deployed, job.batches
+    console = report_console() if options.json == STANDARD_OUTPUT else page_console()
+    show_plan(deployed, console)
+    if options.output:
+        with progress("building"):
+            elf = deployed.with_data(batches).program.to_elf()
+        write("-o", options.output, elf)
+    trained = check = None
+    if not options.plans_only:
+        with _bar(len(batches)) as note:
+            trained = deployed.train(batches, gradients=options.verifies, on_batch=note)
+        show_run(deployed, trained, options.network, console)
+    if trained and job.check:
+        check = job.check(trained)
+        _show_check(check, console)
+    if trained and options.save:
+        _save(options.save, trained)
+    if options.json:
+        _write_json(json_of(deployed, options.network, trained, check), options.json)
+    return SUCCESS if check is None or check["correct"] else WRONG
+
+
+@contextmanager
+def _bar(count: int) -> Iterator[Any]:
+    """Batches done, in a terminal."""
+    console = report_console()
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+    bar.disable = not console.is_terminal
+    with bar:
+        task = bar.add_task("training", total=count)
+        yield lambda number, loss: bar.update(
+            task, completed=number + 1, description=f"training, loss {loss:.4g}"
+        )
+
+
+def _show_check(check: dict[str, Any], console: Any) -> None:
+    """What is too far from what it should be, and how far losses are."""
+    for what in ("gradients", "weights"):
+        parts = check.get(what, {})
+        wrong = {name: part for name, part in parts.items() if not part["correct"]}
+        for name, part in wrong.items():
+            console.print(f"{name}: {part['error']:.3g} off, more than {part['bound']:.3g}")
+        if parts:
+            good = len(parts) - len(wrong)
+            console.print(f"{good} of {len(parts)} {what} are as near as they must be")
+    if check["losses"]:
+        furthest = max(abs(part["loss"] - part["wanted"]) for part in check["losses"])
+        console.print(f"losses within {furthest:.2g}")
+
+
+def _save(file: Path, trained: Trained) -> None:
+    from io import BytesIO
+
+    data = BytesIO()
+    np.savez(data, **{**trained.weights, **trained.states})  # type: ignore[arg-type]
+    write("--save", file, data.getvalue())
+
+
+def _write_json(result: dict[str, Any], file: Path) -> None:
+    text = json_module.dumps(result, indent=1) + "\n"
+    if file == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        write("--json", file, text.encode())
+
+
+def show_operators() -> None:
+    """List ATen's operators that networks may have.
+
+    raises    ConfigError without torch
+    """
+    try:
+        from trainlib.deploy.torch_graph import ATEN
+    except ImportError:
+        raise ConfigError(["--operators: torch is missing: pip install 'pulpsim[torch]'"]) from None
+    page_console().print("\n".join(sorted(ATEN)))

@@ -1,0 +1,88 @@
+"""pulpsim deploy: what its command line says. Loads what it needs late."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pulpsim.command_line import Chip, Json, Settings, reporting_bad_input
+
+
+def deploy(
+    network: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE.py:NAME|FILE.onnx",
+            help="A torch.nn.Module, or what returns one; a training graph.",
+        ),
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option("--input", metavar="BxCxHxW", help="Of a batch.")
+    ] = None,
+    loss: Annotated[str, typer.Option(metavar="cross_entropy|mse|l1")] = "cross_entropy",
+    optimizer: Annotated[str, typer.Option(metavar="sgd|adam|adamw|FILE.onnx")] = "sgd",
+    lr: Annotated[float | None, typer.Option(metavar="X", help="0.01 by default.")] = None,
+    momentum: Annotated[float | None, typer.Option(metavar="X", help="Of sgd.")] = None,
+    nesterov: Annotated[bool, typer.Option("--nesterov", help="Of sgd with a momentum.")] = False,
+    weight_decay: Annotated[float | None, typer.Option(metavar="X")] = None,
+    accumulate: Annotated[
+        int | None, typer.Option(metavar="N", help="Batches whose gradients are added for a step.")
+    ] = None,
+    mean: Annotated[bool, typer.Option("--mean", help="Of those gradients, not the sum.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="x and target by example; random by default."),
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="FILE.npz", help="Losses and weights of a FILE.onnx.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(metavar="N", help="Updates; 1, or those of an ONNX's data.")
+    ] = None,
+    chip: Chip = None,
+    settings: Settings = None,
+    cores: Annotated[int | None, typer.Option(metavar="N", help="All by default.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.elf", help="A program with its batches."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE.npz", help="Weights and states after training.")
+    ] = None,
+    json: Json = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of random batches.")] = 0,
+    plan_only: Annotated[bool, typer.Option("--plan-only", help="Do not run it.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Hold gradients and losses against PyTorch's.")
+    ] = False,
+    operators: Annotated[
+        bool, typer.Option("--operators", help="List the operators that a network may have.")
+    ] = False,
+) -> None:
+    """Train a network on the chip.
+
+    Shows bytes of memory, cycles by layer, and losses. Exit status: 0, 1 if --verify or
+    --against finds what is further off than it may be, 2 bad input.
+    """
+    with reporting_bad_input():
+        from pulpsim import deploy as command
+        from soc.toml_file import ConfigError
+
+        if operators:
+            command.show_operators()
+            return
+        if network is None:
+            raise ConfigError(
+                ["which network? FILE.py:NAME, such as model.py:build, or a FILE.onnx"]
+            )
+        learning = {
+            "lr": (0.01 if optimizer == "sgd" else None) if lr is None else lr,
+            "momentum": momentum,
+            "nesterov": nesterov or None,
+            "weight_decay": weight_decay,
+        }
+        options = command.Options(
+            *(network, shape, loss, optimizer, learning, accumulate, mean, data, against, steps),
+            *(chip, settings or (), cores, output, save, json, seed, plan_only, verify),
+        )
+        raise typer.Exit(command.run(options))

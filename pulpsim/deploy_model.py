@@ -1,0 +1,191 @@
+"""The network that `pulpsim deploy FILE.py:NAME` means, its batches, and how it learns."""
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from soc.toml_file import ConfigError
+from trainlib.deploy import DeployError
+from trainlib.deploy.optimizers import OPTIMIZERS, Optimizer
+from trainlib.tensors import read_npz
+
+LOSSES = ("cross_entropy", "mse", "l1")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Batches: x[examples, ...] and target[examples, ...], in their order, again and again."""
+
+    x: np.ndarray
+    target: np.ndarray
+    batch: int
+
+    @property
+    def count(self) -> int:
+        """Batches until the first comes again."""
+        return len(self.x) // self.batch
+
+    def batches(self, count: int) -> Iterator[tuple[Any, Any]]:
+        """So many batches, as torch tensors."""
+        import torch
+
+        for number in range(count):
+            start = number % self.count * self.batch
+            part = slice(start, start + self.batch)
+            yield torch.from_numpy(self.x[part].copy()), torch.from_numpy(self.target[part].copy())
+
+
+def torch_module(written: str) -> Any:
+    """The torch.nn.Module of "FILE.py:NAME": NAME is one, or a function that returns one.
+
+    raises    ConfigError
+    """
+    file, colon, name = written.rpartition(":")
+    if not colon or not file.endswith(".py"):
+        raise ConfigError([f"{written}: a network is FILE.py:NAME, or a FILE.onnx"])
+    try:
+        import torch
+    except ImportError:
+        raise ConfigError([f"{written}: torch is missing: pip install 'pulpsim[torch]'"]) from None
+    path = Path(file)
+    if not path.is_file():
+        raise ConfigError([f"{file}: there is no such file"])
+    found = getattr(_imported(path), name, None)
+    if found is None:
+        raise ConfigError([f"{written}: {file} has no {name}"])
+    try:
+        module = found if isinstance(found, torch.nn.Module) else found()
+    except Exception as error:
+        raise ConfigError([f"{written}: {type(error).__name__}: {_line(error)}"]) from None
+    if not isinstance(module, torch.nn.Module):
+        kind = type(module).__name__
+        raise ConfigError([f"{written}: is a {kind}; it has to be or return a torch.nn.Module"])
+    return module
+
+
+def _imported(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigError([f"{path}: {type(error).__name__}: {_line(error)}"]) from None
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def loss_of(name: str) -> Any:
+    """PyTorch's function of that name.
+
+    raises    ConfigError
+    """
+    if name not in LOSSES:
+        raise ConfigError([f"--loss {name}: there are {', '.join(LOSSES)}"])
+    from torch.nn import functional
+
+    return {
+        "cross_entropy": functional.cross_entropy,
+        "mse": functional.mse_loss,
+        "l1": functional.l1_loss,
+    }[name]
+
+
+def shape_of(written: str) -> tuple[int, ...]:
+    """A shape such as 4x3x32x32, the batch first.
+
+    raises    ConfigError
+    """
+    parts = written.lower().split("x")
+    if len(parts) < 2 or not all(part.isdecimal() and int(part) for part in parts):
+        raise ConfigError([f"--input {written}: a shape such as 4x3x32x32, the batch first"])
+    return tuple(map(int, parts))
+
+
+def examples_of(
+    model: Any, shape: tuple[int, ...], loss: str, data: Path | None, seed: int
+) -> Examples:
+    """What an .npz file has as x and target, or random numbers.
+
+    raises    ConfigError
+    """
+    if data is None:
+        return _random(model, shape, loss, seed)
+    try:
+        arrays = read_npz(data)
+    except ValueError as error:
+        raise ConfigError([str(error)]) from None
+    if missing := [name for name in ("x", "target") if name not in arrays]:
+        raise ConfigError([f"{data}: no array {' and no '.join(missing)}; it has x and target"])
+    x, target = arrays["x"], arrays["target"]
+    if x.shape[1:] != shape[1:]:
+        raise ConfigError([f"{data}: x has {list(x.shape)}; --input says {list(shape)}"])
+    if len(x) != len(target) or len(x) % shape[0] or not len(x):
+        raise ConfigError(
+            [
+                f"{data}: {len(x)} of x and {len(target)} of target; both have the same number, "
+                f"a multiple of the batch of {shape[0]}"
+            ]
+        )
+    is_class = loss == "cross_entropy" and target.dtype.kind in "iu"
+    x = x.astype(np.float32) if x.dtype.kind == "f" else x.astype(np.int64)
+    return Examples(x, target.astype(np.int64 if is_class else np.float32), shape[0])
+
+
+def _random(model: Any, shape: tuple[int, ...], loss: str, seed: int) -> Examples:
+    import torch
+
+    numbers = np.random.default_rng(seed)
+    x = numbers.standard_normal(shape, np.float32)
+    was_training = model.training
+    try:
+        with torch.no_grad():
+            output = model.eval()(torch.from_numpy(x)).shape
+    except Exception as error:
+        message = f"--input {'x'.join(map(str, shape))}: the network does not take it: "
+        raise ConfigError([message + _line(error)]) from None
+    finally:
+        model.train(was_training)
+    if loss == "cross_entropy":
+        target = numbers.integers(0, output[-1], output[:1])
+    else:
+        target = numbers.standard_normal(tuple(output), np.float32)
+    return Examples(x, target, shape[0])
+
+
+def optimizer_of(name: str, options: dict[str, Any]) -> Optimizer:
+    """An optimiser by its name, with those options that were given.
+
+    raises    ConfigError
+    """
+    if name not in OPTIMIZERS:
+        raise ConfigError([f"--optimizer {name}: there are {', '.join(OPTIMIZERS)}"])
+    kind = OPTIMIZERS[name]
+    known = set(kind.__dataclass_fields__)
+    given = {option: value for option, value in options.items() if value is not None}
+    if wrong := sorted(given.keys() - known):
+        option = wrong[0].replace("_", "-")
+        raise ConfigError([f"--{option}: {name} has none; leave it out, or take sgd"])
+    try:
+        return kind(**given)
+    except DeployError as error:
+        raise ConfigError([str(error)]) from None
+
+
+def check_numbers(options: Mapping[str, int | None]) -> None:
+    """raises    ConfigError for numbers below 1"""
+    for option, number in options.items():
+        if number is not None and number < 1:
+            raise ConfigError([f"{option} {number}: a number from 1 on"])

@@ -1,0 +1,142 @@
+"""What a deployment tells: tables for a person, JSON for a program."""
+
+from typing import Any
+
+from rich.console import Console
+
+from pulpsim.console import compact_table, one_line, print_whole
+from trainlib.deploy import Deployed, Trained
+from trainlib.deploy.running import LayerStep
+
+SCHEMA = "pulpsim.deploy/1"
+LONGEST = 40  # characters of a layer's name
+SHOWN = 20  # losses; the JSON has all
+STEPS = ("forward", "backward", "update")
+
+
+def memory_of(deployed: Deployed) -> dict[str, Any]:
+    """Bytes of L2."""
+    memory = deployed.memory
+    return {
+        "l2": deployed.chip.l2.size,
+        "values": memory.peak,
+        "static": memory.static,
+        "live": memory.live,
+        "code": memory.code,
+        "tables": memory.tables,
+        "blocks": [
+            {
+                "name": block.name,
+                "address": block.address,
+                "bytes": block.size,
+                "first": block.first,
+                "last": block.last,
+            }
+            for block in memory.blocks.values()
+        ],
+    }
+
+
+def show_plan(deployed: Deployed, console: Console) -> None:
+    """What the step takes, before it runs."""
+    memory, built = deployed.memory, deployed.built()
+    functions = len({c.call.kernel + repr(c.call.arguments) for c in built.calls})
+    console.print(
+        f"{len(built.schedule.nodes)} operators, {len(built.calls)} calls of {functions} "
+        f"functions, {built.macs:,} multiply-adds a step",
+        soft_wrap=True,
+    )
+    table = compact_table("L2", "bytes")
+    left = deployed.chip.l2.size - memory.peak - memory.code - memory.tables
+    for name, size in (
+        ("parameters and what else stays", memory.static),
+        ("temporary values, at most", memory.peak - memory.static),
+        ("code", memory.code),
+        ("tables and records", memory.tables),
+        ("private banks and free", left),
+    ):
+        table.add_row(name, f"{size:,}")
+    console.print(table)
+
+
+def show_run(deployed: Deployed, trained: Trained, name: str, console: Console) -> None:
+    """Cycles by layer, and losses."""
+    report = trained.report
+    table = compact_table("layer", "step", "cycles", "%", "MAC/cycle", "IPC", "stalls %", left=2)
+    macs = macs_by_layer(deployed)
+    batches = len(report.batches)
+    for layer in report.layers:
+        share = 100 * layer.cycles / report.cycles
+        done = macs.get((layer.layer, layer.step), 0) * batches / deployed.accumulate
+        rate = f"{done / layer.cycles:.2f}" if done else ""
+        cores = deployed.cores or deployed.chip.cores
+        waited = 100 * sum(layer.stalls.values()) / (cores * layer.cycles)
+        numbers = f"{layer.cycles / batches:,.0f}", f"{share:.1f}", rate
+        busy = f"{layer.instructions / layer.cycles:.2f}", f"{waited:.0f}"
+        table.add_row(_short(layer.layer), layer.step, *numbers, *busy)
+    print_whole(console, table)
+    console.print(
+        f"{name} on {deployed.chip.name}: {batches} batches, {report.cycles:,} cycles, "
+        f"{report.cycles / batches:,.0f} each",
+        soft_wrap=True,
+    )
+    for number, loss in enumerate(trained.losses[:SHOWN], 1):
+        console.print(f"batch {number}: loss {loss:.6g}")
+    if len(trained.losses) > SHOWN:
+        last = trained.losses[-1]
+        console.print(f"... batch {len(trained.losses)}: loss {last:.6g}")
+
+
+def _short(layer: str) -> str:
+    """A layer's name, or the end of a long one."""
+    name = one_line(layer)
+    return name if len(name) <= LONGEST else f"...{name[3 - LONGEST :]}"
+
+
+def macs_by_layer(deployed: Deployed) -> dict[tuple[str, str], int]:
+    """Multiply-adds of a step, by layer and direction."""
+    from trainlib.network.plan import point_of
+
+    found: dict[tuple[str, str], int] = {}
+    built = deployed.built()
+    for emitted in built.calls:
+        layer, _, step = emitted.call.region.rpartition(" ")
+        family, point = point_of(emitted.call, deployed.cores or deployed.chip.cores)
+        found[layer, step] = found.get((layer, step), 0) + family.macs(point)
+    return found
+
+
+def json_of(
+    deployed: Deployed, name: str, trained: Trained | None, verified: dict[str, Any] | None
+) -> dict[str, Any]:
+    """All of it, as the schema pulpsim.deploy/1 has it."""
+    built = deployed.built()
+    result: dict[str, Any] = {
+        "schema": SCHEMA,
+        "network": name,
+        "chip": deployed.chip.name,
+        "operators": len(built.schedule.nodes),
+        "calls": len(built.calls),
+        "macs": built.macs,
+        "memory": memory_of(deployed),
+    }
+    if trained:
+        result["losses"] = trained.losses
+        result["cycles"] = trained.report.cycles
+        result["batches"] = [
+            {"cycles": batch.cycles, "layers": [_layer(layer) for layer in batch.layers]}
+            for batch in trained.report.batches
+        ]
+    if verified is not None:
+        result["verify"] = verified
+    return result
+
+
+def _layer(layer: LayerStep) -> dict[str, Any]:
+    return {
+        "layer": layer.layer,
+        "step": layer.step,
+        "cycles": layer.cycles,
+        "instructions": layer.instructions,
+        "stalls": dict(layer.stalls),
+    }

@@ -1,0 +1,78 @@
+"""`pulpsim deploy --verify`: a training on the chip held against PyTorch, in float32 and float64.
+
+A gradient of the first step may be as far from float64 as FACTOR times what PyTorch's float32 is at
+most, in its tensor, and FLOOR of the tensor's largest. Losses may differ by LOSS, relatively where
+they are larger than 1.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainlib.deploy import Deployed, Trained
+from trainlib.deploy.optimizers import SGD
+
+FACTOR, FLOOR, LOSS = 4, 1e-7, 1e-5
+
+
+def verified(
+    model: Any, loss: Any, batches: Sequence[Any], deployed: Deployed, trained: Trained
+) -> dict[str, Any]:
+    """What differs: gradients of the first step by parameter, losses of all batches; "correct"."""
+    import torch
+
+    narrow = _trained(model, loss, batches, deployed, torch.float32)
+    exact = _trained(model, loss, batches, deployed, torch.float64)
+    gradients = {}
+    for name, gradient in exact[1].items():
+        error = float(np.abs(trained.gradients[0][name] - gradient).max())
+        spread = float(np.abs(narrow[1][name] - gradient).max())
+        bound = FACTOR * spread + FLOOR * float(np.abs(gradient).max())
+        gradients[name] = {"error": error, "bound": bound, "correct": bool(error <= bound)}
+    losses = [
+        {"loss": found, "wanted": wanted, "correct": bool(abs(found - wanted) <= _allowed(wanted))}
+        for found, wanted in zip(trained.losses, exact[0], strict=True)
+    ]
+    first = deployed.accumulate  # further steps begin with weights that differ by rounding
+    parts = [*gradients.values(), *losses[:first]]
+    return {
+        "gradients": gradients,
+        "losses": losses,
+        "correct": all(part["correct"] for part in parts),
+    }
+
+
+def _allowed(loss: float) -> float:
+    return LOSS * max(1.0, abs(loss))
+
+
+def _trained(
+    model: Any, loss: Any, batches: Sequence[Any], deployed: Deployed, dtype: Any
+) -> tuple[list[float], dict[str, np.ndarray]]:
+    """PyTorch's losses, and gradients of the first step."""
+    module = copy.deepcopy(model).to(dtype)
+    learning = [p for p in module.parameters() if p.requires_grad]
+    optimizer = _optimizer(deployed.optimizer, learning)
+    losses: list[float] = []
+    gradients: dict[str, np.ndarray] = {}
+    for number, (x, target) in enumerate(batches, 1):
+        values = [v.to(dtype) if v.is_floating_point() else v for v in (x, target)]
+        value = loss(module(values[0]), values[1])
+        losses.append(value.item())
+        (value / deployed.accumulate if deployed.mean else value).backward()
+        if number % deployed.accumulate == 0:
+            named = [(n, p) for n, p in module.named_parameters() if p.grad is not None]
+            gradients = gradients or {n: p.grad.double().numpy().copy() for n, p in named}
+            optimizer.step()
+            optimizer.zero_grad()
+    return losses, gradients
+
+
+def _optimizer(optimizer: Any, parameters: list[Any]) -> Any:
+    import torch
+
+    options = {n: getattr(optimizer, n) for n in type(optimizer).__dataclass_fields__}
+    kind = "SGD" if isinstance(optimizer, SGD) else type(optimizer).__name__
+    return getattr(torch.optim, kind)(parameters, **options)

@@ -1,0 +1,138 @@
+"""The command deploy: a module of a file, its plan, its training, and what is refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from pulpsim import cli
+from soc.run import run_program
+
+torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
+
+MODEL = """
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+
+def unknown():
+    return nn.Sequential(nn.Linear(6, 3), nn.ReLU6())
+
+number = 7
+
+def wrong():
+    raise RuntimeError("no weights")
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("model") / "model.py"
+    file.write_text(MODEL)
+    return file
+
+
+def deploy(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli.app, ["deploy", *map(str, arguments)])
+
+
+def test_a_module_is_trained_and_held_against_torch(model: Path, tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("run.json", "net.elf", "weights.npz")}
+    result = deploy(
+        *(f"{model}:build", "--input", "2x6", "--steps", "2", "--verify", "--lr", "0.1"),
+        *("--json", files["run.json"], "-o", files["net.elf"], "--save", files["weights.npz"]),
+    )
+    assert result.exit_code == 0, result.output
+    assert "4 of 4 gradients are as near as they must be" in result.output
+    said = json.loads(files["run.json"].read_text())
+    assert said["schema"] == "pulpsim.deploy/1"
+    assert said["verify"]["correct"]
+    assert len(said["losses"]) == len(said["batches"]) == 2
+    assert said["cycles"] == sum(batch["cycles"] for batch in said["batches"])
+    layers = {(part["layer"], part["step"]) for part in said["batches"][0]["layers"]}
+    assert {("0", "forward"), ("2", "backward"), ("2", "update")} <= layers
+    memory = said["memory"]
+    assert memory["static"] < memory["values"] == memory["live"]
+    assert {block["name"] for block in memory["blocks"]} >= {"0.weight", "x", "target"}
+    assert np.load(files["weights.npz"])["0.weight"].shape == (8, 6)
+    run = run_program(files["net.elf"], "pulp")
+    losses = [float(line.rpartition(" ")[2]) for line in run.console.splitlines()]
+    np.testing.assert_allclose(losses, said["losses"], 1e-5)
+
+
+def test_a_plan_needs_no_run(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    result = deploy(f"{model}:build", "--input", "2x6", "--plan-only", "--json", file)
+    assert result.exit_code == 0, result.output
+    assert "temporary values, at most" in result.output
+    assert "losses" not in json.loads(file.read_text())
+
+
+def test_examples_of_a_file_are_taken_in_batches(model: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, target=np.array([0, 1, 2, 0]))
+    how = "--input", "2x6", "--steps", "2", "--data", tmp_path / "data.npz"
+    file = tmp_path / "run.json"
+    assert deploy(f"{model}:build", *how, "--lr", "0", "--json", file).exit_code == 0
+    losses = json.loads(file.read_text())["losses"]
+    assert losses[0] != losses[1]
+
+
+def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
+    build = f"{model}:build"
+    return {
+        "network": ([], "which network? FILE.py:NAME, such as model.py:build, or a FILE.onnx"),
+        "form": (["model", "--input", "2x6"], "model: a network is FILE.py:NAME, or a FILE.onnx"),
+        "file": (["none.py:build", "--input", "2x6"], "none.py: there is no such file"),
+        "name": ([f"{model}:buil", "--input", "2x6"], f"{model}:buil: {model} has no buil"),
+        "kind": (
+            [f"{model}:wrong", "--input", "2x6"],
+            f"{model}:wrong: RuntimeError: no weights",
+        ),
+        "input": ([build], "--input is missing: a shape such as 4x3x32x32, the batch first"),
+        "shape": (
+            [build, "--input", "2,6"],
+            "--input 2,6: a shape such as 4x3x32x32, the batch first",
+        ),
+        "loss": (
+            [build, "--input", "2x6", "--loss", "hinge"],
+            "--loss hinge: there are cross_entropy, mse, l1",
+        ),
+        "optimizer": (
+            [build, "--input", "2x6", "--optimizer", "lion"],
+            "--optimizer lion: there are sgd, adam, adamw",
+        ),
+        "momentum": (
+            [build, "--input", "2x6", "--optimizer", "adam", "--momentum", "0.9"],
+            "--momentum: adam has none; leave it out, or take sgd",
+        ),
+        "steps": ([build, "--input", "2x6", "--steps", "0"], "--steps 0: a number from 1 on"),
+        "cores": (
+            [build, "--input", "2x6", "--cores", "9"],
+            "--cores 9: the chip pulp has 1 to 8",
+        ),
+        "operator": (
+            [f"{model}:unknown", "--input", "2x6"],
+            f"{model}:unknown: layer 1: hardtanh: ReLU6 and hardtanh have no kernel; nn.ReLU has",
+        ),
+        "onnx": (["n.onnx", "--data", "n.npz"], "n.onnx: there is no such file"),
+        "data": (["n.onnx"], "--data is missing: an .npz file with the inputs of the graph"),
+    }
+
+
+NAMES = (
+    "network form file name kind input shape loss optimizer momentum steps cores operator onnx data"
+).split()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_input_is_one_sentence(model: Path, name: str) -> None:
+    arguments, message = mistakes(model)[name]
+    result = deploy(*arguments)
+    assert result.exit_code == 2
+    lines = result.stderr.strip().splitlines()
+    assert lines[-1] == f"pulpsim: {message}"
+    assert "Traceback" not in result.output
