@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +173,7 @@ def optimizer_of(name: str, options: dict[str, Any]) -> Optimizer:
     if name not in OPTIMIZERS:
         raise ConfigError([f"--optimizer {name}: there are {', '.join(OPTIMIZERS)}"])
     kind = OPTIMIZERS[name]
-    known = set(kind.__dataclass_fields__)
+    known = {field.name for field in fields(kind)}
     given = {option: value for option, value in options.items() if value is not None}
     if wrong := sorted(given.keys() - known):
         option = wrong[0].replace("_", "-")

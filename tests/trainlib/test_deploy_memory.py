@@ -8,6 +8,7 @@ import pytest
 
 from soc.spec import load_chip
 from trainlib.deploy import SGD, DeployError, Graph
+from trainlib.deploy.interpret import Interpreter
 from trainlib.deploy.memory import ALIGNED, Block, plan
 from trainlib.deploy.program import build
 from trainlib.deploy.registry import add_node
@@ -36,7 +37,7 @@ def perceptron(widths=(12, 16, 8, 4)) -> Graph:
 
 @pytest.fixture(scope="module")
 def built():
-    return build(training(perceptron(), SGD(lr=0.1)), load_chip("pulp"))
+    return build(training(perceptron(), SGD(lr=0.1), fuses=False), load_chip("pulp"))
 
 
 def faults(built, **changed):
@@ -122,6 +123,42 @@ def test_the_replay_finds_a_stale_record(built):
     outside = {**calls[number].addresses, "dW": built.memory.end}
     calls[number] = Emitted(calls[number].node, calls[number].call, outside)
     assert any("outside of the values' memory" in fault for fault in faults(built, calls=calls))
+
+
+def test_gradients_of_linear_layers_change_their_weights_where_they_arise():
+    schedule = training(perceptron(), SGD(lr=0.1))
+    updates = [node for node in schedule.nodes if node.step == "update"]
+    assert [node.op for node in updates] == ["linear_wg"] * 3
+    assert updates[0].inputs["dW"] == "2.weight"
+    plain = training(perceptron(), SGD(lr=0.1), fuses=False)
+    assert [n.op for n in plain.nodes if n.step == "update"] == ["sgd"] * 6
+    before, after = (interpreted(s) for s in (plain, schedule))
+    for name in schedule.graph.trained:
+        np.testing.assert_allclose(after.get(name), before.get(name), 1e-7, 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "how"),
+    [
+        (SGD(lr=0.1, momentum=0.9), {}),
+        (SGD(lr=0.1, weight_decay=0.1), {}),
+        (SGD(lr=0.1), {"keeps_gradients": True}),
+        (SGD(lr=0.1), {"accumulate": 2}),
+    ],
+)
+def test_gradients_that_something_else_needs_are_not_fused(optimizer, how):
+    schedule = training(perceptron(), optimizer, **how)
+    updates = {node.op for node in schedule.nodes if node.step == "update"}
+    assert updates <= {"sgd", "sgd_momentum"}
+
+
+def interpreted(schedule):
+    """The values after a step."""
+    numbers = np.random.default_rng(2)
+    x, target = numbers.standard_normal((2, 12)), numbers.standard_normal((2, 4))
+    interpreter = Interpreter(schedule.reference, {"x": x, "target": target})
+    interpreter.run()
+    return interpreter
 
 
 def test_what_does_not_fit_l2_is_refused_with_what_it_takes():

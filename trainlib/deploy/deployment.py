@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from firmware.builder import KernelError
 from soc.spec import SocSpec, load_chip
+from trainlib.deploy.fusion import MINUS_LR
 from trainlib.deploy.graph import DeployError, Graph
 from trainlib.deploy.memory import Memory
 from trainlib.deploy.optimizers import LR, Optimizer
@@ -112,11 +114,17 @@ class Deployed:
         raises    DeployError, KernelError
         """
         if keeps_gradients not in self._built:
-            how = {"mean": self.mean, "keeps_gradients": keeps_gradients}
-            schedule = training(self.graph, self.optimizer, accumulate=self.accumulate, **how)
-            found = build(schedule, self.chip, cores=self.cores, tuned=self.tuned)
+            try:
+                found = self._trained(keeps_gradients, fuses=True)
+            except KernelError:  # a gradient that is summed tile by tile cannot be an update
+                found = self._trained(keeps_gradients, fuses=False)
             self._built[keeps_gradients] = found
         return self._built[keeps_gradients]
+
+    def _trained(self, keeps_gradients: bool, *, fuses: bool) -> Built:
+        how = {"mean": self.mean, "keeps_gradients": keeps_gradients, "fuses": fuses}
+        schedule = training(self.graph, self.optimizer, accumulate=self.accumulate, **how)
+        return build(schedule, self.chip, cores=self.cores, tuned=self.tuned)
 
     def with_data(self, batches: Sequence[Batch], steps: int | None = None) -> Built:
         """A program that holds its batches: it needs no host."""
@@ -154,7 +162,9 @@ class Deployed:
         found: list[dict[str, np.ndarray]] = []
         for number, batch in enumerate(batches):
             if lr and number % self.accumulate == 0:
-                running.write({LR: np.array([lr(number // self.accumulate)], np.float32)})
+                rate = np.array([lr(number // self.accumulate)], np.float32)
+                rates = {LR: rate, MINUS_LR: -rate}
+                running.write({n: r for n, r in rates.items() if n in built.addresses})
             running.batch(inputs_of(built, batch))
             losses += self._loss(running, graph)
             if on_batch:

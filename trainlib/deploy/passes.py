@@ -58,24 +58,21 @@ def _nothing(node: Node) -> Node:
 
 
 def updates_at_once(graph: Graph) -> None:
-    """Move every update to where its gradient is there and its parameter is not read any more."""
+    """Move every update to where what it reads is there, and what it changes is not read again."""
     others = [node for node in graph.nodes if node.step != "update"]
     after: dict[int, list[Node]] = {}
-    for node in graph.nodes:
-        if node.step == "update":
-            roots = {graph.root(name) for name in node.inputs.values()}
-            place = max(
-                (
-                    number
-                    for number, other in enumerate(others)
-                    if roots
-                    & {graph.root(v) for v in (*other.inputs.values(), *other.outputs.values())}
-                ),
-                default=0,
-            )
-            after.setdefault(place, []).append(node)
-    begin = [node for node in after.pop(0, []) if node.op == "adam_corrections"]
-    graph.nodes = begin
+    for update in graph.nodes:
+        if update.step == "update":
+            read = {graph.root(name) for name in update.inputs.values()}
+            changed = {graph.root(name) for name in written(graph, update)}
+            places = [
+                number
+                for number, other in enumerate(others)
+                if changed & {graph.root(name) for name in other.inputs.values()}
+                or read & {graph.root(name) for name in other.outputs.values()}
+            ]
+            after.setdefault(max(places, default=-1), []).append(update)
+    graph.nodes = after.pop(-1, [])
     for number, node in enumerate(others):
         graph.nodes += [node, *after.get(number, ())]
 

@@ -4,7 +4,7 @@ Before each batch the program hands over: it stops, so that the host reads what 
 left and writes the next one (see soc.exchange), or, where batches lie in L2, copies the next one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,9 +23,8 @@ from trainlib.deploy.schedule import Schedule, Section
 from trainlib.network.layers import Call
 from trainlib.network.plan import point_of
 from trainlib.primitive.tensor import WORD, Arrays
-from trainlib.tiles.functions import Functions
+from trainlib.tiles.functions import Functions, Record, decoded
 from trainlib.tiles.passes import repeated
-from trainlib.tiles.records import Operand
 
 ENDLESS = 1 << 30  # steps, where the host ends the run
 CODE_OF_CALL, CODE_OF_FUNCTION, CODE_OF_REST = 32, 4096, 4096  # bytes, more than most take
@@ -159,6 +158,7 @@ class _Maker:
             tables = k.l2.next - start
             memory, lack = self._plan(k)
             self._emit(k, team)
+            records = functions.records
         for name, array in self.schedule.graph.arrays.items():
             if name in self.addresses:
                 k.put(self.addresses[name], array.tobytes())
@@ -177,7 +177,7 @@ class _Maker:
             replace(memory, code=size, tables=tables),
             dict(k.regions),
             dict(self.addresses),
-            tuple(self._recorded(program)),
+            tuple(self._recorded(program, records)),
             sum(family.macs(point) for family, point in self.points),
         )
 
@@ -252,21 +252,16 @@ class _Maker:
         spaces = self.functions[index].workspaces
         return at | {name: self.blocks[f"{index} {name}"].address for name in spaces}
 
-    def _recorded(self, program: Program) -> list[Emitted]:
+    def _recorded(self, program: Program, records: Sequence[Record]) -> Iterator[Emitted]:
         """The calls, with the addresses that the program's records have."""
-        records = [s for s in program.symbols if s.name.endswith("_record") and s.kind == "object"]
-        found = []
-        for (number, call), function, symbol in zip(
+        for (number, call), function, record in zip(
             self.calls, self.functions, records, strict=True
         ):
-            words = np.frombuffer(_data(program, symbol.address, symbol.size), "<u4").tolist()
-            at = {
-                name: word + Operand(WORD * i).mark & 0xFFFFFFFF
-                for i, (name, word) in enumerate(zip(function.operands, words, strict=True), 1)
-            }
+            data = _data(program, record.address, WORD * len(record.operands))
+            words = np.frombuffer(data, "<u4").tolist()
+            at = dict(zip(record.operands, decoded(words), strict=True))
             spaces = tuple((at.pop(name), size) for name, size in function.workspaces.items())
-            found.append(Emitted(number, call, at, spaces))
-        return found
+            yield Emitted(number, call, at, spaces)
 
 
 def _data(program: Program, address: int, size: int) -> bytes:

@@ -6,6 +6,7 @@ schedule = training(graph, SGD(lr=0.1), accumulate=4)
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from trainlib.deploy.fusion import fuse_updates
 from trainlib.deploy.gradient import differentiate
 from trainlib.deploy.graph import DeployError, Graph, Node
 from trainlib.deploy.optimizers import Optimizer, layer_of
@@ -23,33 +24,30 @@ def training(
     accumulate: int = 1,
     mean: bool = False,
     keeps_gradients: bool = False,
+    fuses: bool = True,
 ) -> Schedule:
     """The schedule that trains a graph.
 
     accumulate         batches whose gradients are added before an update
     mean               divide the sum by their number
     keeps_gradients    let gradients be there when the step is done
+    fuses              let gradients change parameters where they arise, if nothing else reads them
 
     raises    DeployError
     """
-    return scheduled(differentiate(graph), optimizer, accumulate, mean, keeps_gradients)
-
-
-def scheduled(
-    graph: Graph, optimizer: Optimizer, accumulate: int, mean: bool, keeps_gradients: bool
-) -> Schedule:
-    """The schedule of a graph that has its gradients already."""
+    graph = differentiate(graph)
     if not graph.trained:
         raise DeployError("no parameter learns: all have requires_grad = False")
     if accumulate < 1:
         raise DeployError(f"accumulate = {accumulate}; it is a number of batches from 1 on")
-    graph = graph.copy()
     loss = graph.loss
     assert loss is not None
     without_dead(graph, [loss, *graph.gradients.values()])
     kept = [loss, *(graph.gradients.values() if keeps_gradients else ())]
     if accumulate == 1:
         _add_updates(graph, optimizer, graph.gradients)
+        if fuses and not keeps_gradients:
+            fuse_updates(graph)
         reference = graph.copy()
         updates_at_once(graph)
         in_place(graph, graph.nodes, kept)
