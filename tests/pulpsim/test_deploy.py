@@ -63,6 +63,12 @@ def test_a_module_is_trained_and_held_against_torch(model: Path, tmp_path: Path)
     np.testing.assert_allclose(losses, said["losses"], 1e-5)
 
 
+def test_the_readmes_network_is_deployed() -> None:
+    file = Path(__file__).parents[2] / "examples/network.py"
+    result = deploy(f"{file}:build", "--input", "1x1x8x8", "--plan-only")
+    assert result.exit_code == 0, result.output
+
+
 def test_a_plan_needs_no_run(model: Path, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     result = deploy(f"{model}:build", "--input", "2x6", "--plan-only", "--json", file)
