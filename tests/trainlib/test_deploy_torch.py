@@ -276,7 +276,6 @@ def test_a_loss_of_label_smoothing_is_refused():
 
 
 def test_a_parameter_that_the_loss_does_not_depend_on_does_not_learn():
-    module = nn.Sequential(nn.Linear(4, 3))
-    module.unused = nn.Linear(3, 3)
+    module = Of(lambda m, x: m.used(x), used=nn.Linear(4, 3), unused=nn.Linear(3, 3))
     graph, _ = graph_of(module, F.mse_loss, torch.randn(2, 4), torch.randn(2, 3))
-    assert differentiate(graph).trained == ("0.weight", "0.bias")
+    assert differentiate(graph).trained == ("used.weight", "used.bias")
