@@ -10,7 +10,7 @@ from trainlib.deploy.gradient import differentiate
 from trainlib.deploy.graph import DeployError, Graph
 from trainlib.deploy.interpret import Interpreter
 from trainlib.deploy.passes import in_place, updates_at_once, without_dead
-from trainlib.deploy.registry import OPERATORS, add_node, calls_of
+from trainlib.deploy.registry import OPERATORS, add_node, call_of
 
 
 def perceptron(classes: int = 3) -> Graph:
@@ -134,13 +134,12 @@ def test_an_update_comes_after_the_last_reader_of_its_parameter():
     ]
 
 
-def test_products_of_several_matrices_are_a_call_each():
+def test_products_of_several_pairs_of_matrices_are_one_call():
     g = Graph()
     g.add("a", (2, 3, 4), "input")
     g.add("b", (2, 5, 4), "input")
     add_node(g, "matmul", {"A": "a", "B": "b"}, {"trans_b": True}, layer="scores")
-    calls = list(calls_of(g, g.nodes[0]))
-    assert [dict(call.operands) for call in calls] == [
-        {"A": "a", "B": "b", "C": "scores.C"},
-        {"A": "a+48", "B": "b+80", "C": "scores.C+60"},
-    ]
+    call = call_of(g, g.nodes[0])
+    assert (call.region, call.kernel) == ("scores forward", "matmul_batched_f32")
+    assert call.arguments == {"batch": 2, "n": 3, "k": 4, "m": 5, "trans_b": True}
+    assert call.operands == {"A": "a", "B": "b", "C": "scores.C"}

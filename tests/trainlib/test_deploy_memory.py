@@ -106,8 +106,9 @@ def test_the_replay_finds_an_update_before_the_last_use(built):
     reader = next(i for i, n in enumerate(nodes) if n.op == "linear_ig" and n.reads("1.weight"))
     assert reader < update
     calls = list(built.calls)
-    calls[reader], calls[update] = calls[update], calls[reader]
-    assert faults(built, calls=calls)[0] == (
+    for swapped in (nodes, calls):
+        swapped[reader], swapped[update] = swapped[update], swapped[reader]
+    assert faults(built, nodes=nodes, calls=calls)[0] == (
         "1 backward, linear_ig_f32: W must be word 0 of 1.weight, version 0, and finds word 0 of "
         "1.weight, version 1"
     )
@@ -117,11 +118,11 @@ def test_the_replay_finds_a_stale_record(built):
     calls = list(built.calls)
     number = next(i for i, c in enumerate(calls) if c.call.kernel == "linear_wg_f32")
     stale = {**calls[number].addresses, "X": calls[number].addresses["X"] + 64}
-    calls[number] = Emitted(calls[number].node, calls[number].call, stale)
+    calls[number] = Emitted(calls[number].call, stale)
     found = faults(built, calls=calls)
     assert found[0].startswith("2 backward, linear_wg_f32: X must be word 0 of 1.relu.y, version 1")
     outside = {**calls[number].addresses, "dW": built.memory.end}
-    calls[number] = Emitted(calls[number].node, calls[number].call, outside)
+    calls[number] = Emitted(calls[number].call, outside)
     assert any("outside of the values' memory" in fault for fault in faults(built, calls=calls))
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from trainlib.deploy.graph import DTYPES, Graph, Node
-from trainlib.deploy.registry import calls_of, shapes_of, written
+from trainlib.deploy.registry import call_of, written
 from trainlib.network.plan import point_of
-from trainlib.primitive.tensor import INT32, WORD, Arrays
+from trainlib.primitive.tensor import INT32, Arrays
 
 
 class Interpreter:
@@ -44,25 +44,24 @@ class Interpreter:
             value = self.graph.values[self.graph.root(name)]
             kind = INT32 if value.dtype == "int32" else np.float64
             self.state.setdefault(value.name, np.zeros(value.elements, kind))
-        for call in calls_of(self.graph, node):
-            family, point = point_of(call, None)
-            tensors = family.tensors(point)
-            read = {
-                operand: self._flat(call.operands[operand])[: t.elements].reshape(t.shape)
-                for operand, t in tensors.items()
-                if t.role in ("in", "inout")
-            }
-            with np.errstate(all="ignore"):
-                results = family.reference(point, read)
-            for operand, (exact, _) in results.items():
-                target = self._flat(call.operands[operand])
-                target[: tensors[operand].elements] = np.asarray(exact).reshape(-1)
+        call = call_of(self.graph, node)
+        family, point = point_of(call, None)
+        tensors = family.tensors(point)
+        read = {
+            operand: self._flat(call.operands[operand])[: t.elements].reshape(t.shape)
+            for operand, t in tensors.items()
+            if t.role in ("in", "inout")
+        }
+        with np.errstate(all="ignore"):
+            results = family.reference(point, read)
+        for operand, (exact, _) in results.items():
+            target = self._flat(call.operands[operand])
+            target[: tensors[operand].elements] = np.asarray(exact).reshape(-1)
 
-    def _flat(self, place: str) -> np.ndarray:
-        """From a value's start, or bytes after it, to the end of its root."""
-        name, _, more = place.partition("+")
+    def _flat(self, name: str) -> np.ndarray:
+        """From a value's start to the end of its root."""
         root, offset = self.graph.place(name)
-        return self.state[root][offset + int(more or 0) // WORD :]
+        return self.state[root][offset:]
 
 
 def interpreted(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Interpreter:
@@ -70,6 +69,3 @@ def interpreted(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Interpreter:
     interpreter = Interpreter(graph, arrays)
     interpreter.run()
     return interpreter
-
-
-__all__ = ["Interpreter", "interpreted", "shapes_of"]

@@ -98,21 +98,11 @@ def _sizes(shapes: Shapes, how: Attributes) -> tuple[int, int, int, int]:
 
 
 def _product(shapes: Shapes, how: Attributes) -> Invocation:
-    _, n, k, m = _sizes(shapes, how)
-    return Invocation("matmul", {"n": n, "k": k, "m": m, **how})
-
-
-def _products(shapes: Shapes, how: Attributes) -> list[Invocation]:
-    """One call for each pair of matrices."""
     count, n, k, m = _sizes(shapes, how)
-    steps = {"A": n * k, "B": k * m, "C": n * m}
-    return [
-        Invocation(
-            *("matmul", {"n": n, "k": k, "m": m, **how}),
-            {name: (name, number * step) for name, step in steps.items()},
-        )
-        for number in range(count)
-    ]
+    sizes = {"n": n, "k": k, "m": m, **how}
+    if count == 1:
+        return Invocation("matmul", sizes)
+    return Invocation("matmul_batched", {"batch": count, **sizes})
 
 
 def _product_shapes(shapes: Shapes, how: Attributes) -> Shapes:
@@ -215,7 +205,7 @@ OPERATORS = (
     Operator("linear_fw", _linear("fw"), _linear_shapes, _linear_rule),
     Operator("linear_wg", _linear("wg")),
     Operator("linear_ig", _linear("ig")),
-    Operator("matmul", _product, _product_shapes, _product_rule, several=_products),
+    Operator("matmul", _product, _product_shapes, _product_rule),
     *(operator for name in NORMS for operator in _norms(name)),
     *(
         operator

@@ -1,7 +1,7 @@
 """What an operator of a graph is: the kernel that computes it, its shapes, its gradient's rule."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from trainlib.deploy.graph import Attributes, Shape
@@ -10,8 +10,6 @@ from trainlib.primitive.family import Family
 from trainlib.primitive.tensor import INT32
 
 Shapes = Mapping[str, Shape]
-Part = tuple[str, int]
-"""One of the operator's operands, and elements after its start."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +18,10 @@ class Invocation:
 
     kernel       without its type
     arguments    of the kernel
-    parts        where an operand of the kernel is not all of the operator's one of that name
     """
 
     kernel: str
     arguments: Mapping[str, Any]
-    parts: Mapping[str, Part] = field(default_factory=dict)
 
     @property
     def family(self) -> Family:
@@ -87,7 +83,6 @@ class Operator:
     shaped      shapes of operands, where the kernel's own say it in another way
     rule        emits its gradient's nodes; None: it has no gradient
     in_place    (input, output): the output may lie where the input does
-    several     the calls, where it takes more than one
     """
 
     name: str
@@ -95,13 +90,6 @@ class Operator:
     shaped: Callable[[Shapes, Attributes], Shapes] = lambda shapes, attributes: {}
     rule: Rule | None = None
     in_place: tuple[tuple[str, str], ...] = ()
-    several: Callable[[Shapes, Attributes], list[Invocation]] | None = None
-
-    def invocations(self, shapes: Shapes, attributes: Attributes) -> list[Invocation]:
-        """The calls of kernels that compute it, in their order."""
-        return (
-            self.several(shapes, attributes) if self.several else [self.lower(shapes, attributes)]
-        )
 
     def outputs(self, shapes: Shapes, attributes: Attributes) -> dict[str, tuple[Shape, str]]:
         """Shapes and types of outputs, given those of inputs.

@@ -17,7 +17,7 @@ from soc.spec import SocSpec
 from trainlib.deploy.graph import DTYPES, DeployError
 from trainlib.deploy.handover import Pool, emit_seeds, emit_stop
 from trainlib.deploy.memory import ALIGNED, Memory, lifetimes, plan
-from trainlib.deploy.registry import calls_of
+from trainlib.deploy.registry import call_of
 from trainlib.deploy.replay import Emitted, replayed
 from trainlib.deploy.schedule import Schedule, Section
 from trainlib.network.layers import Call
@@ -104,7 +104,7 @@ def build(
     """
     steps = steps or max(len(pool) // schedule.batches, 1) if pool else ENDLESS
     maker = _Maker(schedule, chip, cores or chip.cores, tuned, pool, steps)
-    unique = len({(call.kernel, repr(sorted(call.arguments.items()))) for _, call in maker.calls})
+    unique = len({(call.kernel, repr(sorted(call.arguments.items()))) for call in maker.calls})
     guess = CODE_OF_REST + CODE_OF_CALL * len(maker.calls) + CODE_OF_FUNCTION * unique
     try:
         return maker.built(min(guess, chip.l2.size // 4))
@@ -136,12 +136,8 @@ class _Maker:
     ) -> None:
         self.schedule, self.chip, self.cores = schedule, chip, cores
         self.batches, self.steps = batches, steps
-        self.calls = [
-            (number, _with_tiles(call, tuned))
-            for number, node in enumerate(schedule.nodes)
-            for call in calls_of(schedule.graph, node)
-        ]
-        self.points = [point_of(call, cores) for _, call in self.calls]
+        self.calls = [_with_tiles(call_of(schedule.graph, node), tuned) for node in schedule.nodes]
+        self.points = [point_of(call, cores) for call in self.calls]
         self.addresses: dict[str, int] = {}
         self.pool: Pool | None = None
         self.last: int | None = None
@@ -184,10 +180,10 @@ class _Maker:
     def _plan(self, k: Kernel) -> tuple[Memory, int]:
         """Addresses of everything; and how many bytes of L2 are missing."""
         schedule, graph = self.schedule, self.schedule.graph
-        spaces: dict[int, dict[str, int]] = {}
-        for index, function in enumerate(self.functions):
-            own = spaces.setdefault(self.calls[index][0], {})
-            own |= {f"{index} {name}": size for name, size in function.workspaces.items()}
+        spaces = {
+            number: {f"{number} {name}": size for name, size in function.workspaces.items()}
+            for number, function in enumerate(self.functions)
+        }
         blocks = lifetimes(graph, schedule.nodes, schedule.kept, spaces)
         memory = plan(*blocks, -(-k.l2.next // ALIGNED) * ALIGNED)
         for name in graph.values:
@@ -214,9 +210,8 @@ class _Maker:
         with repeated(k, self.steps):
             first = 0
             for section in self.schedule.sections:
-                count = sum(1 for n in section.nodes for _ in calls_of(self.schedule.graph, n))
-                calls = range(first, first + count)
-                first += count
+                calls = range(first, first + len(section.nodes))
+                first = calls.stop
                 if section.times == 1:
                     self._section(k, team, section, calls)
                 elif section.times:
@@ -234,34 +229,29 @@ class _Maker:
                     team.barrier()
                 else:
                     emit_stop(k, team)
-        for index in calls:
-            with k.region(self.calls[index][1].region):
-                self.functions[index].call(self._operands(index))
+        for number in calls:
+            with k.region(self.calls[number].region):
+                self.functions[number].call(self._operands(number))
         if section.takes_batch:
             seeds = [v.name for v in graph.of_role("state") if v.dtype == "int32"]
             emit_seeds(k, team, [self.addresses[name] for name in seeds])
             if self.pool and graph.loss:
                 self.pool.emit_note(k, team, self.addresses[graph.loss])
 
-    def _operands(self, index: int) -> dict[str, int]:
+    def _operands(self, number: int) -> dict[str, int]:
         """Addresses of a call's operands and workspaces."""
-        at = {}
-        for operand, place in self.calls[index][1].operands.items():
-            name, _, more = place.partition("+")
-            at[operand] = self.addresses[name] + int(more or 0)
-        spaces = self.functions[index].workspaces
-        return at | {name: self.blocks[f"{index} {name}"].address for name in spaces}
+        at = {o: self.addresses[name] for o, name in self.calls[number].operands.items()}
+        spaces = self.functions[number].workspaces
+        return at | {name: self.blocks[f"{number} {name}"].address for name in spaces}
 
     def _recorded(self, program: Program, records: Sequence[Record]) -> Iterator[Emitted]:
         """The calls, with the addresses that the program's records have."""
-        for (number, call), function, record in zip(
-            self.calls, self.functions, records, strict=True
-        ):
+        for call, function, record in zip(self.calls, self.functions, records, strict=True):
             data = _data(program, record.address, WORD * len(record.operands))
             words = np.frombuffer(data, "<u4").tolist()
             at = dict(zip(record.operands, decoded(words), strict=True))
             spaces = tuple((at.pop(name), size) for name, size in function.workspaces.items())
-            yield Emitted(number, call, at, spaces)
+            yield Emitted(call, at, spaces)
 
 
 def _data(program: Program, address: int, size: int) -> bytes:

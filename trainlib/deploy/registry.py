@@ -1,13 +1,11 @@
 """All operators by name, and how a graph grows by them."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
 from trainlib.deploy import layers, maps, sequences
 from trainlib.deploy.graph import Attributes, DeployError, Graph, Node, Step
 from trainlib.deploy.operator import Operator, Shapes
 from trainlib.network.layers import Call
-from trainlib.primitive.tensor import WORD
 
 OPERATORS: dict[str, Operator] = {
     operator.name: operator for file in (maps, layers, sequences) for operator in file.OPERATORS
@@ -65,18 +63,9 @@ def written(graph: Graph, node: Node) -> list[str]:
     return [*node.outputs.values(), *(node.inputs[name] for name in changed)]
 
 
-def calls_of(graph: Graph, node: Node) -> Iterator[Call]:
-    """The calls of primitives that compute a node; an operand is "value" or "value+bytes"."""
-    values = {**node.inputs, **node.outputs}
-    for invocation in OPERATORS[node.op].invocations(shapes_of(graph, node), node.attributes):
-        operands = dict(values)
-        for operand, (name, elements) in invocation.parts.items():
-            operands[operand] = values[name] + (f"+{WORD * elements}" if elements else "")
-        region = f"{node.layer or node.op} {node.step}"
-        yield Call(region, f"{invocation.kernel}_f32", invocation.arguments, operands)
-
-
-def renamed(node: Node, names: Mapping[str, str]) -> Node:
-    """A node that reads other values."""
-    inputs = {operand: names.get(value, value) for operand, value in node.inputs.items()}
-    return replace(node, inputs=inputs)
+def call_of(graph: Graph, node: Node) -> Call:
+    """The call of a primitive that computes a node."""
+    invocation = OPERATORS[node.op].lower(shapes_of(graph, node), node.attributes)
+    region = f"{node.layer or node.op} {node.step}"
+    operands = {**node.inputs, **node.outputs}
+    return Call(region, f"{invocation.kernel}_f32", invocation.arguments, operands)

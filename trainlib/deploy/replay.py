@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainlib.deploy.graph import Graph, Node
-from trainlib.deploy.registry import calls_of, written
+from trainlib.deploy.registry import written
 from trainlib.network.layers import Call
 from trainlib.network.plan import point_of
 from trainlib.primitive.tensor import WORD
@@ -25,12 +25,10 @@ DEAD = -1
 class Emitted:
     """A call as the program has it.
 
-    node          the number of its node in the schedule
     addresses     of operands, by the kernel's names
     workspaces    address and bytes of what the kernel writes besides
     """
 
-    node: int
     call: Call
     addresses: Mapping[str, int]
     workspaces: tuple[tuple[int, int], ...] = ()
@@ -77,7 +75,8 @@ class Replay:
         tensors = {n: t for n, t in family.tensors(point).items() if t.role != "scratch"}
         for operand, tensor in tensors.items():
             if tensor.role in ("in", "inout"):
-                name, offset, root = self._of(emitted.call.operands[operand])
+                name = emitted.call.operands[operand]
+                root, offset = self.graph.place(name)
                 wanted = self._tags(root, read[root], offset, tensor.elements)
                 found = self._at(emitted.addresses[operand], tensor.elements)
                 if found is None or not np.array_equal(found, wanted):
@@ -86,7 +85,7 @@ class Replay:
             self._put(address, np.full(size // WORD, DEAD), f"{where}: workspace")
         for operand, tensor in tensors.items():
             if tensor.role in ("out", "inout"):
-                name, offset, root = self._of(emitted.call.operands[operand])
+                root, offset = self.graph.place(emitted.call.operands[operand])
                 address = emitted.addresses[operand]
                 how = root, address, offset, tensor.elements, written[root], f"{where}: {operand}"
                 self._write(*how)
@@ -99,12 +98,6 @@ class Replay:
         found = self._at(address, elements)
         if found is None or not np.array_equal(found, wanted):
             self.faults.append(self._fault(why, "result", name, found, wanted))
-
-    def _of(self, place: str) -> tuple[str, int, str]:
-        """A value, the words after its root's start, and the root."""
-        name, _, more = place.partition("+")
-        root, offset = self.graph.place(name)
-        return name, offset + int(more or 0) // WORD, root
 
     def _tags(self, root: str, version: int, offset: int, count: int) -> np.ndarray:
         first = (self.numbers[root] << 40) + (version << 32) + offset
@@ -159,7 +152,7 @@ def replayed(
     graph        as it was before passes put values in place of others
     reference    its nodes, in the order that says what is meant
     nodes        those of the program, in its order
-    calls        of kernels, in the program's order
+    calls        of kernels, one for each of them
     addresses    of what stays, and of what is kept
     extent       first and last address of the values' memory
     """
@@ -168,23 +161,10 @@ def replayed(
     stays = [name for name in stays if graph.values[name].base is None and name in addresses]
     for name in stays:
         replay.place(name, addresses[name])
-    for emitted in calls:
-        replay.call(emitted, nodes[emitted.node])
+    for emitted, node in zip(calls, nodes, strict=True):
+        replay.call(emitted, node)
     for name in stays:
         replay.check(name, addresses[name], "after the step")
     for name in kept:
         replay.check(name, addresses[name], "after the step")
     return replay.faults
-
-
-def planned(nodes: Sequence[Node], graph: Graph, addresses: Mapping[str, int]) -> list[Emitted]:
-    """The calls with the addresses of a plan, before there is a program."""
-    result = []
-    for number, node in enumerate(nodes):
-        for call in calls_of(graph, node):
-            at = {}
-            for operand, place in call.operands.items():
-                name, _, more = place.partition("+")
-                at[operand] = addresses[name] + int(more or 0)
-            result.append(Emitted(number, call, at))
-    return result
