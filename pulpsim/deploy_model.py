@@ -12,7 +12,7 @@ import numpy as np
 from soc.toml_file import ConfigError
 from trainlib.deploy import DeployError
 from trainlib.deploy.optimizers import OPTIMIZERS, Optimizer
-from trainlib.tensors import read_npz
+from trainlib.npz import read_npz
 
 LOSSES = ("cross_entropy", "mse", "l1")
 

@@ -8,7 +8,7 @@ import numpy as np
 from soc.spec import SocSpec
 from soc.toml_file import ConfigError
 from trainlib.deploy import SGD, Deployed, Trained
-from trainlib.tensors import read_npz
+from trainlib.npz import read_npz
 
 LOSS, WEIGHT = 1e-5, 1e-6  # how far each may be from what onnxruntime computed
 
