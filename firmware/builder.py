@@ -59,16 +59,25 @@ class Kernel(Control):
     name     for messages and listings
     code_at  where its instructions go
     l1, l2   what is left of the memories for its data
+    stack    bytes of each core's stack, which are no part of l1
     regions  names of the regions it measures, by number
     """
 
     def __init__(
-        self, isa: Isa, l1: Arena, l2: Arena, *, name: str = "program", code_at: Arena = CODE
+        self,
+        isa: Isa,
+        l1: Arena,
+        l2: Arena,
+        *,
+        name: str = "program",
+        code_at: Arena = CODE,
+        stack: int = 0,
     ) -> None:
         super().__init__(isa, name)
-        self.code_at, self.l1, self.l2 = code_at, l1, l2
+        self.code_at, self.l1, self.l2, self.stack = code_at, l1, l2, stack
         self.regions: dict[int, str] = {}
         self._symbols: list[Symbol] = []
+        self._values: list[Symbol] = []  # that are no places in memory
         self._pieces: list[tuple[int, bytes]] = []  # initialised data by address
         self._label_words: list[tuple[int, Label]] = []  # words of it that are labels' addresses
 
@@ -76,6 +85,10 @@ class Kernel(Control):
         """Load the address of a label: two instructions."""
         self.lui(rd, Half(label, True))
         self.addi(rd, rd, Half(label, False))
+
+    def define(self, name: str, value: int) -> None:
+        """Let a symbol of the program have this value."""
+        self._values.append(Symbol(name, value))
 
     def buffer(self, arena: Arena, name: str, size: int, align: int = 16) -> int:
         """Take memory, its contents undefined; return its address.
@@ -178,7 +191,7 @@ class Kernel(Control):
                 *(Segment(address, data, len(data)) for address, data in pieces),
             ),
             start,
-            (*self._code_symbols(), *self._symbols),
+            (*self._code_symbols(), *self._symbols, *self._values),
             (
                 Section(".text", base, size, executable=True),
                 *(Section(".data", address, len(data), True) for address, data in pieces),

@@ -21,7 +21,15 @@ from firmware.arena import Arena
 from firmware.builder import Kernel, KernelError, Label
 from firmware.platform import EVENT_UNIT, WAITED_FOR, address_of, in_event_unit
 from firmware.registers import SP
-from firmware.stacks import STACK, begin_stack, check_stack, exit_
+from firmware.stacks import (
+    CONTROLLER,
+    STACK,
+    STACKS,
+    begin_stack,
+    check_stack,
+    declare_stacks,
+    exit_,
+)
 from firmware.team import Team
 from isa.names import CSRS
 from isa.profiles import profile
@@ -34,27 +42,34 @@ CODE_OFFSET = 0x10080  # in L2: behind the private banks and the vectors
 DATA_OFFSET = 0x20000
 CODE = DATA_OFFSET - CODE_OFFSET  # bytes of code that there is room for if nothing else is said
 ALIGNED = 256  # bytes, what data begin at: a burst of the DMA
-CONTROLLER_STACK = 0x8000  # in L2: the end of its private bank 0, growing down
 
 
-def new_kernel(chip: SocSpec, name: str = "program", guard: int = 0, code: int = CODE) -> Kernel:
+def new_kernel(
+    chip: SocSpec, name: str = "program", guard: int = 0, code: int = CODE, stack: int = STACK
+) -> Kernel:
     """An empty program for a chip. Floats live in x registers unless the chip says otherwise.
 
     guard     bytes that stay free around every buffer
     code      bytes of L2 for code; data lie after it
+    stack     bytes of each core's, one of STACKS
 
-    raises    KernelError if the chip is a test bench, or its memories are too small
+    raises    KernelError for another stack, if the chip is a test bench, or its memories are too
+              small
     """
+    if stack not in STACKS:
+        raise KernelError(
+            f"{name}: stack {stack}; it is one of {', '.join(map(str, STACKS))} bytes"
+        )
     if chip.control_page:
         raise KernelError(
             f"{name}: the chip {chip.name} is a test bench without PULP's peripherals"
         )
     data_offset = -(-(CODE_OFFSET + code) // ALIGNED) * ALIGNED
-    l1_size, l2_size = chip.l1.size - STACK * chip.cores, chip.l2.size - data_offset
+    l1_size, l2_size = chip.l1.size - stack * chip.cores, chip.l2.size - data_offset
     if l1_size <= 0 or l2_size <= 0:
         raise KernelError(
             f"{name}: l1.size {chip.l1.size} and l2.size {chip.l2.size} leave no room behind "
-            f"{STACK * chip.cores} bytes of stacks in L1 and {data_offset} bytes of code in L2"
+            f"{stack * chip.cores} bytes of stacks in L1 and {data_offset} bytes of code in L2"
         )
     registers = "f" if chip.core.float_registers == "f" else "x"
     return Kernel(
@@ -63,6 +78,7 @@ def new_kernel(chip: SocSpec, name: str = "program", guard: int = 0, code: int =
         Arena("L2", chip.l2.base + data_offset, l2_size, guard),
         name=name,
         code_at=Arena("code", chip.l2.base + CODE_OFFSET, data_offset - CODE_OFFSET),
+        stack=stack,
     )
 
 
@@ -94,8 +110,9 @@ def begin_controller(k: Kernel, chip: SocSpec, cores: int, start: Label) -> None
     """
     if not 1 <= cores <= chip.cores:
         raise KernelError(f"{k.name}: {cores} cores; the chip {chip.name} has 1 to {chip.cores}")
+    declare_stacks(k, chip)
     k.here("_start")
-    k.li(SP, chip.l2.base + CONTROLLER_STACK)
+    k.li(SP, chip.l2.base + CONTROLLER)
     switch_floats_on(k, chip)
     with k.scope():
         value, t = k.x(2)

@@ -1,9 +1,10 @@
 """Stacks: one for each core, from the top of L1 down, and what happens when one is not enough.
 
-The lowest words of every stack hold a pattern. If it is gone when a core ends its work, the program
-prints which core's stack has overflowed and exits with OVERFLOW; a function that leaves all of
-these words in its frame untouched is missed. RI5CY's stack checker, which the simulated core does
-not have, is set up for those simulators that check.
+The program's symbols say where they are, and so do RI5CY's CSRs of a stack checker: simulators stop
+a core whose sp leaves its stack (soc.stack_check). Chips do not. For them the lowest words of every
+stack hold a pattern. If it is gone when a core ends its work, the program prints which core's stack
+has overflowed and exits with OVERFLOW; a function that leaves all of these words in its frame
+untouched is missed.
 """
 
 from firmware.builder import NE, Kernel, Register
@@ -12,10 +13,13 @@ from firmware.registers import SP, ZERO
 from isa.names import RI5CY_CSRS
 from isa.words import sext
 from soc.spec import SocSpec
+from soc.stacks import CLUSTER_STACKS, CONTROLLER_STACK, CONTROLLER_STACK_SIZE, CORE_STACK_SIZE
 
 STACK = 1024  # bytes of each core
+STACKS = (256, 512, STACK, 2048)  # that a program can have instead
+CONTROLLER = 0x8000  # bytes of the fabric controller's: private bank 0 of L2
 PATTERN = 0x57AC57AC
-ZONE = range(-STACK, -STACK + 32, 4)  # from the top of the stack: where the pattern is
+PATTERN_SIZE = 32  # bytes at the end of a stack
 OVERFLOW = 0x53  # exit code
 END_OF_RUN = 1 << 31
 TEXT = b"stack overflow on core "
@@ -34,34 +38,47 @@ def exit_(k: Kernel, code: int | Register) -> None:
         k.sw(status, 0, t)
 
 
+def declare_stacks(k: Kernel, chip: SocSpec) -> None:
+    """Let the program's symbols say where all stacks are."""
+    k.define(CLUSTER_STACKS, chip.l1.base + chip.l1.size)
+    k.define(CORE_STACK_SIZE, k.stack)
+    k.define(CONTROLLER_STACK, chip.l2.base + CONTROLLER)
+    k.define(CONTROLLER_STACK_SIZE, CONTROLLER)
+
+
+def _zone(k: Kernel) -> range:
+    """Where the pattern is, from the top of the stack."""
+    return range(-k.stack, -k.stack + PATTERN_SIZE, 4)
+
+
 def begin_stack(k: Kernel, chip: SocSpec, core: Register) -> None:
     """Let sp be the top of a core's empty stack, with the pattern at its end."""
     with k.scope():
         t = k.x()
         k.li(SP, chip.l1.base + chip.l1.size)
-        k.slli(t, core, STACK.bit_length() - 1)
+        k.slli(t, core, k.stack.bit_length() - 1)
         k.sub(SP, SP, t)
         if "p_elw" in k.isa:
             k.csrw(RI5CY_CSRS["stack_end"], SP)
-            k.addi(t, SP, -STACK)
+            k.addi(t, SP, -k.stack)
             k.csrw(RI5CY_CSRS["stack_start"], t)
             k.li(t, 1)
             k.csrw(RI5CY_CSRS["stack_conf"], t)
         k.li(t, PATTERN)
-        for offset in ZONE:
+        for offset in _zone(k):
             k.sw(t, offset, SP)
 
 
 def check_stack(k: Kernel, core: Register) -> None:
     """End the run if the stack of this core, empty again, has overflowed."""
     with k.scope():
-        values = k.x(len(ZONE))
-        for value, offset in zip(values, ZONE, strict=True):
+        values = k.x(len(_zone(k)))
+        for value, offset in zip(values, _zone(k), strict=True):
             k.lw(value, offset, SP)
         total, *others = values
         for value in others:
             k.add(total, total, value)
-        k.li(others[0], sext(PATTERN * len(ZONE), 32))
+        k.li(others[0], sext(PATTERN * len(values), 32))
         with k.if_(NE, total, others[0]):
             _report(k, core)
 

@@ -120,6 +120,12 @@ class Program:
         distance = address - symbol.address
         return f"{symbol.name}+0x{distance:x}" if distance else symbol.name
 
+    def place_and_line(self, address: int) -> str:
+        """The same with its source line, "matmul+0x1c at mm.c:12"; "" if neither is known."""
+        line = self.lines.at(address)
+        parts = [self.place(address)] if self.symbol_at(address) else []
+        return " at ".join([*parts, f"{line[0]}:{line[1]}"] if line else parts)
+
     @cached_property
     def _by_name(self) -> dict[str, Symbol]:
         return {symbol.name: symbol for symbol in reversed(self.symbols)}

@@ -19,6 +19,7 @@ from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
 from soc.l2 import l2_state
 from soc.private_cache import IDEAL, STEADY
 from soc.spec import SocSpec
+from soc.stack_check import HIGHEST
 from soc.state import BANK, CONFIG, HART, REGIONS, RING, WHEEL
 from soc.trace_format import RECORDER, SORTED_CYCLES
 
@@ -185,6 +186,7 @@ def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:
     harts["irq_cycle"] = LONG_AGO
     harts["lp_last"] = -1
     harts["state"] = OFF
+    harts["stack_end"] = HIGHEST
     for h in range(spec.cores):
         harts[h]["hart_id"] = h
     if count > spec.cores:

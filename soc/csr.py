@@ -43,6 +43,7 @@ from soc.csr_numbers import (
     ZFINX,
 )
 from soc.float_state import dirty_floats, floats_are_off, has_float_state, note_float_state
+from soc.stack_check import set_stack_bounds
 from soc.state import COUNT
 from soc.step import step
 
@@ -381,6 +382,7 @@ def _counter_csr_write(hart, csr, value, cycle):
             index = _plain_index(csr)
             if index >= 0:
                 hart["csr"][index] = value
+                set_stack_bounds(hart)
     elif csr == MCOUNTINHIBIT:
         counters_freeze(hart, cycle)
         hart["mcountinhibit"] = value

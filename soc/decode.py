@@ -9,6 +9,7 @@ from isa.compiled import IMMEDIATE_COLUMNS, SINK, immediates
 from isa.declare import Decoded, Insn, Isa
 from soc.csr_numbers import MODES, csr_cost
 from soc.float_state import FLOATS_CLEAN, FLOATS_OFF, NO_ROUNDING
+from soc.stack_check import MOVES_SP, SP
 from soc.state import ROW
 
 # Kinds of rows: what the pipeline does with an instruction.
@@ -131,11 +132,15 @@ class RowDecoder:
                 row["flags"] |= TO_NEXT
         row["loop"] = MODES[insn.key] if insn.timing == "csr" else operands.get("L", 0)
         row["rm"] = operands.get("rm", 0)
-        row["checks"] = self._checks(insn, operands)
+        row["checks"] = self._checks(insn, operands) | self._moves_sp(row, insn)
         row["access"] = self._access(insn)
         row["cost"] = self._cost(insn, operands)
         row["flags"] |= self._flags(insn, operands)
         self._hazards(row, insn, operands)
+
+    def _moves_sp(self, row: np.void, insn: Insn) -> int:
+        reads = any(name in insn.reads for name in (*X_FIELDS, *F_FIELDS))
+        return MOVES_SP if row["rp"] == SP or (row["wd"] == SP and reads) else 0
 
     def _checks(self, insn: Insn, operands: dict[str, int]) -> int:
         checks = NO_ROUNDING if operands.get("rm") == DYNAMIC else 0

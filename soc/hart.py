@@ -36,6 +36,7 @@ from soc.handover import await_hand_over, hand_over, hand_over_behind_access
 from soc.hardware_loop import find_loop_end, loop_next, mark_row
 from soc.hart_status import (
     FAULT_FETCH,
+    FAULT_STACK,
     FETCHING,
     GO_ON,
     L1_REQUEST,
@@ -49,6 +50,7 @@ from soc.hart_status import (
 from soc.l1_access import asks_l1, is_plain_request
 from soc.rare import illegal_float, rare_instruction
 from soc.regions import mark_region
+from soc.stack_check import MOVES_SP, SP, leaves_stack
 from soc.state import COUNT
 from soc.step import cold_step, inlined_step
 from soc.trace_points import note_issue
@@ -189,6 +191,7 @@ def make_issue(execute: Callable, in_segment: bool = False) -> Callable:
         regs = hart["regs"]
         first = int(regs[row["rs1"]])
         second = int(regs[row["rs2"]])
+        sp = regs[SP]
         out = execute(row["op"], row, regs, pc, hart)
         hart["late_load"] = row["late_load"]
         hart["late_fpu"] = row["late_fpu"]
@@ -196,6 +199,8 @@ def make_issue(execute: Callable, in_segment: bool = False) -> Callable:
         hart["last"] = np.int64(index)
         hart["handed"] = 0
         hart["free"] = start + 1
+        if row["checks"] & MOVES_SP and leaves_stack(hart, sp):
+            return stop_at(hart, FAULT_STACK, regs[SP])
         if kind > FPU:
             if kind > BRANCH:
                 if in_segment and kind == HWLOOP and flags & COUNTED:

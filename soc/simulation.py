@@ -32,6 +32,7 @@ from soc.platform import Platform
 from soc.recorder import Recorder, Recording, buffer_size
 from soc.result import Exit, RunResult
 from soc.spec import SocSpec
+from soc.stacks import know_stacks, stack_message
 from soc.state import COUNT, COUNTS
 from soc.stop_reasons import ASLEEP, DECODE, DMA_ERROR, END, HALT, LOOK, TRACE
 from soc.translation import Translator
@@ -89,6 +90,7 @@ class Simulation:
         self._machine_code()  # all that is not kept at once: the chip at reset needs a part of it
         self.chip: Chip = new_chip(spec, registers, buffer_size(spec) if recording else 1)
         load(self.chip, program)
+        know_stacks(self.chip, program)
         core = spec.core
         rows = known_rows(core.isa, registers, core.small_floats, core.fpu_latency)
         self.now, self.host = (self.chip.wheel[name].data for name in ("now", "host"))
@@ -387,6 +389,10 @@ class Simulation:
             return self._located_access(h, what, self.cycle - 1)
         if fault == harts_module.FAULT_FETCH:
             return f"cycle {cycle}, hart {self._name(h)}, pc {pc:#010x}: {FAULTS[fault]}"
+        if fault == harts_module.FAULT_STACK:
+            word = int(self.chip.code[int(hart["last"])]["word"])
+            what = stack_message(self.chip, self.program, h, value & 0xFFFFFFFF)
+            return self._located(h, pc, word, what, cycle, self.program.place_and_line(pc))
         return self._located(h, pc, value, FAULTS[fault], cycle)
 
     def _located_access(self, h: int, what: str, cycle: int) -> str:
@@ -395,9 +401,10 @@ class Simulation:
         pc = self.spec.l2.base + 2 * row_of_memory.function(self.chip, row)
         return self._located(h, pc, int(self.chip.code[row]["word"]), what, cycle)
 
-    def _located(self, h: int, pc: int, word: int, what: str, cycle: int) -> str:
+    def _located(self, h: int, pc: int, word: int, what: str, cycle: int, place: str = "") -> str:
         text = disassemble(word, self.isa, pc)
-        return f"cycle {cycle}, hart {self._name(h)}, pc {pc:#010x} ({text}): {what}"
+        where = f"{pc:#010x} in {place}" if place else f"{pc:#010x}"
+        return f"cycle {cycle}, hart {self._name(h)}, pc {where} ({text}): {what}"
 
     def _name(self, h: int) -> str:
         return "fc" if self.chip.harts[h]["external"] else str(h)

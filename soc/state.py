@@ -82,7 +82,7 @@ ROW = np.dtype(
         ("rm", "u1"),
         ("loop", "u1"),
         ("wd", "u1"),  # what the interpreter writes; SINK where the hart does (loads, CSRs)
-        ("checks", "u1"),  # states of the hart that matter to it, see soc.float_state
+        ("checks", "u1"),  # see soc.float_state and MOVES_SP of soc.stack_check
         ("imm", "i4"),
         ("imm2", "i4"),
         ("imm3", "i4"),
@@ -175,7 +175,9 @@ HART = np.dtype(
         ("number", "i8"),  # its index, for traces
         ("accounted", "i8"),  # cycle from which the next stall in a trace counts
         ("open", "i8"),  # the trace has a wait of this hart whose end it does not know
-        ("pad", "i8", (42,)),  # 36 cache lines: harts lie in different sets
+        ("stack_start", "i8"),  # between these two sp may be, see soc.stack_check
+        ("stack_end", "i8"),
+        ("pad", "i8", (40,)),  # 36 cache lines: harts lie in different sets
     ],
     align=True,
 )

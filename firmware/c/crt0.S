@@ -67,11 +67,14 @@ cluster_start:
     .option pop
     csrr s0, mhartid
     andi s0, s0, 0x1f
-    la sp, __cluster_stacks         /* the end of L1; 1 kB of stack for each core, downwards */
-    slli t0, s0, 10
+    la sp, __cluster_stacks         /* the end of L1; a stack for each core, downwards */
+    lui t1, %hi(__core_stack_size)
+    addi t1, t1, %lo(__core_stack_size)
+    mul t0, s0, t1
     sub sp, sp, t0
+    sub s5, sp, t1                  /* the lowest address of the stack */
     li t0, PULP_STACK_PATTERN
-    addi t1, sp, -PULP_STACK
+    mv t1, s5
     addi t2, t1, PULP_STACK_ZONE
 1:  sw t0, 0(t1)
     addi t1, t1, 4
@@ -118,7 +121,7 @@ serve:                              /* core 0: wait for cluster_run */
 
 check_stack:                        /* of core s0, which is empty again */
     li t0, PULP_STACK_PATTERN
-    addi t1, sp, -PULP_STACK
+    mv t1, s5
     addi t2, t1, PULP_STACK_ZONE
 1:  lw t3, 0(t1)
     addi t1, t1, 4

@@ -2,7 +2,8 @@
 
    main runs on the fabric controller. cluster_run lets core 0 of the cluster work, which lets the
    others help with cluster_fork. Memory map and calling convention are those of firmware/runtime.py:
-   a core's stack has 1 kB, and when its work ends, an overflow is told and ends the run. */
+   a core's stack has 1 kB. The simulator stops a core whose sp leaves it; on a chip, what has
+   overwritten its end is told when the core's work ends. Larger: see link.ld. */
 
 #ifndef PULP_H
 #define PULP_H
@@ -39,7 +40,6 @@
 #define PULP_DMA_EVENT 0x100
 #define PULP_WAITED_FOR 0x70000 /* barrier, mutex, dispatch */
 
-#define PULP_STACK 1024
 #define PULP_STACK_PATTERN 0x57AC57AC /* in the lowest words of a stack */
 #define PULP_STACK_ZONE 32            /* bytes of them */
 #define PULP_STACK_OVERFLOW 0x53 /* exit code */

@@ -11,7 +11,8 @@ import pytest
 
 from firmware import stacks
 from firmware.platform import DMA_EVENT, EVENT_UNIT, SOFTWARE_EVENT, WAITED_FOR, address_of
-from soc.run import run_program
+from soc import simulation
+from soc.run import ENGINES, run_program
 from soc.spec import load_chip
 from tests.firmware.test_console import FLOATS
 
@@ -91,11 +92,41 @@ def test_floats_are_printed_as_the_emitted_code_prints_them(tmp_path):
     ("diver", "depth", "text", "code"),
     [(3, 5, "done\n", 0), (3, 70, "stack overflow on core 3\n", 0x53), (0, 70, None, 0x53)],
 )
-def test_stacks_that_overflow_end_the_run(diver, depth, text, code, tmp_path):
+def test_chips_tell_of_stacks_that_overflow_once_work_ends(
+    diver, depth, text, code, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(simulation, "know_stacks", lambda chip, program: None)
     elf = compiled(HERE / "deep.c", tmp_path, "-O1", f"-DDIVER={diver}", f"-DDEPTH={depth}")
     reason, status, console = run(elf)
     assert (reason, status) == ("exit", code)
     assert console == (text or "stack overflow on core 0\n")
+
+
+FRAMES = ("-O1", "-g", "-DFRAME=184", "-DDIVER=3")
+
+
+@needs_compiler
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_frame_beyond_its_stack_ends_the_run_before_anything_is_stored(engine, tmp_path):
+    elf = compiled(HERE / "deep.c", tmp_path, *FRAMES, "-DDEPTH=20")
+    end = run_program(elf, engine=engine, max_cycles=100_000).exit
+    assert end.reason == "trap"
+    assert re.fullmatch(
+        r"cycle \d+, hart 3, pc 0x1c01\w{4} in deep at \S*deep\.c:\d+ \(addi sp, sp, -\d+\): stack "
+        r"overflow: sp 0x1000e\w{3} is below its stack 0x1000f000\.\.0x1000f400, 1024 bytes; "
+        r"to double it: -Wl,--defsym=__core_stack_size=2048 in C, "
+        r"new_kernel\(chip, stack=2048\) in Python",
+        end.message,
+    )
+
+
+@needs_compiler
+def test_stacks_are_as_large_as_the_linker_is_told(tmp_path):
+    larger = "-Wl,--defsym=__core_stack_size=5120"
+    assert run(compiled(HERE / "deep.c", tmp_path, *FRAMES, "-DDEPTH=20", larger))[:2] == (
+        "exit",
+        0,
+    )
 
 
 @needs_compiler
@@ -137,9 +168,8 @@ def test_the_header_s_constants_are_the_platform_s():
         "SOFTWARE_EVENT": SOFTWARE_EVENT,
         "DMA_EVENT": DMA_EVENT,
         "WAITED_FOR": WAITED_FOR,
-        "STACK": stacks.STACK,
         "STACK_PATTERN": stacks.PATTERN,
-        "STACK_ZONE": 4 * len(stacks.ZONE),
+        "STACK_ZONE": stacks.PATTERN_SIZE,
         "STACK_OVERFLOW": stacks.OVERFLOW,
     }
     assert constants == bases | offsets | others

@@ -9,6 +9,8 @@ from firmware.fork import crew_of, offload_of
 from firmware.registers import SP, ZERO, A
 from firmware.runtime import STACK, new_kernel, team_of
 from firmware.stacks import OVERFLOW
+from isa.names import CSRS, RI5CY_CSRS
+from soc import simulation
 from soc.run import run_program
 from soc.spec import load_chip
 from tests.firmware.kernels import refusal
@@ -102,9 +104,40 @@ def overflowing(k, depth):
     return deep
 
 
+@pytest.fixture
+def as_on_a_chip(monkeypatch):
+    """Nothing is known of stacks."""
+    monkeypatch.setattr(simulation, "know_stacks", lambda chip, program: None)
+    monkeypatch.setitem(RI5CY_CSRS, "stack_conf", CSRS["mscratch"])
+
+
+def test_sp_that_leaves_its_stack_ends_the_run_and_a_larger_stack_is_the_way_out():
+    ends = []
+    for stack in (STACK, 2048):
+        k = new_kernel(PULP, stack=stack)
+        deep = overflowing(k, 70)
+        with team_of(k, PULP, 8) as team, team.only(5):
+            k.call(deep, 70)
+        ends.append(run_program(k.build(), PULP, max_cycles=200_000).exit)
+    assert re.search(
+        r", hart 5, pc 0x1c01\w{4} in deep at \S*\.py:\d+ \(addi sp, sp, -16\): stack "
+        r"overflow: sp 0x1000e7f0 is below its stack 0x1000e800\.\.0x1000ec00, 1024 bytes; "
+        r"to double it: -Wl,--defsym=__core_stack_size=2048 in C, "
+        r"new_kernel\(chip, stack=2048\) in Python$",
+        ends[0].message,
+    )
+    assert (ends[1].reason, ends[1].code) == ("exit", 0)
+
+
+def test_stacks_have_few_sizes():
+    message = "program: stack 4096; it is one of 256, 512, 1024, 2048 bytes"
+    assert refusal(lambda: new_kernel(PULP, stack=4096)) == message
+
+
 @pytest.mark.parametrize(
     ("core", "depth", "is_over"), [(5, 60, False), (5, 70, True), (7, 90, True)]
 )
+@pytest.mark.usefixtures("as_on_a_chip")
 def test_a_stack_that_overflows_ends_the_run_with_the_core_s_name(core, depth, is_over):
     k = new_kernel(PULP)
     deep = overflowing(k, depth)
@@ -114,6 +147,7 @@ def test_a_stack_that_overflows_ends_the_run_with_the_core_s_name(core, depth, i
     assert result.console == (f"stack overflow on core {core}\n" if is_over else "")
 
 
+@pytest.mark.usefixtures("as_on_a_chip")
 def test_names_of_cores_have_two_digits_where_they_need_them():
     chip = load_chip("pulp", {"cores": 12, "dma.ports": 14})
     k = new_kernel(chip)
@@ -212,6 +246,7 @@ def test_the_fabric_controller_lets_the_cluster_work_and_sleeps():
     assert controller["stalls"]["wfi"] > controller["cycles"] / 2
 
 
+@pytest.mark.usefixtures("as_on_a_chip")
 def test_a_stack_that_a_forked_function_overflows_is_told():
     k = new_kernel(PULP)
     deep = overflowing(k, 90)

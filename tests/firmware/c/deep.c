@@ -2,9 +2,13 @@
 
 #include "pulp.h"
 
+#ifndef FRAME
+#define FRAME 8
+#endif
+
 static int deep(volatile int *outer)
 {
-    volatile int here[2];
+    volatile int here[FRAME / 4];
     here[0] = *outer - 1;
     return here[0] > 0 ? deep(here) + here[0] : 0;
 }

@@ -1,0 +1,42 @@
+"""The check of sp: an instruction may not take it from inside its stack to outside.
+
+It costs no cycle, and nothing where no bounds are known. They come from the program's symbols
+(soc.stacks) or from CSRs: stack_start and stack_end while stack_conf is not 0.
+
+PULP's public RTL has no such registers (riscv_cs_registers.sv: a write does nothing, a read gives
+0). pulp-runtime and pulp-sdk declare them, and GVSoC checks the address of each load and store
+whose base is sp against them. Here sp itself is looked at, so that a frame that is never stored to
+is seen too.
+"""
+
+from soc.step import inlined_step, step
+
+SP = 2
+
+MOVES_SP = 8
+"""In the `checks` of a row: it computes a value of sp. Of a load, a CSR or a constant it does not:
+another stack may be taken so."""
+
+LOWEST, HIGHEST = 0, 0xFFFFFFFF
+"""Bounds of a stack of which none are known."""
+
+
+@inlined_step
+def is_on_stack(hart, sp):
+    """Is this value of sp inside the stack? That of an empty one is its end."""
+    address = int(sp) & 0xFFFFFFFF
+    return hart["stack_start"] <= address and address <= hart["stack_end"]
+
+
+@inlined_step
+def leaves_stack(hart, before):
+    """Has sp left its stack, where it was before the instruction?"""
+    return is_on_stack(hart, before) and not is_on_stack(hart, hart["regs"][SP])
+
+
+@step
+def set_stack_bounds(hart):
+    """Take over the bounds that the program has written to the CSRs: these, or none."""
+    is_on, start, end = hart["csr"][1], hart["csr"][2], hart["csr"][3]
+    hart["stack_start"] = start if is_on else LOWEST
+    hart["stack_end"] = end if is_on else HIGHEST
