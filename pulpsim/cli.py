@@ -81,6 +81,13 @@ def _run(
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", help="Stop there at the latest.")
     ] = None,
+    console_limit: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", help="That the program may print; a million by default."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="The first warning ends the run, with status 3.")
+    ] = False,
     issue_trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A line for every instruction, with its cycle; FILE.gz."),
@@ -110,8 +117,8 @@ def _run(
     """Run a program on a simulated chip; say where its cycles went.
 
     Exit status: 0 the program returned 0, 1 it returned something else or a kernel's result is
-    wrong, 2 bad input, 3 a trap, a deadlock or the cycle limit, 130 after Ctrl-C, 143 after
-    SIGTERM.
+    wrong, 2 bad input, 3 a trap, a deadlock, the cycle limit or, with --strict, a warning, 130
+    after Ctrl-C, 143 after SIGTERM.
     """
     with reporting_bad_input():
         from pulpsim.config import Options
@@ -120,7 +127,8 @@ def _run(
         traced = trace, trace_limit, trace_filters or ()
         program = kernel, arguments or ()
         where = json, max_cycles, issue_trace
-        options = Options(engine, elf, chip, settings or (), *where, *traced, *program)
+        guards = console_limit, strict or None
+        options = Options(engine, elf, chip, settings or (), *where, *traced, *program, *guards)
         raise typer.Exit(run(config, options, quiet, tui))
 
 

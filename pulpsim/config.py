@@ -7,6 +7,8 @@
     [run]
     engine = "compiled"         # or "event"
     max_cycles = 100_000_000    # no limit if left out
+    console_limit = 1_000_000   # bytes that the program may print; the rest is dropped
+    strict = false              # true: the first warning ends the run
     [report]
     json = "run.json"           # "-" is standard output
     [trace]
@@ -26,6 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from pulpsim.options import ChosenChip, FileName, FileTable, option_layers, program_table
+from soc.guards import CONSOLE_LIMIT, DEFAULT_GUARDS, Guards
 from soc.spec import DEFAULT_CHIP, SocSpec
 from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
 from soc.trace_filter import filter_mistakes
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 Engine = Literal["compiled", "event"]
 STANDARD_OUTPUT = Path("-")
+MOST_CONSOLE = 100_000_000  # bytes, which take ten times as much memory
 
 
 class ProgramTable(FileTable):
@@ -56,6 +60,8 @@ class ProgramTable(FileTable):
 class RunTable(FileTable):
     engine: Engine = "compiled"
     max_cycles: int | None = Field(default=None, ge=1, lt=1 << 62)
+    console_limit: int = Field(default=CONSOLE_LIMIT, ge=0, le=MOST_CONSOLE)
+    strict: bool = False
 
 
 class ReportTable(FileTable):
@@ -107,6 +113,8 @@ class Options:
     trace_filters: Sequence[str] = ()  # "kind=issue"
     kernel: str | None = None
     arguments: Sequence[str] = ()  # "n=64"
+    console_limit: int | None = None
+    strict: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,7 @@ class Run:
     json           where the report goes as JSON; STANDARD_OUTPUT, or None for nowhere
     issue_trace    where a line for every instruction goes, or None
     trace          where events go, how many at most, and which
+    guards         what the program may print, and whether a warning ends the run
     """
 
     program: "Path | KernelProgram"
@@ -128,6 +137,7 @@ class Run:
     trace: Path | None = None
     trace_limit: int | None = None
     trace_filters: tuple[str, ...] = ()
+    guards: Guards = DEFAULT_GUARDS
 
 
 def load_run(file: Path | None, options: Options) -> Run:
@@ -163,6 +173,7 @@ def load_run(file: Path | None, options: Options) -> Run:
         trace,
         config.trace.limit,
         config.trace.filters,
+        Guards(config.run.console_limit, config.run.strict),
     )
 
 
@@ -208,6 +219,8 @@ def _option_layers(options: Options) -> list[Layer]:
         {
             "--engine": ("run", "engine", options.engine),
             "--max-cycles": ("run", "max_cycles", options.max_cycles),
+            "--console-limit": ("run", "console_limit", options.console_limit),
+            "--strict": ("run", "strict", options.strict),
             "--trace": ("trace", "file", options.trace and str(options.trace)),
             "--trace-limit": ("trace", "limit", options.trace_limit),
             "--trace-filter": ("trace", "filters", list(options.trace_filters) or None),

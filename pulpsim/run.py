@@ -63,6 +63,8 @@ def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = Fal
     if not is_quiet:
         show(report, f"{Path(program.name).name} on {ready.chip.name}", report_console())
     mistakes.raise_any()
+    if ready.guards.is_strict and report["warnings"]:  # one may come as the run ends
+        return STOPPED
     return status(report)
 
 
@@ -106,6 +108,7 @@ def _simulate(
             progress=nullcontext if is_quiet else progress,
             issue_trace=ready.issue_trace is not None,
             trace=recording,
+            guards=ready.guards,
         )
     except UnfitProgramError as error:
         raise ConfigError([f"{program.name}: {error}"]) from None

@@ -33,6 +33,8 @@ class Host:
     parts: list[Plain]
     text: list[str]
     warnings: list[str]
+    printed: int
+    nulls: int
     extensions: frozenset[str]
     decoder: tuple[bytes, int]
     code: Plain
@@ -102,6 +104,8 @@ def _host(simulation: Simulation) -> Host:
         [_plain(part) for part in host_parts(platform)] if platform else [],
         list(simulation.text),
         list(simulation.warnings),
+        simulation.printed,
+        simulation.nulls,
         simulation.extensions,
         simulation.decoder.getstate(),
         deepcopy(simulation.code.remembered()),
@@ -113,6 +117,7 @@ def _let_be(simulation: Simulation, cycle: int, host: Host) -> None:
     if cycle:
         simulation.env.run(until=cycle)  # no one acts on the way: the clocked parts stand
     simulation.text[:], simulation.warnings[:] = host.text, host.warnings
+    simulation.printed, simulation.nulls = host.printed, host.nulls
     simulation.use(host.extensions)
     simulation.decoder.setstate(host.decoder)
     vars(simulation.code).update(deepcopy(host.code))

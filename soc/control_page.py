@@ -44,7 +44,7 @@ def control_write(chip, h, offset, value, now):
     elif offset == PUT_CHARACTER:
         if control["length"] < control["text"].size:
             control["text"][control["length"]] = value & 255
-            control["length"] += 1
+        control["length"] += 1
     elif offset == GENERATOR_BASE:
         control["base"] = value
     elif offset == GENERATOR_MODE:

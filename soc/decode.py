@@ -138,7 +138,7 @@ class RowDecoder:
         row["flags"] |= self._flags(insn, operands)
         self._hazards(row, insn, operands)
 
-    def _moves_sp(self, row: np.void, insn: Insn) -> int:
+    def _moves_sp(self, row: Row, insn: Insn) -> int:
         reads = any(name in insn.reads for name in (*X_FIELDS, *F_FIELDS))
         return MOVES_SP if row["rp"] == SP or (row["wd"] == SP and reads) else 0
 

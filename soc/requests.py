@@ -26,6 +26,7 @@ from soc.hart_status import (
 from soc.l2 import l2_controller_access, l2_core_request
 from soc.links import ask, eu_access, start_fetching
 from soc.memory import end_access, extended, transact, turn_to_second_half
+from soc.null_accesses import NULL_SIZE, note_null_access
 from soc.registers import CLUSTER_ALIAS_SIZE
 from soc.state import COUNT, SLOTS
 from soc.step import inlined_step, step
@@ -289,6 +290,8 @@ def redirect(chip, h, now):
     hart = chip.harts[np.uint64(h)]
     config = chip.config[0]
     if 0 <= hart["address"] < (PRIVATE_BANK if hart["external"] else CLUSTER_ALIAS_SIZE):
+        if hart["address"] < NULL_SIZE:
+            note_null_access(chip, h)
         hart["address"] += config["l2_base"] if hart["external"] else config["l1_base"]
     if is_in_l1(chip, hart["address"] - TEST_AND_SET):
         hart["address"] -= TEST_AND_SET

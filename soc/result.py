@@ -17,7 +17,7 @@ SCHEMA = "pulpsim.run/1"
 class Exit:
     """How a run ended.
 
-    reason     "exit", "max_cycles", "deadlock", "trap" or "interrupted"
+    reason     "exit", "max_cycles", "deadlock", "trap", "warning" or "interrupted"
     code       what the program returned; 0 where it did not
     message    a sentence for the person, "" for an exit
     """

@@ -7,6 +7,7 @@ from os import PathLike
 from time import perf_counter, thread_time
 
 from isa.program import Program
+from soc.guards import DEFAULT_GUARDS, Guards
 from soc.issue_trace import issues_of
 from soc.recorder import Recording
 from soc.result import RunResult
@@ -28,6 +29,7 @@ def run_program(
     progress: Callable = nullcontext,
     issue_trace: bool = False,
     trace: Recording | None = None,
+    guards: Guards = DEFAULT_GUARDS,
 ) -> RunResult:
     """Run a program to its end and return what it leaves.
 
@@ -38,6 +40,7 @@ def run_program(
     progress      context manager around long steps: progress("compiling ...")
     issue_trace   keep every instruction in the result's `issues`
     trace         record what happens in a file, see soc.trace; not together with issue_trace
+    guards        what it may print, and whether a warning ends the run
 
     raises    ElfError, ConfigError, UnfitProgramError, ValueError for an argument; what goes wrong
               while the program runs is not raised, it is the result's `exit`
@@ -45,12 +48,13 @@ def run_program(
     if max_cycles is not None and max_cycles < 0:
         raise ValueError(f"max_cycles {max_cycles}; it is a number of cycles from 0 on")
     if not issue_trace:
-        return carry_out(prepare(program, chip, engine, on_console, progress, trace), max_cycles)
+        simulation = prepare(program, chip, engine, on_console, progress, trace, guards)
+        return carry_out(simulation, max_cycles)
     if trace:
         raise ValueError("issue_trace and trace exclude each other; a trace has all issues")
     with TemporaryFolder("pulpsim-issues-") as folder:
         trace = Recording(folder / "issues.trace", filters=("kind=issue",))
-        simulation = prepare(program, chip, engine, on_console, progress, trace)
+        simulation = prepare(program, chip, engine, on_console, progress, trace, guards)
         result = carry_out(simulation, max_cycles)
         return replace(result, issues=issues_of(Trace.open(trace.file)), trace_events=None)
 
@@ -62,6 +66,7 @@ def prepare(
     on_console: Callable[[str], None] | None = None,
     progress: Callable = nullcontext,
     trace: Recording | None = None,
+    guards: Guards = DEFAULT_GUARDS,
 ) -> Simulation:
     """A simulation that has not begun; arguments and exceptions as in run_program."""
     if engine not in ENGINES:
@@ -70,7 +75,7 @@ def prepare(
         program = Program.from_elf(program)
     spec = load_chip(chip) if isinstance(chip, str) else chip
     console = on_console or (lambda text: None)
-    return Simulation(program, spec, engine, console, progress, trace)
+    return Simulation(program, spec, engine, console, progress, trace, guards)
 
 
 def carry_out(simulation: Simulation, max_cycles: int | None) -> RunResult:

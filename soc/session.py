@@ -26,6 +26,7 @@ from isa.program import Program
 from soc.barriers import harts_at_barrier_of_bench, is_barrier_complete
 from soc.checkpoint import copy, is_idle
 from soc.chip_state import Chip
+from soc.guards import DEFAULT_GUARDS, Guards
 from soc.history import History
 from soc.places import parse_place
 from soc.result import Exit, RunResult, read_memory
@@ -72,11 +73,12 @@ class Session:
         max_cycles: int | None = None,
         on_console: Callable[[str], None] | None = None,
         progress: Callable = nullcontext,
+        guards: Guards = DEFAULT_GUARDS,
     ):
         """Get ready; arguments and exceptions as in soc.run.run_program."""
         self._on_console = on_console or (lambda text: None)
         self._written = self._shown = 0
-        self._simulation = prepare(program, chip, engine, self._print, progress)
+        self._simulation = prepare(program, chip, engine, self._print, progress, guards=guards)
         self._limit = NEVER if max_cycles is None else max_cycles
         self._history = History()
         self._piece = WINDOW
@@ -202,7 +204,9 @@ class Session:
 
     def _go_back(self, cycle: int) -> None:
         now = self._simulation
-        self._simulation = Simulation(now.program, now.spec, now.engine, self._print, nullcontext)
+        self._simulation = Simulation(
+            now.program, now.spec, now.engine, self._print, nullcontext, guards=now.guards
+        )
         self._history.restore(self._simulation, cycle)
         self._written = sum(map(len, self._simulation.text))
         self.end = None

@@ -17,6 +17,7 @@ from soc.code_rows import RUN_AHEAD, row_of_memory
 from soc.dma import error_message, why_waiting
 from soc.event_engine import END_OF_CYCLE, SIGNAL, EventEngine
 from soc.event_unit_waits import waits
+from soc.guards import DEFAULT_GUARDS, Guards, console_warning, null_warning, told
 from soc.interpreter import (
     Interpreter,
     Parts,
@@ -45,6 +46,9 @@ While firmware sets the chip up, hardly any window has more.
 
 LONGEST_WINDOW = 1 << 20
 """Cycles between two looks at the world outside: signals, progress."""
+
+PERIPHERAL = 1 << 8
+"""Who is told to have stopped a run, where that is no hart and not the DMA."""
 
 WAITING = {
     harts_module.SLEEP: COUNT.event,
@@ -80,7 +84,9 @@ class Simulation:
         on_console: Callable[[str], None],
         progress: Callable[[str], AbstractContextManager],
         recording: Recording | None = None,
+        guards: Guards = DEFAULT_GUARDS,
     ):
+        self.guards, self.printed, self.nulls = guards, 0, 0
         self.program, self.spec, self.engine = program, spec, engine
         self.progress = progress
         registers = float_registers(spec, program)
@@ -103,7 +109,7 @@ class Simulation:
         self.on_console = on_console
         self.warnings: list[str] = []
         self.end: Exit | None = None
-        self.faults: list[tuple[int, int, str]] = []
+        self.faults: list[tuple[int, int, str, str]] = []
         self.limit: int | None = None
         self.is_asleep = False  # nothing happens in the clocked parts before something outside
         self.platform: Platform | None = None
@@ -115,14 +121,13 @@ class Simulation:
                 self.chip,
                 self._exit,
                 self._put,
-                self.warnings.append,
+                self.warn,
                 self._fault_at_bus,
             )
             self.platform.changed = self._wake
         self.recorder: Recorder | None = None
         if recording:
-            warn = self.warnings.append
-            self.recorder = self.recorder_of(self.chip, spec, program, recording, warn)
+            self.recorder = self.recorder_of(self.chip, spec, program, recording, self.warn)
         pc = start_of(spec, program)
         self._boot(pc)
         if engine == "compiled":
@@ -156,7 +161,30 @@ class Simulation:
     def _exit(self, code: int) -> None:
         self.end = Exit("exit", code)
 
+    def warn(self, text: str, who: int = PERIPHERAL) -> None:
+        """Tell what is legal but hardly meant; see _stop for `who`."""
+        self.warnings.append(text)
+        if self.guards.is_strict and self.end is None:
+            self._stop(max(int(self.env.now), self.cycle - 1), who, text, "warning")
+
+    def _warn_of_nulls(self) -> None:
+        """Tell of accesses through null pointers that are new."""
+        wheel, cycle = self.chip.wheel[0], self.cycle - 1
+        for place in range(self.nulls, int(wheel["nulls"])):
+            row, h = int(wheel["null_row"][place]), int(wheel["null_hart"][place])
+            pc, code = self.spec.l2.base + 2 * row, self.chip.code[row]
+            what = null_warning(self.spec, h, code, int(wheel["null_address"][place]))
+            where = self.program.place_and_line(pc)
+            self.warn(self._located(h, pc, int(code["word"]), what, cycle, where), h)
+        self.nulls = int(wheel["nulls"])
+
     def _put(self, byte: int) -> None:
+        limit = self.guards.console_limit
+        self.printed += 1
+        if self.printed > limit:
+            if self.printed == limit + 1 and self.guards.is_strict:
+                self._stop(int(self.env.now), PERIPHERAL, console_warning(limit), "warning")
+            return
         text = self.decoder.decode(bytes([byte]))
         if text:
             self.text.append(text)
@@ -304,6 +332,8 @@ class Simulation:
                 if asking >> h & 1:
                     self.platform.access.serve(h)
             self.host[0] = 0
+        if self.nulls != self.chip.wheel[0]["nulls"]:
+            self._warn_of_nulls()
         if reason in (HALT, DMA_ERROR):
             self._note_faults()
         elif reason == ASLEEP:
@@ -322,20 +352,21 @@ class Simulation:
         cycle = int(self.env.now)
         self._stop(cycle, h, self._located_access(h, why, cycle))
 
-    def _stop(self, cycle: int, who: int, message: str) -> None:
+    def _stop(self, cycle: int, who: int, message: str, reason: str = "trap") -> None:
         """End the run because of what happened in this cycle, where no hart is ahead of it.
 
-        who    did it: a hart, or after all harts the DMA. The first is told, of one cycle's also
+        who    did it: a hart, or after all harts the DMA, or PERIPHERAL. The first is told, of one
+               cycle's also
         """
-        if all(who != other for _, other, _ in self.faults):
-            self.faults.append((cycle, who, message))
+        if all(who != other for _, other, *_ in self.faults):
+            self.faults.append((cycle, who, message, reason))
             last = cycle + int(self.chip.config[0]["lookahead"])
             later(self.env, max(0, last - self.env.now), self._stopped)
 
     def _stopped(self) -> None:
         if self.end is None:
-            _, _, message = min(self.faults)
-            self.end = Exit("trap", 0, message)
+            _, _, message, reason = min(self.faults)
+            self.end = Exit(reason, 0, message)
 
     def _fall_asleep(self) -> None:
         """Nothing is due in the clocked parts: has the program ended, or is it stuck?"""
@@ -443,10 +474,14 @@ class Simulation:
         if self.recorder:
             self._close_trace(counts - before, cycles, end)
         self._let_go()
-        text = "".join(self.text)
+        text, limit = "".join(self.text), self.guards.console_limit
         if self.spec.control_page:
             page = self.chip.control[0]
-            text = bytes(page["text"][: page["length"]]).decode("utf-8", "replace")
+            self.printed, limit = int(page["length"]), min(limit, page["text"].size)
+            text = bytes(page["text"][: min(self.printed, limit)]).decode("utf-8", "replace")
+        warnings = told(self.warnings)
+        if self.printed > limit:
+            warnings = (*warnings, console_warning(limit, self.printed - limit))
         return RunResult(
             end,
             cycles,
@@ -456,7 +491,7 @@ class Simulation:
             self.program,
             self.engine,
             seconds,
-            tuple(self.warnings),
+            warnings,
             trace_events=self.recorder.writer.count if self.recorder else None,
         )
 

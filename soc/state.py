@@ -22,6 +22,8 @@ SEGMENTS = 2048
 
 WRITES = 1024
 """Words of decoded instructions that are noted as they are written; of more, all are looked at."""
+NULL_PLACES = 64
+"""Instructions that are noted for an access through a null pointer, at most."""
 
 NEVER = 1 << 62
 """A cycle that does not come."""
@@ -228,6 +230,10 @@ WHEEL = np.dtype(
         ("stop", "i8"),  # why the loop returned
         ("writes", "i8"),  # stores since the last fence.i to words whose instructions are decoded
         ("written", "i8", (WRITES,)),  # these words, from the start of L2
+        ("nulls", "i8"),  # accesses through a null pointer that are noted: how many, and of each
+        ("null_row", "i8", (NULL_PLACES,)),
+        ("null_hart", "i8", (NULL_PLACES,)),
+        ("null_address", "i8", (NULL_PLACES,)),
     ],
     align=True,
 )

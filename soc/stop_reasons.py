@@ -7,4 +7,5 @@ DECODE = 3  # a hart has come to code that is not decoded
 HALT = 4  # a hart stopped the simulation
 DMA_ERROR = 5  # the DMA was told to go where it cannot
 TRACE = 6  # the trace's buffer is full
+WARNING = 8  # an access through a null pointer is noted: see soc.null_accesses
 LOOK = 7  # a segment has become hot: see soc.translation

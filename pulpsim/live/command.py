@@ -42,6 +42,7 @@ def watch(program: Program, ready: Run, region_names: Mapping[int, str]) -> RunR
         max_cycles=ready.max_cycles,
         on_console=lambda text: source.print(text),
         progress=telling,
+        guards=ready.guards,
     )
     session.get_ready()
     is_shown = True

@@ -1,0 +1,50 @@
+"""Guards: what a program may print, and what ends its run besides an error of its own."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from soc.decode import STORE
+from soc.spec import SocSpec
+
+MOST_WARNINGS = 20
+"""That are told; of the others there is the count."""
+
+CONSOLE_LIMIT = 1_000_000  # bytes
+
+
+class Guards(NamedTuple):
+    """How a run is watched.
+
+    console_limit    bytes that the program may print; the rest is dropped, and counted
+    is_strict        the first warning ends the run, with the reason "warning"
+    """
+
+    console_limit: int = CONSOLE_LIMIT
+    is_strict: bool = False
+
+
+DEFAULT_GUARDS = Guards()
+
+
+def told(warnings: Sequence[str]) -> tuple[str, ...]:
+    """The first of some warnings, then how many more there are."""
+    first, more = tuple(warnings[:MOST_WARNINGS]), len(warnings) - MOST_WARNINGS
+    return (*first, f"and {more:,} more") if more > 0 else first
+
+
+def console_warning(limit: int, dropped: int = 0) -> str:
+    """What is told of a program that prints more than it may."""
+    what = f"console: the limit of {limit:,} bytes is reached (--console-limit)"
+    return f"{what}; {dropped:,} more are dropped" if dropped else what
+
+
+def null_warning(spec: SocSpec, h: int, row: np.void, address: int) -> str:
+    """What is told of an access through a null pointer, by the row of its instruction."""
+    access = "store" if row["kind"] == STORE else "load"
+    memory, base = ("L1", spec.l1.base) if h < spec.cores else ("L2", spec.l2.base)
+    return (
+        f"{access} at {address:#010x}, hardly meant: {memory} answers there, as at "
+        f"{base + address:#010x}; is it a null pointer?"
+    )
