@@ -43,7 +43,7 @@ from soc.csr_numbers import (
     ZFINX,
 )
 from soc.float_state import dirty_floats, floats_are_off, has_float_state, note_float_state
-from soc.stack_check import set_stack_bounds
+from soc.stack_check import STACK_CONF, set_stack_bounds
 from soc.state import COUNT
 from soc.step import step
 
@@ -382,6 +382,7 @@ def _counter_csr_write(hart, csr, value, cycle):
             index = _plain_index(csr)
             if index >= 0:
                 hart["csr"][index] = value
+            if index >= STACK_CONF:
                 set_stack_bounds(hart)
     elif csr == MCOUNTINHIBIT:
         counters_freeze(hart, cycle)

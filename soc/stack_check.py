@@ -17,6 +17,9 @@ MOVES_SP = 8
 """In the `checks` of a row: it computes a value of sp. Of a load, a CSR or a constant it does not:
 another stack may be taken so."""
 
+STACK_CONF, STACK_START, STACK_END = 1, 2, 3
+"""Where a hart's plain storage of CSRs has them, the last ones."""
+
 LOWEST, HIGHEST = 0, 0xFFFFFFFF
 """Bounds of a stack of which none are known."""
 
@@ -37,6 +40,6 @@ def leaves_stack(hart, before):
 @step
 def set_stack_bounds(hart):
     """Take over the bounds that the program has written to the CSRs: these, or none."""
-    is_on, start, end = hart["csr"][1], hart["csr"][2], hart["csr"][3]
+    is_on, start, end = hart["csr"][STACK_CONF], hart["csr"][STACK_START], hart["csr"][STACK_END]
     hart["stack_start"] = start if is_on else LOWEST
     hart["stack_end"] = end if is_on else HIGHEST

@@ -126,17 +126,21 @@ def test_translated_code_stops_where_interpreted_code_does(translates_early):
     assert not difference(*(vars(End.of(end)) for end in ends))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_symbols_say_where_the_stacks_of_a_program_are(engine):
-    text = "_start: li sp, 0x1c008000; addi sp, sp, -16; li t0, 0x8000; sub sp, sp, t0"
-    program = assemble(text.replace(";", "\n") + "\n", profile("cv32e40p", "x"))
+def symbols_of_stacks():
     values = {
         "__cluster_stacks": 0x10010000,
         "__core_stack_size": 1024,
         "__controller_stack": 0x1C008000,
         "__controller_stack_size": 0x8000,
     }
-    symbols = [Symbol(name, value) for name, value in values.items()]
+    return [Symbol(name, value) for name, value in values.items()]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_symbols_say_where_the_stacks_of_a_program_are(engine):
+    text = "_start: li sp, 0x1c008000; addi sp, sp, -16; li t0, 0x8000; sub sp, sp, t0"
+    program = assemble(text.replace(";", "\n") + "\n", profile("cv32e40p", "x"))
+    symbols = symbols_of_stacks()
     known = replace(program, symbols=(*program.symbols, *symbols))
     chip = "pulp-cv32e40p"
     end = run_program(known, chip, engine=engine, max_cycles=100).exit
@@ -148,3 +152,10 @@ def test_symbols_say_where_the_stacks_of_a_program_are(engine):
     fewer = replace(program, symbols=(*program.symbols, *symbols[:-1]))
     end = run_program(fewer, chip, engine=engine, max_cycles=100).exit
     assert "stack" not in end.message
+
+
+def test_other_csrs_leave_the_stack_known():
+    text = "_start:\ncsrwi 0x006, 1\nli sp, 0x1c008000\naddi sp, sp, 16\n"
+    program = assemble(text, profile("ri5cy", "x"))
+    known = replace(program, symbols=(*program.symbols, *symbols_of_stacks()))
+    assert "stack underflow: " in run_program(known, max_cycles=100).exit.message
