@@ -64,7 +64,9 @@ def is_implied(chip, h, row, index):
 def is_common(chip, h):
     """Is nothing rare under way?"""
     hart = chip.harts[np.uint64(h)]
-    if hart["pending"] != 0 or hart["jump_waits"] != 0 or hart["frm"] | hart["checks"] != 0:
+    if hart["pending"] != 0 or hart["jump_waits"] != 0:
+        return False
+    if hart["frm"] != 0 or hart["checks"] != 0:  # two tests: from one LLVM learns of neither
         return False
     if hart["external"] != 0 or hart["ri5cy"] != chip.config[0]["ri5cy"]:
         return False

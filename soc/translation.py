@@ -21,6 +21,7 @@ from soc.cache_folder import cache_folder, is_temporary
 from soc.chip_state import Chip
 from soc.code_memory import WHOLE_ROW, CodeMemory
 from soc.compiling import start, stop
+from soc.decode import UNDECODED
 from soc.hot_code import ISSUE
 from soc.interpreter import Interpreter, segment_steps
 from soc.known_code import WARM, Known, name_of, recall, remember, take_up
@@ -191,7 +192,8 @@ class Translator:
         found: list[tuple[int, int, int]] = []
         for first, end in self.code.spans:
             heats, codes = (self.chip.segments[name][first:end] for name in ("heat", "code"))
-            rows, begins = np.nonzero((heats >= heat) & (codes == 0))
+            is_decoded = self.chip.code["kind"][first:end, None] != UNDECODED
+            rows, begins = np.nonzero((heats >= heat) & (codes == 0) & is_decoded)
             found += zip(-heats[rows, begins], rows + first, begins, strict=True)
         return [(int(row), int(begin)) for _, row, begin in sorted(found)]
 

@@ -127,6 +127,15 @@ def test_where_code_is_jumped_to_again_and_again_little_is_decoded_ahead() -> No
     assert sum(end - first for first, end in begun.code.runs) <= 8192
 
 
+def test_rows_that_are_not_decoded_are_not_translated_however_hot_they_were() -> None:
+    begun = prepare(assemble("_start: wfi", ISA), load_chip("pulp", {"cores": 1}), "compiled")
+    begun.code.decode(begun.program.entry)
+    first = (begun.program.entry - begun.code.base) >> 1
+    begun.chip.segments["heat"][first : first + 10] = 100
+
+    assert begun.translator._rows(100) == [(first, 0), (first, 1)]
+
+
 OUTSIDE = """
 _start:
     li t0, 0x10000000
