@@ -99,7 +99,8 @@ class Simulation:
         know_stacks(self.chip, program)
         core = spec.core
         rows = known_rows(core.isa, registers, core.small_floats, core.fpu_latency)
-        self.now, self.host = (self.chip.wheel[name].data for name in ("now", "host"))
+        wheel = self.chip.wheel
+        self.now, self.host, self.noted = (wheel[name].data for name in ("now", "host", "nulls"))
         self.code = CodeMemory(self.chip, rows)
         kind = segment_kind(recording is not None)
         self.translator = Translator(self.chip, self.code, kind)
@@ -332,7 +333,7 @@ class Simulation:
                 if asking >> h & 1:
                     self.platform.access.serve(h)
             self.host[0] = 0
-        if self.nulls != self.chip.wheel[0]["nulls"]:
+        if self.nulls != self.noted[0]:
             self._warn_of_nulls()
         if reason in (HALT, DMA_ERROR):
             self._note_faults()

@@ -247,3 +247,21 @@ def test_an_issue_trace_is_written(tmp_path: Path) -> None:
         "5 8 1c008008 fff00593",
         "6 8 1c00800a 00b52023",
     ]
+
+
+def test_options_say_how_a_run_is_watched(simulation: Simulation, elf: Path) -> None:
+    pulpsim("run", "--elf", elf)
+    assert simulation.asked["guards"] == (1_000_000, False)
+    simulation.result["warnings"] = ["something"]
+    assert pulpsim("run", "--elf", elf, "--strict", "--console-limit", "5").exit_code == 3
+    assert simulation.asked["guards"] == (5, True)
+
+
+def test_a_null_pointer_ends_a_strict_run(tmp_path: Path) -> None:
+    elf = tmp_path / "null.elf"
+    elf.write_bytes(assemble("_start: sw a0, 4(zero)\n1: j 1b\n", profile("ri5cy", "x")).to_elf())
+    config = tmp_path / "strict.toml"
+    config.write_text('program.elf = "null.elf"\nrun.strict = true\n')
+    result = pulpsim("run", config)
+    assert result.exit_code == 3
+    assert "store at 0x00000004, hardly meant: L2 answers there, as at 0x1c000004" in result.stderr
