@@ -3,9 +3,16 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 from rich.console import Console
 from rich.table import Table
+
+AT_ONCE = 10_000
+"""Characters of a guest that are shown one by one: it costs as much as to simulate them."""
+
+PAUSE = 0.05
+"""Seconds after which further ones are shown."""
 
 WIDTH = 100
 """Columns of a report where no terminal says how wide it is."""
@@ -39,22 +46,27 @@ def _escape(char: str) -> str:
 
 
 class GuestConsole:
-    """Standard output for the guest's text, as it comes."""
+    """Standard output for the guest's text, as it comes; of much text, every PAUSE."""
 
     def __init__(self) -> None:
         self._last = "\n"
+        self._count = 0
+        self._flushed = 0.0
 
     def __call__(self, text: str) -> None:
         if text:
             self._last = text[-1]
+            self._count += len(text)
             sys.stdout.write(neutralised(text))
-            sys.stdout.flush()
+            if self._count <= AT_ONCE or monotonic() >= self._flushed + PAUSE:
+                sys.stdout.flush()
+                self._flushed = monotonic()
 
     def close(self) -> None:
         """In a terminal, end the guest's last line, so that the report begins on its own."""
         if self._last != "\n" and sys.stdout.isatty():
             sys.stdout.write("\n")
-            sys.stdout.flush()
+        sys.stdout.flush()
 
 
 def report_console() -> Console:

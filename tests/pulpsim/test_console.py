@@ -78,3 +78,22 @@ def test_progress_in_a_terminal_leaves_nothing_behind(monkeypatch: pytest.Monkey
 
 def test_a_report_elsewhere_than_in_a_terminal_is_100_columns_wide() -> None:
     assert report_console().width == 100
+
+
+def test_much_text_is_shown_piece_by_piece_and_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream(Terminal):
+        flushes = 0
+
+        def flush(self) -> None:
+            self.flushes += 1
+
+    stream = Stream()
+    monkeypatch.setattr(console.sys, "stdout", stream)
+    monkeypatch.setattr(console, "monotonic", lambda: 1.0)
+    guest = GuestConsole()
+    for _ in range(30_000):
+        guest("x")
+    assert stream.flushes == console.AT_ONCE
+    guest.close()
+    assert stream.getvalue() == "x" * 30_000 + "\n"
+    assert stream.flushes == console.AT_ONCE + 1
