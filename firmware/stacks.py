@@ -13,10 +13,16 @@ from firmware.registers import SP, ZERO
 from isa.names import RI5CY_CSRS
 from isa.words import sext
 from soc.spec import SocSpec
-from soc.stacks import CLUSTER_STACKS, CONTROLLER_STACK, CONTROLLER_STACK_SIZE, CORE_STACK_SIZE
+from soc.stacks import (
+    CLUSTER_STACKS,
+    CONTROLLER_STACK,
+    CONTROLLER_STACK_SIZE,
+    CORE_STACK_SIZE,
+    LARGEST_OF_KERNEL,
+)
 
 STACK = 1024  # bytes of each core
-STACKS = (256, 512, STACK, 2048)  # that a program can have instead
+STACKS = (256, 512, STACK, LARGEST_OF_KERNEL)  # that a program can have instead
 CONTROLLER = 0x8000  # bytes of the fabric controller's: private bank 0 of L2
 PATTERN = 0x57AC57AC
 PATTERN_SIZE = 32  # bytes at the end of a stack

@@ -13,6 +13,9 @@ CORE_STACK_SIZE = "__core_stack_size"
 CONTROLLER_STACK = "__controller_stack"
 CONTROLLER_STACK_SIZE = "__controller_stack_size"
 
+LARGEST_OF_KERNEL = 2048
+"""Bytes of a core's stack in programs that firmware/ emits."""
+
 
 def stack_bounds(program: Program, cores: int) -> list[tuple[int, int]]:
     """Lowest address and end of each hart's stack, the fabric controller's last; [] if unknown."""
@@ -55,5 +58,5 @@ def _way_out(chip: Chip, program: Program, h: int) -> str:
     larger = 2 * (end - start)
     if hart["external"]:
         return f"to double it: -Wl,--defsym={CONTROLLER_STACK_SIZE}={larger:#x} in C"
-    option = f"-Wl,--defsym={CORE_STACK_SIZE}={larger}"
-    return f"to double it: {option} in C, new_kernel(chip, stack={larger}) in Python"
+    of_kernel = f", new_kernel(chip, stack={larger}) in Python" * (larger <= LARGEST_OF_KERNEL)
+    return f"to double it: -Wl,--defsym={CORE_STACK_SIZE}={larger} in C{of_kernel}"

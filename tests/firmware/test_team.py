@@ -134,6 +134,15 @@ def test_stacks_have_few_sizes():
     assert refusal(lambda: new_kernel(PULP, stack=4096)) == message
 
 
+def test_an_overflow_names_no_size_that_a_kernel_cannot_have():
+    k = new_kernel(PULP, stack=2048)
+    deep = overflowing(k, 130)
+    with team_of(k, PULP, 8) as team, team.only(2):
+        k.call(deep, 130)
+    end = run_program(k.build(), PULP, max_cycles=200_000).exit
+    assert end.message.endswith("to double it: -Wl,--defsym=__core_stack_size=4096 in C")
+
+
 @pytest.mark.parametrize(
     ("core", "depth", "is_over"), [(5, 60, False), (5, 70, True), (7, 90, True)]
 )
