@@ -1,6 +1,7 @@
 """Options of the test suite."""
 
 import os
+import signal
 from collections import defaultdict
 from pathlib import Path
 
@@ -32,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "sampled(every=0): a sweep, all of it with --full; otherwise every so-manieth case, or, "
         "by default, as many as have each value of each parameter at least once",
     )
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background; tests send it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
