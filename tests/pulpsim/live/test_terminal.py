@@ -43,13 +43,15 @@ class Terminal:
         termios.tcsetwinsize(self.slave, (lines, columns))
         self.before = termios.tcgetattr(self.slave)
         self.drawn = b""
+        size = {"COLUMNS", "LINES"}  # which pytest's workers set, and which would come first
+        environment = {name: value for name, value in os.environ.items() if name not in size}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pulpsim", *arguments],
             stdin=self.slave,
             stdout=self.slave,
             stderr=self.slave,
             cwd=ROOT,
-            env={**os.environ, "TERM": "xterm-256color"},
+            env={**environment, "TERM": "xterm-256color"},
             start_new_session=True,
         )
 
