@@ -1,7 +1,5 @@
 """pulpsim deploy: a network, planned for a chip, trained there, and held against PyTorch."""
 
-import json as json_module
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from pulpsim.deploy_onnx import compared, onnx_deployment
 from pulpsim.deploy_report import json_of, show_plan, show_run
 from pulpsim.deploy_verify import verified
 from pulpsim.options import ChosenChip
-from pulpsim.output import check_writable, write
+from pulpsim.output import check_writable, write, write_json
 from soc.toml_file import ConfigError, Mistakes
 from trainlib.deploy import Deployed, DeployError, Trained, deploy
 
@@ -162,7 +160,7 @@ def _carry_out(options: Options, job: _Job) -> int:
     if trained and options.save:
         _save(options.save, trained)
     if options.json:
-        _write_json(json_of(deployed, options.network, trained, check), options.json)
+        write_json(json_of(deployed, options.network, trained, check), options.json)
     return SUCCESS if check is None or check["correct"] else WRONG
 
 
@@ -201,15 +199,6 @@ def _save(file: Path, trained: Trained) -> None:
     data = BytesIO()
     np.savez(data, **{**trained.weights, **trained.states})  # type: ignore[arg-type]
     write("--save", file, data.getvalue())
-
-
-def _write_json(result: dict[str, Any], file: Path) -> None:
-    text = json_module.dumps(result, indent=1) + "\n"
-    if file == STANDARD_OUTPUT:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    else:
-        write("--json", file, text.encode())
 
 
 def show_operators() -> None:

@@ -1,12 +1,15 @@
 """Files that commands write: refused early where they cannot be, and errors in one sentence."""
 
+import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copymode
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from pulpsim.config import STANDARD_OUTPUT
 from soc.temporary import replaced
 from soc.toml_file import ConfigError
 
@@ -41,6 +44,19 @@ def write(option: str, file: Path, data: bytes) -> None:
     """
     with written(option, file) as stream:
         stream.write(data)
+
+
+def write_json(result: dict[str, Any], file: Path) -> None:
+    """Write a command's result as JSON, to standard output if the file is STANDARD_OUTPUT.
+
+    raises    ConfigError, with the system's reason
+    """
+    text = json.dumps(result, indent=1) + "\n"
+    if file == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        write("--json", file, text.encode())
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """pulpsim run: load, simulate, report; its exit status says how the program ended."""
 
 import gzip
-import json
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,7 @@ from isa.program import Program
 from pulpsim import __version__
 from pulpsim.config import STANDARD_OUTPUT, Options, Run, load_run
 from pulpsim.console import GuestConsole, progress, report_console
-from pulpsim.output import check_writable, write
+from pulpsim.output import check_writable, write, write_json
 from pulpsim.report import show
 from soc.chip import UnfitProgramError, float_registers, isa_of
 from soc.issue_trace import issue_lines
@@ -56,7 +54,7 @@ def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = Fal
     mistakes = Mistakes()
     with mistakes.collected():
         if ready.json:
-            _write_json(report, ready.json)
+            write_json(report, ready.json)
     with mistakes.collected():
         if ready.issue_trace:
             _write_trace(result, ready.issue_trace)
@@ -150,12 +148,3 @@ def _write_trace(result: RunResult, file: Path) -> None:
     lines = issue_lines(result.issues, isa)
     data = "".join(f"{line}\n" for line in lines).encode()
     write("--issue-trace", file, gzip.compress(data) if file.suffix == ".gz" else data)
-
-
-def _write_json(result: dict[str, Any], file: Path) -> None:
-    text = json.dumps(result, indent=1) + "\n"
-    if file == STANDARD_OUTPUT:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    else:
-        write("--json", file, text.encode())
