@@ -23,7 +23,7 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
-from isa.declare import Insn, Isa
+from isa.declare import LOST, Insn, Isa
 
 SINK = 64
 """Register-file entry that takes writes to x0."""
@@ -73,11 +73,6 @@ FOOTER = """\
 """
 
 
-def op_number(isa: Isa, insn: Insn) -> int:
-    """Number of an instruction in decoded rows; 0 is an undecoded row."""
-    return isa.insns.index(insn) + 1
-
-
 def immediates(insn: Insn) -> list[str]:
     """Fields that are neither registers nor the rounding mode nor the loop, in encoding order."""
     other = {*REGISTER_COLUMNS, "rm", "L"}
@@ -125,7 +120,8 @@ def _branch(insn: Insn) -> Iterator[str]:
         else:
             values = [call]
     for value, token in zip(values, insn.writes, strict=True):
-        yield _store(token, value)
+        if token != LOST:
+            yield _store(token, value)
 
 
 def _expressions(insn: Insn) -> tuple[list[str], dict[str, Any]] | None:
@@ -199,6 +195,8 @@ def _argument(insn: Insn, name: str) -> str:
         mode = 'np.int64(row["rm"]) if row["rm"] != 7 else int(hart["frm"])'
         assert insn.function is not None
         if KNOW_RAISED & set(insn.function.__code__.co_names):
+            if LOST in insn.writes:
+                return f"({mode}) | {NX_RAISED}"
             return f'({mode}) | int(hart["fflags"]) << 3 & {NX_RAISED}'
         return mode
     if name in ("frm", "fflags"):

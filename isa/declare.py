@@ -31,6 +31,7 @@ hart itself acts, the body is empty. Who stores a result wraps it to 32 bits.
     pc                  the next instruction (branches: in both cases)
     addr                byte address of the memory access; loads then write their rd or fd
     csr flags           new value of the CSR; exception flags to set in fflags
+    -                   nowhere: flags, on a core that loses them
     lp_start lp_end lp_count    of hardware loop L
 """
 
@@ -54,7 +55,8 @@ ACCESSES: dict[str, tuple[str | None, ...]] = {
     "elw": ("i32",),
 }
 HART_READS = ("pc", "size", "csr_value", "frm", "boxed")
-WRITES = ("rd", "fd", "rs1", "pc", "addr", "csr", "flags", "lp_start", "lp_end", "lp_count")
+LOST = "-"
+WRITES = ("rd", "fd", "rs1", "pc", "addr", "csr", "flags", "lp_start", "lp_end", "lp_count", LOST)
 FIXED_REGISTERS = {"zero": 0, "ra": 1, "sp": 2}
 
 OPERAND = re.compile(r"(?:pc\+|x(?=L\b))?(?P<name>\w+)(?:(?:<<|>>)\d+)?")
@@ -117,7 +119,11 @@ class Extension:
     def __getitem__(self, key: str) -> Insn:
         return self._by_key[key]
 
-    def _add(self, insn: Insn) -> None:
+    def add(self, insn: Insn) -> None:
+        """Take in an instruction that is declared already.
+
+        raises    ValueError if its parts contradict each other, or its key is taken
+        """
         _check(insn)
         if insn.key in self._by_key:
             raise ValueError(f"{self.name}: two instructions have the key {insn.key}")
@@ -161,7 +167,7 @@ class Extension:
                 doc=doc or function.__doc__ or "",
                 constraint=constraint,
             )
-            self._add(insn)
+            self.add(insn)
             return function
 
         return declare
@@ -177,7 +183,7 @@ class Extension:
             encoding=Encoding(encoding),
             syntax=syntax,
         )
-        self._add(insn)
+        self.add(insn)
 
     def compressed(self, encoding: str, syntax: str, *, expands: str) -> None:
         """Declare a 16-bit instruction by the 32-bit one that it stands for."""
@@ -196,7 +202,7 @@ class Extension:
             doc=f"Expands to {expands}.",
             expands=expands,
         )
-        self._add(insn)
+        self.add(insn)
 
 
 class _Expansion(NamedTuple):

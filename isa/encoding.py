@@ -225,7 +225,7 @@ def _read_field(token: str, position: int, fields: dict[str, _OpenField], text: 
         forms = "bits, name, name[high:low] or name!=value"
         raise ValueError(f"encoding {text!r}: cannot read {token!r}; write {forms}")
     field = fields.pop(parts["name"], None) or _OpenField(bool(parts["prime"]))
-    fields[parts["name"]] = field  # behind all others: reversed, the order of the row
+    fields[parts["name"]] = field  # after all others: reversed, the order of the row
     if parts["excluded"]:
         field.excluded += tuple(int(value) for value in parts["excluded"].strip("{}").split(","))
     width = 3 if parts["prime"] else WIDTHS.get(parts["name"], 0)

@@ -7,18 +7,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from isa import attributes, elf
-from isa.dwarf import LineRange
-from isa.elf import LARGEST_FILE, ElfError, Section, Segment, Symbol
-from isa.elf_writer import write
-from isa.source_lines import LineTable
+from isa.elf import attributes
+from isa.elf import reader as elf
+from isa.elf.call_frames import CallFrames
+from isa.elf.dwarf import LineRange
+from isa.elf.reader import LARGEST_FILE, ElfError, Section, Segment, Symbol
+from isa.elf.source_lines import LineTable
+from isa.elf.writer import write
 
 __all__ = ["ElfError", "LineRange", "LineTable", "Program", "Section", "Segment", "Symbol"]
 
-ATTRIBUTES = ".riscv.attributes"
+ATTRIBUTES, FRAMES = ".riscv.attributes", ".debug_frame"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
     """An executable.
 
@@ -29,6 +31,7 @@ class Program:
     flags           e_flags: bit 0 RVC, bits 2:1 float ABI
     lines           source lines
     name            for messages; no part of the program's value
+    frames          where functions keep their callers' registers; no part of it, either
     """
 
     segments: tuple[Segment, ...]
@@ -39,6 +42,7 @@ class Program:
     flags: int = 0
     lines: LineTable = field(default_factory=LineTable)
     name: str = field(default="program", compare=False)
+    frames: CallFrames = field(default_factory=CallFrames, compare=False)
 
     @classmethod
     def from_elf(cls, source: str | os.PathLike | bytes, name: str | None = None) -> "Program":
@@ -61,11 +65,16 @@ class Program:
             contents.flags,
             LineTable(sections=contents.notes),
             name,
+            CallFrames(contents.notes.get(FRAMES, b"")),
         )
+
+    def __repr__(self) -> str:
+        size = sum(len(segment.data) for segment in self.segments)
+        return f"<{type(self).__name__} {self.name}: {size:,} bytes, entry {self.entry:#010x}>"
 
     def to_elf(self) -> bytes:
         """Write the program as an ELF file."""
-        notes = self.lines.sections()
+        notes = self.lines.sections() | ({FRAMES: self.frames.data} if self.frames.data else {})
         if self.architecture is not None:
             notes[ATTRIBUTES] = attributes.write_architecture(self.architecture)
         sections = self.sections or tuple(_sections_of(self.segments))
@@ -88,7 +97,7 @@ class Program:
         return tuple(part for part in sections if part.executable and not part.is_zero)
 
     def bytes_at(self, address: int, count: int) -> bytes:
-        """Up to count bytes from an address on; zeros behind a segment's data, b"" outside."""
+        """Up to count bytes from an address on; zeros after a segment's data, b"" outside."""
         for segment in self.segments:
             distance = address - segment.start
             if 0 <= distance < segment.size:

@@ -7,25 +7,26 @@ Sources: GNU as manual; RISC-V assembly programmer's manual.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 
-from isa.attributes import RVC, architecture
+from isa.assembler.directives import DIRECTIVES
+from isa.assembler.disasm import disassemble, listing
+from isa.assembler.expression import AsmError, Expression, Value
+from isa.assembler.layout import Label, Layout
+from isa.assembler.names import has_float_registers
+from isa.assembler.source import BLOCKS, Expander, Statement, located, split_arguments, statements
+from isa.assembler.syntax import Form, Mismatch, Read, syntax_of
 from isa.declare import Isa
-from isa.directives import DIRECTIVES
-from isa.disasm import disassemble, listing
-from isa.expression import AsmError, Expression, Value
-from isa.layout import Label, Layout
-from isa.names import has_float_registers
+from isa.elf.attributes import RVC, architecture
 from isa.program import LineRange, LineTable, Program, Section, Segment, Symbol
-from isa.source import BLOCKS, Expander, Statement, located, split_arguments, statements
-from isa.syntax import Form, Mismatch, Read, syntax_of
 from isa.words import sext
 
 __all__ = ["AsmError", "assemble", "assemble_file", "disassemble", "listing"]
 
-TEXT_BASE = 0x1C008000  # L2 behind the fabric controller's vectors
+TEXT_BASE = 0x1C008000  # L2 after the fabric controller's vectors
 LARGEST_SOURCE = 16 << 20  # characters
 
 # Pseudo-instructions of several instructions, by mnemonic and number of operands
@@ -63,7 +64,8 @@ def assemble(
 
     The program starts at symbol _start, or else at the beginning of .text.
 
-    raises    AsmError that names the line, the text, the rule and the way out
+    raises    AsmError, a line for each mistake: source line, text, rule and way out. What labels
+              are worth is looked at once all statements are right
     """
     return _Assembler(isa, source).run(text, text_base, data_base, bases or {})
 
@@ -103,14 +105,17 @@ class _Assembler:
     def run(
         self, text: str, text_base: int, data_base: int | None, bases: Mapping[str, int]
     ) -> Program:
-        layout = self.layout
-        expander = Expander(self.source, layout.number)
-        for statement in expander.expand(statements(text, self.source)):
-            layout.statement = statement
-            try:
-                self._statement(statement)
-            except AsmError as error:
-                raise located(self.source, statement, error) from None
+        layout, mistakes = self.layout, list[str]()
+        try:
+            for statement in Expander(self.source, layout.number).expand(
+                statements(text, self.source)
+            ):
+                layout.statement = statement
+                with self._collecting(mistakes, statement):
+                    self._statement(statement)
+        except AsmError as error:  # of a macro, or of what is no statement: the rest is unknown
+            mistakes.append(str(error))
+        _raise(mistakes)
         try:
             layout.place(text_base, data_base, bases)
         except AsmError as error:
@@ -119,12 +124,19 @@ class _Assembler:
         for pending in layout.pending:
             if not pending.part.is_loaded:
                 continue
-            try:
+            with self._collecting(mistakes, pending.statement):
                 data = pending.compute(pending.part.base + pending.offset)
-            except AsmError as error:
-                raise located(self.source, pending.statement, error) from None
-            pending.part.data[pending.offset : pending.offset + len(data)] = data
+                pending.part.data[pending.offset : pending.offset + len(data)] = data
+        _raise(mistakes)
         return self._program()
+
+    @contextmanager
+    def _collecting(self, mistakes: list[str], statement: Statement) -> Iterator[None]:
+        """Add the mistake of a statement, if it has one, to the others."""
+        try:
+            yield
+        except AsmError as error:
+            mistakes.append(str(located(self.source, statement, error)))
 
     def _statement(self, statement: Statement) -> None:
         for label in statement.labels:
@@ -268,3 +280,8 @@ class _Assembler:
                     layout.kinds.get(name, "label"),
                     name in layout.globals,
                 )
+
+
+def _raise(mistakes: list[str]) -> None:
+    if mistakes:
+        raise AsmError("\n".join(dict.fromkeys(mistakes)))  # a sequence has one several times

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import inf, isinf, nextafter
 
-from isa.expression import ESCAPES, AsmError, Expression, tokenize
-from isa.layout import Layout, Part
+from isa.assembler.expression import ESCAPES, AsmError, Expression, tokenize
+from isa.assembler.layout import Layout, Part
 
 LONGEST_EXACT = 400  # characters of a decimal number that is rounded exactly
 

@@ -4,9 +4,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from isa.assembler.syntax import Operand, syntax_of
 from isa.declare import Decoded, Isa
 from isa.program import Program
-from isa.syntax import Operand, syntax_of
 
 
 def disassemble(
@@ -96,8 +96,8 @@ def _loop_bars(code: list[_Word], isa: Isa) -> dict[int, str]:
     addresses = [word.address for word in code]
     bars: dict[int, str] = {}
     for loop, start, end in _loops(code, isa):
-        behind = bisect_right if isa.loop_end == "last" else bisect_left
-        body = addresses[bisect_left(addresses, start) : behind(addresses, end)]
+        after = bisect_right if isa.loop_end == "last" else bisect_left
+        body = addresses[bisect_left(addresses, start) : after(addresses, end)]
         for address in body:
             bar = "└" if address == body[-1] else "│"
             other = bars.get(address, "  ")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from isa.expression import AsmError, Expression, Parser, Token, Value, tokenize
-from isa.source import Statement
+from isa.assembler.expression import AsmError, Expression, Parser, Token, Value, tokenize
+from isa.assembler.source import Statement
 
 MOST_BYTES = 16 << 20  # bytes of all sections that have bytes
 MOST_ZEROS = 1 << 30  # bytes of all sections that have none

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from isa.expression import AsmError
+from isa.assembler.expression import AsmError
 
 LONGEST_LINE = 1 << 14  # characters
 DEEPEST = 16  # repetitions and macros within each other

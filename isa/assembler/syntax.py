@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from isa.aliases import ALIASES, SPELLINGS
-from isa.declare import FIXED_REGISTERS, Insn, Isa
-from isa.encoding import Field
-from isa.expression import AsmError, Expression, Parser, Token
-from isa.names import (
+from isa.assembler.aliases import ALIASES, SPELLINGS
+from isa.assembler.expression import AsmError, Expression, Parser, Token
+from isa.assembler.names import (
     DYNAMIC,
     F_NAMES,
     F_NUMBERS,
@@ -24,6 +22,8 @@ from isa.names import (
     csr_numbers,
     has_float_registers,
 )
+from isa.declare import FIXED_REGISTERS, Insn, Isa
+from isa.encoding import Field
 
 PART = re.compile(
     r"(?P<pc>pc\+)?(?P<loop>x(?=L\b))?(?P<name>[A-Za-z]\w*)(?:(?P<shift><<|>>)(?P<distance>\d+))?"

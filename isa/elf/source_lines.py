@@ -4,9 +4,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from isa import dwarf
-from isa.dwarf import LineRange
-from isa.elf import ElfError
+from isa.elf import dwarf
+from isa.elf.dwarf import LineRange
+from isa.elf.reader import ElfError
 
 
 class LineTable:

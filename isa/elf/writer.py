@@ -1,6 +1,6 @@
 """Writes ELF files: the inverse of the reader in elf.py, with its layouts."""
 
-from isa.elf import (
+from isa.elf.reader import (
     ABSOLUTE,
     ALLOC,
     ATTRIBUTES,

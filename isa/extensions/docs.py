@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from isa.declare import Insn
 from isa.encoding import Field
-from isa.profiles import CORES, profile
+from isa.extensions.profiles import CORES, profile
 
 COLUMNS = 100
 FIELD_KINDS = {"x": "x register", "f": "float register", "csr": "CSR", "rm": "rounding mode"}
@@ -126,7 +126,7 @@ def _profiles_with(insn: Insn) -> Iterator[str]:
 
 def _profiles() -> Iterator:
     for core, registers, small in product(CORES, ("f", "x"), (False, True)):
-        yield profile(core, registers, small)
+        yield profile(core, registers, small, dot_products=small)
 
 
 @cache

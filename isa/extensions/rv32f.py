@@ -8,8 +8,8 @@ Source: RISC-V unprivileged manual, chapters "F Extension for Single-Precision F
 """
 
 from isa.declare import Extension
-from isa.floatformat import F32
-from isa.softfloat import (
+from isa.floats.format import F32
+from isa.floats.softfloat import (
     classify,
     copy_sign,
     equal,

@@ -1,18 +1,19 @@
 """Small floats: the formats of Xf16, Xf16alt and Xf8, and how registers hold them.
 
-A scalar narrower than the register is NaN-boxed where floats have registers of their own: the bits
-above it are ones, and an operand without them is read as the canonical NaN. In x registers (as in
-Zhinx) the bits above an operand are ignored, and those above a result are copies of its sign.
-Vectors fill the register: their elements are read and written as they are.
+The bits above a scalar result are ones (a NaN box), in x registers too: the FPU extends what it
+returns. The bits above an operand are ignored in x registers; where floats have registers of their
+own, an operand without ones there is read as the canonical NaN. Vectors fill the register: their
+elements are read and written as they are.
 
-Sources: RISC-V unprivileged manual, "NaN Boxing of Narrower Values" and "Zhinx"; smallFloat
-extensions, encodings of the PULP toolchain.
+Sources: RISC-V unprivileged manual, "NaN Boxing of Narrower Values"; cvfpu, extension_bit_o of
+every operation group, measured on RTL with floats in x registers; smallFloat extensions, encodings
+of the PULP toolchain.
 """
 
 from typing import NamedTuple
 
-from isa.floatformat import BF16, F8, F16, F32, Format
-from isa.words import jitable, sext
+from isa.floats.format import BF16, F8, F16, F32, Format
+from isa.words import jitable
 
 
 class Small(NamedTuple):
@@ -59,6 +60,6 @@ def unbox(f, word, boxed):
 
 
 @jitable
-def box(f, pattern, boxed):
+def box(f, pattern):
     """The register with a scalar result."""
-    return pattern | -1 << f.width if boxed else sext(pattern, f.width)
+    return pattern | -1 << f.width

@@ -5,8 +5,8 @@ Manipulation".
 """
 
 from isa.declare import Extension
-from isa.xpulp_bitop import XPULPBITOP as P
-from isa.xpulp_late import XPULPLATE
+from isa.extensions.xpulp_bitop import XPULPBITOP as P
+from isa.extensions.xpulp_late import XPULPLATE
 
 XCVBITMANIP = Extension("xcvbitmanip")
 like = XCVBITMANIP.like

@@ -8,9 +8,9 @@ Source: smallFloat extensions, encodings of the PULP toolchain.
 from collections.abc import Callable
 
 from isa.declare import Extension
-from isa.floatformat import RNE, signed_zero
-from isa.smallfloat import AH, B, H, S, Small, box, unbox
-from isa.softfloat import (
+from isa.extensions.smallfloat import AH, B, H, S, Small, box, unbox
+from isa.floats.format import RNE, signed_zero
+from isa.floats.softfloat import (
     add,
     classify,
     convert,
@@ -73,7 +73,7 @@ def fused(f, negate_product, negate_addend):
         a = unbox(f, fs1, boxed) ^ product_sign
         c = unbox(f, fs3, boxed) ^ addend_sign
         pattern, flags = multiply_add(f, a, unbox(f, fs2, boxed), c, rm)
-        return box(f, pattern, boxed), flags
+        return box(f, pattern), flags
 
     return meaning
 
@@ -81,15 +81,15 @@ def fused(f, negate_product, negate_addend):
 def binary(f, operation):
     def meaning(fs1, fs2, rm, boxed):
         pattern, flags = operation(f, unbox(f, fs1, boxed), unbox(f, fs2, boxed), rm)
-        return box(f, pattern, boxed), flags
+        return box(f, pattern), flags
 
     return meaning
 
 
-def root(f):
+def root(f, operation=square_root):
     def meaning(fs1, rm, boxed):
-        pattern, flags = square_root(f, unbox(f, fs1, boxed), rm)
-        return box(f, pattern, boxed), flags
+        pattern, flags = operation(f, unbox(f, fs1, boxed), rm)
+        return box(f, pattern), flags
 
     return meaning
 
@@ -97,7 +97,7 @@ def root(f):
 def sign_injection(f, first, ones):
     def meaning(fs1, fs2, boxed):
         a = unbox(f, fs1, boxed)
-        return box(f, copy_sign(f, a, unbox(f, fs2, boxed) ^ ones ^ a & first), boxed)
+        return box(f, copy_sign(f, a, unbox(f, fs2, boxed) ^ ones ^ a & first))
 
     return meaning
 
@@ -105,7 +105,7 @@ def sign_injection(f, first, ones):
 def selection(f, operation):
     def meaning(fs1, fs2, boxed):
         pattern, flags = operation(f, unbox(f, fs1, boxed), unbox(f, fs2, boxed))
-        return box(f, pattern, boxed), flags
+        return box(f, pattern), flags
 
     return meaning
 
@@ -132,17 +132,17 @@ def to_word(f, lowest, highest):
 
 
 def from_word(f, mask):
-    def meaning(rs1, rm, boxed):
+    def meaning(rs1, rm):
         pattern, flags = from_integer(f, rs1 & mask, rm)
-        return box(f, pattern, boxed), flags
+        return box(f, pattern), flags
 
     return meaning
 
 
-def conversion(f, g):
+def conversion(f, g, operation=convert):
     def meaning(fs1, rm, boxed):
-        pattern, flags = convert(f, g, unbox(f, fs1, boxed), rm)
-        return box(g, pattern, boxed), flags
+        pattern, flags = operation(f, g, unbox(f, fs1, boxed), rm)
+        return box(g, pattern), flags
 
     return meaning
 
@@ -150,7 +150,7 @@ def conversion(f, g):
 def exact_conversion(f, g):
     def meaning(fs1, boxed):
         pattern, flags = convert(f, g, unbox(f, fs1, boxed), RNE)
-        return box(g, pattern, boxed), flags
+        return box(g, pattern), flags
 
     return meaning
 
@@ -163,8 +163,8 @@ def move_to_x(f):
 
 
 def move_from_x(f):
-    def meaning(rs1, boxed):
-        return box(f, rs1 & (1 << f.width) - 1, boxed)
+    def meaning(rs1):
+        return box(f, rs1 & (1 << f.width) - 1)
 
     return meaning
 

@@ -10,9 +10,9 @@ Sources: smallFloat extensions, encodings of the PULP toolchain; cvfpu, modules
 from collections.abc import Callable
 
 from isa.declare import Extension
-from isa.floatformat import F32, signed_zero
-from isa.smallfloat import AH, B, H, Small
-from isa.softfloat import (
+from isa.extensions.smallfloat import AH, B, H, Small
+from isa.floats.format import F32, signed_zero
+from isa.floats.softfloat import (
     add,
     classify,
     convert,
@@ -123,13 +123,13 @@ def fused(f, negate_addend, step):
     return meaning
 
 
-def root(f):
+def root(f, operation=square_root):
     width, count = f.width, 32 // f.width
 
     def meaning(fs1, rm):
         result = flags = 0
         for i in range(count):
-            pattern, raised = square_root(f, fs1 >> i * width, rm)
+            pattern, raised = operation(f, fs1 >> i * width, rm)
             result |= pattern << i * width
             flags |= raised
         return result, flags
@@ -209,14 +209,14 @@ def from_lanes(f, is_signed):
     return meaning
 
 
-def conversion(f, g):
+def conversion(f, g, operation=convert):
     """As many elements as both vectors have; those above them in the result are zero."""
     width, target_width, count = f.width, g.width, 32 // max(f.width, g.width)
 
     def meaning(fs1, rm):
         result = flags = 0
         for i in range(count):
-            pattern, raised = convert(f, g, fs1 >> i * width, rm)
+            pattern, raised = operation(f, g, fs1 >> i * width, rm)
             result |= pattern << i * target_width
             flags |= raised
         return result, flags

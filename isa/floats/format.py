@@ -106,8 +106,8 @@ def shift_right_sticky(significand, distance):
 def normalize(exponent, significand):
     """Bring the highest bit of a nonzero significand below 2^(TOP+1) to its place.
 
-    NOTE: not @jitable: isa.hostfloat gives this its compiled form, which counts leading zeros in
-    one instruction.
+    NOTE: not @jitable: isa.floats.hostfloat gives this its compiled form, which counts leading
+    zeros in one instruction.
     """
     for step in (32, 16, 8, 4, 2, 1):
         if significand >> TOP + 1 - step == 0:

@@ -1,7 +1,7 @@
 """Binary32 arithmetic of the compiled interpreter on the host's floating-point unit.
 
-Where the host's result is provably the one that isa.softfloat defines, it is taken; elsewhere the
-definition is called. Nothing but a compiled interpreter needs this module.
+Where the host's result is provably the one that isa.floats.softfloat defines, it is taken;
+elsewhere the definition is called. Nothing but a compiled interpreter needs this module.
 
 Why it is right. The host rounds to nearest, ties to even, and honours subnormals, as Python leaves
 it; compiled code must not ask for fastmath. A finite result with a biased exponent of 2 or more did
@@ -29,11 +29,20 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from isa import floatformat, softfloat
 from isa.compiled import NX_RAISED
-from isa.floatformat import F32, RNE, TOP
+from isa.floats import format as floatformat
+from isa.floats import softfloat
+from isa.floats.format import F32, RNE, TOP
+from isa.floats.softfloat import (
+    add,
+    divide,
+    from_integer,
+    multiply,
+    multiply_add,
+    square_root,
+    subtract,
+)
 from isa.jitable import compile_as
-from isa.softfloat import add, divide, from_integer, multiply, multiply_add, square_root, subtract
 from isa.words import JITABLE
 
 f64 = np.float64

@@ -1,6 +1,6 @@
 """IEEE 754 arithmetic on bit patterns: the definition of every floating-point instruction.
 
-Operations take formats (isa.floatformat), patterns and a rounding mode, and return a pattern or
+Operations take formats (isa.floats.format), patterns and a rounding mode, and return a pattern or
 value, and flags. NaN results are canonical, subnormals are honoured. The same source runs as Python
 and, compiled, on 64-bit integers.
 
@@ -9,7 +9,7 @@ and, compiled, on 64-bit integers.
 Sources: IEEE 754-2019, sections 5 to 9; RISC-V unprivileged manual, chapter "F Extension".
 """
 
-from isa.floatformat import (
+from isa.floats.format import (
     DZ,
     F32,
     NV,
@@ -306,20 +306,8 @@ def to_integer(f, a, lowest, highest, rm):
     return value, flags
 
 
-@jitable
-def round_to_integral(f, a, rm):
-    """a rounded to an integer in the same format, NX if that changes it."""
-    if is_nan(f, a):
-        return nan(f, is_signaling(f, a))
-    sign, exponent, significand = unpack(f, a)
-    if exponent >= f.fraction:  # infinities too
-        return signed_zero(f, sign) | magnitude_of(f, a), 0
-    magnitude, flags = round_right(sign, significand, TOP - exponent, rm)
-    return signed_zero(f, sign) | from_integer(f, magnitude, rm)[0], flags
-
-
 # Binary32 by name; the mode of sums and products may come with isa.compiled.NX_RAISED. NOTE: not
-# @jitable: isa.hostfloat gives these their compiled form, on the host's floating-point unit.
+# @jitable: isa.floats.hostfloat gives these their compiled form, on the host's floating-point unit.
 
 
 def f32_add(a, b, rm):

@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from isa.asm import AsmError, assemble, listing
-from isa.profiles import profile
+from isa.assembler.asm import AsmError, assemble, listing
+from isa.extensions.profiles import profile
 from isa.program import ElfError, Program
 from pulpsim.fidelity.programs import PROGRAMS
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from isa.asm import assemble
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from isa.program import Program
 
 SOURCES = Path(__file__).parent / "c"
@@ -81,7 +81,7 @@ def emulate(program: Program) -> tuple[str, int]:
 
     hart.hook_add(unicorn.UC_HOOK_MEM_WRITE, store, begin=0x1A100000, end=0x1A10FFFF)
     hart.reg_write(riscv_const.UC_RISCV_REG_MSTATUS, 0x6000)
-    hart.emu_start(program.entry, 0, timeout=60_000_000)
+    hart.emu_start(program.entry, 0, timeout=120_000_000)
     return console.decode(), status[0]
 
 

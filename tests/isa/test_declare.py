@@ -136,7 +136,7 @@ def test_operands_of_the_syntax_are_fields_whatever_surrounds_them():
             "alu",
             {"writes": "rd overflow"},
             "add: writes 'overflow', which is not one of rd, fd, rs1, pc, addr, csr, flags, "
-            "lp_start, lp_end, lp_count",
+            "lp_start, lp_end, lp_count, -",
         ),
         (
             ADD,

@@ -5,13 +5,14 @@ import re
 import shutil
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from isa.attributes import extensions, float_registers
-from isa.dwarf import LineRange
-from isa.elf import LARGEST_FILE, MOST_SYMBOLS
+from isa.elf.attributes import extensions, float_registers
+from isa.elf.dwarf import LineRange
+from isa.elf.reader import LARGEST_FILE, MOST_SYMBOLS
 from isa.program import ElfError, LineTable, Program, Section, Segment, Symbol
 
 READELF = "riscv64-unknown-elf-readelf"
@@ -69,6 +70,27 @@ def test_a_program_has_the_segments_symbols_and_entry_that_pyelftools_reads(elfs
             for s in oracle.iter_sections()
             if s["sh_flags"] & 2 and s["sh_size"]
         ], name
+
+
+def test_a_program_has_the_architecture_that_pyelftools_reads(elfs):
+    for name, data in elfs.items():
+        section = ELFFile(io.BytesIO(data)).get_section_by_name(".riscv.attributes")
+        vendors = section.iter_subsections() if section else ()
+        files = [file for vendor in vendors for file in vendor.iter_subsubsections()]
+        found = [a.value for file in files for a in file.iter_attributes("TAG_ARCH")]
+        assert [Program.from_elf(data).architecture] == (found or [None]), name
+
+
+def test_lines_of_a_dwarf_5_program_are_those_that_pyelftools_reads():
+    data = (Path(__file__).parent / "data" / "dwarf5.elf").read_bytes()
+    info, program = ELFFile(io.BytesIO(data)).get_dwarf_info(), Program.from_elf(data)
+    (unit,) = info.iter_CUs()
+    states = [e.state for e in info.line_program_for_CU(unit).get_entries() if e.state]
+    rows = {state.address: state.line for state in states}
+    assert len(rows) > 5
+    for address, line in rows.items():
+        ended = max(state.end_sequence for state in states if state.address == address)
+        assert program.lines.at(address) == (None if ended else ("/tmp/a.c", line))
 
 
 def test_a_program_from_a_file_is_the_program_from_its_bytes(tmp_path, hello):
@@ -136,7 +158,7 @@ def test_a_sized_symbol_ends_and_a_label_reaches_to_the_end_of_its_section():
         program.symbol("h")
 
 
-def test_bytes_behind_the_data_of_a_segment_are_zero_and_outside_there_are_none():
+def test_bytes_after_the_data_of_a_segment_are_zero_and_outside_there_are_none():
     program = Program((Segment(0x1000, b"\x01\x02", 6, executable=True),), 0x1000)
     assert program.bytes_at(0x1001, 4) == b"\x02\0\0\0"
     assert program.bytes_at(0x1004, 4) == b"\0\0"

@@ -20,7 +20,7 @@ from isa.words import (
     ulane,
     zext,
 )
-from tests.isa.meanings import EDGES
+from tests.isa.extensions.meanings import EDGES
 
 GENERATOR = random.Random(32)
 VALUES = [*EDGES, *(GENERATOR.getrandbits(32) - (1 << 31) for _ in range(200))]

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from isa.asm import AsmError, assemble, assemble_file
+from isa.assembler.asm import AsmError, assemble, assemble_file
+from isa.assembler.directives import binary32
 from isa.declare import Extension, Isa
-from isa.directives import binary32
-from isa.profiles import profile
+from isa.extensions.profiles import profile
 from isa.program import LineRange, Program
 
 NOP = bytes.fromhex("13000000")
 AS, LD = "riscv64-unknown-elf-as", "riscv64-unknown-elf-ld"
-GNU_SOURCE = Path(__file__).parent / "asm" / "gnu.s"
+GNU_SOURCE = Path(__file__).parents[1] / "asm" / "gnu.s"
 RI5CY, CV32E40P = profile("ri5cy"), profile("cv32e40p")
 
 needs_binutils = pytest.mark.skipif(
@@ -199,12 +199,12 @@ def test_a_file_is_assembled_under_its_name(tmp_path):
 def test_too_large_a_source_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "a.s"
     path.write_text("nop\nj .\nj .\n")
-    monkeypatch.setattr("isa.layout.MOST_PENDING", 2)
+    monkeypatch.setattr("isa.assembler.layout.MOST_PENDING", 2)
     with pytest.raises(
         AsmError, match=r"a\.s:3: 'j \.': more than 2 instructions and values of symbols$"
     ):
         assemble_file(path, RI5CY)
-    monkeypatch.setattr("isa.asm.LARGEST_SOURCE", 4)
+    monkeypatch.setattr("isa.assembler.asm.LARGEST_SOURCE", 4)
     message = f"{path}: more than 4 characters, the most of a source"
     with pytest.raises(AsmError, match=f"^{re.escape(message)}$"):
         assemble_file(path, RI5CY)
@@ -359,3 +359,24 @@ def test_places_of_sections_are_checked():
         assemble("nop\nnop", RI5CY, text_base=0xFFFFFFFC, source="a.s")
     with pytest.raises(AsmError, match=r"^a\.s: no code at the entry, 0x1c008000$"):
         assemble("", RI5CY, source="a.s")
+
+
+def test_all_mistakes_are_told_at_once_those_of_addresses_once_statements_are_right() -> None:
+    text = "_start: foo a0\nnop\nla a0, nowhere\nbar:\naddi a0, a0, 1 2\n.unknown\n"
+    with pytest.raises(AsmError) as error:
+        assemble(text, RI5CY)
+    told = str(error.value).splitlines()
+    assert [line.split("'")[0] for line in told] == ["source:1: ", "source:5: ", "source:6: "]
+    with pytest.raises(AsmError) as error:
+        assemble("la a0, nowhere\nnop\naddi a0, a0, 5000\nj there\n", RI5CY)
+    told = str(error.value).splitlines()
+    assert [line.split("'")[0] for line in told] == ["source:1: ", "source:3: ", "source:4: "]
+
+
+def test_a_mistake_of_a_macro_comes_after_those_before_it() -> None:
+    with pytest.raises(AsmError) as error:
+        assemble("foo a0\n.macro m x\nnop\n.endm\nm 1, 2\nbar\n", RI5CY)
+    assert [line.split("'")[0] for line in str(error.value).splitlines()] == [
+        "source:1: ",
+        "source:5: ",
+    ]

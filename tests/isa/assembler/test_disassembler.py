@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from isa.asm import assemble, disassemble, listing
+from isa.assembler.asm import assemble, disassemble, listing
+from isa.assembler.names import csr_numbers
 from isa.declare import Isa
-from isa.names import csr_numbers
-from isa.profiles import profile
+from isa.extensions.profiles import profile
 from isa.program import LineRange, LineTable, Program, Segment, Symbol
 
 OBJDUMP = "riscv64-unknown-elf-objdump"
@@ -57,7 +57,7 @@ def in_batches(words: Iterable[int]) -> Iterable[list[int]]:
 def test_every_instruction_with_random_operands_survives_text(
     core, registers, small_floats, request
 ):
-    isa = profile(core, registers, small_floats)
+    isa = profile(core, registers, small_floats, dot_products=True)
     rng = random.Random(1)
     each = 200 if request.config.getoption("--full") else 10
     words = []
@@ -72,7 +72,7 @@ def test_every_instruction_with_random_operands_survives_text(
 
 @pytest.mark.parametrize(("core", "registers", "small_floats"), PROFILES)
 def test_random_words_survive_text(core, registers, small_floats, request):
-    isa = profile(core, registers, small_floats)
+    isa = profile(core, registers, small_floats, dot_products=True)
     count = 1_000_000 if request.config.getoption("--full") else 10_000
     rng = random.Random(2)
     for batch in in_batches(rng.getrandbits(32) for _ in range(count)):
@@ -137,7 +137,7 @@ def test_without_an_address_targets_are_relative():
     assert disassemble(0x0085C07B, profile("ri5cy")) == "lp.setup x0, a1, .+16"
 
 
-def test_a_target_is_named_behind_the_instruction():
+def test_a_target_is_named_after_the_instruction():
     program = Program(
         (Segment(0x1C008000, bytes(64), 64, executable=True),),
         0x1C008000,
@@ -242,7 +242,7 @@ def gnu_texts(path: str) -> dict[int, tuple[int, str]]:
 
 
 def plain(text: str, csrs: dict[str, int]) -> str:
-    """Text without spaces behind commas, numbers in decimal, CSRs of PULP by number."""
+    """Text without spaces after commas, numbers in decimal, CSRs of PULP by number."""
     text = text.replace(", ", ",").strip()
     text = re.sub(r"0x(\w+)", lambda digits: str(int(digits[1], 16)), text)
     return re.sub(r"\b[a-z]\w+\b", lambda name: str(csrs.get(name[0], name[0])), text)

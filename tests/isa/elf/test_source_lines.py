@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from isa.dwarf import LARGEST_SECTION, MOST_ROWS, LineRange
+from isa.elf.dwarf import LARGEST_SECTION, MOST_ROWS, LineRange
 from isa.program import ElfError, LineTable
 
 STANDARD = bytes([0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1])

@@ -11,7 +11,7 @@ import gzip
 from pathlib import Path
 from typing import NamedTuple
 
-DATA = Path(__file__).with_name("data")
+DATA = Path(__file__).parents[1] / "data"
 
 FLOAT_NAMES = {"rd": "fd", "rs1": "fs1", "rs2": "fs2", "rs3": "fs3"}
 

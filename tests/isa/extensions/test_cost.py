@@ -4,7 +4,7 @@ import random
 import subprocess
 import sys
 
-from isa.profiles import profile
+from isa.extensions.profiles import profile
 
 IMPORT = """
 import sys
@@ -16,7 +16,7 @@ def count(frame, event, argument):
     calls += event == "call"
 
 sys.setprofile(count)
-from isa.profiles import profile
+from isa.extensions.profiles import profile
 for core in ("ri5cy", "cv32e40p"):
     for registers in ("f", "x"):
         for small in (False, True):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from isa.docs import find, page, search
-from isa.profiles import profile
+from isa.extensions.docs import find, page, search
+from isa.extensions.profiles import profile
 
 P_LW = """\
 p.lw rd, imm(rs1!)
@@ -29,7 +29,7 @@ Access       i32 to rd
 Reads        rs1 imm
 Writes       addr rs1
 Extension    xpulppostmod
-Profiles     ri5cy-f, ri5cy-f-small, ri5cy-x, ri5cy-x-small
+Profiles     ri5cy-f, ri5cy-f-small-dot, ri5cy-x, ri5cy-x-small-dot
 """
 
 C_LUI = """\
@@ -51,8 +51,8 @@ Fields
     rd       x register, not 2
 
 Extension    rv32c
-Profiles     ri5cy-f, ri5cy-f-small, ri5cy-x, ri5cy-x-small, cv32e40p-f, cv32e40p-f-small,
-             cv32e40p-x, cv32e40p-x-small
+Profiles     ri5cy-f, ri5cy-f-small-dot, ri5cy-x, ri5cy-x-small-dot, cv32e40p-f, cv32e40p-f-small-
+             dot, cv32e40p-x, cv32e40p-x-small-dot
 """
 
 FSW = """\
@@ -75,7 +75,8 @@ Fields
     fs2     float register, f8..f15
 
 Extension    rv32fc
-Profiles     ri5cy-f, ri5cy-f-small, ri5cy-x, ri5cy-x-small, cv32e40p-f, cv32e40p-f-small
+Profiles     ri5cy-f, ri5cy-f-small-dot, ri5cy-x, ri5cy-x-small-dot, cv32e40p-f, cv32e40p-f-small-
+             dot
 """
 
 
@@ -100,7 +101,7 @@ def test_a_memory_access_tells_its_width_and_its_register(key, access):
 
 def test_every_page_fits_100_columns_and_says_what_the_instruction_does():
     for core in ("ri5cy", "cv32e40p"):
-        isa = profile(core, small_floats=True)
+        isa = profile(core, small_floats=True, dot_products=True)
         for insn in (*isa.insns, *isa.compressed):
             lines = page(insn).splitlines()
             assert max(map(len, lines)) <= 100, insn

@@ -7,8 +7,8 @@ import pytest
 
 from isa.declare import Insn
 from isa.encoding import Field
-from isa.profiles import profile
-from tests.isa.tables import Operand, Row, rows
+from isa.extensions.profiles import profile
+from tests.isa.extensions.tables import Operand, Row, rows
 
 RI5CY, CV32E40P = profile("ri5cy"), profile("cv32e40p")
 EVERY_PROFILE = [

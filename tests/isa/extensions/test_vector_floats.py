@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from isa.profiles import profile
+from isa.extensions.profiles import profile
 from isa.words import i32
 
-ISA = profile("ri5cy", "f", small_floats=True)
+ISA = profile("ri5cy", "f", small_floats=True, dot_products=True)
 
 WIDTHS = {"s": 32, "h": 16, "ah": 16, "b": 8}
 SMALL = ("h", "ah", "b")
@@ -290,11 +290,11 @@ def test_a_dot_product_is_accumulated() -> None:
     one_two, three_four = 0x40003C00, 0x44004200
     assert perform("vfdotpex.s.h", fs1=one_two, fs2=three_four, fd=0x41200000) == (0x41A80000, 0)
     assert perform("vfndotpex.s.h", fs1=one_two, fs2=three_four, fd=0x41200000) == (0xBF800000, 0)
-    assert perform("vfdotp.h", fs1=one_two, fs2=three_four, fd=0x4900) == (0x4D40, 0)
+    assert perform("vfdotp.h", fs1=one_two, fs2=three_four, fd=0x4900) == (0xFFFF4D40, 0)
 
 
 def test_a_narrow_dot_product_is_a_boxed_scalar() -> None:
-    result, flags = ISA["vfdotp_b"].function(0, 0x3C, 0x3C, 1)
+    result, flags = ISA["vfdotp_b"].function(0, 0x3C, 0x3C)
     assert (result & 0xFFFFFFFF, flags) == (0xFFFFFF3C, 0)
 
 

@@ -1,4 +1,5 @@
-"""Vectors of operands, results and flags, and which function of isa.softfloat each file is about.
+"""Vectors of operands, results and flags, and which function of isa.floats.softfloat each file is
+about.
 
 A line is `operands result flags`, in hexadecimal; a file is named after its operation, formats and
 rounding mode: `testfloat/f32_mulAdd_rne.txt`. Those of `testfloat` come from Berkeley TestFloat 3e,
@@ -7,7 +8,7 @@ RISC-V specialisation; those of `smallfloat` have the same form, for what TestFl
 `tests/oracles/floats.tar.xz` holds up to 300 lines of each file, evenly spaced. All lines, from a
 directory with both folders, each file compressed by gzip:
 
-    pytest tests/isa/test_softfloat.py tests/isa/test_hostfloat.py --vectors DIR
+    pytest tests/isa/floats/test_softfloat.py tests/isa/floats/test_hostfloat.py --vectors DIR
 """
 
 import gzip
@@ -17,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from isa.floatformat import BF16, F8, F16, F32, RDN, RMM, RNE, RTZ, RUP, Format
-from isa.softfloat import (
+from isa.floats.format import BF16, F8, F16, F32, RDN, RMM, RNE, RTZ, RUP, Format
+from isa.floats.softfloat import (
     add,
     classify,
     convert,
@@ -33,14 +34,13 @@ from isa.softfloat import (
     multiply_add,
     multiply_add_to,
     multiply_to,
-    round_to_integral,
     square_root,
     subtract,
     to_integer,
 )
 from isa.words import i32
 
-ARCHIVE = Path(__file__).parents[1] / "oracles" / "floats.tar.xz"
+ARCHIVE = Path(__file__).parents[2] / "oracles" / "floats.tar.xz"
 
 FORMATS = {"f32": F32, "f16": F16, "bf16": BF16, "f8": F8}
 MODES = {"rne": RNE, "rtz": RTZ, "rdn": RDN, "rup": RUP, "rmm": RMM}
@@ -57,11 +57,16 @@ class Vectors(NamedTuple):
 
 
 def file_names(directory: Path | None) -> list[str]:
-    """Names of all files, without `.txt`: those in the archive or, if given, in a directory."""
+    """Names of files, without `.txt`: those in the archive or, if given, in a directory.
+
+    Rounding to an integer of the same format is left out: no instruction does it.
+    """
     if directory is None:
-        return sorted(name.removesuffix(".txt") for name in _archive())
-    paths = [*directory.glob("testfloat/*.txt.gz"), *directory.glob("smallfloat/*.txt.gz")]
-    return sorted(f"{path.parent.name}/{path.name.removesuffix('.txt.gz')}" for path in paths)
+        names = [name.removesuffix(".txt") for name in _archive()]
+    else:
+        paths = [*directory.glob("testfloat/*.txt.gz"), *directory.glob("smallfloat/*.txt.gz")]
+        names = [f"{path.parent.name}/{path.name.removesuffix('.txt.gz')}" for path in paths]
+    return sorted(name for name in names if "_roundToInt_" not in name)
 
 
 def read_vectors(name: str, directory: Path | None) -> Vectors:
@@ -143,7 +148,6 @@ OPERATIONS: dict[str, Callable[[Format], Operation]] = {
     "mul": _binary(multiply),
     "div": _binary(divide),
     "sqrt": _unary(square_root),
-    "roundToInt": _unary(round_to_integral),
     "mulAdd": lambda f: lambda a, b, c, rm: multiply_add(f, a, b, c, rm),
     "mulex": lambda f: lambda a, b, c, rm: multiply_to(f, F32, a, b, rm),
     "macex": lambda f: lambda a, b, c, rm: multiply_add_to(f, F32, a, b, c, rm),

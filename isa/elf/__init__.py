@@ -1,0 +1,1 @@
+"""ELF files: segments, symbols, attributes, source lines; and their writer."""

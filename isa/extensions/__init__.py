@@ -1,0 +1,1 @@
+"""Instruction declarations, an extension a file."""

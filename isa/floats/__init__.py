@@ -1,0 +1,1 @@
+"""Floating-point arithmetic of any format: in software, and by the host."""
