@@ -18,10 +18,10 @@ from time import thread_time
 import numpy as np
 
 from isa.program import Program
-from soc.chip_state import Chip
+from soc.chip.spec import SocSpec
+from soc.chip.state import Chip
 from soc.result import Exit, RunResult, read_memory
 from soc.run import prepare
-from soc.spec import SocSpec
 
 
 class Exchange:
@@ -63,6 +63,8 @@ class Exchange:
             raise ValueError(f"the run has ended: {self._end.message or self._end.reason}")
         started = thread_time()
         self._simulation.end = None
+        if self.cycle:
+            self._simulation.is_repeatable = False
         limit = None if max_cycles is None else self.cycle + max_cycles
         self._end = self._simulation.run(limit)
         self.seconds += thread_time() - started
@@ -79,6 +81,7 @@ class Exchange:
             raise ValueError(
                 f"{len(data)} bytes at {address:#010x} are not in L2 ({l2.base:#010x}, {l2.size})"
             )
+        self._simulation.is_repeatable = False
         self.chip.l2.view(np.uint8)[start : start + len(data)] = np.frombuffer(data, np.uint8)
 
     def result(self) -> RunResult:

@@ -5,8 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from soc.decode import STORE
-from soc.spec import SocSpec
+from isa.assembler.disasm import disassemble
+from isa.declare import Isa
+from isa.extensions.flex_v import ALWAYS_WRONG
+from isa.program import Program
+from soc.chip.spec import SocSpec
+from soc.prelude.decoded import STORE
 
 MOST_WARNINGS = 20
 """That are told; of the others there is the count."""
@@ -40,10 +44,23 @@ def console_warning(limit: int, dropped: int = 0) -> str:
     return f"{what}; {dropped:,} more are dropped" if dropped else what
 
 
+def wrong_on_rtl_warning(program: Program, isa: Isa, pc: int, word: int) -> str:
+    """What is told of an instruction that RI5CY's public RTL computes wrong."""
+    decoded = isa.decode(word)
+    assert decoded, "an illegal word computes nothing"
+    place = program.place_and_line(pc)
+    where = f"{pc:#010x} in {place}" if place else f"{pc:#010x}"
+    return (
+        f"pc {where} ({disassemble(word, isa, pc)}): {ALWAYS_WRONG[decoded.insn.name]}; "
+        "core.rtl_defects = true does as it does"
+    )
+
+
 def null_warning(spec: SocSpec, h: int, row: np.void, address: int) -> str:
     """What is told of an access through a null pointer, by the row of its instruction."""
     access = "store" if row["kind"] == STORE else "load"
-    memory, base = ("L1", spec.l1.base) if h < spec.cores else ("L2", spec.l2.base)
+    is_l1 = h < spec.cores and not spec.control_page
+    memory, base = ("L1", spec.l1.base) if is_l1 else ("L2", spec.l2.base)
     return (
         f"{access} at {address:#010x}, hardly meant: {memory} answers there, as at "
         f"{base + address:#010x}; is it a null pointer?"

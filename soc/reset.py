@@ -4,24 +4,34 @@ from functools import lru_cache
 
 import numpy as np
 
-from isa.declare import Isa
-from isa.profiles import profile
 from isa.program import Program
-from soc.chip_state import Chip, Image, copied, image, nothing_translated, zeros_together
-from soc.control_page import control_state
-from soc.csr_numbers import MSTATUS_RESET
-from soc.dma import new_dma
-from soc.event_unit_state import event_unit_state
-from soc.fetching import icache_state, private_sets
-from soc.float_state import FLOATS_OFF
-from soc.hart_status import OFF
-from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
-from soc.l2 import l2_state
-from soc.private_cache import IDEAL, STEADY
-from soc.spec import SocSpec
-from soc.stack_check import HIGHEST
-from soc.state import BANK, CONFIG, HART, REGIONS, RING, WHEEL
-from soc.trace_format import RECORDER, SORTED_CYCLES
+from soc.chip.profile import UnfitProgramError, lookahead
+from soc.chip.shadow import COUNTERS, MOST_FINDINGS
+from soc.chip.spec import SocSpec
+from soc.chip.state import (
+    Chip,
+    Image,
+    copied,
+    image,
+    nothing_translated,
+    unchecked,
+    zeros_together,
+)
+from soc.cluster.icache_access import icache_state, private_sets
+from soc.cluster.testbench import control_state
+from soc.core.csr_numbers import MSTATUS_RESET
+from soc.core.float_state import FLOATS_OFF
+from soc.core.stack_check import HIGHEST
+from soc.dma.mchan import new_dma
+from soc.event_unit.state import event_unit_state
+from soc.icache.private_cache import IDEAL, STEADY
+from soc.interconnect.axi_l2 import l2_state
+from soc.interconnect.tcdm import DMA_PORTS, EXTERNAL_PORTS
+from soc.prelude.counters import REGIONS
+from soc.prelude.hart_state import OFF
+from soc.prelude.records import BANK, CONFIG, HART
+from soc.prelude.trace_event import RECORDER, SORTED_CYCLES
+from soc.prelude.wheel import WHEEL
 
 LONG_AGO = -10
 CLUSTER_BASE = 0x10200000
@@ -30,70 +40,26 @@ MISA = {"ri5cy": 0x40001104, "cv32e40p": 0x40001104}
 """RV32IMC; the X bit and F are added by core."""
 
 
-class UnfitProgramError(ValueError):
-    """A program that the chip cannot run."""
-
-
-def float_registers(spec: SocSpec, program: Program | None) -> str:
-    """Where floats live on this chip with this program: "f" or "x".
-
-    raises    UnfitProgramError if the program needs the other kind
-    """
-    wanted = program.float_registers if program else None
-    has = spec.core.float_registers
-    if has == "auto":
-        return wanted or "x"
-    if wanted and wanted != has:
-        raise UnfitProgramError(
-            f"the program keeps floats in {wanted} registers "
-            f"({program.architecture if program else ''}), the chip {spec.name} in {has}; "
-            f"core.float_registers = {wanted!r} (or 'auto') would fit"
-        )
-    return has
-
-
-def start_of(spec: SocSpec, program: Program) -> int:
-    """The address of a program's first instruction: the chip's reset pc, else the program's entry.
-
-    raises    UnfitProgramError if the chip starts where the program has nothing
-    """
-    pc = spec.core.reset_pc
-    if not pc:
-        return program.entry
-    if any(segment.address <= pc < segment.address + segment.size for segment in program.segments):
-        return pc
-    raise UnfitProgramError(
-        f"the program's entry is {program.entry:#010x}, but the chip {spec.name} starts at "
-        f"{pc:#010x}, where the program has nothing; link it to start there, or set "
-        "core.reset_pc = 0 to start at the entry"
-    )
-
-
-def isa_of(spec: SocSpec, registers: str) -> Isa:
-    """The instructions of the chip's harts."""
-    return profile(spec.core.isa, registers, spec.core.small_floats)
-
-
-def _banks(number: int) -> np.ndarray:
-    banks = np.zeros(number, BANK)
-    banks["asked"] = -1
-    return banks
-
-
-def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
+def new_chip(
+    spec: SocSpec, registers: str, trace_buffer: int = 1, is_checked: bool = False
+) -> Chip:
     """The chip at reset, with empty memories.
 
     trace_buffer    events that fit into it
+    is_checked      it has shadow memory
     """
     harts = spec.cores + (1 if spec.fabric_controller.present else 0)
     rows = spec.l2.size // 2 + harts
     counts = {
         "code": rows,
-        "segments": rows,
+        "superblocks": rows,
         "regions": harts * REGIONS,
         "l2": spec.l2.size // 4,
     }
+    if is_checked:
+        counts |= _shadow_counts(spec, harts)
     return Chip(
+        **({} if is_checked else unchecked()),
         **copied(_at_reset(spec, registers, harts)),
         **zeros_together(counts),
         l1=np.zeros(spec.l1.size // 4, np.int32),
@@ -102,6 +68,20 @@ def new_chip(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
         trace_places=np.zeros(SORTED_CYCLES if trace_buffer > 1 else 1, np.int64),
         hot_code=nothing_translated(),
     )
+
+
+def _shadow_counts(spec: SocSpec, harts: int) -> dict[str, int]:
+    """Elements of the arrays of the shadow memory: most of their pages are never touched."""
+    words = (spec.l1.size + spec.l2.size) // 4
+    return {
+        "check": 1,
+        "bytes": words,
+        "cells": 4 * words,
+        "readers": words * (harts + COUNTERS),
+        "seen": words * harts,
+        "findings": MOST_FINDINGS,
+        "sites": spec.l2.size // 2,
+    }
 
 
 @lru_cache(maxsize=16)
@@ -113,7 +93,7 @@ def _at_reset(spec: SocSpec, registers: str, harts: int) -> Image:
         "icache": icache,
         "fetch": fetch,
         "harts": _harts(spec, registers, harts),
-        "banks": _banks(spec.l1.banks),
+        "banks": np.zeros(spec.l1.banks, BANK),
         "wheel": np.zeros(1, WHEEL),
         "event_unit": event_unit_state(spec.event_unit, spec.cores),
         "dma": new_dma(
@@ -137,6 +117,7 @@ def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:
     record["harts"], record["cores"] = harts, spec.cores
     record["inputs"] = 1 << (inputs - 1).bit_length()
     record["code_base"], record["rows"] = spec.l2.base, spec.l2.size // 2
+    record["code_alias"] = spec.l2.size if spec.control_page else 0
     record["l1_base"], record["l1_size"] = spec.l1.base, spec.l1.size
     record["banks"] = spec.l1.banks
     record["l2_base"], record["l2_size"] = spec.l2.base, spec.l2.size
@@ -158,22 +139,14 @@ def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:
     return config
 
 
-def lookahead(spec: SocSpec) -> int:
-    """Cycles that a hart may run ahead: no other can end the run by then.
-
-    What ends it is a store to the SoC's control registers, which takes this long at least.
-    """
-    if spec.control_page:
-        return RING - 1
-    return min(spec.access.soc_register, spec.access.controller_register, RING - 1)
-
-
 def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:
     harts = np.zeros(count, HART)
     harts["number"] = range(count)
     ri5cy = spec.core.isa == "ri5cy"
     harts["ri5cy"] = ri5cy
-    harts["f_registers"] = harts["boxed"] = registers == "f"
+    harts["f_registers"] = registers == "f"
+    harts["rtl_defects"] = spec.core.rtl_defects
+    harts["boxed"] = registers == "f" and not spec.core.rtl_defects  # flex-v: EnableNanBox = 0
     harts["misa"] = MISA[spec.core.isa] | (1 << 23) | ((1 << 5) if registers == "f" else 0)
     harts["mstatus"] = MSTATUS_RESET
     harts["checks"] = FLOATS_OFF if registers == "f" and not ri5cy else 0
@@ -186,7 +159,7 @@ def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:
     harts["irq_cycle"] = LONG_AGO
     harts["lp_last"] = -1
     harts["state"] = OFF
-    harts["stack_end"] = HIGHEST
+    harts["stack_end"] = harts["deepest"] = HIGHEST
     for h in range(spec.cores):
         harts[h]["hart_id"] = h
     if count > spec.cores:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, create_model
 
+from soc.check.report import CHECKS
+from soc.chip.shadow import COUNTERS, MOST_FINDINGS
+from soc.config.toml import ConfigError, shown_value
+from soc.prelude.counters import CAUSES, REGIONS
 from soc.result import SCHEMA
-from soc.state import CAUSES, REGIONS
-from soc.toml_file import ConfigError, shown_value
 
 LARGEST_FILE = 12 << 20  # bytes: 17 harts with all regions each, and a console of 1 MB
-MOST_HARTS, MOST_BANKS, MOST_WARNINGS = 17, 256, 10_000
+MOST_HARTS, MOST_BANKS, MOST_WARNINGS, MOST_LINES = 17, 256, 10_000, 1 << 20
 WAY_OUT = "make it again with `pulpsim run --json FILE`"
 
 Count = Annotated[int, Field(ge=0, le=1 << 53)]
@@ -68,6 +70,36 @@ class Kernel(Part):
     macs_per_cycle: float | None = Field(None, ge=0, le=1 << 53, allow_inf_nan=False)
 
 
+class Access(Part):
+    who: str
+    cycle: Count
+    does: str
+    function: str
+    line: str
+
+
+class Finding(Part):
+    check: str
+    kind: str
+    what: str
+    message: str
+    count: Count
+    accesses: Short[Access] = Field(max_length=2)
+
+
+class Conflicts(Part):
+    place: str
+    accesses: Count
+    conflicts: Count
+    advice: str
+
+
+class Checks(Part):
+    made: Short[str] = Field(max_length=len(CHECKS))
+    findings: Short[Finding] = Field(max_length=MOST_FINDINGS + COUNTERS)
+    conflicts: Short[Conflicts] = Field(max_length=MOST_LINES)
+
+
 class Result(Part):
     """What is read of a result."""
 
@@ -78,6 +110,7 @@ class Result(Part):
     dma: Dma
     warnings: Short[str] = Field(max_length=MOST_WARNINGS)
     program: Kernel | None = None
+    checks: Checks | None = None
 
 
 def read_result(file: Path) -> dict[str, Any]:

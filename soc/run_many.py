@@ -5,20 +5,20 @@ or each in a process of its own, where one must not harm another.
 """
 
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 from isa.program import Program
-from soc.compiling import stop_compiling
+from soc.chip.spec import SocSpec
+from soc.host.compile_process import stop_compiling
 from soc.result import RunResult
 from soc.run import carry_out, prepare
-from soc.run_process import Processes
 from soc.simulation import Simulation
-from soc.spec import SocSpec
+from soc.worker_process import Processes
 
 ISOLATIONS = ("thread", "process")
 
@@ -74,18 +74,48 @@ def run_many(
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; at least one is needed")
     place = Threads(progress) if isolation == "thread" else Processes(carry_out_here)
-    every = list(runs)
-    with place, ThreadPoolExecutor(workers or processors()) as threads:
-        futures = {threads.submit(place.outcome, run, keep): i for i, run in enumerate(every)}
+    outcomes: dict[int, Any] = {}
+
+    def ended(number: int, outcome: Any) -> None:
+        outcomes[number] = outcome
+        if on_end:
+            on_end(number, outcome)
+
+    with place:
+        carry_out_all(place, runs, keep, ended, workers or processors())
+    return [outcomes[number] for number in range(len(outcomes))]
+
+
+def carry_out_all(
+    place: "Threads | Processes",
+    runs: Iterable[Run],
+    keep: Keep | None,
+    on_end: Callable[[int, Any], None],
+    workers: int,
+) -> None:
+    """Carry out runs side by side at a place; on_end gets each one's number and outcome."""
+    with ThreadPoolExecutor(workers) as threads:
+        futures = [threads.submit(place.outcome, run, keep) for run in runs]
         try:
-            for future in as_completed(futures):
-                if on_end:
-                    on_end(futures[future], future.result())
+            tell_ends(futures, lambda number, future: on_end(number, future.result()))
         except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
             place.stop()
             raise
-    return [future.result() for future in futures]
+
+
+def tell_ends(futures: Sequence[Future], on_end: Callable[[int, Future], None]) -> None:
+    """Call on_end with the number of each future of an executor, and with itself, as it ends.
+
+    raises    what on_end raises, once what has not begun is cancelled
+    """
+    numbers = {future: number for number, future in enumerate(futures)}
+    try:
+        for future in as_completed(futures):
+            on_end(numbers[future], future)
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
 
 
 def processors() -> int:

@@ -7,20 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
-from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, Self
 
-from soc.signals import deferred
+from soc.host.signals import deferred
 
 Task = Callable[..., Any]
 
 
 class Process:
-    """A process that calls one function, with what it is sent; it ends with the one that made it.
-
-    connection    is readable when a call has ended, or the process has
-    """
+    """A process that calls one function with what it is sent, and ends with who made it."""
 
     def __init__(self, task: Task):
         context = get_context("spawn")
@@ -35,27 +31,14 @@ class Process:
 
         raises    RuntimeError if the process ends on the way; what cannot be pickled says so
         """
-        self.begin(*arguments)
-        return self.end()
-
-    def begin(self, *arguments: Any) -> None:
-        """Let it call the function. That the process has ended is told by `end`."""
-        with suppress(ConnectionError):
-            self.connection.send(arguments)
-
-    def end(self) -> Any:
-        """What the function has returned; exceptions as of `call`."""
         try:
+            with suppress(ConnectionError):  # that it has ended is told below
+                self.connection.send(arguments)
             return self.connection.recv()
         except (EOFError, ConnectionError):
             self.process.join()
             code = self.process.exitcode
             raise RuntimeError(f"the run's process ended with exit code {code}") from None
-
-    def kill(self) -> None:
-        """End it now, whatever it is doing."""
-        self.process.kill()
-        self.close()
 
     def close(self) -> None:
         """End it after what it is doing."""
@@ -64,46 +47,64 @@ class Process:
 
 
 class Processes:
-    """Runs in processes; each call of `outcome` may come from a thread of its own."""
+    """Runs in processes; each call of `outcome` may come from a thread of its own.
 
-    def __init__(self, task: Task):
-        self.task = task
-        self.all: list[Process] = []
-        self.idle: SimpleQueue[Process] = SimpleQueue()
-        self.is_stopped = False
+    They start as they are needed, and stay for the next run.
 
-    def __enter__(self) -> "Processes":
+    attempts    processes that may die under a run. It fails then: it is likely to be what kills
+                them
+    """
+
+    def __init__(self, task: Task, attempts: int = 1):
+        self.task, self.attempts = task, attempts
+        self.idle: list[Process] = []
+        self.busy: set[Process] = set()
+        self.stops = 0
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self.all:
-            process.close()
+        while self.idle:
+            self.idle.pop().close()
 
     def outcome(self, *arguments: Any) -> Any:
         """Let an idle process, or another one, carry out a run; what goes wrong is returned."""
-        process = self._take()
-        try:
-            outcome = process.call(*arguments)
-        except Exception as error:
-            outcome = error
-        if process.process.is_alive():
-            self.idle.put(process)
+        stops, deaths, outcome = self.stops, 0, None
+        while self.stops == stops and deaths < self.attempts:
+            process = self._take(stops)
+            try:
+                return process.call(*arguments)
+            except Exception as error:
+                outcome = error
+                if process.process.is_alive():
+                    break
+                deaths += 1
+            finally:
+                self._give_back(process)
         return outcome
 
-    def _take(self) -> Process:
+    def _take(self, stops: int) -> Process:
         try:
-            return self.idle.get_nowait()
-        except Empty:
+            process = self.idle.pop()
+        except IndexError:  # another thread may have taken the last one
             process = Process(self.task)
-            self.all.append(process)
-        if self.is_stopped:
+        self.busy.add(process)
+        if self.stops > stops:
             process.process.kill()
         return process
 
+    def _give_back(self, process: Process) -> None:
+        self.busy.discard(process)
+        if process.process.is_alive():
+            self.idle.append(process)
+        else:
+            process.close()
+
     def stop(self) -> None:
-        """End all processes now."""
-        self.is_stopped = True
-        for process in list(self.all):
+        """End the processes that work, and so their runs."""
+        self.stops += 1
+        for process in list(self.busy):
             process.process.kill()
 
 

@@ -12,7 +12,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.metadata import version
@@ -21,27 +21,29 @@ from threading import Lock
 
 import llvmlite.binding
 
-from soc.cache_folder import PART, VARIABLE, cache_folder, is_ours, use_temporary_folder
-from soc.compiling import CODE, ROOT, Files, compile_units
-from soc.linking import Progress, Unit
-from soc.temporary import TemporaryFolder
-from soc.toml_file import ConfigError
+from soc.aot.versions import require_tested
+from soc.config.toml import ConfigError
+from soc.host.cache_folder import PART, VARIABLE, cache_folder, is_ours, use_temporary_folder
+from soc.host.compile_process import CODE, ROOT, Files, Progress, compile_units
+from soc.host.temporary import TemporaryFolder
 
 LOCK = "units.lock"
 MANIFEST = "manifest.json"
-COMPILER = ("soc.unit_compiler", "soc.links", "soc.chip_types")
+COMPILER = ("soc.aot.compiler", "soc.aot.units", "soc.aot.numba_chip")
 """Modules that go into every unit, with what they import."""
 
 
-def kept(units: Iterable[Unit], progress: Progress = nullcontext) -> list[Path]:
+def kept(units: Mapping[str, Iterable[str]], progress: Progress = nullcontext) -> list[Path]:
     """The object files of these units; those that are not kept yet are compiled together.
+
+    units    modules of the step functions, by the unit's name
 
     If the cache folder refuses them, they go to a temporary one. One process compiles at a time:
     the others wait for it, and find what it has made.
 
     raises    ConfigError if nothing can be written, or the compiler is killed
     """
-    names = {unit.name: f"{unit.kind}-{key(unit)}" for unit in units}
+    names = {name: f"{name.split()[0]}-{key(name, modules)}" for name, modules in units.items()}
     compiled: dict[str, Files] = {}
     try:
         return _kept_in(cache_folder(), names, compiled, progress)
@@ -69,6 +71,7 @@ def _kept_in(
         with _compiling, _alone(folder, progress):
             missing = {name: own for name, own in folders.items() if not is_intact(own)}
             if unknown := missing.keys() - compiled.keys():
+                require_tested()
                 with progress("compiling the interpreter (once; it is kept)"):
                     compiled |= compile_units(unknown)
             for name, own in missing.items():
@@ -95,10 +98,10 @@ def _alone(folder: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
-def key(unit: Unit) -> str:
-    """A name for a unit's content."""
-    digest = hashlib.sha256(unit.name.encode())
-    for file in sources((*COMPILER, *sorted(unit.modules))):
+def key(name: str, modules: Iterable[str]) -> str:
+    """A name for the content of a unit whose step functions are declared in these modules."""
+    digest = hashlib.sha256(name.encode())
+    for file in sources((*COMPILER, *sorted(modules))):
         digest.update(file.name.encode() + b"\0" + _content(file))
     digest.update(_environment())
     return digest.hexdigest()[:32]
@@ -124,7 +127,7 @@ _IMPORT = re.compile(rb"^from ((?:isa|soc)[\w.]*) import (\([^)]*\)|.*)", re.MUL
 
 @cache
 def _imported(file: Path) -> tuple[Path, ...]:
-    """Files that the modules or names behind each `import` may be in."""
+    """Files that the modules or names after each `import` may be in."""
     names = set()
     for module, imported in _IMPORT.findall(_content(file)):
         names |= {module, *(module + b"." + name for name in re.findall(rb"\w+", imported))}

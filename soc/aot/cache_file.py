@@ -5,8 +5,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from soc.cache_folder import PART, is_ours
-from soc.temporary import replaced
+from soc.host.cache_folder import PART, is_ours
+from soc.host.temporary import replaced
 
 
 def keep(file: Path, content: bytes, most: int) -> None:

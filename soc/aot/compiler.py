@@ -1,8 +1,7 @@
 """Compiles a unit to an object file: Numba writes the functions down, LLVM optimises them once.
 
-Numba by itself optimises every function with all that it calls, and makes machine code of each.
-Here its libraries only collect text; the text of a whole unit is optimised and translated once.
-To be imported in a process of its own, before Numba compiles anything: it replaces its target.
+To be imported in a process of its own, before Numba compiles anything: it replaces its target
+(soc.aot.numba_target).
 """
 
 from collections.abc import Iterable
@@ -10,116 +9,18 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils, codegen, cpu, typing
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
-from numba.core.runtime import rtsys
-from numba.core.typing.templates import Signature
 
-from soc.linking import Link, Unit
+from soc.aot.numba_target import TextLibrary, replace_target
+from soc.aot.unit import Link, Unit
 
-
-class TextLibrary(codegen.CodeLibrary):
-    """The text of a function, and the libraries of those that it calls."""
-
-    def __init__(self, owner, name):
-        super().__init__(owner, name)
-        self.texts: list[str] = []
-        self.callees: dict[TextLibrary, None] = {}
-
-    def add_ir_module(self, ir_module):
-        self.texts.append(cgutils.normalize_ir_text(str(ir_module)))
-
-    def add_linking_library(self, library):
-        self.callees[library] = None
-
-    def finalize(self):
-        self._finalized = True
-
-    def get_pointer_to_function(self, name):
-        return 1  # nobody calls it in this process
-
-    def get_function(self, name):
-        raise NotImplementedError
-
-    get_llvm_str = get_asm_str = get_defined_functions = get_function
-
-
-class TextCodegen(codegen.JITCPUCodegen):
-    """Numba's code generator for this processor, without its execution engine."""
-
-    _library_class = TextLibrary
-
-    def _init(self, llvm_module):
-        options = {"opt": 3}
-        self._tm_features = self._customize_tm_features()
-        self._customize_tm_options(options)
-        target = llvm.Target.from_triple(llvm.get_process_triple())
-        self._tm = target.create_target_machine(**options)
-        self._target_data = self._tm.target_data
-        self._data_layout = str(self._target_data)
-
-    def set_env(self, env_name, env):
-        pass
-
-
-class TextContext(cpu.CPUContext):
-    """Numba's target with this code generator, and no ways into functions from Python."""
-
-    def init(self):
-        self.is32bit = False
-        self._internal_codegen = TextCodegen("unit")
-
-    def post_lowering(self, mod, library):
-        pass
-
-    def create_cpython_wrapper(self, library, fndesc, env, call_helper, release_gil=False):
-        pass
-
-    def create_cfunc_wrapper(self, library, fndesc, env, call_helper):
-        pass
-
-
-class RememberingTyping(typing.Context):
-    """Numba's typing, which finds out once what an operator or builtin makes of its operands."""
-
-    def __init__(self):
-        super().__init__()
-        self.resolved: dict[Any, Signature] = {}
-
-    def resolve_function_type(self, func, args, kws):
-        if not isinstance(func, types.Function) or kws:
-            return super().resolve_function_type(func, args, kws)
-        key = func, args
-        if key not in self.resolved:
-            result = super().resolve_function_type(func, args, kws)
-            if result is None:
-                return None
-            self.resolved[key] = result
-        return self.resolved[key]
-
-
-def alloca_once(builder, ty, size=None, name="", zfill=False):
-    """Numba's, but for zeros: it fills every variable of an inlined function on the way in."""
-    if isinstance(size, int):
-        size = ir.Constant(cgutils.intp_t, size)
-    with builder.goto_entry_block():
-        pointer = builder.alloca(ty, size=size, name=name)
-    if zfill:
-        builder.store(pointer.type.pointee(None), pointer)
-    return pointer
-
-
-cgutils.alloca_once = alloca_once
-rtsys.initialize = lambda context: None  # nothing is allocated in step functions
-cpu_target._toplevel_typing_context = RememberingTyping()
-cpu_target._toplevel_target_context = TextContext(cpu_target.typing_context, "cpu")
+replace_target()
 
 from isa.jitable import compile_as  # noqa: E402
-from soc import chip_types, step_types  # noqa: E402
-from soc.links import float_links  # noqa: E402
-from soc.step import Step  # noqa: E402
+from soc.aot import numba_chip, numba_steps  # noqa: E402
+from soc.aot.units import float_links  # noqa: E402
+from soc.prelude.step import Step  # noqa: E402
 
 cpu_target.typing_context.refresh()
 cpu_target.target_context.refresh()
@@ -129,9 +30,9 @@ for _link in float_links:
 
 def compile_unit(unit: Unit) -> bytes:
     """Return the object file of a unit."""
-    step_types.building = unit
-    chip_types.constants.update(unit.constants)
-    step_types.register_meanings()
+    numba_steps.building = unit
+    numba_chip.constants.update(unit.constants)
+    numba_steps.register_meanings()
     linked: dict[str, None] = {}
     with global_compiler_lock:
         for link in unit.links.values():
@@ -147,8 +48,8 @@ def _compiled(link: Link) -> Any:
     """What Numba makes of a link's function."""
     function = link.step_function
     made = function if isinstance(function, Step) else Step(function)
-    takes = tuple(step_types.numba_type(kind) for kind in link.takes)
-    made.dispatcher.compile(step_types.numba_type(link.returns)(*takes))
+    takes = tuple(numba_steps.numba_type(kind) for kind in link.takes)
+    made.dispatcher.compile(numba_steps.numba_type(link.returns)(*takes))
     return made.dispatcher.overloads[takes]
 
 

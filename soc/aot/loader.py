@@ -9,11 +9,10 @@ import llvmlite.binding as llvm
 
 
 @cache
-def _target_machine() -> Any:
+def _target() -> llvm.Target:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(codemodel="jitdefault", jit=True)
+    return llvm.Target.from_triple(llvm.get_process_triple())
 
 
 def load(file: Path) -> Any:
@@ -24,10 +23,11 @@ def load(file: Path) -> Any:
 def load_objects(codes: Iterable[bytes]) -> Any:
     """Load object code: its symbols have addresses then, as get_function_address tells.
 
-    What it calls of other object files has to be defined before. No two may have the same symbol.
+    They have them as long as what is returned is there. What it calls of other object files has to
+    be defined before. No two may have the same symbol.
     """
-    machine = _target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    machine = _target().create_target_machine(codemodel="jitdefault", jit=True)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)  # which ends the machine
     for code in codes:
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()

@@ -21,8 +21,8 @@ from numba.extending import (
 )
 from numba.np.arrayobj import make_array, populate_array
 
-from soc.chip_state import ARRAYS, Chip
-from soc.hot_code import CONVENTION
+from soc.chip.state import ARRAYS, Chip
+from soc.chip.superblock_call import CONVENTION
 
 
 class ChipType(types.Type):
@@ -73,15 +73,15 @@ def _itemsize(context, dtype) -> int:
 
 
 def _entry(builder, table, place: int):
-    """Load a word of the table, which never changes: LLVM need not load it again behind stores."""
+    """Load a word of the table, which never changes: LLVM need not load it again after stores."""
     word = builder.load(builder.gep(table, [ir.Constant(WORD, place)]))
     word.set_metadata("invariant.load", builder.module.add_metadata([]))
     return word
 
 
 @intrinsic
-def call_segment(typing, code, chip, h, now, others):
-    """Call the machine code of a segment: see soc.hot_code."""
+def call_superblock(typing, code, chip, h, now, others):
+    """Call the machine code of a superblock: see soc.core.hotness."""
 
     def generate(context, builder, signature, arguments):
         kind = ir.FunctionType(WORD, [WORD] * 4)

@@ -14,16 +14,16 @@ from numba.core.typing import make_concrete_template, signature
 from numba.extending import intrinsic, models, register_model, typeof_impl
 from numba.np.numpy_support import from_dtype
 
-from isa import hostfloat
+from isa.floats import hostfloat
 from isa.jitable import compile_as
-from soc import chip_types
-from soc.bits import bit, lowest_index, members
-from soc.chip_state import Chip
-from soc.chip_types import ARRAY_TYPES, CHIP_TYPE
-from soc.hot_code import call_segment
-from soc.lean_pipeline import ColdCompiler, LeanCompiler, RenamingCompiler
-from soc.linking import WORDS, Link, Unit
-from soc.step import Step
+from soc.aot import numba_chip as chip_types
+from soc.aot.numba_chip import ARRAY_TYPES, CHIP_TYPE
+from soc.aot.numba_passes import ColdCompiler, LeanCompiler, RenamingCompiler
+from soc.aot.unit import WORDS, Link, Unit
+from soc.chip.state import Chip
+from soc.chip.superblock_call import call_superblock
+from soc.prelude.bits import bit, lowest_index, members
+from soc.prelude.step import Step, compile_steps_with
 
 OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy", "_nrt": False}
 """The interpreter lock is released while Numba runs step functions by themselves. Nothing is
@@ -55,6 +55,9 @@ def dispatcher(
     options = OPTIONS | {"forceinline": forceinline}
     pipeline = LeanCompiler if keeps_types else ColdCompiler if is_cold else RenamingCompiler
     return StepDispatcher(function, targetoptions=options, pipeline_class=pipeline)
+
+
+compile_steps_with(dispatcher)
 
 
 @typeof_impl.register(Step)
@@ -155,8 +158,8 @@ def _compiled_lowest_index(mask):
     return _count_trailing_zeros(mask)
 
 
-def _compiled_call_segment(code, chip, h, now, others):
-    return chip_types.call_segment(code, chip, h, now, others)
+def _compiled_call_superblock(code, chip, h, now, others):
+    return chip_types.call_superblock(code, chip, h, now, others)
 
 
 def register_meanings() -> None:
@@ -169,6 +172,6 @@ for _function, _form in (
     (lowest_index, _compiled_lowest_index),
     (members, _compiled_members),
     (bit, bit),
-    (call_segment, _compiled_call_segment),
+    (call_superblock, _compiled_call_superblock),
 ):
     compile_as(_function, dispatcher(_form, forceinline=True))

@@ -1,6 +1,6 @@
 """Units of machine code: step functions compiled apart, linked by symbol.
 
-A unit is compiled in a process of its own and kept as an object file (soc.unit_cache). Its links
+A unit is compiled in a process of its own and kept as an object file (soc.aot.cache). Its links
 are the functions that others call: step functions of other units by their symbol, Python through
 ctypes. So what changes in one unit compiles that unit again and nothing else, and a program that
 only runs needs no compiler at all.
@@ -8,7 +8,7 @@ only runs needs no compiler at all.
 
 import ctypes
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from soc.chip_state import Chip
-
-Progress = Callable[[str], AbstractContextManager]
-"""Wraps a long step that its text names."""
+from soc.chip.state import Chip
+from soc.host.compile_process import Progress
 
 WORDS = np.ndarray
 """An argument: a memory's words, int32[]. Only compiled code can pass it."""
@@ -74,10 +72,20 @@ class Link:
         """The same for what takes long: other threads go on meanwhile."""
         return self._callable(ctypes.CFUNCTYPE)
 
-    def _callable(self, kind_of: Callable) -> Callable:
+    def of(self, first: Any) -> Callable:
+        """The compiled function for one chip or record, its first argument: half of a call's time.
+
+        NOTE: it holds an address, so whoever has it has to keep `first`; and it takes plain ints.
+        """
+        return partial(self._code(ctypes.PYFUNCTYPE), _converter(self.takes[0])(first))
+
+    def _code(self, kind_of: Callable) -> Callable:
         words = [ctypes.c_uint64 if kind is np.uint64 else ctypes.c_int64 for kind in self.takes]
         results = {None: None, bool: ctypes.c_bool, int: ctypes.c_int64, np.uint64: ctypes.c_uint64}
-        code = kind_of(results[self.returns], *words)(self.unit.address(self.python_symbol))
+        return kind_of(results[self.returns], *words)(self.unit.address(self.python_symbol))
+
+    def _callable(self, kind_of: Callable) -> Callable:
+        code = self._code(kind_of)
         if self.takes[0] is Chip and set(self.takes[1:]) <= {int, np.uint64}:
             return lambda chip, *numbers: code(chip.address, *map(int, numbers))
         convert = [_converter(kind) for kind in self.takes]
@@ -147,7 +155,7 @@ class Unit:
     @cached_property
     def _code(self) -> Any:
         """The loaded machine code."""
-        from soc.machine_code import define, load
+        from soc.aot.loader import define, load
 
         with LOADING:
             require((self, *self.uses))
@@ -163,7 +171,8 @@ def require(units: Iterable[Unit], progress: Progress = nullcontext) -> None:
     waiting = [unit for unit in units if unit.file is None]
     if not waiting:
         return
-    from soc.unit_cache import kept
+    from soc.aot.cache import kept
 
-    for unit, file in zip(waiting, kept(waiting, progress), strict=True):
+    modules = {unit.name: unit.modules for unit in waiting}
+    for unit, file in zip(waiting, kept(modules, progress), strict=True):
         unit.file = file

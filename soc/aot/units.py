@@ -8,26 +8,26 @@ from functools import cache
 
 import numpy as np
 
-from soc.chip_state import Chip
-from soc.dma_state import DMA_STATE
-from soc.event_unit_state import EU_STATE
-from soc.l2 import L2_STATE
-from soc.linking import WORDS, Unit
-from soc.private_cache import FETCH
-from soc.state import HART
+from soc.aot.unit import WORDS, Unit
+from soc.chip.state import Chip
+from soc.dma.state import DMA_STATE
+from soc.event_unit.state import EU_STATE
+from soc.icache.private_cache import FETCH
+from soc.interconnect.axi_l2 import L2_STATE
+from soc.prelude.records import HART
 
 BITS = np.uint64  # a set of harts
 RESULT = (int, int)  # pattern, flags
 
 DMA = Unit("dma")
-ask = DMA.link("soc.dma_control.ask", DMA_STATE, int, int, int, int)
-grant_ports = DMA.link("soc.dma_control.grant_ports", DMA_STATE, returns=int)
-request_lanes = DMA.link("soc.dma.request_lanes", DMA_STATE, returns=int)
-tick = DMA.link("soc.dma.tick", DMA_STATE, int, int, WORDS, WORDS, L2_STATE, int)
-is_idle = DMA.link("soc.dma.is_idle", DMA_STATE, returns=bool)
+ask = DMA.link("soc.dma.control_ports.ask", DMA_STATE, int, int, int, int)
+grant_ports = DMA.link("soc.dma.control_ports.grant_ports", DMA_STATE, returns=int)
+request_lanes = DMA.link("soc.dma.mchan.request_lanes", DMA_STATE, returns=int)
+tick = DMA.link("soc.dma.mchan.tick", DMA_STATE, int, int, WORDS, WORDS, L2_STATE, int)
+is_idle = DMA.link("soc.dma.mchan.is_idle", DMA_STATE, returns=bool)
 
 EVENT_UNIT = Unit("event_unit")
-_unit, _clock = "soc.event_unit", "soc.event_unit_clock"
+_unit, _clock = "soc.event_unit.event_unit", "soc.event_unit.clock_edge"
 eu_access = EVENT_UNIT.link(
     f"{_unit}.eu_access", EU_STATE, int, int, int, int, int, int, returns=int
 )
@@ -41,14 +41,14 @@ eu_shared_store = EVENT_UNIT.link(f"{_unit}.eu_shared_store", EU_STATE, int, int
 eu_shared_load = EVENT_UNIT.link(f"{_unit}.eu_shared_load", EU_STATE, int, int, returns=int)
 
 REGISTERS = Unit("csr")
-csr_exists = REGISTERS.link("soc.csr.csr_exists", HART, int, returns=bool)
-csr_read_only = REGISTERS.link("soc.csr.csr_read_only", HART, int, returns=bool)
-csr_read = REGISTERS.link("soc.csr.csr_read", HART, int, int, returns=int)
-csr_write = REGISTERS.link("soc.csr.csr_write", HART, int, int, int)
-csr_modify = REGISTERS.link("soc.csr.csr_modify", int, int, int, returns=int)
+csr_exists = REGISTERS.link("soc.core.csr.csr_exists", HART, int, returns=bool)
+csr_read_only = REGISTERS.link("soc.core.csr.csr_read_only", HART, int, returns=bool)
+csr_read = REGISTERS.link("soc.core.csr.csr_read", HART, int, int, returns=int)
+csr_write = REGISTERS.link("soc.core.csr.csr_write", HART, int, int, int)
+csr_modify = REGISTERS.link("soc.core.csr.csr_modify", int, int, int, returns=int)
 
 FLOATS = Unit("float")
-_forms = "isa.hostfloat.defined_"
+_forms = "isa.floats.hostfloat.defined_"
 float_links = [
     FLOATS.link(f"{_forms}{name}", *[int] * operands, int, returns=RESULT)
     for name, operands in {
@@ -64,22 +64,23 @@ float_links = [
 """The operands that the host's floating-point unit does not settle."""
 
 ICACHE = Unit("icache")
-step_icache = ICACHE.link("soc.fetching.step_icache", Chip, int)
-fetch_reset = ICACHE.link("soc.fetch.fetch_reset", FETCH, int, int, int)
-start_fetching = ICACHE.link("soc.fetching.start_fetching", Chip, int, int, int)
-switch_icache = ICACHE.link("soc.fetching.switch_icache", Chip, int, int)
-flush_icache = ICACHE.link("soc.fetching.flush_icache", Chip, int, int)
+step_icache = ICACHE.link("soc.cluster.icache_access.step_icache", Chip, int)
+fetch_reset = ICACHE.link("soc.icache.prefetch_buffer.fetch_reset", FETCH, int, int, int)
+start_fetching = ICACHE.link("soc.cluster.icache_access.start_fetching", Chip, int, int, int)
+switch_icache = ICACHE.link("soc.cluster.icache_access.switch_icache", Chip, int, int)
+flush_icache = ICACHE.link("soc.cluster.icache_access.flush_icache", Chip, int, int)
 
 LINKED = (DMA, EVENT_UNIT, REGISTERS, FLOATS, ICACHE)
 """The units that interpreters call."""
 
 HOST = Unit("host", uses=LINKED)
-answer_of_peripheral = HOST.link("soc.requests.answer_of_peripheral", Chip, int, int, int)
-stored = HOST.link("soc.requests.stored", Chip, int, returns=int)
-raise_interrupt = HOST.link("soc.interrupts.raise_interrupt", Chip, int, int, int)
-start_hart = HOST.link("soc.requests.start_hart", Chip, int, int, int)
-sort_events = HOST.link("soc.trace_sort.sort_events", Chip, int, returns=int)
-note_change = HOST.link("soc.hot_code.note_change", Chip, int, int)
+answer_of_peripherals = HOST.link("soc.cluster.demux.answer_of_peripherals", Chip, int, int)
+raise_interrupt = HOST.link("soc.core.interrupts.raise_interrupt", Chip, int, int, int)
+is_any_ahead = HOST.link("soc.engine.run_ahead.is_any_ahead", Chip, int, returns=bool)
+start_hart = HOST.link("soc.cluster.demux.start_hart", Chip, int, int, int)
+sort_events = HOST.link("soc.trace.sort.sort_events", Chip, int, returns=int)
+note_change = HOST.link("soc.core.hotness.note_change", Chip, int, int)
+set_next_pc = HOST.link("soc.core.next_pc.set_next_pc", Chip, int, int, int)
 
 
 @cache
@@ -90,15 +91,20 @@ def bind_for_peripherals() -> None:
 
 
 PHASES = Unit("phases", uses=LINKED)
-collect_hart = PHASES.link("soc.loop.collect_hart", Chip, int, int, returns=BITS)
-access_l1 = PHASES.link("soc.l1_access.access_l1", Chip, BITS, int, returns=BITS)
-signal_dma = PHASES.link("soc.phases.signal_dma", Chip, int)
-request_dma_lanes = PHASES.link("soc.phases.request_dma_lanes", Chip, int, returns=int)
-cycle_dma = PHASES.link("soc.phases.cycle_dma", Chip, int, int, int, returns=BITS)
-clock_event_unit = PHASES.link("soc.phases.clock_event_unit", Chip, int, returns=BITS)
-interrupt_from_control_page = PHASES.link("soc.interrupts.interrupt_from_control_page", Chip, int)
-generator_request = PHASES.link("soc.control_page.generator_request", Chip, int)
-cycle_generator = PHASES.link("soc.phases.cycle_generator", Chip, int)
+collect_hart = PHASES.link("soc.engine.cycle_loop.collect_hart", Chip, int, int, returns=BITS)
+access_l1 = PHASES.link("soc.cluster.l1_access.access_l1", Chip, BITS, int, returns=BITS)
+signal_dma = PHASES.link("soc.cluster.phases.signal_dma", Chip, int)
+request_dma_lanes = PHASES.link("soc.cluster.phases.request_dma_lanes", Chip, int, returns=int)
+cycle_dma = PHASES.link("soc.cluster.phases.cycle_dma", Chip, int, int, int, returns=BITS)
+clock_event_unit = PHASES.link("soc.cluster.phases.clock_event_unit", Chip, int, returns=BITS)
+interrupt_from_control_page = PHASES.link(
+    "soc.cluster.testbench.interrupt_from_control_page", Chip, int
+)
+generator_request = PHASES.link("soc.cluster.testbench.generator_request", Chip, int)
+cycle_generator = PHASES.link("soc.cluster.phases.cycle_generator", Chip, int)
 
-SHARED = {unit.name: unit for unit in (*LINKED, HOST, PHASES)}
+CHECKS = Unit("checks")
+check_events = CHECKS.link("soc.check.events.check_events", Chip, int, int)
+
+SHARED = {unit.name: unit for unit in (*LINKED, HOST, PHASES, CHECKS)}
 """By name: the units that do not depend on the instruction set."""

@@ -2,9 +2,11 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
-from soc.setting import setting
+from isa.declare import Isa
+from isa.extensions.profiles import profile
+from soc.prelude.field import setting
 
 MEASURED = "measured on RTL"
 GVSOC = "GVSoC's pulp-open, measured; the RTL's figure is not known"
@@ -21,12 +23,23 @@ class CoreSpec(BaseModel):
     float_registers: Literal["f", "x", "auto"] = setting(
         "auto", "", "pulp_cluster: Zfinx = FPU, x registers; auto: as the program says, else x"
     )
-    small_floats: bool = setting(False, "", "RI5CY and CV32E40P: C_XF16, C_XF16ALT, C_XF8 = 0")
+    small_floats: bool = setting(
+        True, "", "flex-v astral-v1.1: C_XF16 = C_XF16ALT = C_XF8 = C_XFVEC = 1; CV32E40P: none"
+    )
+    dot_products: bool = setting(
+        False, "", "vfdotp, vfdotpex, vfavg, fmulex.s.ah: GVSoC has them, no RI5CY decodes them"
+    )
+    rtl_defects: bool = setting(
+        False, "", "RI5CY: compute what flex-v e9355c2 computes, not what the ISA says"
+    )
+    apu_wop: Literal[6, 7] = setting(
+        7, "bits", "with rtl_defects, APU_WOP_CPU; flex-v's default 6 cuts off the vector bit"
+    )
     fpu_latency: int = setting(
         1, "registers", "flex-v: C_LAT_FP32 = 1; CV32E40P: FPU_ADDMUL_LAT = 1", ge=0, le=2
     )
-    divider: Literal["thead", "pulp"] = setting(
-        "thead", "", "CV32E40P's default; RI5CY always has PULP's div_sqrt_mvp"
+    divider: Literal["thead", "pulp", "none"] = setting(
+        "thead", "", "CV32E40P's default; RI5CY's is PULP's div_sqrt_mvp; none: FP_DIVSQRT = 0"
     )
     wfi_sleeps: bool = setting(
         True, "", "RI5CY; CV32E40P with COREV_CLUSTER = 1 takes wfi for a nop"
@@ -40,6 +53,30 @@ class CoreSpec(BaseModel):
         0, "address", "boot address + 0x80; 0: the program's entry", multiple_of=2
     )
     reset_cycle: int = setting(3, "cycle", f"{MEASURED}: first issue of RI5CY", ge=1, le=1000)
+
+    @model_validator(mode="after")
+    def _has_defects_of_its_own(self) -> "CoreSpec":
+        if self.rtl_defects and self.isa != "ri5cy":
+            raise ValueError(
+                f"core.rtl_defects = true with core.isa = {self.isa!r}: those are RI5CY's; "
+                "set core.isa = 'ri5cy', or core.rtl_defects = false"
+            )
+        return self
+
+    @property
+    def rtl_wop(self) -> int | None:
+        """APU_WOP_CPU of the RTL whose results the core gives; None: those that the ISA says."""
+        return self.apu_wop if self.rtl_defects else None
+
+    def instructions(self, registers: str) -> Isa:
+        """What it executes with floats in these registers, "f" or "x"."""
+        return profile(
+            self.isa,
+            registers,
+            self.small_floats,
+            dot_products=self.dot_products,
+            apu_wop=self.rtl_wop,
+        )
 
 
 class FabricControllerSpec(BaseModel):

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from soc.setting import setting
+from soc.prelude.field import setting
 
 
 class PeripheralsSpec(BaseModel):

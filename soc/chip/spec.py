@@ -7,25 +7,38 @@ A chip file holds the fields that differ from the defaults, table by table as `S
 import os
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from functools import reduce
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from soc.core import AccessSpec, CoreSpec, FabricControllerSpec
-from soc.dma_state import DmaSpec
-from soc.event_unit_state import EventUnitSpec
-from soc.icache import IcacheSpec
-from soc.l1 import L1Spec
-from soc.l2 import L2Spec
-from soc.peripherals.spec import PeripheralsSpec
-from soc.registers import CLUSTER_ALIAS_SIZE, CLUSTER_SPACE, SOC_SPACE
-from soc.setting import setting
-from soc.toml_file import ConfigError, Layer, Table, nested, read_toml, shown_value, validated
+from soc.address_map.memory_map import CLUSTER_ALIAS_SIZE, CLUSTER_SPACE, SOC_SPACE
+from soc.chip.core_spec import AccessSpec, CoreSpec, FabricControllerSpec
+from soc.chip.peripherals_spec import PeripheralsSpec
+from soc.config.toml import (
+    ConfigError,
+    Layer,
+    Table,
+    field_note,
+    fields,
+    nested,
+    read_toml,
+    shown_value,
+    validated,
+)
+from soc.dma.state import DmaSpec
+from soc.event_unit.state import EventUnitSpec
+from soc.host.notebook import frame, html_table
+from soc.icache.hierarchy import IcacheSpec
+from soc.interconnect.axi_l2 import L2Spec
+from soc.interconnect.tcdm import L1Spec
+from soc.prelude.field import setting
 
-CONFIGS = Path(__file__).parents[1] / "configs"
+CONFIGS = Path(__file__).parents[2] / "configs"
 DEFAULT_CHIP = "pulp"
+MOST_CORES = 16
 CONTROL_PAGE_SIZE = 0x1000
 L1_SPACE = 0x200000
 """Addresses of L1 and of its test-and-set alias, from L1's base (core_demux.sv)."""
@@ -38,7 +51,7 @@ class SocSpec(BaseModel):
 
     name: str = setting("", "", "chip file, its name")
     description: str = setting("", "", "chip file")
-    cores: int = setting(8, "cores", "pulp_cluster caaa973, NB_CORES", ge=1, le=16)
+    cores: int = setting(8, "cores", "pulp_cluster caaa973, NB_CORES", ge=1, le=MOST_CORES)
     core: CoreSpec = CoreSpec()
     fabric_controller: FabricControllerSpec = FabricControllerSpec()
     l1: L1Spec = L1Spec()
@@ -54,6 +67,32 @@ class SocSpec(BaseModel):
         "0: none; test benches of the RTL: exit, barrier, traffic; L2 is ideal then",
         multiple_of=CONTROL_PAGE_SIZE,
     )
+
+    def __repr__(self) -> str:
+        l1, l2 = self.l1, self.l2
+        return (
+            f"<SocSpec {self.name}: {self.cores} {self.core.isa} cores, {l1.size // 1024} kB of L1 "
+            f"in {l1.banks} banks, {l2.size // 1024} kB of L2>"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self)[1:-1], self.rows(), self.description)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every field, a dictionary each: field, value, unit, source."""
+        return [
+            {
+                "field": ".".join(path),
+                "value": _shown(reduce(getattr, path, self), field_note(field, "unit")),
+                "unit": field_note(field, "unit"),
+                "source": field_note(field, "source"),
+            }
+            for path, field in fields(type(self))
+        ]
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas.DataFrame. Raises ImportError without pandas."""
+        return frame(self.rows())
 
     @model_validator(mode="after")
     def _places_lie_apart(self) -> "SocSpec":
@@ -81,6 +120,10 @@ class SocSpec(BaseModel):
         yield "the cluster's alias", 0, CLUSTER_ALIAS_SIZE
 
 
+def _shown(value: Any, unit: str) -> str:
+    return f"{value:#010x}" if unit == "address" else shown_value(value)
+
+
 def chip_names() -> list[str]:
     """The chips that come with the simulator."""
     return sorted(file.stem for file in CONFIGS.glob("*.toml"))
@@ -96,7 +139,11 @@ def load_chip(
 
     chip        a name in configs/, or the path of a .toml file, relative to `folder`
     overrides   tables or dotted keys: {"l1.banks": 32, "core": {"fpu_latency": 2}}
+
     raises      ConfigError with every mistake in chip and overrides
+
+        chip = load_chip("pulp", {"l1.banks": 32})
+        chip.l1.banks, chip.to_frame()
     """
     return compose([*chip_layers(chip, folder), Layer("overrides", nested(overrides or {}))])
 

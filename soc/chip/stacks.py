@@ -6,7 +6,7 @@ before CONTROLLER_STACK. Without all four nothing is known, and nothing is check
 """
 
 from isa.program import Program
-from soc.chip_state import Chip
+from soc.chip.state import Chip
 
 CLUSTER_STACKS = "__cluster_stacks"
 CORE_STACK_SIZE = "__core_stack_size"

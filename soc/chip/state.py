@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from soc.dma_state import DMA_STATE
-from soc.event_unit_state import EU_STATE
-from soc.icache import ICACHE
-from soc.l2 import L2_STATE
-from soc.private_cache import FETCH
-from soc.state import BANK, CONFIG, CONTROL, HART, HOT_CODE, NEVER, REGION, ROW, SEGMENT, WHEEL
-from soc.trace_format import RECORDER
+from soc.chip import shadow
+from soc.dma.state import DMA_STATE
+from soc.event_unit.state import EU_STATE
+from soc.icache.hierarchy import ICACHE
+from soc.icache.private_cache import FETCH
+from soc.interconnect.axi_l2 import L2_STATE
+from soc.prelude.records import BANK, CONFIG, CONTROL, HART, HOT_CODE, REGION, ROW, SUPERBLOCK
+from soc.prelude.trace_event import RECORDER
+from soc.prelude.wheel import NEVER, WHEEL
 
 PAGE = 4096  # bytes
 CACHE_LINE = 64  # bytes
@@ -20,8 +22,8 @@ CACHE_LINE = 64  # bytes
 ARRAYS = {
     "config": CONFIG,  # [1]
     "harts": HART,  # [cores (+ 1: the fabric controller, last)]
-    "code": ROW,  # [L2 bytes / 2 + harts], see soc.code_rows
-    "segments": SEGMENT,  # the same
+    "code": ROW,  # [L2 bytes / 2 + harts], see soc.core.decoded_index
+    "superblocks": SUPERBLOCK,  # the same
     "hot_code": HOT_CODE,  # [1]
     "regions": REGION,  # [harts * REGIONS]
     "l1": np.dtype(np.int32),  # [l1.size / 4]
@@ -38,11 +40,12 @@ ARRAYS = {
     "trace": np.dtype(np.uint64),  # [2 * events that the recorder's buffer holds]
     "trace_sorted": np.dtype(np.uint64),  # the same
     "trace_places": np.dtype(np.int64),  # [SORTED_CYCLES]
+    **shadow.ARRAYS,
 }
 """The arrays of a chip: type of their records."""
 
-OF_THIS_RUN = ("segments", "hot_code")
-"""No state of the chip, but what this process has translated: not copied with it."""
+OF_THIS_RUN = ("superblocks", "hot_code", *shadow.ARRAYS)
+"""No state of the chip, but what this process has translated, or checks: not copied with it."""
 
 
 def zeros(count: int, dtype: np.dtype) -> np.ndarray:
@@ -161,7 +164,7 @@ class Chip:
         config: np.ndarray
         harts: np.ndarray
         code: np.ndarray
-        segments: np.ndarray
+        superblocks: np.ndarray
         hot_code: np.ndarray
         regions: np.ndarray
         l1: np.ndarray
@@ -178,17 +181,29 @@ class Chip:
         trace: np.ndarray
         trace_sorted: np.ndarray
         trace_places: np.ndarray
+        check: np.ndarray
+        bytes: np.ndarray
+        cells: np.ndarray
+        readers: np.ndarray
+        seen: np.ndarray
+        findings: np.ndarray
+        sites: np.ndarray
 
 
 def _unpacked(arrays: Mapping[str, Packed]) -> Chip:
     made = {name: unpack(packed, ARRAYS[name]) for name, packed in arrays.items()}
     made["harts"]["code"] = 0
-    segments = zeros(made["code"].size, SEGMENT)
-    return Chip(**made, segments=segments, hot_code=nothing_translated())
+    superblocks = zeros(made["code"].size, SUPERBLOCK)
+    return Chip(**made, **unchecked(), superblocks=superblocks, hot_code=nothing_translated())
+
+
+def unchecked() -> dict[str, np.ndarray]:
+    """The shadow memory of a chip that is not checked."""
+    return {name: np.zeros(0, dtype) for name, dtype in shadow.ARRAYS.items()}
 
 
 def nothing_translated() -> np.ndarray:
     """What is hot code at the beginning of a run: [1]."""
     hot_code = np.zeros(1, HOT_CODE)
-    hot_code["warm"] = NEVER
+    hot_code["poll_threshold"] = NEVER
     return hot_code

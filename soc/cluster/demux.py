@@ -2,16 +2,28 @@
 
 import numpy as np
 
-from soc import control_page
-from soc.bits import bit, lowest_index
-from soc.chip_state import Chip
-from soc.code_rows import note_write
-from soc.control_page import barrier_arrive, control_read, control_write
-from soc.decode import ELW, LOAD, STORE, WIDTH
-from soc.event_unit_offsets import BARRIER
-from soc.event_unit_state import FAULT, LOADING, STALLED
-from soc.hart_status import (
+from soc.address_map.memory_map import CLUSTER_ALIAS_SIZE
+from soc.aot.units import ask, eu_access, start_fetching
+from soc.chip.state import Chip
+from soc.cluster import testbench as control_page
+from soc.cluster.testbench import barrier_arrive, control_read, control_write
+from soc.core.bounds import is_in_l1, is_in_l2
+from soc.core.decoded_index import note_write
+from soc.core.lsu import access_granted, end_access, extended, transact, turn_to_second_half
+from soc.core.null_accesses import NULL_SIZE, note_null_access
+from soc.core.sync_points import note_answer, note_kept, note_request, note_start, note_wait
+from soc.event_unit.offsets import BARRIER
+from soc.event_unit.state import FAULT, LOADING, STALLED
+from soc.interconnect.axi_l2 import l2_controller_access, l2_core_request
+from soc.prelude.bits import bit, lowest_index
+from soc.prelude.counters import COUNT
+from soc.prelude.decoded import ELW, LOAD, STORE, WIDTH
+from soc.prelude.hart_state import (
     ACCESS,
+    ASKS_ADDRESS,
+    ASKS_EXTERNAL,
+    ASKS_SIZE,
+    ASKS_STORE,
     FAULT_EVENT_UNIT,
     FAULT_LOAD,
     FAULT_STORE,
@@ -20,17 +32,12 @@ from soc.hart_status import (
     RUN,
     SLEEP,
     WAIT,
-    charge,
+    add_stall,
     stop_at,
 )
-from soc.l2 import l2_controller_access, l2_core_request
-from soc.links import ask, eu_access, start_fetching
-from soc.memory import end_access, extended, transact, turn_to_second_half
-from soc.null_accesses import NULL_SIZE, note_null_access
-from soc.registers import CLUSTER_ALIAS_SIZE
-from soc.state import COUNT, SLOTS
-from soc.step import inlined_step, step
-from soc.trace_points import note_memory, note_sleep, note_stall
+from soc.prelude.step import step
+from soc.prelude.trace_points import note_accessed, note_memory, note_sleep, note_stall
+from soc.prelude.wheel import schedule
 
 EVENT_STALL = COUNT.event
 LOADS, STORES = COUNT.loads, COUNT.stores
@@ -47,61 +54,18 @@ TEST_AND_SET = 0x100000
 """Alias of L1 whose loads leave -1 behind, from the start of L1."""
 
 
-@inlined_step
-def is_in_l1(chip, address):
-    """Is an address in L1? With is_in_l2 the one check between a program's address and an array.
-
-    It is made of every transaction, the second half of an access among them.
-    """
-    offset = np.uint64(address - chip.config[0]["l1_base"])
-    return offset < np.uint64(chip.config[0]["l1_size"])
-
-
-@inlined_step
-def is_in_l2(chip, address):
-    """Is an address in L2?"""
-    offset = np.uint64(address - chip.config[0]["l2_base"])
-    return offset < np.uint64(chip.config[0]["l2_size"])
-
-
-@inlined_step
-def enter_wheel(wheel, harts, cycle):
-    """Let harts be due in a cycle; one that the wheel does not reach yet is entered again."""
-    slot = min(cycle, wheel["now"] + SLOTS - 1)
-    wheel["slots"][np.uint64(slot) % np.uint64(SLOTS)] |= harts
-    wheel["due"] |= harts
-
-
-@inlined_step
-def schedule(chip, h, cycle):
-    """Let a hart go on, or ask, in a cycle."""
-    chip.harts[np.uint64(h)]["when"] = cycle
-    enter_wheel(chip.wheel[0], bit(h), cycle)
-
-
-@inlined_step
-def access_granted(hart, row, now):
-    """Note the grant of a hart's access: its next instruction can issue now."""
-    hart["free"] = now
-    hart["ready"] = now + 1
-    hart["memory_grant"] = now
-    if row["kind"] == LOAD:
-        hart["load_register"] = row["rd"]
-        hart["load_grant"] = now
-
-
 @step
-def charge_access(chip, hart, row):
+def add_access_stall(chip, hart, row):
     """Count the cycles that an access outside L1 kept the hart from issuing."""
-    cycles = max(hart["free"], hart["seen"]) - hart["issued"] - 1
+    cycles = max(hart["ex_ready"], hart["in_id"]) - hart["issued"] - 1
     if row["kind"] == ELW:
         offset = hart["address"] - chip.config[0]["cluster_base"] - EVENT_UNIT_PORT
         note_sleep(chip, hart, offset & 0x3FC >= BARRIER, cycles)
-        charge(chip, hart, EVENT_STALL, cycles)
+        add_stall(chip, hart, EVENT_STALL, cycles)
     elif row["kind"] == LOAD:
-        charge(chip, hart, LOAD_EXTERNAL, cycles)
+        add_stall(chip, hart, LOAD_EXTERNAL, cycles)
     else:
-        charge(chip, hart, STORE_EXTERNAL, cycles)
+        add_stall(chip, hart, STORE_EXTERNAL, cycles)
 
 
 @step
@@ -109,10 +73,11 @@ def start_hart(chip: Chip, h: int, pc: int, cycle: int) -> None:
     """Let a hart fetch its first instruction so that it issues in this cycle."""
     hart = chip.harts[np.uint64(h)]
     hart["pc"] = pc
-    hart["free"] = hart["seen"] = hart["first_issue"] = cycle
+    hart["ex_ready"] = hart["in_id"] = hart["first_issue"] = cycle
     hart["issued"] = cycle - 1
     hart["counts"][COUNT.off] += cycle
     note_stall(chip, hart, COUNT.off, cycle)
+    note_start(chip, h, pc, cycle)
     hart["state"] = RUN
     start_fetching(chip, h, pc, cycle)
     schedule(chip, h, cycle)
@@ -134,23 +99,32 @@ def answer(chip, h, value, now):
     access_granted(hart, row, now)
     count_external(hart, row)
     note_memory(chip, h, row, index, hart["second"], True, now)
+    note_answer(chip, h, row, value, now)
     if row["kind"] == STORE:
         hart["counts"][STORES] += 1
     else:
         hart["counts"][LOADS] += 1
         shifted = (value & 0xFFFFFFFF) >> 8 * (hart["address"] & 3)
-        hart["regs"][row["rd"]] = extended(shifted, int(row["access"]), hart["boxed"])
+        hart["regs"][row["rd"]] = extended(shifted, int(row["access"]))
+    note_accessed(chip, h, row, now)
     if row["kind"] == ELW:
-        hart["seen"] = now + chip.config[0]["elw_resume"]
-    charge_access(chip, hart, row)
+        hart["in_id"] = now + chip.config[0]["elw_resume"]
+    add_access_stall(chip, hart, row)
     hart["state"] = RUN
 
 
 @step
-def answer_of_peripheral(chip: Chip, h: int, value: int, now: int) -> None:
-    """Complete an access to a peripheral: the hart goes on in this cycle."""
-    answer(chip, h, value, now)
-    schedule(chip, h, now)
+def answer_of_peripherals(chip: Chip, harts: int, now: int) -> None:
+    """Complete accesses to peripherals: the harts go on in this cycle.
+
+    What loads find is in the harts' `value`.
+    """
+    rest = np.uint64(harts)
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        answer(chip, h, chip.harts[np.uint64(h)]["value"], now)
+        schedule(chip, h, now)
 
 
 @step
@@ -161,11 +135,24 @@ def store_value(hart, row):
 
 
 @step
-def stored(chip: Chip, h: int) -> int:
+def stored(chip, h):
     """Return the data of a hart's request, if that is a store; else 0."""
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
     return store_value(hart, row) if row["kind"] == STORE else 0
+
+
+@step
+def ask_peripheral(hart, row):
+    """Say what a hart asks of a peripheral."""
+    asks = hart["address"] << ASKS_ADDRESS | int(row["access"] & WIDTH) << ASKS_SIZE
+    hart["value"] = 0
+    if row["kind"] == STORE:
+        hart["value"] = store_value(hart, row)
+        asks |= ASKS_STORE
+    if hart["external"]:
+        asks |= ASKS_EXTERNAL
+    hart["asks"] = asks
 
 
 @step
@@ -200,6 +187,8 @@ def event_unit_request(chip, h, now):
     write = row["kind"] == STORE
     value = stored(chip, h)
     offset = hart["address"] - chip.config[0]["cluster_base"] - EVENT_UNIT_PORT
+    if not write:
+        note_wait(chip, h, offset, now)
     result = eu_access(chip.event_unit[0], h, write, row["kind"] == ELW, offset, value, now)
     if result == STALLED:
         schedule(chip, h, now + 1)
@@ -269,13 +258,15 @@ def l2_grant(chip, h, now):
     hart = chip.harts[np.uint64(h)]
     index = hart["row"]
     note_memory(chip, h, chip.code[np.uint64(index)], index, hart["second"], True, now)
+    note_kept(chip, h, chip.code[np.uint64(index)], now)
     if l2_access(chip, h):
         hart["state"] = REQUEST
         schedule(chip, h, now + 1)
         return np.uint64(0)
     row = chip.code[np.uint64(hart["row"])]
+    note_accessed(chip, h, row, now)
     access_granted(hart, row, now)
-    charge_access(chip, hart, row)
+    add_access_stall(chip, hart, row)
     hart["state"] = RUN
     return bit(h)
 
@@ -284,12 +275,17 @@ def l2_grant(chip, h, now):
 def redirect(chip, h, now):
     """Turn a request to an alias into one to what it stands for; is that L1?
 
-    Cores see their cluster at 0 as well, the fabric controller the first private bank of L2. Of
-    its requests to L1 the first cycles are spent on the way.
+    Cores see their cluster at 0 as well, the fabric controller the first private bank of L2, and
+    on the RTL's test bench the code memory answers there. Of the fabric controller's requests to
+    L1 the first cycles are spent on the way.
     """
     hart = chip.harts[np.uint64(h)]
     config = chip.config[0]
-    if 0 <= hart["address"] < (PRIVATE_BANK if hart["external"] else CLUSTER_ALIAS_SIZE):
+    if 0 <= hart["address"] < config["code_alias"]:
+        if hart["address"] < NULL_SIZE:
+            note_null_access(chip, h)
+        hart["address"] += config["code_base"]
+    elif 0 <= hart["address"] < (PRIVATE_BANK if hart["external"] else CLUSTER_ALIAS_SIZE):
         if hart["address"] < NULL_SIZE:
             note_null_access(chip, h)
         hart["address"] += config["l2_base"] if hart["external"] else config["l1_base"]
@@ -318,6 +314,7 @@ def serve(chip, h, now):
     if hart["external"] == 0 and DMA_PORT <= port < DMA_PORT + PORT_SIZE:
         dma_request(chip, h)
         return np.uint64(0)
+    note_request(chip, h, chip.code[np.uint64(hart["row"])], now)
     if config["control_page"] and 0 <= address - config["control_page"] < 0x1000:
         return control_request(chip, h, now)
     if config["control_page"]:
@@ -325,6 +322,7 @@ def serve(chip, h, now):
         fault = FAULT_STORE if row["kind"] == STORE else FAULT_LOAD
         hart["state"] = stop_at(hart, fault, address)
         return np.uint64(0)
+    ask_peripheral(hart, chip.code[np.uint64(hart["row"])])
     hart["state"] = WAIT
     chip.wheel[0]["host"] |= bit(h)
     return np.uint64(0)

@@ -2,13 +2,11 @@
 
 import numpy as np
 
-from soc.bits import lowest_index
-from soc.chip_state import Chip
-from soc.decode import LOAD, STORE
-from soc.fetch import fetch_jump
-from soc.handover import hand_over_behind_access
-from soc.hart_status import ACCESS, FETCHING, L1_REQUEST, RUN, WAIT
-from soc.icache import (
+from soc.aot.units import fetch_reset
+from soc.chip.state import Chip
+from soc.core.decoded_index import row_index
+from soc.core.if_stage import hand_over_after_access
+from soc.icache.hierarchy import (
     ICACHE,
     IcacheSpec,
     banks_flush,
@@ -17,12 +15,14 @@ from soc.icache import (
     private_flush,
     private_switch,
 )
-from soc.icache_bank import BYPASS, NONE, OPERATE, icache_note
-from soc.links import fetch_reset
-from soc.private_cache import FETCH, LINE_BYTES
-from soc.requests import schedule
-from soc.state import NEVER
-from soc.step import step
+from soc.icache.prefetch_buffer import fetch_jump
+from soc.icache.private_cache import FETCH, LINE_BYTES
+from soc.icache.shared_bank import BYPASS, NONE, OPERATE, icache_note
+from soc.prelude.bits import lowest_index
+from soc.prelude.decoded import LOAD, STORE
+from soc.prelude.hart_state import ACCESS, FETCHING, L1_REQUEST, RUN, WAIT
+from soc.prelude.step import step
+from soc.prelude.wheel import NEVER, schedule
 
 
 def private_sets(spec: IcacheSpec) -> int:
@@ -35,7 +35,7 @@ def private_sets(spec: IcacheSpec) -> int:
 def icache_state(spec: IcacheSpec, cores: int, others: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The caches at reset: ICACHE[1] and FETCH[cores + others].
 
-    others    harts outside the cluster, behind the cores: they fetch in the ideal two cycles
+    others    harts outside the cluster, after the cores: they fetch in the ideal two cycles
     """
     icache = np.zeros(1, ICACHE)
     fetch = np.zeros(cores + others, FETCH)
@@ -62,7 +62,7 @@ def icache_state(spec: IcacheSpec, cores: int, others: int = 0) -> tuple[np.ndar
 def step_icache(chip: Chip, now: int) -> None:
     """Clock the instruction cache; harts whose line has come go on in the next cycle.
 
-    Behind a load or store that is not granted yet, the next instruction enters the decode stage.
+    After a load or store that is not granted yet, the next instruction enters the decode stage.
     """
     answered = icache_step(chip.icache[0], chip.fetch, chip.l2_port[0], now)
     while answered:
@@ -72,8 +72,8 @@ def step_icache(chip: Chip, now: int) -> None:
         if hart["state"] == FETCHING:
             hart["state"] = RUN
             schedule(chip, h, now + 1)
-        elif hart["handed"] == 0 and waits_for_grant(chip, hart):
-            hand_over_behind_access(chip, hart, chip.fetch[np.uint64(h)])
+        elif hart["id_valid"] == 0 and waits_for_grant(chip, hart):
+            hand_over_after_access(chip, hart, chip.fetch[np.uint64(h)])
             icache_note(chip.icache[0], chip.fetch[np.uint64(h)], h)
 
 
@@ -90,7 +90,7 @@ def waits_for_grant(chip, hart):
 def start_fetching(chip: Chip, h: int, pc: int, cycle: int) -> None:
     """Let a hart fetch its first instruction, which the decode stage can have in this cycle."""
     fetch = chip.fetch[np.uint64(h)]
-    chip.harts[np.uint64(h)]["handed"] = 0
+    chip.harts[np.uint64(h)]["id_valid"] = 0
     fetch_jump(fetch, pc, cycle - 2)
     icache_note(chip.icache[0], fetch, h)
 
@@ -100,9 +100,9 @@ def handed_over_next(chip: Chip, h: int) -> int:
     """Return the address of the instruction that a hart is handed over next."""
     hart = chip.harts[np.uint64(h)]
     pc = hart["pc"]
-    if hart["handed"] == 0:
+    if hart["id_valid"] == 0:
         return pc
-    index = np.uint64(pc - chip.config[0]["code_base"]) >> np.uint64(1)
+    index = np.uint64(row_index(chip.config[0], pc))
     return pc + chip.code[index]["size"]
 
 

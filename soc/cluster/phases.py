@@ -1,19 +1,49 @@
-"""Phases of a cycle in which the DMA, the event unit and a test bench's generator act."""
+"""Phases of a cycle: their order, and how the DMA, event unit and a test bench's generator act."""
+
+from enum import IntEnum, auto
 
 import numpy as np
 
-from soc import control_page
-from soc.bits import lowest_index
-from soc.code_rows import note_write
-from soc.interrupts import raise_interrupt
-from soc.l1 import DMA_PORTS, ask_bank, grant_bank
-from soc.l1_access import bank_of
-from soc.links import eu_clock, eu_interrupt, eu_set_event, request_lanes, tick
-from soc.links import is_idle as dma_is_idle
-from soc.requests import answer
-from soc.step import cold_step, step
-from soc.stop_reasons import DMA_ERROR
-from soc.trace_points import note_beat, note_transfers_done, note_transfers_started
+from soc.aot.units import eu_clock, eu_interrupt, eu_set_event, request_lanes, tick
+from soc.aot.units import is_idle as dma_is_idle
+from soc.cluster import testbench
+from soc.cluster.demux import answer
+from soc.cluster.l1_access import bank_of
+from soc.core.decoded_index import note_write
+from soc.core.interrupts import raise_interrupt
+from soc.core.sync_points import (
+    note_barriers,
+    note_commands,
+    note_signal,
+    note_word_of_l1,
+    note_words_of_l2,
+)
+from soc.interconnect.tcdm import DMA_PORTS, ask_bank, grant_bank
+from soc.prelude.bits import lowest_index
+from soc.prelude.step import cold_step, step
+from soc.prelude.stop_reasons import DMA_ERROR
+from soc.prelude.trace_points import note_beat, note_transfers_done, note_transfers_started
+
+
+class Phase(IntEnum):
+    """Phases of a cycle, in their order. In one that is the harts', these act in theirs.
+
+    The event engine schedules by it. The compiled one calls the step functions of the phases in
+    this order, and leaves out those that have nothing to do in a cycle.
+    """
+
+    PERIPHERALS = 0  # processes behind the bus act
+    SIGNAL = auto()  # event lines of the DMA reach the event unit
+    COLLECT = auto()  # harts that are due put requests to L1's banks, or are served otherwise
+    DMA_REQUEST = auto()  # lanes of the DMA, ports of the generator put theirs
+    ACCESS_L1 = auto()  # banks choose: harts that win access L1
+    DMA_ACCESS = auto()  # lanes and ports that win do; all stages of the DMA advance
+    EVENT_UNIT = auto()  # the event unit is clocked, and grants loads
+    GO_ON = auto()  # harts that were served issue, up to their next requests
+    DECODE = auto()  # harts that have come to code that is not decoded do so once it is
+    ICACHE = auto()  # the instruction cache is clocked
+    END = auto()  # whoever looks on sees the whole cycle
+
 
 DMA_EVENT, DMA_INTERRUPT = 8, 9
 """Event lines of a core's DMA transfers (cluster_event_map.sv)."""
@@ -27,6 +57,7 @@ def clock_event_unit(chip, now):
     unit = chip.event_unit[0]
     wheel = chip.wheel[0]
     granted = np.uint64(eu_clock(unit, now))
+    note_barriers(chip, now)
     rest = granted
     while rest:
         h = lowest_index(rest)
@@ -46,8 +77,10 @@ def signal_dma(chip, now):
     """Pass the DMA's event lines of this cycle on to the event unit, before its other inputs."""
     dma = chip.dma[0]
     if dma["event"]:
+        note_signal(chip, dma["event"], DMA_EVENT, now)
         eu_set_event(chip.event_unit[0], dma["event"], DMA_EVENT, now)
     if dma["interrupt"]:
+        note_signal(chip, dma["interrupt"], DMA_INTERRUPT, now)
         eu_set_event(chip.event_unit[0], dma["interrupt"], DMA_INTERRUPT, now)
 
 
@@ -72,13 +105,13 @@ def request_dma_lanes(chip, now):
     first = chip.config[0]["inputs"] - DMA_PORTS
     for lane in range(DMA_PORTS):
         if lanes >> lane & 1:
-            ask_bank(bank_of(chip, chip.dma[0]["lane_word"][lane]), first + lane, now)
+            ask_bank(bank_of(chip, chip.dma[0]["lane_word"][lane]), first + lane)
     return lanes
 
 
 @cold_step
 def cycle_dma(chip, granted, lanes, now):
-    """The DMA's cycle behind the collection of requests; returns the harts that go on.
+    """The DMA's cycle after the collection of requests; returns the harts that go on.
 
     granted    ports whose access is granted
     lanes      that request
@@ -92,6 +125,7 @@ def cycle_dma(chip, granted, lanes, now):
             granted_lanes |= won << lane
             address = chip.config[0]["l1_base"] + 4 * word
             note_beat(chip, first + lane, address, won, lane >> 1, now)
+            note_word_of_l1(chip, lane, won, now)
     advance_dma(chip, lanes, granted_lanes, now)
     return answer_dma_ports(chip, granted, now)
 
@@ -103,11 +137,13 @@ def advance_dma(chip, lanes, granted, now):
     offered = dma["offered"]
     note_transfers_done(chip, now)
     wheel = chip.wheel[0]
-    dma["l2_write"] = -1
+    dma["l2_write"] = dma["l2_read"] = -1
     tick(dma, lanes, granted, chip.l1, chip.l2, chip.l2_port[0], now)
     if dma["l2_write"] >= 0:
         for word in range(2):
             note_write(chip, (dma["l2_write"] >> 2) + word)
+    note_words_of_l2(chip, now)
+    note_commands(chip, offered & ~dma["offered"], now)
     note_transfers_started(chip, offered & ~dma["offered"], now)
     wheel["dma_busy"] = wheel["dma_busy"] - 1 if dma_is_idle(dma) else DMA_AWAKE
     if dma["error"]:
@@ -116,12 +152,12 @@ def advance_dma(chip, lanes, granted, now):
 
 @cold_step
 def cycle_generator(chip, now):
-    """Let the control page's generator access L1 behind the collection of requests."""
+    """Let the control page's generator access L1 after the collection of requests."""
     control = chip.control[0]
     first = chip.config[0]["inputs"] - DMA_PORTS
     for port in range(DMA_PORTS):
         if control["next"][port] == now:
-            address = control_page.generator_address(control, port)
+            address = testbench.generator_address(control, port)
             won = grant_bank(bank_of(chip, address >> 2), first + port)
             note_beat(chip, first + port, address, won, control["write"], now)
-            control_page.generator_access(chip, port, won, now)
+            testbench.generator_access(chip, port, won, now)

@@ -8,10 +8,12 @@ Source: the platform contract of the programs measured on RTL; rules J, L and T.
 
 import numpy as np
 
-from soc.bits import bit
-from soc.l1 import DMA_PORTS, ask_bank
-from soc.state import CONTROL, NEVER
-from soc.step import step
+from soc.core.interrupts import raise_interrupt
+from soc.interconnect.tcdm import DMA_PORTS, ask_bank
+from soc.prelude.bits import bit
+from soc.prelude.records import CONTROL
+from soc.prelude.step import cold_step, step
+from soc.prelude.wheel import NEVER
 
 EXIT, PUT_CHARACTER, BARRIER, CORES, CYCLE = 0x00, 0x04, 0x10, 0x14, 0x18
 GENERATOR_BASE, GENERATOR_MODE, GENERATOR_START = 0x20, 0x24, 0x28
@@ -96,7 +98,7 @@ def generator_request(chip, now):
             busy = 1
         if control["next"][port] == now:
             bank = chip.banks[np.uint64(generator_address(control, port) >> 2 & last_bank)]
-            ask_bank(bank, first + port, now)
+            ask_bank(bank, first + port)
     control["busy"] = busy
 
 
@@ -124,3 +126,11 @@ def control_state() -> np.ndarray:
     control["irq_cycle"] = NEVER
     control["next"] = NEVER
     return control
+
+
+@cold_step
+def interrupt_from_control_page(chip, now):
+    """Raise the test bench's interrupt in every core."""
+    chip.control[0]["irq_cycle"] = NEVER
+    for h in range(chip.config[0]["cores"]):
+        raise_interrupt(chip, h, INTERRUPT_LINE, now)

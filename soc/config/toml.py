@@ -292,7 +292,7 @@ def fields(model: type[BaseModel], path: KeyPath = ()) -> Iterator[tuple[KeyPath
 
 
 def field_note(field: FieldInfo, note: str) -> str:
-    """The unit or the source that soc.setting gave a field; "" if neither did."""
+    """The unit or the source that soc.prelude.field gave a field; "" if neither did."""
     extra = field.json_schema_extra
     return str(extra.get(note, "")) if isinstance(extra, dict) else ""
 

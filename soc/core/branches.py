@@ -1,36 +1,37 @@
 """Jumps and branches: when their targets reach the decode stage.
 
-Sources: the timing measured on RTL (table, rules Q and S).
+Sources: the timing measured on RTL (table, rules Q, S and W).
 """
 
 import numpy as np
 
-from soc.code_rows import is_split, is_target_split
-from soc.decode import DIVIDE, DIVISION, JALR, JUMP, TO_NEXT, WRITES_ALU
-from soc.division import division_cycles
-from soc.fetch import fetch_jump
-from soc.fpu import wrong_path_cycles
-from soc.hart_status import RUN, charge
-from soc.state import COUNT
-from soc.step import cold_step, inlined_step, step
+from soc.core.decoded_index import is_split, is_target_split, row_index
+from soc.core.fpu import wrong_path_cycles
+from soc.core.int_div import division_cycles
+from soc.icache.prefetch_buffer import fetch_jump
+from soc.prelude.counters import COUNT
+from soc.prelude.decoded import DIVIDE, DIVISION, FPU, JALR, JUMP, TO_NEXT, WRITES_ALU
+from soc.prelude.hart_state import RUN, add_stall
+from soc.prelude.step import cold_step, inlined_step, step
 
 JUMPS, TAKEN = COUNT.jumps, COUNT.taken
 BRANCH_STALL, JUMP_STALL = COUNT.branch, COUNT.jump
 
 
 @step
-def jump_register_ready(chip, hart, entry, free):
+def jump_register_ready(chip, hart, entry, ex_ready):
     """Return the first cycle in which jalr can use a register: one later than EX could."""
     last = chip.code[np.uint64(hart["last"])]
     ready = 0
     if entry and last["flags"] & WRITES_ALU and last["rd"] == entry:
-        ready = free + 1
+        ready = ex_ready + 1
     if entry and last["rp"] == entry:
-        ready = free + 1
+        ready = ex_ready + 1
     if entry and hart["load_register"] == entry:
         ready = max(ready, hart["load_grant"] + 2)
     if entry and hart["fpu_register"] == entry:
-        ready = max(ready, hart["fpu_return"] + 1)
+        forwarded = hart["ri5cy"] != 0 and last["kind"] == FPU and last["rd"] == entry  # rule W
+        ready = max(ready, hart["fpu_return"] + (0 if forwarded else 1))
     if entry and hart["earlier_register"] == entry:
         ready = max(ready, hart["earlier_return"] + 1)
     return ready
@@ -40,24 +41,24 @@ def jump_register_ready(chip, hart, entry, free):
 def jump(chip, hart, row, target):
     """jal, jalr: go to the target, which was asked for when the jump was in ID."""
     hart["counts"][JUMPS] += 1
-    free = hart["free"]
-    asked = hart["seen"] if row["kind"] == JUMP else max(hart["seen"], hart["jump_ready"])
+    ex_ready = hart["ex_ready"]
+    asked = hart["in_id"] if row["kind"] == JUMP else max(hart["in_id"], hart["jump_ready"])
     split = is_split(chip, target)
     if split and hart["ri5cy"]:
-        seen = max(asked + 3, free)
+        in_id = max(asked + 3, ex_ready)
     else:
-        seen = max(asked + 2, free) + split
-        if row["kind"] == JALR and row["rd"] == row["rs1"] and seen > free:
-            seen += 1
-    charge(chip, hart, JUMP_STALL, seen - free)
-    hart["seen"] = seen
+        in_id = max(asked + 2, ex_ready) + split
+        if row["kind"] == JALR and row["rd"] == row["rs1"] and in_id > ex_ready:
+            in_id += 1
+    add_stall(chip, hart, JUMP_STALL, in_id - ex_ready)
+    hart["in_id"] = in_id
     hart["pc"] = target
     return RUN
 
 
 @cold_step
-def divided_behind_branch(hart, row, split):
-    """Cycles more that RI5CY's branch takes for a division right behind it (rule S).
+def division_after_branch(hart, row, split):
+    """Cycles more that RI5CY's branch takes for a division right after it (rule S).
 
     It is executed although the branch is taken, and again if the target's fetch takes two cycles.
     """
@@ -66,16 +67,16 @@ def divided_behind_branch(hart, row, split):
 
 
 @inlined_step
-def shadow_cycles(chip, hart, behind, target, cycle):
-    """Cycles that a branch taken waits for the instruction right behind it (rules Q and S)."""
-    index = np.uint64(behind - chip.config[0]["code_base"]) >> np.uint64(1)
+def shadow_cycles(chip, hart, after, target, cycle):
+    """Cycles that a branch taken waits for the instruction right after it (rules Q and S)."""
+    index = np.uint64(row_index(chip.config[0], after))
     if index >= np.uint64(chip.config[0]["rows"]):
         return 0
     row = chip.code[index]
     if hart["ri5cy"] == 0:
         return wrong_path_cycles(chip, hart, row, target, cycle)
     if row["flags"] & DIVISION:
-        return divided_behind_branch(hart, row, is_target_split(chip, target))
+        return division_after_branch(hart, row, is_target_split(chip, target))
     return 0
 
 
@@ -89,9 +90,9 @@ def taken_branch(chip, hart, fetch, row, pc, start, target):
     wait = 2 + split
     if hart["ri5cy"] or hart["pending"]:
         wait += shadow_cycles(chip, hart, pc + size, target, start)
-    seen = start + 1 + wait
+    in_id = start + 1 + wait
     hart["counts"][TAKEN] += 1
-    charge(chip, hart, BRANCH_STALL, wait)
-    hart["seen"] = seen
+    add_stall(chip, hart, BRANCH_STALL, wait)
+    hart["in_id"] = in_id
     hart["pc"] = target
-    fetch_jump(fetch, target, seen - 2 - split)
+    fetch_jump(fetch, target, in_id - 2 - split)

@@ -4,8 +4,8 @@ Sources: reference tables of RI5CY (2018-2020) and CV32E40P v1; costs as measure
 PULP uses it lets a program write PCER and PCMR although their addresses say read-only.
 """
 
-from isa import zicsr
-from soc.csr_numbers import (
+from isa.extensions import zicsr
+from soc.core.csr_numbers import (
     FCSR,
     FFLAGS,
     FRM,
@@ -42,10 +42,16 @@ from soc.csr_numbers import (
     WRITE,
     ZFINX,
 )
-from soc.float_state import dirty_floats, floats_are_off, has_float_state, note_float_state
-from soc.stack_check import STACK_CONF, set_stack_bounds
-from soc.state import COUNT
-from soc.step import step
+from soc.core.float_state import (
+    dirty_floats,
+    floats_are_off,
+    has_float_state,
+    note_float_state,
+    set_rounding_mode,
+)
+from soc.core.stack_check import STACK_CONF, set_stack_bounds
+from soc.prelude.counters import COUNT
+from soc.prelude.step import step
 
 csrrw, csrrs, csrrc = (step(meaning) for meaning in (zicsr.csrrw, zicsr.csrrs, zicsr.csrrc))
 
@@ -132,7 +138,7 @@ def _cv32e40p_event(counts, event):
 
 @step
 def counter_live(hart, index, cycle, later):
-    """Return the free-running count behind a counter: PCCR(index), or mhpmcounter(index)."""
+    """Return the free-running count that a counter shows: PCCR(index), or mhpmcounter(index)."""
     if hart["ri5cy"]:
         return event_count(hart, index, cycle, later)
     if index == 0 or index == 2:
@@ -167,7 +173,7 @@ def counter_read(hart, index, cycle, later=0):
 def switch_delay(hart):
     """Cycles from the issue of a CSR access to the last that counts as before.
 
-    It is written in EX, one cycle behind the issue; RI5CY's events reach their counters through one
+    It is written in EX, one cycle after the issue; RI5CY's events reach their counters through one
     more register (riscv_cs_registers.sv PCCR_inc_q, cv32e40p_cs_registers.sv).
     """
     return 2 if hart["ri5cy"] else 1
@@ -189,7 +195,7 @@ def counters_restart(hart, cycle):
 
 @step
 def counter_set(hart, index, value, cycle):
-    """Write a counter: what happens behind this cycle is added."""
+    """Write a counter: what happens after this cycle is added."""
     hart["counter"][index] = value
     hart["counter_base"][index] = counter_live(hart, index, cycle, 1)
 
@@ -229,9 +235,9 @@ def csr_read(hart, csr, cycle):
     if csr == FFLAGS:
         return hart["fflags"]
     if csr == FRM:
-        return hart["frm"]
+        return hart["frm_written"]
     if csr == FCSR:
-        return hart["frm"] << 5 | hart["fflags"]
+        return hart["frm_written"] << 5 | hart["fflags"]
     if csr == MSTATUS:
         dirty = 0x80000000 if hart["mstatus"] & MSTATUS_FS == MSTATUS_FS else 0
         return hart["mstatus"] | dirty
@@ -327,13 +333,15 @@ def csr_write(hart, csr, value, cycle):
     """Write a register; bits that it does not implement keep their value."""
     value &= 0xFFFFFFFF
     if FFLAGS <= csr <= FCSR:
-        _float_csr_write(hart, csr, value)
+        _float_csr_write(hart, csr, value, cycle)
     elif csr == MSTATUS:
         writable = MSTATUS_WRITABLE | (MSTATUS_FS if has_float_state(hart) else 0)
         hart["mstatus"] = MSTATUS_RESET | value & writable
         note_float_state(hart)
     elif csr == MIE:
         hart["mie"] = value if hart["ri5cy"] else value & IRQ_MASK
+    elif csr == MTVEC and hart["rtl_defects"]:
+        hart["handler"] = 1  # it keeps its value: PULP_SECURE = 0
     elif csr == MTVEC:
         hart["mtvec"] = value & 0xFFFFFF00 | (1 if hart["ri5cy"] else value & 1)
         hart["handler"] = 1
@@ -348,14 +356,14 @@ def csr_write(hart, csr, value, cycle):
 
 
 @step
-def _float_csr_write(hart, csr, value):
+def _float_csr_write(hart, csr, value, cycle):
     if csr == FFLAGS:
         hart["fflags"] = value & 31
     elif csr == FRM:
-        hart["frm"] = value & 7
+        set_rounding_mode(hart, value & 7, cycle)
     else:
         hart["fflags"] = value & 31
-        hart["frm"] = value >> 5 & 7
+        set_rounding_mode(hart, value >> 5 & 7, cycle)
     dirty_floats(hart)
     note_float_state(hart)
 

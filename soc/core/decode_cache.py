@@ -5,11 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isa.profiles import profile
-from soc.chip_state import Chip
-from soc.decode import BRANCH, CUT_OFF, JALR, JUMP, LOAD, LOOP_HINTS, STORE, UNDECODED, RowDecoder
-from soc.links import note_change
-from soc.state import ROW, WRITES
+from isa.declare import Isa
+from soc.aot.units import note_change
+from soc.chip.core_spec import CoreSpec
+from soc.chip.state import Chip
+from soc.core.decoded_index import row_index
+from soc.core.decoder import WRONG_ON_RTL, RowDecoder
+from soc.prelude.decoded import BRANCH, CUT_OFF, JALR, JUMP, LOAD, LOOP_HINTS, STORE, UNDECODED
+from soc.prelude.records import ROW
+from soc.prelude.wheel import WRITES
 
 LONGEST_RUN, SHORTEST_RUN = 4096, 16
 """Instructions decoded ahead at once, in a straight line: the most, and after many jumps."""
@@ -27,6 +31,8 @@ JUMPS = (JUMP, JALR)
 
 NEEDS_NEXT = (LOAD, STORE, BRANCH)
 """Kinds of rows whose instruction asks for what follows it in memory before that can issue."""
+
+REMEMBERED = ("count", "runs", "kept", "blocks", "wrong")
 
 WHOLE_ROW = np.dtype((np.void, ROW.itemsize))
 """A row as bytes: copied at once, where a record is copied field by field."""
@@ -71,13 +77,15 @@ class KnownRows:
 
 
 @cache
-def known_rows(isa: str, registers: str, small_floats: bool, fpu_latency: int) -> KnownRows:
-    """The rows that all chips with these cores share; arguments as in soc.core.CoreSpec."""
+def known_rows(isa: Isa, registers: str, core: CoreSpec) -> KnownRows:
+    """The rows that all chips with these cores share; registers: where floats live, "f" or "x"."""
     decoder = RowDecoder(
-        profile(isa, registers, small_floats),
+        isa,
         f_registers=registers == "f",
-        fpu_latency=fpu_latency,
-        ri5cy=isa == "ri5cy",
+        fpu_latency=core.fpu_latency,
+        ri5cy=core.isa == "ri5cy",
+        divides=core.divider != "none",
+        apu_wop=core.rtl_wop,
     )
     return KnownRows(decoder)
 
@@ -90,6 +98,7 @@ class CodeMemory:
     kept        rows of these
     blocks      numbers of the blocks of rows in which some are decoded
     expected    runs by their first rows, of this simulation or one before: most likely the same
+    wrong       rows of instructions that RI5CY's RTL computes wrong: is a warning out for each?
     """
 
     def __init__(self, chip: Chip, known: KnownRows):
@@ -97,16 +106,20 @@ class CodeMemory:
         self.base = int(chip.config[0]["code_base"])
         self.halves = chip.l2.data.cast("B").cast("H")
         self.kinds, self.flags = chip.code["kind"], chip.code["flags"]
-        self.words = chip.code["word"]
+        self.words, self.checks = chip.code["word"], chip.code["checks"]
         self.rows = chip.code.view(WHOLE_ROW)
+        self.fence, self.writes = (chip.wheel[name].data for name in ("fence", "writes"))
+        self.resume, self.pcs = chip.wheel["resume"].data, chip.harts["pc"].data
+        self.written, self.last = chip.wheel["written"][0], chip.harts["last"].data
         self.runs: list[tuple[int, int]] = []
         self.count = self.kept = 0
         self.blocks: set[int] = set()
         self.expected: dict[int, KnownRun] = {}
+        self.wrong: dict[int, bool] = {}
 
     def remembered(self) -> dict[str, Any]:
         """What it remembers of what is decoded, as plain data."""
-        return {name: getattr(self, name) for name in ("count", "runs", "kept", "blocks")}
+        return {name: getattr(self, name) for name in REMEMBERED}
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -121,11 +134,11 @@ class CodeMemory:
 
     def decode_for_waiting_harts(self) -> set[str]:
         """Decode at each hart that waits for it; returns the extensions that came up."""
-        waiting = int(self.chip.wheel[0]["resume"])
+        waiting = self.resume[0]
         extensions: set[str] = set()
         for h in range(waiting.bit_length()):
             if waiting >> h & 1:
-                extensions |= self.decode(int(self.chip.harts["pc"][h]))
+                extensions |= self.decode(self.pcs[h])
         return extensions
 
     def decode(self, pc: int) -> set[str]:
@@ -133,19 +146,25 @@ class CodeMemory:
 
         A row may already have hints of a hardware loop that has been set up and ends there.
         """
-        first = (pc - self.base) >> 1
+        first = int(row_index.function(self.chip.config[0], pc))
         if not 0 <= first < len(self.halves) or self.kinds[first]:
             return set()  # two harts may have come to it
         longest = max(LONGEST_RUN >> self.count // RUNS, min(LONGEST_RUN, SHORTEST_RUN))
         run = self._decode_as_before(first, longest) or self._decode_words(first, longest)
         end = first + len(run.words) // 2
         self.count += 1
+        self._note_wrong(first, end)
         self.blocks.update(range(first // BLOCK, (end - 1) // BLOCK + 1))
         if self.kept + end - first <= KEPT:
             self.kept += end - first
             self.runs.append((first, end))
             self.expected[first] = run
         return run.extensions
+
+    def _note_wrong(self, first: int, end: int) -> None:
+        (marked,) = (self.checks[first:end] & WRONG_ON_RTL).nonzero()
+        for row in marked.tolist():
+            self.wrong.setdefault(first + row, False)
 
     def _decode_as_before(self, first: int, longest: int) -> KnownRun | None:
         """Decode what is expected from this row on, if that is what is to be decoded now."""
@@ -201,17 +220,27 @@ class CodeMemory:
 
     def changes(self) -> list[int]:
         """Rows that are no longer what memory holds, if a fence.i has asked for them."""
-        wheel = self.chip.wheel[0]
-        if not wheel["fence"]:
+        if not self.fence[0]:
             return []
-        writes = int(wheel["writes"])
-        wheel["fence"] = wheel["writes"] = 0
+        writes, self.fence[0], self.writes[0] = self.writes[0], 0, 0
         if writes > WRITES:
-            rows = np.concatenate([np.arange(*span) for span in self.spans])
-        else:
-            ends = 2 * np.unique(wheel["written"][:writes])
-            rows = (ends[:, None] + [-1, 0, 1]).ravel()
-        rows = rows[rows >= 0]
+            return self._changed_anywhere()
+        words = sorted(set(self.written[:writes].tolist()))
+        rows = (row for word in words for row in (2 * word - 1, 2 * word, 2 * word + 1))
+        return [row for row in rows if row >= 0 and self._has_changed(row)]
+
+    def _has_changed(self, row: int) -> bool:
+        """Is a row decoded, and no longer what memory holds?"""
+        if self.kinds[row] == UNDECODED:
+            return False
+        word = self.halves[row]
+        if word & 3 == 3 and row + 1 < len(self.halves):
+            word |= self.halves[row + 1] << 16
+        return bool(self.words[row] != word)
+
+    def _changed_anywhere(self) -> list[int]:
+        """All rows that have changed."""
+        rows = np.concatenate([np.arange(*span) for span in self.spans])
         rows = rows[self.kinds[rows] != UNDECODED]
         halves = self.chip.l2.view(np.uint16)
         low = halves[rows].astype(np.uint32)
@@ -223,13 +252,17 @@ class CodeMemory:
     def decode_again(self, rows: list[int]) -> set[str]:
         """Decode instructions anew; an access under way keeps what it was issued with.
 
-        Active hardware loops keep their ends.
+        NOTE: another hart's next instruction becomes the new one even if it is in ID, where the
+        hardware keeps the old one: docs/timing-rules.md, code that changes. Active hardware loops
+        keep their ends.
         """
         extensions: set[str] = set()
         for row in rows:
             self._keep_for_accesses(row)
             note_change(self.chip, row, row + 1)
             size, extension = self._decode_row(row)
+            if self.checks[row] & WRONG_ON_RTL:
+                self.wrong.setdefault(row, False)
             if extension:
                 extensions.add(extension)
             if self.kinds[row] in NEEDS_NEXT:
@@ -239,7 +272,9 @@ class CodeMemory:
     def _keep_for_accesses(self, row: int) -> None:
         """Let harts that have issued the instruction of a row last have a copy of it."""
         harts = self.chip.harts
-        for h in np.flatnonzero(harts["last"] == row).tolist():
+        for h, last in enumerate(self.last):
+            if last != row:
+                continue
             own = len(self.halves) + h
             self.rows[own] = self.rows[row]
             self.chip.code[own]["imm3"] = row

@@ -1,39 +1,61 @@
-"""Decoded rows: what the pipeline needs to know of each instruction, prepared once.
+"""Turns instructions into decoded rows: what the pipeline needs to know of each, prepared once.
 
-Sources: the timing of RI5CY and CV32E40P as measured on RTL (rules A to U), each named below.
+Sources: the timing of RI5CY and CV32E40P as measured on RTL (rules A to Y), each named below.
 """
 
 from struct import Struct
 
 from isa.compiled import IMMEDIATE_COLUMNS, SINK, immediates
 from isa.declare import Decoded, Insn, Isa
-from soc.csr_numbers import MODES, csr_cost
-from soc.float_state import FLOATS_CLEAN, FLOATS_OFF, NO_ROUNDING
-from soc.stack_check import MOVES_SP, SP
-from soc.state import ROW
+from isa.extensions.flex_v import ALWAYS_WRONG
+from soc.core.csr_numbers import MODES, csr_cost
+from soc.core.float_state import FLOATS_CLEAN, FLOATS_OFF, FRM_LATE, NO_ROUNDING
+from soc.core.stack_check import MOVES_SP, SP
+from soc.prelude.decoded import (
+    ALU,
+    BRANCH,
+    COUNTED,
+    CSR,
+    DIVIDE,
+    DIVIDE_UNSIGNED,
+    DIVISION,
+    ELW,
+    FDIV,
+    FENCE,
+    FENCE_I,
+    FLOAT_FORMATS,
+    FPU,
+    FSQRT,
+    HWLOOP,
+    ILLEGAL,
+    JALR,
+    JUMP,
+    LOAD,
+    MARKER,
+    MULTICYCLE,
+    NEXT_OFFSET,
+    POST_INCREMENT,
+    REPLICATED,
+    STORE,
+    SYSTEM,
+    TO_NEXT,
+    VECTOR,
+    WRITES_ALU,
+)
+from soc.prelude.records import ROW
 
-# Kinds of rows: what the pipeline does with an instruction.
-UNDECODED = 0
-ALU = 1
-LOAD = 2
-STORE = 3
-FPU = 4
-BRANCH = 5
-JUMP = 6
-HWLOOP = 7
-MULTICYCLE = 8  # mulh*: a fixed number of cycles in EX
-DIVIDE = 9  # signed
-DIVIDE_UNSIGNED = 10
-JALR = 11  # this and the following: more than the hazards decides when they issue
-CSR = 12
-FDIV = 13
-FSQRT = 14
-FENCE = 15
-FENCE_I = 16
-ELW = 17
-SYSTEM = 18
-ILLEGAL = 19
-CUT_OFF = 20  # 32 bits long, of which the upper half lies past the end of code memory
+WRONG_ON_RTL = 32
+"""In `checks`, but no check of a hart's: RI5CY's RTL computes something else than the ISA says."""
+
+DIVISIONS = ("fdiv", "fsqrt")
+OPERATIONS = ("fpu", *DIVISIONS)
+"""Timing classes of what the FPU does."""
+
+SUMS = ("fadd", "fsub", "vfadd", "vfsub")
+"""Mnemonics, but for the format, of what has rs2 as operand C."""
+
+C_IS_NOT_X0 = ("store", "branch", "div", "divu", "csr", "fence", "fencei", "system")
+"""Timing classes of instructions whose operand C is not x0 by default: see rule V."""
 
 KINDS = {
     "alu": ALU,
@@ -57,25 +79,9 @@ KINDS = {
     "fsqrt": FSQRT,
 }
 
-# Flags of rows.
-LOOP_END = 1  # some hart has set a hardware loop that ends here
-MARKER = 2  # slti x0, x0, n: opens or closes a region
-BEFORE_LOOP_END = 4  # the next instruction may be one
-LOOP_HINTS = LOOP_END | BEFORE_LOOP_END  # they may be there without such a loop
-WRITES_ALU = 8  # the result goes through the ALU's write port
-POST_INCREMENT = 16
-COUNTED = 32  # counts as an instruction retired
-DIVISION = 64
-TO_NEXT = 128  # branch to the next instruction: its offset is stored as NEXT_OFFSET
-
-NEXT_OFFSET = 1 << 28
-"""Stands for the offset of a branch to the next instruction, to tell taken from not taken."""
 
 # Memory accesses: width in the low bits, then how the value is extended.
 ACCESSES = {"i8": 1, "i16": 2, "i32": 4, "u8": 1 | 8, "u16": 2 | 8, "f8": 1 | 16, "f16": 2 | 16}
-WIDTH = 7
-ZERO_EXTEND = 8
-BOX = 16
 
 IMMEDIATE_OPERAND = 1  # of CSR instructions
 
@@ -85,27 +91,43 @@ DYNAMIC = 7
 """The rounding mode of an instruction that asks for that in frm."""
 
 MULH_CYCLES = 5
+
 FENCE_CYCLES = 4
 
 ALU_WRITERS = frozenset("alu mul mulh div divu jump jalr csr".split())
+
 FIELDS = ROW.names or ()
+
 FIELDS_AS_BYTES = Struct("=" + "".join(ROW[name].char for name in FIELDS).replace("L", "Q"))
 
 Row = dict[str, int]
 """The fields of a row by name."""
 
 X_FIELDS = ("rs1", "rs2", "rs3")
+
 F_FIELDS = ("fs1", "fs2", "fs3")
 
 
 class RowDecoder:
     """Turns decoded instructions into rows for one chip."""
 
-    def __init__(self, isa: Isa, *, f_registers: bool, fpu_latency: int, ri5cy: bool):
+    def __init__(
+        self,
+        isa: Isa,
+        *,
+        f_registers: bool,
+        fpu_latency: int,
+        ri5cy: bool,
+        divides: bool = True,
+        apu_wop: int | None = None,
+    ):
+        """See CoreSpec for the fields; apu_wop is None where floats are as the ISA says."""
         self.isa = isa
         self.f_base = 32 if f_registers else 0
         self.fpu_latency = fpu_latency
         self.ri5cy = ri5cy
+        self.divides, self.apu_wop = divides, apu_wop
+        self.knows_wrong = ri5cy and apu_wop is None
         self.numbers = {insn.key: number for number, insn in enumerate(isa.insns, start=1)}
 
     def row(self, word: int) -> tuple[bytes, Decoded | None]:
@@ -114,6 +136,8 @@ class RowDecoder:
         row["word"] = word & 0xFFFF if word & 3 != 3 else word
         row["size"] = 4 if word & 3 == 3 else 2
         decoded = self.isa.decode(row["word"])
+        if decoded and decoded.insn.timing in DIVISIONS and not self.divides:
+            decoded = None
         if decoded is None:
             row["kind"] = ILLEGAL
         else:
@@ -143,8 +167,11 @@ class RowDecoder:
         return MOVES_SP if row["rp"] == SP or (row["wd"] == SP and reads) else 0
 
     def _checks(self, insn: Insn, operands: dict[str, int]) -> int:
-        checks = NO_ROUNDING if operands.get("rm") == DYNAMIC else 0
-        is_operation = insn.timing in ("fpu", "fdiv", "fsqrt")  # it may write flags
+        is_operation = insn.timing in OPERATIONS  # it may write flags
+        asks_frm = operands.get("rm") == DYNAMIC or "frm" in insn.reads
+        checks = NO_ROUNDING | FRM_LATE if asks_frm else 0
+        if self.knows_wrong and insn.name in ALWAYS_WRONG:
+            checks |= WRONG_ON_RTL
         if self.f_base and not self.ri5cy:
             if is_operation or any(name in operands for name in (*F_FIELDS, "fd")):
                 checks |= FLOATS_OFF
@@ -155,7 +182,15 @@ class RowDecoder:
     def _access(self, insn: Insn) -> int:
         if insn.timing == "csr":
             return IMMEDIATE_OPERAND if "uimm" in insn.encoding.fields else 0
+        if insn.timing in DIVISIONS:
+            return self._division_operands(insn.name)
         return ACCESSES[insn.access] if insn.access else 0
+
+    def _division_operands(self, name: str) -> int:
+        operands = FLOAT_FORMATS[name.rpartition(".")[2]]
+        if name.startswith("v") and self.apu_wop != 6:
+            operands |= VECTOR | (REPLICATED if ".r." in name else 0)
+        return operands
 
     def _entry(self, name: str, operands: dict[str, int]) -> int:
         number = operands[name]
@@ -198,8 +233,8 @@ class RowDecoder:
     def _hazards(self, row: Row, insn: Insn, operands: dict[str, int]) -> None:
         """Which late results it waits for, and what it delivers late itself.
 
-        Measured on RTL: an ALU instruction that overwrites a load's destination right behind it
-        waits too, x0 included; behind an FPU operation, loads do as well. Rules B and G.
+        Measured on RTL: an ALU instruction that overwrites a load's destination right after it
+        waits too, x0 included; after an FPU operation, loads do as well. Rules B and G.
         """
         sources = {
             self._entry(name, operands)
@@ -209,8 +244,8 @@ class RowDecoder:
         if "rd" in insn.reads or "fd" in insn.reads:
             sources.add(self._entry("rd" if "rd" in operands else "fd", operands))
         target = next((self._entry(n, operands) for n in ("rd", "fd") if n in operands), None)
-        uses = sum(1 << entry for entry in sources if entry)
-        uses_load = uses_fpu = uses
+        uses_load = sum(1 << entry for entry in sources if entry)
+        uses_fpu = uses_load | self._uses_of_x0(insn, operands, sources)
         if target is not None and insn.timing in ALU_WRITERS:
             uses_load |= 1 << target
             uses_fpu |= 1 << target
@@ -227,11 +262,25 @@ class RowDecoder:
     def _matched_fields(self, row: Row, insn: Insn) -> int:
         """Fields that are compared with the FPU's destination although they are no operands.
 
-        Of unary operations (rule B), set-up instructions of hardware loops (rule G) and fences.
+        Of unary operations (rule B), set-up instructions of hardware loops (rule G) and CV32E40P's
+        fences; RI5CY's are not held up (rule X).
         """
         word = row["word"]
-        if insn.timing in ("hwloop", "fence", "fencei"):
+        if insn.timing == "hwloop" or insn.timing in ("fence", "fencei") and not self.ri5cy:
             return 1 << (word >> 15 & 31) | 1 << (word >> 20 & 31)
-        if insn.key in ("fcvt_w_s", "fcvt_wu_s", "fcvt_s_w", "fcvt_s_wu", "fclass_s", "fsqrt_s"):
+        is_move = insn.name.startswith(("fmv.", "vfmv."))
+        if insn.timing in OPERATIONS and "fs2" not in insn.encoding.fields and not is_move:
             return 1 << (word >> 20 & 31) + self.f_base
         return 0
+
+    def _uses_of_x0(self, insn: Insn, operands: dict[str, int], sources: set[int]) -> int:
+        """Bit of x0, if a result of the FPU that is thrown away there holds the instruction up.
+
+        RI5CY compares register numbers, x0 included, and reads x0 where it needs no operand C
+        (rule V).
+        """
+        if not self.ri5cy or insn.timing in ("fence", "fencei"):
+            return 0
+        has_c = {"rd", "fd", "rs3", "fs3"} & {*insn.reads} or insn.name.split(".")[0] in SUMS
+        by_default = insn.timing not in C_IS_NOT_X0 and not has_c
+        return 1 if by_default or 0 in sources else 0

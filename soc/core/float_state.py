@@ -3,16 +3,21 @@
 CV32E40P with F registers has FS: off at reset, when every instruction and CSR of F is illegal;
 dirty once one has written a register or a flag. RI5CY has none, nor has who keeps floats in x.
 
+RI5CY's RTL reads frm in the decode stage, and writes it at the end of EX: what issues in the cycle
+after a write still rounds by the old mode. CV32E40P empties its pipeline in between.
+
 Sources: cv32e40p_decoder.sv (fs_off_i), cv32e40p_cs_registers.sv (mstatus_fs_n); RISC-V privileged
-architecture; an frm that is no rounding mode makes what asks for it illegal.
+architecture; an frm that is no rounding mode makes what asks for it illegal; riscv_decoder.sv
+(frm_i), the programs with a rounding mode measured on RTL.
 """
 
-from soc.csr_numbers import MSTATUS_FS
-from soc.step import cold_step, step
+from soc.core.csr_numbers import MSTATUS_FS
+from soc.prelude.step import cold_step, step
 
 NO_ROUNDING = 1  # frm is none, and the instruction asks for it
 FLOATS_OFF = 2  # FS is off
 FLOATS_CLEAN = 4  # FS is on, not dirty, and the instruction makes it so
+FRM_LATE = 16  # a mode is written that does not count yet, and the instruction asks for it
 
 LARGEST_FRM = 4
 
@@ -39,7 +44,17 @@ def note_float_state(hart):
             checks |= FLOATS_OFF
         elif state != MSTATUS_FS:
             checks |= FLOATS_CLEAN
+    if hart["frm"] != hart["frm_written"]:
+        checks |= FRM_LATE
     hart["checks"] = checks
+
+
+@step
+def set_rounding_mode(hart, mode, cycle):
+    """Write frm, by an instruction that issues in this cycle."""
+    hart["frm_written"], hart["frm_cycle"] = mode, cycle
+    if hart["rtl_defects"] == 0:
+        hart["frm"] = mode
 
 
 @step
@@ -52,7 +67,10 @@ def dirty_floats(hart):
 
 @cold_step
 def is_legal_float(hart, row):
-    """May the hart execute this floating-point instruction? Then it makes FS dirty."""
+    """May the hart execute this floating-point instruction at `when`? Then it makes FS dirty."""
+    if hart["when"] > hart["frm_cycle"] + 1:
+        hart["frm"] = hart["frm_written"]
+        note_float_state(hart)
     if row["checks"] & hart["checks"] & (NO_ROUNDING | FLOATS_OFF):
         return False
     dirty_floats(hart)

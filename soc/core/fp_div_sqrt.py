@@ -1,14 +1,19 @@
-"""Cycles of FP32 division and square root, by their operands.
+"""Cycles of floating-point division and square root, by their operands.
 
 Sources: measured on RTL (rule M). The T-Head unit finds two bits of the result in a cycle and stops
-when it is exact (pa_fdsu_ctrl.v, pa_fdsu_srt_single.v); PULP's div_sqrt_mvp takes the same time for
-all but special operands.
+when it is exact (pa_fdsu_ctrl.v, pa_fdsu_srt_single.v); it is for FP32 alone. PULP's div_sqrt_mvp
+finds three bits in a cycle, a fixed number for each format, unless all operands are special
+(control_mvp.sv); formats of 8 bits it computes as FP16.
 """
 
-from soc.step import step
+from soc.prelude.decoded import FORMAT, REPLICATED, VECTOR
+from soc.prelude.step import step
 
 THEAD_SPECIAL, THEAD_FAR, THEAD_START, THEAD_MOST = 3, 5, 4, 15
-PULP_CYCLES, PULP_SPECIAL = 12, 3
+PULP_SPECIAL = 3
+PULP_CYCLES = (12, 8, 7, 8)  # by format, see FLOAT_FORMATS of soc.prelude.decoded
+WIDTHS = (32, 16, 16, 8)
+INFINITIES = (0x7F800000, 0x7C00, 0x7F80, 0x7C)
 
 
 @step
@@ -42,9 +47,34 @@ def _exponent(word):
 
 
 @step
-def _is_special(word):
+def _is_special(word, form=0):
     """Zero, infinity or NaN?"""
-    return word & 0x7FFFFFFF == 0 or word >> 23 & 255 == 255
+    magnitude = word & (1 << WIDTHS[form] - 1) - 1
+    return magnitude == 0 or magnitude >= INFINITIES[form]
+
+
+@step
+def _are_special(first, second, operands, is_root):
+    """Are the operands of every lane special: one of a quotient, or a root's own or its sign?"""
+    form = operands & FORMAT
+    width = WIDTHS[form]
+    lanes = 32 // width if operands & VECTOR else 1
+    for lane in range(lanes):
+        one = first >> lane * width
+        other = second if operands & REPLICATED else second >> lane * width
+        if _is_special(one, form):
+            continue
+        if is_root and one >> width - 1 & 1 == 0 or not is_root and not _is_special(other, form):
+            return False
+    return True
+
+
+@step
+def _pulp_cycles(first, second, operands, is_root, extra):
+    """Cycles of PULP's unit; `extra` in RI5CY, which has one register more."""
+    if _are_special(first, second, operands, is_root):
+        return PULP_SPECIAL + extra
+    return PULP_CYCLES[operands & FORMAT] + extra
 
 
 @step
@@ -63,20 +93,20 @@ def _is_late(dividend, divisor):
 
 @step
 def _thead(fraction_bits):
-    """Cycles for a result with that many bits behind the point."""
+    """Cycles for a result with that many bits after the point."""
     return THEAD_START + min(THEAD_MOST, 2 + (fraction_bits + 1) // 2)
 
 
 @step
-def fdiv_cycles(dividend, divisor, thead, extra):
-    """Cycles from the issue of fdiv.s to that of a dependent instruction.
+def fdiv_cycles(dividend, divisor, operands, thead, extra):
+    """Cycles from the issue of a division to that of a dependent instruction.
 
-    extra    of the PULP unit: 1 in RI5CY, which has one register more
+    operands    their format and number, see soc.prelude.decoded
+    extra       of the PULP unit: 1 in RI5CY, which has one register more
     """
-    special = _is_special(dividend) or _is_special(divisor)
-    if not thead:
-        return (PULP_SPECIAL if special else PULP_CYCLES) + extra
-    if special:
+    if not thead or operands:
+        return _pulp_cycles(dividend, divisor, operands, False, extra)
+    if _is_special(dividend) or _is_special(divisor):
         return THEAD_SPECIAL
     late = 1 if _is_late(dividend, divisor) else 0
     difference = _exponent(dividend) - _exponent(divisor)
@@ -91,18 +121,17 @@ def fdiv_cycles(dividend, divisor, thead, extra):
 
 
 @step
-def fdiv_is_late(dividend, divisor, thead):
-    """Does fdiv.s stay in EX for one more cycle?"""
-    return thead and _is_late(dividend, divisor)
+def fdiv_is_late(dividend, divisor, operands, thead):
+    """Does a division stay in EX for one more cycle?"""
+    return thead and operands == 0 and _is_late(dividend, divisor)
 
 
 @step
-def fsqrt_cycles(operand, thead, extra):
-    """Cycles from the issue of fsqrt.s to that of a dependent instruction."""
-    special = _is_special(operand) or operand & 0x80000000 != 0
-    if not thead:
-        return (PULP_SPECIAL if special else PULP_CYCLES) + extra
-    if special:
+def fsqrt_cycles(operand, operands, thead, extra):
+    """Cycles from the issue of a square root to that of a dependent instruction."""
+    if not thead or operands:
+        return _pulp_cycles(operand, 0, operands, True, extra)
+    if _is_special(operand) or operand & 0x80000000 != 0:
         return THEAD_SPECIAL
     significand = _significand(operand)
     odd = _odd_part(significand)

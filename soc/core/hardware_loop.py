@@ -5,15 +5,15 @@ Source: user manuals of RI5CY and CV32E40P, chapter on hardware loops.
 
 import numpy as np
 
-from soc.code_rows import row_index
-from soc.decode import BEFORE_LOOP_END, LOOP_END
-from soc.hot_code import note_change
-from soc.step import cold_step, inlined_step, step
+from soc.core.decoded_index import row_index
+from soc.core.hotness import note_change
+from soc.prelude.decoded import BEFORE_LOOP_END, LOOP_END
+from soc.prelude.step import cold_step, inlined_step, step
 
 
 @inlined_step
 def loop_next(hart, pc, size):
-    """Return the address behind the instruction at pc, which may end a hardware loop.
+    """Return the address after the instruction at pc, which may end a hardware loop.
 
     Loop 0 goes first; if both end here and it is done, loop 1 is tested in the same step.
     """

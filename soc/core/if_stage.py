@@ -1,23 +1,26 @@
 """From fetch to decode: when a hart's next instruction enters the decode stage.
 
-The prefetch buffer and the caches behind it: soc.fetch, whose sources are those of this too.
+The prefetch buffer and the caches behind it: soc.icache.prefetch_buffer, whose sources are those of
+this too.
 """
 
 import numpy as np
 
-from soc.decode import BEFORE_LOOP_END, JUMP, UNDECODED
-from soc.fetch import fetch_jump, fetch_loop, fetch_next, fetch_steadily
-from soc.hardware_loop import loop_start
-from soc.hart_status import charge
-from soc.private_cache import IDEAL, STEADY
-from soc.state import COUNT, NEVER
-from soc.step import cold_step, inlined_step
+from soc.core.decoded_index import row_index
+from soc.core.hardware_loop import loop_start
+from soc.icache.prefetch_buffer import fetch_jump, fetch_loop, fetch_next, fetch_steadily
+from soc.icache.private_cache import IDEAL, STEADY
+from soc.prelude.counters import COUNT
+from soc.prelude.decoded import BEFORE_LOOP_END, JUMP, UNDECODED
+from soc.prelude.hart_state import add_stall
+from soc.prelude.step import cold_step, inlined_step
+from soc.prelude.wheel import NEVER
 
 FETCH_STALL = COUNT.fetch
 
 
 @inlined_step
-def fetch_behind(chip, hart, fetch, row, pc, cycle):
+def fetch_after(chip, hart, fetch, row, pc, cycle):
     """Ask for what follows an instruction that entered the decode stage in this cycle.
 
     A jump asks for its target; what comes right before the end of a hardware loop for its start.
@@ -43,9 +46,9 @@ def hand_over(chip, hart, fetch, row, pc):
         if mode != STEADY:
             return False
         sets = chip.config[0]["private_sets"]
-        fetch_steadily(fetch, pc, int(row["size"]), hart["seen"] - 1, sets)
-        fetch_behind(chip, hart, fetch, row, pc, hart["seen"])
-    hart["handed"] = 1
+        fetch_steadily(fetch, pc, int(row["size"]), hart["in_id"] - 1, sets)
+        fetch_after(chip, hart, fetch, row, pc, hart["in_id"])
+    hart["id_valid"] = 1
     return True
 
 
@@ -55,24 +58,24 @@ def await_hand_over(chip, hart, fetch, row, pc, ready):
 
     ready    first cycle in which EX can take it, or NEVER: see fetch_next
     """
-    given = fetch_next(fetch, pc, int(row["size"]), hart["seen"] - 1, ready)
+    given = fetch_next(fetch, pc, int(row["size"]), hart["in_id"] - 1, ready)
     if given == NEVER:
         return False
     given += 1
-    late = given - max(hart["seen"], hart["free"])
+    late = given - max(hart["in_id"], hart["ex_ready"])
     if late > 0:
-        charge(chip, hart, FETCH_STALL, late)
-    hart["seen"] = max(hart["seen"], given)
-    fetch_behind(chip, hart, fetch, row, pc, given)
-    hart["handed"] = 1
+        add_stall(chip, hart, FETCH_STALL, late)
+    hart["in_id"] = max(hart["in_id"], given)
+    fetch_after(chip, hart, fetch, row, pc, given)
+    hart["id_valid"] = 1
     return True
 
 
 @inlined_step
-def hand_over_behind_access(chip, hart, fetch):
-    """Let the instruction behind a load or store enter the decode stage while that is in EX."""
+def hand_over_after_access(chip, hart, fetch):
+    """Let the instruction after a load or store enter the decode stage while that is in EX."""
     pc = hart["pc"]
-    index = np.uint64(pc - chip.config[0]["code_base"]) >> np.uint64(1)
+    index = np.uint64(row_index(chip.config[0], pc))
     if index < np.uint64(chip.config[0]["rows"]):
         row = chip.code[index]
         if row["kind"] != UNDECODED and not hand_over(chip, hart, fetch, row, pc):

@@ -4,7 +4,7 @@ Source: the timing measured on RTL.
 """
 
 from isa.words import clz32
-from soc.step import step
+from soc.prelude.step import step
 
 
 @step

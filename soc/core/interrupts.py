@@ -5,14 +5,14 @@ Source: the timing measured on RTL (rule T).
 
 import numpy as np
 
-from soc import control_page
-from soc.fetch import fetch_jump
-from soc.hart_status import RUN, WFI, charge
-from soc.links import eu_take_interrupt
-from soc.requests import schedule
-from soc.state import COUNT, NEVER
-from soc.step import cold_step, step
-from soc.traps import WFI_CYCLES, enter_trap, wake_up
+from soc.aot.units import eu_take_interrupt
+from soc.core.sync_points import note_interrupt
+from soc.core.traps import WFI_CYCLES, enter_trap, wake_up
+from soc.icache.prefetch_buffer import fetch_jump
+from soc.prelude.counters import COUNT
+from soc.prelude.hart_state import RUN, WFI, add_stall
+from soc.prelude.step import cold_step, step
+from soc.prelude.wheel import schedule
 
 INTERRUPT_SEEN = 2
 INTERRUPT_FETCH = 2
@@ -33,12 +33,13 @@ def take_interrupt(chip, h, start, now):
     line = 31
     while pending >> line & 1 == 0:
         line -= 1
+    note_interrupt(chip, h, line, now)
     hart["pc"] = enter_trap(hart, 0x80000000 | line, hart["pc"])
-    hart["handed"] = 0
-    taken = max(hart["irq_cycle"] + INTERRUPT_SEEN, hart["seen"])
+    hart["id_valid"] = 0
+    taken = max(hart["irq_cycle"] + INTERRUPT_SEEN, hart["in_id"])
     handler = max(taken + INTERRUPT_FETCH, start + 1)
-    charge(chip, hart, COUNT.trap, handler - max(hart["free"], hart["seen"]))
-    hart["seen"] = hart["free"] = hart["when"] = handler
+    add_stall(chip, hart, COUNT.trap, handler - max(hart["ex_ready"], hart["in_id"]))
+    hart["in_id"] = hart["ex_ready"] = hart["when"] = handler
     fetch_jump(chip.fetch[np.uint64(h)], hart["pc"], handler - 2)
     config = chip.config[0]
     if config["control_page"] == 0 and hart["external"] == 0:
@@ -55,12 +56,4 @@ def raise_interrupt(chip, h, line, now):
     if hart["state"] == WFI and hart["mip"] & hart["mie"]:
         hart["state"] = RUN
         wake_up(chip, hart, max(now + WFI_WAKE, hart["issued"] + WFI_CYCLES))
-        schedule(chip, h, hart["free"])
-
-
-@cold_step
-def interrupt_from_control_page(chip, now):
-    """Raise the test bench's interrupt in every core."""
-    chip.control[0]["irq_cycle"] = NEVER
-    for h in range(chip.config[0]["cores"]):
-        raise_interrupt(chip, h, control_page.INTERRUPT_LINE, now)
+        schedule(chip, h, hart["ex_ready"])

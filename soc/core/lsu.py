@@ -10,9 +10,11 @@ its EX stage adds up anew); core_demux.sv, which decodes every request by itself
 
 import numpy as np
 
-from soc.decode import ACCESSES, BOX, LOAD, WIDTH, ZERO_EXTEND
-from soc.state import COUNT
-from soc.step import cold_step, inlined_step, step
+from soc.core.bounds import is_in_l1
+from soc.core.decoder import ACCESSES
+from soc.prelude.counters import COUNT
+from soc.prelude.decoded import BOX, LOAD, WIDTH, ZERO_EXTEND
+from soc.prelude.step import cold_step, inlined_step, step
 
 WORD = ACCESSES["i32"]
 LOADS, STORES = COUNT.loads, COUNT.stores
@@ -20,19 +22,14 @@ MISALIGNED = COUNT.misaligned
 
 
 @step
-def extended(value, access, boxed):
-    """Return the loaded bytes as the register's value, signed 32 bits."""
+def extended(value, access):
+    """Return the loaded bytes as the register's value, signed 32 bits; above a float are ones."""
     width = 8 * (access & WIDTH)
     value &= (1 << width) - 1
     if width == 32 or access & (ZERO_EXTEND | BOX) == 0:
         sign = 1 << (width - 1)
         return (value ^ sign) - sign
-    if access & BOX:
-        if boxed:
-            return value - (1 << width)
-        sign = 1 << (width - 1)
-        return (value ^ sign) - sign
-    return value
+    return value - (1 << width) if access & BOX else value
 
 
 @step
@@ -67,7 +64,7 @@ def unaligned_load(hart, row, words, offset):
         if crosses_word(row, offset):
             hart["partial"] = value
             return True
-    hart["regs"][row["rd"]] = extended(value, int(row["access"]), hart["boxed"])
+    hart["regs"][row["rd"]] = extended(value, int(row["access"]))
     return False
 
 
@@ -114,3 +111,26 @@ def transact(hart, row, words, offset):
         return unaligned_load(hart, row, words, offset)
     hart["counts"][STORES] += 1
     return unaligned_store(hart, row, words, offset)
+
+
+@inlined_step
+def access_granted(hart, row, now):
+    """Note the grant of a hart's access: its next instruction can issue now."""
+    hart["ex_ready"] = now
+    hart["forwarded"] = now + 1
+    hart["memory_grant"] = now
+    if row["kind"] == LOAD:
+        hart["load_register"] = row["rd"]
+        hart["load_grant"] = now
+
+
+@inlined_step
+def asks_l1(chip, hart):
+    """Does a hart ask for something of its own L1?"""
+    return is_in_l1(chip, hart["address"]) and hart["external"] == 0
+
+
+@inlined_step
+def asks_for_word(chip, hart, row):
+    """Does a hart ask for an aligned word of L1?"""
+    return asks_l1(chip, hart) and row["access"] == WORD and hart["address"] & 3 == 0

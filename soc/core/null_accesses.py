@@ -6,10 +6,10 @@ hardly meant. Each place in the program is noted once.
 
 import numpy as np
 
-from soc.code_rows import row_of_memory
-from soc.state import NULL_PLACES
-from soc.step import cold_step
-from soc.stop_reasons import END, LOOK, WARNING
+from soc.prelude.decoded import row_of_memory
+from soc.prelude.step import cold_step
+from soc.prelude.stop_reasons import END, POLL, WARNING
+from soc.prelude.wheel import NULL_PLACES
 
 NULL_SIZE = 0x100
 """Bytes from address 0 that a null pointer, with the offset of a field, leads to."""
@@ -30,5 +30,5 @@ def note_null_access(chip, h):
     wheel["null_hart"][count] = h
     wheel["null_address"][count] = hart["address"]
     wheel["nulls"] = count + 1
-    if wheel["stop"] == END or wheel["stop"] == LOOK:
+    if wheel["stop"] == END or wheel["stop"] == POLL:
         wheel["stop"] = WARNING

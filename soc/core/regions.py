@@ -1,8 +1,8 @@
 """Regions that a program measures between two markers, slti x0, x0, n."""
 
-from soc.state import COUNT, REGIONS
-from soc.step import cold_step
-from soc.trace_points import note_region
+from soc.prelude.counters import COUNT, REGIONS
+from soc.prelude.step import cold_step
+from soc.prelude.trace_points import note_region
 
 
 @cold_step

@@ -1,7 +1,7 @@
 """The check of sp: an instruction may not take it from inside its stack to outside.
 
 It costs no cycle, and nothing where no bounds are known. They come from the program's symbols
-(soc.stacks) or from CSRs: stack_start and stack_end while stack_conf is not 0.
+(soc.chip.stacks) or from CSRs: stack_start and stack_end while stack_conf is not 0.
 
 PULP's public RTL has no such registers (riscv_cs_registers.sv: a write does nothing, a read gives
 0). pulp-runtime and pulp-sdk declare them, and GVSoC checks the address of each load and store
@@ -9,7 +9,7 @@ whose base is sp against them. Here sp itself is looked at, so that a frame that
 is seen too.
 """
 
-from soc.step import inlined_step, step
+from soc.prelude.step import inlined_step, step
 
 SP = 2
 
@@ -37,9 +37,18 @@ def leaves_stack(hart, before):
     return is_on_stack(hart, before) and not is_on_stack(hart, hart["regs"][SP])
 
 
+@inlined_step
+def note_depth(hart):
+    """Note how deep the stack is; where no bounds are known, that says nothing."""
+    sp = int(hart["regs"][SP]) & 0xFFFFFFFF
+    if sp < hart["deepest"] and is_on_stack(hart, sp):
+        hart["deepest"] = sp
+
+
 @step
 def set_stack_bounds(hart):
     """Take over the bounds that the program has written to the CSRs: these, or none."""
     is_on, start, end = hart["csr"][STACK_CONF], hart["csr"][STACK_START], hart["csr"][STACK_END]
     hart["stack_start"] = start if is_on else LOWEST
     hart["stack_end"] = end if is_on else HIGHEST
+    hart["deepest"] = HIGHEST

@@ -3,11 +3,11 @@
 Sources: RISC-V privileged architecture; timing as measured on RTL (rules O and T).
 """
 
-from soc.code_rows import is_split
-from soc.decode import SYSTEM_OPS
-from soc.hart_status import FAULT_BREAKPOINT, RUN, WFI, charge, stop_at
-from soc.state import COUNT
-from soc.step import step
+from soc.core.decoded_index import is_split
+from soc.core.decoder import SYSTEM_OPS
+from soc.prelude.counters import COUNT
+from soc.prelude.hart_state import FAULT_BREAKPOINT, RUN, WFI, add_stall, stop_at
+from soc.prelude.step import step
 
 CAUSE_ILLEGAL, CAUSE_BREAKPOINT, CAUSE_ECALL = 2, 3, 11
 
@@ -24,7 +24,8 @@ TRAP_STALL, WFI_STALL = COUNT.trap, COUNT.wfi
 def enter_trap(hart, cause, pc):
     """Go to the trap handler: base for exceptions, one vector for each interrupt."""
     hart["mepc"] = pc
-    hart["mcause"] = cause
+    if hart["rtl_defects"] == 0:  # a clock gate opens for CSR instructions alone
+        hart["mcause"] = cause
     mstatus = hart["mstatus"]
     hart["mstatus"] = mstatus & ~0x88 | (mstatus & 8) << 4
     base = hart["mtvec"] & 0xFFFFFF00
@@ -54,9 +55,9 @@ def exception(chip, hart, pc, start, cause, fault, value):
         hart["pc"] = pc
         return stop_at(hart, fault, value)
     hart["pc"] = enter_trap(hart, cause, pc)
-    hart["free"] = start + 1
-    hart["seen"] = start + ECALL_CYCLES
-    charge(chip, hart, TRAP_STALL, ECALL_CYCLES - 1)
+    hart["ex_ready"] = start + 1
+    hart["in_id"] = start + ECALL_CYCLES
+    add_stall(chip, hart, TRAP_STALL, ECALL_CYCLES - 1)
     return RUN
 
 
@@ -72,22 +73,22 @@ def wait_for_interrupt(chip, hart, start):
 @step
 def wake_up(chip, hart, cycle):
     """Let a hart in wfi issue its next instruction in this cycle, if no interrupt comes first."""
-    hart["seen"] = cycle - 1
-    hart["free"] = cycle
-    charge(chip, hart, WFI_STALL, cycle - hart["issued"] - 1)
+    hart["in_id"] = cycle - 1
+    hart["ex_ready"] = cycle
+    add_stall(chip, hart, WFI_STALL, cycle - hart["issued"] - 1)
 
 
 @step
 def system_instruction(chip, hart, row, pc, start):
     """ecall, ebreak, mret, wfi: sets the next pc and its cycle; returns the hart's state."""
     operation = int(row["cost"])
-    hart["free"] = start + 1
-    hart["seen"] = start + 1
+    hart["ex_ready"] = start + 1
+    hart["in_id"] = start + 1
     hart["pc"] = pc + row["size"]
     if operation == MRET:
         hart["pc"] = leave_trap(hart)
-        hart["seen"] = start + MRET_CYCLES + is_split(chip, hart["pc"])
-        charge(chip, hart, TRAP_STALL, hart["seen"] - start - 1)
+        hart["in_id"] = start + MRET_CYCLES + is_split(chip, hart["pc"])
+        add_stall(chip, hart, TRAP_STALL, hart["in_id"] - start - 1)
         return RUN
     if operation == WFI_OP and chip.config[0]["wfi_sleeps"]:
         return wait_for_interrupt(chip, hart, start)
@@ -95,7 +96,7 @@ def system_instruction(chip, hart, row, pc, start):
         return RUN
     if operation == ECALL:
         hart["pc"] = enter_trap(hart, CAUSE_ECALL, pc)
-        hart["seen"] = start + ECALL_CYCLES
-        charge(chip, hart, TRAP_STALL, ECALL_CYCLES - 1)
+        hart["in_id"] = start + ECALL_CYCLES
+        add_stall(chip, hart, TRAP_STALL, ECALL_CYCLES - 1)
         return RUN
     return exception(chip, hart, pc, start, CAUSE_BREAKPOINT, FAULT_BREAKPOINT, int(row["word"]))

@@ -1,7 +1,7 @@
 """Barriers as somebody sees them who looks at the chip between two cycles."""
 
-from soc.chip_state import Chip
-from soc.state import COUNT
+from soc.chip.state import Chip
+from soc.prelude.counters import COUNT
 
 
 def barrier_activity(chip: Chip) -> bytes:

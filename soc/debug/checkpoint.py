@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from soc.chip_state import ARRAYS, OF_THIS_RUN, PAGE, Packed, pack
+from soc.chip.state import ARRAYS, OF_THIS_RUN, PAGE, Packed, pack
+from soc.peripherals.platform import Platform
 from soc.peripherals.timer import Counter
-from soc.platform import Platform
+from soc.prelude.counters import CAUSES, COUNT, COUNTS
 from soc.simulation import Simulation
 
 Plain = dict[str, Any]
@@ -27,7 +28,7 @@ class Host:
 
     parts         plain attributes of each part of the platform
     decoder       of the console's bytes, in the middle of a character
-    code          what soc.code_memory remembers of what is decoded
+    code          what soc.core.decode_cache remembers of what is decoded
     """
 
     parts: list[Plain]
@@ -65,8 +66,34 @@ def is_idle(simulation: Simulation) -> bool:
 
 def checkpoint(simulation: Simulation) -> Checkpoint:
     """Copy a simulation that does not run and whose host side is idle."""
-    arrays = {name: pack(getattr(simulation.chip, name)) for name in STATE}
+    arrays = {name: pack(getattr(simulation.chip, name)) for name in STATE if name != "code"}
+    arrays["code"] = _packed_code(simulation)
     return Checkpoint(simulation.cycle, arrays, _host(simulation))
+
+
+def _packed_code(simulation: Simulation) -> Packed:
+    """The decoded rows: most rows are not, and to look at them all takes longer than the rest."""
+    code = simulation.chip.code
+    data = code.view(np.uint8)
+    numbers: set[int] = set()
+    for first, end in _rows_of_code(simulation):
+        size = code.itemsize
+        numbers.update(range(first * size // PAGE, -(-end * size // PAGE)))
+    pages = np.zeros((len(numbers), PAGE), np.uint8)
+    for page, number in zip(pages, sorted(numbers), strict=True):
+        part = data[number * PAGE : (number + 1) * PAGE]
+        page[: part.size] = part
+    is_used = pages.view(np.uint64).any(axis=1)
+    return Packed(code.size, np.array(sorted(numbers), np.int64)[is_used], pages[is_used])
+
+
+def _rows_of_code(simulation: Simulation) -> list[tuple[int, int]]:
+    """Rows that may be decoded, or have hints: those of the program's code, and of the harts."""
+    base = int(simulation.chip.config[0]["code_base"])
+    sections = [(part.address - base, part.size) for part in simulation.program.code]
+    rows = [(max(0, start // 2), (start + size) // 2 + 1) for start, size in sections]
+    of_harts = int(simulation.chip.config[0]["rows"]), simulation.chip.code.size
+    return [*rows, *simulation.code.spans, of_harts]
 
 
 def restore(kept: Checkpoint, simulation: Simulation) -> None:
@@ -79,6 +106,16 @@ def restore(kept: Checkpoint, simulation: Simulation) -> None:
         for number, page in zip(packed.numbers.tolist(), packed.pages, strict=True):
             place = data[number * PAGE : (number + 1) * PAGE]
             place[:] = page[: place.size]
+    if simulation.is_recorded:
+        _account(simulation)
+
+
+def _account(simulation: Simulation) -> None:
+    """Let trace points go on where the counters are: runs without a trace do not keep track."""
+    harts, causes = simulation.chip.harts, [COUNTS.index(name) for name in CAUSES]
+    counts = harts["counts"]
+    harts["accounted"] = counts[:, COUNT.instructions] + counts[:, causes].sum(axis=1)
+    harts["open"] = 0
 
 
 def copy(simulation: Simulation, to: Simulation) -> None:
@@ -90,11 +127,7 @@ def copy(simulation: Simulation, to: Simulation) -> None:
     for name in STATE:
         if name != "code":
             getattr(to.chip, name).view(np.uint8)[:] = getattr(simulation.chip, name).view(np.uint8)
-    base = int(simulation.chip.config[0]["code_base"])
-    sections = [(part.address - base, part.size) for part in simulation.program.code]
-    rows = [(max(0, start // 2), (start + size) // 2 + 1) for start, size in sections]
-    of_harts = int(simulation.chip.config[0]["rows"]), simulation.chip.code.size
-    for first, end in [*rows, *simulation.code.spans, of_harts]:
+    for first, end in _rows_of_code(simulation):
         to.code.rows[first:end] = simulation.code.rows[first:end]
 
 
@@ -118,18 +151,30 @@ def _let_be(simulation: Simulation, cycle: int, host: Host) -> None:
         simulation.env.run(until=cycle)  # no one acts on the way: the clocked parts stand
     simulation.text[:], simulation.warnings[:] = host.text, host.warnings
     simulation.printed, simulation.nulls = host.printed, host.nulls
+    simulation.written = simulation.shown = sum(map(len, host.text))
     simulation.use(host.extensions)
     simulation.decoder.setstate(host.decoder)
     vars(simulation.code).update(deepcopy(host.code))
     if simulation.platform:
         for part, state in zip(host_parts(simulation.platform), host.parts, strict=True):
-            vars(part).update(deepcopy(state))
+            _remember(part, state)
+
+
+def _remember(part: Any, state: Plain) -> None:
+    """Let a part have these attributes. Tables stay what they are: some have defaults."""
+    for name, value in deepcopy(state).items():
+        table = getattr(part, name, None)
+        if isinstance(table, dict):
+            table.clear()
+            table.update(value)
+        else:
+            setattr(part, name, value)
 
 
 def host_parts(platform: Platform) -> Iterator[Any]:
     """The components of a platform that have state, in a fixed order."""
     yield platform
-    yield platform.crossbar
+    yield from platform.targets.values()
     yield from platform.dma_ports.values()
     yield from platform.peripherals.values()
 

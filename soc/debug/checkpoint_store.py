@@ -1,9 +1,8 @@
 """The checkpoints of a run: which are taken, and which are kept."""
 
-from bisect import bisect_right
 from time import perf_counter
 
-from soc.checkpoint import Checkpoint, checkpoint, is_idle, restore
+from soc.debug.checkpoint import Checkpoint, checkpoint, is_idle, restore
 from soc.simulation import Simulation
 
 SHARE = 20
@@ -16,11 +15,16 @@ MOST = 64
 """Checkpoints that are kept. Of one more, every other goes, and fewer come from then on."""
 
 
+MOST_NEAR = 8
+"""Checkpoints that are kept before cycles which somebody has gone back to."""
+
+
 class History:
     """Checkpoints by cycle."""
 
     def __init__(self) -> None:
         self.kept: list[Checkpoint] = []
+        self.near: list[Checkpoint] = []
         self.due, self.unsaved = SHORTEST, 0.0
         self.shortest, self.share = SHORTEST, SHARE
 
@@ -37,8 +41,22 @@ class History:
         self.due = max(self.shortest, self.share * (perf_counter() - started))
         self.unsaved = 0.0
 
+    def keep_near(self, simulation: Simulation) -> None:
+        """Keep a checkpoint where somebody is about to go back from, too."""
+        if is_idle(simulation):
+            self.near = [*self.near[1 - MOST_NEAR :], checkpoint(simulation)]
+
+    def cycles(self, end: int) -> list[int]:
+        """Of the checkpoints before a cycle."""
+        return sorted(kept.cycle for kept in (*self.kept, *self.near) if kept.cycle < end)
+
+    def forget_after(self, cycle: int) -> None:
+        """The run has changed in this cycle."""
+        self.kept = [kept for kept in self.kept if kept.cycle <= cycle]
+        self.near = [kept for kept in self.near if kept.cycle <= cycle]
+
     def restore(self, simulation: Simulation, cycle: int) -> None:
         """Bring a simulation that has not begun up to this cycle, as near as checkpoints are."""
-        index = bisect_right(self.kept, cycle, key=lambda kept: kept.cycle)
-        if index:
-            restore(self.kept[index - 1], simulation)
+        earlier = [kept for kept in (*self.kept, *self.near) if kept.cycle <= cycle]
+        if earlier:
+            restore(max(earlier, key=lambda kept: kept.cycle), simulation)

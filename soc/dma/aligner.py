@@ -4,7 +4,7 @@ Source: MCHAN's trans_aligner. It holds the two beats pushed last; a target beat
 beats where the target's offset is not above the source's, else one to start with.
 """
 
-from soc.dma_state import (
+from soc.dma.state import (
     ALIGN_BURSTS,
     BEATS,
     DATA0,
@@ -15,7 +15,7 @@ from soc.dma_state import (
     pop,
     push,
 )
-from soc.step import inlined_step, step
+from soc.prelude.step import inlined_step, step
 
 WORD = 0xFFFFFFFF
 

@@ -1,6 +1,6 @@
 """The L2 side of a DMA channel: AXI bursts, up to `outstanding` of them under way at a time.
 
-Addresses and write beats are on the bus one cycle behind the stage that sends them, a response one
+Addresses and write beats are on the bus one cycle after the stage that sends them, a response one
 cycle before the stage that takes it: register slices. The way to L2, which cores and refills share,
 says when a burst's first beat passes and when its response comes; responses are in order.
 
@@ -9,14 +9,14 @@ Source: MCHAN's ext_tx_if, ext_rx_if, ext_tid_gen, ext_opc_buf and register slic
 
 import numpy as np
 
-from soc.bits import lowest_index
-from soc.dma_lanes import store
-from soc.dma_state import (
+from soc.dma.state import (
     ALIGN_BURSTS,
     BEATS,
     BURST_SLOTS,
     L1_BURSTS,
+    L1_TO_L2,
     L2_BURSTS,
+    L2_TO_L1,
     READ,
     has,
     has_room,
@@ -24,9 +24,11 @@ from soc.dma_state import (
     push,
     settle,
 )
-from soc.l2 import READ as READ_BURST
-from soc.l2 import WRITE, l2_burst, l2_write_response
-from soc.step import inlined_step, step
+from soc.dma.tcdm_side import store
+from soc.interconnect.axi_l2 import READ as READ_BURST
+from soc.interconnect.axi_l2 import WRITE, l2_burst, l2_write_response
+from soc.prelude.bits import lowest_index
+from soc.prelude.step import inlined_step, step
 
 WORD = 0xFFFFFFFF
 
@@ -106,7 +108,8 @@ def write_beats(dma, channel, l2, path, now):
     low, high, enables, _, _ = pop(channel, BEATS)
     offset = _beat_offset(dma, burst, burst["beats"] - channel["sending"])
     if 0 <= offset < dma["l2_size"]:
-        dma["l2_write"] = offset
+        dma["l2_write"], dma["l2_enables"] = offset, enables
+        dma["l2_counter"][L1_TO_L2] = burst["counter"]
         store(l2, offset >> 2, low, enables & 15)
         store(l2, (offset >> 2) + 1, high, enables >> 4)
     channel["sending"] -= 1
@@ -149,6 +152,7 @@ def deliver_reads(dma, channel, l2, now):
     low = 0
     high = 0
     if 0 <= offset < dma["l2_size"]:
+        dma["l2_read"], dma["l2_counter"][L2_TO_L1] = offset, burst["counter"]
         low = int(l2[offset >> 2]) & WORD
         high = int(l2[(offset >> 2) + 1]) & WORD
     channel["received"] += 1

@@ -3,8 +3,8 @@
 Source: MCHAN's twd_trans_splitter and trans_unpack.
 """
 
-from soc.dma_control import NOT_L2, PAST_L1, report
-from soc.dma_state import (
+from soc.dma.control_ports import NOT_L2, PAST_L1, report
+from soc.dma.state import (
     ALIGN_BURSTS,
     COMMAND_SLOTS,
     L1_BURSTS,
@@ -21,7 +21,7 @@ from soc.dma_state import (
     push,
     settle,
 )
-from soc.step import inlined_step, step
+from soc.prelude.step import inlined_step, step
 
 
 @step

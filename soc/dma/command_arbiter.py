@@ -3,8 +3,8 @@
 Source: MCHAN's trans_arbiter_wrap, trans_queue, synch_unit, trans_allocator.
 """
 
-from soc.dma_control import ARBITRATED, IDLE, REGISTERED, REPLY, STORED, lowest_xor
-from soc.dma_state import (
+from soc.dma.control_ports import ARBITRATED, IDLE, REGISTERED, REPLY, STORED, next_port
+from soc.dma.state import (
     COMMAND_SLOTS,
     COUNTERS,
     L1_TO_L2,
@@ -12,7 +12,7 @@ from soc.dma_state import (
     NO_SLOT,
     SIDES,
 )
-from soc.step import step
+from soc.prelude.step import step
 
 EVENT, INTERRUPT, BROADCAST = 1, 2, 4
 """PORT.events"""
@@ -22,7 +22,7 @@ EVENT, INTERRUPT, BROADCAST = 1, 2, 4
 def step_ports(dma):
     """Advance the ports that were not granted an access in this cycle.
 
-    Behind the last store: one cycle STORED, ARBITRATED until the command's arbitration lies in an
+    After the last store: one cycle STORED, ARBITRATED until the command's arbitration lies in an
     earlier cycle, REGISTERED until the cycle in which the burst splitter takes its (first) line.
     """
     moving = dma["moving"] & ~dma["granted"]
@@ -53,8 +53,7 @@ def arbitrate_commands(dma):
     channels = dma["channel"]
     if channels[L1_TO_L2]["commands_seen"] + channels[L2_TO_L1]["commands_seen"] >= dma["queue"]:
         return
-    port = lowest_xor(offered, dma["rr_command"])
-    dma["rr_command"] = (dma["rr_command"] + 1) & dma["rr_mask"]
+    port, dma["rr_command"] = next_port(dma, offered, dma["rr_command"])
     dma["offered"] &= ~(1 << port)
     state = dma["port"][port]
     counter = state["command"]["counter"]

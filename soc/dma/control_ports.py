@@ -7,8 +7,11 @@ burst splitter has the command. STATUS: load = running and allocated counters, s
 Source: MCHAN's ctrl_fsm, trans_allocator, twd_trans_queue.
 """
 
-from soc.dma_state import L1_SIDE, L2_SIDE, NO_SLOT, SIDES
-from soc.step import inlined_step, step
+import numpy as np
+
+from soc.dma.state import L1_SIDE, L2_SIDE, NO_SLOT, SIDES
+from soc.interconnect.rr_arbiter import arbitrate_counting
+from soc.prelude.step import inlined_step, step
 
 CMD = 0
 STATUS = 4
@@ -27,10 +30,10 @@ ALLOCATED = 1
 L1_ADDRESS = 2
 L2_ADDRESS = 3
 LINES = 4  # 4, 5: line and stride of the L2 side; 6, 7: of the L1 side
-STORED = 8  # the cycle behind the command's last store
+STORED = 8  # the cycle after the command's last store
 ARBITRATED = 9  # waits until the command is in the queue
 REGISTERED = 10  # waits until the burst splitter has it
-REPLY = 11  # the cycle behind an access to STATUS
+REPLY = 11  # the cycle after an access to STATUS
 
 # Where hardware hangs, or does what no program can mean.
 NO_ERROR = 0
@@ -88,12 +91,10 @@ def report(dma, error, port, value):
 
 
 @inlined_step
-def lowest_xor(requests, rr):
-    """The requester i with the lowest i XOR rr: the tree of MCHAN's arbiters."""
-    turn = 0
-    while not requests >> (turn ^ rr) & 1:
-        turn += 1
-    return turn ^ rr
+def next_port(dma, requests, rr):
+    """Choose among ports that request, a bit each; returns the winner and the arbiter's next rr."""
+    port, following, _ = arbitrate_counting(np.uint64(requests), rr, dma["rr_mask"])
+    return port, following
 
 
 @inlined_step
@@ -162,8 +163,7 @@ def _allocate(dma, requests):
     """Give one port the lowest free counter."""
     if dma["allocated"] == (1 << dma["counters"]) - 1:
         return 0
-    port = lowest_xor(requests, dma["rr_counter"])
-    dma["rr_counter"] = (dma["rr_counter"] + 1) & dma["rr_mask"]
+    port, dma["rr_counter"] = next_port(dma, requests, dma["rr_counter"])
     counter = _lowest_free(dma["allocated"])
     dma["allocated"] |= 1 << counter
     state = dma["port"][port]
@@ -184,8 +184,7 @@ def _grant_commands_with_lines(dma, requests):
                 candidates |= requests & 1 << port
         taken = dma["lines_taken"][side]
         if candidates and taken != (1 << dma["line_queue"]) - 1:
-            port = lowest_xor(candidates, dma["rr_lines"][side])
-            dma["rr_lines"][side] = (dma["rr_lines"][side] + 1) & dma["rr_mask"]
+            port, dma["rr_lines"][side] = next_port(dma, candidates, dma["rr_lines"][side])
             slot = _lowest_free(taken)
             dma["lines_taken"][side] = taken | 1 << slot
             dma["port"][port]["command"]["slot"][side] = slot

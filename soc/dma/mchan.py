@@ -5,20 +5,23 @@ A cycle of the main loop, while `is_idle` is False or a port asks:
     ask(dma, port, write, offset, value)
         a request for a register; it stands until granted
     granted = grant_ports(dma)
-        ports granted in this cycle; a load's data is in dma["port"][port]["reply"] behind the tick
+        ports granted in this cycle; a load's data is in dma["port"][port]["reply"] after the tick
     lanes = request_lanes(dma)
         lanes that request L1, at words dma["lane_word"][lane]
     tick(dma, lanes, granted_lanes, l1, l2, path, now)
         the accesses granted are made, all stages advance
 
-Behind the tick, `event` and `interrupt` are the ports whose lines are high in cycle now + 1, and
+After the tick, `event` and `interrupt` are the ports whose lines are high in cycle now + 1, and
 `error`, if not 0, has a message: `error_message(dma)`. A port may wait for ever, see `why_waiting`:
 `is_idle` does not count it. Ports 0..7 are the cores, 8 the cluster's
 peripheral port, 9 the SoC's. Lane i is L1's arbiter input 12 + i.
 """
 
-from soc.dma_align import align
-from soc.dma_control import (
+from soc.dma.aligner import align
+from soc.dma.axi_side import deliver_reads, end_writes, start_reads, take_reads, write_beats
+from soc.dma.burst_splitter import split_bursts, split_lines
+from soc.dma.command_arbiter import arbitrate_commands, end_counters, step_ports
+from soc.dma.control_ports import (
     FREED_WHILE_RUNNING,
     IDLE,
     REPLY,
@@ -28,18 +31,7 @@ from soc.dma_control import (
     report,
     why_waiting,
 )
-from soc.dma_counters import arbitrate_commands, end_counters, step_ports
-from soc.dma_external import deliver_reads, end_writes, start_reads, take_reads, write_beats
-from soc.dma_lanes import (
-    end_bursts,
-    read_is_wanted,
-    read_lane,
-    unpack_beats,
-    write_is_wanted,
-    write_lane,
-)
-from soc.dma_split import split_bursts, split_lines
-from soc.dma_state import (
+from soc.dma.state import (
     CHANNELS,
     DMA_STATE,
     L1_TO_L2,
@@ -52,7 +44,15 @@ from soc.dma_state import (
     front,
     new_dma,
 )
-from soc.step import inlined_step, step
+from soc.dma.tcdm_side import (
+    end_bursts,
+    read_is_wanted,
+    read_lane,
+    unpack_beats,
+    write_is_wanted,
+    write_lane,
+)
+from soc.prelude.step import inlined_step, step
 
 __all__ = [
     "DMA_STATE",
@@ -190,7 +190,7 @@ def _check_clock(dma):
 
 @step
 def _reply(dma):
-    """A load of STATUS shows the counters in the cycle behind its grant."""
+    """A load of STATUS shows the counters in the cycle after its grant."""
     for port in range(dma["ports"]):
         if dma["granted"] >> port & 1 and dma["port"][port]["phase"] == REPLY:
             status = dma["running"] | dma["running_before"]

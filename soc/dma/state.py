@@ -16,8 +16,8 @@ by the measured tests in tests/soc/data.
 import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from soc.setting import setting
-from soc.step import inlined_step
+from soc.prelude.field import setting
+from soc.prelude.step import inlined_step
 
 L1_TO_L2 = 0
 L2_TO_L1 = 1
@@ -82,7 +82,7 @@ PORT = np.dtype(
         ("write", "i8"),  # the access asked for
         ("offset", "i8"),
         ("value", "i8"),
-        ("reply", "i8"),  # data of the last load, valid from the cycle behind its grant
+        ("reply", "i8"),  # data of the last load, valid from the cycle after its grant
         ("channel", "i8"),
         ("events", "i8"),  # bits 22:20 of the command word: event, interrupt, broadcast
         ("command", COMMAND),
@@ -97,7 +97,7 @@ BURST = np.dtype(
         ("l2", "i8"),
         ("increment", "i8"),
         ("beats", "i8"),
-        ("due", "i8"),  # cycle of the first beat, behind the last write beat of the response
+        ("due", "i8"),  # cycle of the first beat, after the last write beat of the response
     ]
 )
 
@@ -187,7 +187,10 @@ DMA_STATE = np.dtype(
         ("lane_word", "i8", (LANES,)),  # word of L1 that each lane requests
         ("accesses", "i8"),  # granted to the lanes, ever
         ("conflicts", "i8"),  # refused
-        ("l2_write", "i8"),  # offset in L2 of a beat that a tick writes
+        ("l2_write", "i8"),  # offset in L2 of a beat that a tick writes, or -1
+        ("l2_enables", "i8"),  # its bytes, a bit each
+        ("l2_read", "i8"),  # of a beat that it reads, or -1
+        ("l2_counter", "i8", (CHANNELS,)),  # of these two, by channel
         ("error", "i8"),
         ("error_port", "i8"),
         ("error_value", "i8"),
@@ -281,7 +284,7 @@ def push(channel, queue, *numbers):
 
 @inlined_step
 def front(channel, queue):
-    """The oldest entry; behind the numbers that this queue has, any."""
+    """The oldest entry; after the numbers that this queue has, any."""
     entry = channel["entry"][queue][channel["head"] >> queue & 1]
     return entry[0], entry[1], entry[2], entry[3], entry[4]
 

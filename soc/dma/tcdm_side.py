@@ -3,7 +3,7 @@
 Source: MCHAN's tcdm_cmd_unpack, tcdm_tx_if, tcdm_rx_if, tcdm_synch.
 """
 
-from soc.dma_state import (
+from soc.dma.state import (
     DATA0,
     L1_BURSTS,
     LANE0,
@@ -17,7 +17,7 @@ from soc.dma_state import (
     push,
     settle,
 )
-from soc.step import inlined_step, step
+from soc.prelude.step import inlined_step, step
 
 NONE, REPLIED, HELD = 0, 1, 2
 """What the lane of a read has: nothing, a reply of L1 in this cycle, one that waits for room."""

@@ -1,13 +1,17 @@
-"""Arbitration of L1's banks between the DMA's lanes and harts that ask for plain words."""
+"""Arbitration of L1's banks between the DMA's lanes and cores that ask for aligned words.
+
+It derives from soc.cluster.phases, as soc.engine.aligned_words does from soc.cluster.l1_access.
+"""
 
 import numpy as np
 
-from soc.bits import bit, members
-from soc.l1 import DMA_PORTS, nearest_of_several, next_rr
-from soc.l1_access import ask_again
-from soc.state import RING, SLOTS
-from soc.step import cold_step
-from soc.trace_points import note_beat, note_conflicts
+from soc.core.sync_points import note_word_of_l1
+from soc.engine.aligned_words import ask_again
+from soc.interconnect.tcdm import DMA_PORTS, arbitrate_bank, serve_bank
+from soc.prelude.bits import bit
+from soc.prelude.step import cold_step
+from soc.prelude.trace_points import note_beat, note_conflicts
+from soc.prelude.wheel import RING, SLOTS
 
 INPUTS = 16
 """Of an arbiter at the most, where banks are shared in this way: `asking` has room for so many."""
@@ -17,8 +21,8 @@ INPUTS = 16
 def share_with_lanes(chip, lanes, now):
     """Arbitrate the banks that lanes of the DMA ask for; returns lanes served, harts that lost.
 
-    Both are a bit each. As in soc.l1_access.share_banks, it is noted in the place of the requests
-    how the arbiter goes on if a hart is served, and losers ask again in the next cycle.
+    Both are a bit each. As in share_banks, where a hart wins the arbiter's next rr is left in the
+    place of the requests, and losers ask again in the next cycle.
     """
     wheel = chip.wheel[0]
     words = chip.dma[0]["lane_word"]
@@ -40,20 +44,10 @@ def share_with_lanes(chip, lanes, now):
                 requests |= bit(first + other)
                 rest &= ~(1 << other)
         bank = chip.banks[number]
-        if requests & (requests - np.uint64(1)) == 0:
-            bank["accesses"] += 1
-            bank["rr"] = first + lane
-            served |= 1 << lane
-            continue
-        winner = nearest_of_several(requests, bank["rr"], 4)
-        following = next_rr(requests, bank["rr"])
-        losers = requests & ~bit(winner)
-        bank["winner"] = winner
-        bank["conflicts"] += members(losers)
+        winner, following, losers = arbitrate_bank(bank, requests)
         if winner >= first:
             served |= 1 << (winner - first)
-            bank["accesses"] += 1
-            bank["rr"] = following
+            serve_bank(bank, following)
             asking[number] = np.uint16(0)
         else:
             asking[number] = bit(following)
@@ -68,4 +62,5 @@ def share_with_lanes(chip, lanes, now):
         if lanes >> lane & 1:
             address = chip.config[0]["l1_base"] + 4 * words[lane]
             note_beat(chip, first + lane, address, served >> lane & 1, lane >> 1, now)
+            note_word_of_l1(chip, lane, served >> lane & 1, now)
     return served, lost

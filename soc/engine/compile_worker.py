@@ -1,8 +1,8 @@
-"""Compiles units in processes of their own: python -m soc.build_units
+"""Compiles units in processes of their own: python -m soc.engine.compile_worker
 
 Names of units come as a line of JSON on standard input; their files go to standard output, pickled.
-What compiling needs (memory, Numba's state of hundreds of functions) ends with the processes, of
-which there is one for each unit, as many at a time as there are CPUs.
+What compiling needs (memory, Numba's state of hundreds of functions) ends with the processes, as
+many at a time as there are CPUs.
 """
 
 import gc
@@ -10,15 +10,18 @@ import json
 import os
 import pickle
 import sys
+from collections import defaultdict
 from collections.abc import Iterable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 
-from soc import trace_points, unit_compiler
-from soc.child import end_with
-from soc.compiling import CODE, Files
-from soc.interpreter import SOURCE, Interpreter
-from soc.links import SHARED
+from soc.aot import compiler
+from soc.aot.unit import Unit
+from soc.aot.units import SHARED
+from soc.engine.interpreter import SOURCE, Interpreter
+from soc.host.child_process import end_with
+from soc.host.compile_process import CODE, Files
+from soc.prelude import trace_points
 
 
 def main() -> None:
@@ -27,8 +30,7 @@ def main() -> None:
     parent = os.dup(sys.stdin.fileno())  # which the processes close
     end_with(parent)
     gc.disable()  # nearly all that is made is in use to the end: an eighth of the time
-    longest_first = sorted(names, key=lambda name: name in SHARED)
-    sys.stdout.buffer.write(pickle.dumps(built(longest_first, parent)))
+    sys.stdout.buffer.write(pickle.dumps(built(names, parent)))
 
 
 def built(names: Iterable[str], parent: int) -> dict[str, Files]:
@@ -38,32 +40,54 @@ def built(names: Iterable[str], parent: int) -> dict[str, Files]:
 
     raises    EOFError if one of them fails
     """
+    processes = os.cpu_count() or 1
     context = get_context("fork")
-    waiting, running, made = list(names), dict[Connection, str](), dict[str, Files]()
+    waiting, running, made = batches(names, processes), set[Connection](), dict[str, Files]()
     while waiting or running:
-        while waiting and len(running) < (os.cpu_count() or 1):
+        while waiting and len(running) < processes:
             connection, theirs = context.Pipe(duplex=False)
-            context.Process(target=_build, args=(waiting[0], theirs, parent)).start()
+            context.Process(target=_build, args=(waiting.pop(0), theirs, parent)).start()
             theirs.close()
-            running[connection] = waiting.pop(0)
+            running.add(connection)
         for connection in [c for c in wait(list(running)) if isinstance(c, Connection)]:
-            made[running.pop(connection)] = connection.recv()
+            running.remove(connection)
+            made |= connection.recv()
     return made
 
 
-def _build(name: str, connection: Connection, parent: int) -> None:
+def batches(names: Iterable[str], processes: int) -> list[list[str]]:
+    """Units that one process compiles, one after the other; what takes longest first.
+
+    Interpreters of one kind call the same step functions: the second one of a process takes half as
+    long. With trace points or constants of its own, a step function is another one.
+    """
+    alike = defaultdict(list)
+    for name in sorted(names):
+        unit = unit_of(name)
+        kind = (unit.records, unit.is_bitcode) if isinstance(unit, Interpreter) else name
+        alike[kind].append(name)
+    found = [each[first::processes] for each in alike.values() for first in range(processes)]
+    return sorted(filter(None, found), key=lambda batch: (batch[0] in SHARED, -len(batch)))
+
+
+def _build(names: list[str], connection: Connection, parent: int) -> None:
     end_with(parent)
-    connection.send(files(name))
+    connection.send({name: files(name) for name in names})
+
+
+def unit_of(name: str) -> Unit:
+    """The unit of this name."""
+    return SHARED.get(name) or Interpreter.named(name)
 
 
 def files(name: str) -> Files:
     """Compile one unit."""
-    unit = SHARED.get(name) or Interpreter.named(name)
+    unit = unit_of(name)
     trace_points.RECORDING = not isinstance(unit, Interpreter) or unit.records
     if not isinstance(unit, Interpreter):
-        return {CODE: unit_compiler.compile_unit(unit)}
+        return {CODE: compiler.compile_unit(unit)}
     unit.generate()
-    return {SOURCE: unit.text().encode(), CODE: unit_compiler.compile_unit(unit)}
+    return {SOURCE: unit.text().encode(), CODE: compiler.compile_unit(unit)}
 
 
 if __name__ == "__main__":

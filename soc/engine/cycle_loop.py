@@ -1,21 +1,48 @@
 """The cycle loop: the step functions of all clocked parts, fused.
 
-In every cycle the requests are collected, the arbiters choose, what was granted takes place, and
-the harts concerned run on to their next request. Cycles in which nothing is due cost next to
-nothing.
+In every cycle all phases (soc.cluster.phases.Phase) are passed that have something to do; in cycles
+in which nothing is due, none. For the most frequent kinds of cycles there is a shorter way:
+soc.engine.fast_path.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from soc import control_page
-from soc.bits import bit, lowest_index
-from soc.chip_state import Chip
-from soc.code_rows import RUN_AHEAD, row_index
-from soc.dma_sharing import INPUTS
-from soc.fetch import fetch_stop
-from soc.hart_status import (
+from soc.aot.units import grant_ports, step_icache
+from soc.chip.state import Chip
+from soc.cluster import testbench
+from soc.cluster.demux import l2_grant, redirect, serve
+from soc.cluster.l1_access import access_l1, bank_of, l1_word
+from soc.cluster.phases import (
+    clock_event_unit,
+    cycle_dma,
+    cycle_generator,
+    request_dma_lanes,
+    signal_dma,
+)
+from soc.cluster.testbench import interrupt_from_control_page
+from soc.core.decoded_index import RUN_AHEAD, row_index
+from soc.core.deferred_state import is_implied, write_all_open, write_open
+from soc.core.hotness import ACCESS as BY_ACCESS
+from soc.core.hotness import ISSUE as BY_ISSUE
+from soc.core.hotness import note_hotness
+from soc.core.interrupts import INTERRUPT_SEEN, interrupt_pending, take_interrupt
+from soc.core.traps import interrupts_enabled
+from soc.engine.aligned_words import (
+    enter_request,
+    grant_words,
+    l1_word_access,
+    request_words,
+    take_bank,
+)
+from soc.engine.aligned_words_dma import INPUTS
+from soc.engine.fast_path import make_go_on, make_run_words, make_run_words_beside_dma
+from soc.icache.prefetch_buffer import fetch_stop
+from soc.icache.shared_bank import icache_note
+from soc.interconnect.tcdm import ask_bank
+from soc.prelude.bits import bit, lowest_index
+from soc.prelude.hart_state import (
     ACCESS,
     GO_ON,
     L1_REQUEST,
@@ -27,42 +54,15 @@ from soc.hart_status import (
     SERVED,
     STOPPED,
 )
-from soc.hot_code import ACCESS as BY_ACCESS
-from soc.hot_code import ISSUE as BY_ISSUE
-from soc.hot_code import note_heat
-from soc.icache_bank import icache_note
-from soc.implied_state import is_implied, write_all_open, write_open
-from soc.interrupts import (
-    INTERRUPT_SEEN,
-    interrupt_from_control_page,
-    interrupt_pending,
-    take_interrupt,
-)
-from soc.l1 import ask_bank
-from soc.l1_access import (
-    access_l1,
-    bank_of,
-    enter_request,
-    grant_plain,
-    l1_word,
-    l1_word_access,
-    request_plain,
-    take_bank,
-)
-from soc.links import grant_ports, step_icache
-from soc.phases import clock_event_unit, cycle_dma, cycle_generator, request_dma_lanes, signal_dma
-from soc.plain_cycles import make_go_on, make_run_beside_dma, make_run_plain
-from soc.requests import enter_wheel, l2_grant, redirect, schedule, serve
-from soc.state import NEVER, SLOTS
-from soc.step import cold_step, step
-from soc.stop_reasons import ASLEEP, DECODE, END, HALT, HOST, LOOK, TRACE
-from soc.trace_points import is_full
-from soc.traps import interrupts_enabled
+from soc.prelude.step import cold_step, step
+from soc.prelude.stop_reasons import ASLEEP, DECODE, END, HALT, HOST, POLL, TRACE
+from soc.prelude.trace_points import is_full
+from soc.prelude.wheel import NEVER, SLOTS, enter_wheel, schedule
 
 
 @step
 def collect_hart(chip, h, now):
-    """Take up a hart that is due: its request goes to a bank of L1 or is served.
+    """Serve a hart that is due: its request goes to a bank of L1 or is answered.
 
     Returns the harts that go on without L1.
     """
@@ -80,7 +80,7 @@ def collect_hart(chip, h, now):
     elif hart["state"] == RUN:
         going = bit(h)
     if hart["state"] == L1_REQUEST and hart["when"] <= now:
-        ask_bank(bank_of(chip, l1_word(hart)), h, now)
+        ask_bank(bank_of(chip, l1_word(hart)), h)
     return going
 
 
@@ -93,6 +93,44 @@ def collect(chip, due, now):
         due &= due - np.uint64(1)
         going |= collect_hart(chip, h, now)
     return going
+
+
+@cold_step
+def pass_phases(chip, due, now):
+    """Pass the phases of a cycle, up to the one in which harts go on, with the harts that are due.
+
+    Returns the harts that go on, and those of them that L1 serves with an aligned word: they have
+    still to access it.
+    """
+    wheel = chip.wheel[0]
+    control = chip.control[0]
+    wheel["due"] &= ~due
+    words = due & wheel["words"]
+    others = due & ~words
+    going = np.uint64(0)
+    granted = lanes = 0
+    if wheel["dma_busy"]:
+        signal_dma(chip, now)
+    if others:
+        going = collect(chip, others, now)
+        if control["irq_cycle"] == now:
+            interrupt_from_control_page(chip, now)
+    if control["busy"]:
+        testbench.generator_request(chip, now)
+    if wheel["dma_busy"]:
+        granted = grant_ports(chip.dma[0])
+        lanes = request_dma_lanes(chip, now)
+    request_words(chip, words, now)
+    served = grant_words(chip, words, now)
+    if others:
+        going |= access_l1(chip, others, now)
+    if wheel["dma_busy"]:
+        going |= cycle_dma(chip, granted, lanes, now)
+    if control["busy"]:
+        cycle_generator(chip, now)
+    if chip.event_unit[0]["next"] <= now:
+        going |= clock_event_unit(chip, now)
+    return going | served, served
 
 
 @cold_step
@@ -112,8 +150,8 @@ def make_run_hart(advance: Callable) -> Callable:
     def run_hart(chip, h, now, end, state):
         """Let a hart run on, in cycles before `end`, and enter its next request into the wheel.
 
-        state    SERVED: by L1, with its plain word, the access comes first; RESUMED: it had run
-                 ahead far enough; GO_ON: else; or its new state, if a segment has left it there
+        state    SERVED: by L1, with its aligned word, the access comes first; RESUMED: it had run
+                 ahead far enough; GO_ON: else; or its new state, if a superblock has left it there
         """
         hart = chip.harts[np.uint64(h)]
         wheel = chip.wheel[0]
@@ -121,16 +159,16 @@ def make_run_hart(advance: Callable) -> Callable:
         if state == SERVED:
             row = hart["row"]
             write_open(chip, h)
-            if note_heat(chip, row, BY_ACCESS) and wheel["stop"] == END:
-                wheel["stop"] = LOOK
+            if note_hotness(chip, row, BY_ACCESS) and wheel["stop"] == END:
+                wheel["stop"] = POLL
             take_bank(chip, h, now)
             l1_word_access(chip, h, chip.code[np.uint64(row)], row, now)
             state = GO_ON
         elif state == RESUMED:
             row = row_index(chip.config[0], hart["pc"])
-            if 0 <= row < chip.config[0]["rows"] and note_heat(chip, row, BY_ISSUE):
+            if 0 <= row < chip.config[0]["rows"] and note_hotness(chip, row, BY_ISSUE):
                 if wheel["stop"] == END:
-                    wheel["stop"] = LOOK
+                    wheel["stop"] = POLL
             state = GO_ON
         hart["code"] = np.uint64(0)
         until = min(end, now + chip.config[0]["lookahead"])
@@ -148,7 +186,7 @@ def make_run_hart(advance: Callable) -> Callable:
                     state = GO_ON
         fetch = chip.fetch[np.uint64(h)]
         if state != L1_REQUEST or hart["exited"]:
-            wheel["plain"] &= ~bit(h)
+            wheel["words"] &= ~bit(h)
             wheel["due"] &= ~bit(h)
         wheel["running"] &= ~bit(h)
         if hart["exited"]:
@@ -158,11 +196,11 @@ def make_run_hart(advance: Callable) -> Callable:
                 wheel["stop"] = ASLEEP
         elif state == L1_REQUEST:
             wheel["due"] |= bit(h)
-            is_plain = wheel["plain"] & bit(h) != 0
-            enter_request(chip, h, is_plain)
+            is_word = wheel["words"] & bit(h) != 0
+            enter_request(chip, h, is_word)
             row = hart["row"]
-            code = chip.segments[np.uint64(row)]["code"][BY_ACCESS]
-            if code and is_plain and is_implied(chip, h, chip.code[np.uint64(row)], row):
+            code = chip.superblocks[np.uint64(row)]["code"][BY_ACCESS]
+            if code and is_word and is_implied(chip, h, chip.code[np.uint64(row)], row):
                 if not interrupts_enabled(hart):
                     hart["code"] = code
         elif state <= REQUEST:
@@ -171,7 +209,7 @@ def make_run_hart(advance: Callable) -> Callable:
                 wheel["running"] |= bit(h)
                 row = row_index(chip.config[0], hart["pc"])
                 if 0 <= row < chip.config[0]["rows"] and not interrupts_enabled(hart):
-                    hart["code"] = chip.segments[np.uint64(row)]["code"][BY_ISSUE]
+                    hart["code"] = chip.superblocks[np.uint64(row)]["code"][BY_ISSUE]
         elif state == NEEDS_DECODER:
             hart["state"] = RUN
             wheel["resume"] |= bit(h)
@@ -207,16 +245,15 @@ def make_run(advance: Callable) -> Callable:
     run_hart = make_run_hart(advance)
     run_others = make_run_others(run_hart)
     go_on = make_go_on(run_hart)
-    run_plain = make_run_plain(go_on)
-    run_beside_dma = make_run_beside_dma(go_on)
+    run_words = make_run_words(go_on)
+    run_words_beside_dma = make_run_words_beside_dma(go_on)
 
     @cold_step
     def run_cycles(chip, end):
-        """The same, but what requests imply of harts is left open."""
+        """Simulate cycles before `end`, as run does; what requests imply of harts is left open."""
         wheel = chip.wheel[0]
         control = chip.control[0]
         unit = chip.event_unit[0]
-        dma = chip.dma[0]
         icache = chip.icache[0]
         slots = wheel["slots"]
         now = wheel["now"]
@@ -230,9 +267,9 @@ def make_run(advance: Callable) -> Callable:
                 return TRACE
             if wheel["resume"] == 0 and control["busy"] == 0:
                 if wheel["dma_busy"] == 0:
-                    now = run_plain(chip, now, end)
+                    now = run_words(chip, now, end)
                 elif chip.config[0]["inputs"] <= INPUTS:
-                    now = run_beside_dma(chip, now, end)
+                    now = run_words_beside_dma(chip, now, end)
                 if wheel["resume"]:
                     wheel["now"] = now
                     return DECODE
@@ -262,32 +299,7 @@ def make_run(advance: Callable) -> Callable:
                     wheel["now"] = now
                     continue
                 slots[slot] = np.uint64(0)
-                wheel["due"] &= ~due
-                if wheel["dma_busy"]:
-                    signal_dma(chip, now)
-                plain = due & wheel["plain"]
-                others = due & ~plain
-                if others:
-                    going = collect(chip, others, now)
-                    if control["irq_cycle"] == now:
-                        interrupt_from_control_page(chip, now)
-                if control["busy"]:
-                    control_page.generator_request(chip, now)
-                granted = lanes = 0
-                if wheel["dma_busy"]:
-                    granted = grant_ports(dma)
-                    lanes = request_dma_lanes(chip, now)
-                request_plain(chip, plain, now)
-                served = grant_plain(chip, plain, now)
-                going |= served
-                if others:
-                    going |= access_l1(chip, others, now)
-                if wheel["dma_busy"]:
-                    going |= cycle_dma(chip, granted, lanes, now)
-                if control["busy"]:
-                    cycle_generator(chip, now)
-                if unit["next"] <= now:
-                    going |= clock_event_unit(chip, now)
+                going, served = pass_phases(chip, due, now)
             while going:
                 h = lowest_index(going)
                 going &= going - np.uint64(1)
@@ -301,7 +313,7 @@ def make_run(advance: Callable) -> Callable:
                 return DECODE
             if icache["wake"] <= now:
                 step_icache(chip, now)
-            if wheel["host"] and (wheel["stop"] == END or wheel["stop"] == LOOK):
+            if wheel["host"] and (wheel["stop"] == END or wheel["stop"] == POLL):
                 wheel["stop"] = HOST
             now += 1
             wheel["now"] = now

@@ -1,15 +1,11 @@
 """The readable engine: SimPy schedules every part of the chip, one process each.
 
 A process for each hart, for L1's arbiter, the DMA, the event unit. They call the step functions
-that the compiled loop fuses, in the same phases of a cycle; between two instructions of a hart
-nothing is skipped. The instruction cache is clocked when something happens to it. So this defines
-what the compiled engine, which lets harts run ahead, must come to. Where a step function enters a
-hart into the timing wheel, that is a letter to the hart's process: `deliver` passes it on as an
-event.
-
-Phases of a cycle, in order: peripherals, requests, the DMA's requests, L1, the DMA, the event unit,
-then the harts that go on, the decoder, the instruction cache. SimPy orders events of one time by
-priority.
+that the compiled loop fuses, in the phases of a cycle (soc.cluster.phases.Phase): SimPy orders
+events of one time by priority. Between two instructions of a hart nothing is skipped; the
+instruction cache is clocked when something happens to it. So this defines what the compiled engine,
+which lets harts run ahead, must come to. Where a step function enters a hart into the timing wheel,
+that is a letter to the hart's process: `deliver` passes it on as an event.
 """
 
 from collections.abc import Callable, Generator
@@ -17,17 +13,15 @@ from collections.abc import Callable, Generator
 from simpy import Environment, Event
 from simpy.events import EventPriority
 
-from soc.bits import lowest_index
-from soc.chip_state import Chip
-from soc.hart_status import GO_ON, L1_REQUEST, RUN
-from soc.interpreter import Parts
-from soc.state import NEVER
+from soc.chip.state import Chip
+from soc.cluster.phases import Phase
+from soc.engine.interpreter import Parts
+from soc.prelude.bits import lowest_index
+from soc.prelude.hart_state import GO_ON, L1_REQUEST, RUN
+from soc.prelude.wheel import NEVER
 
 HARTS = 64
-SIGNAL = 2
-COLLECT, DMA_REQUEST, ACCESS_L1, DMA_ACCESS, EVENT_UNIT, GOING = range(HARTS, 7 * HARTS, HARTS)
-DECODE, ICACHE, END_OF_CYCLE = range(7 * HARTS, 10 * HARTS, HARTS)
-"""Priorities of SimPy's events, whose own are 0 and 1. Harts of one phase act in their order."""
+"""Priorities of SimPy's events in a phase, one for each hart. SimPy's own are 0 and 1."""
 
 
 class EventEngine:
@@ -86,6 +80,14 @@ class EventEngine:
         self.deliver()
 
     @property
+    def is_peripheral_next(self) -> bool:
+        """Is SimPy's next event one of a process behind the bus?
+
+        NOTE: SimPy tells of the next event's time alone.
+        """
+        return bool(self.env._queue[0][1] < HARTS * Phase.SIGNAL)
+
+    @property
     def now(self) -> int:
         """The cycle."""
         return int(self.env.now)
@@ -95,12 +97,12 @@ class EventEngine:
         self.acted = self.now
         return self.acted
 
-    def at(self, event: Event, cycle: int, phase: int) -> Event:
+    def at(self, event: Event, cycle: int, phase: Phase, hart: int = 0) -> Event:
         """Let an event happen in this phase of a cycle."""
         if event.callbacks is not None and not event.triggered:
             event._ok = True
             event._value = None
-            self.env.schedule(event, EventPriority(phase), cycle - self.env.now)
+            self.env.schedule(event, EventPriority(HARTS * phase + hart), cycle - self.env.now)
         return event
 
     def hart(self, h: int) -> Generator[Event, None, None]:
@@ -113,7 +115,7 @@ class EventEngine:
             self.go_on(self.parts.collect_hart(self.chip, h, now))
             if self.state[h] == L1_REQUEST and self.when[h] <= now:
                 self.posted |= 1 << h
-                self.at(self.requests, now, ACCESS_L1)
+                self.at(self.requests, now, Phase.ACCESS_L1)
             self.deliver()
 
     def run_on(self, h: int) -> Generator[Event, None, None]:
@@ -123,7 +125,7 @@ class EventEngine:
             self.going[h] = self.env.event()
             self.run(h, self.act() + 1)
             if self.resume[0]:
-                self.at(self.undecoded, self.now, DECODE)
+                self.at(self.undecoded, self.now, Phase.DECODE)
             self.deliver()
 
     def run(self, h: int, end: int) -> None:
@@ -175,13 +177,13 @@ class EventEngine:
             while not self.dma_busy[0]:
                 yield self.dma_awake
                 self.dma_awake = self.env.event()
-            yield self.at(self.env.event(), self.now, DMA_REQUEST)
+            yield self.at(self.env.event(), self.now, Phase.DMA_REQUEST)
             granted = self.parts.grant_ports(chip.dma[0])
             lanes = self.parts.request_dma_lanes(chip, self.act())
-            yield self.at(self.env.event(), self.now, DMA_ACCESS)
+            yield self.at(self.env.event(), self.now, Phase.DMA_ACCESS)
             self.go_on(self.parts.cycle_dma(chip, granted, lanes, self.now))
             self.deliver()
-            yield self.at(self.env.event(), self.now + 1, SIGNAL)
+            yield self.at(self.env.event(), self.now + 1, Phase.SIGNAL)
 
     def event_unit(self) -> Generator[Event, None, None]:
         """Clock the event unit in cycles in which something happens to it."""
@@ -207,7 +209,7 @@ class EventEngine:
             self.generating = self.env.event()
             self.generated = self.act()
             self.parts.generator_request(self.chip, self.now)
-            yield self.at(self.env.event(), self.now, DMA_ACCESS)
+            yield self.at(self.env.event(), self.now, Phase.DMA_ACCESS)
             self.parts.cycle_generator(self.chip, self.now)
             self.deliver()
 
@@ -221,11 +223,11 @@ class EventEngine:
     def deliver_to_page(self) -> None:
         """Let the control page act when it has to."""
         if self.page_busy[0]:
-            self.at(self.generating, self.now + (self.generated == self.now), DMA_REQUEST)
+            self.at(self.generating, self.now + (self.generated == self.now), Phase.DMA_REQUEST)
         irq = self.page_irq[0]
         if self.now <= irq < self.irq_cycle:
             self.irq_cycle = irq
-            event = self.at(self.env.event(), irq, DMA_REQUEST)
+            event = self.at(self.env.event(), irq, Phase.DMA_REQUEST)
             event.callbacks.append(self.interrupt)
 
     def go_on(self, harts: int) -> None:
@@ -234,7 +236,7 @@ class EventEngine:
         while rest:
             h = lowest_index(rest)
             rest &= rest - 1
-            self.at(self.going[h], now, GOING + h)
+            self.at(self.going[h], now, Phase.GO_ON, h)
 
     def deliver(self) -> None:
         """Pass on what step functions have entered for later cycles."""
@@ -248,18 +250,18 @@ class EventEngine:
                 when = self.when[h]
                 # A loser of L1's arbitration is due in the next cycle.
                 cycle = when if when > now or self.state[h] == RUN else now + 1
-                self.at(self.due[h], cycle, COLLECT + h)
+                self.at(self.due[h], cycle, Phase.COLLECT, h)
         unit = self.unit_next[0]
         if unit < self.unit_cycle:
             self.unit_cycle = unit
-            self.at(self.unit_due, max(unit, now), EVENT_UNIT)
+            self.at(self.unit_due, max(unit, now), Phase.EVENT_UNIT)
         wake = self.icache_wake[0]
         if wake < self.icache_cycle:
             self.icache_cycle = int(wake)
-            event = self.at(self.env.event(), max(self.icache_cycle, now), ICACHE)
+            event = self.at(self.env.event(), max(self.icache_cycle, now), Phase.ICACHE)
             event.callbacks.append(self.icache)
         if self.dma_busy[0]:
-            self.at(self.dma_awake, now, DMA_REQUEST)
+            self.at(self.dma_awake, now, Phase.DMA_REQUEST)
         if self.has_page:
             self.deliver_to_page()
         if self.host[0] or self.stop[0]:

@@ -1,52 +1,53 @@
-"""Cycles in which nothing but plain words of L1 is asked for, or the DMA moves data besides.
+"""Cycles in which harts ask for aligned words of L1 alone, or the DMA moves data besides.
 
-Most cycles are of these kinds, and what cannot happen in them need not be looked for.
+Most cycles are of these kinds. They derive from soc.engine.cycle_loop: phases of a cycle that have
+nothing to do in them are left out, and what cannot happen is not looked for.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from soc.bits import bit, lowest_index
-from soc.dma_sharing import share_with_lanes
-from soc.hart_status import ENTERED, RESUMED, SERVED
-from soc.hot_code import call_segment
-from soc.l1_access import share_banks
-from soc.links import request_lanes, step_icache
-from soc.phases import advance_dma
-from soc.state import RING, SLOTS
-from soc.step import cold_step, inlined_step
-from soc.stop_reasons import END
-from soc.trace_points import is_full
+from soc.aot.units import request_lanes, step_icache
+from soc.chip.superblock_call import call_superblock
+from soc.cluster.phases import advance_dma
+from soc.engine.aligned_words import share_banks
+from soc.engine.aligned_words_dma import share_with_lanes
+from soc.prelude.bits import bit, lowest_index
+from soc.prelude.hart_state import ENTERED, RESUMED, SERVED
+from soc.prelude.step import cold_step, inlined_step
+from soc.prelude.stop_reasons import END
+from soc.prelude.trace_points import is_full
+from soc.prelude.wheel import RING, SLOTS
 
 
 def make_go_on(run_hart: Callable) -> Callable:
     """Return the step function for harts that go on by themselves: served by L1, or just running.
 
-    What they do then is translated, if it is done often: see soc.segments.
+    What they do then is translated, if it is done often: see soc.jit.superblock_steps.
     """
 
     @inlined_step
     def go_on(chip, h, others, now, end, state):
-        """Let a hart go on and enter its next request, and others behind it as far as segments go.
+        """Let a hart go on and enter its next request; others too, as far as superblocks go.
 
         Returns ENTERED if all have done so; else wheel.others are left.
 
         others    that are served by L1, too
-        state     SERVED: with its plain word of L1; RESUMED: it had run ahead far enough
+        state     SERVED: with its aligned word of L1; RESUMED: it had run ahead far enough
         """
         wheel = chip.wheel[0]
         code = chip.harts[np.uint64(h)]["code"]
         if code and now <= end - chip.config[0]["lookahead"]:
             if state == RESUMED:
                 wheel["running"] &= ~bit(h)
-            state = call_segment(code, chip, h, now, others)
+            state = call_superblock(code, chip, h, now, others)
             if state == ENTERED:
                 return ENTERED
             h = wheel["turn"]
         else:
             wheel["others"] = others
-        wheel["now"] = now  # segments do without
+        wheel["now"] = now  # superblocks do without
         run_hart(chip, h, now, end, state)
         return state
 
@@ -58,9 +59,9 @@ def make_run_alone(go_on: Callable) -> Callable:
 
     @cold_step
     def run_alone(chip, h, now, end, last):
-        """Let it go on in this cycle, and in further ones before `last`, as far as segments go.
+        """Let it go on in this cycle, and in further ones before `last`, as far as superblocks go.
 
-        There is nobody to share a bank with. Returns the last of these cycles.
+        No other hart asks for its bank then. Returns the last of these cycles.
         """
         hart = chip.harts[np.uint64(h)]
         wheel = chip.wheel[0]
@@ -82,34 +83,34 @@ def make_run_due(go_on: Callable) -> Callable:
     """Return the step function for all harts of a cycle that go on."""
 
     @inlined_step
-    def run_due(chip, running, plain, now, end):
+    def run_due(chip, running, words, now, end):
         """Let harts go on: those that had run ahead far enough, and those that L1 serves.
 
-        Returns True if segments have let all of them enter their next requests.
+        Returns True if superblocks have let all of them enter their next requests.
         """
         entered = True
         while running:
             h = lowest_index(running)
             running &= running - np.uint64(1)
             entered &= go_on(chip, h, np.uint64(0), now, end, RESUMED) == ENTERED
-        while plain:
-            h = lowest_index(plain)
-            plain &= plain - np.uint64(1)
-            if go_on(chip, h, plain, now, end, SERVED) == ENTERED:
+        while words:
+            h = lowest_index(words)
+            words &= words - np.uint64(1)
+            if go_on(chip, h, words, now, end, SERVED) == ENTERED:
                 break
             entered = False
-            plain = chip.wheel[0]["others"]
+            words = chip.wheel[0]["others"]
         return entered
 
     return run_due
 
 
-def make_run_plain(go_on: Callable) -> Callable:
-    """Return the step function for cycles in which nothing but plain words of L1 is asked for."""
+def make_run_words(go_on: Callable) -> Callable:
+    """Return the step function for cycles in which harts ask for aligned words of L1 alone."""
     run_alone, run_due = make_run_alone(go_on), make_run_due(go_on)
 
     @cold_step
-    def run_plain(chip, now, end):
+    def run_words(chip, now, end):
         """Simulate such cycles, and idle ones; returns the first cycle that is not over then.
 
         NOTE: apart from the loop around it, which would take its registers away.
@@ -123,19 +124,19 @@ def make_run_plain(go_on: Callable) -> Callable:
             slot = np.uint64(now) % np.uint64(SLOTS)
             due = slots[slot]
             running = due & wheel["running"]
-            plain = due & wheel["plain"]
-            if due != running | plain:
+            words = due & wheel["words"]
+            if due != running | words:
                 break
             entered = True
             if due:
                 slots[slot] = np.uint64(0)
-                if wheel["due"] & wheel["due"] - np.uint64(1) == 0:
+                if wheel["due"] & wheel["due"] - np.uint64(1):
+                    if wheel["shared"][np.uint64(now) % np.uint64(RING)]:
+                        words &= ~share_banks(chip, now)
+                    entered = run_due(chip, running, words, now, end)
+                else:
                     now = run_alone(chip, lowest_index(due), now, end, last)
                     entered = False
-                else:
-                    if wheel["shared"][np.uint64(now) % np.uint64(RING)]:
-                        plain &= ~share_banks(chip, now)
-                    entered = run_due(chip, running, plain, now, end)
             elif wheel["due"] == 0:
                 break
             if entered and now < wake and not is_full(chip):  # the rest is as it was
@@ -158,18 +159,18 @@ def make_run_plain(go_on: Callable) -> Callable:
         wheel["now"] = now
         return now
 
-    return run_plain
+    return run_words
 
 
-def make_run_beside_dma(go_on: Callable) -> Callable:
+def make_run_words_beside_dma(go_on: Callable) -> Callable:
     """Return the step function for cycles in which the DMA moves data besides."""
     run_due = make_run_due(go_on)
 
     @cold_step
-    def run_beside_dma(chip, now, end):
+    def run_words_beside_dma(chip, now, end):
         """Simulate such cycles; returns the first cycle that is not over then.
 
-        Nobody asks the DMA for anything in them, and no event of its is due.
+        In them no hart asks the DMA for anything, and no event of its is due.
         """
         wheel = chip.wheel[0]
         dma = chip.dma[0]
@@ -179,8 +180,8 @@ def make_run_beside_dma(go_on: Callable) -> Callable:
             slot = np.uint64(now) % np.uint64(SLOTS)
             due = slots[slot]
             running = due & wheel["running"]
-            plain = due & wheel["plain"]
-            if due != running | plain or chip.event_unit[0]["next"] <= now:
+            words = due & wheel["words"]
+            if due != running | words or chip.event_unit[0]["next"] <= now:
                 break
             if dma["asked"] | dma["event"] | dma["interrupt"]:
                 break
@@ -190,11 +191,11 @@ def make_run_beside_dma(go_on: Callable) -> Callable:
             granted = 0
             if lanes:
                 granted, lost = share_with_lanes(chip, lanes, now)
-                plain &= ~lost
+                words &= ~lost
             if wheel["shared"][np.uint64(now) % np.uint64(RING)]:
-                plain &= ~share_banks(chip, now)
+                words &= ~share_banks(chip, now)
             advance_dma(chip, lanes, granted, now)
-            run_due(chip, running, plain, now, end)
+            run_due(chip, running, words, now, end)
             if wheel["resume"]:
                 break
             if chip.icache[0]["wake"] <= now:
@@ -205,4 +206,4 @@ def make_run_beside_dma(go_on: Callable) -> Callable:
                 break
         return now
 
-    return run_beside_dma
+    return run_words_beside_dma

@@ -1,6 +1,6 @@
 """The compiled interpreter: generated for the instructions that a program needs.
 
-One unit of machine code for each instruction set and engine (soc.linking). Its text is generated
+One unit of machine code for each instruction set and engine (soc.aot.unit). Its text is generated
 where it is compiled; beside the machine code it can be read.
 """
 
@@ -11,11 +11,13 @@ from types import ModuleType
 from typing import NamedTuple
 
 from isa.declare import Isa
-from soc import links
-from soc.chip_state import Chip
-from soc.linking import Link, Progress, Unit, require
-from soc.state import ROW
-from soc.step import step
+from isa.extensions.profiles import executed_as, profile_named
+from soc.aot import units
+from soc.aot.unit import Link, Unit, require
+from soc.chip.state import Chip
+from soc.host.compile_process import Progress
+from soc.prelude.records import ROW
+from soc.prelude.step import step
 
 OPTIONAL = {
     "xpulpvect": "simd",
@@ -37,13 +39,13 @@ TEXT = '''\
 import numpy as np
 
 from isa.words import i32, u32
-from soc.hart import make_advance, make_issue
-from soc.implied_state import is_common
-from soc.interpreter import meanings
-from soc.loop import make_run, make_run_hart
-from soc.segments import (
-    begin_segment,
-    end_segment,
+from soc.core.pipeline import make_advance, make_issue
+from soc.core.deferred_state import is_common
+from soc.engine.interpreter import meanings
+from soc.engine.cycle_loop import make_run, make_run_hart
+from soc.jit.superblock_steps import (
+    begin_superblock,
+    end_superblock,
     end_turns,
     expect_request,
     find_next_line,
@@ -58,10 +60,10 @@ from soc.segments import (
     make_follow,
     next_code,
     next_row,
-    pause_segment,
+    pause_superblock,
     runs_out,
 )
-from soc.step import Step
+from soc.prelude.step import Step
 
 globals().update(meanings("{name}", {extensions}))
 
@@ -72,7 +74,7 @@ execute = Step(execute, is_inlined=True, keeps_types=True)
 advance = make_advance(make_issue(execute))
 run = make_run(advance)
 run_hart = make_run_hart(advance)
-follow_segment = make_follow(make_issue(execute, in_segment=True))
+follow_superblock = make_follow(make_issue(execute, in_superblock=True))
 '''
 
 
@@ -80,16 +82,16 @@ class Interpreter(Unit):
     """The instructions of some extensions of a profile, in one of the loops around them.
 
     entry      "run", all harts, for the compiled engine; "run_recording", with trace points;
-               "run_hart", one hart, with trace points, too; or "segments" and
-               "segments_recording", what segments of the first two consist of (soc.segments), as
-               LLVM's bitcode to be translated
+               "run_hart", one hart, with trace points, too; or "superblocks" and
+               "superblocks_recording", what those of the first two consist of
+               (soc.jit.superblock_steps), as LLVM's bitcode to be translated
     profile    "ri5cy-x" or "cv32e40p-f-small"
     """
 
     def __init__(self, entry: str, profile: str, extensions: Iterable[str]):
         self.profile, self.extensions = profile, sorted(extensions)
-        super().__init__(" ".join([entry, profile, *self.extensions]), uses=links.LINKED)
-        self.records = entry not in ("run", "segments")
+        super().__init__(" ".join([entry, profile, *self.extensions]), uses=units.LINKED)
+        self.records = entry not in ("run", "superblocks")
         if entry in ("run", "run_recording"):
             self.entry = self.link("interpreter.run", Chip, int, returns=int)
         elif entry != "run_hart":
@@ -98,7 +100,7 @@ class Interpreter(Unit):
             self.link("interpreter.is_common", Chip, int, returns=bool)
             self.link("interpreter.is_row", Chip, int, int, ROW, returns=bool)
             self.link("interpreter.is_expected", Chip, int, int, returns=bool)
-            self.link("interpreter.begin_segment", Chip, int, ROW, int, int)
+            self.link("interpreter.begin_superblock", Chip, int, ROW, int, int)
             self.link("interpreter.is_usual", Chip, int, int, returns=bool)
             self.link("interpreter.is_ready", Chip, int, ROW, int, returns=bool)
             self.link("interpreter.expect_request", Chip, int)
@@ -108,12 +110,12 @@ class Interpreter(Unit):
             self.link("interpreter.loops_back", Chip, int, int, int, int, returns=bool)
             self.link("interpreter.runs_out", Chip, int, int, int, returns=bool)
             self.link("interpreter.has_target", Chip, int, int, returns=bool)
-            self.link("interpreter.follow_segment", Chip, int, ROW, int, int, returns=int)
-            self.link("interpreter.next_code", Chip, int, links.BITS, returns=links.BITS)
-            self.link("interpreter.next_row", Chip, int, links.BITS, returns=int)
-            self.link("interpreter.end_turns", Chip, int, links.BITS)
-            self.link("interpreter.pause_segment", Chip, int, int, returns=int)
-            self.link("interpreter.end_segment", Chip, int, ROW, int, ROW, int, int, returns=int)
+            self.link("interpreter.follow_superblock", Chip, int, ROW, int, int, returns=int)
+            self.link("interpreter.next_code", Chip, int, units.BITS, returns=units.BITS)
+            self.link("interpreter.next_row", Chip, int, units.BITS, returns=int)
+            self.link("interpreter.end_turns", Chip, int, units.BITS)
+            self.link("interpreter.pause_superblock", Chip, int, int, returns=int)
+            self.link("interpreter.end_superblock", Chip, int, ROW, int, ROW, int, int, returns=int)
         else:
             self.entry = self.link("interpreter.run_hart", Chip, int, int, int, int)
 
@@ -126,13 +128,18 @@ class Interpreter(Unit):
     @property
     def modules(self) -> set[str]:
         """Where its text comes from, and what this imports."""
-        found = {"soc.interpreter", "soc.hart", "soc.loop", "isa.compiled", "isa.profiles"}
-        return found | ({"soc.build_segments"} if self.is_bitcode else set())
+        found = {
+            "soc.engine.interpreter",
+            "soc.core.pipeline",
+            "soc.engine.cycle_loop",
+            "isa.compiled",
+            "isa.extensions.profiles",
+        }
+        return found | ({"soc.jit.compile_worker"} if self.is_bitcode else set())
 
     def text(self) -> str:
         """The module that declares its step functions."""
         from isa.compiled import execute_source
-        from isa.profiles import profile_named
 
         execute = execute_source(profile_named(self.profile), self.extensions).rstrip()
         return TEXT.format(name=self.profile, extensions=self.extensions, execute=execute)
@@ -147,25 +154,28 @@ class Interpreter(Unit):
         return self.generated
 
 
-def segment_kind(records: bool) -> str:
-    """The kind of steps that segments consist of."""
-    return "segments_recording" if records else "segments"
+def superblock_kind(records: bool) -> str:
+    """The kind of steps that superblocks consist of."""
+    return "superblocks_recording" if records else "superblocks"
 
 
 @cache
-def segment_steps(interpreter: Interpreter) -> Interpreter:
-    """The steps that segments of programs for an interpreter consist of."""
-    entry = segment_kind(interpreter.records)
+def steps_of_superblocks(interpreter: Interpreter) -> Interpreter:
+    """The steps that superblocks of programs for an interpreter consist of."""
+    entry = superblock_kind(interpreter.records)
     return Interpreter(entry, interpreter.profile, interpreter.extensions)
 
 
 def meanings(profile: str, extensions: Iterable[str]) -> dict[str, object]:
     """The names in the text of an interpreter."""
     from isa.compiled import meanings
-    from isa.profiles import profile_named
 
     called, names = meanings(profile_named(profile), extensions)
-    return names | {key: step(function) for key, function in called.items()}
+    return names | {key: _step_of(function) for key, function in called.items()}
+
+
+_step_of = cache(step)
+"""One for all interpreters: what is compiled of it serves the next one in the same process."""
 
 
 def base_extensions(isa: Isa) -> frozenset[str]:
@@ -179,7 +189,10 @@ def with_group_of(isa: Isa, extensions: frozenset[str], extension: str) -> froze
     return extensions | {e.name for e in isa.extensions if OPTIONAL.get(e.name) == group}
 
 
-_interpreter = cache(Interpreter)
+@cache
+def _interpreter(entry: str, profile: str, extensions: frozenset[str]) -> Interpreter:
+    """The one for all profiles in which these extensions are the same."""
+    return Interpreter(entry, *executed_as(profile, extensions))
 
 
 def interpreter(
@@ -190,7 +203,7 @@ def interpreter(
     records    with trace points
     """
     unit = _interpreter("run_recording" if records else "run", isa.name, extensions)
-    require((unit, *unit.uses, links.HOST), progress)
+    require((unit, *unit.uses, units.HOST), progress)
     return unit
 
 
@@ -198,21 +211,21 @@ class Parts(NamedTuple):
     """The step functions by themselves, compiled: what the event engine calls."""
 
     run_hart: Link
-    collect_hart: Link = links.collect_hart
-    access_l1: Link = links.access_l1
-    signal_dma: Link = links.signal_dma
-    grant_ports: Link = links.grant_ports
-    request_dma_lanes: Link = links.request_dma_lanes
-    cycle_dma: Link = links.cycle_dma
-    clock_event_unit: Link = links.clock_event_unit
-    step_icache: Link = links.step_icache
-    interrupt_from_control_page: Link = links.interrupt_from_control_page
-    generator_request: Link = links.generator_request
-    cycle_generator: Link = links.cycle_generator
+    collect_hart: Link = units.collect_hart
+    access_l1: Link = units.access_l1
+    signal_dma: Link = units.signal_dma
+    grant_ports: Link = units.grant_ports
+    request_dma_lanes: Link = units.request_dma_lanes
+    cycle_dma: Link = units.cycle_dma
+    clock_event_unit: Link = units.clock_event_unit
+    step_icache: Link = units.step_icache
+    interrupt_from_control_page: Link = units.interrupt_from_control_page
+    generator_request: Link = units.generator_request
+    cycle_generator: Link = units.cycle_generator
 
 
 def parts(isa: Isa, extensions: frozenset[str], progress: Progress = nullcontext) -> Parts:
     """Return the step functions, for harts that execute these extensions."""
     unit = _interpreter("run_hart", isa.name, extensions)
-    require((unit, *unit.uses, links.HOST, links.PHASES), progress)
+    require((unit, *unit.uses, units.HOST, units.PHASES), progress)
     return Parts(unit.entry)

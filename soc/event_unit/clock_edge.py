@@ -6,16 +6,16 @@ hw_dispatch.sv, soc_periph_fifo.sv.
 
 import numpy as np
 
-from soc import event_unit_offsets as at
-from soc.bits import lowest_index
-from soc.event_unit_state import CLOCK_OFF, INTERRUPTED, NONE, RUNNING
-from soc.state import NEVER
-from soc.step import step
+from soc.event_unit import offsets as at
+from soc.event_unit.state import CLOCK_OFF, INTERRUPTED, NONE, RUNNING
+from soc.prelude.bits import lowest_index
+from soc.prelude.step import step
+from soc.prelude.wheel import NEVER
 
 
 @step
 def eu_clock(eu, now):
-    """The clock edge behind cycle `now`. Returns the cores whose load is granted in `now`.
+    """The clock edge after cycle `now`. Returns the cores whose load is granted in `now`.
 
     Leaves in eu["value"] what they read, in eu["interrupt"] the cores whose interrupt line is high
     in now + 1, and in eu["next"] the next cycle that must be clocked.

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from soc import event_unit_offsets as at
-from soc.event_unit_state import NONE
-from soc.registers import CLUSTER_EVENTS
+from soc.address_map.events import CLUSTER_EVENTS
+from soc.event_unit import offsets as at
+from soc.event_unit.state import NONE
+
+MOST_NAMES = 3
+"""Of cores that a barrier waits for; of more, how many they are."""
 
 
 def waits(eu: np.void, names: Sequence[str]) -> list[str]:
@@ -16,7 +19,7 @@ def waits(eu: np.void, names: Sequence[str]) -> list[str]:
     names    of the cores, such as "hart 3"
     """
     cores = [core for core in range(int(eu["cores"])) if int(eu["waiting"]) >> core & 1]
-    return [f"{names[core]} waits {_wait(eu, core, names)}" for core in cores]
+    return [f"{names[core]} waits {awaited(eu, core, names)}" for core in cores]
 
 
 def event_names(mask: int) -> str:
@@ -29,7 +32,8 @@ def event_names(mask: int) -> str:
     )
 
 
-def _wait(eu: np.void, core: int, names: Sequence[str]) -> str:
+def awaited(eu: np.void, core: int, names: Sequence[str]) -> str:
+    """What the load of one of these cores waits for: "at barrier 0 for core3"."""
     offset = int(eu["offset"][core])
     if offset >= at.BARRIER:
         return _barrier(eu, core, (offset - at.BARRIER) >> 5, names)
@@ -55,7 +59,9 @@ def _barrier(eu: np.void, core: int, barrier: int, names: Sequence[str]) -> str:
     target = int(eu["target_mask"][barrier])
     if not target >> core & 1:
         return f"{text}: its target mask {target:#0{width}b} leaves this core out"
-    return text + _unheard(eu, core, at.BARRIER_EVENT)
+    missing = [names[i] for i in range(width - 2) if (mask & ~status) >> i & 1]
+    whom = ", ".join(missing) if len(missing) <= MOST_NAMES else f"{len(missing)} more cores"
+    return f"at barrier {barrier} for {whom}{_unheard(eu, core, at.BARRIER_EVENT)}"
 
 
 def _mutex(eu: np.void, core: int, mutex: int, names: Sequence[str]) -> str:

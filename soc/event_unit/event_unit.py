@@ -5,11 +5,11 @@ The unit is clocked, but only in cycles in which something happens. In cycle t, 
     eu_set_event        event lines that are active in t (DMA, timers, accelerator)
     eu_access           requests of the cores' private ports in t, the lowest core first
     eu_shared_store     a store through the view of all in t; eu_shared_load: the answer to a load
-    eu_clock            if eu["next"] <= t: the clock edge behind t; reports the loads granted in t
+    eu_clock            if eu["next"] <= t: the clock edge after t; reports the loads granted in t
 
 A load that waits (an event load, p.elw) is granted in the cycle of its request if an event of the
 core's mask is pending then, whatever it waits for; else in the first cycle in which one is. The
-core resumes `resume` cycles behind the grant. A line active in t can end a wait in t + 1, the last
+core resumes `resume` cycles after the grant. A line active in t can end a wait in t + 1, the last
 arrival at a barrier in t ends it in t + 2.
 
 Sources: event_unit_flex rtl/event_unit_core.sv, event_unit_interface_mux.sv,
@@ -17,10 +17,9 @@ interc_sw_evt_trig.sv; latencies measured on that RTL with eight CV32E40P cores:
 from issue to issue, software event 5, mutex 5, store or load of a register 1.
 """
 
-from soc import event_unit_offsets as at
-from soc.event_unit_clock import barrier_value, core_value, end_wait
-from soc.event_unit_clock import eu_clock as eu_clock
-from soc.event_unit_state import (
+from soc.event_unit import offsets as at
+from soc.event_unit.clock_edge import barrier_value, core_value, end_wait
+from soc.event_unit.state import (
     CLOCK_OFF,
     FAULT,
     INTERRUPTED,
@@ -29,7 +28,7 @@ from soc.event_unit_state import (
     STALLED,
     STORED,
 )
-from soc.step import step
+from soc.prelude.step import step
 
 
 @step

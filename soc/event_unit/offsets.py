@@ -1,6 +1,7 @@
 """Offsets and event lines of the event unit as plain integers: constants to compiled code."""
 
-from soc.registers import CLUSTER_EVENTS, EVENT_UNIT, EVENT_UNIT_SHARED, event_line
+from soc.address_map.events import CLUSTER_EVENTS, event_line
+from soc.address_map.registers import EVENT_UNIT, EVENT_UNIT_SHARED
 
 MASK, MASK_AND, MASK_OR = (EVENT_UNIT.offset(n) for n in ("MASK", "MASK_AND", "MASK_OR"))
 IRQ_MASK, IRQ_MASK_AND, IRQ_MASK_OR = (

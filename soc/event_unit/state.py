@@ -1,4 +1,5 @@
-"""The event unit's fields, state and offsets. Its behaviour: soc.event_unit, soc.event_unit_clock.
+"""The event unit's fields, state and offsets. Its behaviour: soc.event_unit.event_unit,
+soc.event_unit.clock_edge.
 
 Source: event_unit_flex rtl/event_unit_top.sv, event_unit_core.sv.
 """
@@ -6,13 +7,13 @@ Source: event_unit_flex rtl/event_unit_top.sv, event_unit_core.sv.
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from soc.registers import (
+from soc.address_map.registers import (
     BARRIERS,
     CORES,
     MUTEXES,
 )
-from soc.setting import setting
-from soc.state import NEVER
+from soc.prelude.field import setting
+from soc.prelude.wheel import NEVER
 
 RUNNING, CLOCK_OFF, INTERRUPTED = range(3)
 """States of a core's clock: ACTIVE, SLEEP, IRQ_WHILE_SLEEP in event_unit_core.sv."""
@@ -45,7 +46,7 @@ class EventUnitSpec(BaseModel):
         False,
         "",
         "event_unit_core.sv as pulp_cluster locks it: WAIT_CLEAR also clears an event of the mask "
-        "that arrives in the cycle behind the grant; later revisions keep it",
+        "that arrives in the cycle after the grant; later revisions keep it",
     )
 
 

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 
-from soc.temporary import TemporaryFolder, remove_abandoned
-from soc.toml_file import ConfigError
+from soc.config.toml import ConfigError
+from soc.host.temporary import TemporaryFolder, remove_abandoned
 
 VARIABLE = "PULPSIM_CACHE"
 PART = "part-"

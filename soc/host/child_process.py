@@ -1,4 +1,4 @@
-"""A process that another one has started ends with it: see soc.compiling."""
+"""A process that another one has started ends with it: see soc.host.compile_process."""
 
 import os
 from threading import Thread

@@ -1,4 +1,4 @@
-"""Starts the processes that make machine code, and ends them: see soc.child."""
+"""Starts the processes that make machine code, and ends them: see soc.host.child_process."""
 
 import json
 import os
@@ -6,13 +6,17 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from soc.toml_file import ConfigError
+from soc.config.toml import ConfigError
 
 CODE = "code.o"
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+
+Progress = Callable[[str], AbstractContextManager]
+"""Wraps a long step that its text names."""
 
 Files = dict[str, bytes]
 """The content of a unit's files, by name."""
@@ -54,7 +58,7 @@ def compile_units(names: Iterable[str]) -> dict[str, Files]:
               with its traceback on standard error
     """
     try:
-        process = start("soc.build_units", sorted(names), subprocess.PIPE)
+        process = start("soc.engine.compile_worker", sorted(names), subprocess.PIPE)
     except OSError as error:
         raise ConfigError([f"the interpreter cannot be compiled: {error.strerror}"]) from None
     _compilers.append(process)

@@ -2,7 +2,7 @@
 
     hart -> prefetch buffer (fetch.py) -> private_cache.py -> icache_bank.py -> AXI port (l2.py)
 
-Line n (address / 16) lies in bank n % banks. A hart's miss asks its bank in the cycle behind the
+Line n (address / 16) lies in bank n % banks. A hart's miss asks its bank in the cycle after the
 fetch; a line that is in no cache takes one burst of two beats.
 
 Sources: hier-icache v1.3.0 icache_hier_top.sv, share_icache.sv, hier_icache_ctrl_unit.sv. The loops
@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from soc.bits import bit, lowest_index
-from soc.fetch import fetch_control, fetch_send
-from soc.icache_bank import (
+from soc.icache.prefetch_buffer import fetch_control, fetch_send
+from soc.icache.private_cache import LINE_BYTES, PRIVATE_LINES, missing_line
+from soc.icache.shared_bank import (
     BANK_LINES,
     BYPASS,
     EMPTY,
@@ -27,21 +27,20 @@ from soc.icache_bank import (
     icache_note,
     step_bank,
 )
-from soc.l1 import nearest, next_rr
-from soc.l2 import READ, l2_burst
-from soc.private_cache import LINE_BYTES, PRIVATE_LINES, missing_line
-from soc.setting import setting
-from soc.state import NEVER
-from soc.step import step
+from soc.interconnect.axi_l2 import READ, l2_burst
+from soc.interconnect.rr_arbiter import arbitrate
+from soc.prelude.bits import bit, lowest_index
+from soc.prelude.field import setting
+from soc.prelude.step import step
+from soc.prelude.wheel import NEVER
 
 BANKS = 4  # that the records hold
 HARTS = 64
 LINE_BEATS = 2
 
-# Cycles from the write of the control register, hier_icache_ctrl_unit.sv (RTL text):
-EMPTIES = 2  # to the first set that is invalidated
-ENABLED = 4  # to the response
-DISABLED = 3
+# Cycles from the write of the control register to the first set that is invalidated,
+# hier_icache_ctrl_unit.sv (RTL text).
+EMPTIES = 2
 
 
 class IcacheSpec(BaseModel):
@@ -134,8 +133,7 @@ def _send_address(icache, l2, now):
             ready |= bit(b)
     if ready == 0:
         return
-    chosen = nearest(ready, icache["address_turn"])
-    icache["address_turn"] = next_rr(ready, icache["address_turn"])
+    chosen, icache["address_turn"], _ = arbitrate(ready, icache["address_turn"])
     bank = icache["bank"][chosen]
     line = bank["refill_line"][(bank["first"] + bank["count"] - bank["unsent"]) % REFILLS]
     bank["unsent"] -= 1
@@ -225,31 +223,3 @@ def banks_switch(icache, now, on):
         if on == (bank["state"] == BYPASS):
             bank["order"] = EMPTY if on else BYPASS
     icache["wake"] = min(icache["wake"], now + 1)
-
-
-@step
-def icache_flush(icache, fetch, pcs, now, shared):
-    """Invalidate the private level, or both: a 1 is written to FLUSH_PRIVATE or FLUSH.
-
-    pcs        by hart: address of the instruction to be handed over next
-    returns    the cycle of the response to the write, if no line is under way
-    """
-    for h in range(fetch.size):
-        private_flush(icache, fetch[h], h, pcs[h], now)
-    if not shared:
-        return now + EMPTIES + icache["private_sets"]
-    banks_flush(icache, now)
-    return now + EMPTIES + icache["sets"]
-
-
-@step
-def icache_switch(icache, fetch, pcs, now, on):
-    """Switch both levels on or off: ENABLE is written in this cycle.
-
-    pcs        by hart: address of the instruction to be handed over next
-    returns    the cycle of the response to the write, if no line is under way
-    """
-    for h in range(fetch.size):
-        private_switch(icache, fetch[h], h, pcs[h], now, on)
-    banks_switch(icache, now, on)
-    return now + (ENABLED if on else DISABLED)

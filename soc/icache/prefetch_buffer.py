@@ -2,7 +2,7 @@
 
 The buffer asks for one 32-bit word after the other and keeps up to four in a queue. It asks for the
 next word in the cycle in which one arrives if three or fewer words were asked for and not yet
-handed over, else in the cycle behind the next hand-over. The cache answers a hit in the next cycle,
+handed over, else in the cycle after the next hand-over. The cache answers a hit in the next cycle,
 so word k of a straight run arrives at
 
     arrival[k] = 1 + max(wanted[k], free)
@@ -29,7 +29,7 @@ the same model.
 
 import numpy as np
 
-from soc.private_cache import (
+from soc.icache.private_cache import (
     EXACT,
     IDEAL,
     PLACES,
@@ -41,8 +41,8 @@ from soc.private_cache import (
     is_cached,
     keep_line,
 )
-from soc.state import NEVER
-from soc.step import cold_step, inlined_step, step
+from soc.prelude.step import cold_step, inlined_step, step
+from soc.prelude.wheel import NEVER
 
 
 @inlined_step
@@ -54,7 +54,7 @@ def _has_target(fetch, target):
 def _become_exact(fetch, word, arrival, left):
     """Keep every word by itself from now on.
 
-    word       address / 4 of the next one to ask for, three behind the next one to leave
+    word       address / 4 of the next one to ask for, three after the next one to leave
     arrival    of the one before it; the earlier ones come before the hart can want them
     left       the cycle in which the last word left
     """
@@ -207,7 +207,7 @@ def _next_exact(fetch, pc, size, cycle, ready):
 def fetch_steadily(fetch, pc, size, cycle, sets):
     """fetch_next in STEADY mode, where the hand-over takes place in this cycle.
 
-    sets    of the cache, which a segment knows from the chip's configuration
+    sets    of the cache, which a superblock knows from the chip's configuration
     """
     if (pc & 3) + size >= 4:
         arrival = fetch["arrival"]
@@ -224,7 +224,7 @@ def fetch_next(fetch, pc, size, cycle, ready):
     To be called for every instruction in turn, as soon as the one before has issued.
 
     cycle     the first cycle in which it could be handed over if it had arrived: the issue of the
-              one before; behind a jump what the hart's rules say
+              one before; after a jump what the hart's rules say
     ready     the first cycle in which EX can take it: as long as the decode stage is empty and
               EX is busy nothing is handed over. NEVER if that depends on a grant
     returns   the cycle of the hand-over; it can issue one later. NEVER if that is not known yet:
@@ -243,7 +243,7 @@ def fetch_next(fetch, pc, size, cycle, ready):
 def fetch_jump(fetch, target, cycle):
     """Empty the queue and ask for target in this cycle.
 
-    To be called as soon as that cycle is known: for a jump that needs no register, right behind its
+    To be called as soon as that cycle is known: for a jump that needs no register, right after its
     hand-over.
 
     cycle    a jump's first one in the decode stage, a taken branch's in EX
@@ -260,11 +260,11 @@ def fetch_jump(fetch, target, cycle):
 
 @inlined_step
 def fetch_loop(fetch, pc, target, cycle):
-    """Behind the instruction at pc, a word to itself, go back to the start of a hardware loop.
+    """After the instruction at pc, a word to itself, go back to the start of a hardware loop.
 
     To be called before that instruction is handed over, as soon as it is next to be.
 
-    cycle    the one behind the hand-over of the instruction before it, or behind the jump to it
+    cycle    the one after the hand-over of the instruction before it, or after the jump to it
     """
     if fetch["mode"] == IDEAL:
         return

@@ -8,7 +8,7 @@ Sources: pri_icache_controller.sv, lfsr_8bit of hier-icache v1.3.0; replayed fet
 
 import numpy as np
 
-from soc.step import cold_step, step
+from soc.prelude.step import cold_step, step
 
 IDEAL, STEADY, EXACT = range(3)
 """Modes."""
@@ -16,16 +16,16 @@ IDEAL, STEADY, EXACT = range(3)
 LINE_BYTES = 16  # FETCH_DATA_WIDTH = 128: fixed in hier-icache
 PRIVATE_LINES = 256  # lines that a record can hold
 PLACES = 8  # of the rings: positions head - 4 .. head + 3
-START = 4  # position of the first word behind a jump
+START = 4  # position of the first word after a jump
 
 FETCH = np.dtype(
     [
         # STEADY: one cache line.
         ("mode", "i8"),
-        ("arrival", "i8"),  # STEADY: of the word three behind the last one that left
+        ("arrival", "i8"),  # STEADY: of the word three after the last one that left
         ("left", "i8"),  # STEADY: the cycle in which that word left
         ("target", "i8"),  # STEADY: the last jump went here and found its lines
-        ("loop_pc", "i8"),  # STEADY: a loop goes back behind the instruction here, or -1
+        ("loop_pc", "i8"),  # STEADY: a loop goes back after the instruction here, or -1
         ("fresh", "i8"),  # nobody has taken note of `miss` yet
         ("sets", "i8"),
         ("ways", "i8"),

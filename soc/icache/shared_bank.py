@@ -1,7 +1,6 @@
 """A bank of the shared instruction cache, as the RTL's state machine.
 
-It takes one request per cycle; of the harts that ask, the one with the smallest (hart XOR rr) is
-served and rr advances by one.
+It takes one request per cycle, chosen by a counting round-robin arbiter.
 
     OPERATE     looks up the request that it took the cycle before; a hit is answered and, in the
                 same cycle, the next request taken
@@ -21,12 +20,12 @@ Sources: hier-icache v1.3.0 share_icache_controller.sv, RefillTracker_4.sv; icac
 
 import numpy as np
 
-from soc.bits import bit, lowest_index
-from soc.fetch import fetch_arrives
-from soc.l1 import nearest
-from soc.private_cache import missing_line, next_lfsr
-from soc.state import NEVER
-from soc.step import inlined_step, step
+from soc.icache.prefetch_buffer import fetch_arrives
+from soc.icache.private_cache import missing_line, next_lfsr
+from soc.interconnect.rr_arbiter import arbitrate_counting
+from soc.prelude.bits import bit
+from soc.prelude.step import inlined_step, step
+from soc.prelude.wheel import NEVER
 
 OPERATE, MISSED, FILL, MERGE, MERGE_FILL, MERGE_LOOK, MERGE_HIT, MISSED_FILL, BYPASS, EMPTY = range(
     10
@@ -114,14 +113,11 @@ def _answer(icache, fetch, h, cycle):
 @step
 def _take_request(icache, fetch, bank):
     """Take one of the requests, if there is any, into the look-up stage."""
-    requests = bank["requests"]
-    if requests == 0:
+    if bank["requests"] == 0:
         return
-    winner = lowest_index(requests)
-    if requests & (requests - np.uint64(1)):
-        winner = nearest(requests, bank["rr"])
-    bank["requests"] &= ~bit(winner)
-    bank["rr"] = bank["rr"] + 1 & (icache["ports"] - 1)
+    winner, bank["rr"], bank["requests"] = arbitrate_counting(
+        bank["requests"], bank["rr"], icache["ports"] - 1
+    )
     bank["hart"] = winner
     bank["line"] = missing_line(fetch[winner])
 

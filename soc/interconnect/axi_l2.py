@@ -16,8 +16,8 @@ measured on RTL with equal clocks; data_periph_demux and pulp_soc bf65372 from t
 import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from soc.setting import setting
-from soc.step import step
+from soc.prelude.field import setting
+from soc.prelude.step import step
 
 BEAT_BYTES = 8
 WORD_BYTES = 4
@@ -78,7 +78,7 @@ class L2Spec(BaseModel):
             raise ValueError(f"banks is {self.banks}; the number of banks is a power of two")
         if self.size <= self.private_banks * self.private_size:
             raise ValueError(
-                f"size {self.size} leaves no interleaved banks behind {self.private_banks} private "
+                f"size {self.size} leaves no interleaved banks after {self.private_banks} private "
                 f"banks of {self.private_size} bytes"
             )
         return self
@@ -93,7 +93,7 @@ class L2Spec(BaseModel):
 
 L2_STATE = np.dtype(
     [
-        ("interleaved", "i8"),  # first address behind the private banks
+        ("interleaved", "i8"),  # first address after the private banks
         ("banks", "i8"),
         ("there", "i8"),
         ("latency", "i8"),  # AR to R, last W to B
@@ -167,13 +167,6 @@ def l2_write_response(l2, last):
     response = max(last + l2["latency"], l2["response_free"])
     l2["response_free"] = response + 1
     return response
-
-
-@step
-def l2_read_latency(l2, cycle):
-    """Return the cycles from AR in this cycle to the first beat, with what is under way."""
-    accepted = max(cycle, l2["address_free"][READ])
-    return max(accepted + l2["latency"], l2["data_free"][READ]) - cycle
 
 
 @step

@@ -1,31 +1,28 @@
-"""Translates segments in a process of its own: python -m soc.build_segments
+"""Translates superblocks in a process of its own: python -m soc.jit.compile_worker
 
 What to translate comes as JSON on standard input: the unit of the step functions, and by the name
-of its file each segment's text. A simulation does not wait for it; it takes what is there.
+of its file each superblock's text. A simulation does not wait for it; it takes what is there.
 """
 
 import fcntl
 import json
 import os
-import re
 import sys
 from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from soc.alias_scopes import with_scopes
-from soc.cache_folder import cache_folder
-from soc.child import end_with
-from soc.implied_state import FORGOTTEN
-from soc.interpreter import Interpreter
-from soc.kept_files import keep
-from soc.linking import require
-from soc.segment_text import COLD
+from soc.aot.cache_file import keep
+from soc.aot.unit import require
+from soc.engine.interpreter import Interpreter
+from soc.host.cache_folder import cache_folder
+from soc.host.child_process import end_with
+from soc.jit.edit_llvm import calling_cold, with_scopes, without_forgotten
 
 KEPT = 4096
-"""Segments kept; the oldest make room."""
+"""Superblocks kept; the oldest make room."""
 
-LOCK = "segments.lock"
+LOCK = "superblocks.lock"
 """In the folder where machine code is kept: one such process is enough for a machine."""
 
 
@@ -44,7 +41,7 @@ def main() -> None:
 
 
 def build(job: dict) -> None:
-    """Translate the segments of a job that nobody has translated yet."""
+    """Translate the superblocks of a job whose machine code is not there yet."""
     unit = Interpreter.named(job["unit"])
     require((unit,))
     assert unit.file
@@ -58,20 +55,20 @@ def build(job: dict) -> None:
         codemodel="jitdefault",
         jit=True,
     )
-    for file, text in job["segments"].items():
+    for file, text in job["superblocks"].items():
         if not Path(file).exists():
             keep(Path(file), translate(text, template, machine), KEPT)
 
 
 def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
-    """Return the object file of a segment: the step functions are inlined into its text.
+    """Return the object file of a superblock: the step functions are inlined into its text.
 
     Empty if it cannot be translated.
     """
     module = llvm.parse_assembly(text)
     module.link_in(llvm.parse_bitcode(template))
     for each in (*module.functions, *module.global_variables):
-        if not each.is_declaration and not each.name.startswith("segment_"):
+        if not each.is_declaration and not each.name.startswith("superblock_"):
             each.linkage = "internal"
             if each.is_function:
                 is_apart = any(b"noinline" in text for text in each.attributes)
@@ -86,9 +83,9 @@ def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
     passes.add_instruction_combine_pass()
     passes.run(module, builder)
     for _ in range(ROUNDS):
-        module = llvm.parse_assembly(with_scopes(str(module)).replace(" fastcc ", f" {COLD} "))
+        module = llvm.parse_assembly(with_scopes(calling_cold(str(module))))
         for function in module.functions:
-            if function.name.startswith("segment_"):
+            if function.name.startswith("superblock_"):
                 builder.getFunctionPassManager().run(function, builder)
     builder.getModulePassManager().run(module, builder)
     text = without_forgotten(str(module))
@@ -96,7 +93,7 @@ def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
 
 
 OPTIONS = {
-    "enable-tail-merge": "false",  # of jumps, see soc.segment_writer
+    "enable-tail-merge": "false",  # of jumps, see soc.jit.llvm_writer
     "dse-memoryssa-scanlimit": 4000,
     "dse-memoryssa-walklimit": 4000,
     "memdep-block-scan-limit": 4000,
@@ -105,27 +102,12 @@ OPTIONS = {
     "memssa-check-limit": 4000,
     "earlycse-mssa-optimization-cap": 10000,
 }
-"""Of LLVM; most say how far it looks back for what is overwritten or known: to where a segment
+"""Of LLVM; most say how far it looks back for what is overwritten or known: to where a superblock
 begins.
 """
 
 ROUNDS = 4
 """What LLVM finds out of one instruction helps it with the next; more rounds find little."""
-
-FORGOTTEN_WORDS = FORGOTTEN, FORGOTTEN & 0xFFFFFFFF
-_FORGET = re.compile(
-    rf"^ *store (i64 {FORGOTTEN_WORDS[0]}|i32 {FORGOTTEN_WORDS[1]}), ptr .*\n", flags=re.MULTILINE
-)
-
-
-def without_forgotten(text: str) -> str:
-    """Leave out what is not to be written; LLVM has left out what comes before that.
-
-    Returns "" if LLVM has made something else of it: that has to be interpreted.
-    """
-    text = _FORGET.sub("", text)
-    return "" if any(str(word) in text for word in FORGOTTEN_WORDS) else text
-
 
 if __name__ == "__main__":
     main()

@@ -1,15 +1,19 @@
-"""Tells LLVM that the chip's arrays do not overlap.
+"""Edits the text that LLVM prints of a module: here, and nowhere else, by regular expressions.
 
-What writes to one array is then no reason to read another one again, nor to write what is
-overwritten before anybody reads it. See "noalias and alias.scope metadata" in LLVM's language
-reference. (Its "separate_storage" says the same, but is lost at the first branch.)
+with_scopes tells LLVM that the chip's arrays do not overlap. What writes to one array is then no
+reason to read another one again, nor to write what is overwritten before it is read. See "noalias
+and alias.scope metadata" in LLVM's language reference. (Its "separate_storage" says the same, but
+is lost at the first branch.) without_forgotten leaves out stores that are not to happen.
+
+How LLVM prints differs between versions: soc.aot.versions has those for which this is tested.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 
-from soc.chip_state import ARRAYS
-from soc.trace_points import record_apart
+from soc.chip.state import ARRAYS
+from soc.core.deferred_state import FORGOTTEN
+from soc.prelude.trace_points import record_apart
 
 _VALUE = r'(%"[^"]+"|%[-\w.$]+)'
 _TABLE = re.compile(rf"\s*{_VALUE} = inttoptr i64 %(?:arg\.)?chip to ptr")
@@ -24,7 +28,8 @@ _ACCESS = re.compile(
 _NOTED = re.compile(r", !(?:noalias|alias\.scope) !\d+")
 
 TOUCHED = "recorder", "trace"
-"""The arrays that soc.trace_points.record_apart touches: what a segment knows of others remains."""
+"""The arrays that soc.prelude.trace_points.record_apart touches: what a superblock knows
+of others remains."""
 _PATH = f"{record_apart.function.__module__}.{record_apart.function.__name__}"
 _MANGLED = "".join(f"{len(name)}{name}" for name in _PATH.split("."))
 _TOUCHING = re.compile(rf'[^@]*call .*@"?_ZN{_MANGLED}')
@@ -80,3 +85,27 @@ def _noted(lines: Iterable[str], names: list[str]) -> Iterator[str]:
         elif _TOUCHING.match(line):
             line = f"{_NOTED.sub('', line)}, !noalias !{FIRST - 1}"
         yield line
+
+
+COLD = "preserve_mostcc"
+"""How superblocks call what is rare: the callee saves registers, not each of them on its way in."""
+
+
+def calling_cold(text: str) -> str:
+    """Let all calls that LLVM has not inlined be of this kind."""
+    return text.replace(" fastcc ", f" {COLD} ")
+
+
+_FORGOTTEN_WORDS = FORGOTTEN, FORGOTTEN & 0xFFFFFFFF
+_FORGET = re.compile(
+    rf"^ *store (i64 {_FORGOTTEN_WORDS[0]}|i32 {_FORGOTTEN_WORDS[1]}), ptr .*\n", flags=re.MULTILINE
+)
+
+
+def without_forgotten(text: str) -> str:
+    """Leave out what is not to be written; LLVM has left out what comes before that.
+
+    Returns "" if LLVM has made something else of it: that has to be interpreted.
+    """
+    text = _FORGET.sub("", text)
+    return "" if any(str(word) in text for word in _FORGOTTEN_WORDS) else text

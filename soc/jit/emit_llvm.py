@@ -1,7 +1,7 @@
-"""The text of a segment for LLVM.
+"""The text of a superblock for LLVM.
 
-It calls the step functions of soc.segments with the addresses of decoded rows. These are constants,
-as is the chip's configuration; the functions are inlined, and the rest is LLVM's.
+It calls the step functions of soc.jit.superblock_steps with the addresses of decoded rows. These
+are constants, as is the chip's configuration; the functions are inlined, and the rest is LLVM's.
 """
 
 from collections.abc import Iterator
@@ -11,14 +11,16 @@ from itertools import pairwise
 import numpy as np
 from llvmlite.binding import llvm_version_info
 
-from soc.chip_state import Chip
-from soc.decode import BRANCH, HWLOOP, LOAD, STORE, UNDECODED
-from soc.hart_status import GO_ON, RESUMED, SERVED
-from soc.hot_code import ACCESS, CONVENTION
-from soc.linking import Link
-from soc.links import FLOATS
-from soc.segment_path import Place, Segment, goes_back, row_behind, rows_of
-from soc.segment_writer import PROLOGUE, STEPS, TAKES, Writer
+from soc.aot.unit import Link
+from soc.aot.units import FLOATS
+from soc.chip.state import Chip
+from soc.chip.superblock_call import CONVENTION
+from soc.core.hotness import ACCESS
+from soc.jit.edit_llvm import COLD
+from soc.jit.llvm_writer import PROLOGUE, STEPS, TAKES, Writer
+from soc.jit.superblock import Place, Superblock, goes_back, row_after, rows_of
+from soc.prelude.decoded import BRANCH, HWLOOP, LOAD, STORE, UNDECODED
+from soc.prelude.hart_state import GO_ON, RESUMED, SERVED
 
 
 def constant(symbol: str, record: np.void) -> str:
@@ -28,15 +30,17 @@ def constant(symbol: str, record: np.void) -> str:
     return f'@{symbol} = constant [{len(data)} x i8] c"\\{text}", align 8'
 
 
-def _first_of_lines(chip: Chip, segment: Segment) -> list[int]:
+def _first_of_lines(chip: Chip, superblock: Superblock) -> list[int]:
     """Addresses of instructions with whose hand-over the fetch comes to a line.
 
     Where a hardware loop ends and goes back it does not.
     """
-    handed = segment.places[1 if segment.begins == ACCESS else 0 :]
-    if chip.code[segment.places[-2].row]["kind"] not in (LOAD, STORE) or segment.pauses:
+    handed = superblock.places[1 if superblock.begins == ACCESS else 0 :]
+    if chip.code[superblock.places[-2].row]["kind"] not in (LOAD, STORE) or superblock.pauses:
         handed = handed[:-1]
-    turns = [each for each, behind in pairwise(segment.places) if goes_back(chip, each, behind)]
+    turns = [
+        each for each, following in pairwise(superblock.places) if goes_back(chip, each, following)
+    ]
     return [
         place.pc
         for place in handed
@@ -46,94 +50,94 @@ def _first_of_lines(chip: Chip, segment: Segment) -> list[int]:
     ]
 
 
-def _targets(chip: Chip, segment: Segment) -> list[int]:
+def _targets(chip: Chip, superblock: Superblock) -> list[int]:
     """Where its hardware loops go back to; the access with which it begins ends none."""
-    run = segment.places[1 if segment.begins == ACCESS else 0 :]
-    return [behind.pc for place, behind in pairwise(run) if goes_back(chip, place, behind)]
+    run = superblock.places[1 if superblock.begins == ACCESS else 0 :]
+    return [following.pc for place, following in pairwise(run) if goes_back(chip, place, following)]
 
 
-def _branch_target(chip: Chip, segment: Segment) -> int | None:
+def _branch_target(chip: Chip, superblock: Superblock) -> int | None:
     """Where its only branch goes to that is taken, if no hardware loop goes back.
 
-    The target of one jump is all that a hart's cache remembers.
+    A hart's cache remembers the target of one jump alone.
     """
     taken = {
-        behind.pc
-        for place, behind in pairwise(segment.places)
+        following.pc
+        for place, following in pairwise(superblock.places)
         if chip.code[place.row]["kind"] == BRANCH and chip.code[place.row]["imm"] < 0
     }
-    return taken.pop() if len(taken) == 1 and not _targets(chip, segment) else None
+    return taken.pop() if len(taken) == 1 and not _targets(chip, superblock) else None
 
 
-def _rows_beside(chip: Chip, place: Place, behind: Place) -> list[int]:
-    """Rows that a branch looks at besides its own: the one in memory behind it, and its target's.
+def _rows_beside(chip: Chip, place: Place, following: Place) -> list[int]:
+    """Rows that a branch looks at besides its own: the one after it in memory, and its target's.
 
     What is not decoded may be later.
     """
-    shadow = row_behind(chip, place)
-    rows = [] if shadow is None else [shadow, behind.row]
+    shadow = row_after(chip, place)
+    rows = [] if shadow is None else [shadow, following.row]
     return [row for row in rows if chip.code[row]["kind"] != UNDECODED]
 
 
-def _enter(writer: Writer, chip: Chip, segment: Segment) -> None:
-    """Leave unless all goes as it likely does: what is tested first need not be in between."""
-    places = segment.places
-    lines = _first_of_lines(chip, segment)
-    targets, target = _targets(chip, segment), _branch_target(chip, segment)
-    if segment.begins == ACCESS:
-        writer.rely_on("is_common")
+def _enter(writer: Writer, chip: Chip, superblock: Superblock) -> None:
+    """Test on entry that all goes as it likely does: what is tested here need not be in between."""
+    places = superblock.places
+    lines = _first_of_lines(chip, superblock)
+    targets, target = _targets(chip, superblock), _branch_target(chip, superblock)
+    if superblock.begins == ACCESS:
+        writer.assume("is_common")
     writer.find_lines(lines)
     for each in targets if target is None else [target]:
         writer.call("find_target", f"i64 {each}")
-    if segment.begins == ACCESS:
+    if superblock.begins == ACCESS:
         places = places[1:]
-        writer.rely_on("is_common")  # still, whatever looking up has done
-        writer.leave_unless("is_expected", f"i64 {places[0].pc}")
+        writer.assume("is_common")  # still, whatever looking up has done
+        writer.guard("is_expected", f"i64 {places[0].pc}")
     else:
-        writer.leave_unless("is_usual", "i64 %now")
-        writer.leave_unless("is_ready", f"ptr @row_{places[0].row}", "i64 %now")
+        writer.guard("is_usual", "i64 %now")
+        writer.guard("is_ready", f"ptr @row_{places[0].row}", "i64 %now")
     writer.enter_lines(lines)
     if target is not None:
-        writer.leave_unless("has_target", f"i64 {target}")
-    out = "out" if segment.way_out else "leave"
-    for place, behind in pairwise(places):
-        if chip.code[place.row]["kind"] == HWLOOP:  # what loops do behind it is not known before
+        writer.guard("has_target", f"i64 {target}")
+    out = "left_loop" if superblock.side_exit else "exit"
+    for place, following in pairwise(places):
+        if chip.code[place.row]["kind"] == HWLOOP:  # what loops do after it is not known before
             break
-        writer.loop(chip, segment, place, behind, out)
-        out = "leave" if goes_back(chip, place, behind) else out
+        writer.loop(chip, superblock, place, following, out)
+        out = "exit" if goes_back(chip, place, following) else out
 
 
-def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
+def _superblock_text(chip: Chip, superblock: Superblock, steps: str) -> str:
     """The function itself."""
     writer = Writer(steps)
-    places, way = segment.places, segment.way_out
-    _enter(writer, chip, segment)
-    if segment.begins == ACCESS:
+    places = superblock.places
+    _enter(writer, chip, superblock)
+    if superblock.begins == ACCESS:
         access, *places = places
-        writer.call("begin_segment", f"ptr @row_{access.row}", f"i64 {access.row}", "i64 %now")
+        writer.call("begin_superblock", f"ptr @row_{access.row}", f"i64 {access.row}", "i64 %now")
     else:
         writer.call("expect_request")
-    for place, behind in pairwise(places):
-        for row in _rows_beside(chip, place, behind):
-            writer.rely_on("is_row", f"i64 {row}", f"ptr @row_{row}")
-        writer.follow(place, behind)
+    for place, following in pairwise(places):
+        for row in _rows_beside(chip, place, following):
+            writer.assume("is_row", f"i64 {row}", f"ptr @row_{row}")
+        writer.follow(place, following)
     result = str(GO_ON)
-    if segment.pauses:
-        writer.call("pause_segment", f"i64 {places[-1].row}")
+    if superblock.pauses:
+        writer.call("pause_superblock", f"i64 {places[-1].row}")
         result = writer.result()
     writer.end(result)
-    writer.lines.append("leave:")
-    writer.end(str(SERVED if segment.begins == ACCESS else RESUMED))
+    writer.lines.append("exit:")
+    writer.end(str(SERVED if superblock.begins == ACCESS else RESUMED))
     writer.turn(int(chip.config[0]["cores"]))
     return "\n".join(
         [
-            f"define {CONVENTION} i64 @{segment.symbol}({TAKES}) {{",
+            f"define {CONVENTION} i64 @{superblock.symbol}({TAKES}) {{",
             "%ret = alloca i64",
             "%exc = alloca ptr",
             "%state = alloca i64",
             *PROLOGUE,
             *writer.lines,
-            *(_way_on(way) if way else ()),
+            *(_side_exit(superblock.side_exit) if superblock.side_exit else ()),
             "never:",
             "unreachable",
             "}",
@@ -141,19 +145,19 @@ def _segment_text(chip: Chip, segment: Segment, steps: str) -> str:
     )
 
 
-def _way_on(way: Segment) -> Iterator[str]:
-    """Go on as where the loop is left."""
-    yield "out:"
-    yield f"%way = tail call {CONVENTION} i64 @{way.symbol}({TAKES})"
-    yield "ret i64 %way"
+def _side_exit(superblock: Superblock) -> Iterator[str]:
+    """Go on with the superblock in which the loop is left."""
+    yield "left_loop:"
+    yield f"%side_exit = tail call {CONVENTION} i64 @{superblock.symbol}({TAKES})"
+    yield "ret i64 %side_exit"
 
 
-def module_text(chip: Chip, segment: Segment, steps: str) -> str:
-    """LLVM's text of a segment, with all that it refers to.
+def module_text(chip: Chip, superblock: Superblock, steps: str) -> str:
+    """LLVM's text of a superblock, with all that it refers to.
 
     steps    what the symbols of the step functions begin with
     """
-    rows = rows_of(chip, segment)
+    rows = rows_of(chip, superblock)
     declared = [
         f"declare i32 @{steps}_{step}(ptr, ptr, i64, i64{takes})" for step, takes in STEPS.items()
     ]
@@ -166,20 +170,16 @@ def module_text(chip: Chip, segment: Segment, steps: str) -> str:
             *(constant(f"row_{index}", chip.code[index]) for index in rows),
             *declared,
             _pure_calls(),
-            *(_segment_text(chip, way, steps) for way in segment.ways),
+            *(_superblock_text(chip, part, steps) for part in superblock.parts),
         ]
     )
 
 
 PURE_SYMBOL = "{}_pure"
-"""Under this name too, segments call the definitions of floating-point operations."""
+"""Under this name too, superblocks call the definitions of floating-point operations."""
 
 PURE = "memory(argmem: readwrite) nounwind willreturn"
 NOT_KEPT = " captures(none)" if llvm_version_info >= (21,) else " nocapture"
-
-
-COLD = "preserve_mostcc"
-"""How segments call what is rare: the callee saves registers, not each segment on its way in."""
 
 
 @cache

@@ -1,18 +1,18 @@
-"""Writes the text of a segment for LLVM, call by call of the step functions in soc.segments."""
+"""Writes the text of a superblock for LLVM, call by call of step functions (superblock_steps)."""
 
 from itertools import combinations
 
-from soc.alias_scopes import ENTRY
-from soc.chip_state import ARRAYS, Chip
-from soc.hart_status import ENTERED, RUN, SERVED
-from soc.hot_code import CONVENTION
-from soc.segment_path import Place, Segment, goes_back
+from soc.chip.state import ARRAYS, Chip
+from soc.chip.superblock_call import CONVENTION
+from soc.jit.edit_llvm import ENTRY
+from soc.jit.superblock import Place, Superblock, goes_back
+from soc.prelude.hart_state import ENTERED, RUN, SERVED
 
 STEPS = {
     "is_common": "",
     "is_row": ", i64, ptr",
     "is_expected": ", i64",
-    "begin_segment": ", ptr, i64, i64",
+    "begin_superblock": ", ptr, i64, i64",
     "is_usual": ", i64",
     "is_ready": ", ptr, i64",
     "expect_request": "",
@@ -22,18 +22,18 @@ STEPS = {
     "runs_out": ", i64, i64",
     "find_target": ", i64",
     "has_target": ", i64",
-    "follow_segment": ", ptr, i64, i64",
-    "end_segment": ", ptr, i64, ptr, i64, i64",
-    "pause_segment": ", i64",
+    "follow_superblock": ", ptr, i64, i64",
+    "end_superblock": ", ptr, i64, ptr, i64, i64",
+    "pause_superblock": ", i64",
     "next_code": ", i64",
     "next_row": ", i64",
     "end_turns": ", i64",
 }
-"""What a segment consists of: step functions of soc.segments, what they take besides chip and h."""
+"""What a superblock consists of: step functions of superblock_steps, and their other arguments."""
 
 _PLACES = list(ARRAYS)
 _APART = ("harts", "fetch", "l1", "wheel", "banks")
-PROLOGUE = [  # these arrays do not overlap: for calls, which have no scopes (soc.alias_scopes)
+PROLOGUE = [  # these arrays do not overlap: for calls, which have no scopes (soc.jit.edit_llvm)
     "%table = inttoptr i64 %chip to ptr",
     *(
         line
@@ -52,21 +52,21 @@ PROLOGUE = [  # these arrays do not overlap: for calls, which have no scopes (so
 
 
 FORETOLD = 8
-"""Of so many cores a host foretells itself which segment comes next.
+"""Of so many cores a host foretells itself which superblock comes next.
 
 For that it keeps some thousand jumps, each with those that were before; in a loop of more cores so
 many are different. Of branches it keeps more.
 """
 
 BRANCHES = 3
-"""With more cores, before each jump: they choose among jumps to few segments, or one."""
+"""With more cores, before each jump: they choose among jumps to few superblocks, or one."""
 
 TAKES = "i64 %chip, i64 %h, i64 %now, i64 %others"
-"""What the function of a segment takes: see soc.hot_code.call_segment."""
+"""What the function of a superblock takes: see soc.chip.superblock_call.call_superblock."""
 
 
 class Writer:
-    """Writes LLVM's text of a segment."""
+    """Writes LLVM's text of a superblock."""
 
     def __init__(self, steps: str):
         self.steps = steps
@@ -82,8 +82,8 @@ class Writer:
         self.lines.append(f"%v{self.values} = load {kind}, ptr %ret")
         return f"%v{self.values}"
 
-    def leave_unless(self, step: str, *arguments: str, otherwise: str = "leave") -> None:
-        """Leave everything to the interpreter, or go elsewhere, if a step function says no."""
+    def guard(self, step: str, *arguments: str, otherwise: str = "exit") -> None:
+        """Take a side exit unless a step function says yes: to the interpreter, or to a label."""
         self.call(step, *arguments)
         value = self.result("i8")
         n = self.values
@@ -93,12 +93,12 @@ class Writer:
             f"go{n}:",
         ]
 
-    def rely_on(self, step: str, *arguments: str) -> None:
-        """Let LLVM know that a step function says yes; it is not tested."""
-        self.leave_unless(step, *arguments, otherwise="never")
+    def assume(self, step: str, *arguments: str) -> None:
+        """Let LLVM assume that a step function says yes; it is not tested."""
+        self.guard(step, *arguments, otherwise="never")
 
     def turn(self, cores: int) -> None:
-        """Jump to the segment of the next hart that L1 serves, if this one and that one allow."""
+        """Jump to the superblock of the next hart that L1 serves, if both have one."""
         self.lines += [
             "end:",
             "%ended = load i64, ptr %state",
@@ -135,7 +135,7 @@ class Writer:
         self.lines.append("ret i64 %ended")
 
     def jump(self, row: str, branches: int) -> None:
-        """Jump to the next segment, behind so many branches: by bits of the row that begins it."""
+        """Jump to the next superblock after so many branches: by bits of the row that begins it."""
         self.values += 1
         n = self.values
         if branches == 0:
@@ -156,32 +156,36 @@ class Writer:
         self.jump(row, branches - 1)
 
     def find_lines(self, pcs: list[int]) -> None:
-        """Look up the lines behind these, where that is not what was looked up last."""
+        """Look up the lines after these, where that is not what was looked up last."""
         for pc in pcs:
             self.call("find_next_line", f"i64 {pc}")
 
     def enter_lines(self, pcs: list[int]) -> None:
-        """Leave unless the cache has all of them."""
+        """Guard that the cache has all of them."""
         for pc in pcs:
-            self.leave_unless("has_next_line", f"i64 {pc}")
+            self.guard("has_next_line", f"i64 {pc}")
 
-    def loop(self, chip: Chip, segment: Segment, place: Place, behind: Place, out: str) -> None:
-        """Where a hardware loop ends, leave unless it does what it does in the segment.
+    def loop(
+        self, chip: Chip, superblock: Superblock, place: Place, following: Place, out: str
+    ) -> None:
+        """Where a hardware loop ends, guard that it does what it does in the superblock.
 
-        out    label of the way on, if this loop does not go back
+        out    label of the side exit, if this loop does not go back
         """
         number = f"i64 {place.loop}"
-        if place.pc == segment.leaves:
-            self.leave_unless("runs_out", number, f"i64 {place.pc}")
-        elif goes_back(chip, place, behind):
-            self.leave_unless(
-                "loops_back", number, f"i64 {place.pc}", f"i64 {behind.pc}", otherwise=out
+        if place.pc == superblock.left_loop:
+            self.guard("runs_out", number, f"i64 {place.pc}")
+        elif goes_back(chip, place, following):
+            self.guard(
+                "loops_back", number, f"i64 {place.pc}", f"i64 {following.pc}", otherwise=out
             )
-            self.leave_unless("has_target", f"i64 {behind.pc}")
+            self.guard("has_target", f"i64 {following.pc}")
 
-    def follow(self, place: Place, behind: Place) -> None:
-        """An instruction; the segment ends behind it unless the hart runs on."""
-        self.call("follow_segment", f"ptr @row_{place.row}", f"i64 {place.row}", f"i64 {place.pc}")
+    def follow(self, place: Place, following: Place) -> None:
+        """An instruction; the superblock ends after it unless the hart runs on."""
+        self.call(
+            "follow_superblock", f"ptr @row_{place.row}", f"i64 {place.row}", f"i64 {place.pc}"
+        )
         state = self.result()
         n = self.values
         self.lines += [
@@ -190,16 +194,16 @@ class Writer:
             f"out{n}:",
         ]
         self.call(
-            "end_segment",
+            "end_superblock",
             f"ptr @row_{place.row}",
             f"i64 {place.row}",
-            f"ptr @row_{behind.row}",
-            f"i64 {behind.pc}",
+            f"ptr @row_{following.row}",
+            f"i64 {following.pc}",
             f"i64 {state}",
         )
         self.end(self.result())
         self.lines.append(f"next{n}:")
 
     def end(self, state: str) -> None:
-        """The segment ends with the hart in this state."""
+        """The superblock ends with the hart in this state."""
         self.lines += [f"store i64 {state}, ptr %state", "br label %end"]

@@ -1,10 +1,15 @@
-"""Which instructions a segment has: the way that the program most likely goes. See soc.segments."""
+"""Superblocks: instructions that a program most likely executes one after the other.
+
+A superblock has one entry and, at each instruction after which the program may go another way, a
+side exit (Hwu et al., The Superblock, 1993).
+"""
 
 from itertools import pairwise
 from typing import NamedTuple
 
-from soc.chip_state import Chip
-from soc.decode import (
+from soc.chip.state import Chip
+from soc.core.hotness import ACCESS
+from soc.prelude.decoded import (
     BRANCH,
     COUNTED,
     DIVISION,
@@ -16,17 +21,16 @@ from soc.decode import (
     STORE,
     UNDECODED,
 )
-from soc.hot_code import ACCESS
 
 LONGEST = 16
-"""Instructions of a segment."""
+"""Instructions of a superblock."""
 
 
 NONE = -1
 
 
 class Place(NamedTuple):
-    """An instruction of a segment.
+    """An instruction of a superblock.
 
     row     its number
     pc      its address
@@ -38,56 +42,60 @@ class Place(NamedTuple):
     loop: int
 
 
-class Segment(NamedTuple):
-    """What begins with the access (ACCESS) or the issue (ISSUE) of the first row.
+class Superblock(NamedTuple):
+    """Instructions from the access (ACCESS) or the issue (ISSUE) of the first one on.
 
     All of it is found out at one time: harts set up other hardware loops later.
 
-    places    of its instructions, and of the one that likely comes behind
-    pauses    it ends because the hart may not run ahead any further
-    leaves    the end of the hardware loop that it leaves, or NONE
-    way_out   the same where the first loop that goes back in it is left; None if none does
+    places       of its instructions, and of the one that likely comes after them
+    pauses       it ends because the hart may not run ahead any further
+    left_loop    the last instruction of the hardware loop that it leaves, or NONE
+    side_exit    the superblock that goes on where the first loop that goes back in this one is
+                 left; None if none does
     """
 
     begins: int
     places: list[Place]
     pauses: bool
-    leaves: int
-    way_out: "Segment | None" = None
+    left_loop: int
+    side_exit: "Superblock | None" = None
 
     @property
     def symbol(self) -> str:
         """Of its machine code."""
-        return f"segment_{self.places[0].row}_{self.begins}{'_left' if self.leaves >= 0 else ''}"
+        suffix = "_left" if self.left_loop >= 0 else ""
+        return f"superblock_{self.places[0].row}_{self.begins}{suffix}"
 
     @property
-    def ways(self) -> "list[Segment]":
+    def parts(self) -> "list[Superblock]":
         """All that is translated together."""
-        return [self, self.way_out] if self.way_out else [self]
+        return [self, self.side_exit] if self.side_exit else [self]
 
 
-def goes_back(chip: Chip, place: Place, behind: Place) -> bool:
+def goes_back(chip: Chip, place: Place, following: Place) -> bool:
     """Does a hardware loop end here, and go back?"""
-    return place.loop != NONE and behind.pc != place.pc + int(chip.code[place.row]["size"])
+    return place.loop != NONE and following.pc != place.pc + int(chip.code[place.row]["size"])
 
 
-def segment_from(chip: Chip, index: int, begins: int, leaves: int = NONE) -> Segment | None:
-    """Follow the program from a row on, as it most likely goes; see Segment for `leaves`.
+def superblock_from(
+    chip: Chip, index: int, begins: int, left_loop: int = NONE
+) -> Superblock | None:
+    """Follow the program from a row on, as it most likely goes; see Superblock for `left_loop`.
 
     None if it comes to the end of a hardware loop of which no hart knows now where it goes back to.
     """
-    segment = _followed(chip, index, begins, leaves)
-    if not all(_is_clear(chip, each, leaves) for each in segment.places[:-1]):
+    superblock = _followed(chip, index, begins, left_loop)
+    if not all(_is_clear(chip, each, left_loop) for each in superblock.places[:-1]):
         return None
-    for place, behind in pairwise(segment.places[1 if begins == ACCESS else 0 :]):
-        if leaves == NONE and goes_back(chip, place, behind):
-            return segment._replace(way_out=segment_from(chip, index, begins, place.pc))
-    return segment
+    for place, following in pairwise(superblock.places[1 if begins == ACCESS else 0 :]):
+        if left_loop == NONE and goes_back(chip, place, following):
+            return superblock._replace(side_exit=superblock_from(chip, index, begins, place.pc))
+    return superblock
 
 
-def _is_clear(chip: Chip, place: Place, leaves: int) -> bool:
-    """Is it known where the program goes on behind an instruction?"""
-    is_end = chip.code[place.row]["flags"] & LOOP_END and place.pc != leaves
+def _is_clear(chip: Chip, place: Place, left_loop: int) -> bool:
+    """Is it known where the program goes on after an instruction?"""
+    is_end = chip.code[place.row]["flags"] & LOOP_END and place.pc != left_loop
     return not is_end or place.loop != NONE
 
 
@@ -97,21 +105,21 @@ def _place(chip: Chip, pc: int) -> Place:
     return Place(row, pc, int(ends.any(axis=0).argmax()) if ends.any() else NONE)
 
 
-def _followed(chip: Chip, index: int, begins: int, leaves: int) -> Segment:
+def _followed(chip: Chip, index: int, begins: int, left_loop: int) -> Superblock:
     places = [_place(chip, int(chip.config[0]["code_base"]) + 2 * index)]
-    last = 0  # latest issue, from the cycle in which the segment begins
+    last = 0  # latest issue, from the cycle in which the superblock begins
     if begins == ACCESS:
-        places.append(_behind(chip, places[-1], leaves))
+        places.append(_next_place(chip, places[-1], left_loop))
         last = int(chip.code[index]["late_load"] & chip.code[places[-1].row]["uses_load"] != 0)
     while True:
         row = chip.code[places[-1].row]
         if not _is_fit(chip, places[-1]) or len(places) > LONGEST:
-            return Segment(begins, places, False, leaves)
+            return Superblock(begins, places, False, left_loop)
         if last >= chip.config[0]["lookahead"]:
-            return Segment(begins, places, True, leaves)
-        places.append(_behind(chip, places[-1], leaves))
+            return Superblock(begins, places, True, left_loop)
+        places.append(_next_place(chip, places[-1], left_loop))
         if row["kind"] in (LOAD, STORE):
-            return Segment(begins, places, False, leaves)
+            return Superblock(begins, places, False, left_loop)
         last += _cycles(chip, *places[-2:])
 
 
@@ -127,31 +135,31 @@ def _is_fit(chip: Chip, place: Place) -> bool:
         return False
     if kind == FPU and config["fpu_latency"] > 1:  # its result may compete for a port
         return False
-    if kind == BRANCH and config["ri5cy"]:  # taken, it waits for a division behind it
-        behind = chip.code[min(place.row + int(row["size"]) // 2, int(config["rows"]) - 1)]
-        return behind["kind"] != UNDECODED and not behind["flags"] & DIVISION
+    if kind == BRANCH and config["ri5cy"]:  # taken, it waits for a division after it
+        after = chip.code[min(place.row + int(row["size"]) // 2, int(config["rows"]) - 1)]
+        return after["kind"] != UNDECODED and not after["flags"] & DIVISION
     return True
 
 
-def _behind(chip: Chip, place: Place, leaves: int) -> Place:
+def _next_place(chip: Chip, place: Place, left_loop: int) -> Place:
     """What likely comes next; outside of the code memory, the same again, which never comes."""
-    behind = _place(chip, _likely_next(chip, place, leaves))
-    return behind if 0 <= behind.row < chip.config[0]["rows"] else place
+    following = _place(chip, _likely_next(chip, place, left_loop))
+    return following if 0 <= following.row < chip.config[0]["rows"] else place
 
 
-def _cycles(chip: Chip, place: Place, behind: Place) -> int:
-    """The most cycles until the instruction behind one can issue."""
-    row, after = chip.code[place.row], chip.code[behind.row]
+def _cycles(chip: Chip, place: Place, following: Place) -> int:
+    """The most cycles until the instruction after one can issue."""
+    row, after = chip.code[place.row], chip.code[following.row]
     cycles = 4 if row["kind"] == BRANCH else 1
     if row["late_fpu"] & after["uses_fpu"]:
         cycles += int(chip.config[0]["fpu_latency"])
     return cycles
 
 
-def _likely_next(chip: Chip, place: Place, leaves: int) -> int:
+def _likely_next(chip: Chip, place: Place, left_loop: int) -> int:
     """Where an instruction most likely goes on: back in loops, else straight on."""
     row = chip.code[place.row]
-    if row["flags"] & LOOP_END and place.loop != NONE and place.pc != leaves:
+    if row["flags"] & LOOP_END and place.loop != NONE and place.pc != left_loop:
         hart = chip.harts[(chip.harts["lp_last"][:, place.loop] == place.pc).argmax()]
         return int(hart["lp_start"][place.loop])
     if row["kind"] == BRANCH and row["imm"] < 0:
@@ -159,7 +167,7 @@ def _likely_next(chip: Chip, place: Place, leaves: int) -> int:
     return place.pc + int(row["size"])
 
 
-def row_behind(chip: Chip, place: Place) -> int | None:
+def row_after(chip: Chip, place: Place) -> int | None:
     """The row of what follows a branch in memory, if the branch has to wait for that: see _is_fit.
 
     It is decoded then.
@@ -169,14 +177,14 @@ def row_behind(chip: Chip, place: Place) -> int | None:
     return place.row + int(row["size"]) // 2 if waits else None
 
 
-def rows_of(chip: Chip, segment: Segment) -> list[int]:
-    """The rows on which a segment's machine code depends."""
-    places = [place for way in segment.ways for place in way.places]
-    behind = (row_behind(chip, place) for way in segment.ways for place in way.places[:-1])
-    return sorted({*(place.row for place in places), *(row for row in behind if row is not None)})
+def rows_of(chip: Chip, superblock: Superblock) -> list[int]:
+    """The rows on which a superblock's machine code depends."""
+    places = [place for part in superblock.parts for place in part.places]
+    after = (row_after(chip, place) for part in superblock.parts for place in part.places[:-1])
+    return sorted({*(place.row for place in places), *(row for row in after if row is not None)})
 
 
-def content(chip: Chip, segment: Segment) -> bytes:
-    """All that the text of a segment depends on, besides the step functions."""
-    rows = rows_of(chip, segment)
-    return chip.config.tobytes() + chip.code[rows].tobytes() + repr(segment).encode()
+def content(chip: Chip, superblock: Superblock) -> bytes:
+    """All that the text of a superblock depends on, besides the step functions."""
+    rows = rows_of(chip, superblock)
+    return chip.config.tobytes() + chip.code[rows].tobytes() + repr(superblock).encode()

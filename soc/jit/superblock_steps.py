@@ -1,13 +1,14 @@
-"""Segments: what a hart does from the grant of an access to L1 up to its next request.
+"""The step functions of superblocks: what a hart does from a grant of L1 up to its next request.
 
-The hottest ones are translated into machine code of their own (soc.translation). It consists of the
-step functions below, and those are made of the interpreter's own: with decoded rows as constants,
-LLVM decides at once what depends on the row alone, such as the operation, its registers and the
-hazards within the segment. So nothing is written twice, and a segment takes the same cycles. Where
-the program goes another way than the segment, the interpreter takes over between two instructions.
-From the end of a segment the next hart's is jumped to, if L1 serves several in a cycle: this costs
-less than to return, and the host foretells better which one it is. It does so from the branches
-taken before: so what is likely lies straight ahead, and nothing depends on who has lost a bank.
+The hottest superblocks are translated into machine code of their own (soc.jit.translator). It
+consists of the step functions below, and those are made of the interpreter's own: with decoded rows
+as constants, LLVM decides at once what depends on the row alone, such as the operation, its
+registers and the hazards within the superblock. So nothing is written twice, and a superblock takes
+the same cycles. Where the program goes another way there is a side exit: the interpreter takes over
+between two instructions. From the end of a superblock the next hart's is jumped to, if L1 serves
+several in a cycle: this costs less than to return, and the host predicts better which one it is. It
+does so from the branches taken before: so what is likely lies straight ahead, and nothing depends
+on which hart has lost a bank.
 
 The idea: Y. Futamura, Partial Evaluation of Computation Process (1971), first projection.
 """
@@ -16,31 +17,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-from soc.bits import bit, lowest_index
-from soc.decode import BEFORE_LOOP_END, JUMP
-from soc.handover import hand_over, hand_over_behind_access
-from soc.hart_status import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
-from soc.hot_code import ACCESS, ISSUE
-from soc.implied_state import (
+from soc.core.deferred_state import (
     forget_implied,
     is_common,
     is_implied,
     write_implied,
 )
-from soc.l1_access import (
-    enter_request,
-    is_plain_request,
-    l1_word_access,
-    take_bank,
-)
-from soc.private_cache import IDEAL, has_lines, is_cached
-from soc.state import NEVER, SLOTS
-from soc.step import cold_step, step
+from soc.core.hotness import ACCESS, ISSUE
+from soc.core.if_stage import hand_over, hand_over_after_access
+from soc.core.lsu import asks_for_word
+from soc.engine.aligned_words import enter_request, l1_word_access, take_bank
+from soc.icache.private_cache import IDEAL, has_lines, is_cached
+from soc.prelude.bits import bit, lowest_index
+from soc.prelude.decoded import BEFORE_LOOP_END, JUMP
+from soc.prelude.hart_state import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
+from soc.prelude.step import cold_step, step
+from soc.prelude.wheel import NEVER, SLOTS
 
 
 @step
 def is_expected(chip, h, pc):
-    """Does the instruction at pc come behind the access, and is fetching as usual?"""
+    """Does the instruction at pc come after the access, and is fetching as usual?"""
     is_steady = chip.fetch[np.uint64(h)]["mode"] == chip.config[0]["steady_fetch"]
     return is_steady and chip.harts[np.uint64(h)]["pc"] == pc
 
@@ -55,11 +52,11 @@ def is_row(chip, h, index, row):
 
 
 @step
-def begin_segment(chip, h, row, index, now):
+def begin_superblock(chip, h, row, index, now):
     """Perform the access, which is granted in this cycle."""
     hart = chip.harts[np.uint64(h)]
     write_implied(chip, h, row, np.int64(index))
-    hart["seen"] = min(hart["seen"], now)  # nothing new, but now LLVM knows too
+    hart["in_id"] = min(hart["in_id"], now)  # nothing new, but now LLVM knows too
     take_bank(chip, h, now)
     l1_word_access(chip, h, row, np.int64(index), now)
 
@@ -68,14 +65,14 @@ def begin_segment(chip, h, row, index, now):
 def is_usual(chip, h, now):
     """Is nothing rare under way, and can the next instruction issue now but for its operands?
 
-    What is tested here need not be tested behind each instruction: LLVM knows.
+    What is tested here need not be tested after each instruction: LLVM knows.
     """
     hart = chip.harts[np.uint64(h)]
     config = chip.config[0]
     fetch = chip.fetch[np.uint64(h)]
     if fetch["mode"] != config["steady_fetch"] or not is_common(chip, h):
         return False
-    return hart["free"] <= now and hart["seen"] <= now
+    return hart["ex_ready"] <= now and hart["in_id"] <= now
 
 
 @step
@@ -83,20 +80,20 @@ def is_ready(chip, h, row, now):
     """Does this instruction, the next one, not wait for what the last one delivers late?"""
     hart = chip.harts[np.uint64(h)]
     if row["uses_load"] & hart["late_load"] | row["uses_fpu"] & hart["late_fpu"]:
-        return hart["ready"] <= now
+        return hart["forwarded"] <= now
     return True
 
 
 @step
 def expect_request(chip, h):
-    """Take the request that ends the segment for a plain one, until it turns out otherwise."""
-    chip.wheel[0]["plain"] |= bit(h)
+    """Take the request that ends the superblock for a plain one, until it turns out otherwise."""
+    chip.wheel[0]["words"] |= bit(h)
     chip.harts[np.uint64(h)]["state"] = L1_REQUEST
 
 
 @step
 def find_next_line(chip, h, pc):
-    """Look up the line behind that of pc, if another line of its set was looked up last."""
+    """Look up the line after that of pc, if another line of its set was looked up last."""
     fetch = chip.fetch[np.uint64(h)]
     is_core = fetch["sets"] == chip.config[0]["private_sets"]  # others have no cache
     if chip.config[0]["steady_fetch"] != IDEAL and is_core and not has_next_line(chip, h, pc):
@@ -105,7 +102,7 @@ def find_next_line(chip, h, pc):
 
 @step
 def has_next_line(chip, h, pc):
-    """Does the private cache certainly have the line behind that of pc?"""
+    """Does the private cache certainly have the line after that of pc?"""
     fetch = chip.fetch[np.uint64(h)]
     line = (pc >> 4) + 1
     if chip.config[0]["steady_fetch"] == IDEAL:
@@ -163,7 +160,7 @@ def next_row(chip, h, others):
 
 @step
 def end_turns(chip, h, others):
-    """Leave it to the interpreter to go on with this hart; others come behind it."""
+    """Leave it to the interpreter to go on with this hart; others come after it."""
     wheel = chip.wheel[0]
     wheel["turn"] = h
     wheel["others"] = others
@@ -173,7 +170,7 @@ def make_follow(issue: Callable) -> Callable:
     """Return the step function for each further instruction, around this `issue`."""
 
     @step
-    def follow_segment(chip, h, row, index, pc):
+    def follow_superblock(chip, h, row, index, pc):
         """Let the next instruction enter the decode stage and issue, if it is this one.
 
         Returns the hart's state; GO_ON if it is another, or has not certainly come.
@@ -182,57 +179,57 @@ def make_follow(issue: Callable) -> Callable:
         fetch = chip.fetch[np.uint64(h)]
         if hart["pc"] != pc:
             return GO_ON
-        if hart["handed"] == 0 and not hand_over(chip, hart, fetch, row, pc):
+        if hart["id_valid"] == 0 and not hand_over(chip, hart, fetch, row, pc):
             return GO_ON
         return issue(chip, h, hart, fetch, row, np.uint64(index), pc, NEVER)
 
-    return follow_segment
+    return follow_superblock
 
 
 @cold_step
 def hand_over_another(chip, hart, fetch):
-    """Let the instruction behind an access enter the decode stage, whichever it is."""
-    hand_over_behind_access(chip, hart, fetch)
+    """Let the instruction after an access enter the decode stage, whichever it is."""
+    hand_over_after_access(chip, hart, fetch)
 
 
 @step
-def end_segment(chip, h, row, index, behind, pc, state):
-    """Leave the segment behind the instruction of this row; `behind` and pc likely come next."""
+def end_superblock(chip, h, row, index, following, pc, state):
+    """End the superblock after this row's instruction; `following`, at pc, likely comes next."""
     if state == GO_ON or state == RUN:
         return GO_ON
     hart = chip.harts[np.uint64(h)]
     fetch = chip.fetch[np.uint64(h)]
-    asks_ahead = behind["kind"] == JUMP or behind["flags"] & BEFORE_LOOP_END
+    asks_ahead = following["kind"] == JUMP or following["flags"] & BEFORE_LOOP_END
     if state == L1_REQUEST or state == REQUEST:
-        if hart["pc"] != pc or not hand_over(chip, hart, fetch, behind, pc):
+        if hart["pc"] != pc or not hand_over(chip, hart, fetch, following, pc):
             hand_over_another(chip, hart, fetch)
         elif asks_ahead and fetch["fresh"]:
             pass  # what it asks for is missing: the caches have to know
         elif is_implied(chip, h, row, np.int64(index)):
             forget_implied(chip, h)
-            hart["code"] = chip.segments[np.uint64(index)]["code"][ACCESS]
-            if is_plain_request(chip, hart, row) and hart["code"]:
+            hart["code"] = chip.superblocks[np.uint64(index)]["code"][ACCESS]
+            if asks_for_word(chip, hart, row) and hart["code"]:
                 enter_request(chip, h, True)  # `state` says already that it asks
                 return ENTERED
             write_implied(chip, h, row, np.int64(index))
-        if not is_plain_request(chip, hart, row):
-            chip.wheel[0]["plain"] &= ~bit(h)
+        if not asks_for_word(chip, hart, row):
+            chip.wheel[0]["words"] &= ~bit(h)
     hart["state"] = state
     return state
 
 
 @step
-def pause_segment(chip, h, row):
+def pause_superblock(chip, h, row):
     """Stop before this row, where the hart has run ahead as far as it may."""
     hart = chip.harts[np.uint64(h)]
     wheel = chip.wheel[0]
-    when = max(hart["free"], hart["seen"])
+    when = max(hart["ex_ready"], hart["in_id"])
     hart["state"] = RUN
     hart["when"] = when
     if chip.fetch[np.uint64(h)]["fresh"]:
         return RUN
-    hart["code"] = chip.segments[np.uint64(row)]["code"][ISSUE]
+    hart["code"] = chip.superblocks[np.uint64(row)]["code"][ISSUE]
     wheel["running"] |= bit(h)
-    wheel["plain"] &= ~bit(h)
+    wheel["words"] &= ~bit(h)
     wheel["slots"][np.uint64(when) % np.uint64(SLOTS)] |= bit(h)
     return ENTERED

@@ -1,4 +1,4 @@
-"""Segments that are translated, or are to be: where their machine code is, what it was made of."""
+"""Translations of superblocks: where their machine code is, or will be, and what it is made of."""
 
 import hashlib
 from collections.abc import Iterable
@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from soc.chip_state import Chip
-from soc.code_memory import WHOLE_ROW
-from soc.segment_path import Segment, rows_of
+from soc.chip.state import Chip
+from soc.core.decode_cache import WHOLE_ROW
+from soc.jit.superblock import Superblock, rows_of
 
 
 class Translation(NamedTuple):
-    """A segment that is translated, or is to be.
+    """A superblock that is translated, or is to be.
 
     file       where its machine code is, or will be
     symbol     its name in there
     row        with which it begins
-    begins     see Segment
+    begins     see Superblock
     rows       of all instructions that the machine code depends on
     digest     of what is in these rows
     """
@@ -30,32 +30,17 @@ class Translation(NamedTuple):
     rows: np.ndarray
     digest: str
 
-    def fits(self, decoded: np.ndarray) -> bool:
-        """Are these rows what it was made of?
 
-        NOTE: hashlib lets other threads go on, at each call, so it is asked once.
-        """
-        if self.rows.max() >= decoded.size:
-            return False
-        content = decoded[self.rows].tobytes()
-        seen = hash(content)
-        if _fitting.get(self.digest) != seen:
-            if digest(content) != self.digest:
-                return False
-            _fitting[self.digest] = seen
-        return True
-
-
-class Together(NamedTuple):
+class Batch(NamedTuple):
     """Translations that are installed at once, where they fit the code.
 
     made        these; `others` wait until they are there, or fit
-    rows        with which they begin, and `begins`, see Segment
+    rows        with which they begin, and `begins`, see Superblock
     codes       addresses of their machine code
     parts       rows of all instructions that it depends on
     content     of these rows
     files       names of all files of machine code
-    until       when one looks again whether others are there, see time.monotonic
+    until       when to look again whether others are there, see time.monotonic
     """
 
     made: tuple[Translation, ...]
@@ -76,7 +61,7 @@ class Together(NamedTuple):
         codes: list[int],
         decoded: np.ndarray,
         until: float,
-    ) -> "Together":
+    ) -> "Batch":
         """Translations with the addresses of their machine code, and all rows as they fit them."""
         rows = np.array([each.row for each in made], np.int64)
         begins = np.array([each.begins for each in made], np.int64)
@@ -96,15 +81,13 @@ class Together(NamedTuple):
         return bool(decoded[self.parts].tobytes() == self.content)
 
 
-_fitting: dict[str, int] = {}
-"""By their digest, rows that fit: the same to Python's own hash."""
-
-
-def translation(chip: Chip, segment: Segment, file: Path) -> Translation:
-    """What is to be known of a segment."""
-    rows = np.array(rows_of(chip, segment))
+def translation(chip: Chip, superblock: Superblock, file: Path) -> Translation:
+    """What is to be known of a superblock."""
+    rows = np.array(rows_of(chip, superblock))
     of_rows = digest(chip.code.view(WHOLE_ROW)[rows].tobytes())
-    return Translation(file, segment.symbol, segment.places[0].row, segment.begins, rows, of_rows)
+    return Translation(
+        file, superblock.symbol, superblock.places[0].row, superblock.begins, rows, of_rows
+    )
 
 
 def file_names(translations: Iterable[Translation]) -> frozenset[str]:

@@ -5,8 +5,8 @@ Source: cluster_peripherals cluster_control_unit.sv; archi/cluster_ctrl/cluster_
 
 from collections.abc import Callable
 
+from soc.address_map.registers import CLUSTER_CONTROL
 from soc.peripherals.register_block import RegisterBlock, loads, stores
-from soc.registers import CLUSTER_CONTROL
 
 
 class ClusterControl(RegisterBlock, write_only=("EVENT",), read_only=("CONFIG",)):

@@ -6,8 +6,8 @@ base + (cluster << 7) + (core << 3), so that the test bench can keep the cores' 
 
 from collections.abc import Callable
 
+from soc.address_map.registers import STDOUT
 from soc.peripherals.register_block import RegisterBlock, stores
-from soc.registers import STDOUT
 
 
 class Console(RegisterBlock, write_only=("PUT",)):

@@ -1,58 +1,75 @@
 """The cluster's peripheral interconnect: cores and the SoC's port reach each target in turns.
 
-Each target serves one request a cycle; the winner is the requester nearest to a rotating priority,
-as at L1's banks. Source: pulp_cluster xbar_pe_wrap.sv (rr_arb_tree).
+Each target serves one request a cycle, chosen by a round-robin arbiter as at L1's banks. Source:
+pulp_cluster xbar_pe_wrap.sv (rr_arb_tree).
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable
+from functools import cache
 
-from simpy import Environment
+import numpy as np
 
-from soc.peripherals.later import later
+from soc.interconnect.rr_arbiter import arbitrate
 
 
-class Crossbar:
-    """Arbitrates the targets of the cluster's peripheral interconnect.
+@cache
+def choice(requests: int, rr: int) -> tuple[int, int, int]:
+    """The winner among a set of requesters, the others, and the next rr."""
+    winner, following, _ = arbitrate(np.uint64(requests), rr)
+    return int(winner), requests & ~(1 << int(winner)), int(following)
 
-    Ports
-        take    in    requester i asks for a target, and says what to call when it is its turn
-        free    in    a target has served the requester whose turn it was
+
+class Target:
+    """A target of the crossbar.
+
+    Whoever drives it calls `choose` once in each cycle for which `ask` or `is_turn` said True.
+
+    State
+        asking      set of requesters: who waits, or will
+        turns       cycles in which it chooses, and who asks from then on
+        waiting     who asks already
+        rr          requester that is nearest to be served
+        free_from   cycle
+        is_taken    by a requester that keeps it
     """
 
-    def __init__(self, env: Environment):
-        self.env = env
-        self.asking: dict[Hashable, dict[int, tuple[int, Callable]]] = defaultdict(dict)
-        self.priority: dict[Hashable, int] = defaultdict(int)
-        self.is_taken: dict[Hashable, bool] = defaultdict(bool)
-        self.free_from: dict[Hashable, int] = defaultdict(int)
+    def __init__(self) -> None:
+        self.turns: dict[int, int] = {}
+        self.asking = self.waiting = self.rr = self.free_from = 0
+        self.is_taken = False
 
-    def take(
-        self, target: Hashable, requester: int, cycle: int, served: Callable[[], None]
-    ) -> None:
-        """Ask for a target from this cycle on, a later one; `served` is called in the turn."""
-        self.asking[target][requester] = cycle, served
-        self._choose_at(cycle, target)
+    def ask(self, requester: int, cycle: int) -> bool:
+        """Ask for it from this cycle on, a later one; is that one more cycle to choose in?"""
+        turns, asks = self.turns, 1 << requester
+        self.asking |= asks
+        if cycle in turns:
+            turns[cycle] |= asks
+            return False
+        turns[cycle] = asks
+        return True
 
-    def free(self, target: Hashable, cycles: int) -> None:
-        """Let a target, whose turn it was, serve the next request in so many cycles."""
-        self.is_taken[target] = False
-        self.free_from[target] = int(self.env.now) + cycles
-        if self.asking[target]:
-            self._choose_at(self.free_from[target], target)
+    def choose(self, now: int) -> int:
+        """Who is served in this cycle: -1 if the target is not free, or no one asks."""
+        waiting = self.waiting | self.turns.pop(now)
+        if not waiting or self.is_taken or now < self.free_from:
+            self.waiting = waiting
+            return -1
+        winner, self.waiting, self.rr = choice(waiting, self.rr)
+        self.asking &= ~(1 << winner)
+        self.free_from = now + 1
+        return winner
 
-    def _choose_at(self, cycle: int, target: Hashable) -> None:
-        """Serve a request to a target in a cycle, if it is free and any is there."""
-        later(self.env, cycle - self.env.now, self._choose, target)
+    def is_turn(self, cycle: int) -> bool:
+        """Let it choose in this cycle if anyone asks; is that one more cycle to choose in?"""
+        if not self.asking or cycle in self.turns:
+            return False
+        self.turns[cycle] = 0
+        return True
 
-    def _choose(self, target: Hashable) -> None:
-        now = self.env.now
-        asking = [i for i, (cycle, _) in self.asking[target].items() if cycle <= now]
-        if self.is_taken[target] or now < self.free_from[target] or not asking:
-            return
-        priority = self.priority[target]
-        winner = min(asking, key=lambda requester: requester ^ priority)
-        self.priority[target] = min([i for i in asking if i > priority] or asking)
-        self.is_taken[target] = True
-        _, served = self.asking[target].pop(winner)
-        served()
+    def take(self) -> None:
+        """Let whom it serves keep it, up to `free`."""
+        self.is_taken = True
+
+    def free(self, cycle: int) -> None:
+        """Let it serve the next request from this cycle on."""
+        self.is_taken = False
+        self.free_from = cycle

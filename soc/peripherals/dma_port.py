@@ -4,8 +4,8 @@ from collections.abc import Callable, Generator
 
 from simpy import Environment, Event
 
-from soc.chip_state import Chip
-from soc.links import ask, is_idle
+from soc.aot.units import ask, is_idle
+from soc.chip.state import Chip
 
 
 class DmaPort:
@@ -29,7 +29,7 @@ class DmaPort:
         self.is_watched = False
 
     def access(self, write: bool, offset: int, value: int) -> Generator[Event, None, int]:
-        """Ask until the port grants; return what a load reads, in the cycle behind the grant."""
+        """Ask until the port grants; return what a load reads, in the cycle after the grant."""
         dma, wheel = self.chip.dma[0], self.chip.wheel[0]
         ask(dma, self.number, write, offset, value)
         wheel["dma_busy"] = max(1, wheel["dma_busy"])

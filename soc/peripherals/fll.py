@@ -5,8 +5,8 @@ Source: pulp-runtime archi/fll/fll_v1.h: f = 32,768 Hz x factor / 2^(divider - 1
 
 from collections.abc import Callable
 
+from soc.address_map.registers import FLL
 from soc.peripherals.register_block import RegisterBlock, loads, stores
-from soc.registers import FLL
 
 CONFIG = {field.name: field for field in FLL.register("CONFIG_1").fields}
 

@@ -6,8 +6,8 @@ with a store of all ones; the RTL looks at bit 0.
 
 from collections.abc import Callable
 
+from soc.address_map.register import Block
 from soc.peripherals.register_block import RegisterBlock, stores
-from soc.registers import Block
 
 
 class IcacheControl(

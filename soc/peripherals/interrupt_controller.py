@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from simpy import Environment
 
-from soc.peripherals.later import later
+from soc.address_map.events import FABRIC_EVENTS, event_line
+from soc.address_map.registers import INTERRUPT_CONTROLLER
+from soc.chip.peripherals_spec import PeripheralsSpec
+from soc.peripherals.bus import later
 from soc.peripherals.register_block import RegisterBlock, stores
-from soc.peripherals.spec import PeripheralsSpec
-from soc.registers import FABRIC_EVENTS, INTERRUPT_CONTROLLER, event_line
 
 NONE = -1
 ASSIGN = ("MASK", "STATUS", "ACK")
@@ -24,7 +25,7 @@ class InterruptController(RegisterBlock, write_only=(*SET, *CLEAR), read_only=("
 
     Ports
         warn         out   see RegisterBlock
-        interrupt    out   line that the core is asked to take, or NONE; one cycle behind its cause
+        interrupt    out   line that the core is asked to take, or NONE; one cycle after its cause
         set_event, push_soc_event, take     in
     """
 

@@ -5,8 +5,11 @@ from functools import cache
 
 from simpy import Environment
 
-from soc.chip_state import Chip
-from soc.links import (
+from soc.address_map.events import CLUSTER_EVENTS, FABRIC_EVENTS, event_line
+from soc.address_map.memory_map import Master, memory_map
+from soc.address_map.register import Block
+from soc.address_map.registers import DEBUG, FABRIC_ICACHE_CONTROL, GPIO, ICACHE_CONTROL, PMU, UDMA
+from soc.aot.units import (
     eu_push_soc_event,
     eu_set_event,
     flush_icache,
@@ -14,11 +17,13 @@ from soc.links import (
     start_hart,
     switch_icache,
 )
-from soc.peripheral_access import PeripheralAccess
-from soc.peripherals.bus import Bus, Decoder, Peripheral, Peripherals
+from soc.chip.spec import SocSpec
+from soc.chip.state import Chip
+from soc.peripherals.access import PeripheralAccess
+from soc.peripherals.bus import Bus, Calls, Decoder, Peripheral, Peripherals
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
 from soc.peripherals.console import Console
-from soc.peripherals.crossbar import Crossbar
+from soc.peripherals.crossbar import Target
 from soc.peripherals.dma_port import DmaPort
 from soc.peripherals.fll import Fll
 from soc.peripherals.icache_control import IcacheControl
@@ -28,21 +33,6 @@ from soc.peripherals.shared_event_unit import SharedEventUnit
 from soc.peripherals.soc_control import SocControl
 from soc.peripherals.soc_events import SocEvents
 from soc.peripherals.timer import Timer
-from soc.registers import (
-    CLUSTER_EVENTS,
-    DEBUG,
-    FABRIC_EVENTS,
-    FABRIC_ICACHE_CONTROL,
-    GPIO,
-    ICACHE_CONTROL,
-    PMU,
-    UDMA,
-    Block,
-    Master,
-    event_line,
-    memory_map,
-)
-from soc.spec import SocSpec
 
 START_CYCLES = 2
 """From fetch enable to the first issue of a core: its first fetch (RI5CY, measured: 2 + 1)."""
@@ -67,11 +57,12 @@ class Platform:
     """The peripherals of one chip, and what they do to its clocked parts.
 
     Ports
-        exit        out   exit code
-        console     out   byte
-        warn        out   a sentence
-        fault       out   hart, why: nothing answers at the address of its request
-        changed     out   called when something here has changed the clocked parts
+        exit             out   exit code
+        console          out   byte
+        warn             out   a sentence
+        fault            out   hart, why: nothing answers at the address of its request
+        changed          out   called when something here has changed the clocked parts
+        before_icache    out   called before the instruction cache is switched or flushed
     """
 
     def __init__(
@@ -87,8 +78,11 @@ class Platform:
         self.env, self.spec, self.chip = env, spec, chip
         self.exit, self.console, self.warn = exit, console, warn
         self.changed: Callable[[], None] = lambda: None
+        self.before_icache: Callable[[], None] = lambda: None
         self.enabled = 0
-        self.crossbar = Crossbar(env)
+        calls = Calls(env, lambda: self.changed())
+        cores, controller = decoders(spec.l1.size, spec.l2.size)
+        self.targets = {target: Target() for target in (*cores.cluster, *controller.cluster)}
         self.dma_ports = {
             name: DmaPort(env, chip, number, self._dma_event(name), lambda: self.changed())
             for name, number in DMA_PORTS.items()
@@ -98,14 +92,14 @@ class Platform:
         )
         self.control = self._cluster_control()
         self.peripherals = Peripherals(MAKERS, self)
-        cores, controller = decoders(spec.l1.size, spec.l2.size)
         self.access = PeripheralAccess(
             env,
             spec,
             chip,
             Bus(cores, self.peripherals),
             Bus(controller, self.peripherals),
-            self.crossbar,
+            calls,
+            self.targets,
             self.dma_ports,
             fault,
             lambda: self.changed(),
@@ -170,10 +164,13 @@ class Platform:
             self.changed()
 
     def _enable_icache(self, enable: bool) -> None:
+        if (self.chip.fetch["enabled"][: self.spec.cores] != enable).any():
+            self.before_icache()
         switch_icache(self.chip, self.env.now, int(enable))
         self.changed()
 
     def _flush_icache(self, shared: bool) -> None:
+        self.before_icache()
         flush_icache(self.chip, self.env.now, int(shared))
         self.changed()
 

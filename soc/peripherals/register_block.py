@@ -11,9 +11,10 @@ power management, debug).
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
-from soc.registers import Block
+from soc.address_map.register import Block
 
 WORD = 0xFFFFFFFF
 
@@ -81,27 +82,33 @@ class RegisterBlock:
 
     def read(self, offset: int, size: int) -> int:
         """Load `size` bytes (1, 2, 4) that do not cross a word."""
-        found = self.block.at(offset & ~3)
-        if found is None:
-            self._note_unknown(offset & ~3, "load")
-            value = self.words.get(offset & ~3, 0)
-        else:
-            register, index = found
-            load = self.loads.get(register.name, RegisterBlock.word)
-            value = load(self, register.name, index)
-        return value >> 8 * (offset & 3) & (1 << 8 * size) - 1
+        return self.loading(offset & ~3)() >> 8 * (offset & 3) & (1 << 8 * size) - 1
 
     def write(self, offset: int, value: int, size: int) -> None:
         """Store `size` bytes. There are no byte enables: a narrow store writes the whole word."""
-        value = (value & (1 << 8 * size) - 1) << 8 * (offset & 3)
-        found = self.block.at(offset & ~3)
+        self.storing(offset & ~3)((value & (1 << 8 * size) - 1) << 8 * (offset & 3))
+
+    def loading(self, offset: int) -> Callable[[], int]:
+        """What a load of the word at an offset calls."""
+        found = self.block.by_offset.get(offset)
         if found is None:
-            self._note_unknown(offset & ~3, "store")
-            self.words[offset & ~3] = value
-            return
+            return partial(self._load_nothing, offset)
         register, index = found
-        store = self.stores.get(register.name, RegisterBlock.put)
-        store(self, register.name, index, value)
+        load = self.loads.get(register.name)
+        if load is None:
+            return partial(self.words.get, offset, register.reset)  # type: ignore
+        return partial(load, self, register.name, index)
+
+    def storing(self, offset: int) -> Callable[[int], object]:
+        """What a store to the word at an offset calls, with its 32 bits."""
+        found = self.block.by_offset.get(offset)
+        if found is None:
+            return partial(self._store_nothing, offset)
+        register, index = found
+        store = self.stores.get(register.name)
+        if store is None:
+            return partial(self.words.__setitem__, offset)
+        return partial(store, self, register.name, index)
 
     def word(self, name: str, index: int = 0) -> int:
         """What a register holds: the last store, or its reset value."""
@@ -111,6 +118,14 @@ class RegisterBlock:
     def put(self, name: str, index: int, value: int) -> None:
         """Let a register hold a value."""
         self.words[self.block.offset(name, index)] = value & WORD
+
+    def _load_nothing(self, offset: int) -> int:
+        self._note_unknown(offset, "load")
+        return self.words.get(offset, 0)
+
+    def _store_nothing(self, offset: int, value: int) -> None:
+        self._note_unknown(offset, "store")
+        self.words[offset] = value
 
     def _note_unknown(self, offset: int, access: str) -> None:
         self.unknown[offset] = self.unknown.get(offset, 0) + 1

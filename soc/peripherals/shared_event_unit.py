@@ -1,12 +1,14 @@
 """The event unit's view of all (0x10200800): the bus's side of a clocked part."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from simpy import Environment
 
-from soc.event_unit_state import STALLED
-from soc.links import eu_shared_exists, eu_shared_load, eu_shared_store
-from soc.peripherals.bus import BusError
-from soc.peripherals.later import later
+from soc.aot.units import eu_shared_exists, eu_shared_load, eu_shared_store
+from soc.event_unit.state import STALLED
+from soc.peripherals.bus import BusError, later
 
 
 class SharedEventUnit:
@@ -17,22 +19,36 @@ class SharedEventUnit:
 
     def __init__(self, env: Environment, eu: np.void):
         self.env, self.eu = env, eu
+        self.exists, self.load, self.store = (
+            link.of(eu) for link in (eu_shared_exists, eu_shared_load, eu_shared_store)
+        )
 
     def read(self, offset: int, size: int) -> int:
-        self._check(offset)
-        value = int(eu_shared_load(self.eu, offset, self.env.now))
-        return value >> 8 * (offset & 3) & (1 << 8 * size) - 1
+        return self.loading(offset)() >> 8 * (offset & 3) & (1 << 8 * size) - 1
 
     def write(self, offset: int, value: int, size: int) -> None:
+        self.storing(offset)((value & (1 << 8 * size) - 1) << 8 * (offset & 3))
+
+    def loading(self, offset: int) -> Callable[[], int]:
+        """What a load from an offset calls."""
         self._check(offset)
-        self._store(offset, (value & (1 << 8 * size) - 1) << 8 * (offset & 3))
+        return partial(self._load, offset)
+
+    def storing(self, offset: int) -> Callable[[int], None]:
+        """What a store to an offset calls, with its 32 bits."""
+        self._check(offset)
+        return partial(self._store, offset)
+
+    def _load(self, offset: int) -> int:
+        value: int = self.load(offset, int(self.env.now))
+        return value
 
     def _store(self, offset: int, value: int) -> None:
-        if eu_shared_store(self.eu, offset, value, self.env.now) == STALLED:
+        if self.store(offset, value, int(self.env.now)) == STALLED:
             later(self.env, 1, self._store, offset, value)
 
     def _check(self, offset: int) -> None:
-        if not eu_shared_exists(self.eu, offset & 0x7FC):
+        if not self.exists(offset & 0x7FC):
             cores, barriers = self.eu["cores"], self.eu["barriers"]
             raise BusError(
                 f"event unit: nothing at offset {offset:#05x} of the shared view; this chip has "

@@ -5,8 +5,8 @@ Source: pulp_soc rtl/components/apb_soc_ctrl.sv, pulp-runtime archi/apb_soc_v3.h
 
 from collections.abc import Callable
 
+from soc.address_map.registers import SOC_CONTROL
 from soc.peripherals.register_block import RegisterBlock, loads, stores
-from soc.registers import SOC_CONTROL
 
 END = SOC_CONTROL.register("CORE_STATUS").fields[1].mask
 STATUS = SOC_CONTROL.register("CORE_STATUS").fields[0].mask

@@ -9,9 +9,9 @@ from collections.abc import Callable, Generator
 
 from simpy import Environment, Event, Store
 
+from soc.address_map.registers import SOC_EVENTS
+from soc.chip.peripherals_spec import PeripheralsSpec
 from soc.peripherals.register_block import RegisterBlock, loads, stores
-from soc.peripherals.spec import PeripheralsSpec
-from soc.registers import SOC_EVENTS
 
 
 class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):

@@ -12,13 +12,20 @@ from dataclasses import dataclass
 
 from simpy import Environment
 
-from soc.peripherals.later import later
+from soc.address_map.registers import TIMER
+from soc.chip.peripherals_spec import PeripheralsSpec
+from soc.peripherals.bus import forget, later
 from soc.peripherals.register_block import WORD, RegisterBlock, loads, stores
-from soc.peripherals.spec import PeripheralsSpec
-from soc.registers import TIMER
 
 NEVER = 1 << 62
-BITS = {field.name: field for field in TIMER.register("CONFIG").fields}
+MOST_ALARMS = 1024
+"""Alarms that are kept: a program may set other targets as often as it likes."""
+EARLY = 64
+"""An alarm that is set so many cycles before comes before all accesses in its cycle."""
+
+CONFIG = {f.name: (f.mask, f.low) for f in TIMER.register("CONFIG").fields}
+ENABLE, RESET, WIDE = (CONFIG[name][0] for name in ("enable", "reset", "wide"))
+CONFIG_OFFSETS = [TIMER.offset("CONFIG", index) for index in range(2)]
 
 
 @dataclass
@@ -26,7 +33,7 @@ class Counter:
     """One counter.
 
     value        that is visible from cycle `since` on; `before` is, until then
-    tick         next cycle behind which the value is one more
+    tick         next cycle after which the value is one more
     period       cycles from tick to tick
     prescaler    its target; `phase` is its count while it stands still
     is_locked    stands at its target: swallows the next tick
@@ -56,6 +63,8 @@ class Counter:
 
     def advance(self, now: int) -> None:
         """Count up to the value that is visible in `now`."""
+        if not self.running:
+            return
         while (reached := self.reaches()) <= now:
             self._reach(reached)
             self._skip_rounds(now)
@@ -118,18 +127,21 @@ class Timer(RegisterBlock, write_only=("START", "RESET")):
         self.env, self.reference = env, spec.reference_period
         self.events = (low, high)
         self.counters = (Counter(), Counter())
-        self.armed = [0, 0]
+        self.expected = [NEVER, NEVER]  # cycles of the next events
+        self.pending = [NEVER, NEVER]  # cycles of the alarms that count,
+        self.serial = [0, 0]  # and their numbers
+        self.alarms = 0  # all that are to come
 
     @property
     def _now(self) -> int:
         return int(self.env.now)
 
     def _config(self, index: int, name: str) -> int:
-        field = BITS[name]
-        return (self.word("CONFIG", index) & field.mask) >> field.low
+        mask, low = CONFIG[name]
+        return (self.words.get(CONFIG_OFFSETS[index], 0) & mask) >> low
 
     def _is_wide(self) -> bool:
-        return bool(self._config(0, "wide"))
+        return self.words.get(CONFIG_OFFSETS[0], 0) & WIDE != 0
 
     @loads("CONFIG")
     def _load_config(self, name: str, index: int) -> int:
@@ -137,7 +149,7 @@ class Timer(RegisterBlock, write_only=("START", "RESET")):
         counter = self.counters[index]
         counter.advance(self._now)
         stopped = not counter.running and self._now >= counter.since
-        return config & ~BITS["enable"].mask if stopped else config
+        return config & ~ENABLE if stopped else config
 
     @loads("VALUE")
     def _load_value(self, name: str, index: int) -> int:
@@ -153,23 +165,24 @@ class Timer(RegisterBlock, write_only=("START", "RESET")):
 
     @stores("VALUE")
     def _store_value(self, name: str, index: int, value: int) -> None:
-        counter = self._counter(index)
-        counter.advance(self._now)
+        which, now = 0 if self._is_wide() else index, self._now
+        counter = self.counters[which]
+        counter.advance(now)
         counter.value = self._placed(counter.value, index, value)
-        counter.since, counter.is_locked = self._now + 1, False
-        if counter.tick == self._now:
+        counter.since, counter.is_locked = now + 1, False
+        if counter.tick == now:
             counter.tick += counter.period
-        self._arm(0 if self._is_wide() else index)
+        self._arm(which)
 
     @stores("COMPARE")
     def _store_compare(self, name: str, index: int, value: int) -> None:
-        counter = self._counter(index)
-        counter.advance(self._now + 1)
-        counter.compare = self._placed(counter.compare, index, value)
-        self._arm(0 if self._is_wide() else index)
-
-    def _counter(self, index: int) -> Counter:
-        return self.counters[0 if self._is_wide() else index]
+        is_wide = self._is_wide()
+        which = 0 if is_wide else index
+        counter = self.counters[which]
+        if counter.running:
+            counter.advance(self._now + 1)
+        counter.compare = self._placed(counter.compare, index, value) if is_wide else value
+        self._arm(which)
 
     def _placed(self, old: int, index: int, value: int) -> int:
         if not self._is_wide():
@@ -179,15 +192,15 @@ class Timer(RegisterBlock, write_only=("START", "RESET")):
     @stores("CONFIG")
     def _store_config(self, name: str, index: int, value: int) -> None:
         was_wide = self._is_wide()
-        self._configure(index, value & ~BITS["reset"].mask)
+        self._configure(index, value & ~RESET)
         if index == 0 and self._is_wide() != was_wide:
             self._change_width()
-        if value & BITS["reset"].mask:
+        if value & RESET:
             self._reset(index, self._now + 2)
 
     @stores("START")
     def _start(self, name: str, index: int, value: int) -> None:
-        self._configure(index, self._load_config("CONFIG", index) | BITS["enable"].mask)
+        self._configure(index, self._load_config("CONFIG", index) | ENABLE)
 
     @stores("RESET")
     def _restart(self, name: str, index: int, value: int) -> None:
@@ -245,14 +258,33 @@ class Timer(RegisterBlock, write_only=("START", "RESET")):
 
     def _arm(self, index: int) -> None:
         """Wake up when the counter reaches its target, if that is an event."""
-        self.armed[index] += 1
-        reached = self.counters[index].reaches()
-        if reached == NEVER or not self._config(index, "event"):
+        if not self._config(index, "event"):
+            self.expected[index] = NEVER
             return
-        later(self.env, reached - self._now, self._alarm, index, self.armed[index])
+        reached, pending = self.counters[index].reaches(), self.pending[index]
+        self.expected[index] = reached
+        told = self._now if pending == reached else pending  # when SimPy hears of it at the latest
+        if reached != NEVER and reached - told < EARLY:
+            self._wake_at(index, reached)
 
-    def _alarm(self, index: int, generation: int) -> None:
-        if generation == self.armed[index]:
+    def _wake_at(self, index: int, cycle: int) -> None:
+        """Let an alarm come in a cycle; it may find that the event is due later by then."""
+        self.alarms += 1
+        if self.alarms > MOST_ALARMS:
+            forget(self.env, self._alarm, lambda index, serial: serial != self.serial[index])
+            self.alarms = 2
+        self.pending[index] = cycle
+        self.serial[index] += 1
+        later(self.env, cycle - self._now, self._alarm, index, self.serial[index])
+
+    def _alarm(self, index: int, serial: int) -> None:
+        self.alarms -= 1
+        if serial != self.serial[index]:
+            return
+        self.pending[index] = NEVER
+        if self.expected[index] == self._now:
             self.counters[index].advance(self._now)
             self.events[index]()
             self._arm(index)
+        elif self.expected[index] != NEVER:
+            self._wake_at(index, self.expected[index])

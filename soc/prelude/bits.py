@@ -1,4 +1,6 @@
-"""Bit sets of harts and initiators. Their compiled forms: soc.step_types."""
+"""Bit sets of harts and initiators. Their compiled forms: soc.aot.numba_steps."""
+
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -19,3 +21,8 @@ def members(mask):
 def bit(index):
     """Return the set of one member."""
     return np.uint64(1) << np.uint64(index)
+
+
+def set_of(indices: Iterable[int]) -> np.uint64:
+    """Return the set of these members, for callers in Python."""
+    return np.uint64(sum(1 << index for index in indices))

@@ -1,7 +1,7 @@
 """What a hart does or waits for, why it stops, and where its cycles go."""
 
-from soc.step import inlined_step, step
-from soc.trace_points import note_stall
+from soc.prelude.step import inlined_step, step
+from soc.prelude.trace_points import note_stall
 
 # What a hart does, or waits for.
 RUN = 0  # goes on at `when`
@@ -16,10 +16,14 @@ STOPPED = 8  # the simulation has to stop: see `fault`
 NEEDS_DECODER = 9  # the row at pc is not decoded
 FETCHING = 10  # for its next instruction, which the instruction cache has not got
 LATER = 11  # goes on when it may: only inside `advance`
-GO_ON = 12  # with the interpreter: only behind a segment
-ENTERED = 13  # in the wheel: only behind a segment
-SERVED = 14  # by L1: how `run_hart` begins, also behind a segment that has done nothing
+GO_ON = 12  # with the interpreter: only after a superblock
+ENTERED = 13  # in the wheel: only after a superblock
+SERVED = 14  # by L1: how `run_hart` begins, also after a superblock that has done nothing
 RESUMED = 15  # the same, after a pause
+
+# What a request to a peripheral asks for: hart["asks"].
+ASKS_EXTERNAL, ASKS_STORE = 1, 2  # it is the fabric controller's, it is a store
+ASKS_SIZE, ASKS_ADDRESS = 2, 5  # lowest bits of its size in bytes, and of its address
 
 # Reasons to stop.
 FAULT_ILLEGAL = 1
@@ -34,7 +38,7 @@ FAULT_STACK = 9
 
 
 @inlined_step
-def charge(chip, hart, cause, cycles):
+def add_stall(chip, hart, cause, cycles):
     """Count stall cycles."""
     hart["counts"][cause] += cycles
     hart["cause"] = cause

@@ -1,7 +1,8 @@
 """Step functions: plain Python that is compiled, called by both engines.
 
-Called by another one, a step function is compiled with it, into the same unit (soc.linking). Called
-by Python itself, which only tests and the curious do, it is compiled by Numba then and there.
+Called by another one, a step function is compiled with it, into the same unit (soc.aot.unit).
+Called by Python itself, as tests do, it runs as it is written; or, if soc.aot.numba_steps is
+imported, it is compiled then and there.
 """
 
 from collections.abc import Callable
@@ -30,14 +31,23 @@ class Step:
         self.is_inlined, self.is_cold = is_inlined, is_cold
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.dispatcher(*arguments)
+        return (self.dispatcher if _compiler else self.function)(*arguments)
 
     @cached_property
     def dispatcher(self) -> Any:
-        """Numba's object for it."""
-        from soc.step_types import dispatcher
+        """Numba's object for it; there is one once soc.aot.numba_steps is imported."""
+        return _compiler[0](self.function, self.is_inlined, self.is_cold, self.keeps_types)
 
-        return dispatcher(self.function, self.is_inlined, self.is_cold, self.keeps_types)
+
+_compiler: list[Callable] = []
+
+
+def compile_steps_with(compiler: Callable) -> None:
+    """Let Python's calls of step functions be compiled from now on.
+
+    compiler    takes what a Step has, returns what is called in its place
+    """
+    _compiler[:] = [compiler]
 
 
 step = Step

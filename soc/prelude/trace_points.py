@@ -1,8 +1,9 @@
 """Trace points: what step functions note for a trace, and where. They change no cycle.
 
-The events lie in the chip's `trace`, a buffer, in the order in which they are noted; soc.recorder
-sorts them by cycle and writes them away. One unit is compiled without trace points, see RECORDING.
-In the others `recorder` says what is wanted: nothing unless somebody records.
+The events lie in the chip's `trace`, a buffer, in the order in which they are noted;
+soc.trace.recorder sorts them by cycle and writes them away. One unit is compiled without trace
+points, see RECORDING. In the others `recorder` says what is wanted: nothing unless somebody
+records.
 
 The cycles of a hart are noted without gaps: `accounted` is the cycle from which its next stall
 counts. A wait that is under way when the buffer is written away is written too, with 0 cycles; the
@@ -11,18 +12,26 @@ hart is `open` then, and the wait at its end replaces what was written.
 
 import numpy as np
 
-from soc.bits import lowest_index
-from soc.code_rows import row_of_memory
-from soc.decode import STORE, WIDTH
-from soc.state import COUNT
-from soc.step import cold_step, inlined_step
-from soc.trace_format import CORRECTION, OUTSIDE_L1, SECOND_HALF, SIZE_SHIFT, Kind
-from soc.trace_format import STORE as WRITES
+from isa.compiled import SINK
+from soc.prelude.bits import lowest_index
+from soc.prelude.counters import COUNT
+from soc.prelude.decoded import STORE, WIDTH, row_of_memory
+from soc.prelude.step import cold_step, inlined_step
+from soc.prelude.trace_event import (
+    AT_GRANT,
+    CORRECTION,
+    OUTSIDE_L1,
+    SECOND_HALF,
+    SIZE_SHIFT,
+    STORED,
+    Kind,
+)
+from soc.prelude.trace_event import STORE as WRITES
 
 RECORDING = True
 """False where the loop of a run without a trace is compiled: then nothing of this is left there."""
 
-ISSUE, STALL, MEMORY, CONFLICT, DMA, TRANSFER, SLEEP, REGION = (int(kind) for kind in Kind)
+ISSUE, STALL, MEMORY, CONFLICT, DMA, TRANSFER, SLEEP, REGION, VALUE = (int(kind) for kind in Kind)
 
 PAID_BY_NEXT = (
     1 << COUNT.load_use | 1 << COUNT.jump_register | 1 << COUNT.fetch | 1 << COUNT.fpu_dependency
@@ -54,6 +63,14 @@ def record_if(chip, is_there, kind, hart, cycle, extra, a, b):
 
 
 @inlined_step
+def is_wanted(chip, kind):
+    """Does somebody record events of this kind?"""
+    if RECORDING:
+        return chip.recorder[0]["kinds"] >> np.uint64(kind) & np.uint64(1) != 0
+    return False
+
+
+@inlined_step
 def is_full(chip):
     """Has the buffer to be written away before the next cycle?"""
     if RECORDING:
@@ -72,7 +89,9 @@ def note_issue(chip, h, row, pc, cycle):
     """An instruction leaves the decode stage."""
     if RECORDING:
         chip.harts[np.uint64(h)]["accounted"] = cycle + 1
-        record(chip, ISSUE, h, cycle, 0, pc, row["word"])
+        recorder = chip.recorder[0]
+        if np.uint64(pc) - recorder["first_pc"] < recorder["pcs"]:
+            record(chip, ISSUE, h, cycle, 0, pc, row["word"])
 
 
 @inlined_step
@@ -84,7 +103,7 @@ def note_uncounted(hart):
 
 @inlined_step
 def note_stall(chip, hart, cause, cycles):
-    """A hart has been charged with cycles."""
+    """A hart has stalled for so many cycles."""
     if RECORDING:
         if cycles:
             start = hart["accounted"]
@@ -100,7 +119,7 @@ def note_stall(chip, hart, cause, cycles):
 
 @inlined_step
 def note_lost(chip, h, cycles):
-    """A hart has been charged with what it has lost at the bank that is its own now.
+    """A hart has waited for the bank that is its own now.
 
     NOTE: no branch on whether it has lost anything, since nobody can predict it.
     """
@@ -117,7 +136,7 @@ def note_lost(chip, h, cycles):
 
 @inlined_step
 def note_sleep(chip, hart, is_barrier, cycles):
-    """A hart goes on behind an event load, for which it is about to be charged."""
+    """A hart goes on after an event load, whose stall is about to be added."""
     if RECORDING:
         if cycles:
             pc = pc_of_row(chip, hart["last"])
@@ -129,9 +148,30 @@ def note_sleep(chip, hart, is_barrier, cycles):
 def record_apart(chip, kind, is_open, hart, start, extra, pc, cycles):
     """Note an event that corrects one if the hart's wait is open.
 
-    NOTE: soc.alias_scopes tells LLVM that this touches no array but `recorder` and `trace`.
+    NOTE: soc.jit.edit_llvm tells LLVM that this touches no array but `recorder` and `trace`.
     """
     record(chip, kind + (CORRECTION if is_open else 0), hart, start, extra, pc, cycles)
+
+
+@inlined_step
+def note_written(chip, h, number, value, pc, cycle):
+    """An instruction writes an entry of the register file as it issues; none past the file."""
+    if RECORDING:
+        if chip.recorder[0]["kinds"] >> np.uint64(VALUE) & np.uint64(1) and number < SINK:
+            record_apart(chip, VALUE, False, h, cycle, number, value, pc)
+
+
+@inlined_step
+def note_accessed(chip, h, row, now):
+    """A load or store, of this row, is done: what it has loaded, or stored."""
+    if RECORDING:
+        if chip.recorder[0]["kinds"] >> np.uint64(VALUE) & np.uint64(1):
+            hart = chip.harts[np.uint64(h)]
+            is_store = row["kind"] == STORE
+            number = row["rs2"] if is_store else row["rd"]
+            pc = pc_of_row(chip, hart["row"])
+            what = int(number) | AT_GRANT | (STORED if is_store else 0)
+            record_apart(chip, VALUE, False, h, now, what, hart["regs"][number], pc)
 
 
 @inlined_step
@@ -143,14 +183,16 @@ def note_memory(chip, h, row, index, half, outside, now):
     """
     if RECORDING:
         address = chip.harts[np.uint64(h)]["address"]
-        extra = (int(row["access"] & WIDTH) >> 1) << SIZE_SHIFT
-        if row["kind"] == STORE:
-            extra |= WRITES
-        if outside:
-            extra |= OUTSIDE_L1
-        if half:
-            extra |= SECOND_HALF
-        record(chip, MEMORY, h, now, extra, address, pc_of_row(chip, index))
+        recorder = chip.recorder[0]
+        if np.uint64(address) - recorder["first_address"] < recorder["addresses"]:
+            extra = (int(row["access"] & WIDTH) >> 1) << SIZE_SHIFT
+            if row["kind"] == STORE:
+                extra |= WRITES
+            if outside:
+                extra |= OUTSIDE_L1
+            if half:
+                extra |= SECOND_HALF
+            record(chip, MEMORY, h, now, extra, address, pc_of_row(chip, index))
 
 
 @inlined_step

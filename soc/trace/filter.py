@@ -13,9 +13,9 @@ from difflib import get_close_matches
 import numpy as np
 
 from isa.program import Program
-from soc.toml_file import ConfigError
-from soc.trace import pcs_of, taken
-from soc.trace_format import Kind
+from soc.config.toml import ConfigError
+from soc.prelude.trace_event import Kind
+from soc.trace.reader import pcs_of, taken
 
 KEYS = ("kind", "hart", "cycle", "pc", "function", "region")
 KINDS = {kind.name.lower(): int(kind) for kind in Kind}
@@ -23,7 +23,7 @@ LONGEST_NUMBER = 9  # digits
 ADDRESSES = 1 << 32
 CYCLES = 1 << 62
 Range = tuple[int, int]
-"""First number, and the one behind the last."""
+"""First number, and the one after the last."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class _Names:
 
 
 class Sieve:
-    """Applies to batches of events, one behind the other, what compiled code has not applied.
+    """Applies to batches of events, one after the other, what compiled code has not applied.
 
     is_open    the wanted regions that each hart is in
     """

@@ -1,4 +1,4 @@
-"""The header of a trace: what is known of chip, program and run, as JSON; see soc.trace."""
+"""The header of a trace: what is known of chip, program and run, as JSON; see soc.trace.reader."""
 
 import json
 from pathlib import Path
@@ -90,7 +90,7 @@ def _check_header(header: Any) -> None:
 
 def _check_values(header: dict[str, Any]) -> None:
     """Refuse numbers and texts that nobody writes into a header, and that nobody can use."""
-    from isa.profiles import profile_named
+    from isa.extensions.profiles import profile_named
 
     for name, (least, most) in LIMITS.items():
         value = header.get(name, least)

@@ -8,29 +8,28 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from soc import hart_status
-from soc.chip_state import Chip
-from soc.code_rows import row_of_memory
-from soc.decode import ELW
-from soc.event_unit_offsets import BARRIER
-from soc.requests import EVENT_UNIT_PORT
-from soc.state import COUNT
-from soc.trace import taken
-from soc.trace_format import CORRECTION, EVENT, Kind
-from soc.trace_points import FIRST_CAUSE
+from soc.chip.state import Chip
+from soc.cluster.demux import EVENT_UNIT_PORT
+from soc.event_unit.offsets import BARRIER
+from soc.prelude import hart_state
+from soc.prelude.counters import COUNT
+from soc.prelude.decoded import ELW, row_of_memory
+from soc.prelude.trace_event import CORRECTION, EVENT, Kind
+from soc.prelude.trace_points import FIRST_CAUSE
+from soc.trace.reader import taken
 
 PATIENCE = 100
 """Cycles for which the end of a wait is waited for."""
 
 CAUSES_OF_STATES = {
-    hart_status.SLEEP: COUNT.event,
-    hart_status.WFI: COUNT.wfi,
-    hart_status.OFF: COUNT.off,
-    hart_status.L1_REQUEST: COUNT.l1_contention,
-    hart_status.FETCHING: COUNT.fetch,
+    hart_state.SLEEP: COUNT.event,
+    hart_state.WFI: COUNT.wfi,
+    hart_state.OFF: COUNT.off,
+    hart_state.L1_REQUEST: COUNT.l1_contention,
+    hart_state.FETCHING: COUNT.fetch,
 }
-"""What harts will most likely be charged with; in other states it is an access outside of L1."""
-ACCESSING = {hart_status.REQUEST, hart_status.ACCESS, hart_status.SLEEP, hart_status.WAIT}
+"""Most likely causes of the stalls that are open; in other states it is an access outside of L1."""
+ACCESSING = {hart_state.REQUEST, hart_state.ACCESS, hart_state.SLEEP, hart_state.WAIT}
 """States of harts whose `row` is under way."""
 
 Waits = dict[tuple[int, int], tuple[int, np.void]]
@@ -38,7 +37,7 @@ Waits = dict[tuple[int, int], tuple[int, np.void]]
 
 
 def horizon(chip: Chip, now: int) -> int:
-    """The cycle before which no hart can be charged any more, but for those that are open."""
+    """The cycle before which no stall can be added any more, but for those that are open."""
     return max(min([now, *(cycle for _, cycle in _not_open(chip))]), now - PATIENCE)
 
 

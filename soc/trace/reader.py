@@ -2,10 +2,10 @@
 
     8 bytes      b"PULPTRC1"
     4 bytes      length of the header
-    header       JSON in UTF-8 with spaces behind it, so that events begin at a multiple of 64 KiB
+    header       JSON in UTF-8 with spaces after it, so that events begin at a multiple of 64 KiB
     events       EVENT records, by cycle
 
-All numbers are little-endian. What the fields of an event mean: soc.trace_format.
+All numbers are little-endian. What the fields of an event mean: soc.prelude.trace_event.
 """
 
 import os
@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from soc.trace_format import EVENT, OUTSIDE_L1, SECOND_HALF, SIZE_SHIFT, STORE, Kind
-from soc.trace_header import TraceError, read_header
+from soc.host.notebook import frame, html_table
+from soc.prelude.trace_event import EVENT, OUTSIDE_L1, SECOND_HALF, SIZE_SHIFT, STORE, Kind
+from soc.trace.header import TraceError, read_header
 
 __all__ = [
     "EVENT",
@@ -65,6 +66,36 @@ class Trace:
         except ValueError as error:
             raise TraceError(f"{file}: {error}") from None
         return cls(file, header, events)
+
+    def __repr__(self) -> str:
+        gap = f"; {self.gap}" if self.gap else ""
+        return f"<Trace {self.path}: {self.cycles:,} cycles, {self.events.size:,} events{gap}>"
+
+    def _repr_html_(self) -> str:
+        counts = np.bincount(self.events["kind"], minlength=len(Kind) + 1).tolist()
+        rows = [{"kind": kind.name.lower(), "events": counts[kind]} for kind in Kind]
+        return html_table(repr(self)[1:-1], rows)
+
+    def to_frame(self, events: np.ndarray | None = None) -> Any:
+        """Events as a pandas.DataFrame: cycle, hart, kind, pc, function, extra, a, b.
+
+        events    what `select` returns; all of them if left out
+
+        The cycle is that of the run; of the DMA and of conflicts, hart is the initiator.
+        raises    ImportError without pandas
+        """
+        chosen = self.events if events is None else events
+        pcs, names = pcs_of(chosen), np.array(self.initiators, object)
+        kinds = np.array(["", *(kind.name.lower() for kind in Kind)], object)
+        columns = {
+            "cycle": self.first_cycle + chosen["cycle"].astype(np.int64),
+            "hart": names[chosen["hart"]],
+            "kind": kinds[chosen["kind"]],
+            "pc": pcs,
+            "function": self.function_of(pcs),
+            **{name: chosen[name].astype(np.int64) for name in ("extra", "a", "b")},
+        }
+        return frame(columns)
 
     @property
     def harts(self) -> list[str]:
@@ -142,7 +173,7 @@ class Trace:
         return events
 
     def _position(self, cycle: int | None, default: int) -> int:
-        """Index of the first event of a cycle of the run, or behind it."""
+        """Index of the first event of a cycle of the run, or after it."""
         return default if cycle is None else first_at(self.events, cycle - self.first_cycle)
 
     def function_of(self, pcs: np.ndarray | Iterable[int]) -> np.ndarray:
@@ -179,8 +210,8 @@ class Trace:
 
     def text_of(self, pc: int) -> str:
         """The instruction at an address in assembly, "" outside of the program's code."""
-        from isa.disasm import disassemble
-        from isa.profiles import profile_named
+        from isa.assembler.disasm import disassemble
+        from isa.extensions.profiles import profile_named
 
         word = self.word_at(pc)
         return "" if word is None else disassemble(word, profile_named(self.header["isa"]), pc)
@@ -193,7 +224,7 @@ def taken(events: np.ndarray, which: np.ndarray | slice) -> np.ndarray:
 
 
 def first_at(events: np.ndarray, cycle: int) -> int:
-    """Index of the first of sorted events that is at a cycle, or behind it."""
+    """Index of the first of sorted events that is at a cycle, or after it."""
     cycles = events["cycle"]  # NOTE: np.searchsorted would copy them
     return bisect_left(range(cycles.size), cycle, key=cycles.__getitem__)
 

@@ -1,7 +1,8 @@
 """Records a run: takes what trace points have noted, sorts it by cycle, writes it into a file.
 
 Harts run ahead of each other: what they note is written when none can note anything earlier, see
-soc.trace_waits for those that wait. Ctrl-C may come at any time: what it interrupts is repeated.
+soc.trace.open_waits for those that wait. Ctrl-C may come at any time: what it interrupts is
+repeated.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,18 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isa.program import Program
-from soc.chip import lookahead
-from soc.chip_state import Chip
-from soc.links import sort_events
-from soc.spec import SocSpec
-from soc.state import COUNT
-from soc.toml_file import ConfigError
-from soc.trace import OPAQUE, first_at, taken
-from soc.trace_filter import Sieve, trace_filter
-from soc.trace_format import CORRECTION, EVENT, Kind
-from soc.trace_points import FIRST_CAUSE
-from soc.trace_sort import TOO_FAR, in_order
-from soc.trace_waits import (
+from soc.aot.units import sort_events
+from soc.chip.profile import lookahead
+from soc.chip.spec import SocSpec
+from soc.chip.state import Chip
+from soc.config.toml import ConfigError
+from soc.prelude.counters import COUNT
+from soc.prelude.trace_event import ALL_ADDRESSES, CORRECTION, EVENT, UNASKED, Kind
+from soc.prelude.trace_points import FIRST_CAUSE
+from soc.trace.filter import Sieve, trace_filter
+from soc.trace.open_waits import (
     PATIENCE,
     Waits,
     ended,
@@ -34,7 +33,9 @@ from soc.trace_waits import (
     pc_of,
     written_waits,
 )
-from soc.trace_writer import TraceWriter, hart_names, initiator_names, new_header
+from soc.trace.reader import OPAQUE, first_at, taken
+from soc.trace.sort import TOO_FAR, in_order
+from soc.trace.writer import TraceWriter, hart_names, initiator_names, new_header
 
 BUFFER = 1 << 17
 """Events, more or less, that are written at once: 2 MB. Fewer are written more often."""
@@ -50,8 +51,8 @@ TAIL = 1 << 18
 class Recording:
     """What is to be recorded, and where.
 
-    limit      of events: behind it the run goes on without
-    filters    see soc.trace_filter
+    limit      of events: after it the run goes on without
+    filters    see soc.trace.filter
     regions    names of regions, by number
     about      fields for the header
     """
@@ -134,14 +135,24 @@ class Recorder:
     def _start(self) -> None:
         """Say in the chip's state what is wanted."""
         recorder = self.chip.recorder[0]
-        kinds = set(Kind) if self.wanted.kinds is None else set(self.wanted.kinds)
+        kinds = set(UNASKED) if self.wanted.kinds is None else set(self.wanted.kinds)
         if self.wanted.regions is not None:
             kinds.add(Kind.REGION)
         recorder["kinds"] = sum(1 << kind | 1 << kind + CORRECTION for kind in kinds)
         harts = range(64) if self.wanted.harts is None else self.wanted.harts
         recorder["harts"] = sum(1 << hart for hart in harts)
+        recorder["pcs"] = recorder["addresses"] = ALL_ADDRESSES
         recorder["first"], recorder["cycles"] = self.first, max(0, self.end - self.first)
         recorder["limit"] = buffer_limit(self.spec)
+
+    def drop(self) -> None:
+        """Let the file be, for another recorder of the same recording."""
+        self.writer.stream.close()
+
+    @property
+    def events(self) -> int | None:
+        """How many the file has."""
+        return self.writer.count
 
     def write(self) -> None:
         """Write away what is noted, as far as it is complete; end the recording if need be."""
@@ -241,7 +252,7 @@ class Recorder:
     def close(self, rest: np.ndarray, cycles: int, why: str, **known: Any) -> None:
         """Write what is left, and the header.
 
-        rest      cycles by hart and count that the run's end has charged, see soc.simulation
+        rest      cycles by hart and count that the run's end has added, see soc.final_counts
         cycles    of the run
         why       it is not complete, "" if it is
         """
@@ -275,7 +286,7 @@ class Recorder:
         return np.array(events, EVENT)
 
     def _shorten(self, rest: np.ndarray) -> None:
-        """Cut what harts have been charged with beyond the end of the run."""
+        """Cut stalls beyond the end of the run."""
         if not (rest < 0).any():
             return
         place, events = self.writer.tail(TAIL)

@@ -8,9 +8,9 @@ of a hart in one cycle are of the same kind with the same fields.
 
 import numpy as np
 
-from soc.chip_state import Chip
-from soc.step import inlined_step, step
-from soc.trace_format import SORTED_CYCLES, Kind
+from soc.chip.state import Chip
+from soc.prelude.step import inlined_step, step
+from soc.prelude.trace_event import SORTED_CYCLES, Kind
 
 LOW_WORD = np.uint64(0xFFFFFFFF)
 KIND = np.uint64(32), np.uint64(0xFF)

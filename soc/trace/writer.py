@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from isa.program import ElfError, Program
-from soc.chip import float_registers, isa_of
-from soc.l1 import DMA_PORTS, EXTERNAL_PORTS
-from soc.spec import SocSpec
-from soc.trace_format import EVENT
-from soc.trace_header import ALIGNMENT, LENGTH_END, MAGIC, VERSION
+from soc.chip.profile import float_registers, isa_of
+from soc.chip.spec import SocSpec
+from soc.interconnect.tcdm import DMA_PORTS, EXTERNAL_PORTS
+from soc.prelude.trace_event import EVENT
+from soc.trace.header import ALIGNMENT, LENGTH_END, MAGIC, VERSION
 
 ROOM = 1 << 16
 """Bytes of the header at least that are left for what is known at the end."""
@@ -28,7 +28,7 @@ KEEP_SIZE = 1
 class TraceWriter:
     """A trace that is being written.
 
-    header    see soc.trace and new_header; not `complete` until the trace is closed
+    header    see soc.trace.reader and new_header; not `complete` until the trace is closed
     raises    OSError, here and in append, as the file system has it
     """
 
@@ -45,7 +45,7 @@ class TraceWriter:
             raise
 
     def append(self, events: np.ndarray) -> None:
-        """Write EVENT[n] behind those that are there."""
+        """Write EVENT[n] after those that are there."""
         self.put(self.count, events)
 
     def put(self, place: int, events: np.ndarray) -> None:

@@ -1,17 +1,19 @@
 """Programs for the whole chip: the fabric controller starts the cores, which run one piece of code.
 
-Registers of the cores: s0 L1, s1 event unit (0x400 behind: the DMA), s2 cluster peripherals, s3 the
+Registers of the cores: s0 L1, s1 event unit (0x400 after: the DMA), s2 cluster peripherals, s3 the
 DMA's shared port, s4 SoC control, s5 core number, s6 64 bytes of L1 of their own. They enter the
-code together, behind a barrier.
+code together, after a barrier.
 """
 
-from isa.asm import assemble
-from isa.profiles import profile
+from typing import Any
+
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
+from soc.chip.spec import load_chip
 from soc.result import RunResult
 from soc.run import run_program
-from soc.spec import load_chip
 
-ISA = profile("ri5cy", "x")
+ISA = profile("ri5cy", "x", small_floats=True, dot_products=True)
 ENTRY = 0x1C010000
 
 PROGRAM = """
@@ -63,9 +65,15 @@ stop:
 
 
 def run(
-    code: str = "", controller: str = "", cores: int = 0xFF, engine: str = "compiled"
+    code: str = "",
+    controller: str = "",
+    cores: int = 0xFF,
+    engine: str = "compiled",
+    fields: dict[str, Any] | None = None,
 ) -> RunResult:
-    """Run code on these cores, a bit each, behind code of the fabric controller; `;` parts lines.
+    """Run code on these cores, a bit each, after code of the fabric controller; `;` parts lines.
+
+    fields    of the chip, by name
 
     Of the fabric controller: s1 L2, s3 its port of the DMA, s4 its interrupt controller.
     """
@@ -76,13 +84,13 @@ def run(
         code=code.replace(";", "\n"),
         controller=controller.replace(";", "\n"),
     )
-    chip = load_chip("pulp", {"icache.kind": "ideal"})  # nothing but the data's ways
+    chip = load_chip("pulp", {"icache.kind": "ideal", **(fields or {})})  # only the data's ways
     program = assemble(text, ISA, text_base=ENTRY)
     return run_program(program, chip, engine=engine, max_cycles=20_000)
 
 
 def region_cycles(result: RunResult) -> list[int]:
-    """By core, the cycles between markers 0 and 1 behind the first marker."""
+    """By core, the cycles between markers 0 and 1 after the first marker."""
     assert result.exit.reason == "exit", result.exit.message
     harts = result.to_json()["harts"]
     return [hart["regions"][0]["cycles"] - 1 for hart in harts if hart["regions"]]

@@ -1,6 +1,6 @@
 """Chips whose arrays lie between inaccessible pages: who leaves an array gets a signal.
 
-All that compiled code writes to are a chip's arrays (soc.chip_state.ARRAYS) and its own stack. A
+All that compiled code writes to are a chip's arrays (soc.chip.state.ARRAYS) and its own stack. A
 signal ends the process, so what may cause one runs in a child.
 """
 
@@ -17,12 +17,16 @@ from unittest.mock import patch
 import numpy as np
 
 from soc import simulation
-from soc.chip import new_chip
-from soc.chip_state import ARRAYS, PAGE, Chip
-from soc.spec import SocSpec
+from soc.chip import shadow
+from soc.chip.spec import SocSpec
+from soc.chip.state import ARRAYS, PAGE, Chip
+from soc.reset import new_chip
 
 NO_ACCESS = 0  # PROT_NONE
-EMPTY = ("code", "segments", "regions", "l1", "l2", "trace", "trace_sorted", "trace_places")
+EMPTY = (
+    *("code", "superblocks", "regions", "l1", "l2", "trace", "trace_sorted", "trace_places"),
+    *shadow.ARRAYS,
+)
 """Arrays that are zeros in a new chip: not copied, so that only what is used takes memory."""
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -58,8 +62,8 @@ def guarded_chip(chip: Chip, at_end: bool) -> Chip:
 def guard_pages(at_end: bool = True) -> Iterator[None]:
     """Let simulations that begin here have such chips."""
 
-    def guarded(spec: SocSpec, registers: str, trace_buffer: int = 1) -> Chip:
-        return guarded_chip(new_chip(spec, registers, trace_buffer), at_end)
+    def guarded(spec: SocSpec, registers: str, trace_buffer: int = 1, *more: bool) -> Chip:
+        return guarded_chip(new_chip(spec, registers, trace_buffer, *more), at_end)
 
     with patch.object(simulation, "new_chip", guarded):
         yield

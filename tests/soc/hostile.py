@@ -13,29 +13,29 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
-from unittest.mock import patch
 
 import llvmlite.binding as llvm
 import numpy as np
 
-from isa.profiles import profile
-from soc import build_segments, known_code, segment_code, translation
-from soc.interpreter import base_extensions, interpreter, parts, segment_steps
-from soc.linking import require
-from soc.recorder import Recording
+from isa.extensions.profiles import profile
+from soc.aot.unit import require
+from soc.engine.interpreter import base_extensions, interpreter, parts, steps_of_superblocks
+from soc.jit import compile_worker
+from soc.jit.code_cache import INTERPRET_ALL, CodeCache, Policy
+from soc.jit.profile_store import ProfileStore
 from soc.result import RunResult
 from soc.run import run_program
-from soc.trace import Trace
-from soc.translation import Translator
+from soc.trace.reader import Trace
+from soc.trace.recorder import Recording
+from tests.soc.engine.test_engines import End, difference
 from tests.soc.guard_pages import guard_pages
 from tests.soc.hostile_programs import CHIPS, Attack, attack
-from tests.soc.test_engines import End, difference
 
 REASONS = {"exit", "trap", "deadlock", "max_cycles"}
 CHUNK = 200
@@ -46,33 +46,22 @@ SILENCE = 300.0
 WAYS = "compiled", "translated", "event"
 
 
-@contextmanager
-def translating(folder: Path, is_early: bool) -> Iterator[None]:
-    """Translate what was done a few times at once, in this process; or nothing."""
-    known_code.forget()
-    if not is_early:
-        with patch.object(Translator, "warm", 1 << 60):
-            yield
-        return
-    early = {"warm": 8, "hot": 8, "spacing": 0, "waits": True}
-    with (
-        patch.multiple(Translator, **early, _translate=translate_here),
-        patch.object(translation, "cache_folder", lambda: folder),
-        patch.object(known_code, "KEPT", 0),
-    ):
-        yield
+class TranslatingHere(CodeCache):
+    """Translates what was done a few times at once, in this process; knows of no program."""
 
+    def __init__(self, folder: Path):
+        super().__init__(folder, Policy(8, 8, poll_interval=0, waits=True), ProfileStore(files=0))
 
-def translate_here(translator: Translator, texts: dict[str, str]) -> None:
-    """What soc.build_segments does in a process of its own."""
-    llvm_options()
-    build_segments.build({"unit": translator.steps.name, "segments": texts})
-    segment_code.has_come()
+    def translate(self, steps: str, texts: Mapping[str, str]) -> None:
+        """What soc.jit.compile_worker does in a process of its own."""
+        llvm_options()
+        compile_worker.build({"unit": steps, "superblocks": texts})
+        self.loaded.look_again()
 
 
 @cache
 def llvm_options() -> None:
-    for option, value in build_segments.OPTIONS.items():
+    for option, value in compile_worker.OPTIONS.items():
         llvm.set_option("", f"-{option}={value}")
 
 
@@ -81,9 +70,15 @@ def left(attack: Attack, way: str, folder: Path) -> tuple[End, dict]:
     engine = "event" if way == "event" else "compiled"
     file = folder / f"{os.getpid()}-{way}.trace"
     recording = Recording(file) if attack.records else None
-    with guard_pages(attack.at_end), translating(folder, way == "translated"):
+    cache = TranslatingHere(folder) if way == "translated" else CodeCache(policy=INTERPRET_ALL)
+    with guard_pages(attack.at_end):
         result = run_program(
-            attack.program, attack.spec, engine=engine, max_cycles=attack.limit, trace=recording
+            attack.program,
+            attack.spec,
+            engine=engine,
+            max_cycles=attack.limit,
+            trace=recording,
+            code_cache=cache,
         )
     if result.exit.reason not in REASONS:
         raise ValueError(f"exit {result.exit}")
@@ -201,7 +196,9 @@ def prepare() -> None:
         extensions = base_extensions(isa)
         parts(isa, extensions, show)
         for records in (False, True):
-            require((segment_steps(interpreter(isa, extensions, show, records=records)),), show)
+            require(
+                (steps_of_superblocks(interpreter(isa, extensions, show, records=records)),), show
+            )
 
 
 @contextmanager
@@ -239,16 +236,18 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=20_000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first program")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help="keep there what is translated, for more runs")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         first, end = map(int, options.worker.split(","))
         work(first, end, options.folder)
         return 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(exist_ok=True)
         prepare()
-        failures = run_all(options.first, options.programs, options.jobs, Path(folder))
+        failures = run_all(options.first, options.programs, options.jobs, folder)
     return 1 if failures else 0
 
 

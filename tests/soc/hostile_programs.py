@@ -14,11 +14,11 @@ from random import Random
 from typing import Any
 
 from isa.declare import Insn, Isa
-from isa.profiles import profile
+from isa.extensions.profiles import profile
 from isa.program import Program, Segment
-from soc.interpreter import base_extensions
-from soc.registers import Kind, Master, Region, memory_map
-from soc.spec import SocSpec, load_chip
+from soc.address_map.memory_map import Kind, Master, Region, memory_map
+from soc.chip.spec import SocSpec, load_chip
+from soc.engine.interpreter import base_extensions
 
 CHIPS = "pulp", "pulp-cv32e40p", "cv32e40p-rtl", "ri5cy-rtl"
 """Of seed 0, 1, 2, 3, 4, ..., in turn."""

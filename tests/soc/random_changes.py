@@ -6,7 +6,7 @@ puts there is one of these, or two of 16 bits. When which hart sees it depends o
 
 from random import Random
 
-from isa.asm import assemble
+from isa.assembler.asm import assemble
 from isa.program import Program
 from tests.soc.random_programs import (
     CONTROLLER,

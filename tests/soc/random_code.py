@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 
-from tests.soc.fetch_bench import BASE, BRANCH, JUMP, PLAIN, ROW, STOP
+from tests.soc.icache.fetch_bench import BASE, BRANCH, JUMP, PLAIN, ROW, STOP
 
 SLOW = (1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 5, 9)
 """Cycles in EX to choose from."""

@@ -1,15 +1,15 @@
 """Random programs for the whole chip: eight cores at shared memory, DMA and event unit.
 
 The fabric controller starts the cores, as PULP's runtime does, waits for a word of each in L2, and
-exits. Every core has code of its own: rounds of random pieces, a barrier of all behind each round.
+exits. Every core has code of its own: rounds of random pieces, a barrier of all after each round.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from isa.asm import assemble
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from isa.program import Program
 
 ISA = profile("ri5cy", "x")

@@ -9,7 +9,7 @@ from random import Random
 
 from isa.declare import Insn, Isa
 from isa.encoding import Field
-from isa.profiles import profile
+from isa.extensions.profiles import profile
 
 ENTRY = 0x1C010000
 SCRATCH = 0x1C100000

@@ -6,9 +6,9 @@ import pytest
 
 from firmware.platform import address_of
 from firmware.runtime import exit_, new_kernel, team_of
+from soc.chip.spec import load_chip
 from soc.exchange import Exchange
-from soc.spec import load_chip
-from trainlib.tiles.passes import repeated
+from trainlib.tiling.warm_up import repeated
 
 STOP = 77
 

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from isa.asm import assemble
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from soc.guards import Guards, told
 from soc.run import ENGINES, run_program
 from tests.soc.chip_bench import run
-from tests.soc.test_engines import End, difference
+from tests.soc.engine.test_engines import End, difference
 
 ISA = profile("ri5cy", "x")
 

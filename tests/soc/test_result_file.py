@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from soc.config.toml import ConfigError
 from soc.result_file import LARGEST_FILE, read_result
-from soc.toml_file import ConfigError
 
 RESULT = Path(__file__).parents[1] / "pulpsim" / "data" / "result.json"
 WAY_OUT = "; make it again with `pulpsim run --json FILE`"

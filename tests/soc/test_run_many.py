@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 
 from firmware.registers import KernelError
-from isa.asm import assemble
-from isa.elf import ElfError
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.elf.reader import ElfError
+from isa.extensions.profiles import profile
 from isa.program import Program
-from soc.chip_state import ARRAYS, OF_THIS_RUN, Chip
+from soc.chip.state import ARRAYS, OF_THIS_RUN, Chip
+from soc.config.toml import ConfigError
 from soc.result import RunResult
 from soc.run import carry_out, prepare, run_program
 from soc.run_many import Run, run_many
-from soc.toml_file import ConfigError
 from trainlib.launch import program as kernel_program
 
 in_threads_and_processes = pytest.mark.parametrize("isolation", ["thread", "process"])
@@ -163,8 +163,8 @@ def test_an_unknown_isolation_and_no_workers_are_refused() -> None:
 FIRST_RUNS = """
 from operator import attrgetter
 from firmware.registers import KernelError
-from isa.asm import assemble
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from soc.run_many import Run, run_many
 program = assemble("j .", profile("ri5cy", "x"))
 runs = [Run(program, engine=engine, max_cycles=500) for engine in 4 * ["compiled", "event"]]

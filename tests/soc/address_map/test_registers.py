@@ -5,19 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from soc import registers
-from soc.registers import (
-    CLUSTER_EVENTS,
-    FABRIC_EVENTS,
-    Block,
-    Kind,
-    Master,
-    control_page_map,
-    event_line,
-    hole,
-    memory_map,
-    region_at,
-)
+from soc.address_map import registers
+from soc.address_map.events import CLUSTER_EVENTS, FABRIC_EVENTS, event_line
+from soc.address_map.memory_map import Kind, Master, hole, memory_map, region_at
+from soc.address_map.register import Block
 
 KB, MB = 1 << 10, 1 << 20
 MAP = memory_map(64 * KB, 2 * MB)
@@ -71,10 +62,9 @@ def test_a_register_lies_where_firmware_knows_it(region, register, index, addres
     assert base.block.at(address - base.base) == (base.block.register(register), index)
 
 
-@pytest.mark.parametrize("regions", [MAP, control_page_map(64 * KB, 256 * KB)])
 @pytest.mark.parametrize("master", [Master.CORE, Master.FABRIC])
-def test_no_master_sees_two_regions_at_one_address(regions, master):
-    seen = sorted((r.base, r.end) for r in regions if master in r.masters)
+def test_no_master_sees_two_regions_at_one_address(master):
+    seen = sorted((r.base, r.end) for r in MAP if master in r.masters)
     assert all(end <= base for (_, end), (base, _) in pairwise(seen))
 
 
@@ -142,16 +132,6 @@ def test_sizes_of_memories_are_those_of_the_chip():
     assert names["l1"].end == 0x10020000
     assert names["l1_alias"].end == 0x00020000
     assert names["l2_shared"].end == 0x1C100000
-
-
-def test_the_map_of_the_rtl_test_programs_has_their_control_page():
-    regions = control_page_map(64 * KB, 256 * KB)
-    page = region_at(regions, 0x1A100010, Master.CORE)
-    assert page is not None
-    assert page.kind is Kind.CONTROL_PAGE
-    assert page.block.at(0x10)[0].name == "BARRIER"
-    assert region_at(regions, 0x1C03FFFC, Master.CORE).kind is Kind.L2
-    assert region_at(regions, 0x1C040000, Master.CORE) is None
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from soc import links, unit_cache
-from soc.interpreter import Interpreter
-from soc.linking import Unit
-from soc.unit_cache import CODE, MANIFEST, digests, is_intact, kept, key, sources
+from soc.aot import cache as unit_cache
+from soc.aot import units
+from soc.aot.cache import CODE, MANIFEST, digests, is_intact, kept, key, sources
+from soc.aot.unit import Unit
+from soc.engine.interpreter import Interpreter
 
 
 @pytest.fixture
@@ -71,24 +72,25 @@ def names(unit: Unit) -> set[str]:
 
 def test_a_unit_depends_on_what_its_functions_import_and_not_on_other_units():
     run = Interpreter("run", "ri5cy-x", ["rv32i"])
-    assert names(links.DMA) >= {"dma.py", "dma_align.py", "dma_state.py", "l2.py"}
-    assert names(run) >= {"loop.py", "hart.py", "rv32i.py", "dma_state.py", "links.py"}
-    assert not names(run) & {"dma.py", "dma_align.py", "event_unit.py", "csr.py", "platform.py"}
-    assert not names(links.DMA) & {"hart.py", "loop.py", "event_unit.py", "rv32i.py"}
+    assert names(units.DMA) >= {"mchan.py", "aligner.py", "state.py", "axi_l2.py"}
+    assert names(run) >= {"cycle_loop.py", "pipeline.py", "rv32i.py", "units.py"}
+    assert not names(run) & {"mchan.py", "aligner.py", "event_unit.py", "csr.py", "platform.py"}
+    assert not names(units.DMA) & {"pipeline.py", "cycle_loop.py", "event_unit.py", "rv32i.py"}
 
 
 def test_the_key_changes_with_the_name_and_with_any_source(monkeypatch):
-    before = {unit.name: key(unit) for unit in (links.DMA, links.REGISTERS)}
+    before = {unit.name: key(unit.name, unit.modules) for unit in (units.DMA, units.REGISTERS)}
     content = unit_cache._content
     monkeypatch.setattr(
         unit_cache,
         "_content",
-        lambda file: content(file) + (b"#" if file.name == "dma_align.py" else b""),
+        lambda file: content(file) + (b"#" if file.name == "aligner.py" else b""),
     )
-    assert key(links.DMA) != before["dma"]
-    assert key(links.REGISTERS) == before["csr"]
+    assert key(units.DMA.name, units.DMA.modules) != before["dma"]
+    assert key(units.REGISTERS.name, units.REGISTERS.modules) == before["csr"]
     extensions = (["rv32i"], ["rv32i", "rv32m"])
-    keys = {key(Interpreter("run", "ri5cy-x", names)) for names in extensions}
+    runs = [Interpreter("run", "ri5cy-x", names) for names in extensions]
+    keys = {key(run.name, run.modules) for run in runs}
     assert len(keys) == 2
 
 
@@ -106,11 +108,11 @@ def test_machine_code_that_was_changed_is_compiled_again(monkeypatch, tmp_path):
         def __exit__(self, *_):
             pass
 
-    (file,) = kept([links.FLOATS], Progress)
+    (file,) = kept({units.FLOATS.name: units.FLOATS.modules}, Progress)
     good = file.read_bytes()
     file.write_bytes(b"\x7fELF" + good[4:-1] + b"\x00\x00")
-    assert kept([links.FLOATS], Progress) == [file]
+    assert kept({units.FLOATS.name: units.FLOATS.modules}, Progress) == [file]
     assert file.read_bytes()[:4] == b"\x7fELF"
     assert len(file.read_bytes()) == len(good)
-    assert kept([links.FLOATS], Progress) == [file]
+    assert kept({units.FLOATS.name: units.FLOATS.modules}, Progress) == [file]
     assert messages == ["compiling the interpreter (once; it is kept)"] * 2

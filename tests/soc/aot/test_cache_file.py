@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from soc.kept_files import keep, kept
+from soc.aot.cache_file import keep, kept
 
 
 def test_what_is_kept_is_what_was_written(tmp_path: Path) -> None:
-    file = tmp_path / "segment-1"
+    file = tmp_path / "superblock-1"
     keep(file, b"machine code", 9)
 
     assert kept(file) == b"machine code"
-    assert [path.name for path in tmp_path.iterdir()] == ["segment-1"]
+    assert [path.name for path in tmp_path.iterdir()] == ["superblock-1"]
 
 
 def test_of_a_file_that_is_not_there_nothing_is_kept(tmp_path: Path) -> None:
-    assert kept(tmp_path / "segment-1") is None
+    assert kept(tmp_path / "superblock-1") is None
     assert kept(tmp_path) is None
 
 
@@ -31,7 +31,7 @@ def test_of_a_file_that_is_not_there_nothing_is_kept(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_was_changed_is_deleted(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "segment-1"
+    file = tmp_path / "superblock-1"
     file.write_bytes(content)
     file.chmod(0o600)
 
@@ -40,7 +40,7 @@ def test_a_file_that_was_changed_is_deleted(tmp_path: Path, content: bytes) -> N
 
 
 def test_a_file_that_others_can_write_is_deleted(tmp_path: Path) -> None:
-    file = tmp_path / "segment-1"
+    file = tmp_path / "superblock-1"
     keep(file, b"machine code", 9)
     file.chmod(0o666)
 
@@ -48,9 +48,13 @@ def test_a_file_that_others_can_write_is_deleted(tmp_path: Path) -> None:
 
 
 def test_the_oldest_of_a_kind_make_room(tmp_path: Path) -> None:
-    keep(tmp_path / "known-0", b"", 2)
+    keep(tmp_path / "profile-0", b"", 2)
     for number in range(4):
-        keep(tmp_path / f"segment-{number}", b"", 2)
-        os.utime(tmp_path / f"segment-{number}", (number, number))
+        keep(tmp_path / f"superblock-{number}", b"", 2)
+        os.utime(tmp_path / f"superblock-{number}", (number, number))
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["known-0", "segment-2", "segment-3"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "profile-0",
+        "superblock-2",
+        "superblock-3",
+    ]

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from soc.setting import setting
-from soc.toml_file import ConfigError, Layer, nested, parse_setting, read_toml, validated
+from soc.config.toml import ConfigError, Layer, nested, parse_setting, read_toml, validated
+from soc.prelude.field import setting
 
 
 class Bank(BaseModel):

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from isa.asm import assemble
-from soc.chip import isa_of
+from isa.assembler.asm import assemble
+from soc.chip.profile import isa_of
+from soc.chip.spec import load_chip
 from soc.result import RunResult
 from soc.run import run_program
-from soc.spec import load_chip
 
 L1 = 0x10000000
 
@@ -59,8 +59,8 @@ class Bench:
         """Run a program around the code; `;` parts its lines. s0, s1 point to L1, s11 to the page.
 
         setup        comes before the first marker
-        after        comes behind the second; a0 is the exit code
-        functions    come behind the end
+        after        comes after the second; a0 is the exit code
+        functions    come after the end
         """
         fields = {f"core.{name}": value for name, value in self.fields.items()}
         spec = load_chip(
@@ -75,7 +75,7 @@ class Bench:
         return run_program(program, spec, max_cycles=20_000)
 
     def cycles(self, code: str, **parts: str) -> int:
-        """Cycles from the marker's issue before the code to that behind it: 1 for no code."""
+        """Cycles from the marker's issue before the code to that after it: 1 for no code."""
         result = self.run(code, **parts)
         assert result.exit.reason == "exit", result.exit.message
         return int(result.chip.regions[0]["cycles"])

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pulpsim.fidelity.l2 import Way
+from soc.prelude.counters import COUNT
 from soc.result import RunResult
-from soc.state import COUNT
-from tests.soc.pipeline_bench import CV32E40P, RI5CY, Bench
+from tests.soc.core.pipeline_bench import CV32E40P, RI5CY, Bench
 
 ALL = 0x1FFFFF
 RI5CY_EVENTS = (
@@ -146,16 +146,16 @@ def words(result: RunResult, count: int) -> list[int]:
     ("mode", "expected"), [(3, 0xFFFFFFFF), (1, 0x00000007)], ids=["saturating", "wrapping"]
 )
 def test_a_pccr_stops_at_its_largest_value_if_pcmr_says_so(mode: int, expected: int) -> None:
-    """From its value -3 on, 10 cycles pass: those behind the write and before the read."""
+    """From its value -3 on, 10 cycles pass: those after the write and before the read."""
     code = f"csrwi 0xcc1, {mode}; li t0, 1; csrw 0xcc0, t0; li t1, -3; csrw 0x780, t1"
     result = RI5CY.run(code + "; nop" * 10, after="csrr t1, 0x780; sw t1, 0(s1); li a0, 0")
     value = words(result, 1)[0]
-    between = 10 + 1 + 2  # the nops, the marker behind the code, two nops
+    between = 10 + 1 + 2  # the nops, the marker after the code, two nops
     assert value == (expected if mode == 3 else between - 3)
 
 
-def test_a_pccr_that_was_written_counts_what_comes_behind() -> None:
-    """Read right behind, it has its value; an instruction later, one cycle and one instruction."""
+def test_a_pccr_that_was_written_counts_what_comes_after() -> None:
+    """Read right after, it has its value; an instruction later, one cycle and one instruction."""
     setup = f"li t0, {ALL}; csrw 0xcc0, t0; li t1, 100"
     after = "; ".join(
         f"csrw {csr:#x}, t1; {'nop; ' * between}csrr t2, {csr:#x}; sw t2, {place}(s1)"
@@ -177,7 +177,7 @@ def test_mcycle_and_minstret_count_from_the_access_that_lets_them_on() -> None:
         sub t3, t3, t2; sw t1, 0(s1); sw t2, 4(s1); sw t3, 8(s1); li a0, 0
     """
     result = CV32E40P.run("nop", after=after)
-    # The read issues 4 cycles behind the write; 3 of them are behind its taking effect.
+    # The read issues 4 cycles after the write; 3 of them are after its taking effect.
     assert words(result, 3) == [3, 1, 3]
 
 

@@ -2,14 +2,15 @@
 
 import pytest
 
-from isa.asm import assemble
-from isa.profiles import profile
-from soc import code_memory, known_code
-from soc.code_memory import CodeMemory
-from soc.decode import LOOP_HINTS
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
+from soc.chip.spec import load_chip
+from soc.core import decode_cache as code_memory
+from soc.core.decode_cache import CodeMemory
+from soc.jit.code_cache import SHARED, CodeCache
+from soc.jit.profile_store import ProfileStore
+from soc.prelude.decoded import LOOP_HINTS
 from soc.run import prepare, run_program
-from soc.spec import load_chip
-from soc.translation import Translator
 
 LOOP = """
 _start:
@@ -31,7 +32,7 @@ def test_a_hardware_loop_whose_end_is_decoded_after_its_set_up_repeats(
     engine: str, longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(code_memory, "LONGEST_RUN", longest)
-    known_code.forget()
+    monkeypatch.setattr(SHARED, "profiles", ProfileStore(files=0))
     chip = load_chip("pulp", {"cores": 1})
     result = run_program(
         assemble(LOOP, profile("ri5cy", "x")), chip, engine=engine, max_cycles=2000
@@ -44,7 +45,8 @@ def test_a_hardware_loop_whose_end_is_decoded_after_its_set_up_repeats(
 def test_what_was_decoded_before_is_decoded_anew_where_it_has_changed(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_code, "BEGINNING", 2)  # so they are one program
+    one_for_all = ProfileStore(files=0, beginning=2)
+    monkeypatch.setattr(SHARED, "profiles", one_for_all)
     chip = load_chip("pulp", {"cores": 1})
     for increment in (3, 5, 5):
         text = LOOP.replace("x10, x10, 3", f"x10, x10, {increment}")
@@ -54,8 +56,7 @@ def test_what_was_decoded_before_is_decoded_anew_where_it_has_changed(
 
 
 def test_programs_that_take_turns_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    known_code.forget()
-    monkeypatch.setattr(Translator, "warm", known_code.WARM)
+    cache = CodeCache(profiles=ProfileStore(files=0))
     decoded: list[int] = []
     decode = CodeMemory._decode_words
     monkeypatch.setattr(
@@ -65,7 +66,8 @@ def test_programs_that_take_turns_are_decoded_once(monkeypatch: pytest.MonkeyPat
     )
     for increment in (3, 5, 3, 5):
         text = LOOP.replace("x10, x10, 3", f"x10, x10, {increment}")
-        result = run_program(assemble(text, profile("ri5cy", "x")), "pulp", max_cycles=2000)
+        program = assemble(text, profile("ri5cy", "x"))
+        result = run_program(program, "pulp", max_cycles=2000, code_cache=cache)
         assert result.chip.harts[8]["regs"][10] == 100 * (1 + increment)
 
     assert len(decoded) == 2

@@ -3,9 +3,9 @@
 import pytest
 
 from isa.words import u32
+from soc.chip.spec import load_chip
 from soc.run import ENGINES, run_program
-from soc.spec import load_chip
-from tests.soc.pipeline_bench import Bench
+from tests.soc.core.pipeline_bench import Bench
 from trainlib.launch import program as kernel_program
 
 CV32E40P = Bench()

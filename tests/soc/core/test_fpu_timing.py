@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tests.soc.pipeline_bench import CV32E40P, RI5CY, Bench, latency
+from tests.soc.core.pipeline_bench import CV32E40P, RI5CY, Bench, latency
 
 LATENCIES = [latency(registers) for registers in range(3)]
 PULP = Bench(fields={"divider": "pulp"})
@@ -29,7 +29,7 @@ def loaded(*values: float) -> str:
     )
 
 
-def test_a_result_is_there_one_two_or_three_cycles_behind_its_issue() -> None:  # rule D
+def test_a_result_is_there_one_two_or_three_cycles_after_its_issue() -> None:  # rule D
     assert on_each(ADD + USE) == [3, 4, 5]
     assert on_each(ADD + "nop; " + USE) == [4, 4, 5]
     assert on_each("feq.s a0, f2, f3; add a1, a0, a0") == [3, 4, 5]
@@ -111,7 +111,7 @@ def test_a_result_is_held_while_a_pointer_is_being_advanced() -> None:  # rule F
     assert latency(2).cycles(ADD + "nop; lw a1, 4(s0); " + USE) == 5
 
 
-def test_a_result_is_held_from_an_instruction_right_behind_an_access() -> None:  # rule F3
+def test_a_result_is_held_from_an_instruction_right_after_an_access() -> None:  # rule F3
     assert latency(2).cycles(ADD + "lw a1, 0(s0); nop; sw a0, 0(s0); sw a0, 0(s0)") == 6
     assert latency(2).cycles(ADD + "nop; nop; sw a0, 0(s0); sw a0, 0(s0)") == 7
 
@@ -122,7 +122,7 @@ def test_a_result_is_held_from_the_second_cycle_of_mulh() -> None:  # rule F4
     assert latency(2).cycles(ADD + "nop; nop; mulh a0, a1, a2; " + USE) == 11
 
 
-def test_a_result_is_held_while_jalr_waits_behind_a_writer() -> None:  # rule F5
+def test_a_result_is_held_while_jalr_waits_after_a_writer() -> None:  # rule F5
     code = ADD + "nop; nop; jr a1; nop; target: " + USE
 
     assert latency(2).cycles(code, setup="la a1, target") == 7
@@ -134,7 +134,7 @@ def test_a_result_is_not_held_from_the_jalr_that_waits_for_it() -> None:  # rule
     assert latency(2).cycles(code, setup="la a1, target; fmv.w.x f1, a1; nop; nop") == 7
 
 
-def test_jalr_waits_for_a_result_also_behind_another_operation() -> None:
+def test_jalr_waits_for_a_result_also_after_another_operation() -> None:
     setup = "la a1, target; fmv.w.x f1, a1; nop; nop"
     code = "fmv.x.w a1, f1; {}; jr a1; nop; target:"
 
@@ -169,7 +169,7 @@ QUOTIENTS = [
     (3.0, 2.0, 7),
     (9.0, 8.0, 8),
     (5.0, 1.0, 7),
-    (35.0, 7.0, 8),  # 1.09375 / 1.75: below one, a bit more behind the point
+    (35.0, 7.0, 8),  # 1.09375 / 1.75: below one, a bit more after the point
     (1.0, 3.0, 19),
     (0.0, 1.0, 3),
     (1.0, 0.0, 3),
@@ -231,7 +231,7 @@ def test_pulps_unit_takes_the_same_time_for_all_but_special_operands(
     assert bench.cycles("fsqrt.s f1, f2; " + USE, setup=loaded(-2.0)) == 2 + cycles - 9
 
 
-def test_an_operation_behind_a_division_waits_for_it() -> None:  # rule D
+def test_an_operation_after_a_division_waits_for_it() -> None:  # rule D
     setup = loaded(1.0, 3.0)
 
     assert on_each(DIVIDE + "fadd.s f4, f5, f6", setup=setup) == [2 + 19] * 3
@@ -242,7 +242,7 @@ def test_a_division_waits_for_the_operation_before() -> None:  # rule D
     assert on_each("fadd.s f9, f8, f8; " + DIVIDE + USE) == [6, 7, 8]
 
 
-def test_a_csr_access_behind_a_branch_taken_waits_too() -> None:  # rule Q
+def test_a_csr_access_after_a_branch_taken_waits_too() -> None:  # rule Q
     taken = "beq x0, x0, 1f; csrr a0, mscratch; 1:"
 
     assert on_each(ADD + taken) == [5, 5, 6]
@@ -251,7 +251,7 @@ def test_a_csr_access_behind_a_branch_taken_waits_too() -> None:  # rule Q
     assert latency(0).cycles(DIVIDE + taken, setup=loaded(1.0, 3.0)) == 3 + 19
 
 
-def test_a_jalr_behind_a_branch_taken_waits_for_a_register_being_written() -> None:  # rule Q
+def test_a_jalr_after_a_branch_taken_waits_for_a_register_being_written() -> None:  # rule Q
     taken = "beq x0, x0, 1f; jalr x0, 0(a1); 1:"
 
     assert latency(2).cycles("feq.s a1, f2, f3; " + taken) == 6

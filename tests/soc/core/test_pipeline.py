@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.soc.pipeline_bench import CV32E40P, RI5CY, Bench
+from tests.soc.core.pipeline_bench import CV32E40P, RI5CY, Bench
 
 BOTH = (CV32E40P, RI5CY)
 
@@ -32,7 +32,7 @@ HAZARDS = {
     "lw a0, 0(s0); nop; add a1, a0, a0": 3,
     "lw a0, 0(s0); sw a0, 0(s1)": 3,
     "lw a0, 0(s0); beq a0, x0, .+4": 5,
-    "lw a0, 0(s0); li a0, 3": 3,  # overwritten right behind
+    "lw a0, 0(s0); li a0, 3": 3,  # overwritten right after
     "lw a0, 0(s0); lw a0, 4(s0)": 2,
     "lw x0, 0(s0); nop": 3,
     "lw x0, 0(s0); li a0, 1": 2,
@@ -41,7 +41,7 @@ HAZARDS = {
     "flw f1, 0(s0); fmadd.s f2, f3, f4, f1": 3,
     "lw x11, 0(s0); fadd.s f12, f11, f11": 2,
 }
-"""Cycles of instructions behind others whose results they use or overwrite, on both cores."""
+"""Cycles of instructions after others whose results they use or overwrite, on both cores."""
 
 
 @pytest.mark.parametrize("bench", BOTH, ids=lambda bench: bench.core)
@@ -213,7 +213,7 @@ def test_a_flush_near_the_end_of_a_hardware_loop_costs_a_cycle_each_time_back() 
 
 
 @pytest.mark.parametrize(("divisor", "cycles"), [(0x80000000, 3), (7, 32), (0, 35)])
-def test_ri5cy_divides_behind_a_branch_taken(divisor: int, cycles: int) -> None:  # rule S
+def test_ri5cy_divides_after_a_branch_taken(divisor: int, cycles: int) -> None:  # rule S
     setup = f"li a2, {divisor}"
 
     assert RI5CY.cycles("beq x0, x0, 1f; divu a0, a1, a2; 1:", setup=setup) == 1 + 2 + cycles
@@ -227,7 +227,7 @@ def test_ri5cy_divides_twice_before_a_split_target() -> None:  # rule S
 
 
 @pytest.mark.parametrize("bench", BOTH, ids=lambda bench: bench.core)
-def test_a_program_sees_what_it_has_written_into_its_code_behind_fence_i(bench: Bench) -> None:
+def test_a_program_sees_what_it_has_written_into_its_code_after_fence_i(bench: Bench) -> None:
     patch = "la a1, target; lw a2, 0(a1); li a3, 0x100000; add a2, a2, a3; sw a2, 0(a1); "
     after = "call target; " + patch + "fence.i; call target"
 
@@ -253,7 +253,7 @@ HANDLER = ".balign 256; handler: slti x0, x0, 1; li a0, 0; sw a0, 0(s11); j end"
 ENABLE = "la a2, handler; csrw mtvec, a2; li a2, 0x10000; csrw mie, a2; csrsi mstatus, 8; "
 
 
-def test_a_handler_starts_four_cycles_behind_the_interrupt() -> None:
+def test_a_handler_starts_four_cycles_after_the_interrupt() -> None:
     code = "sw a1, 0x30(s11); " + "nop; " * 40
 
     cycles = NO_CLUSTER.cycles(code, setup=ENABLE + "li a1, 20", functions=HANDLER)
@@ -269,7 +269,7 @@ def test_a_handler_waits_for_the_instruction_in_ex() -> None:
     assert cycles == 2 + 35 + 1
 
 
-def test_a_hart_in_wfi_goes_on_three_cycles_behind_an_interrupt_that_it_does_not_take() -> None:
+def test_a_hart_in_wfi_goes_on_three_cycles_after_an_interrupt_that_it_does_not_take() -> None:
     setup = ENABLE + "csrci mstatus, 8; li a1, 60"
 
     assert NO_CLUSTER.cycles("sw a1, 0x30(s11); wfi", setup=setup, functions=HANDLER) == 2 + 60 + 3

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from isa.asm import assemble
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from isa.program import Symbol
-from soc import known_code
+from soc.jit.code_cache import SHARED, Policy
+from soc.jit.profile_store import ProfileStore
 from soc.run import ENGINES, run_program
-from soc.translation import Translator
 from tests.soc.chip_bench import run
-from tests.soc.test_engines import End, difference
+from tests.soc.engine.test_engines import End, difference
 
 STACKS = """
 slli t0, s5, 10
@@ -90,12 +90,8 @@ def test_where_nothing_is_known_of_a_stack_sp_may_be_anything():
 
 @pytest.fixture
 def translates_early(monkeypatch):
-    known_code.forget()
-    monkeypatch.setattr(known_code, "KEPT", 0)
-    monkeypatch.setattr(Translator, "warm", 16)
-    monkeypatch.setattr(Translator, "hot", 64)
-    monkeypatch.setattr(Translator, "spacing", 0)
-    monkeypatch.setattr(Translator, "waits", True)
+    monkeypatch.setattr(SHARED, "policy", Policy(16, 64, poll_interval=0, waits=True))
+    monkeypatch.setattr(SHARED, "profiles", ProfileStore(files=0))
 
 
 ROUNDS = """

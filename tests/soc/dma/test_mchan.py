@@ -22,9 +22,9 @@ from pulpsim.fidelity.dma_bench import (
     run,
 )
 from pulpsim.fidelity.dma_notes import ACCESSES, EVENTS
-from soc.dma import DmaSpec, ask, error_message, grant_ports, is_idle, new_dma, why_waiting
+from soc.dma.mchan import DmaSpec, ask, error_message, grant_ports, is_idle, new_dma, why_waiting
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 EVERY = dict.fromkeys(("1d", "al", "2d"), 10) | {"mu": 2}
 """Of how many tests of a family one is run regularly, where that is not every one."""

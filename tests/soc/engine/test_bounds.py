@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from isa.asm import assemble
-from isa.profiles import profile
-from soc.chip import UnfitProgramError
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
+from soc.chip.profile import UnfitProgramError
+from soc.chip.spec import load_chip
 from soc.result import RunResult
 from soc.run import ENGINES, run_program
-from soc.spec import load_chip
 from tests.soc.chip_bench import run as run_cores
 from tests.soc.guard_pages import guard_pages, in_child
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from isa.asm import assemble
-from isa.profiles import profile
-from soc.code_memory import CodeMemory
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
+from soc.chip.spec import load_chip
+from soc.core.decode_cache import CodeMemory
+from soc.jit.code_cache import SHARED, Policy
 from soc.run import ENGINES, prepare, run_program
-from soc.spec import load_chip
-from soc.translation import Translator
+from tests.soc.engine.test_engines import difference, ends
 from tests.soc.random_changes import changing_program
-from tests.soc.test_engines import difference, ends
 
 ISA = profile("ri5cy", "x")
 STORES = 60
@@ -65,6 +65,62 @@ def test_stores_under_way_are_not_lost_by_another_harts_fence_i(
         assert stored.tolist() == list(range(1, STORES + 1)), delay
 
 
+IN_ID = """
+_start:
+    li s0, 0x10200000
+    la t0, core0
+    sw t0, 0x40(s0)
+    la t0, core1
+    sw t0, 0x44(s0)
+    li t0, 3
+    li t1, 0x10201400           # the instruction cache is on
+    sw t0, 0(t1)
+    sw t0, 8(s0)
+    wfi
+    .balign 4
+core0:
+    li s2, 0x10000000
+    li s3, 0x1A104000
+    li a0, 0
+again:
+    sw s2, 0x108(s2)
+    lw t1, 0(s3)
+target:
+    addi a0, a0, 16
+    bnez t0, over
+    sw zero, 0x108(s2)
+    sw s2, 0x100(s2)
+wait:
+    lw t0, 0x104(s2)
+    beqz t0, wait
+    j again
+over:
+    wfi
+    .balign 4
+core1:
+    li s2, 0x10000000
+    la t1, target
+    li t2, 0x00150513           # addi a0, a0, 1
+first:
+    lw t0, 0x100(s2)
+    beqz t0, first
+    sw t2, 0(t1)
+    sw s2, 0x104(s2)
+second:
+    lw t0, 0x108(s2)
+    beqz t0, second
+    fence.i
+    wfi
+"""
+"""Core 0 loads a register of the SoC, its next instruction in ID; core 1 lets that be another."""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_instruction_in_id_becomes_the_new_one_by_another_harts_fence_i(engine: str) -> None:
+    result = run_program(assemble(IN_ID, ISA, text_base=0x1C010000), engine=engine)
+    assert result.chip.harts[0]["regs"][10] == 16 + 1  # NOTE: 16 + 16 on the hardware
+
+
 def test_programs_that_change_their_code_leave_the_same(request: pytest.FixtureRequest) -> None:
     for seed in range(1901 if request.config.getoption("--full") else 8):
         one, other = ends(changing_program(seed), 50_000)
@@ -76,8 +132,7 @@ def test_programs_that_change_translated_code_leave_the_same(
 ) -> None:
     if not request.config.getoption("--full"):
         pytest.skip("takes half a minute a seed; --full runs it")
-    for name, value in {"warm": 2, "hot": 4, "spacing": 0, "waits": True}.items():
-        monkeypatch.setattr(Translator, name, value)
+    monkeypatch.setattr(SHARED, "policy", Policy(2, 4, poll_interval=0, waits=True))
     for seed in range(20):
         one, other = ends(changing_program(seed), 50_000)
         assert not difference(vars(one), vars(other)), (seed, difference(vars(one), vars(other)))
@@ -131,7 +186,7 @@ def test_rows_that_are_not_decoded_are_not_translated_however_hot_they_were() ->
     begun = prepare(assemble("_start: wfi", ISA), load_chip("pulp", {"cores": 1}), "compiled")
     begun.code.decode(begun.program.entry)
     first = (begun.program.entry - begun.code.base) >> 1
-    begun.chip.segments["heat"][first : first + 10] = 100
+    begun.chip.superblocks["hotness"][first : first + 10] = 100
 
     decoded = {first, first + 2}  # wfi, and a word of zeros
     assert {row for row, _ in begun.translator._rows(100)} == decoded

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from isa.asm import assemble
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from isa.program import Program
-from soc.chip import UnfitProgramError
+from soc.chip.profile import UnfitProgramError
+from soc.chip.spec import load_chip
 from soc.run import ENGINES, run_program
-from soc.spec import load_chip
 from tests.soc.chip_bench import region_cycles, run
 
 ISA = profile("ri5cy", "x")

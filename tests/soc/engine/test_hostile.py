@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from soc.chip import new_chip
-from soc.chip_state import ARRAYS
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
+from soc.chip.state import ARRAYS
+from soc.reset import new_chip
 from tests.soc.guard_pages import ChildDied, guarded_chip, in_child
 from tests.soc.hostile import verdict
 from tests.soc.hostile_programs import CHIPS, attack
+
+FAILED = (576, 1091)
+"""Seeds that once did not."""
 
 REGULAR, FULL = 24, 2000
 """Seeds 0, 1, ...; 20,000 of them: python -m tests.soc.hostile"""
@@ -27,6 +30,7 @@ def test_hostile_programs_leave_the_same_on_all_ways(
     is_full = request.config.getoption("--full")
     seeds = range(FULL if is_full else REGULAR)
     chosen = [seed for seed in seeds if is_full or not attack(seed).records]  # one interpreter less
+    chosen += [seed for seed in FAILED if seed not in chosen]
     assert in_child(verdicts, chosen, tmp_path) == {}
 
 
@@ -38,7 +42,8 @@ def test_seeds_take_turns_on_all_chips_and_make_the_same_program_again() -> None
 
 def touch(name: str, at_end: bool, offset: int) -> int:
     """A byte of the memory around an array of a chip, from its first or its last byte on."""
-    array = getattr(guarded_chip(new_chip(load_chip("pulp"), "x"), at_end), name)
+    chip = new_chip(load_chip("pulp"), "x", is_checked=True)  # else some arrays have no byte
+    array = getattr(guarded_chip(chip, at_end), name)
     edge = array.ctypes.data + (array.nbytes - 1 if at_end else 0)
     return ctypes.c_uint8.from_address(edge + offset).value
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from isa.program import Program
+from soc.chip.spec import load_chip
 from soc.result import RunResult
 from soc.run import run_program
-from soc.spec import load_chip
 
-ELFS = Path(__file__).parents[1] / "oracles" / "elfs.tar.xz"
+ELFS = Path(__file__).parents[2] / "oracles" / "elfs.tar.xz"
 CORES = (1, 2, 4, 8)
 OPERATIONS = {
     64: """
@@ -54,7 +54,7 @@ CORE_CYCLES = {
     **{"k_br_nt": 1 + 64, "k_br_t": 1 + 64 * 3, "k_jal": 1 + 64 * 2, "k_callret": 1 + 64 * 4},
     **{"k_jalr": 1 + 32 * (1 + 3), "k_jrtrio": 1 + 32 * (2 + 3)},
     **{"k_loop": 1 + 63 * (1 + 3) + 2, "k_hwl1": 1 + 1 + 64, "k_hwl4": 1 + 1 + 64 * 4},
-    # FPU operations 1, 2 to a dependent one; a CSR access right behind waits for 2
+    # FPU operations 1, 2 to a dependent one; a CSR access right after waits for 2
     **dict.fromkeys(("k_fadd_dep", "k_fmul_dep", "k_fma_dep"), 1 + 63 * 2 + 1 + 2),
     **dict.fromkeys(("k_fadd_ind", "k_fmul_ind", "k_fma_ind"), 1 + 64 + 2),
     **dict.fromkeys(("k_fcvt_sw", "k_fcvt_ws", "k_fsgnj", "k_fmin", "k_fle"), 1 + 64 + 2),

@@ -5,7 +5,7 @@ another; `Qemu` corrects these two, as the manual has them, and only where they 
 
 Ten million instructions, in about ten minutes on two processors:
 
-    pytest tests/soc/test_unicorn.py --full -s
+    pytest tests/soc/engine/test_unicorn.py --full -s
 """
 
 from collections import Counter
@@ -19,9 +19,9 @@ from unicorn import UC_ARCH_RISCV, UC_HOOK_CODE, UC_MODE_RISCV32, Uc
 from unicorn.riscv_const import UC_RISCV_REG_F0, UC_RISCV_REG_FFLAGS, UC_RISCV_REG_X0
 
 from isa.program import Program, Segment
+from soc.chip.spec import SocSpec, load_chip
 from soc.result import RunResult
 from soc.run import run_program
-from soc.spec import SocSpec, load_chip
 from tests.soc.random_words import ENTRY, INSNS, SCRATCH, SIZE, Words, random_words
 
 L2, L2_SIZE = 0x1C000000, 0x200000

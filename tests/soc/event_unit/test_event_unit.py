@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from soc.event_unit import (
+from soc.address_map.registers import EVENT_UNIT, EVENT_UNIT_SHARED
+from soc.event_unit.clock_edge import eu_clock
+from soc.event_unit.diagnosis import event_names, waits
+from soc.event_unit.event_unit import (
     FAULT,
     LOADING,
     STALLED,
     STORED,
     eu_access,
-    eu_clock,
     eu_interrupt,
     eu_push_soc_event,
     eu_set_event,
@@ -27,12 +29,10 @@ from soc.event_unit import (
     eu_shared_store,
     eu_take_interrupt,
 )
-from soc.event_unit_state import EventUnitSpec, event_unit_state
-from soc.event_unit_waits import event_names, waits
-from soc.registers import EVENT_UNIT, EVENT_UNIT_SHARED
-from soc.state import NEVER
+from soc.event_unit.state import EventUnitSpec, event_unit_state
+from soc.prelude.wheel import NEVER
 
-TRACE = Path(__file__).parent / "data" / "event_unit_c8.txt"
+TRACE = Path(__file__).parents[1] / "data" / "event_unit_c8.txt"
 CLOCK_OFF_OF_RTL = {  # cycles that the RTL gates each core's clock, by region of the program
     "barriers together": [5] * 8,
     "staggered": [225, 193, 161, 129, 97, 65, 33, 1],
@@ -308,7 +308,7 @@ def test_buffers_are_masked_and_cleared():
     assert bench.read(0, "BUFFER") == 0b0010
 
 
-def test_a_wait_is_granted_in_the_cycle_behind_an_event_of_the_mask():
+def test_a_wait_is_granted_in_the_cycle_after_an_event_of_the_mask():
     bench = Bench(cores=1)
     bench.hear(DMA)
     bench.load(0, "WAIT_CLEAR")
@@ -335,7 +335,7 @@ def test_a_wait_for_an_event_that_is_pending_is_granted_at_once():
 
 
 @pytest.mark.parametrize(("keeps", "buffer"), [(False, 0), (True, DMA)])
-def test_an_event_behind_the_grant_is_lost_or_kept_as_the_chip_says(keeps, buffer):
+def test_an_event_after_the_grant_is_lost_or_kept_as_the_chip_says(keeps, buffer):
     bench = Bench(cores=1, keeps_new_events=keeps)
     bench.hear(DMA | 1)
     bench.store(0, "SW_EVENT", 1)
@@ -386,7 +386,7 @@ def test_a_plain_load_waits_as_an_event_load_but_keeps_the_clock():
     assert bench.eu["clock_off"][:2].tolist() == [0, 12]
 
 
-def test_a_request_behind_a_wait_that_clears_stalls_one_cycle():
+def test_a_request_after_a_wait_that_clears_stalls_one_cycle():
     bench = Bench(cores=1)
     bench.hear(1)
     bench.store(0, "SW_EVENT", 1)
@@ -449,7 +449,7 @@ def test_dispatch_hands_values_to_the_team_in_order():
     assert bench.log == [(21, 1, 0xA0), (21, 2, 0xA0), (31, 1, 0xA1), (31, 2, 0xA1)]
 
 
-def test_a_core_that_waits_gets_a_value_two_cycles_behind_its_store():
+def test_a_core_that_waits_gets_a_value_two_cycles_after_its_store():
     bench = Bench(cores=2)
     bench.hear(1 << 18)
     bench.store(0, "DISPATCH_TEAM", 0b10)
@@ -513,7 +513,7 @@ def test_a_full_soc_event_fifo_refuses():
     assert log == [True, True, False]
 
 
-def test_an_interrupt_rises_one_cycle_behind_its_event_and_the_highest_line_wins():
+def test_an_interrupt_rises_one_cycle_after_its_event_and_the_highest_line_wins():
     bench = Bench(cores=2)
     bench.store(0, "IRQ_MASK", DMA | 1 << 11)
     bench.at(10)
@@ -712,7 +712,7 @@ def test_a_deadlock_says_what_each_core_waits_for():
     bench.at(40)
     assert bench.waits() == [
         "hart 2 waits for mutex 2, held by hart 1",
-        "hart 3 waits at barrier 0 (arrived 0b00001000 of 0b11111111)",
+        "hart 3 waits at barrier 0 for 7 more cores",
         "hart 4 waits for a value in the dispatch FIFO",
         "hart 5 waits for an event of its mask 0x00070000 (barrier, mutex, dispatch)",
     ]
@@ -734,7 +734,7 @@ def test_a_deadlock_says_why_a_wait_cannot_end():
         "never complete",
         "hart 1 waits at barrier 1 (arrived 0b0010 of 0b0001): hart 1 not in the trigger mask, so "
         "it is never complete",
-        "hart 2 waits at barrier 3 (arrived 0b0100 of 0b0110): its event mask 0x00000000 lacks "
+        "hart 2 waits at barrier 3 for hart 1: its event mask 0x00000000 lacks "
         "bit 16 (barrier), so it sleeps on",
         "hart 3 waits at barrier 2 (arrived 0b1000 of 0b1110): its target mask 0b0110 leaves this "
         "core out",

@@ -3,7 +3,7 @@
 A program is an array of ROW, one per half-word from BASE on. A hart issues in order: an instruction
 that was handed over in cycle a is decoded in a + 1 and issues when EX has finished the one before
 it; a jump asks for its target in its first cycle in the decode stage, a taken branch one cycle
-behind its issue.
+after its issue.
 """
 
 import gzip
@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from isa.profiles import profile
-from soc.fetch import fetch_jump, fetch_loop, fetch_next
-from soc.fetching import icache_state
-from soc.icache import IcacheSpec, icache_note, icache_step
-from soc.l2 import L2Spec, l2_state
-from soc.state import NEVER
-from soc.step import step
+from isa.extensions.profiles import profile
+from soc.cluster.icache_access import icache_state
+from soc.icache.hierarchy import IcacheSpec, icache_note, icache_step
+from soc.icache.prefetch_buffer import fetch_jump, fetch_loop, fetch_next
+from soc.interconnect.axi_l2 import L2Spec, l2_state
+from soc.prelude.step import step
+from soc.prelude.wheel import NEVER
 
 BASE = 0x1C000000
 PLAIN, JUMP, BRANCH, STOP = range(4)
@@ -39,7 +39,7 @@ ROW = np.dtype(
 HART = np.dtype(
     [
         ("pc", "i8"),
-        ("pc_next", "i8"),  # behind the last instruction of a hardware loop
+        ("pc_next", "i8"),  # after the last instruction of a hardware loop
         ("given", "i8"),  # cycle of its hand-over, or NEVER
         ("ideal", "i8"),  # first cycle in which it could be handed over
         ("free", "i8"),  # first cycle in which EX can take it
@@ -66,7 +66,7 @@ def is_taken(row, times, index):
 
 @step
 def at_output(fetch, code, times, pc, cycle):
-    """The instruction at pc comes to the queue's output: a hardware loop may go back behind it."""
+    """The instruction at pc comes to the queue's output: a hardware loop may go back after it."""
     index = (pc - BASE) >> 1
     if times[index] + 1 < code[index]["loop"]:
         fetch_loop(fetch, pc, code[index]["target"], cycle)
@@ -199,7 +199,7 @@ class Bench:
 
 def loops() -> dict[str, np.ndarray]:
     """The measured programs by name."""
-    file = Path(__file__).parent / "data" / "icache_loops.json.gz"
+    file = Path(__file__).parents[1] / "data" / "icache_loops.json.gz"
     codes = json.loads(gzip.decompress(file.read_bytes()))
     return {name: program(bytes.fromhex(code)) for name, code in codes.items()}
 

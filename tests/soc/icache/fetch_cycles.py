@@ -1,8 +1,8 @@
 """The instruction cache cycle by cycle: the state machines of the RTL, one step per clock.
 
-The slow definition that soc/fetch.py and soc/icache.py are compared with. Programs and harts as in
-fetch_bench.py. In a cycle the caches show what they hold, the harts and prefetch buffers react, the
-shared banks choose, then all registers change.
+The slow definition that soc/icache/prefetch_buffer.py and soc/icache/hierarchy.py are compared
+with. Programs and harts as in fetch_bench.py. In a cycle the caches show what they hold, the harts
+and prefetch buffers react, the shared banks choose, then all registers change.
 
 Sources: riscv_prefetch_buffer.sv, riscv_fetch_fifo.sv, riscv_if_stage.sv; pri_icache_controller.sv,
 refill_arbiter.sv, share_icache_controller.sv, share_icache.sv, icache_hier_top.sv.
@@ -12,7 +12,7 @@ from collections import deque
 
 import numpy as np
 
-from tests.soc.fetch_bench import BASE, BRANCH, JUMP, MARKS, ROW, STOP
+from tests.soc.icache.fetch_bench import BASE, BRANCH, JUMP, MARKS, ROW, STOP
 
 
 def next_lfsr(state: int) -> int:
@@ -23,7 +23,7 @@ def next_lfsr(state: int) -> int:
 BEHIND = np.zeros(1, ROW)[0]
 BEHIND["size"] = 4
 BEHIND["cost"] = 1
-"""What lies behind a program; fetched, never executed."""
+"""What lies after a program; fetched, never executed."""
 
 
 class Instruction:

@@ -11,20 +11,22 @@ import numpy as np
 import pytest
 
 from pulpsim.fidelity.icache import measured_loops, title
-from soc.fetch import fetch_jump, fetch_next, fetch_stop
-from soc.fetching import icache_state
-from soc.icache import (
+from soc.cluster.icache_access import icache_state
+from soc.icache.hierarchy import (
     IcacheSpec,
-    icache_flush,
+    banks_flush,
+    banks_switch,
     icache_note,
     icache_step,
-    icache_switch,
+    private_flush,
+    private_switch,
 )
-from soc.l2 import L2Spec, l2_state
-from soc.private_cache import EXACT, IDEAL, choose_victim, keep_line, next_lfsr
-from soc.state import NEVER
-from tests.soc.fetch_bench import BASE, BRANCH, ROW, Bench, loops
-from tests.soc.fetch_cycles import Cluster
+from soc.icache.prefetch_buffer import fetch_jump, fetch_next, fetch_stop
+from soc.icache.private_cache import EXACT, IDEAL, choose_victim, keep_line, next_lfsr
+from soc.interconnect.axi_l2 import L2Spec, l2_state
+from soc.prelude.wheel import NEVER
+from tests.soc.icache.fetch_bench import BASE, BRANCH, ROW, Bench, loops
+from tests.soc.icache.fetch_cycles import Cluster
 from tests.soc.random_code import RandomCode
 
 MEASURED = measured_loops()
@@ -81,7 +83,7 @@ def test_the_harts_lookahead_changes_no_cycle() -> None:
 
 
 PLAIN_RUN = """
-from tests.soc.fetch_bench import Bench, loops
+from tests.soc.icache.fetch_bench import Bench, loops
 print(Bench([loops()["jmp16_1024"]] * 3, 11).run())
 """
 
@@ -95,7 +97,7 @@ def test_the_step_functions_as_plain_python_take_the_same_cycles() -> None:
         text=True,
         check=True,
         env=environment,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
     )
     assert plain.stdout.strip() == str(compiled)
 
@@ -114,6 +116,19 @@ class Driven:
     def jump(self, hart: int, target: int, cycle: int) -> None:
         fetch_jump(self.fetch[hart], target, cycle)
         icache_note(self.icache[0], self.fetch[hart], hart)
+
+    def switch(self, now: int, on: int) -> None:
+        """Switch both levels on or off; every hart is handed BASE next."""
+        for h in range(len(self.fetch)):
+            private_switch(self.icache[0], self.fetch[h], h, BASE, now, on)
+        banks_switch(self.icache[0], now, on)
+
+    def flush(self, now: int, shared: int) -> None:
+        """Invalidate the private level, or both; every hart is handed BASE next."""
+        for h in range(len(self.fetch)):
+            private_flush(self.icache[0], self.fetch[h], h, BASE, now)
+        if shared:
+            banks_flush(self.icache[0], now)
 
     def until(self, end: int) -> list[tuple[int, int]]:
         """Simulate the shared level before cycle `end`: (cycle, hart) of each answer."""
@@ -144,9 +159,7 @@ def test_a_private_hit_arrives_in_the_next_cycle_a_shared_hit_two_a_line_of_l2_l
     assert caches.arrival(1, BASE) == 501
 
 
-def test_the_first_word_behind_a_line_that_came_from_the_shared_cache_loses_one_cycle_more() -> (
-    None
-):
+def test_the_first_word_after_a_line_that_came_from_the_shared_cache_loses_one_cycle_more() -> None:
     caches = Driven(harts=2)
     caches.jump(0, BASE, 0)
     caches.until(100)
@@ -253,23 +266,21 @@ def test_an_ideal_cache_lets_harts_issue_every_cycle() -> None:
 
 def test_enabling_the_caches_empties_them_and_delays_the_first_fetches() -> None:
     caches = Driven(enabled=False)
-    pcs = np.array([BASE])
-    assert icache_switch(caches.icache[0], caches.fetch, pcs, 100, 1) == 104
+    caches.switch(100, 1)
     caches.jump(0, BASE, 105)
     # The private cache invalidates 8 sets, the shared one 32: it takes the request in 135.
     assert caches.until(300) == [(135 + 7 + LATENCY, 0)]
     assert caches.fetch[0]["mode"] == EXACT
-    assert icache_switch(caches.icache[0], caches.fetch, pcs, 300, 1) == 304
+    caches.switch(300, 1)
     caches.jump(0, BASE, 400)
     assert caches.until(500) == []  # it was on: nothing is lost
 
 
 def test_disabling_the_caches_lets_every_word_go_past_them() -> None:
     caches = Driven()
-    pcs = np.array([BASE])
     caches.jump(0, BASE, 0)
     caches.until(100)
-    assert icache_switch(caches.icache[0], caches.fetch, pcs, 100, 0) == 103
+    caches.switch(100, 0)
     caches.jump(0, BASE, 200)
     caches.until(300)
     assert [caches.arrival(0, BASE + 4 * k) for k in range(2)] == [216, 232]
@@ -277,13 +288,12 @@ def test_disabling_the_caches_lets_every_word_go_past_them() -> None:
 
 def test_a_flush_makes_the_code_cold_again() -> None:
     caches = Driven()
-    pcs = np.array([BASE])
     caches.jump(0, BASE, 0)
     caches.until(100)
-    assert icache_flush(caches.icache[0], caches.fetch, pcs, 100, 0) == 110
+    caches.flush(100, 0)
     caches.jump(0, BASE, 200)
     assert caches.until(300) == [(203, 0)]
-    assert icache_flush(caches.icache[0], caches.fetch, pcs, 300, 1) == 334
+    caches.flush(300, 1)
     caches.jump(0, BASE, 400)
     assert caches.until(500) == [(400 + 8 + LATENCY, 0)]
 
@@ -292,7 +302,7 @@ def test_a_line_under_way_at_a_flush_reaches_its_hart_but_is_not_kept() -> None:
     caches = Driven()
     caches.jump(0, BASE, 100)
     caches.until(110)
-    icache_flush(caches.icache[0], caches.fetch, np.array([BASE]), 110, 1)
+    caches.flush(110, 1)
     caches.until(300)
     assert caches.arrival(0, BASE) == 119
     assert caches.l2[0]["beats"].tolist() == [4, 0]  # once more, for the second word

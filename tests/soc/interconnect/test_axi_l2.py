@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from soc.l2 import (
+from soc.interconnect.axi_l2 import (
     READ,
     WRITE,
     L2Spec,
     l2_burst,
     l2_controller_access,
     l2_core_request,
-    l2_read_latency,
     l2_state,
     l2_write_response,
 )
@@ -58,15 +57,6 @@ def test_an_address_takes_the_channel_for_one_cycle() -> None:
     assert [l2_burst(l2, 100, INTERLEAVED, 1, READ) for _ in range(3)] == [111, 112, 113]
 
 
-def test_the_latency_under_load_counts_the_beats_under_way() -> None:
-    l2 = new_l2()
-    assert l2_read_latency(l2, 100) == 11
-    l2_burst(l2, 100, INTERLEAVED, 32, READ)
-    assert l2_read_latency(l2, 101) == 111 + 32 - 101
-    assert l2_read_latency(l2, 101) == l2_burst(l2, 101, INTERLEAVED, 1, READ) - 101
-    assert l2_read_latency(l2, 200) == 11
-
-
 def test_reads_and_writes_have_channels_of_their_own() -> None:
     l2 = new_l2()
     assert l2_burst(l2, 100, INTERLEAVED, 32, WRITE) == 100
@@ -104,14 +94,14 @@ def test_a_read_stream_and_the_fabric_controller_take_turns_at_a_bank() -> None:
     assert l2_burst(l2, 110, INTERLEAVED, 1, READ) == 121
 
 
-def test_a_beat_that_waits_for_the_fabric_controller_delays_those_behind_it() -> None:
+def test_a_beat_that_waits_for_the_fabric_controller_delays_those_after_it() -> None:
     l2 = new_l2()
     l2_burst(l2, 100, INTERLEAVED, 32, READ)
     assert l2_controller_access(l2, 105, INTERLEAVED) == 105
     assert l2_burst(l2, 101, INTERLEAVED, 1, READ) == 111 + 32 + 1
 
 
-def test_a_write_stream_is_at_the_banks_one_crossing_behind_the_port() -> None:
+def test_a_write_stream_is_at_the_banks_one_crossing_after_the_port() -> None:
     l2 = new_l2()
     l2_burst(l2, 100, INTERLEAVED + 8, 1, WRITE)  # banks 2 and 3 in 105
     assert controller(l2, range(105, 106), INTERLEAVED + 4) == [0]
@@ -133,7 +123,7 @@ def test_private_banks_are_not_touched_by_interleaved_traffic() -> None:
         ({"banks": 6}, "banks is 6; the number of banks is a power of two"),
         (
             {"size": 65536},
-            "size 65536 leaves no interleaved banks behind 2 private banks of 32768 bytes",
+            "size 65536 leaves no interleaved banks after 2 private banks of 32768 bytes",
         ),
     ],
 )

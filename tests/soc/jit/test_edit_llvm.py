@@ -1,14 +1,13 @@
-"""What LLVM is told of a segment: arrays do not overlap, some words are not to be written."""
+"""What LLVM is told of a superblock: arrays do not overlap, some words are not to be written."""
 
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from soc import trace_points
-from soc.alias_scopes import ENTRY, TOUCHED, with_scopes
-from soc.build_segments import without_forgotten
-from soc.chip_state import ARRAYS
-from soc.implied_state import FORGOTTEN
+from soc.chip.state import ARRAYS
+from soc.core.deferred_state import FORGOTTEN
+from soc.jit.edit_llvm import ENTRY, TOUCHED, with_scopes, without_forgotten
+from soc.prelude import trace_points
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
@@ -59,7 +58,7 @@ def test_what_writes_to_the_same_array_is() -> None:
 
 
 def test_a_call_that_touches_notes_alone_is_no_reason_to_read_an_array_again() -> None:
-    symbol = f"_ZN3soc{len('trace_points')}trace_points{len('record_apart')}record_apartB3v15"
+    symbol = "_ZN3soc7prelude12trace_points12record_apartB3v15"
     call = READ_TWICE.replace("store i64 7, ptr %fetch", f'call void @"{symbol}"(i64 %chip)')
     text = f'declare void @"{symbol}"(i64)\n{call}'
     other = text.replace("record_apart", "another_one_")

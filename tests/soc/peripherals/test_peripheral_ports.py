@@ -1,10 +1,13 @@
 """Registers as cores and fabric controller reach them: turns, the DMA's shared ports and events."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from simpy import Environment
 
-from soc.peripherals.crossbar import Crossbar
+from soc.peripherals.bus import Calls, at
+from soc.peripherals.crossbar import Target
 from soc.run import ENGINES
 from tests.soc.chip_bench import region_cycles, run
 
@@ -93,28 +96,71 @@ def test_a_transfer_with_broadcast_wakes_every_core(engine):
 
 
 def test_requesters_of_one_target_are_served_nearest_to_a_rotating_priority():
-    env = Environment()
-    crossbar = Crossbar(env)
-    log = []
-
-    def requester(number, start, cycle, cycles):
-        def served():
-            log.append((env.now, number))
-            crossbar.free("timer", cycles)
-
-        yield env.timeout(start)
-        crossbar.take("timer", number, cycle, served)
-
-    for number, start, cycle, cycles in [
-        (8, 0, 1, 1),
-        (2, 0, 1, 3),
-        (5, 0, 1, 1),
-        (2, 6, 7, 1),
-        (8, 6, 7, 1),
-        (1, 12, 20, 1),
-        (3, 13, 14, 1),
-    ]:
-        env.process(requester(number, start, cycle, cycles))
-    env.run()
+    target = Target()
+    # who asks, when, from which cycle on; the first to be served keeps it up to cycle 4
+    requests = [(8, 0, 1), (2, 0, 1), (5, 0, 1), (2, 6, 7), (8, 6, 7), (1, 12, 20), (3, 13, 14)]
+    turns, free, log = set(), None, []
+    for now in range(25):
+        if now == free:
+            target.free(now)
+            turns |= {now} if target.is_turn(now) else set()
+        winner = target.choose(now) if now in turns else -1
+        if winner >= 0:
+            log.append((now, winner))
+            if now == 1:
+                target.take()
+                free = 4
+            elif target.is_turn(now + 1):
+                turns.add(now + 1)
+        for requester, asked, cycle in requests:
+            if asked == now and target.ask(requester, cycle):
+                assert cycle not in turns
+                turns.add(cycle)
     # Served in cycle 1: 2, the nearest to 0; the priority moves to 2, then to 5, 8, 2, ...
     assert log == [(1, 2), (4, 5), (5, 8), (7, 8), (8, 2), (14, 3), (20, 1)]
+
+
+class SingleCalls:
+    """What soc.peripherals.bus.Calls stands for: each call is an event of its own."""
+
+    def __init__(self, env):
+        self.env = env
+
+    def at(self, cycle, action, what):
+        at(self.env, cycle, action, cycle, what)
+
+
+def random_calls(seed, make):
+    """When and in which order random calls come that make others, among events of others."""
+    env, random, log = Environment(), Random(seed), []
+    calls = make(env)
+
+    def act(cycle, depths, action=0):
+        assert cycle == env.now
+        for depth in depths:
+            log.append((cycle, depth, len(log), action))
+            for _ in range(random.choice((0, 1, 1, 2, 3)) if depth < 12 else 0):
+                when = cycle + random.choice((0, 1, 1, 2, 3))
+                if random.random() < 0.8:
+                    calls.at(when, random.choice((act, act_else)), [depth + 1])
+                else:
+                    at(env, when, act, when, [100 + depth])
+
+    def act_else(cycle, depths):
+        act(cycle, depths, 1)
+
+    for number in range(4):
+        calls.at(number % 2, act, [number])
+    env.run()
+    return log
+
+
+def test_calls_come_in_the_order_of_events_of_their_own():
+    shorter = 0
+    for seed in range(50):
+        made = []
+        log = random_calls(seed, lambda env, made=made: Calls(env, lambda: made.append(0)))
+        assert log == random_calls(seed, SingleCalls)
+        assert len(made) <= len(log)
+        shorter += len(made) < len(log) // 2
+    assert shorter

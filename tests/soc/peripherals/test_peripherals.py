@@ -6,10 +6,20 @@ from functools import partial
 import pytest
 from simpy import Environment
 
-from isa.asm import assemble
-from isa.profiles import profile
-from soc.event_unit import eu_access, eu_clock
-from soc.event_unit_state import EventUnitSpec, event_unit_state
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
+from soc.address_map.memory_map import Master, memory_map
+from soc.address_map.registers import (
+    EVENT_UNIT_SHARED,
+    FABRIC_ICACHE_CONTROL,
+    FLL,
+    GPIO,
+    ICACHE_CONTROL,
+)
+from soc.chip.peripherals_spec import PeripheralsSpec
+from soc.event_unit.clock_edge import eu_clock
+from soc.event_unit.event_unit import eu_access
+from soc.event_unit.state import EventUnitSpec, event_unit_state
 from soc.peripherals.bus import Bus, BusError, Decoder, Peripherals
 from soc.peripherals.cluster_control import ClusterControl, cluster_configuration
 from soc.peripherals.console import Console
@@ -20,17 +30,6 @@ from soc.peripherals.register_block import RegisterBlock
 from soc.peripherals.shared_event_unit import SharedEventUnit
 from soc.peripherals.soc_control import SocControl
 from soc.peripherals.soc_events import SocEvents
-from soc.peripherals.spec import PeripheralsSpec
-from soc.registers import (
-    EVENT_UNIT_SHARED,
-    FABRIC_ICACHE_CONTROL,
-    FLL,
-    GPIO,
-    ICACHE_CONTROL,
-    Master,
-    control_page_map,
-    memory_map,
-)
 from soc.run import prepare
 
 WORD = 0xFFFFFFFF
@@ -300,7 +299,7 @@ def test_software_can_set_interrupts():
     assert load(bench.itc, "ACK") == 0b10
 
 
-def test_soc_events_queue_behind_interrupt_26():
+def test_soc_events_queue_after_interrupt_26():
     bench = Interrupts()
     store(bench.itc, "MASK", 1 << 26)
     accepted = [bench.itc.push_soc_event(number) for number in range(60, 65)]
@@ -354,7 +353,7 @@ def test_an_event_goes_where_its_mask_is_open_one_per_cycle():
     assert bench.log == [(11, "fabric", 40), (11, "cluster", 40), (13, "cluster", 255)]
 
 
-def test_software_triggers_events_behind_those_of_peripherals():
+def test_software_triggers_events_after_those_of_peripherals():
     bench = Events()
     for number in (160, 163):
         bench.open("FC_MASK", number)
@@ -532,7 +531,6 @@ def test_a_bus_needs_exactly_the_peripherals_of_its_map():
     everything = {name: Recorder(name, []) for name in names if not name.endswith("_alias")}
     with pytest.raises(ValueError, match=r"^bus: no region uart; there are cluster_control, .*$"):
         Bus(Decoder(MAP, Master.CORE), {**everything, "uart": Recorder("uart", [])})
-    Bus(Decoder(control_page_map(64 << 10, 256 << 10), Master.CORE), {})
 
 
 def test_peripherals_are_made_when_they_are_accessed_first():

@@ -6,9 +6,9 @@ import random
 import pytest
 from simpy import Environment
 
-from soc.peripherals.spec import PeripheralsSpec
-from soc.peripherals.timer import Timer
-from soc.registers import TIMER
+from soc.address_map.registers import TIMER
+from soc.chip.peripherals_spec import PeripheralsSpec
+from soc.peripherals.timer import MOST_ALARMS, Timer
 
 WORD = 0xFFFFFFFF
 ENABLE, RESET, EVENT, CLEAR, ONE_SHOT, SCALED, REFERENCE = 1, 2, 4, 16, 32, 64, 128
@@ -32,7 +32,7 @@ class Bench:
         )
 
     def at(self, cycle):
-        """Go to a cycle, behind everything that happens at its beginning."""
+        """Go to a cycle, after everything that happens at its beginning."""
         if cycle > self.env.now:
             self.env.run(until=cycle)
         while self.env.peek() <= cycle:
@@ -138,7 +138,7 @@ def test_random_stores_have_the_effect_that_the_rtl_gives_them():
     assert events > SEEDS  # the stores do start counters
 
 
-def test_a_counter_counts_from_the_cycle_behind_its_start():
+def test_a_counter_counts_from_the_cycle_after_its_start():
     bench = Bench()
     bench.at(10)
     bench.store("START", 1)
@@ -229,6 +229,18 @@ def test_a_new_target_replaces_an_event_that_was_due():
     bench.store("COMPARE", 20)
     bench.at(200)
     assert bench.log == [(21, "low")]
+
+
+@pytest.mark.parametrize("step", [-1, 0, 1])
+def test_a_program_that_sets_targets_for_ever_leaves_few_alarms(step):
+    bench, far = Bench(), 1 << 20
+    bench.store("CONFIG", ENABLE | EVENT | ONE_SHOT)
+    for cycle in range(5000):
+        bench.at(cycle)
+        bench.store("COMPARE", far + step * cycle)
+    assert len(bench.env._queue) <= MOST_ALARMS
+    bench.env.run()
+    assert bench.log == [(1 + far + step * 4999, "low")]
 
 
 def test_a_million_rounds_are_skipped_not_counted():

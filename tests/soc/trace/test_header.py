@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from isa.program import Program
-from soc.spec import load_chip
-from soc.trace import Trace, TraceError
-from soc.trace_writer import TraceWriter, new_header
+from soc.chip.spec import load_chip
+from soc.trace.reader import Trace, TraceError
+from soc.trace.writer import TraceWriter, new_header
 
 
 @pytest.mark.parametrize(

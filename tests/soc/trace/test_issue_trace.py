@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isa.profiles import profile
+from isa.extensions.profiles import profile
 from pulpsim.fidelity.programs import Run
-from soc.issue_trace import ISSUE, first_difference, issue_lines, parse_issue_trace
-from soc.recorder import Recording
 from soc.run import ENGINES, run_program
+from soc.trace.issue_trace import ISSUE, issue_lines
+from soc.trace.recorder import Recording
+from tests.soc.trace.issue_comparison import first_difference, parse_issue_trace
 
-TRACES = Path(__file__).parent / "data" / "issue_traces.tar.xz"
+TRACES = Path(__file__).parents[1] / "data" / "issue_traces.tar.xz"
 ISA = profile("cv32e40p", "f")
 
 

@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from isa.profiles import profile
+from isa.extensions.profiles import profile
 from isa.program import LineRange, LineTable, Program, Section, Segment, Symbol
-from soc.spec import load_chip
-from soc.trace import EVENT, Kind, Trace, TraceError, pcs_of
-from soc.trace_header import ALIGNMENT, LENGTH_END, MAGIC
-from soc.trace_writer import AHEAD, TraceWriter, hart_names, initiator_names, new_header
+from soc.chip.spec import load_chip
+from soc.trace.header import ALIGNMENT, LENGTH_END, MAGIC
+from soc.trace.reader import EVENT, Kind, Trace, TraceError, pcs_of
+from soc.trace.writer import AHEAD, TraceWriter, hart_names, initiator_names, new_header
 
 CODE = 0x1C000000
 NOP, C_NOP = 0x00000013, 0x0001
@@ -274,7 +274,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
 
 
 def test_every_instruction_set_is_found_by_its_name():
-    from isa.profiles import profile_named
+    from isa.extensions.profiles import profile_named
 
     for chosen in [("ri5cy", "f"), ("ri5cy", "x", True), ("cv32e40p", "x"), ("cv32e40p", "f")]:
         assert profile_named(profile(*chosen).name).name == profile(*chosen).name

@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 
 from benchmarks.workload import elf, products
-from isa.asm import assemble
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from pulpsim.fidelity.programs import runs
-from soc.chip import new_chip
-from soc.links import sort_events
-from soc.recorder import BUFFER, Recording
+from soc.aot.units import sort_events
+from soc.chip.spec import load_chip
+from soc.reset import new_chip
 from soc.run import run_program
-from soc.spec import load_chip
-from soc.trace import EVENT, Kind, Trace
-from soc.trace_sort import in_order
-from soc.trace_waits import PATIENCE
-from soc.trace_writer import TraceWriter
+from soc.trace.open_waits import PATIENCE
+from soc.trace.reader import EVENT, Kind, Trace
+from soc.trace.recorder import BUFFER, Recording
+from soc.trace.sort import in_order
+from soc.trace.writer import TraceWriter
+from tests.soc.engine.test_engines import training_step
 from tests.soc.random_programs import random_program
-from tests.soc.test_engines import training_step
-from tests.soc.trace_account import check, numbers, recorded
+from tests.soc.trace.trace_account import check, numbers, recorded
 from trainlib.launch import program as kernel_program
 
 LIMIT = 40_000
@@ -114,15 +114,15 @@ def test_both_engines_record_the_same_where_dma_and_cores_compete(file):
     some = ("cycle=50000-53000",)
     _, trace = recorded(file, training_step(), filters=some)
     events = trace.events.tolist()
-    _, trace = recorded(file, training_step(), filters=some, engine="event", max_cycles=53_000)
+    _, trace = recorded(file, training_step(), filters=some, engine="event", max_cycles=54_000)
     of_dma = trace.select(Kind.CONFLICT, hart=range(12, 16))
     assert of_dma.size > 100
     assert trace.events.tolist() == events
 
 
 def test_the_size_of_batches_changes_nothing(whole, file, matmul, monkeypatch):
-    monkeypatch.setattr("soc.recorder.BUFFER", 1)
-    for module in ("soc.recorder", "soc.trace_waits"):
+    monkeypatch.setattr("soc.trace.recorder.BUFFER", 1)
+    for module in ("soc.trace.recorder", "soc.trace.open_waits"):
         monkeypatch.setattr(f"{module}.PATIENCE", 10)
     result, trace = recorded(file, matmul.program, regions=matmul.regions)
     check(trace, result)
@@ -177,7 +177,7 @@ def test_the_limit_ends_the_recording_and_not_the_run(whole, file, matmul):
 
 
 def test_a_trace_has_no_more_cycles_than_an_event_can_tell(file, monkeypatch):
-    monkeypatch.setattr("soc.recorder.MOST_CYCLES", 1000)
+    monkeypatch.setattr("soc.trace.recorder.MOST_CYCLES", 1000)
     result, trace = recorded(file, elf("hello"))
     assert trace.gap == "it ends in cycle 1000: it has 1000 cycles, the most that it can have"
     assert trace.events["cycle"][-1] == 999
@@ -200,7 +200,7 @@ def test_a_limit_in_the_middle_of_a_buffer_is_exact(long_sleep, file):
     expected = long_sleep[1].events[:limit]
     assert trace.events.size == limit
     same = trace.events == expected
-    cut = ~same & (trace.events["b"] < expected["b"])  # waits that go on behind the limit
+    cut = ~same & (trace.events["b"] < expected["b"])  # waits that go on after the limit
     assert (same | cut).all()
     assert 7 <= cut.sum() <= 16
     assert numbers(result)["harts"] == numbers(long_sleep[0])["harts"]
@@ -279,7 +279,7 @@ def test_a_region_keeps_each_hart_between_its_markers(whole, file, matmul):
 
 
 class _Interrupted(TraceWriter):
-    """Ctrl-C at the third batch, before it is written or behind it."""
+    """Ctrl-C at the third batch, before it is written or after it."""
 
     def put(self, place, events):
         self.puts = getattr(self, "puts", 0) + 1
@@ -292,7 +292,7 @@ class _Interrupted(TraceWriter):
 
 @pytest.mark.parametrize("is_early", [True, False])
 def test_ctrl_c_while_a_batch_is_written_loses_nothing(is_early, long_sleep, file, monkeypatch):
-    monkeypatch.setattr("soc.recorder.TraceWriter", _Interrupted)
+    monkeypatch.setattr("soc.trace.recorder.TraceWriter", _Interrupted)
     monkeypatch.setattr(_Interrupted, "is_early", is_early, raising=False)
     spec = load_chip("pulp")
     result, trace = recorded(file, products(spec, 800, working=1), spec)
@@ -316,7 +316,7 @@ class _Full(TraceWriter):
 
 
 def test_a_full_disk_ends_the_recording_and_not_the_run(long_sleep, file, monkeypatch):
-    monkeypatch.setattr("soc.recorder.TraceWriter", _Full)
+    monkeypatch.setattr("soc.trace.recorder.TraceWriter", _Full)
     spec = load_chip("pulp")
     result, trace = recorded(file, products(spec, 800, working=1), spec)
     assert numbers(result)["harts"] == numbers(long_sleep[0])["harts"]
@@ -343,7 +343,7 @@ def test_the_header_tells_chip_program_and_counts(whole, matmul):
     assert trace.header["program"] == "matmul_f32"
     assert trace.header["chip"]["l1"]["banks"] == 16
     assert trace.regions == matmul.regions
-    assert trace.header["exit"] == {"reason": "exit", "code": 0, "message": ""}
+    assert trace.header["exit"] == {"reason": "exit", "code": 0, "message": "", "hart": None}
     assert trace.header["counts"][0]["instructions"] == trace.select(Kind.ISSUE, 0).size
     assert [bank["conflicts"] for bank in trace.header["l1"]] == np.bincount(
         trace.select(Kind.CONFLICT)["extra"] & 0xFF, minlength=16

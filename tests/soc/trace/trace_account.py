@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from soc.recorder import Recording
+from soc.prelude.counters import CAUSES, COUNT
 from soc.result import RunResult
 from soc.run import run_program
-from soc.state import CAUSES, COUNT
-from soc.trace import OUTSIDE_L1, Kind, Trace
+from soc.trace.reader import OUTSIDE_L1, Kind, Trace
+from soc.trace.recorder import Recording
 
 
 def recorded(file: Path, *arguments: Any, **how: Any) -> tuple[RunResult, Trace]:
@@ -70,7 +70,7 @@ def _check_hart(trace: Trace, result: RunResult, h: int) -> None:
 
 
 def _are_fences(trace: Trace, pcs: np.ndarray) -> np.ndarray:
-    """Instructions that RI5CY does not count: see soc.decode."""
+    """Instructions that RI5CY does not count: see soc.prelude.decoded."""
     if not trace.header["isa"].startswith("ri5cy"):
         return np.zeros(pcs.size, bool)
     known, places = np.unique(pcs, return_inverse=True)

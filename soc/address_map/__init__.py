@@ -1,0 +1,1 @@
+"""The memory map and the registers."""

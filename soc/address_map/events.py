@@ -1,0 +1,44 @@
+"""Event lines of the cluster and of the fabric controller."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Event:
+    """Consecutive event lines of the cluster's event unit. Bit `line` of mask and buffer."""
+
+    name: str
+    line: int
+    count: int
+    meaning: str
+
+
+CLUSTER_EVENTS = (  # pulp_cluster rtl/cluster_event_map.sv
+    Event("software", 0, 8, "stores to SW_EVENT"),
+    Event("dma", 8, 2, "a transfer of this core ended: 8 as event, 9 as interrupt"),
+    Event("timer", 10, 2, "the cluster timer reached its target: low, high counter"),
+    Event("accelerator", 12, 4, "hardware accelerator"),
+    Event("barrier", 16, 1, "a barrier is complete"),
+    Event("mutex", 17, 1, "a mutex is locked for this core"),
+    Event("dispatch", 18, 1, "the dispatch FIFO holds a value for this core"),
+    Event("cluster", 22, 2, "inputs of the cluster"),
+    Event("soc", 27, 1, "the SoC event FIFO is not empty"),
+)
+
+
+FABRIC_EVENTS = (  # pulp_soc rtl/pulp_soc/soc_peripherals.sv, fc_events_o
+    Event("software", 0, 8, "stores to STATUS_SET"),
+    Event("dma", 8, 2, "a transfer of the fabric controller ended: event, interrupt"),
+    Event("timer", 10, 2, "FC timer 0 reached its target: low, high counter"),
+    Event("reference_clock", 14, 1, "edge of the reference clock"),
+    Event("gpio", 15, 1, "a pin changed"),
+    Event("soc", 26, 1, "the SoC event FIFO holds an event"),
+)
+
+
+def event_line(events: tuple[Event, ...], name: str) -> int:
+    """First line of an event by name. Raises KeyError for an unknown name."""
+    for event in events:
+        if event.name == name:
+            return event.line
+    raise KeyError(f"no event {name}; there are {', '.join(event.name for event in events)}")

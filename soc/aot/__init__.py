@@ -1,0 +1,1 @@
+"""Step functions into machine code, ahead of time."""

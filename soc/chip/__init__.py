@@ -1,0 +1,1 @@
+"""A chip: its Spec and its State."""

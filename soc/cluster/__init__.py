@@ -1,0 +1,1 @@
+"""What joins harts, L1, DMA, event unit."""

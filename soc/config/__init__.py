@@ -1,0 +1,1 @@
+"""TOML files into checked models."""

@@ -1,0 +1,1 @@
+"""Prefetch buffer, private caches, shared banks."""

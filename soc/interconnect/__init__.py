@@ -1,0 +1,1 @@
+"""The ways to L1 and L2, and their arbiters."""

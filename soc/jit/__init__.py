@@ -1,0 +1,1 @@
+"""Hot code into machine code, while it runs."""

@@ -1,0 +1,199 @@
+"""Translates what is hot into machine code: see soc.jit.superblock_steps.
+
+Translating takes a tenth of a second for each superblock, so a process of its own does it while the
+simulation goes on; the machine code is kept beside that of the units, under a name that says all
+that goes into it, and the next simulation that comes to the same code finds it there.
+"""
+
+from operator import is_
+from time import monotonic
+
+import numpy as np
+
+from soc.chip.state import Chip
+from soc.core.decode_cache import WHOLE_ROW, CodeMemory
+from soc.core.hotness import ISSUE
+from soc.engine.interpreter import Interpreter, steps_of_superblocks
+from soc.jit.code_cache import CodeCache
+from soc.jit.emit_llvm import module_text
+from soc.jit.profile import Profile, profile_of
+from soc.jit.profile_store import Name
+from soc.jit.superblock import Superblock, content, superblock_from
+from soc.jit.translation import Batch, Translation, translation
+from soc.prelude.decoded import UNDECODED
+from soc.prelude.records import SUPERBLOCKS
+
+PAUSE = 0.01
+"""Seconds after which to ask again for what is being translated."""
+MOST_PAUSES = 30
+"""How much longer than it takes to ask the pause is, at least."""
+
+
+class Translator:
+    """Translates the hot superblocks of a simulation.
+
+    kind     of the steps that they consist of, see superblock_kind
+    cache    of machine code and profiles
+    """
+
+    def __init__(self, chip: Chip, code: CodeMemory, kind: str, cache: CodeCache):
+        self.chip, self.code, self.kind = chip, code, kind
+        self.cache, self.policy = cache, cache.policy
+        self.hot_code = chip.hot_code[0]
+        self.hot_code["poll_threshold"] = self.policy.poll_threshold
+        self.now, self.count = chip.wheel["now"].data, chip.hot_code["translations"].data
+        self.decoded = chip.code.view(WHOLE_ROW)
+        self.name: Name | None = None
+        self.profile: Profile | None = None
+        self.batch: Batch | None = None
+        self.is_new = False
+        self.changes = 0
+        self.next_poll = 0  # cycle
+        self.next_wait = 0.0  # s
+        self.superblocks: dict[tuple[int, int], tuple[Superblock, Translation]] = {}
+        self.waiting: list[Translation] = []
+        self.used: list[Translation] = []
+
+    def expect(self, pc: int) -> frozenset[str]:
+        """Find the profile of the program that begins here; returns extensions that it comes to."""
+        first = (pc - self.code.base) >> 1
+        is_code = 0 <= first < len(self.code.halves)
+        if is_code and self.policy.poll_threshold <= self.policy.compile_threshold:
+            self.name = self.cache.profiles.name(self.kind, self.code, first)
+            self.profile = self.cache.profiles.recall(self.name, self.cache.folder)
+        return self.profile.extensions if self.profile else frozenset()
+
+    def use(self, interpreter: Interpreter) -> None:
+        """Let superblocks consist of the steps of this interpreter from now on.
+
+        Machine code that runs before this one have used is loaded.
+        """
+        self.steps, self.extensions = steps_of_superblocks(interpreter), interpreter.extensions
+        profile = self.profile
+        self.is_new = profile is not None and profile.steps == self.cache.key(self.steps)
+        if profile and self.is_new:
+            self.batch = self.cache.batch(profile)
+            self.code.expected = dict(profile.runs)
+
+    def recall(self) -> None:
+        """Apply the profile to newly decoded code."""
+        if self.profile and self.is_new:
+            self.is_new = False
+            self.profile.apply(self.chip)
+            if self.batch and self.batch.fits(self.decoded):
+                self._install(self.batch)
+                self.next_wait = monotonic() + PAUSE
+                return
+            self.batch = None
+            self.waiting += self.profile.translations
+        self._use_what_is_there()
+
+    def remember(self) -> None:
+        """Let the program's next run have the profile of this one; to be called at its end."""
+        if not (self.name and self.code.count):
+            return
+        now = (*self.used, *self.waiting)
+        then = self.profile.translations if self.profile else ()
+        is_same = len(now) == len(then) and all(map(is_, now, then))
+        profile = profile_of(
+            self.cache.key(self.steps),
+            frozenset(self.extensions),
+            self.code,
+            now,
+            self.batch if is_same else None,
+        )
+        self.cache.profiles.remember(self.name, profile)
+
+    def poll(self, is_due: bool) -> None:
+        """Use what is translated; to be called between two calls of run.
+
+        is_due    something has become hot
+        """
+        is_due = is_due and self.now[0] >= self.next_poll
+        if self.count[0] < len(self.used):  # decoded rows have changed
+            self.waiting += self.used
+            self.used = []
+        elif not is_due and not (self.waiting and monotonic() >= self.next_wait):
+            return
+        self._use_what_is_there()
+        if is_due:
+            self.next_poll = self.now[0] + self.policy.poll_interval
+            self._choose()
+            self._use_what_is_there()
+
+    def _use_what_is_there(self) -> None:
+        """Install what is translated by now, and made of what is decoded now."""
+        started = monotonic()
+        if any(map(self.cache.loaded.is_there, self.waiting)):
+            most = SUPERBLOCKS - self.count[0]
+            self._install(self.cache.loaded.batch(self.waiting, self.decoded, most))
+        now = monotonic()
+        self.next_wait = now + max(PAUSE, MOST_PAUSES * (now - started))
+
+    def _choose(self) -> None:
+        """Choose what is worth a translation."""
+        if self.hot_code["changes"] != self.changes:
+            self.changes = int(self.hot_code["changes"])
+            self.superblocks = {}
+        codes = self.chip.superblocks["code"]
+        threshold = self.policy.poll_threshold
+        polled = [made for _, made in self._superblocks(threshold - threshold // 8)]
+        found = {
+            (made.row, made.begins): made for made in polled if not codes[made.row, made.begins]
+        }
+        others = [each for each in self.waiting if (each.row, each.begins) not in found]
+        self.waiting = [*found.values(), *others]
+        threshold = self.policy.compile_threshold
+        if self.count[0] or self._rows(threshold):
+            threshold //= 16  # what is around hot loops, too
+        if self.cache.is_translating():
+            return
+        missing = {each.file for each in self.waiting if not self.cache.loaded.is_there(each)}
+        texts = {
+            str(made.file): module_text(self.chip, superblock, f"pulpsim_{self.steps.kind}")
+            for superblock, made in self._superblocks(threshold)
+            if made.file in missing
+        }
+        if texts:
+            self.cache.translate(self.steps.name, texts)
+
+    def _superblocks(self, threshold: int) -> list[tuple[Superblock, Translation]]:
+        """Superblocks that were interpreted so often, and those that begin where these pause."""
+        waiting, found = self._rows(threshold), []
+        for begin in waiting:
+            if begin not in self.superblocks:
+                superblock = superblock_from(self.chip, *begin)
+                if superblock is None:
+                    continue
+                known = self.cache.key(self.steps).encode() + content(self.chip, superblock)
+                made = translation(self.chip, superblock, self.cache.file(known))
+                self.superblocks[begin] = superblock, made
+            superblock = self.superblocks[begin][0]
+            next_begin = superblock.places[-1].row, ISSUE
+            if superblock.pauses and next_begin not in waiting:
+                waiting.append(next_begin)
+            if len(superblock.places) > 1:
+                found.append(self.superblocks[begin])
+        return found
+
+    def _rows(self, threshold: int) -> list[tuple[int, int]]:
+        """Rows that are interpreted, so often up to now, and how they begin; the hottest first."""
+        found: list[tuple[int, int, int]] = []
+        for first, end in self.code.spans:
+            counts, codes = (self.chip.superblocks[name][first:end] for name in ("hotness", "code"))
+            is_decoded = self.chip.code["kind"][first:end, None] != UNDECODED
+            rows, begins = np.nonzero((counts >= threshold) & (codes == 0) & is_decoded)
+            found += zip(-counts[rows, begins], rows + first, begins, strict=True)
+        return [(int(row), int(begin)) for _, row, begin in sorted(found)]
+
+    def _install(self, batch: Batch) -> None:
+        """Use machine code from now on."""
+        self.waiting = list(batch.others)
+        if not batch.made:
+            return
+        first = self.count[0]
+        self.chip.superblocks["code"][batch.rows, batch.begins] = batch.codes
+        self.chip.superblocks["is_part"][batch.parts] = 1
+        self.hot_code["translated"][first : first + len(batch.made)] = batch.rows
+        self.count[0] = first + len(batch.made)
+        self.used += batch.made

@@ -1,0 +1,1 @@
+"""What every component begins from: step functions, records, counters, trace points."""
