@@ -15,11 +15,11 @@ from firmware.code import Code, Half, Label, Source
 from firmware.control import EQ, GE, GEU, LT, LTU, NE, Control
 from firmware.forms import WORD
 from firmware.registers import ZERO, KernelError, Register
-from isa.attributes import RVC, architecture
+from isa.assembler.disasm import listing
+from isa.assembler.syntax import syntax_of
 from isa.declare import Isa
-from isa.disasm import listing
+from isa.elf.attributes import RVC, architecture
 from isa.program import LineTable, Program, Section, Segment, Symbol
-from isa.syntax import syntax_of
 
 __all__ = [
     "EQ",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 CODE = Arena("code", 0x1C010080, 0xFF80)
-"""Where code lies if nothing else is said: L2 behind its private banks and 32 vectors."""
+"""Where code lies if nothing else is said: L2 after its private banks and 32 vectors."""
 
 POISON = bytes.fromhex("a5a5a5ff")  # a NaN; as an index, far outside
 MOST_REGIONS = 1024  # what the markers' immediate can say
@@ -78,6 +78,7 @@ class Kernel(Control):
         self.regions: dict[int, str] = {}
         self._symbols: list[Symbol] = []
         self._values: list[Symbol] = []  # that are no places in memory
+        self._parts: list[Symbol] = []  # of buffers
         self._pieces: list[tuple[int, bytes]] = []  # initialised data by address
         self._label_words: list[tuple[int, Label]] = []  # words of it that are labels' addresses
 
@@ -98,6 +99,13 @@ class Kernel(Control):
         address = arena.take(name, size, align)
         self._symbols.append(Symbol(name, address, size, "object"))
         return address
+
+    def name_part(self, name: str, address: int, size: int) -> None:
+        """Name a part of a buffer: sync_... or padded_... tells checks what it is for.
+
+        See soc.check.given.
+        """
+        self._parts.append(Symbol(name, address, size))
 
     def data(self, name: str, contents: bytes, align: int = 16) -> int:
         """Put bytes into L2; return their address.
@@ -191,7 +199,7 @@ class Kernel(Control):
                 *(Segment(address, data, len(data)) for address, data in pieces),
             ),
             start,
-            (*self._code_symbols(), *self._symbols, *self._values),
+            (*self._code_symbols(), *self._symbols, *self._parts, *self._values),
             (
                 Section(".text", base, size, executable=True),
                 *(Section(".data", address, len(data), True) for address, data in pieces),

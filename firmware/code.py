@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from firmware.registers import KernelError
+from isa.assembler.expression import AsmError
+from isa.assembler.syntax import Form, Syntax
 from isa.declare import Insn
-from isa.expression import AsmError
 from isa.program import LineRange
-from isa.syntax import Form, Syntax
 from isa.words import sext
 
 ROOT = Path(__file__).parents[1]
@@ -156,13 +156,13 @@ class Code:
         """Bytes."""
         return sum(instruction.insn.encoding.size for instruction in self.instructions)
 
-    def behind(self, item: Item) -> list[Instruction]:
-        """The instructions behind an item."""
+    def after(self, item: Item) -> list[Instruction]:
+        """The instructions after an item."""
         return Code(self.items[self.items.index(item) + 1 :]).instructions
 
-    def size_behind(self, item: Item) -> int:
-        """Bytes behind an item."""
-        return sum(instruction.insn.encoding.size for instruction in self.behind(item))
+    def size_since(self, item: Item) -> int:
+        """Bytes after an item."""
+        return sum(instruction.insn.encoding.size for instruction in self.after(item))
 
     def place(self, base: int) -> int:
         """Give labels their addresses from base on; return the end."""

@@ -3,8 +3,8 @@
 import re
 from functools import cache
 
+from isa.assembler.names import X_NUMBERS
 from isa.declare import Insn, Isa
-from isa.names import X_NUMBERS
 
 NAME = re.compile(r"-?\w+")
 EITHER_WAY = ("add", "and_", "or_", "xor")  # operands may be exchanged

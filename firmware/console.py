@@ -14,9 +14,9 @@ from firmware.forms import WORD
 from firmware.platform import address_of
 from firmware.registers import SP, ZERO, A
 
-DECIMALS = 5  # behind the point of a float
+DECIMALS = 5  # after the point of a float
 HALF = 1342  # half of the last one of them, in units of 2^-28
-FRACTION = 28  # bits behind the point of a decimal mantissa
+FRACTION = 28  # bits after the point of a decimal mantissa
 TENTH = 0xCCCCCCCD  # 0.8 = 8 / 10, in units of 2^-32
 TEN = 0xA0000000  # 0.625 = 10 / 16
 BIAS = 127 + 31  # the exponent of a 32-bit mantissa, less that of the format

@@ -55,7 +55,7 @@ class Control(Forms):
         top = self.here()
         yield
         self.addi(counter, counter, -step)
-        self.code.items += self._branch(LT, ZERO, counter, top, self.code.size_behind(top))
+        self.code.items += self._branch(LT, ZERO, counter, top, self.code.size_since(top))
         if isinstance(count, int):
             self.free(counter)
 
@@ -99,7 +99,7 @@ class Control(Forms):
         end = self.label()
         end.is_placed = True
         items.insert(len(items) - ends_last, end)
-        number, body = loop.depth, len(self.code.behind(loop.start))
+        number, body = loop.depth, len(self.code.after(loop.start))
         if isinstance(count, Register) and not before:
             setup = [self.made(("lp_setup", "cv_setup"), L=number, rs1=count, uimmL=end)]
         elif body <= SETUP_REACH[self.isa.loop_end] and not before:
@@ -122,7 +122,7 @@ class Control(Forms):
         skip.kind = "skip"
         body = self.here()
         yield
-        items, size = self.code.items, self.code.size_behind(body)
+        items, size = self.code.items, self.code.size_since(body)
         fails = Condition(condition.fails, condition.holds)
         place = items.index(body)
         items[place:place] = self._branch(fails, rs1, rs2, skip, size)
@@ -184,7 +184,7 @@ class Control(Forms):
 
     @contextmanager
     def routine(self, label: Label) -> Iterator[None]:
-        """Emit code that is jumped to right here, behind a jump.
+        """Emit code that is jumped to right here, after a jump.
 
         All registers are free in it, and none is restored. It ends with a jump.
         """

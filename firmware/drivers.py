@@ -1,6 +1,6 @@
 """The cluster DMA, as emitted code.
 
-Register addresses, and what the registers mean: soc.registers.
+Register addresses, and what the registers mean: soc.address_map.registers.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 from firmware.builder import Kernel, KernelError, Label, Register
 from firmware.platform import DMA, DMA_EVENT, EVENT_UNIT, WAITED_FOR, in_event_unit
 from firmware.team import WAIT
-from soc import registers
+from soc.address_map import registers
 
 COMMAND, STATUS = (registers.DMA.offset(name) for name in ("COMMAND", "STATUS"))
 FIELDS = {field.name: field for field in registers.DMA.register("COMMAND").fields}
@@ -61,8 +61,8 @@ class Dma:
         dma.to_l1(l1_address, l2_address, size)
         dma.wait(counter)
 
-    Copies run behind the core's back. With line and stride, L2 holds lines of `line` bytes, each
-    `stride` bytes behind the one before; with l1_line and l1_stride, so does L1. The other side
+    Copies run without the core. With line and stride, L2 holds lines of `line` bytes, each
+    `stride` bytes after the one before; with l1_line and l1_stride, so does L1. The other side
     holds them without gaps, or in lines of its own.
     """
 

@@ -10,9 +10,10 @@ from typing import Any
 from firmware.code import Code, Half, Instruction, Item, Label, Value, caller
 from firmware.compress import compressed
 from firmware.registers import KernelError, Register, Registers
+from isa.assembler.names import has_float_registers
+from isa.assembler.syntax import Form, Operand, syntax_of
 from isa.declare import Isa
-from isa.names import has_float_registers
-from isa.syntax import Form, Operand, syntax_of
+from isa.extensions.docs import page
 
 WORD = 4  # bytes
 Argument = Register | Label | Half | int
@@ -31,6 +32,24 @@ class _Pattern:
         self.operands = [part for part in form.parts if isinstance(part, Operand)]
         self.has_target = any(operand.kind == "target" for operand in self.operands)
         self.words: dict[tuple[Value, ...], int] = {}
+
+
+class Method(partial):
+    """An instruction as a method of an emitter; its docstring is the reference page."""
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return method_page(*self.args)
+
+
+def method_page(name: str, patterns: Sequence[_Pattern]) -> str:
+    """How a method is called, then the reference page of its instruction."""
+    form = patterns[0].form
+    called = dict.fromkeys(
+        f"k.{name}({', '.join(o.field.name for o in pattern.operands)})" for pattern in patterns
+    )
+    stands = f"\n\n{form.text}: a pseudo-instruction, stands for" if form.is_alias else ""
+    return f"{' or '.join(called)}{stands}\n\n{page(form.insn)}"
 
 
 class Emitter:
@@ -58,7 +77,10 @@ class Emitter:
             near = get_close_matches(name, patterns, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise AttributeError(f"{self.isa.name} has no instruction {name}{hint}")
-        return partial(self._emit_by_order, name, patterns[name])
+        return Method(self._emit_by_order, name, patterns[name])
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_patterns(self.isa)]
 
     # Registers
 

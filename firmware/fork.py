@@ -3,7 +3,8 @@
 A worker, any core but the first, waits for the event unit's dispatch FIFO to name a function and
 its argument, runs it, meets the others at the barrier, and waits again. The first core of an
 offloading program does so too, at a software event from the fabric controller, which names them in
-a mailbox in L2 and sleeps until an event tells it that the work is done.
+a mailbox in L2 and sleeps until an event tells it that the work is done. Its name tells checks that
+harts synchronise by it.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from firmware.registers import RA, ZERO, A
 from firmware.runtime import begin_cluster, begin_controller, exit_, set_team, sleep
 from firmware.stacks import check_stack
 from firmware.team import WAIT, Team
-from soc.spec import SocSpec
+from soc.chip.spec import SocSpec
 
 FUNCTION, ARGUMENT, DONE, MAILBOX = 0, 4, 8, 12  # bytes; the last one is the mailbox's size
 CONTROLLER_EVENT = 1  # of the fabric controller: software event 0
@@ -136,7 +137,7 @@ def offload_of(k: Kernel, chip: SocSpec, cores: int | None = None) -> Iterator[O
     raises    KernelError if the chip does not have as many cores; None: all
     """
     cores = chip.cores if cores is None else cores
-    mailbox = k.buffer(k.l2, "mailbox", MAILBOX)
+    mailbox = k.buffer(k.l2, "sync_mailbox", MAILBOX)
     start = k.label("cluster_start")
     begin_controller(k, chip, cores, start)
     with k.scope():
@@ -152,7 +153,7 @@ def offload_of(k: Kernel, chip: SocSpec, cores: int | None = None) -> Iterator[O
 
 
 def _begin_crew(k: Kernel, chip: SocSpec, cores: int, start: Label) -> None:
-    """Emit what all cores do first; behind it, core 0 goes on, others wait for work for ever."""
+    """Emit what all cores do first; after it, core 0 goes on, others wait for work for ever."""
     team = begin_cluster(k, chip, cores, start)
     team.barrier()  # all have set the team that the barrier is for: core 0 may set another
     master = k.label()

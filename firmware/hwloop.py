@@ -32,7 +32,7 @@ class OpenLoop:
 
 def check(loop: OpenLoop, code: Code, is_cv32e40p: bool) -> None:
     """Raise KernelError if a hardware loop cannot have this body."""
-    body = code.behind(loop.start)
+    body = code.after(loop.start)
     if loop.depth > 1:
         raise KernelError("hwloop: three are nested; a core has two, make the outermost a loop")
     if len(body) < SHORTEST:
@@ -40,16 +40,16 @@ def check(loop: OpenLoop, code: Code, is_cv32e40p: bool) -> None:
             f"hwloop: a body of {len(body)} instructions; it has at least {SHORTEST}, unroll it"
         )
     if loop.inner is not None:
-        behind = len(code.behind(loop.inner))
+        after = len(code.after(loop.inner))
         least = 2 if is_cv32e40p else 1
-        if behind < least:
+        if after < least:
             raise KernelError(
-                f"hwloop: {behind} instructions between the ends of two nested ones; "
+                f"hwloop: {after} instructions between the ends of two nested ones; "
                 f"there are at least {least}"
             )
     if isinstance(code.items[-1], Label):
         raise KernelError(
-            "hwloop: a label stands behind the last instruction; the loop ends with it, so add one"
+            "hwloop: a label stands after the last instruction; the loop ends with it, so add one"
         )
     if is_cv32e40p:
         for instruction in body:

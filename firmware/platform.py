@@ -1,6 +1,7 @@
 """The platform's addresses and the events that cores wait for, as the runtime uses them."""
 
-from soc.registers import CLUSTER_EVENTS, event_line, memory_map
+from soc.address_map.events import CLUSTER_EVENTS, event_line
+from soc.address_map.memory_map import memory_map
 
 REGIONS = {region.name: region for region in memory_map(1 << 16, 1 << 21)}
 EVENT_UNIT = REGIONS["event_unit"].base

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from isa.names import F_NAMES, X_NAMES
+from isa.assembler.names import F_NAMES, X_NAMES
 
 
 class KernelError(Exception):

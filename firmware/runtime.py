@@ -31,14 +31,13 @@ from firmware.stacks import (
     exit_,
 )
 from firmware.team import Team
-from isa.names import CSRS
-from isa.profiles import profile
-from soc.csr_numbers import MSTATUS_FS
-from soc.spec import SocSpec
+from isa.assembler.names import CSRS
+from soc.chip.spec import SocSpec
+from soc.core.csr_numbers import MSTATUS_FS
 
 __all__ = ["EVENT_UNIT", "STACK", "Team", "address_of", "exit_", "new_kernel", "team_of"]
 
-CODE_OFFSET = 0x10080  # in L2: behind the private banks and the vectors
+CODE_OFFSET = 0x10080  # in L2: after the private banks and the vectors
 DATA_OFFSET = 0x20000
 CODE = DATA_OFFSET - CODE_OFFSET  # bytes of code that there is room for if nothing else is said
 ALIGNED = 256  # bytes, what data begin at: a burst of the DMA
@@ -68,12 +67,12 @@ def new_kernel(
     l1_size, l2_size = chip.l1.size - stack * chip.cores, chip.l2.size - data_offset
     if l1_size <= 0 or l2_size <= 0:
         raise KernelError(
-            f"{name}: l1.size {chip.l1.size} and l2.size {chip.l2.size} leave no room behind "
+            f"{name}: l1.size {chip.l1.size} and l2.size {chip.l2.size} leave no room after "
             f"{stack * chip.cores} bytes of stacks in L1 and {data_offset} bytes of code in L2"
         )
     registers = "f" if chip.core.float_registers == "f" else "x"
     return Kernel(
-        profile(chip.core.isa, registers, chip.core.small_floats),
+        chip.core.instructions(registers),
         Arena("L1", chip.l1.base, l1_size, guard),
         Arena("L2", chip.l2.base + data_offset, l2_size, guard),
         name=name,

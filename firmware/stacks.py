@@ -1,19 +1,19 @@
 """Stacks: one for each core, from the top of L1 down, and what happens when one is not enough.
 
 The program's symbols say where they are, and so do RI5CY's CSRs of a stack checker: simulators stop
-a core whose sp leaves its stack (soc.stack_check). Chips do not. For them the lowest words of every
-stack hold a pattern. If it is gone when a core ends its work, the program prints which core's stack
-has overflowed and exits with OVERFLOW; a function that leaves all of these words in its frame
+a core whose sp leaves its stack (soc.core.stack_check). Chips do not. For them the lowest words of
+every stack hold a pattern. If it is gone when a core ends its work, the program prints which core's
+stack has overflowed and exits with OVERFLOW; a function that leaves all of these words in its frame
 untouched is missed.
 """
 
 from firmware.builder import NE, Kernel, Register
 from firmware.platform import address_of
 from firmware.registers import SP, ZERO
-from isa.names import RI5CY_CSRS
+from isa.assembler.names import RI5CY_CSRS
 from isa.words import sext
-from soc.spec import SocSpec
-from soc.stacks import (
+from soc.chip.spec import SocSpec
+from soc.chip.stacks import (
     CLUSTER_STACKS,
     CONTROLLER_STACK,
     CONTROLLER_STACK_SIZE,

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from firmware.builder import EQ, LT, Kernel, KernelError, Register
 from firmware.platform import CORE_NUMBER, EVENT_UNIT, in_event_unit
 from firmware.registers import ZERO
-from isa.names import CSRS
-from soc.event_unit_state import EventUnitSpec
+from isa.assembler.names import CSRS
+from soc.event_unit.state import EventUnitSpec
 
 WAIT = ("p_elw", "cv_elw")
 MUTEXES = EventUnitSpec().mutexes

@@ -12,9 +12,12 @@
 #define ELW(rd, offset, rs1) .insn i 0x03, 6, rd, offset(rs1)
 #endif
 
+    .cfi_sections .debug_frame
     .section .init, "ax"
     .globl _start
 _start:
+    .cfi_startproc
+    .cfi_undefined ra               /* nothing has called this: call chains end here */
     .option push
     .option norelax
     la gp, __global_pointer$
@@ -58,9 +61,12 @@ exit:
     sw t1, 0(t0)
 4:  wfi
     j 4b
+    .cfi_endproc
 
     .text
 cluster_start:
+    .cfi_startproc
+    .cfi_undefined ra
     .option push
     .option norelax
     la gp, __global_pointer$
@@ -92,18 +98,18 @@ cluster_start:
     sw t3, PULP_BARRIER_TRIGGER_MASK(s1)
     sw t3, PULP_BARRIER_TARGET_MASK(s1)
     ELW(t0, PULP_BARRIER_WAIT, s1)
-    beqz s0, serve
+    beqz s0, run_loop
 
-work:                               /* cores 1 and up: wait for cluster_fork */
+fork_loop:                              /* cores 1 and up: wait for cluster_fork */
     ELW(s3, PULP_DISPATCH, s1)
     ELW(a0, PULP_DISPATCH, s1)
     jalr s3
     call check_stack
     ELW(t0, PULP_BARRIER_WAIT, s1)
-    j work
+    j fork_loop
 
-serve:                              /* core 0: wait for cluster_run */
-    la s4, cluster_mailbox
+run_loop:                           /* core 0: wait for cluster_run */
+    la s4, sync_cluster_mailbox
 5:  li t0, PULP_SOFTWARE_EVENT
     sw t0, PULP_MASK(s1)
     ELW(t0, PULP_WAIT_CLEAR, s1)
@@ -118,6 +124,7 @@ serve:                              /* core 0: wait for cluster_run */
     li t1, PULP_CONTROLLER_EVENTS + PULP_STATUS_SET
     sw t0, 0(t1)
     j 5b
+    .cfi_endproc
 
 check_stack:                        /* of core s0, which is empty again */
     li t0, PULP_STACK_PATTERN

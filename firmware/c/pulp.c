@@ -12,19 +12,20 @@ enum {
 
 extern char __l1_arena[], __l1_arena_end[], __l2_arena[], __l2_arena_end[];
 
+/* Harts synchronise by it: the name tells pulpsim's checks. */
 volatile struct {
     void (*function)(void *);
     void *argument;
     uint32_t done;
-} cluster_mailbox;
+} sync_cluster_mailbox;
 
 void cluster_run(void (*function)(void *), void *argument)
 {
-    cluster_mailbox.done = 0;
-    cluster_mailbox.function = function;
-    cluster_mailbox.argument = argument;
+    sync_cluster_mailbox.done = 0;
+    sync_cluster_mailbox.function = function;
+    sync_cluster_mailbox.argument = argument;
     pulp_store(PULP_EVENT_UNIT_SHARED + PULP_SW_EVENT, 1);
-    while (!cluster_mailbox.done)
+    while (!sync_cluster_mailbox.done)
         __asm__ volatile("wfi" ::: "memory");
     pulp_store(PULP_CONTROLLER_EVENTS + PULP_STATUS_CLEAR, CONTROLLER_EVENT);
 }
@@ -86,6 +87,9 @@ void dma_wait(uint32_t counter)
     pulp_store(PULP_DMA + PULP_DMA_STATUS, counter);
 }
 
+/* How far the arenas are given away: the name tells pulpsim's checks. */
+char *__arenas_taken[2] = {__l1_arena, __l2_arena};
+
 static void *take(char **next, char *end, size_t size)
 {
     size = (size + 15) & ~(size_t)15;
@@ -96,17 +100,9 @@ static void *take(char **next, char *end, size_t size)
     return taken;
 }
 
-void *l1_take(size_t size)
-{
-    static char *next = __l1_arena;
-    return take(&next, __l1_arena_end, size);
-}
+void *l1_take(size_t size) { return take(&__arenas_taken[0], __l1_arena_end, size); }
 
-void *l2_take(size_t size)
-{
-    static char *next = __l2_arena;
-    return take(&next, __l2_arena_end, size);
-}
+void *l2_take(size_t size) { return take(&__arenas_taken[1], __l2_arena_end, size); }
 
 void console_character(char character) { *(volatile char *)PULP_STDOUT = character; }
 
@@ -140,7 +136,7 @@ void console_hexadecimal(uint32_t value)
         console_character("0123456789abcdef"[value >> shift & 15]);
 }
 
-/* mantissa * 2^(exponent - 31), brought to 1 .. 10 times 10^power, with 28 bits behind the point. */
+/* mantissa * 2^(exponent - 31), brought to 1 .. 10 times 10^power, with 28 bits after the point. */
 static uint32_t scaled(uint32_t mantissa, int exponent, int *power)
 {
     for (;;) {

@@ -8,7 +8,7 @@
 #ifndef PULP_H
 #define PULP_H
 
-/* Addresses; offsets from them in the lines behind. */
+/* Addresses; offsets from them in the lines after. */
 #define PULP_EVENT_UNIT 0x10204000
 #define PULP_MASK 0x00
 #define PULP_WAIT_CLEAR 0x3C

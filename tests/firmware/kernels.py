@@ -5,7 +5,7 @@ import pytest
 from firmware.arena import Arena
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import exit_
-from isa.profiles import profile
+from isa.extensions.profiles import profile
 from tests.firmware.machine import Machine
 
 PROFILES = (("ri5cy", "x"), ("ri5cy", "f"), ("cv32e40p", "x"), ("cv32e40p", "f"))

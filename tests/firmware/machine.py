@@ -4,8 +4,8 @@ Knows the registers that the runtime and the drivers use; anything else is an er
 nothing has written holds PATTERN.
 """
 
+from isa.assembler.names import CSRS, RI5CY_CSRS, has_float_registers
 from isa.declare import Decoded, Isa
-from isa.names import CSRS, RI5CY_CSRS, has_float_registers
 from isa.program import Program
 
 PATTERN = 0xA5

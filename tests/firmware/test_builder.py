@@ -12,9 +12,9 @@ from firmware.arena import Arena
 from firmware.builder import POISON, Kernel
 from firmware.registers import A, T
 from firmware.runtime import exit_
-from isa.disasm import disassemble
-from isa.names import CSRS
-from isa.profiles import profile
+from isa.assembler.disasm import disassemble
+from isa.assembler.names import CSRS
+from isa.extensions.profiles import profile
 from isa.program import Program
 from tests.firmware.kernels import PROFILES, new_kernel, refusal, returned, words
 from tests.firmware.machine import MSTATUS_FS, Machine
@@ -188,12 +188,12 @@ def test_poison_lies_wherever_nothing_is_put():
 
 def test_words_of_data_may_be_addresses_of_labels():
     k = new_kernel()
-    there, behind = k.label("there"), k.label()
-    k.j(behind)
+    there, after = k.label("there"), k.label()
+    k.j(after)
     with k.routine(there):
         k.li(A[0], 77)
         exit_(k, A[0])
-    k.place(behind)
+    k.place(after)
     table = k.words("table", [1, there, -1])
     address = k.x()
     k.li(address, table + 4)

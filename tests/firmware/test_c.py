@@ -12,8 +12,8 @@ import pytest
 from firmware import stacks
 from firmware.platform import DMA_EVENT, EVENT_UNIT, SOFTWARE_EVENT, WAITED_FOR, address_of
 from soc import simulation
+from soc.chip.spec import load_chip
 from soc.run import ENGINES, run_program
-from soc.spec import load_chip
 from tests.firmware.test_console import FLOATS
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ import pytest
 
 from firmware.console import Console
 from firmware.runtime import new_kernel, team_of
+from soc.chip.spec import load_chip
 from soc.run import run_program
-from soc.spec import load_chip
 from tests.firmware.machine import Machine
 
 PULP = load_chip("pulp")

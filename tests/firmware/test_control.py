@@ -33,7 +33,7 @@ def test_a_loop_that_is_longer_than_a_branch_reaches_jumps():
     assert returned(k, total) == 3300
 
 
-def test_the_counter_of_a_loop_is_free_behind_it():
+def test_the_counter_of_a_loop_is_free_after_it():
     k = new_kernel()
     with k.loop(4):
         inside = k.x()
@@ -143,17 +143,17 @@ def test_hardware_loops_that_no_core_can_have_are_refused(core):
         k.here()
 
     assert hwloop_refusal(core, label_last) == (
-        "hwloop: a label stands behind the last instruction; the loop ends with it, so add one"
+        "hwloop: a label stands after the last instruction; the loop ends with it, so add one"
     )
 
 
 @pytest.mark.parametrize(("core", "least"), [("ri5cy", 1), ("cv32e40p", 2)])
 def test_nested_hardware_loops_end_apart(core, least):
-    def nested(behind):
+    def nested(after):
         def emit(k):
             with k.hwloop(2):
                 nops(3)(k)
-            nops(behind)(k)
+            nops(after)(k)
 
         return emit
 
@@ -364,7 +364,7 @@ def test_functions_call_themselves_and_return_early():
     assert returned(k, result) == 720
 
 
-def test_a_function_lies_behind_the_code_around_it_with_its_size_in_the_symbols():
+def test_a_function_lies_after_the_code_around_it_with_its_size_in_the_symbols():
     k = new_kernel()
     with k.function("nothing") as nothing:
         k.nop()

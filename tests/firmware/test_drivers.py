@@ -4,8 +4,8 @@ import pytest
 
 from firmware.drivers import Dma, command_words
 from firmware.runtime import new_kernel, team_of
+from soc.chip.spec import load_chip
 from soc.run import run_program
-from soc.spec import load_chip
 from tests.firmware.kernels import refusal
 from tests.firmware.machine import Machine
 
@@ -97,7 +97,7 @@ def test_lines_lie_apart_in_l1_too(runner):
     assert read_by(runner, k, (l1, 112), (l1 + 200, 100), (target, 200)) == [apart, halves, back]
 
 
-def test_a_barrier_behind_the_dma_waits_although_its_event_came():
+def test_a_barrier_after_the_dma_waits_although_its_event_came():
     """An event of the DMA that nobody took must not end the wait at the barrier."""
     k = new_kernel(PULP)
     source = k.data("source", DATA)

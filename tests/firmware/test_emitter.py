@@ -6,12 +6,12 @@ import pytest
 
 from firmware.builder import KernelError
 from firmware.registers import RA, SP, ZERO, A, F, Register, X
-from isa.asm import assemble
-from isa.disasm import disassemble
-from isa.names import CSRS, ROUNDING_MODES
-from isa.syntax import Operand, syntax_of
+from isa.assembler.asm import assemble
+from isa.assembler.disasm import disassemble
+from isa.assembler.names import CSRS, ROUNDING_MODES
+from isa.assembler.syntax import Operand, syntax_of
 from tests.firmware.kernels import PROFILES, new_kernel, refusal, words
-from tests.isa.meanings import field_value
+from tests.isa.extensions.meanings import field_value
 
 
 @pytest.mark.parametrize(("core", "registers"), PROFILES)

@@ -6,10 +6,10 @@ from firmware.builder import EQ
 from firmware.console import Console
 from firmware.registers import SP
 from firmware.runtime import CODE, address_of, exit_, new_kernel, team_of
-from isa.names import CSRS
+from isa.assembler.names import CSRS
 from isa.program import Program
+from soc.chip.spec import load_chip
 from soc.run import run_program
-from soc.spec import load_chip
 from tests.firmware.kernels import refusal
 from tests.firmware.machine import L2, PATTERN, Machine
 
@@ -27,7 +27,7 @@ def test_addresses_are_those_of_the_platform():
 
 
 def stacks_and_cores(k, chip, cores):
-    """Each core writes its stack pointer and, behind a barrier, the sum of all to its own place."""
+    """Each core writes its stack pointer and, after a barrier, the sum of all to its own place."""
     places = k.buffer(k.l2, "places", 8 * cores)
     with team_of(k, chip, cores) as team, k.scope():
         core, place, total, value = k.x(4)
@@ -136,12 +136,12 @@ def test_chips_that_cannot_run_programs_are_refused():
     )
     small = load_chip("pulp", {"l1.size": 0x2000})
     assert refusal(new_kernel, small, "p") == (
-        "p: l1.size 8192 and l2.size 2097152 leave no room behind 8192 bytes of stacks in L1 and "
+        "p: l1.size 8192 and l2.size 2097152 leave no room after 8192 bytes of stacks in L1 and "
         "131072 bytes of code in L2"
     )
     full = PULP.l2.size
     assert refusal(new_kernel, PULP, "p", code=full) == (
-        f"p: l1.size 65536 and l2.size {full} leave no room behind 8192 bytes of stacks in L1 and "
+        f"p: l1.size 65536 and l2.size {full} leave no room after 8192 bytes of stacks in L1 and "
         f"{full + 0x10100} bytes of code in L2"
     )
     k = new_kernel(PULP, "p")

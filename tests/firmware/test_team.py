@@ -9,10 +9,10 @@ from firmware.fork import crew_of, offload_of
 from firmware.registers import SP, ZERO, A
 from firmware.runtime import STACK, new_kernel, team_of
 from firmware.stacks import OVERFLOW
-from isa.names import CSRS, RI5CY_CSRS
+from isa.assembler.names import CSRS, RI5CY_CSRS
 from soc import simulation
+from soc.chip.spec import load_chip
 from soc.run import run_program
-from soc.spec import load_chip
 from tests.firmware.kernels import refusal
 
 CHIPS = ("pulp", "pulp-cv32e40p")
@@ -187,7 +187,7 @@ def test_the_stack_checker_of_ri5cy_knows_each_stack():
 
 
 def adder(k, crew, place, cores):
-    """add(a0): each core of the team adds a0 and its number to its own place, behind a barrier."""
+    """add(a0): each core of the team adds a0 and its number to its own place, after a barrier."""
     team = crew.team(cores)
     with k.function(f"add_{cores}", arguments=1) as function:
         address, value = k.x(2)
@@ -276,8 +276,8 @@ def test_teams_that_a_crew_does_not_have_are_refused():
             assert refusal(crew.fork, k.label(), 0, cores) == message
 
 
-def test_the_program_of_the_front_page_runs():
-    page = (Path(__file__).parents[2] / "README.md").read_text()
+def test_the_program_of_the_manual_runs():
+    page = (Path(__file__).parents[2] / "docs" / "programs-in-python.md").read_text()
     (source,) = re.findall(r"^```python\n(from firmware.*?)^```$", page, re.MULTILINE | re.DOTALL)
     names = {}
     exec(source.replace("print(", "result = ("), names)
