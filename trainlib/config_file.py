@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from soc.spec import DEFAULT_CHIP, SocSpec, load_chip, written_chip
-from soc.toml_file import Layer, read_toml, validated
+from soc.chip.spec import DEFAULT_CHIP, SocSpec, load_chip, written_chip
+from soc.config.toml import Layer, read_toml, validated
 from trainlib.npz import read_npz
 
 

@@ -21,17 +21,17 @@ from firmware.builder import CodeTooLarge, KernelError, python_listing
 from firmware.runtime import CODE, new_kernel, team_of
 from isa.declare import Isa
 from isa.program import Program
+from soc.chip.spec import SocSpec, load_chip
+from soc.config.toml import Layer, validated
 from soc.result import RunResult
 from soc.run import run_program
-from soc.spec import SocSpec, load_chip
-from soc.toml_file import Layer, validated
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Family
+from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import Tensor
 from trainlib.registry import family_of
 from trainlib.report import Report
 from trainlib.tensors import as_torch, is_torch, values_of
-from trainlib.tiles.emission import emit_from_l2
+from trainlib.tiling.dispatch import emit_from_l2
 
 BURST = 256  # bytes that the DMA fetches at a time, as they lie in L2
 SLACK = 4096  # bytes more of code, where constants grow with the addresses of data
@@ -221,9 +221,22 @@ def launch(
 ) -> tuple[dict[str, Any], Report]:
     """Build a primitive's program and run it; return its outputs by name, and the report.
 
-    The outputs are arrays, or torch tensors if an input was one. `how` goes to run_program.
+    kernel       by name: `pulpsim kernels` lists them
+    arguments    of it: {"n": 64, "k": 64, "m": 64}
+    chip         a name, a chip file, or what load_chip returns
+    inputs       arrays or torch tensors by name, row-major, float32 or int32, of the shapes that
+                 the kernel's page says; None: random, from the argument `seed`
+    guard, code  bytes, see `program`
+    how          engine, max_cycles, trace, ...: see run_program
+
+    The outputs are arrays, or torch tensors if an input was one. The report has cycles of the
+    computation, multiply-adds per cycle, stalls by cause, regions, and whether every output is as
+    close to float64 as it must be.
 
     raises    as program and run_program do
+
+        outputs, report = launch("matmul_f32", {"n": 32, "k": 32, "m": 32}, inputs={"A": a, "B": b})
+        outputs["C"], report.cycles, report.is_correct
     """
     spec = _chip(chip)
     built = program(kernel, arguments, spec, inputs, guard=guard, code=code)

@@ -2,10 +2,10 @@
 
 from difflib import get_close_matches
 
-from soc.toml_file import ConfigError
-from trainlib.network.primitives import PRIMITIVES
-from trainlib.network.program import FAMILIES as NETWORKS
-from trainlib.primitive.family import Family
+from soc.config.toml import ConfigError
+from trainlib.network.operators import PRIMITIVES
+from trainlib.network.ops import FAMILIES as NETWORKS
+from trainlib.primitive.operator import Family
 
 KERNELS = PRIMITIVES | {family.name: family for family in NETWORKS}
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from soc.host.notebook import html_table
 from soc.result import RunResult
-from trainlib.primitive.family import Expected
+from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import Arrays
 
 COMPUTE = "compute"  # region whose cycles count for macs_per_cycle
@@ -51,6 +52,17 @@ class Report:
     expected: Mapping[str, Expected] = field(repr=False)
     stray_writes: list[int] = field(default_factory=list)
     is_warm: bool = False
+
+    def _repr_html_(self) -> str:
+        rate = f"{self.macs_per_cycle:.2f} a cycle; " if self.macs_per_cycle else ""
+        of = f"{self.macs:,} multiply-adds, {rate}" if self.macs else ""
+        right = "correct" if self.is_correct else "wrong"
+        rows = [
+            {"region": name, "cycles": r.cycles, "count": r.count, "instructions": r.instructions}
+            | {cause: cycles for cause, cycles in r.stalls.items() if cycles}
+            for name, r in self.regions.items()
+        ]
+        return html_table(f"{of}{right}", rows) + self.result._repr_html_()
 
     @cached_property
     def regions(self) -> dict[str, Region]:

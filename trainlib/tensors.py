@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.primitive.family import Family
+from trainlib.primitive.element import BF16
+from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import INT32, Tensor
 
 INT32_LIMITS = np.iinfo(INT32)
@@ -45,6 +46,8 @@ def _value(what: str, tensor: Tensor, given: Mapping[str, Any]) -> np.ndarray:
     if name not in given:
         raise ValueError(f"{what} is missing; the arguments say {tensor.shape}")
     array = _array(what, given[name])
+    if array.dtype == BF16.dtype:  # NumPy knows it as bytes
+        array = array.astype(np.float32)
     if array.shape != tensor.shape:
         raise ValueError(f"{what} has shape {array.shape}; the arguments say {tensor.shape}")
     if tensor.dtype != INT32:

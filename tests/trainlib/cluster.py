@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from firmware.runtime import STACK, new_kernel, team_of
+from soc.chip.spec import SocSpec, load_chip
 from soc.run import run_program
-from soc.spec import SocSpec, load_chip
 from tests.firmware.machine import L1, L1_SIZE, L2, Machine
 from trainlib.launch import program
 
@@ -81,7 +81,7 @@ def run(
         if writes is None or name in writes:
             left[offset : offset + array.nbytes] = image[offset : offset + array.nbytes]
     assert bytes(left[: len(image)]) == bytes(image), "a guard or an input is overwritten"
-    assert not any(left[len(image) :]), "memory behind the operands is written"
+    assert not any(left[len(image) :]), "memory after the operands is written"
     regions = [r for hart in result.to_json()["harts"] for r in hart["regions"]]
     return Outcome(values, max(r["cycles"] for r in regions), [r["stalls"] for r in regions])
 

@@ -8,11 +8,11 @@ import pytest
 
 from firmware.builder import Kernel
 from firmware.runtime import new_kernel, team_of
+from soc.chip.spec import load_chip
 from soc.run import run_program
-from soc.spec import load_chip
 from trainlib.launch import launch
 from trainlib.primitive.tensor import INT32
-from trainlib.reference.act import overflowing
+from trainlib.reference.activations import overflowing
 from trainlib.registry import KERNELS
 
 WARM = load_chip("pulp", {"icache.kind": "ideal"})  # as if every instruction were cached

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from tests.firmware.machine import Machine
 from trainlib.launch import program
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from trainlib.config_file import read_config
 from trainlib.launch import launch
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from firmware.builder import POISON, CodeTooLarge, KernelError
+from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
 from soc.run import run_program
-from soc.spec import load_chip
-from soc.toml_file import ConfigError
 from trainlib.launch import launch, program
 from trainlib.npz import read_npz
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Family
+from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import INT32, Tensor
 from trainlib.registry import KERNELS
 from trainlib.report import Report

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainlib.launch import launch, program
-from trainlib.reference.near import Near
+from trainlib.reference.error_analysis import Near
 
 LAYER = {"steps": 2, "inputs": 3, "hidden": 4}
 IMAGE = {"c": 2, "h": 5, "w": 6, "out": (9, 4)}

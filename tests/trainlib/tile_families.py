@@ -5,10 +5,10 @@ from pydantic import Field
 
 from firmware.registers import ZERO
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.boxes import Spread, Window
-from trainlib.primitive.family import Family
+from trainlib.primitive.operator import Family
+from trainlib.primitive.slices import Spread, Window
 from trainlib.primitive.tensor import INT32, Tensor
-from trainlib.primitive.tiling import Dim, Tiling
+from trainlib.primitive.tile_spec import Dim, Tiling
 
 WORD = 4
 

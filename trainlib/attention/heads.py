@@ -7,7 +7,7 @@
 X[batch, length, embed]    W[3 width, embed]    Wo[embed, width]    width = heads * size
 
 Queries are kept divided by sqrt(size): fewer numbers to divide than there are scores. Addresses are
-by the names of the families' tensors (trainlib.attention.program).
+by the names of the families' tensors (trainlib.attention.ops).
 """
 
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ from typing import Any
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.loops.nest import Body, Operand
-from trainlib.loops.places import Places, places_of
-from trainlib.maps.map import map_nest
+from trainlib.codegen.loop_nest import Body, Operand
+from trainlib.codegen.operand_addresses import Places, places_of
+from trainlib.elementwise.elementwise import map_nest
+from trainlib.gemm.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
+from trainlib.gemm.matmul import matmul_f32
+from trainlib.gemm.row_sums import sums_f32
 from trainlib.primitive.tensor import WORD, Addresses
-from trainlib.product.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
-from trainlib.product.matmul import matmul_f32
-from trainlib.product.sums import sums_f32
-from trainlib.recurrent.recurrence import pad
-from trainlib.rows.softmax import softmax_bw_f32, softmax_fw_f32
+from trainlib.recurrent.gates import pad
+from trainlib.reduction.softmax import softmax_bw_f32, softmax_fw_f32
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,15 @@ from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.attention.heads import Shape, mhsa_bw_f32, mhsa_fw_f32
 from trainlib.attention.phases import backward_phases, buffers, forward_phases
+from trainlib.elementwise.in_single import in_single
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.element import ELEMENTS
+from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phases
 from trainlib.primitive.tensor import Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.recurrent.recurrence import pad
+from trainlib.recurrent.gates import pad
+from trainlib.reduction.row_reduction import PARTIALS
 from trainlib.reference import attention as reference
-from trainlib.rows.sweep import PARTIALS
 
 LARGEST = 1 << 20  # elements of a dimension
 
@@ -138,7 +140,7 @@ def backward_by_tiles(point: Any) -> Phases:
     return Phases(backward_phases(s), buffers(s))
 
 
-FAMILIES = (
+IN_SINGLE = (
     Family(
         *("mhsa_fw_f32", Arguments, forward, partial(expected, reference.mhsa_fw)),
         *(partial(macs, 1), partial(emit, mhsa_fw_f32)),
@@ -152,3 +154,4 @@ FAMILIES = (
         phases=backward_by_tiles,
     ),
 )
+FAMILIES = tuple(in_single(family, element) for element in ELEMENTS for family in IN_SINGLE)

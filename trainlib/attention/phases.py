@@ -10,13 +10,13 @@ from typing import Any
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.attention.heads import Shape
-from trainlib.primitive.boxes import TileShape
+from trainlib.gemm.phases import Matrix, Products
 from trainlib.primitive.phases import Phase
+from trainlib.primitive.slices import TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Role, Tensor, Tensors
-from trainlib.primitive.tiling import Dim, Tiling
-from trainlib.product.tiles import Matrix, Products
-from trainlib.rows.softmax import softmax_bw_f32, softmax_fw_f32
-from trainlib.rows.sweep import SCRATCH
+from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.reduction.row_reduction import SCRATCH
+from trainlib.reduction.softmax import softmax_bw_f32, softmax_fw_f32
 
 ROW_RATE = 1.0  # elements of softmax per cycle, nearly
 

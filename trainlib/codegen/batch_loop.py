@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from firmware.builder import Kernel, Register
-from trainlib.loops.kept import kept
+from trainlib.codegen.saved_values import kept
 from trainlib.primitive.tensor import Address
 
 ALL_REGISTERS = 1000  # more than there are: none stays with what only stands around the body
@@ -18,7 +18,7 @@ def images_of(
     sizes: Mapping[str, int],
     first: int = 0,
 ) -> Iterator[Mapping[str, Address]]:
-    """Repeat the body for images that lie behind each other, from the `first` one on."""
+    """Repeat the body for images that lie one after another, from the `first` one on."""
     if count == 1 and not first:
         yield addresses
         return

@@ -1,6 +1,6 @@
 """Nests: loops over the elements of tensors in L1, dealt out to cores, around a few instructions.
 
-Dimensions that lie behind one another in every tensor become one. If one is left, cores have runs
+Dimensions that lie one after another in every tensor become one. If one is left, cores have runs
 of it; else they have parts of one dimension, which becomes the outermost: L1 is as fast in any
 order. All that is known while the program is built costs no instruction.
 """
@@ -16,6 +16,15 @@ from firmware.hwloop import MOST, SHORTEST
 from firmware.lanes import Lane, Lanes
 from firmware.registers import SP, ZERO
 from firmware.runtime import Team
+from trainlib.primitive.element import (
+    F32,
+    Element,
+    load,
+    load_post,
+    store,
+    store_post,
+    store_rounded,
+)
 from trainlib.primitive.tensor import WORD, Address
 
 REACH = 2047  # bytes that an offset or a post-increment reaches
@@ -38,21 +47,24 @@ Load = Callable[[Lane], None]
 
 @dataclass(frozen=True)
 class Operand:
-    """Words in L1: the address of the first, and bytes between neighbours in each dimension.
+    """Elements in L1: the address of the first, and bytes between neighbours in each dimension.
 
     offset    a register that is added to the address
     shift     bytes that are added too
+    element   their type; halves are single precision in registers
     """
 
     address: Address
     steps: tuple[int, ...]
     offset: Register | None = None
     shift: int = 0
+    element: Element = F32
 
 
-def row_major(address: Address, dims: Sequence[int]) -> Operand:
+def row_major(address: Address, dims: Sequence[int], element: Element = F32) -> Operand:
     """A tensor without gaps."""
-    return Operand(address, tuple(WORD * prod(dims[axis + 1 :]) for axis in range(len(dims))))
+    steps = tuple(element.size * prod(dims[axis + 1 :]) for axis in range(len(dims)))
+    return Operand(address, steps, element=element)
 
 
 Space = tuple[tuple[int, ...], list[Operand]]
@@ -110,16 +122,18 @@ class Window:
     k: Kernel
     pointer: Register
     step: int
+    element: Element = F32
 
     def load(self, value: Lane, offset: int = 0) -> None:
-        """Load the words so many bytes away."""
+        """Load the elements so many bytes away."""
         for lane, register in enumerate(value):
-            self.k.fload(register, lane * self.step + offset, self.pointer)
+            load(self.k, self.element.size, register, lane * self.step + offset, self.pointer)
+        self.element.widen(self.k, value)
 
     def store(self, value: Lane, offset: int = 0) -> None:
-        """Store to the words so many bytes away."""
+        """Store to the elements so many bytes away."""
         for lane, register in enumerate(value):
-            self.k.fstore(register, lane * self.step + offset, self.pointer)
+            store_rounded(self.k, self.element, register, lane * self.step + offset, self.pointer)
 
     def count(self, value: Lane) -> None:
         """Load the number of each lane."""
@@ -354,7 +368,7 @@ class Nest:
                 self._elements(tail, body)
 
     def _advance(self, level: int) -> None:
-        """Step every pointer from behind the inner loops to the next index of this dimension."""
+        """Step every pointer from after the inner loops to the next index of this dimension."""
         inner = self.dims[level + 1]
         moved = {pointer: operand for (operand, _), pointer in self.pointers.items()}
         for pointer, operand in moved.items():
@@ -366,7 +380,8 @@ class Nest:
         for operand, register in self.shared.items():
             own = [axis for axis, step in enumerate(operand.steps) if step]
             if max(own, default=-1) == level:
-                self.k.fload(register, 0, self.pointers[operand, False])
+                load(self.k, operand.element.size, register, 0, self.pointers[operand, False])
+                operand.element.widen(self.k, [register])
 
     def _elements(self, width: int, body: Body) -> None:
         """Load `width` elements, run the body, store its results."""
@@ -374,6 +389,10 @@ class Nest:
         with k.scope():
             values = [self._value(i, operand, width) for i, operand in enumerate(self.sources)]
             results = body(Lanes(k, width), *values)
+            written = [register for result in results for register in result]
+            if any(operand.element.is_rounded for operand in self.targets):
+                assert len({*written}) == len(written), "a result is rounded where it is, once"
+                assert not {*written} & {*self.shared.values()}
             for operand, result in zip(self.targets, results, strict=True):
                 self._store(operand, result, width)
             for index in self.windows:
@@ -387,7 +406,8 @@ class Nest:
 
     def _value(self, index: int, operand: Operand, width: int) -> Lane | Register | Load | Window:
         if index in self.windows:
-            return Window(self.k, self.pointers[operand, False], operand.steps[-1])
+            pointer = self.pointers[operand, False]
+            return Window(self.k, pointer, operand.steps[-1], operand.element)
         if not operand.steps[-1]:
             return self.shared[operand]
         if index in self.late:
@@ -398,25 +418,27 @@ class Nest:
 
     def _load(self, operand: Operand, value: Lane) -> None:
         k, pointer, step = self.k, self.pointers[operand, False], operand.steps[-1]
+        size = operand.element.size
         if self.pointers.get((operand, True)) == pointer:  # the store will advance it
             for lane, register in enumerate(value):
-                k.fload(register, lane * step, pointer)
+                load(k, size, register, lane * step, pointer)
         elif self._is_near(operand):
-            k.fload_post(value[0], len(value) * step, pointer)
+            load_post(k, size, value[0], len(value) * step, pointer)
             for lane in range(1, len(value)):
-                k.fload(value[lane], (lane - len(value)) * step, pointer)
+                load(k, size, value[lane], (lane - len(value)) * step, pointer)
         else:
             for register in value:
-                k.fload_post(register, self.far.get(step, step), pointer)
+                load_post(k, size, register, self.far.get(step, step), pointer)
+        operand.element.widen(k, value)
 
     def _store(self, operand: Operand, result: Lane, width: int) -> None:
         k, pointer, step = self.k, self.pointers[operand, True], operand.steps[-1]
-        is_word = result[0].file == "x"  # an integer, or floats are in x registers
-        store, store_post = (k.sw, k.store_post) if is_word else (k.fsw, k.fstore_post)
+        size = operand.element.size
+        result = [operand.element.narrow(k, register, register) for register in result]
         if self._is_near(operand):
-            store_post(result[0], width * step, pointer)
+            store_post(k, size, result[0], width * step, pointer)
             for lane in range(1, width):
-                store(result[lane], (lane - width) * step, pointer)
+                store(k, size, result[lane], (lane - width) * step, pointer)
         else:
             for register in result:
-                store_post(register, self.far.get(step, step), pointer)
+                store_post(k, size, register, self.far.get(step, step), pointer)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from firmware.builder import LT, Kernel, Register
 from firmware.registers import SP
-from trainlib.loops.kept import Kept
+from trainlib.codegen.saved_values import Kept
 from trainlib.primitive.tensor import WORD, Address, Addresses
 
 
@@ -104,7 +104,7 @@ def places_of(
 ) -> Iterator[Places]:
     """Addresses by name; registers among them are saved, free for the body, and restored.
 
-    moving      those that move: the address that each begins at, and bytes behind it
+    moving      those that move: the address that each begins at, and bytes after it
     counters    of loops around one another
     """
     numbers = {name: a for name, a in addresses.items() if isinstance(a, int)}
@@ -118,10 +118,10 @@ def places_of(
             k.sw(register, slots[name], SP)
         k.free(*registers.values())
         places = Places(k, numbers, slots, [WORD * (len(names) + i) for i in range(counters)])
-        for name, (start, behind) in moving.items():
+        for name, (start, after) in moving.items():
             places.copy(name, start)
-            if behind:
-                places.move(name, behind)
+            if after:
+                places.move(name, after)
         yield places
         for name, register in registers.items():
             k.lw(register, slots[name], SP)

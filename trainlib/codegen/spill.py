@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from firmware.builder import Kernel, Register
 from firmware.registers import SP
-from trainlib.loops.kept import Kept, kept
+from trainlib.codegen.saved_values import Kept, kept
 
 
 class Values:

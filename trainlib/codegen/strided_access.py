@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from firmware.builder import Kernel, Register
+from trainlib.primitive.element import load, load_post
 from trainlib.primitive.tensor import WORD
 
 MANY = 8  # elements
@@ -13,6 +15,9 @@ REACH = range(-2048, 2048)  # bytes that the offset or the step of a load says
 @dataclass(frozen=True)
 class Strided:
     """Elements e = 0 .. count-1 lie `across` bytes apart; then the pointer steps `along` bytes.
+
+    item           bytes of an element
+    is_unsigned    of halves: zeros come above them
 
     Three ways of loading them; whichever needs fewer registers for constants is taken:
 
@@ -24,6 +29,8 @@ class Strided:
     count: int
     across: int
     along: int
+    item: int = WORD
+    is_unsigned: bool = False
 
     @property
     def way(self) -> str:
@@ -67,13 +74,15 @@ class Strided:
     ) -> None:
         """Load one element; every element once, in order. steps holds the constants."""
         way, is_last = self.way, element == self.count - 1
+        kind: Any = {"is_unsigned": self.is_unsigned}
         if way == "walk" and self.count > 1:
             step = self.along - (self.count - 1) * self.across if is_last else self.across
-            k.fload_post(rd, steps.get(step, step), p)
+            load_post(k, self.item, rd, steps.get(step, step), p, **kind)
         elif element == 0:
-            k.fload_post(rd, steps.get(self.along, self.along), p)
+            load_post(k, self.item, rd, steps.get(self.along, self.along), p, **kind)
         else:
-            k.fload(rd, element * self.across - (self.along if way == "first" else 0), p)
+            offset = element * self.across - (self.along if way == "first" else 0)
+            load(k, self.item, rd, offset, p, **kind)
 
 
 def access_each(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Read(NamedTuple):
-    """Output q of a block reads through a tap the input that lies `place` behind its base."""
+    """Output q of a block reads through a tap the input that lies `place` after its base."""
 
     q: int
     tap: int
@@ -25,7 +25,7 @@ class Outputs(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Blocks in a row that read alike, each `step` inputs behind the one before."""
+    """Blocks in a row that read alike, each `step` inputs after the one before."""
 
     first: Outputs
     times: int
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Axis:
-    """A dimension; pad inputs in front of the first one are zero, as are those behind the last.
+    """A dimension; pad inputs in front of the first one are zero, as are those after the last.
 
     forward        output o reads through tap t input o * stride - pad + t * dilation
     transposed     input i reads through tap t output o: the other way round
@@ -114,12 +114,15 @@ class Axis:
         start = min(max(start, 0), self.outputs)
         return range(start, max(min(stop, self.outputs), start))
 
-    def starts(self, width: int, *, is_trimmed: bool) -> list[int]:
-        """Where blocks start, and the end; trimmed: that of the middle starts with it."""
+    def starts(self, width: int, *, is_trimmed: bool, lanes: int = 1) -> list[int]:
+        """Where blocks start, and the end; trimmed: that of the middle starts with it.
+
+        lanes    what blocks start with a multiple of
+        """
         cuts = list(range(0, self.outputs, width))
         if is_trimmed and self.middle:
-            head = range(0, self.middle.start, width)
-            cuts = [*head, *range(self.middle.start, self.outputs, width)]
+            start = -(-self.middle.start // lanes) * lanes
+            cuts = [*range(0, start, width), *range(start, self.outputs, width)]
         return [*cuts, self.outputs]
 
     def block(self, start: int, width: int) -> Outputs:
@@ -133,18 +136,19 @@ class Axis:
         )
         return Outputs(start, width, base, tuple(reads))
 
-    def runs(self, width: int, *, is_trimmed: bool = False) -> list[Run]:
+    def runs(self, width: int, *, is_trimmed: bool = False, lanes: int = 1) -> list[Run]:
         """All outputs in blocks of a width, those in a row that read alike taken together.
 
         is_trimmed    blocks at the borders are as short as can be, and thus their code
+        lanes         what blocks start with a multiple of
         """
-        return list(_runs(self, width, is_trimmed))
+        return list(_runs(self, width, is_trimmed, lanes))
 
 
 @cache
-def _runs(axis: Axis, width: int, is_trimmed: bool) -> tuple[Run, ...]:
+def _runs(axis: Axis, width: int, is_trimmed: bool, lanes: int) -> tuple[Run, ...]:
     runs: list[Run] = []
-    for start, end in pairwise(axis.starts(width, is_trimmed=is_trimmed)):
+    for start, end in pairwise(axis.starts(width, is_trimmed=is_trimmed, lanes=lanes)):
         block = axis.block(start, end - start)
         if runs:
             first, times, step = runs[-1]

@@ -8,21 +8,24 @@ outside of an image is left out: a weight that is NaN or infinite does not sprea
 does where it meets zeros.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
+from trainlib.codegen.batch_loop import images_of
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Weights
-from trainlib.conv.correlator import correlate
-from trainlib.conv.weight_gradient import WeightGradient
+from trainlib.conv.correlation_code import correlate
 from trainlib.conv.weight_gradient_code import weight_gradient
-from trainlib.loops.batch import images_of
+from trainlib.conv.weight_gradient_schedule import WeightGradient
+from trainlib.gemm.bias import Along, bias_left
+from trainlib.gemm.open_sums import close_sums, open_sums
+from trainlib.gemm.row_sums import sums_f32
+from trainlib.primitive.element import F32, Element
 from trainlib.primitive.tensor import WORD, Address
-from trainlib.product.start import Along, bias_left
-from trainlib.product.sums import sums_f32
 
 Pair = tuple[int, int]
 Layout = Literal["chw", "hwc"]
@@ -55,6 +58,8 @@ class Conv2d:
     inputs, outputs    channels
     ys, xs             how outputs read inputs along lines and places
     x, y, w            where elements lie
+    element            of all of them
+    is_paired          see trainlib.conv.correlation.Correlation
     """
 
     inputs: int
@@ -66,11 +71,25 @@ class Conv2d:
     y: Strides
     groups: int = 1
     batch: int = 1
+    element: Element = F32
+    is_paired: bool = False
 
     @property
     def channels(self) -> Pair:
         """Of the inputs and outputs of a group."""
         return self.inputs // self.groups, self.outputs // self.groups
+
+    @property
+    def kernel_size(self) -> int:
+        """Weights of an output channel."""
+        return self.channels[0] * self.ys.taps * self.xs.taps
+
+    @property
+    def open_w(self) -> Strides:
+        """Where words lie that stand for the weights, in the order of channels, lines, places."""
+        line = WORD * self.xs.taps
+        channel = line * self.ys.taps
+        return Strides(channel * self.channels[0], channel, line, WORD)
 
     def images(self, address: Address, strides: Strides, channels: int) -> Images:
         """Images with so many channels in a group."""
@@ -79,25 +98,27 @@ class Conv2d:
     def forward(self, x: Address, w: Address, y: Address, *more: Any) -> Correlation:
         """One image's; more: see Correlation."""
         inputs, outputs = self.channels
-        return Correlation(
+        whole = Correlation(
             *(self.groups, outputs, inputs, self.ys, self.xs),
             self.images(x, self.x, inputs),
             Weights(w, outputs * self.w.image, *self.w),
             self.images(y, self.y, outputs),
             *more,
         )
+        return replace(whole, element=self.element, is_paired=self.is_paired)
 
     def input_gradient(self, dy: Address, w: Address, dx: Address, *more: Any) -> Correlation:
         """One image's gradient; more: see Correlation."""
         inputs, outputs = self.channels
         row, channel, line, place = self.w
-        return Correlation(
+        whole = Correlation(
             *(self.groups, inputs, outputs, self.ys.inverse, self.xs.inverse),
             self.images(dy, self.y, outputs),
             Weights(w, outputs * row, channel, row, line, place),
             self.images(dx, self.x, inputs),
             *more,
         )
+        return replace(whole, element=self.element, is_paired=self.is_paired)
 
 
 def _along(lengths: Sequence[int], strides: Strides) -> list[Along]:
@@ -122,7 +143,8 @@ def conv2d_fw_f32(
     """Y = convolution of X with W, plus a bias of each channel, plus what Y holds.
 
     lines, each    see trainlib.conv.correlation.Correlation
-    point     rows, cols, split, is_turned: see trainlib.conv.correlate.Point; None: chosen
+    point          rows, cols, split, is_turned: see trainlib.conv.correlation_schedule.Point; None:
+                   chosen
 
     raises    KernelError if there is no such point
     """
@@ -133,7 +155,7 @@ def conv2d_fw_f32(
         images_of(k, shape.batch, {"x": x, "y": y}, sizes) as at,
     ):
         whole = shape.forward(at["x"], w, at["y"], start, accumulate, lines, each)
-        correlate("conv2d_fw_f32", k, team, whole, **point)
+        correlate(f"conv2d_fw_{shape.element.name}", k, team, whole, **point)
 
 
 def conv2d_ig_f32(
@@ -165,7 +187,7 @@ def conv2d_ig_f32(
         images_of(k, shape.batch, {"dx": dx, "dy": dy}, sizes) as at,
     ):
         whole = shape.input_gradient(at["dy"], w, at["dx"], start, accumulate, lines, each)
-        correlate("conv2d_ig_f32", k, team, whole, **point)
+        correlate(f"conv2d_ig_{shape.element.name}", k, team, whole, **point)
 
 
 def conv2d_wg_f32(
@@ -184,7 +206,8 @@ def conv2d_wg_f32(
     """dW, and the gradient of the bias, from dY and X; or what is added to them.
 
     dbias_of_x    sum up X instead of dY: for a transposed convolution, whose operands swap
-    point     rows, channels, cols, split, is_turned: see trainlib.conv.weight_gradient.Point
+    point         rows, channels, cols, split, is_turned: see
+                  trainlib.conv.weight_gradient_schedule.Point
 
     raises    KernelError if there is no such point
     """
@@ -198,15 +221,19 @@ def conv2d_wg_f32(
             shape.images(at["x"], shape.x, inputs),
             Weights(dw, outputs * shape.w.image, *shape.w),
             is_added,
+            shape.element,
         )
         others = [] if dbias is None else [dbias]
-        weight_gradient("conv2d_wg_f32", k, team, whole, **point, others=others)
+        name = f"conv2d_wg_{shape.element.name}"
+        weight_gradient(name, k, team, whole, **point, others=others)
         if dbias is not None and dbias_of_x:
             of, size = shape.x, (shape.inputs, shape.ys.inputs, shape.xs.inputs)
-            channel_sums_f32(k, team, at["x"], dbias, of, size, accumulate=is_added)
+            how: Any = {"accumulate": is_added, "element": shape.element}
+            channel_sums_f32(k, team, at["x"], dbias, of, size, **how)
         elif dbias is not None:
             of, size = shape.y, (shape.outputs, shape.ys.outputs, shape.xs.outputs)
-            channel_sums_f32(k, team, at["dy"], dbias, of, size, accumulate=is_added)
+            how = {"accumulate": is_added, "element": shape.element}
+            channel_sums_f32(k, team, at["dy"], dbias, of, size, **how)
 
     one({"x": x, "dy": dy}, accumulate)
     if shape.batch > 1:
@@ -224,11 +251,46 @@ def channel_sums_f32(
     size: tuple[int, int, int],
     *,
     accumulate: bool,
+    element: Element = F32,
 ) -> None:
     """y[c] = sum of all places of a channel of an image, or added to y.
 
-    size    channels, lines, places; lines lie behind each other without gaps
+    size    channels, lines, places; lines lie one after another
     """
     channels, lines, places = size
-    of: Any = {"row": strides.channel, "term": strides.place}
-    sums_f32(k, team, x, y, channels, lines * places, **of, accumulate=accumulate)
+    of: Any = {"row": strides.channel, "term": strides.place, "element": element}
+    if strides.line == places * strides.place:
+        sums_f32(k, team, x, y, channels, lines * places, **of, accumulate=accumulate)
+        return
+    sums_f32(k, team, x, y, channels, places, **of, accumulate=accumulate)
+    if lines > 1:
+        with images_of(k, lines - 1, {"x": x}, {"x": strides.line}, first=1) as at:
+            sums_f32(k, team, at["x"], y, channels, places, **of, accumulate=True)
+
+
+@contextmanager
+def opened(
+    k: Kernel,
+    team: Team,
+    dw: Address,
+    shape: Conv2d,
+    sums: Address,
+    *,
+    begins: bool,
+    ends: bool,
+    accumulate: bool,
+) -> Iterator[None]:
+    """Around a tile's part of dW in halves, whose sums of even and odd places stay apart.
+
+    sums            words of them, as W lies without gaps
+    begins, ends    is it the first tile of what is summed up, is it the last one?
+    accumulate      add to what dW held before
+    """
+    size = shape.outputs, shape.kernel_size
+    if begins and accumulate:
+        open_sums(k, team, shape.element, dw, shape.w.image, sums, size)
+        team.barrier()
+    yield
+    if ends:
+        team.barrier()
+        close_sums(k, team, shape.element, sums, dw, shape.w.image, size)

@@ -1,12 +1,14 @@
-"""What a correlation computes, and where its operands lie: see trainlib.conv.correlate."""
+"""What a correlation computes, and where its operands lie: see correlation_schedule."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from typing import NamedTuple
 
 from firmware.builder import Register
 from trainlib.conv.axis import Axis, Outputs
-from trainlib.conv.plan import Body, Mac, Value
-from trainlib.primitive.tensor import Address
+from trainlib.conv.inner_loop import Body, Kind, Mac, Multiply, Value, halves, pairs, single
+from trainlib.primitive.element import F32, Element
+from trainlib.primitive.tensor import WORD, Address
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Weights:
-    """The kernels, likewise; `offset` bytes behind the address is the first one."""
+    """The kernels, likewise; `offset` bytes after the address is the first one."""
 
     address: Address
     group: int
@@ -43,6 +45,15 @@ class Weights:
         return replace(self, line=self.place, place=self.line)
 
 
+class Lane(NamedTuple):
+    """A sum of a block reads through a tap: of two lanes, what is not outside."""
+
+    sum: int
+    tap: int
+    place: int
+    kind: Kind
+
+
 @dataclass(frozen=True)
 class Correlation:
     """What is computed.
@@ -53,6 +64,8 @@ class Correlation:
     accumulates       what Y holds
     lines             registers that say which lines are computed, all of them by each core: the
                       first one, and how many, at least one; the code sets them free. None: all
+    element           of all tensors
+    is_paired         of halves, is each line of the input loaded once? See paired_schedule
     each        a register that says how many groups each core has, `groups` of all cores at most;
                 the code sets it free. None: they are dealt out here
     """
@@ -69,6 +82,8 @@ class Correlation:
     accumulates: bool = False
     lines: tuple[Register, Register] | None = None
     each: Register | None = None
+    element: Element = F32
+    is_paired: bool = False
 
     @cached_property
     def turned(self) -> "Correlation":
@@ -92,17 +107,32 @@ class Correlation:
         """Do the sums start with something that is loaded?"""
         return self.accumulates or self.bias is not None
 
+    @property
+    def lanes(self) -> int:
+        """Neighbouring outputs along x in a register: two halves where they read neighbours."""
+        return lanes_of(self.element, self.xs, self.x.place, self.y.place)
+
+    def sums(self, width: int) -> int:
+        """Registers for the sums of so many neighbouring outputs."""
+        return -(-width // self.lanes)
+
+    def reads(self, block: Outputs) -> tuple[Lane, ...]:
+        """What a block's sums read: one input each, or two, of which one may be outside."""
+        return reads_of(block, self.element, self.lanes)
+
     def body(self, height: int, block: Outputs, pool: int) -> Body:
         """The inner loop of a block: all taps along x."""
+        reads, width = self.reads(block), self.sums(block.width)
+        one: Kind = "half" if self.element.is_half else "word"
         macs = [
             Mac(
-                r * block.width + read.q,
-                Value("w", r * self.w.row + read.tap * self.w.place),
-                Value("x", read.place * self.x.place),
+                r * width + read.sum,
+                Value("w", r * self.w.row + read.tap * self.w.place, one),
+                Value("x", read.place * self.x.place, read.kind),
             )
             for tap in range(self.xs.taps)
             for r in range(height)
-            for read in block.reads
+            for read in reads
             if read.tap == tap
         ]
         w_step = self.w.line * self.ys.tap_step
@@ -111,4 +141,36 @@ class Correlation:
             w_step, x_step = self.w.channel, self.x.channel
         elif self.ys.taps == 1:
             w_step = x_step = 0
-        return Body(macs, pool, {"w": w_step, "x": x_step})
+        multiply = arithmetic(self.element, self.lanes, is_one=True)
+        return Body(macs, pool, {"w": w_step, "x": x_step}, multiply=multiply)
+
+
+def lanes_of(element: Element, xs: Axis, x_place: int, y_place: int) -> int:
+    """Neighbouring outputs in a register: two of halves that lie together as their inputs do."""
+    is_near = x_place == y_place == element.size < WORD
+    return 2 if is_near and xs.stride == 1 else 1
+
+
+def arithmetic(element: Element, lanes: int, *, is_one: bool) -> Multiply:
+    """A multiply-add of so many lanes; is_one: by one number, see pairs."""
+    if not element.is_half:
+        return single
+    return pairs(element, is_one=is_one) if lanes > 1 else halves(element)
+
+
+@cache
+def reads_of(block: Outputs, element: Element, lanes: int) -> tuple[Lane, ...]:
+    """What sums of so many lanes read: see Correlation.reads."""
+    if lanes == 1:
+        kind: Kind = "half" if element.is_half else "word"
+        return tuple(Lane(*read, kind) for read in block.reads)
+    places = {(read.tap, read.q): read.place for read in block.reads}
+    found = []
+    for tap, q in dict.fromkeys((tap, q // 2 * 2) for tap, q in places):
+        low, high = places.get((tap, q)), places.get((tap, q + 1))
+        if low is None:
+            assert high is not None
+            found.append(Lane(q // 2, tap, high, "high"))
+        else:
+            found.append(Lane(q // 2, tap, low, "low" if high is None else "word"))
+    return tuple(found)

@@ -2,22 +2,24 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 
 from firmware.builder import LT, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
+from trainlib.codegen.spill import Values, values
+from trainlib.codegen.strided_access import access_each
+from trainlib.codegen.work_split import Dealt, Part, grid_of, heights
 from trainlib.conv.axis import Outputs
-from trainlib.conv.channel import is_single
-from trainlib.conv.channel_code import Channels
-from trainlib.conv.correlate import POOL, Point, choose, pool_of
 from trainlib.conv.correlation import Correlation
-from trainlib.conv.lines import Lines, add_product, runs_of_blocks
-from trainlib.conv.plan import Body
-from trainlib.loops.deal import Dealt, Part, grid_of, heights
-from trainlib.loops.strided import access_each
-from trainlib.loops.values import Values, values
-from trainlib.primitive.tensor import WORD
+from trainlib.conv.correlation_schedule import POOL, Point, choose, pool_of
+from trainlib.conv.depthwise_code import Channels
+from trainlib.conv.depthwise_schedule import is_single
+from trainlib.conv.inner_loop import Body
+from trainlib.conv.paired_code import PairedChannels
+from trainlib.conv.row_taps import Lines, add_product, runs_of_blocks
+from trainlib.primitive.element import load, store
 
 GIVEN = ("w_panel", "y_panel", "x_start", "at_start", "line_count")
 INNER = ("reads", "w_line", "x_block", "y_block", "blocks", "x_line", "y_line", "at", "lines")
@@ -50,7 +52,7 @@ class Correlator:
 
     def __init__(self, k: Kernel, team: Team, x: Correlation, point: Point) -> None:
         self.k, self.team, self.x, self.point = k, team, x, point
-        self.is_single = is_single(x, point.rows, point.cols)
+        self.is_single = x.is_paired or is_single(x, point.rows, point.cols)
         if not self.is_single:
             self.lines = Lines(k, x)
 
@@ -70,7 +72,9 @@ class Correlator:
                     self._load_starts(given, dealt, part)
                     with k.scope():
                         k.free(i, j, t)
-                        if self.is_single:
+                        if x.is_paired:
+                            PairedChannels(k, x, point.cols).part(given, part.size)
+                        elif self.is_single:
                             Channels(k, x, point).part(given, part.size)
                         else:
                             self._part(given, part.size)
@@ -116,7 +120,7 @@ class Correlator:
         w_step = x.w.row if is_row else x.w.group
         y_step = x.y.channel if is_row else x.y.group
         if x.bias is not None:
-            step = WORD * (1 if is_row else x.rows)
+            step = x.element.size * (1 if is_row else x.rows)
             dealt.load_start(given["bias"], part, x.bias, step)
         dealt.load_start(given["w_panel"], part, x.w.address, w_step)
         k.add_constant(given["w_panel"], given["w_panel"], x.w.offset, t)
@@ -152,13 +156,14 @@ class Correlator:
         pointers = max(len(body.reaches) for body in bodies)
         constants = max(len(body.constants) for body in bodies)
         pool = pool_of(x, point.rows, point.cols)
-        floats = point.rows * point.cols + pool
+        sums = point.rows * x.sums(point.cols)
+        floats = sums + pool
         inner = pointers + constants + (3 if k.has_float_registers else floats)
         bases = [x.x.address, x.w.address, x.y.address, x.bias]
         with values(k, given, [*INNER, *OUTER], inner, bases) as homes:
             self.pointers, self.constants = k.x(pointers), k.x(constants)
             scratch = k.x(3) if k.has_float_registers else []
-            self.sums = k.f(point.rows * point.cols)
+            self.sums = k.f(sums)
             self.pool = k.f(pool)
             self.scratch = scratch or self.pool[:3]
             self.v = Values(k, homes, *self.scratch[:2])
@@ -175,7 +180,7 @@ class Correlator:
                 v.add("w_panel", height * x.w.row)
                 v.add("y_panel", height * x.y.channel)
                 if x.bias is not None:
-                    v.add("bias", height * WORD)
+                    v.add("bias", height * x.element.size)
 
     def _next_group(self, rows: int) -> None:
         x, v = self.x, self.v
@@ -201,13 +206,16 @@ class Correlator:
     def _block(self, height: int, block: Outputs) -> None:
         """Compute one block of sums and store it."""
         k, x = self.k, self.x
-        sums = self.sums[: height * block.width]
+        sums = self.sums[: height * x.sums(block.width)]
         if x.accumulates:
-            self._each_sum(k.fload, sums, height)
+            self._each_sum(self._load_start, sums, height)
         elif x.bias is not None:
             bias = self.v.load("bias", self.scratch[0])
             for at, register in enumerate(sums):
-                k.fload(register, at // block.width * WORD, bias)
+                row = at // x.sums(block.width)
+                load(k, x.element.size, register, row * x.element.size, bias)
+            for register in sums if x.lanes > 1 else ():
+                k.p_insert(register, register, 15, 16)
         else:
             for register in sums:
                 k.fzero(register)
@@ -215,7 +223,11 @@ class Correlator:
         if body.macs:
             with self._where_it_reads():
                 self._sum(body, sums)
-        self._each_sum(k.fstore, sums, height)
+        self._each_sum(partial(store, k, x.lanes * x.element.size), sums, height)
+
+    def _load_start(self, acc: Register, offset: int, p: Register) -> None:
+        """Load what a sum starts with."""
+        load(self.k, self.x.lanes * self.x.element.size, acc, offset, p)
 
     @contextmanager
     def _where_it_reads(self) -> Iterator[None]:
@@ -279,7 +291,7 @@ class Correlator:
         """Load or store the sums of a block."""
         width, y = len(sums) // height, self.x.y
         floats = {
-            at // width * y.channel + at % width * y.place: register
+            at // width * y.channel + at % width * self.x.lanes * y.place: register
             for at, register in enumerate(sums)
         }
         place = self.v.load("y_block", self.scratch[0])

@@ -7,23 +7,27 @@ once and kept; channels and taps along y are two hardware loops. Blocks at the b
 taps read nothing, have code of their own along x, and shorter loops along y.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
 from firmware.builder import KernelError
-from trainlib.conv.axis import Axis, Run
-from trainlib.conv.channel import cycles_of_row, is_single
-from trainlib.conv.correlation import Correlation
-from trainlib.conv.plan import CACHED, REFETCH, loop_cycles
-from trainlib.loops.deal import heights
+from trainlib.codegen.work_split import heights
+from trainlib.conv.axis import Axis
+from trainlib.conv.correlation import Correlation, Lane, reads_of
+from trainlib.conv.depthwise_schedule import cycles_of_row, is_single
+from trainlib.conv.inner_loop import CACHED, REFETCH, Value, loop_cycles
+from trainlib.conv.paired_schedule import cycles_of_paired_row, is_paired
+from trainlib.primitive.element import Element
+from trainlib.primitive.tensor import BANKS, WORD
 
 REGISTERS = 30  # that code can have
 POOL = 3  # registers for what is loaded, at least
 AROUND = 12  # instructions around a block's loops besides its loads and stores, nearly
 PLANNED = 8  # blocks whose inner loops are planned to choose among them
-BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows and columns that are tried where none are given
+CLASH = 1.17  # how much longer a convolution takes whose columns lie in one bank, about
+BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows, and registers for columns, that are tried if none are given
 
 
 @dataclass(frozen=True)
@@ -69,12 +73,19 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
 
 
 def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
-    sizes = [(given[name],) if given[name] else BLOCKS for name in ("rows", "cols")]
-    for is_turned in (False,) if x.lines else turns(given, x.ys.outputs == x.xs.outputs):
+    is_straight = x.lines is not None or x.element.is_half  # of halves, the order of sums is fixed
+    if is_straight and given["is_turned"]:
+        return
+    heights = (given["rows"],) if given["rows"] else BLOCKS
+    for is_turned in (False,) if is_straight else turns(given, x.ys.outputs == x.xs.outputs):
         turned = x.turned if is_turned else x
-        for rows, cols in product(*sizes):
-            is_one = rows <= turned.rows and cols <= turned.xs.outputs
-            if is_one and rows * cols < REGISTERS - POOL:
+        lanes = turned.lanes
+        widths = (given["cols"],) if given["cols"] else tuple(lanes * block for block in BLOCKS)
+        for rows, cols in product(heights, widths):
+            is_one = rows <= turned.rows and cols // lanes <= turned.sums(turned.xs.outputs)
+            if x.is_paired and not is_paired(x, rows, cols):
+                continue
+            if is_one and cols % lanes == 0 and rows * cols // lanes < REGISTERS - POOL:
                 for split in _splits(turned, cores, given["split"]):
                     yield Point(rows, cols, split, is_turned)
 
@@ -82,14 +93,15 @@ def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
 def _planned(x: Correlation, point: Point) -> float:
     """Cycles of a point's inner loops to their instructions; 0 if it does not fit."""
     x = x.turned if point.is_turned else x
-    if is_single(x, point.rows, point.cols):
+    if x.is_paired or is_single(x, point.rows, point.cols):
         return 1
     pool = pool_of(x, point.rows, point.cols)
     if not pool:
         return 0
     runs = x.xs.runs(point.cols)
     cycles = sum(run.times * x.body(point.rows, run.first, pool).cycles for run in runs)
-    return max(cycles, 1) / max(sum(run.times * least(run, point.rows) for run in runs), 1)
+    fewest = sum(run.times * least(x.reads(run.first), x.x.place, point.rows) for run in runs)
+    return max(cycles, 1) / max(fewest, 1)
 
 
 def turns(given: dict, is_square: bool) -> tuple[bool, ...]:
@@ -102,12 +114,12 @@ def turns(given: dict, is_square: bool) -> tuple[bool, ...]:
 def _splits(x: Correlation, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
     """Grids of at most so many cores."""
     dealt = x.rows if x.groups == 1 else x.groups
-    lines = 1 if x.lines else x.ys.outputs
+    lines = 1 if x.lines or x.is_paired else x.ys.outputs
     least = cores if x.each else 1
     splits = [(r, min(cores // r, lines)) for r in range(min(cores, dealt), least - 1, -1)]
     if given is None:
         return splits
-    is_one = 1 <= given[0] <= dealt and 1 <= given[1] <= x.ys.outputs
+    is_one = 1 <= given[0] <= dealt and 1 <= given[1] <= (1 if x.is_paired else x.ys.outputs)
     return [given] if is_one and given[0] * given[1] <= cores else []
 
 
@@ -116,38 +128,59 @@ def pool_of(x: Correlation, rows: int, cols: int) -> int:
     runs = x.xs.runs(cols)
     bodies = [x.body(rows, run.first, POOL) for run in runs]
     addresses = max(len(b.reaches) for b in bodies) + max(len(b.constants) for b in bodies)
-    left = REGISTERS - rows * cols - addresses
-    wanted = 2 + max(len({read.place for read in run.first.reads}) for run in runs)
+    left = REGISTERS - rows * x.sums(cols) - addresses
+    wanted = 2 + max(len({read[2:] for read in x.reads(run.first)}) for run in runs)
     return 0 if left < POOL else max(POOL, min(left, wanted))
 
 
-def least(run: Run, rows: int) -> int:
-    """Instructions of an inner loop, if everything is loaded once."""
-    taps, places = (len({read[i] for read in run.first.reads}) for i in (1, 2))
-    return rows * (taps + len(run.first.reads)) + places
+def least(reads: Sequence[Lane], place: int, rows: int) -> int:
+    """Cycles of an inner loop, if everything is loaded once.
+
+    place    bytes from an input to the next
+    """
+    places = {Value("x", read.place * place, read.kind) for read in reads}
+    return rows * (len({read.tap for read in reads}) + len(reads)) + sum(p.cycles for p in places)
 
 
 @cache
-def _line(ys: Axis, xs: Axis, channels: int, rows: int, cols: int) -> float:
+def _line(
+    ys: Axis, xs: Axis, channels: int, rows: int, cols: int, element: Element, lanes: int
+) -> float:
     """Cycles of a line, nearly."""
     reads = sum(ys.line(y).reads for y in range(ys.outputs)) / ys.outputs
     total = code = float(AROUND)
     for run in xs.runs(cols):
-        inner, around = least(run, rows), AROUND + 2 * rows * run.first.width
+        inner = least(reads_of(run.first, element, lanes), element.size, rows)
+        around = AROUND + 2 * rows * -(-run.first.width // lanes)
         total += run.times * (reads * (channels * loop_cycles(inner) + 4) + around)
         code += inner + around
     return total + (REFETCH * code if code > CACHED else 0)
 
 
+def clash(place: int, split: tuple[int, int]) -> float:
+    """How much longer cores take that read the same images along places in one bank.
+
+    place    bytes from one to the next
+    """
+    return CLASH if split[0] > 1 and place % (WORD * BANKS) == 0 else 1.0
+
+
 def cycles(x: Correlation, point: Point) -> float:
     """Cycles of the slowest core, nearly, if inner loops load everything once."""
     x = x.turned if point.is_turned else x
+    meeting = clash(x.x.place, point.split)
     part = -(-(x.rows if x.groups == 1 else x.groups) // point.split[0])
     rows, groups = (part, 1) if x.groups == 1 else (x.rows, part)
     if is_single(x, point.rows, point.cols):
         return groups * rows * cycles_of_row(x, point.cols, point.split[1])
+    if x.is_paired:
+        return groups * rows * cycles_of_paired_row(x, point.cols)
     lines = -(-x.ys.outputs // point.split[1])
-    return groups * sum(
-        panels * lines * _line(x.ys, x.xs, x.channels, height, point.cols)
-        for height, panels in heights(rows, point.rows).items()
+    return (
+        meeting
+        * groups
+        * sum(
+            panels * lines * _line(x.ys, x.xs, x.channels, height, point.cols, x.element, x.lanes)
+            for height, panels in heights(rows, point.rows).items()
+        )
     )

@@ -1,17 +1,25 @@
-"""The code of correlations of one channel each, see trainlib.conv.channel."""
+"""The code of correlations of one channel each, see trainlib.conv.depthwise_schedule."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from firmware.builder import EQ, LT, Kernel, Label, Register
+from firmware.builder import LT, Kernel, Label, Register
 from firmware.registers import ZERO
+from trainlib.codegen.spill import Values, values
+from trainlib.codegen.strided_access import access_each
 from trainlib.conv.axis import Run
-from trainlib.conv.channel import ADDRESSES, INPUTS, Input, Line, Round, lines_of, round_of
-from trainlib.conv.correlate import Point
 from trainlib.conv.correlation import Correlation
-from trainlib.conv.lines import runs_of_blocks
-from trainlib.loops.strided import access_each
-from trainlib.loops.values import Values, values
+from trainlib.conv.correlation_schedule import Point
+from trainlib.conv.depthwise_schedule import (
+    ADDRESSES,
+    INPUTS,
+    Input,
+    Line,
+    Round,
+    lines_of,
+    round_of,
+)
+from trainlib.conv.row_taps import runs_of_blocks
 from trainlib.primitive.tensor import WORD
 
 
@@ -20,7 +28,9 @@ class Channels:
 
     px, py       places in the input and the output
     line, end    the next line, and where the core's end; if it has not all of them
-                 and all blocks have rounds: how many, and how many lines are behind the core's
+                 and all blocks have rounds: how many, and how many lines are after the core's
+    cut          for each block of rounds, what ends its last line if lines follow: where that is,
+                 and where it goes on
     weights      all taps'; sums: of a line of a block; pool: inputs; start: of a sum, if biased
     """
 
@@ -31,12 +41,13 @@ class Channels:
         rounds = [round_of(x, block) for block in self.blocks]
         may_enter = k.isa.loop_end == "last"  # CV32E40P enters loops at their start only
         self.rounds = [r for r in rounds if r] if may_enter and all(rounds) else []
+        self.cut: list[tuple[Label, Label, Round]] = []
 
     def part(self, given: dict[str, Register], size: int) -> None:
         """All of a core: its groups, or its rows of the only one.
 
-        given    registers by name, see trainlib.conv.correlator; at_start: the number of the first
-                 line
+        given    registers by name, see trainlib.conv.correlation_code; at_start: the number of the
+                 first line
         """
         k, x = self.k, self.x
         rows, groups = (size, 1) if x.groups == 1 else (x.rows, size or x.groups)
@@ -63,6 +74,7 @@ class Channels:
                     self.v.add("w_panel", x.w.group - rows * x.w.row)
                     self.v.add("y_panel", x.y.group - rows * x.y.channel)
                     self.v.add("x_start", x.x.group)
+            self._end_cut_lines()
 
     def _values(self, rows: int, groups: int) -> list[str]:
         """The values that there are beside those given."""
@@ -143,56 +155,66 @@ class Channels:
             k.li(self.line, stop)
 
     def _count_rounds(self) -> None:
-        """Count those of a part of the lines; one that does not end them has one more."""
+        """Count those of a part of the lines, and the lines that follow it."""
         k, v, (count, first, _) = self.k, self.v, self.scratch
         count, first = v.load("line_count", count), v.load("at_start", first)
         k.add(self.line, first, count)
         k.li(self.end, self.x.ys.outputs)
         k.sub(self.end, self.end, self.line)
-        if any(each.tails for each in self.rounds):
-            k.slt(self.line, ZERO, self.end)
-            k.add(self.line, self.line, count)
-        else:
-            k.mv(self.line, count)
+        k.mv(self.line, count)
 
     def _all_rounds(self, round_: Round) -> None:
         """Compute the core's lines of a block.
 
-        NOTE: where lines follow those of the core, its last round begins the first of them, too.
+        NOTE: where lines follow those of the core, its last one has taps at its end as all others,
+        but no further round, which would read inputs of the line after it: they may not be there.
         """
-        k, whole, behind = self.k, self.k.label(), self.k.label()
+        k, whole, after = self.k, self.k.label(), self.k.label()
 
         def enter() -> None:
             if round_.missing[0] and not self.has_all_lines:
                 k.bnez(self.v.load("at_start", self.scratch[0]), whole)
-            self.enter(round_, whole, behind)
+            self.enter(round_, whole, after)
 
         with k.hwloop(self.x.ys.outputs if self.has_all_lines else self.line, enter):
-            self.round(round_, whole, behind)
-        if round_.tails and self.has_all_lines:
+            self.round(round_, whole, after)
+        if round_.tails:
+            if not self.has_all_lines:
+                self.cut.append((k.label(), k.label(), round_))
+                cut, ended, _ = self.cut[-1]
+                k.bnez(self.end, cut)
+                k.place(ended)
             self._store(round_.line)
-        elif round_.tails:
-            with k.if_(EQ, self.end, ZERO):
-                self._store(round_.line)
 
-    def enter(self, round_: Round, whole: Label, behind: Label) -> None:
+    def _end_cut_lines(self) -> None:
+        """Emit, out of the way, what ends the last line of parts of the lines."""
+        k, done = self.k, self.k.label()
+        if not self.cut:
+            return
+        k.j(done)
+        for cut, ended, round_ in self.cut:
+            k.place(cut)
+            self._end_line(round_)
+            k.j(ended)
+        self.cut.clear()
+        k.place(done)
+
+    def enter(self, round_: Round, whole: Label, after: Label) -> None:
         """Jump into the first round of a block."""
         k, x = self.k, self.x
         if round_.missing[0]:
             self._start_sums(round_.line)
             k.addi(self.px, self.px, x.ys.stride * x.x.line)
-            k.j(behind)
+            k.j(after)
         elif round_.tails:
             k.j(whole)
 
-    def round(self, round_: Round, whole: Label, behind: Label) -> None:
-        """Emit a round; place where a line begins, and what is behind the taps it may lack."""
+    def round(self, round_: Round, whole: Label, after: Label) -> None:
+        """Emit a round; place where a line begins, and what is after the taps it may lack."""
         k, x, line = self.k, self.x, round_.line
         first, step = round_.heads[0][0].offset, x.ys.stride * x.x.line
-        is_begun = [True] * len(line.outputs)
-        for inputs in round_.tails:
-            self._multiply(inputs, first + step, is_begun)
         if round_.tails:
+            self._end_line(round_)
             self._store(line)
         k.place(whole)
         if x.accumulates:
@@ -201,10 +223,17 @@ class Channels:
         self._multiply(_turned(round_.heads[0]), first, is_begun, step)
         for number, inputs in enumerate(round_.heads[1:], 1):
             if number == round_.missing[0]:
-                k.place(behind)
+                k.place(after)
             self._multiply(inputs, first + step, is_begun)
         if not round_.tails:
             self._store(line)
+
+    def _end_line(self, round_: Round) -> None:
+        """Add the taps that a round begins with, of the line before."""
+        step = self.x.ys.stride * self.x.x.line
+        for inputs in round_.tails:
+            is_begun = [True] * len(round_.line.outputs)
+            self._multiply(inputs, round_.heads[0][0].offset + step, is_begun)
 
     def _start_sums(self, line: Line) -> None:
         """Load what the sums of a line start with."""

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from firmware.builder import Kernel, KernelError, Label, Register
+from trainlib.codegen.strided_access import access_each
 from trainlib.conv.axis import Run
-from trainlib.conv.channel import INPUTS, Line, Round, is_single, lines_of, round_of
-from trainlib.conv.channel_code import Channels
-from trainlib.conv.correlate import REGISTERS, Point, choose
 from trainlib.conv.correlation import Correlation
-from trainlib.loops.strided import access_each
-from trainlib.primitive.alone import TAKEN, Alone, Block
+from trainlib.conv.correlation_schedule import REGISTERS, Point, choose
+from trainlib.conv.depthwise_code import Channels
+from trainlib.conv.depthwise_schedule import INPUTS, Line, Round, is_single, lines_of, round_of
+from trainlib.primitive.per_core import TAKEN, Alone, Block
 
 AROUND = 3 + INPUTS  # registers beside floats: two places, and one more than inputs
 
@@ -55,17 +55,17 @@ class LoneChannels(Channels):
 
     def walk(self, kind: int, count: Register, start: Label) -> None:
         """Emit what begins a block, and the loop over its lines."""
-        k, lines, whole, behind = self.k, self.kinds[kind], self.k.label(), self.k.label()
+        k, lines, whole, after = self.k, self.kinds[kind], self.k.label(), self.k.label()
 
         def begin() -> None:
             self._begin(lines)
             if isinstance(lines, Round):
-                self.enter(lines, whole, behind)
+                self.enter(lines, whole, after)
 
         with k.hwloop(count, begin):
             k.place(start)
             if isinstance(lines, Round):
-                self.round(lines, whole, behind)
+                self.round(lines, whole, after)
             else:
                 self._line(lines)
 
@@ -98,7 +98,7 @@ def lone_channels(
 
     x        of one of them, addresses anything but None
     items    channels
-    given    of the point, see trainlib.conv.correlate.choose
+    given    of the point, see trainlib.conv.correlation_schedule.choose
     """
     try:
         point = choose(name, x, 1, given)

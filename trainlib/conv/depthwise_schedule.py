@@ -13,10 +13,10 @@ see Round. So a core's own cache holds it.
 from functools import cache
 from typing import NamedTuple
 
+from trainlib.codegen.strided_access import REACH
 from trainlib.conv.axis import Axis, Run
 from trainlib.conv.correlation import Correlation
-from trainlib.conv.plan import CACHED, STEPS
-from trainlib.loops.strided import REACH
+from trainlib.conv.inner_loop import CACHED, STEPS
 
 INPUTS = 3  # registers for inputs: two loads are ahead of the multiply-adds
 ADDRESSES = 4  # registers inside of a block: of input and output, the line, and where lines end
@@ -63,7 +63,7 @@ class Round(NamedTuple):
     """All lines of a block by one loop, whose rounds end and begin in the middle of a line.
 
     A line adds up tap by tap along y, then stores. The first line may lack its first taps: the loop
-    is entered behind them. The last one may lack its last taps: a round begins with these, of the
+    is entered after them. The last one may lack its last taps: a round begins with these, of the
     line before, and so the loop ends with all that the last line has but its store.
 
     line       with all taps
@@ -143,6 +143,8 @@ def is_single(x: Correlation, rows: int, cols: int) -> bool:
     x, taps = x.straight, x.ys.taps * x.xs.taps
     floats = taps + cols + INPUTS + (x.bias is not None)
     if x.channels > 1 or rows > 1 or x.ys.is_transposed or ADDRESSES + floats > REGISTERS:
+        return False
+    if x.element.is_half:
         return False
     if x.ys.stride * x.x.line not in STEPS or x.y.line not in STEPS:
         return False

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
+from trainlib.conv.passes import GROUPS, RATE, UNIT, Step
 from trainlib.conv.shape import IMAGES, Wanted
-from trainlib.conv.steps import GROUPS, RATE, UNIT, Step
-from trainlib.primitive.boxes import Axis, Part, TileShape
+from trainlib.primitive.slices import Axis, Part, TileShape
 from trainlib.primitive.tensor import Addresses, Tensors
-from trainlib.primitive.tiling import Dim, Tiling
+from trainlib.primitive.tile_spec import Dim, Tiling
 
 CHANNELS = {"x": "ci", "y": "co"}
 

@@ -1,21 +1,22 @@
 """Columns of an image: for each output of a convolution what its taps read, zeros outside.
 
-A product with them is the convolution: see trainlib.conv.columns. They take kernel-size times the
-memory of the image, and time; what they buy is that any product will do.
+A product with them is the convolution: see trainlib.conv.im2col_gemm. They take kernel-size times
+the memory of the image, and time; what they buy is that any product will do.
 """
 
 from firmware.builder import LTU, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
+from trainlib.codegen.saved_values import kept
+from trainlib.codegen.strided_access import REACH
+from trainlib.codegen.work_split import Dealt, grid_of
 from trainlib.conv.axis import Axis
 from trainlib.conv.conv2d import Strides
-from trainlib.conv.unfolding import Columns
-from trainlib.loops.deal import Dealt, grid_of
-from trainlib.loops.kept import kept
-from trainlib.loops.strided import REACH
-from trainlib.primitive.tensor import Address
+from trainlib.conv.im2col_layout import Columns
+from trainlib.primitive.element import load_post, store_post
+from trainlib.primitive.tensor import WORD, Address
 
-PAIRS = 4  # words in a round of a copy
+PAIRS = 4  # elements in a round of a copy
 
 
 def im2col_f32(
@@ -28,6 +29,7 @@ def im2col_f32(
     xs: Axis,
     image: Strides,
     to: Columns,
+    item: int = WORD,
 ) -> None:
     """columns[c, s, t, y, x] = X[c, ys.source(y, s), xs.source(x, t)], or 0 outside.
 
@@ -53,7 +55,7 @@ def im2col_f32(
                         scratch, lower = k.x(2)
                         with left.loop(part.size, scratch):
                             with below.loop(strip.size, lower):
-                                _line(k, ys, xs, image, to, [px, pc, line])
+                                _line(k, ys, xs, image, to, [px, pc, line], item)
                                 k.add_constant(px, px, ys.stride * image.line, t)
                                 k.add_constant(pc, pc, to.line, t)
                                 k.addi(line, line, ys.stride)
@@ -64,7 +66,9 @@ def im2col_f32(
                             k.add_constant(line, line, back * ys.stride, t)
 
 
-def _line(k: Kernel, ys: Axis, xs: Axis, image: Strides, to: Columns, at: list[Register]) -> None:
+def _line(
+    k: Kernel, ys: Axis, xs: Axis, image: Strides, to: Columns, at: list[Register], item: int
+) -> None:
     """One line of outputs of one channel: what all taps read."""
     px, pc, line = at
     for s in range(ys.taps):
@@ -74,15 +78,14 @@ def _line(k: Kernel, ys: Axis, xs: Axis, image: Strides, to: Columns, at: list[R
             k.li(inputs, ys.inputs)
             with k.if_(LTU, source, inputs):
                 for t in range(xs.taps):
-                    _places(
-                        k, xs, t, [px, pc], [s * ys.dilation * image.line, s * to.row], image, to
-                    )
+                    offsets = [s * ys.dilation * image.line, s * to.row]
+                    _places(k, xs, t, [px, pc], offsets, image, to, item)
             with k.else_():
                 for t in range(xs.taps):
                     with k.scope():
                         target, scratch = k.x(2)
                         k.add_constant(target, pc, s * to.row + t * to.tap, scratch)
-                        move(k, None, target, xs.outputs, 0, to.place)
+                        move(k, None, target, xs.outputs, 0, to.place, item)
 
 
 def _places(
@@ -93,6 +96,7 @@ def _places(
     offsets: list[int],
     image: Strides,
     to: Columns,
+    item: int,
 ) -> None:
     """What one tap reads of a line: zeros, places of the image, zeros."""
     inside = xs.readers(tap)
@@ -100,18 +104,24 @@ def _places(
     with k.scope():
         source, target, scratch = k.x(3)
         k.add_constant(target, bases[1], offsets[1] + tap * to.tap, scratch)
-        move(k, None, target, first, 0, to.place)
+        move(k, None, target, first, 0, to.place, item)
         if count:
             place = xs.source(first, tap) or 0
             k.add_constant(source, bases[0], offsets[0] + place * image.place, scratch)
-            move(k, source, target, count, xs.stride * image.place, to.place)
-        move(k, None, target, xs.outputs - first - count, 0, to.place)
+            move(k, source, target, count, xs.stride * image.place, to.place, item)
+        move(k, None, target, xs.outputs - first - count, 0, to.place, item)
 
 
 def move(
-    k: Kernel, source: Register | None, target: Register, count: int, step: int, to_step: int
+    k: Kernel,
+    source: Register | None,
+    target: Register,
+    count: int,
+    step: int,
+    to_step: int,
+    item: int = WORD,
 ) -> None:
-    """Copy words, or zeros, pairwise; both pointers advance."""
+    """Copy elements of so many bytes, or zeros, pairwise; both pointers advance."""
     if not count:
         return
     with k.scope():
@@ -126,9 +136,12 @@ def move(
         def move(registers: list[Register]) -> None:
             for register in registers if source is not None else []:
                 assert source is not None
-                k.load_post(register, steps[0], source)
+                if item == WORD:
+                    k.load_post(register, steps[0], source)
+                else:
+                    load_post(k, item, register, steps[0], source)
             for register in registers:
-                k.store_post(register if source is not None else ZERO, steps[1], target)
+                store_post(k, item, register if source is not None else ZERO, steps[1], target)
 
         rounds, rest = divmod(count, PAIRS)
         if rounds > 1:

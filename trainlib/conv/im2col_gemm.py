@@ -12,13 +12,13 @@ from typing import Any
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
+from trainlib.codegen.batch_loop import images_of
 from trainlib.conv.conv2d import Conv2d, Layout, Strides, channel_sums_f32
 from trainlib.conv.im2col import im2col_f32
-from trainlib.conv.patches import copy_patches_f32
-from trainlib.conv.unfolding import Unfolding
-from trainlib.loops.batch import images_of
+from trainlib.conv.im2col_layout import Unfolding
+from trainlib.conv.patch_copy import copy_patches_f32
+from trainlib.gemm.matmul import matmul_f32
 from trainlib.primitive.tensor import Address
-from trainlib.product.matmul import matmul_f32
 
 
 def make_columns(
@@ -45,7 +45,7 @@ def make_columns(
         copy_patches_f32(k, team, x, columns, u.patches(image))
         copy_patches_f32(k, team, None, columns, u.zeros)
     else:
-        im2col_f32(k, team, x, columns, u.channels, u.ys, u.xs, image, u.to)
+        im2col_f32(k, team, x, columns, u.channels, u.ys, u.xs, image, u.to, u.item)
     team.barrier()
     return columns
 
@@ -84,8 +84,9 @@ def conv2d_fw_by_columns(
     """
     u = Unfolding.of(shape, layout)
     n, m = (shape.outputs, u.places) if layout == "chw" else (u.places, shape.outputs)
-    how: dict[str, Any] = {"bias": bias, "accumulate": accumulate}
-    how |= clipped(point, n, m, team.cores) if clips else point
+    how: dict[str, Any] = {"bias": bias, "accumulate": accumulate, "element": shape.element}
+    columns_of = 2 if shape.element.is_half and layout == "chw" else 1
+    how |= clipped(point, n, -(-m // columns_of), team.cores) if clips else point
     strides = {"x": shape.x.image, "y": shape.y.image}
     with images_of(k, shape.batch, {"x": x, "y": y}, strides) as at:
         made = make_columns(k, team, at["x"], columns, shape.x, u)
@@ -112,8 +113,9 @@ def conv2d_ig_by_columns(
     """dX from dY and W with channels exchanged; all else as conv2d_fw_by_columns."""
     u = Unfolding.of(shape, layout, is_gradient=True)
     n, m = (shape.inputs, u.places) if layout == "chw" else (u.places, shape.inputs)
-    how: dict[str, Any] = {"accumulate": accumulate}
-    how |= clipped(point, n, m, team.cores) if clips else point
+    how: dict[str, Any] = {"accumulate": accumulate, "element": shape.element}
+    columns_of = 2 if shape.element.is_half else 1
+    how |= clipped(point, n, -(-m // columns_of), team.cores) if clips else point
     strides = {"dy": shape.y.image, "dx": shape.x.image}
     with images_of(k, shape.batch, {"dy": dy, "dx": dx}, strides) as at:
         made = make_columns(k, team, at["dy"], columns, shape.y, u)
@@ -136,22 +138,29 @@ def conv2d_wg_by_columns(
     dbias: Address | None = None,
     accumulate: bool = False,
     clips: bool = False,
+    opens: bool = False,
     **point: Any,
 ) -> None:
-    """dW from dY and X, and the gradient of the bias; all else as conv2d_fw_by_columns."""
+    """dW from dY and X, and the gradient of the bias; all else as conv2d_fw_by_columns.
+
+    opens    dW is words of sums that are not added yet, see matmul_f32
+    """
     u = Unfolding.of(shape, layout)
     is_chw = layout == "chw"
     if clips:
-        point = clipped(point, shape.outputs, u.words, team.cores)
+        columns_of = 2 if shape.element.is_half and not is_chw else 1
+        point = clipped(point, shape.outputs, -(-u.words // columns_of), team.cores)
 
     def one(at: Mapping[str, Address], is_added: bool) -> None:
         made = make_columns(k, team, at["x"], columns, shape.x, u)
         operands = (at["dy"], made, dw, shape.outputs, u.places, u.words)
         how = {"trans_a": not is_chw, "trans_b": is_chw, "accumulate": is_added} | point
+        how |= {"element": shape.element, "opens": opens}
         matmul_f32(k, team, *operands, **how)
         if dbias is not None:
             size = (shape.outputs, shape.ys.outputs, shape.xs.outputs)
-            channel_sums_f32(k, team, at["dy"], dbias, shape.y, size, accumulate=is_added)
+            of: Any = {"accumulate": is_added, "element": shape.element}
+            channel_sums_f32(k, team, at["dy"], dbias, shape.y, size, **of)
 
     one({"x": x, "dy": dy}, accumulate)
     if shape.batch > 1:

@@ -6,10 +6,11 @@ A column is what the taps of a kernel read for one place of the result. In layou
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trainlib.conv.axis import Axis
 from trainlib.conv.conv2d import Conv2d, Layout, Strides
-from trainlib.primitive.forms import Level, Patch
+from trainlib.primitive.l1_layout import Level, Patch
 from trainlib.primitive.tensor import WORD
 
 
@@ -33,19 +34,22 @@ class Unfolding:
     """An image's columns.
 
     ys, xs    how places of the result read it
+    item      bytes of an element; rows begin with a word
     """
 
     channels: int
     ys: Axis
     xs: Axis
     layout: Layout
+    item: int = WORD
 
     @classmethod
     def of(cls, shape: Conv2d, layout: Layout, *, is_gradient: bool = False) -> "Unfolding":
         """Of X for a convolution, or of dY for the gradient of its input."""
         if is_gradient:
-            return cls(shape.outputs, shape.ys.inverse, shape.xs.inverse, layout)
-        return cls(shape.inputs, shape.ys, shape.xs, layout)
+            axes = shape.ys.inverse, shape.xs.inverse
+            return cls(shape.outputs, *axes, layout, shape.element.size)
+        return cls(shape.inputs, shape.ys, shape.xs, layout, shape.element.size)
 
     @property
     def words(self) -> int:
@@ -60,18 +64,19 @@ class Unfolding:
     @property
     def size(self) -> int:
         """Bytes of all of them."""
-        return WORD * self.words * self.places
+        rows, length = (self.words, self.places)[:: 1 if self.layout == "chw" else -1]
+        return rows * row_of(self.item, length)
 
     @property
     def to(self) -> Columns:
         """Where they lie."""
         height, width = self.ys.taps, self.xs.taps
         if self.layout == "chw":
-            tap = WORD * self.places
-            line = WORD * self.xs.outputs
-            return Columns(height * width * tap, width * tap, tap, line, WORD)
-        column, tap = WORD * self.words, WORD * self.channels
-        return Columns(WORD, width * tap, tap, self.xs.outputs * column, column)
+            tap = row_of(self.item, self.places)
+            line = self.item * self.xs.outputs
+            return Columns(height * width * tap, width * tap, tap, line, self.item)
+        column, tap = row_of(self.item, self.words), self.item * self.channels
+        return Columns(self.item, width * tap, tap, self.xs.outputs * column, column)
 
     def patches(self, image: Strides) -> Iterator[Patch]:
         """What comes from an image whose elements lie so."""
@@ -90,7 +95,7 @@ class Unfolding:
                     _level(self.xs, tap, places, image.place, to.place),
                     Level(taps, self.xs.dilation * image.place, to.tap),
                 )
-                yield Patch(far, near, levels)
+                yield Patch(far, near, levels, self.item)
 
     def _readers(self, image: Strides) -> Iterator[tuple[int, int, Sequence[int]]]:
         """Taps, from the first of them on, and the places that read through all of these.
@@ -117,6 +122,7 @@ class Unfolding:
         for row in range(self.ys.taps):
             for lines in _unread(self.ys, row):
                 yield _zeros(
+                    self.item,
                     row * to.row + lines[0] * to.line,
                     (self.channels, to.channel),
                     (self.xs.taps, to.tap),
@@ -126,6 +132,7 @@ class Unfolding:
         for tap in range(self.xs.taps):
             for places in _unread(self.xs, tap):
                 yield _zeros(
+                    self.item,
                     tap * to.tap + places[0] * to.place,
                     (self.channels, to.channel),
                     (self.ys.taps, to.row),
@@ -165,5 +172,10 @@ def _unread(axis: Axis, tap: int) -> Iterator[range]:
                 start = None
 
 
-def _zeros(near: int, *levels: tuple[int, int]) -> Patch:
-    return Patch(near, near, tuple(Level(count, step, step) for count, step in levels))
+def _zeros(item: int, near: int, *levels: tuple[int, int]) -> Patch:
+    return Patch(near, near, tuple(Level(count, step, step) for count, step in levels), item)
+
+
+def row_of(item: int, length: Any) -> Any:
+    """Bytes of a row of elements, or of rows of such lengths: whole words."""
+    return -(-item * length // WORD) * WORD

@@ -4,13 +4,15 @@ Values are loaded ahead of their use into a pool of registers, are kept while th
 and there is room, and else are loaded again. The last load through a pointer steps it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from firmware.builder import Kernel, Register
+from trainlib.primitive.element import Element, load, load_post
+from trainlib.primitive.tensor import WORD
 
 REACH = 2047  # bytes that the offset of a load says
 PLANS = 4096  # bodies that are remembered: those of layers and tiles are often the same
@@ -20,15 +22,51 @@ REFETCH = 0.65  # cycles more that an instruction takes which comes from the sha
 AHEAD = 4  # multiply-adds for whose operands loads are looked for
 
 
+Kind = Literal["word", "half", "low", "high"]
+"""What a value is: a float or two halves; a half; a half below zero bits, or above them."""
+
+
 class Value(NamedTuple):
-    """A float in memory: a stream of them, and its distance in bytes from the stream's place."""
+    """A float in memory: a stream of them, and its distance in bytes from the stream's place.
+
+    Or halves; places of streams are those of words.
+    """
 
     stream: str
     offset: int
+    kind: Kind = "word"
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of its load: a word in two others takes one more, and so do a shift and its wait.
+
+        Source: rtl/README of the measurements, misaligned accesses.
+        """
+        if self.kind == "high":
+            return 3
+        return 2 if self.kind == "word" and self.offset % WORD else 1
+
+    def load(self, k: Kernel, rd: Register, offset: int, p: Register) -> None:
+        """Load it from an offset."""
+        load(k, self._bytes, rd, offset, p, is_unsigned=self.kind != "half")
+        self._shift(k, rd)
+
+    def load_post(self, k: Kernel, rd: Register, step: Register | int, p: Register) -> None:
+        """Load it, and step the pointer on."""
+        load_post(k, self._bytes, rd, step, p, is_unsigned=self.kind != "half")
+        self._shift(k, rd)
+
+    @property
+    def _bytes(self) -> int:
+        return WORD if self.kind == "word" else WORD // 2
+
+    def _shift(self, k: Kernel, rd: Register) -> None:
+        if self.kind == "high":
+            k.slli(rd, rd, 4 * WORD)
 
 
 class Mac(NamedTuple):
-    """sums[acc] += u * v."""
+    """sums[acc] += u * v; what that means of halves, see Body."""
 
     acc: int
     u: Value
@@ -124,6 +162,32 @@ def reaches_of(macs: Iterable[Mac], streams: Iterable[str]) -> list[Reach]:
     return found
 
 
+Multiply = Callable[[Kernel, Register, Register, Register], None]
+
+
+def single(k: Kernel, acc: Register, u: Register, v: Register) -> None:
+    """Of floats."""
+    k.fmadd_s(acc, u, v, acc)
+
+
+def halves(element: Element) -> Multiply:
+    """Of single halves."""
+
+    def multiply(k: Kernel, acc: Register, u: Register, v: Register) -> None:
+        element.scalar(k, "fmadd")(acc, u, v, acc)
+
+    return multiply
+
+
+def pairs(element: Element, *, is_one: bool) -> Multiply:
+    """Of two halves each; is_one: u is one, which both of v are multiplied by."""
+
+    def multiply(k: Kernel, acc: Register, u: Register, v: Register) -> None:
+        element.pairs(k, "vfmac_r" if is_one else "vfmac")(acc, v, u)
+
+    return multiply
+
+
 class Body:
     """A body, planned when it is needed.
 
@@ -131,6 +195,7 @@ class Body:
     pool        registers for what is loaded
     strides     bytes that each stream's pointers step on, once
     reaches     what each pointer reaches, where other bodies share the pointers
+    multiply    emit acc += u * v, given registers
     """
 
     def __init__(
@@ -139,8 +204,10 @@ class Body:
         pool: int,
         strides: Mapping[str, int],
         reaches: Sequence[Reach] | None = None,
+        multiply: Multiply = single,
     ) -> None:
         self.macs, self.pool, self.strides = macs, pool, strides
+        self.multiply = multiply
         self.reaches = reaches_of(macs, strides) if reaches is None else reaches
 
     @cached_property
@@ -155,14 +222,15 @@ class Body:
             isinstance(first, Load) and isinstance(use, Use) and first.register in use[1:]
             for first, use in pairwise(self.steps)
         )
-        return len(self.steps) + stalls
+        loads = sum(step.value.cycles for _, step in self._loads)
+        return len(self.macs) + loads + stalls
 
     @cached_property
     def pointers(self) -> list[Pointer]:
         """Through which it loads; each one's bias is that of what is loaded last through it."""
-        last = {step.value: at for at, step in self._loads}
+        last = {step.value[:2]: at for at, step in self._loads}
         return [
-            Pointer(stream, max(reach, key=lambda o: (last.get(Value(stream, o), -1), -o)), reach)
+            Pointer(stream, max(reach, key=lambda o: (last.get((stream, o), -1), -o)), reach)
             for stream, reach in self.reaches
         ]
 
@@ -181,19 +249,18 @@ class Body:
         constants: Mapping[int, Register],
     ) -> None:
         """Emit the body; pointers in the order of its own, constants by their value."""
-        of = {Value(p.stream, o): i for i, p in enumerate(self.pointers) for o in p.offsets}
-        last = {of[step.value]: at for at, step in self._loads}
+        of = {(p.stream, o): i for i, p in enumerate(self.pointers) for o in p.offsets}
+        last = {of[step.value[:2]]: at for at, step in self._loads}
         for at, step in enumerate(self.steps):
             if isinstance(step, Use):
-                acc = sums[step.acc]
-                k.fmadd_s(acc, pool[step.u], pool[step.v], acc)
+                self.multiply(k, sums[step.acc], pool[step.u], pool[step.v])
                 continue
-            index, stride = of[step.value], self.strides[step.value.stream]
+            index, stride = of[step.value[:2]], self.strides[step.value.stream]
             register, pointer = pool[step.register], pointers[index]
             if last[index] == at and stride:
-                k.fload_post(register, constants.get(stride, stride), pointer)
+                step.value.load_post(k, register, constants.get(stride, stride), pointer)
             else:
-                k.fload(register, step.value.offset - self.pointers[index].bias, pointer)
+                step.value.load(k, register, step.value.offset - self.pointers[index].bias, pointer)
         for index in range(len(self.pointers)):
             stride = self.strides[self.pointers[index].stream]
             if index in last or not stride:

@@ -5,17 +5,17 @@ gradient of the input.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from trainlib.conv.conv2d import Conv2d, Strides
+from trainlib.conv.im2col_layout import Unfolding, row_of
 from trainlib.conv.shape import IMAGES, Shape
-from trainlib.conv.unfolding import Unfolding
-from trainlib.primitive.boxes import Sized, TileShape
-from trainlib.primitive.forms import Effort, Form, Level, Patch
+from trainlib.primitive.l1_layout import Effort, Form, Level, Patch
+from trainlib.primitive.slices import Sized, TileShape
 from trainlib.primitive.tensor import WORD, Tensors
 
 
@@ -26,6 +26,7 @@ class ByColumns:
     name      of the tensor
     of        the convolution of a tile
     counts    images, channels, lines and places of columns of a tile, given sizes of dimensions
+    item      bytes of an element
     """
 
     name: str
@@ -33,6 +34,7 @@ class ByColumns:
     is_gradient: bool
     of: Callable[[TileShape], Conv2d]
     counts: Callable[[Sized], tuple[Any, Any, Any, Any]]
+    item: int = WORD
 
     def form(self, shape: TileShape, tensors: Tensors) -> Form:
         """As every Formed."""
@@ -50,7 +52,10 @@ class ByColumns:
     def bytes(self, sizes: Sized) -> Any:
         """As every Formed."""
         images, channels, lines, places = self.counts(sizes)
-        return WORD * self._taps * images * channels * lines * places
+        words = self._taps * channels
+        if self.shape.layout == "chw":
+            return images * words * row_of(self.item, lines * places)
+        return images * lines * places * row_of(self.item, words)
 
     def effort(self, sizes: Sized) -> Effort:
         """As every Formed: a command for each tap and for all but the longest other dimension.
@@ -61,13 +66,13 @@ class ByColumns:
         images, channels, lines, places = self.counts(sizes)
         if self.is_gradient:
             lines, places = lines / ys.stride, places / xs.stride
-        copied = WORD * self._taps * images * channels * lines * places
+        copied = self.item * self._taps * images * channels * lines * places
         if self.shape.layout == "hwc":
-            levels, run = [images, lines, places], WORD * channels * self._taps_of_run
+            levels, run = [images, lines, places], self.item * channels * self._taps_of_run
         elif xs.stride == 1:
-            levels, run = [images, lines, channels], WORD * places
+            levels, run = [images, lines, channels], self.item * places
         else:
-            levels, run = [images, lines, channels, places], WORD
+            levels, run = [images, lines, channels, places], self.item
         taps = self._taps // (self._taps_of_run if self.shape.layout == "hwc" else 1)
         return Effort(copied, run, taps * reduce(np.multiply, levels) / reduce(np.maximum, levels))
 
@@ -87,35 +92,41 @@ class Exchanged:
     """Weights W[Co, C, kh, kw] as [C, Co, kh, kw], or W[Co, kh, kw, C] as [kh, kw, Co, C].
 
     counts    output and input channels of a tile, given sizes of dimensions
+    item      bytes of an element; rows begin with a word
     """
 
     name: str
     shape: Shape
     counts: Callable[[Sized], tuple[Any, Any]]
+    item: int = WORD
 
     def form(self, shape: TileShape, tensors: Tensors) -> Form:
         """As every Formed."""
         part, axes = shape.part(self.name), IMAGES[self.shape.layout]
         rows, channels, *taps = (part.shape[axes.index(axis)] for axis in range(4))
-        own = replace(part, form=None)
         far = dict(zip(axes, tensors[self.name].strides, strict=True))
         order = (1, 0, 2, 3) if self.shape.layout == "chw" else (2, 3, 0, 1)
-        counts, near, step = (rows, channels, *taps), {}, WORD
+        counts, near, step = (rows, channels, *taps), {}, self.item
+        first = order[:1] if self.shape.layout == "chw" else order[:3]  # what rows are of
         for axis in reversed(order):
+            step = row_of(1, step) if axis == first[-1] else step
             near[axis] = step
             step *= counts[axis]
         levels = tuple(Level(counts[axis], far[axis], near[axis]) for axis in range(4))
-        return Form(own.size, (Patch(0, 0, levels),))
+        return Form(step, (Patch(0, 0, levels, self.item),))
 
     def bytes(self, sizes: Sized) -> Any:
         """As every Formed."""
         rows, channels = self.counts(sizes)
-        return WORD * self.shape.ys.taps * self.shape.xs.taps * rows * channels
+        taps = self.shape.ys.taps * self.shape.xs.taps
+        if self.shape.layout == "hwc":
+            return taps * rows * row_of(self.item, channels)
+        return channels * row_of(self.item, taps * rows)
 
     def effort(self, sizes: Sized) -> Effort:
         """As every Formed."""
         rows, channels = self.counts(sizes)
         taps = self.shape.ys.taps * self.shape.xs.taps
         if self.shape.layout == "hwc":
-            return Effort(self.bytes(sizes), WORD * channels, np.minimum(taps, rows))
-        return Effort(self.bytes(sizes), WORD * taps, np.minimum(rows, channels))
+            return Effort(self.bytes(sizes), self.item * channels, np.minimum(taps, rows))
+        return Effort(self.bytes(sizes), self.item * taps, np.minimum(rows, channels))

@@ -1,17 +1,21 @@
 """Convolutions as primitives: forward, gradient of the weights, gradient of the input, of each."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from firmware.builder import KernelError
 from trainlib.conv.axis import Axis
-from trainlib.conv.bias import in_phases
 from trainlib.conv.conv2d import Layout
+from trainlib.conv.passes import Step
+from trainlib.conv.phases import in_phases
 from trainlib.conv.shape import Shape
-from trainlib.conv.steps import Step
+from trainlib.elementwise.fused_update import Factor, with_update
 from trainlib.primitive.arguments import CommonArguments, pair_of
-from trainlib.primitive.family import Family
+from trainlib.primitive.element import ELEMENTS
+from trainlib.primitive.operator import Family
 
 LARGEST = 1 << 16  # elements of a dimension
 
@@ -39,7 +43,8 @@ class Images(CommonArguments):
                      "hwc": X[batch, H, W, C], W[Co, kh, kw, C]
     bias             one for each output channel; or the gradient of it
     accumulate       add to what the outputs hold
-    rows, cols, split, is_turned    see the Points of trainlib.conv.correlate and weight_gradient
+    rows, cols, split, is_turned    see the Points of trainlib.conv.correlation_schedule and
+                     weight_gradient_schedule
     """
 
     height: Size
@@ -56,6 +61,11 @@ class Images(CommonArguments):
     cols: int | None = Field(None, ge=1)
     split: tuple[int, int] | None = None
     is_turned: bool | None = None
+
+    @property
+    def is_added(self) -> bool:
+        """Do results hold something before, which must be added to once?"""
+        return self.accumulate
 
     @property
     def by_columns(self) -> bool:
@@ -172,8 +182,26 @@ class Transposed(Images):
         return self.convolution(self.outputs, self.inputs, self.groups, (size[0], size[1]))
 
 
-class ConvolutionGradient(Convolution):
-    """The same for the gradient of the weights; channels: inputs of a block of sums."""
+class Added(Images):
+    """Gradients that may be added to parameters.
+
+    scale    dW += scale times the whole gradient, and dbias so: trainlib.elementwise.fused_update
+    """
+
+    scale: Factor = None
+
+    @property
+    def is_added(self) -> bool:
+        """Do results hold something before, which must be added to once?"""
+        return super().is_added or self.scale is not None
+
+
+class DepthwiseGradient(Depthwise, Added):
+    """The same for the gradient of the weights."""
+
+
+class ConvolutionInHalves(Convolution):
+    """The same for the gradient of the weights in halves; channels: inputs of a block of sums."""
 
     channels: int | None = Field(None, ge=1)
 
@@ -181,6 +209,10 @@ class ConvolutionGradient(Convolution):
     def point(self) -> dict[str, Any]:
         """How it is computed."""
         return super().point | {"channels": self.channels}
+
+
+class ConvolutionGradient(ConvolutionInHalves, Added):
+    """The same for the gradient of the weights."""
 
 
 FORWARD = Step("y", {"x": "X", "w": "W", "y": "Y"}, "y")
@@ -192,15 +224,31 @@ TRANSPOSED_INPUT = Step("y", {"x": "dY", "w": "W", "y": "dX"}, None)
 
 
 def _family(name: str, arguments: type[Images], step: Step) -> Family:
-    return Family(
+    family = Family(
         name,
         arguments,
         step.tensors,
         step.expected,
         lambda a: a.shape.macs,
         tiling=step.tiling,
-        phases=None if arguments is Depthwise else in_phases(step),
+        phases=None if issubclass(arguments, Depthwise) else in_phases(step),
     )
+    return with_update(family, ("dW", "dbias")) if issubclass(arguments, Added) else family
+
+
+def _in_halves(name: str, arguments: type[Images], step: Step) -> Iterator[Family]:
+    """The same in FP16 and bfloat16; gradients are not scaled, and there are no phases."""
+    for element in ELEMENTS:
+        if element.is_half:
+            own = replace(step, element=element)
+            yield Family(
+                f"{name}_{element.name}",
+                arguments,
+                own.tensors,
+                own.expected,
+                lambda a: a.shape.macs,
+                tiling=own.tiling,
+            )
 
 
 FAMILIES = (
@@ -208,9 +256,18 @@ FAMILIES = (
     _family("conv2d_wg_f32", ConvolutionGradient, WEIGHTS),
     _family("conv2d_ig_f32", Convolution, INPUT),
     _family("dwconv2d_fw_f32", Depthwise, FORWARD),
-    _family("dwconv2d_wg_f32", Depthwise, WEIGHTS),
+    _family("dwconv2d_wg_f32", DepthwiseGradient, WEIGHTS),
     _family("dwconv2d_ig_f32", Depthwise, INPUT),
     _family("tconv2d_fw_f32", Transposed, TRANSPOSED_FORWARD),
     _family("tconv2d_wg_f32", Transposed, TRANSPOSED_WEIGHTS),
     _family("tconv2d_ig_f32", Transposed, TRANSPOSED_INPUT),
+    *_in_halves("conv2d_fw", Convolution, FORWARD),
+    *_in_halves("conv2d_wg", ConvolutionInHalves, WEIGHTS),
+    *_in_halves("conv2d_ig", Convolution, INPUT),
+    *_in_halves("dwconv2d_fw", Depthwise, FORWARD),
+    *_in_halves("dwconv2d_wg", Depthwise, WEIGHTS),
+    *_in_halves("dwconv2d_ig", Depthwise, INPUT),
+    *_in_halves("tconv2d_fw", Transposed, TRANSPOSED_FORWARD),
+    *_in_halves("tconv2d_wg", Transposed, TRANSPOSED_WEIGHTS),
+    *_in_halves("tconv2d_ig", Transposed, TRANSPOSED_INPUT),
 )

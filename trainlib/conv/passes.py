@@ -6,18 +6,17 @@ roles of its images exchanged.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from operator import mul
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
+from trainlib.conv import halves
 from trainlib.conv.axis import Axis
-from trainlib.conv.channel_alone import lone_channels
-from trainlib.conv.columns import conv2d_fw_by_columns, conv2d_ig_by_columns, conv2d_wg_by_columns
 from trainlib.conv.conv2d import (
     Conv2d,
     Layout,
@@ -25,24 +24,32 @@ from trainlib.conv.conv2d import (
     conv2d_fw_f32,
     conv2d_ig_f32,
     conv2d_wg_f32,
+    opened,
 )
-from trainlib.conv.forms import ByColumns, Exchanged
+from trainlib.conv.depthwise_per_core import lone_channels
+from trainlib.conv.im2col_gemm import (
+    conv2d_fw_by_columns,
+    conv2d_ig_by_columns,
+    conv2d_wg_by_columns,
+)
+from trainlib.conv.im2col_layout import row_of
+from trainlib.conv.l1_layouts import ByColumns, Exchanged
 from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
-from trainlib.primitive.alone import Alone
-from trainlib.primitive.boxes import Axis as Along
-from trainlib.primitive.boxes import Formed, Part, Sized, Spread, TileShape, Window
-from trainlib.primitive.family import Expected
+from trainlib.primitive.element import F32, Element
+from trainlib.primitive.operator import Expected
+from trainlib.primitive.per_core import Alone
+from trainlib.primitive.slices import Axis as Along
+from trainlib.primitive.slices import Formed, Part, Sized, Spread, TileShape, Window
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tiling import COUNT, EACH, ENDS, FIRST, Dim, Sizes, Tiling
+from trainlib.primitive.tile_spec import COUNT, EACH, ENDS, FIRST, Dim, Sizes, Tiling
 from trainlib.reference import conv2d as reference
 
 RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not count taps
 UNIT = 4  # channels of a tile's results
-GROUPS = 8  # groups of a tile of gradients of weights: these are dealt out to the cores
+GROUPS = 8  # of a tile, one for each core and no group shared
 BY_COLUMNS: Mapping[str, Callable[..., None]] = {
     "y": conv2d_fw_by_columns, "x": conv2d_ig_by_columns, "w": conv2d_wg_by_columns
 }  # fmt: skip
-GROUPS = 8  # of a tile, in which cores share no group
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,13 @@ class Step:
     result    the role of what it computes: "y" forward, "x" and "w" the gradients
     names     of the operands by role
     biased    the role of the images whose channels have the bias; None: there is none
+    element   of all tensors
     """
 
     result: Literal["y", "x", "w"]
     names: Mapping[str, str]
     biased: Literal["y", "x"] | None
+    element: Element = F32
 
     @property
     def bias(self) -> str:
@@ -66,14 +75,25 @@ class Step:
     def tensors(self, a: Wanted) -> Tensors:
         """Operands by name."""
         written: Any = "inout" if a.accumulate else "out"
+        if self.element.is_half and a.accumulate and a.bias and self.result != "w":
+            raise KernelError(
+                f"a convolution in {self.element.name}: accumulate with a bias; use one of them"
+            )
         roles = [*(role for role in self.names if role != self.result), self.result]
+        written_as: dict[str, Any] = {self.result: written}
         of = {
-            self.names[role]: Tensor(a.shape.sizes(role), written if role == self.result else "in")
+            self.names[role]: Tensor(
+                a.shape.sizes(role),
+                written_as.get(role, "in"),
+                self.element.dtype,
+                joined=halves.joined(self.result, role, a) if self.element.is_half else 1,
+            )
             for role in roles
         }
         if a.bias and self.biased:
             channels = a.shape.inputs if self.biased == "x" else a.shape.outputs
-            of[self.bias] = Tensor((channels,), written if self.result == "w" else "in")
+            of_bias: Any = written if self.result == "w" else "in"
+            of[self.bias] = Tensor((channels,), of_bias, self.element.dtype)
         return of
 
     # Tiles
@@ -99,7 +119,8 @@ class Step:
             self.emit(k, team, a, tile, at)
 
         makes_columns = a.by_columns and not a.by_dma
-        scratch = (lambda tile: self._scratch(a, tile)) if makes_columns else None
+        has_scratch = makes_columns or halves.opens(self.result, a, self.element)
+        scratch = (lambda tile: self._scratch(a, tile)) if has_scratch else None
         begins_twice = a.accumulate and a.bias  # then a tile's bias is added to it once
         is_walked = self.result != "w" and not a.by_columns and not begins_twice
         walks = (lambda sizes: self._walked(a, sizes)) if is_walked else None
@@ -108,8 +129,11 @@ class Step:
         exposed = (lambda sizes: self._exposed(a, sizes)) if is_walked else None
         how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
         how |= {"alone": lambda: self._alone(a)} if is_walked else {}
+        how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
         taps = 1 if a.by_columns else a.shape.ys.taps * a.shape.xs.taps
-        rate = RATE / taps  # with columns, it is how they are copied that tells tiles apart
+        rate = (
+            RATE * WORD / self.element.size / taps
+        )  # with columns, it is how they are copied that tells tiles apart
         return Tiling(dims, boxes, emit, scratch, rate, **how)
 
     def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
@@ -120,7 +144,7 @@ class Step:
         """Are the lines walked with tiles of these sizes?"""
         lines = a.shape.ys.inputs if self.result == "x" else a.shape.ys.outputs
         is_free = all(a.point[name] is None for name in ("split", "is_turned"))
-        if a.shape.groups == 1 or lines < ENDS or not is_free:
+        if a.shape.groups == 1 or lines < ENDS or not is_free or self.element.is_half:
             return False
         return (sizes["n"] == 1) & (sizes["y"] == lines) & (sizes["g"] >= GROUPS)
 
@@ -128,7 +152,7 @@ class Step:
         """Channels that a core computes by itself, each with a kernel of its own."""
         s, is_free = a.shape, all(a.point[name] is None for name in ("split", "is_turned"))
         is_deep = s.groups == s.inputs == s.outputs > 1 and s.batch == 1 and s.layout == "chw"
-        if not (is_deep and is_free) or a.accumulate:
+        if not (is_deep and is_free) or a.accumulate or self.element.is_half:
             return None
         x, w, y = (
             Strides(0, 0, WORD * width, WORD) for width in (s.xs.inputs, s.xs.taps, s.xs.outputs)
@@ -156,10 +180,12 @@ class Step:
         images that do not overlap.
         """
         names = {"n", "y", "x"} | ({"co", "ci"} if a.shape.groups == 1 else {"g"})
+        if self.element.is_half:
+            names -= halves.uncut(self.result, a)
         if self.result == "w" and a.bias:
             if self.biased == "x":
                 names -= {"y", "x"}
-            if a.accumulate:
+            if a.is_added:
                 names -= {"co"} if self.biased == "x" else {"ci"}
         return {name: name for name in names}
 
@@ -176,9 +202,16 @@ class Step:
         else:
             inner = ["co", "ci"] if self.result == "y" else ["ci", "co"]
             order, summed = ["n", "y", "x", "g", *inner], {inner[1]}
-        units = {"co": UNIT, "ci": UNIT} | ({"g": GROUPS} if self.result == "w" else {})
+        units = {"co": UNIT, "ci": UNIT}
+        if self.element.is_half:
+            units |= halves.UNITS["w" if self.result == "w" else "yx"]
+        if self.result == "w":
+            units["g"] = GROUPS
         return [
-            Dim(name, sizes[name], min(units.get(name, 1), sizes[name]), name in summed)
+            Dim(
+                *(name, sizes[name], min(units.get(name, 1), sizes[name]), name in summed),
+                limit=1 if name == "n" and self.element.is_half and self.result == "w" else None,
+            )
             for name in order
             if name in cut
         ]
@@ -228,10 +261,13 @@ class Step:
             y=strides["y"],
             groups=tile["g"] if shape.groups > 1 else 1,
             batch=size["x"][0],
+            element=self.element,
+            is_paired=halves.is_paired(self.result, a, self.element),
         )
 
     def emit(self, k: Kernel, team: Team, a: Wanted, tile: TileShape, at: Addresses) -> None:
         """Emit the computation of a tile."""
+        self.element.check(k, f"conv2d_{self.element.name}")
         conv = self._convolution(a, tile)
         is_whole = (conv.inputs, conv.outputs) == (a.shape.inputs, a.shape.outputs)
         for dim in self._dims(a, self._cut(a)):
@@ -250,22 +286,52 @@ class Step:
                 how["each"] = at[EACH]
             source = "x" if self.result == "y" else "y"
             u, v, result = (at[self.names[role]] for role in (source, "w", self.result))
+        how |= {} if a.by_columns or is_whole else clipped(a.point, conv, self.result)
         if a.by_columns:
             how |= {n: a.point[n] for n in ("rows", "cols", "split")} | {"clips": not is_whole}
-            columns = None if a.by_dma else at["columns"]
-            BY_COLUMNS[self.result](k, team, u, v, result, columns, conv, a.shape.layout, **how)
-            return
-        how |= a.point if is_whole else clipped(a.point, conv, self.result)
-        if self.result == "w":
-            conv2d_wg_f32(k, team, u, v, result, conv, dbias_of_x=self.biased == "x", **how)
-        else:
-            direct = conv2d_fw_f32 if self.result == "y" else conv2d_ig_f32
-            direct(k, team, u, v, result, conv, **how)
+        elif is_whole:
+            how |= a.point
+        with ExitStack() as stack:
+            if halves.opens(self.result, a, self.element):
+                ends: Any = {"begins": tile.is_first, "ends": tile.is_last}
+                ends["accumulate"] = a.accumulate
+                stack.enter_context(opened(k, team, result, conv, at["sums"], **ends))
+                conv, result = replace(conv, w=conv.open_w), at["sums"]
+                how |= {"opens": True} if a.by_columns else {}
+            operands = k, team, u, v, result
+            if a.by_columns:
+                columns = None if a.by_dma else at[self._columns]
+                BY_COLUMNS[self.result](*operands, columns, conv, a.shape.layout, **how)
+            elif self.result == "w":
+                conv2d_wg_f32(*operands, conv, dbias_of_x=self.biased == "x", **how)
+            else:
+                direct = conv2d_fw_f32 if self.result == "y" else conv2d_ig_f32
+                direct(*operands, conv, **how)
+
+    @property
+    def _columns(self) -> str:
+        """The name of their buffer; that of halves tells checks of padding, see Tensor.padding."""
+        return "padded_halves_columns" if self.element.is_half else "columns"
 
     def _scratch(self, a: Wanted, tile: Sized) -> dict[str, Any]:
         """Buffers in L1 beside the operands."""
-        _, *counts = self._counts(a, tile)
-        return {"columns": WORD * a.shape.ys.taps * a.shape.xs.taps * reduce(mul, counts)}
+        found, taps = {}, a.shape.ys.taps * a.shape.xs.taps
+        if a.by_columns and not a.by_dma:
+            _, *counts = self._counts(a, tile)
+            channels, lines, places = counts
+            row, words, item = lines * places, taps * channels, self.element.size
+            is_chw = a.shape.layout == "chw"
+            rows, length = (words, row) if is_chw else (row, words)
+            found[self._columns] = rows * row_of(item, length)
+        if halves.opens(self.result, a, self.element):
+            s, cut = a.shape, self._cut(a)
+            groups = tile["g"] if "g" in cut else 1
+            outputs = groups * s.outputs // s.groups if s.groups > 1 else s.outputs
+            inputs = s.inputs // s.groups
+            outputs = tile["co"] if "co" in cut else outputs
+            inputs = tile["ci"] if "ci" in cut else inputs
+            found["sums"] = WORD * taps * outputs * inputs
+        return found
 
     def _counts(self, a: Wanted, tile: Sized) -> tuple[Any, Any, Any, Any]:
         """Images, channels, lines and places of columns."""
@@ -287,7 +353,7 @@ class Step:
         if a.by_dma:
             name = self.names["y" if is_gradient else "x"]
             of = partial(self._convolution, a), partial(self._counts, a)
-            yield name, ByColumns(name, a.shape, is_gradient, *of)
+            yield name, ByColumns(name, a.shape, is_gradient, *of, self.element.size)
         if is_gradient:
             channels = {"co": a.shape.outputs, "ci": a.shape.inputs}
 
@@ -296,7 +362,7 @@ class Step:
                 rows, columns = (tile[n] if n in cut else size for n, size in channels.items())
                 return rows, columns
 
-            yield self.names["w"], Exchanged(self.names["w"], a.shape, counts)
+            yield self.names["w"], Exchanged(self.names["w"], a.shape, counts, self.element.size)
 
     def _axis(
         self, axis: Axis, is_cut: bool, index: int, parts: Mapping[str, Part], layout: Layout
@@ -318,6 +384,10 @@ class Step:
     def expected(self, a: Wanted, values: Arrays) -> dict[str, Expected]:
         """What it means."""
         shape, how, result = a.shape, a.shape.sliding, self.names[self.result]
+        if self.element.is_half:
+            return dict(
+                halves.expected(self.result, self.names, self.biased, a, self.element, values)
+            )
         back = IMAGES[shape.layout]
         order = np.argsort(back)
         of = {n: v.transpose(order) if v.ndim == 4 else v for n, v in values.items()}

@@ -4,12 +4,10 @@ from collections.abc import Iterable
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
+from trainlib.codegen.work_split import Dealt, grid_of
 from trainlib.conv.im2col import move
-from trainlib.loops.deal import Dealt, grid_of
-from trainlib.primitive.forms import Level, Patch
-from trainlib.primitive.tensor import WORD, Address
-
-ONE = Level(1, WORD, WORD)
+from trainlib.primitive.l1_layout import Level, Patch
+from trainlib.primitive.tensor import Address
 
 
 def copy_patches_f32(
@@ -27,7 +25,8 @@ def copy_patches_f32(
 
 def _copy(k: Kernel, team: Team, far: Address | None, near: Address, patch: Patch) -> None:
     run, levels = patch.runs
-    levels = sorted([Level(run // WORD, WORD, WORD), *levels, ONE])
+    item = patch.item
+    levels = sorted([Level(run // item, item, item), *levels, Level(1, item, item)])
     dealt = max(levels, key=lambda level: _balance(level.times, team.cores))
     levels.remove(dealt)
     *outer, inner = levels
@@ -45,7 +44,7 @@ def _copy(k: Kernel, team: Team, far: Address | None, near: Address, patch: Patc
                     whole.load_start(source, part, far, dealt.far)
                     k.add_constant(source, source, patch.far, t)
                 pointers = [(target, 2)] if source is None else [(source, 1), (target, 2)]
-                _loops(k, pointers, [*outer, dealt._replace(times=part.size)], inner)
+                _loops(k, pointers, [*outer, dealt._replace(times=part.size)], inner, item)
 
 
 def _balance(count: int, cores: int) -> float:
@@ -54,23 +53,25 @@ def _balance(count: int, cores: int) -> float:
 
 
 def _loops(
-    k: Kernel, pointers: list[tuple[Register, int]], levels: list[Level], inner: Level
+    k: Kernel, pointers: list[tuple[Register, int]], levels: list[Level], inner: Level, item: int
 ) -> Level:
     """The inner dimension, for all others; return how far pointers have moved, as a dimension.
 
     pointers    and the side of a level that says how far they move
+    item        bytes of an element
     """
     levels = [level for level in levels if level.times > 1]
     if not levels:
         (target, _), *source = reversed(pointers)
-        move(k, source[0][0] if source else None, target, inner.times, inner.far, inner.near)
+        steps = inner.times, inner.far, inner.near
+        move(k, source[0][0] if source else None, target, *steps, item)
         return inner
     level, *rest = levels
     with k.scope():
         left, t = k.x(2)
         k.li(left, level.times)
         with k.loop(left):
-            done = _loops(k, pointers, rest, inner)
+            done = _loops(k, pointers, rest, inner, item)
             for pointer, side in pointers:
                 k.add_constant(pointer, pointer, level[side] - done.times * done[side], t)
     return level

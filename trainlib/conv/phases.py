@@ -1,6 +1,6 @@
 """Convolutions in phases, where no tile of all of it fits L1.
 
-One with tiles that have a part of a group's channels, see trainlib.conv.group_tiles. And one for
+One with tiles that have a part of a group's channels, see trainlib.conv.grouped_tiles. And one for
 the gradient of a bias: tiles that add to it must not meet a place of an image twice. So where these
 overlap, as those of a transposed convolution do, images are not cut while both gradients are
 computed together.
@@ -11,19 +11,19 @@ from typing import Any
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.conv.group_tiles import GroupTiles
+from trainlib.conv.grouped_tiles import GroupTiles
+from trainlib.conv.passes import UNIT, Step
 from trainlib.conv.shape import IMAGES
-from trainlib.conv.steps import UNIT, Step
-from trainlib.primitive.boxes import TileShape
 from trainlib.primitive.phases import Phase, Phases
+from trainlib.primitive.slices import TileShape
 from trainlib.primitive.tensor import Addresses
-from trainlib.primitive.tiling import Dim, Tiling
-from trainlib.rows.reduce import reduce_f32
-from trainlib.rows.sweep import SCRATCH
+from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.reduction.reduce import reduce_f32
+from trainlib.reduction.row_reduction import SCRATCH
 
 
 def in_phases(step: Step) -> Callable[[Any], Phases]:
-    """All of it by tiles that have a part of a group's channels; the gradient of a bias behind that
+    """All of it by tiles that have a part of a group's channels; the gradient of a bias after that
     of the weights.
     """
 

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from firmware.builder import Kernel, KernelError, Register
 from firmware.registers import ZERO
+from trainlib.codegen.spill import Values
 from trainlib.conv.axis import Run
 from trainlib.conv.correlation import Correlation
-from trainlib.loops.values import Values
 from trainlib.primitive.tensor import WORD
 
 COUNT, TAP, SOURCE = (0, 8), (8, 8), (16, 16)  # first bit and bits of a field of the table

@@ -61,6 +61,9 @@ class Wanted(Protocol):
     def accumulate(self) -> bool: ...
 
     @property
+    def is_added(self) -> bool: ...
+
+    @property
     def by_columns(self) -> bool: ...
 
     @property

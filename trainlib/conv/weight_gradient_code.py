@@ -1,20 +1,31 @@
 """The code of a gradient of weights: loops over rows, channels and taps around the inner loops."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import groupby, pairwise
 
-from firmware.builder import LT, Kernel, Register
-from firmware.registers import ZERO
+from firmware.builder import LT, Kernel, KernelError, Register
+from firmware.registers import RA, ZERO
 from firmware.runtime import Team
-from trainlib.conv.weight_gradient import Nest, Point, WeightGradient, choose, fitting, tap_blocks
-from trainlib.loops.deal import Dealt, Part, grid_of, heights
-from trainlib.loops.strided import access_each
-from trainlib.loops.values import Values, values
-from trainlib.primitive.tensor import WORD, Address
+from trainlib.codegen.saved_values import Kept
+from trainlib.codegen.spill import Values, values
+from trainlib.codegen.strided_access import access_each
+from trainlib.codegen.work_split import Dealt, Part, grid_of, heights
+from trainlib.conv.weight_gradient_schedule import (
+    Nest,
+    Point,
+    WeightGradient,
+    choose,
+    fitting,
+    tap_blocks,
+)
+from trainlib.primitive.element import load, store
+from trainlib.primitive.tensor import Address
 
 GIVEN = ("dy", "x_start", "dw_row")
-INNER = ("at", "taps", "dw_line", "x", "dw", "channels", "rows", "groups")
-COUNT, DY, X, ENTRY = 0, 4, 8, 12  # bytes of an entry of the table of taps
+INNER = ("taps", "count", "x", "dw", "channels", "rows", "groups", "return")
+STARTS = ("count", "dy", "x_start")
 
 
 def weight_gradient(
@@ -34,8 +45,10 @@ def weight_gradient(
 
     others    what else is live: registers among them make room where it is needed
 
-    raises    KernelError if there is no such point
+    raises    KernelError if there is no such point, or if ra is live, which its own calls change
     """
+    if RA in k.registers.live:
+        raise KernelError(f"{name}: {RA} is live, and would be lost; free some registers")
     given = {"rows": rows, "channels": channels, "cols": cols, "split": split}
     point = choose(name, g, team.cores, given | {"is_turned": is_turned})
     Code(k, team, g.turned if point.is_turned else g, point, others).emit()
@@ -52,17 +65,6 @@ class Code:
         nest = fitting(g, replace(point, is_turned=False))
         assert nest, "choose has seen to it"
         self.nest = nest
-        self.table = self._table()
-
-    def _table(self) -> int:
-        """Put what each tap along y reads into memory: lines, and where they begin."""
-        g, words = self.g, b""
-        for tap in range(g.ys.taps):
-            lines = g.ys.readers(tap)
-            first = lines[0] if lines else 0
-            entry = (len(lines), first * g.dy.line, (g.ys.source(first, tap) or 0) * g.x.line)
-            words += b"".join(value.to_bytes(WORD, "little") for value in entry)
-        return self.k.data("taps", words)
 
     def emit(self) -> None:
         """Deal the work out, and do it."""
@@ -99,6 +101,7 @@ class Code:
         inner = nest.addresses + (3 if k.has_float_registers else own)
         bases = [g.dy.address, g.x.address, g.dw.address, *self.others]
         with values(k, given, INNER, inner, bases) as homes:
+            _let_return_have_ra(homes)
             pointers = len(nest.bodies[0].reaches)
             self.pointers, self.constants = k.x(pointers), k.x(nest.addresses - pointers)
             scratch = k.x(3) if k.has_float_registers else []
@@ -107,8 +110,59 @@ class Code:
             self.v = Values(k, homes, *self.scratch[:2])
             with self.v.loop("groups", groups):
                 self._group(rows, channels)
+                if groups > 1:
+                    self._next_group()
 
     def _group(self, rows: int, channels: int) -> None:
+        """All taps along y, one after the other: a routine of its own if there are several."""
+        k, v, taps = self.k, self.v, self.g.ys.taps
+        routine, done = k.label("tap"), k.label()
+        for name, start in zip(STARTS, self._starts(0), strict=True):
+            if name == "count":
+                k.li(self.scratch[0], start)
+                v.set(name, self.scratch[0])
+            else:
+                v.add(name, start)
+        if taps > 1:
+            k.registers.used.add(RA)
+            k.jal(RA, routine)
+            for steps, times in self._steps():
+                with v.loop("taps", times):
+                    for name, step in zip(STARTS, steps, strict=True):
+                        v.add(name, step)
+                    k.jal(RA, routine)
+            k.j(done)
+            k.place(routine)
+            v.set("return", RA)
+        self._rows(rows, channels)
+        if taps > 1:
+            k.jalr(ZERO, 0, v.load("return", self.scratch[0]))
+            k.place(done)
+
+    def _starts(self, tap: int) -> tuple[int, int, int]:
+        """How many lines are read through a tap along y, and bytes of dY and X before them."""
+        g, lines = self.g, self.g.ys.readers(tap)
+        first = next(iter(lines), 0)
+        return len(lines), first * g.dy.line, (g.ys.source(first, tap) or 0) * g.x.line
+
+    def _steps(self) -> Iterator[tuple[tuple[int, ...], int]]:
+        """From each tap's starts to the next one's, and how often in a row."""
+        starts = map(self._starts, range(self.g.ys.taps))
+        steps = (
+            tuple(there - here for here, there in zip(*pair, strict=True))
+            for pair in pairwise(starts)
+        )
+        return ((step, len(list(alike))) for step, alike in groupby(steps))
+
+    def _next_group(self) -> None:
+        g, v = self.g, self.v
+        _, dy, x = self._starts(g.ys.taps - 1)
+        v.add("dy", g.dy.group - dy)
+        v.add("dw_row", g.dw.group - g.ys.taps * g.dw.line)
+        v.add("x_start", g.x.group - x)
+
+    def _rows(self, rows: int, channels: int) -> None:
+        """All blocks of sums of a tap along y."""
         g, v = self.g, self.v
         for height, panels in heights(rows, self.point.rows).items():
             with v.loop("rows", panels):
@@ -117,56 +171,45 @@ class Code:
                 for depth, times in heights(channels, self.point.channels).items():
                     with v.loop("channels", times):
                         for taps in self.tap_blocks:
-                            self._taps(height, depth, taps)
+                            shape = height, depth, taps
+                            self._block(Nest(g, *shape, self.point.cols, self.nest.pool))
                         v.add("x", depth * g.x.channel)
                         v.add("dw", depth * g.dw.channel)
                 v.add("dw_row", height * g.dw.row)
                 v.add("dy", height * g.dy.channel)
-        v.add("dy", g.dy.group - rows * g.dy.channel)
-        v.add("dw_row", g.dw.group - rows * g.dw.row)
-        v.add("x_start", g.x.group)
-
-    def _taps(self, height: int, depth: int, taps: range) -> None:
-        """A block of sums for each tap along y."""
-        k, g, v = self.k, self.g, self.v
-        v.copy("dw_line", "dw")
-        k.li(self.scratch[0], self.table)
-        v.set("at", self.scratch[0])
-        nest = Nest(g, height, depth, taps, self.point.cols, self.nest.pool)
-        with v.loop("taps", g.ys.taps):
-            self._block(nest)
-            v.add("dw_line", g.dw.line)
-            v.add("at", ENTRY)
+        v.add("dy", -rows * g.dy.channel)
+        v.add("dw_row", g.dw.line - rows * g.dw.row)
 
     def _block(self, nest: Nest) -> None:
         k, g = self.k, self.g
         sums = self.sums[: nest.sums]
         if g.accumulates:
-            self._each_sum(k.fload, nest)
+            self._each_sum(partial(load, k, self._item), nest)
         else:
             for register in sums:
                 k.fzero(register)
         if nest.bodies[0].reaches:
             self._load_pointers(nest)
-            entry = self.v.load("at", self.scratch[0])
-            count = self.scratch[0]
-            k.lw(count, COUNT, entry)
+            count = self.v.load("count", self.scratch[0])
             if all(g.ys.readers(tap) for tap in range(g.ys.taps)):
                 self._lines(nest, sums, count)
             else:
                 with k.if_(LT, ZERO, count):
                     self._lines(nest, sums, count)
-        self._each_sum(k.fstore, nest)
+        self._each_sum(partial(store, k, self._item), nest)
+
+    @property
+    def _item(self) -> int:
+        """Bytes of a sum."""
+        return self.g.element.size * self.g.lanes
 
     def _load_pointers(self, nest: Nest) -> None:
-        k, first = self.k, nest.bodies[0]
-        for stream, base, field in (("g", "dy", DY), ("x", "x", X)):
-            start, t = self.scratch[:2]
-            k.lw(start, field, self.v.load("at", start))
-            k.add(start, start, self.v.load(base, t))
+        first = nest.bodies[0]
+        for stream, base in (("g", "dy"), ("x", "x")):
+            start = self.v.load(base, self.scratch[0])
             for pointer, register in zip(first.pointers, self.pointers, strict=False):
                 if pointer.stream == stream:
-                    k.add_constant(register, start, pointer.bias, t)
+                    self.k.add_constant(register, start, pointer.bias, self.scratch[1])
 
     def _lines(self, nest: Nest, sums: list[Register], count: Register) -> None:
         """All lines; of each, all runs."""
@@ -201,5 +244,13 @@ class Code:
             for c in range(nest.channels):
                 for tap in nest.taps:
                     floats[r * dw.row + c * dw.channel + tap * dw.place] = next(registers)
-        place = self.v.load("dw_line", self.scratch[0])
+        place = self.v.load("dw", self.scratch[0])
         access_each(self.k, access, floats, place, self.scratch[1], self.scratch[2])
+
+
+def _let_return_have_ra(homes: dict[str, Kept]) -> None:
+    """If RA is a value's home, exchange it: a call changes RA."""
+    for name, kept in homes.items():
+        if kept.home == RA:
+            homes[name], homes["return"] = homes["return"], kept
+            return

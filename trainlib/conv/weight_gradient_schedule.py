@@ -12,11 +12,21 @@ from functools import cache, cached_property
 from itertools import product
 
 from firmware.builder import KernelError
+from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis, Run
-from trainlib.conv.correlate import POOL, REGISTERS, turns
-from trainlib.conv.correlation import Images, Weights
-from trainlib.conv.plan import CACHED, REFETCH, Body, Mac, Value, loop_cycles, reaches_of
-from trainlib.loops.deal import heights
+from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of
+from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns
+from trainlib.conv.inner_loop import (
+    CACHED,
+    REFETCH,
+    Body,
+    Kind,
+    Mac,
+    Value,
+    loop_cycles,
+    reaches_of,
+)
+from trainlib.primitive.element import F32, Element
 
 ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 8), (1, 2, 3, 4, 6), (1, 2, 4, 8)
 AROUND = 40  # instructions around all lines of a block besides its stores, nearly
@@ -25,7 +35,12 @@ PLANNED = 8  # blocks whose inner loops are planned to choose among them
 
 @dataclass(frozen=True)
 class WeightGradient:
-    """What is computed; accumulates: is it added to what dW holds?"""
+    """What is computed.
+
+    accumulates    is it added to what dW holds?
+    element        of images; of halves that lie together, dW is words: sums of even places, and of
+                   odd ones
+    """
 
     groups: int
     rows: int
@@ -36,6 +51,12 @@ class WeightGradient:
     x: Images
     dw: Weights
     accumulates: bool = False
+    element: Element = F32
+
+    @property
+    def lanes(self) -> int:
+        """Neighbouring outputs along x in a register: two halves, where they read neighbours."""
+        return lanes_of(self.element, self.xs, self.x.place, self.dy.place)
 
     @cached_property
     def turned(self) -> "WeightGradient":
@@ -73,7 +94,7 @@ class Nest:
         self, g: WeightGradient, rows: int, channels: int, taps: range, cols: int, pool: int
     ) -> None:
         self.g, self.rows, self.channels, self.taps, self.pool = g, rows, channels, taps, pool
-        self.runs = g.xs.runs(cols, is_trimmed=True)
+        self.runs = g.xs.runs(cols, is_trimmed=True, lanes=g.lanes)
         macs = [self._macs(run) for run in self.runs]
         reaches = reaches_of([mac for some in macs for mac in some], ("g", "x"))
         bases = [run.first.base for run in self.runs]
@@ -83,22 +104,30 @@ class Nest:
             if run.times == 1:
                 step = bases[index + 1] - bases[index] if index + 1 < len(bases) else 0
             strides = {"g": run.first.width * g.dy.place, "x": step * g.x.place}
-            self.bodies.append(Body(macs[index], pool, strides, reaches))
+            multiply = arithmetic(g.element, g.lanes, is_one=False)
+            self.bodies.append(Body(macs[index], pool, strides, reaches, multiply))
 
     def _macs(self, run: Run) -> list[Mac]:
-        g, count = self.g, len(self.taps)
+        g, count, width = self.g, len(self.taps), run.first.width
+        reads = reads_of(run.first, g.element, g.lanes)
         return [
             Mac(
                 (r * self.channels + c) * count + read.tap - self.taps.start,
-                Value("g", r * g.dy.channel + q * g.dy.place),
-                Value("x", c * g.x.channel + read.place * g.x.place),
+                Value("g", r * g.dy.channel + q * g.lanes * g.dy.place, self._kind(q, width)),
+                Value("x", c * g.x.channel + read.place * g.x.place, read.kind),
             )
-            for q in range(run.first.width)
+            for q in range(-(-width // g.lanes))
             for r in range(self.rows)
             for c in range(self.channels)
-            for read in run.first.reads
-            if read.q == q and read.tap in self.taps
+            for read in reads
+            if read.sum == q and read.tap in self.taps
         ]
+
+    def _kind(self, q: int, width: int) -> Kind:
+        """Of the gradients of the outputs that a register has, of so many."""
+        if self.g.lanes == 1:
+            return "half" if self.g.element.is_half else "word"
+        return "word" if (q + 1) * self.g.lanes <= width else "low"
 
     @property
     def sums(self) -> int:
@@ -116,7 +145,7 @@ class Nest:
         cycles = least = 1
         for run, body in zip(self.runs, self.bodies, strict=True):
             values = {value for mac in body.macs for value in mac[1:]}
-            least += run.times * (len(body.macs) + len(values))
+            least += run.times * (len(body.macs) + sum(value.cycles for value in values))
             cycles += run.times * body.cycles
         return cycles / least
 
@@ -164,11 +193,17 @@ def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
 
 def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
     tried = {"rows": ROWS, "channels": CHANNELS, "cols": WIDTHS}
+    tried["cols"] = tuple(g.lanes * width for width in WIDTHS)
     sizes = [(given[name],) if given[name] else values for name, values in tried.items()]
-    for is_turned in turns(given, g.ys.outputs == g.xs.outputs):
+    is_straight = g.element.is_half  # the order of their sums is fixed
+    if is_straight and given["is_turned"]:
+        return
+    for is_turned in (False,) if is_straight else turns(given, g.ys.outputs == g.xs.outputs):
         outputs, taps = (g.ys if is_turned else g.xs).outputs, (g.ys if is_turned else g.xs).taps
         for rows, channels, cols in product(*sizes):
-            if rows > g.rows or channels > g.channels or cols > outputs:
+            if rows > g.rows or channels > g.channels or cols >= outputs + g.lanes:
+                continue
+            if cols % g.lanes:
                 continue
             if rows * channels * len(tap_blocks(taps, rows * channels)[0]) < REGISTERS - POOL:
                 for split in _splits(g, cores, given["split"]):
@@ -201,12 +236,15 @@ def fitting(g: WeightGradient, point: Point) -> Nest | None:
 
 
 @cache
-def least(xs: Axis, cols: int, rows: int, channels: int, taps: range) -> float:
+def least(
+    xs: Axis, cols: int, rows: int, channels: int, taps: range, element: Element, lanes: int
+) -> float:
     """Cycles of a line, nearly, if a body loads everything once."""
     bodies = []
-    for run in xs.runs(cols, is_trimmed=True):
-        reads = [read for read in run.first.reads if read.tap in taps]
-        loads = rows * run.first.width + channels * len({read.place for read in reads})
+    for run in xs.runs(cols, is_trimmed=True, lanes=lanes):
+        reads = [read for read in reads_of(run.first, element, lanes) if read.tap in taps]
+        values = {Value("x", read.place * element.size, read.kind) for read in reads}
+        loads = rows * -(-run.first.width // lanes) + channels * sum(v.cycles for v in values)
         bodies.append((run.times, loads + rows * channels * len(reads)))
     total = sum(count * loop_cycles(body) + 3 for count, body in bodies)
     if sum(body for _, body in bodies) > CACHED:
@@ -220,17 +258,28 @@ def cycles(g: WeightGradient, point: Point) -> float:
     rows, groups = (part, 1) if g.groups == 1 else (g.rows, part)
     channels = -(-g.channels // point.split[1])
     g = g.turned if point.is_turned else g
-    return groups * _blocks(g.ys, g.xs, (rows, channels), (point.rows, point.channels), point.cols)
+    sizes = (rows, channels), (point.rows, point.channels)
+    meeting = clash(g.x.place, point.split)
+    of_halves = g.element, g.lanes
+    return meeting * groups * _blocks(g.ys, g.xs, *sizes, point.cols, *of_halves)
 
 
 @cache
-def _blocks(ys: Axis, xs: Axis, size: tuple[int, int], block: tuple[int, int], cols: int) -> float:
+def _blocks(
+    ys: Axis,
+    xs: Axis,
+    size: tuple[int, int],
+    block: tuple[int, int],
+    cols: int,
+    element: Element,
+    lanes: int,
+) -> float:
     """Cycles of all blocks of a core's rows and channels, nearly."""
     lines, total = _lines(ys), 0.0
     all_heights, all_depths = (heights(*both) for both in zip(size, block, strict=True))
     for (height, panels), (depth, times) in product(all_heights.items(), all_depths.items()):
         for taps in tap_blocks(xs.taps, block[0] * block[1]):
-            line = least(xs, cols, height, depth, taps)
+            line = least(xs, cols, height, depth, taps, element, lanes)
             around = ys.taps * (AROUND + 2 * height * depth * len(taps))
             total += panels * times * (lines * line + around)
     return total

@@ -4,7 +4,7 @@ from trainlib.deploy import SGD, deploy
 """
 
 from trainlib.deploy.deployment import Deployed, Evaluated, Trained, deploy
-from trainlib.deploy.graph import DeployError, Graph
+from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.optimizers import SGD, Adam, AdamW
 
 __all__ = [

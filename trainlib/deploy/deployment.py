@@ -8,21 +8,23 @@ trained.losses, trained.weights["conv1.weight"], trained.gradients[0]["conv1.wei
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from firmware.builder import KernelError
-from soc.spec import SocSpec, load_chip
+from soc.chip.spec import SocSpec, load_chip
+from trainlib.deploy.budget import fitted
 from trainlib.deploy.fusion import MINUS_LR
-from trainlib.deploy.graph import DeployError, Graph
+from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.memory import Memory
 from trainlib.deploy.optimizers import LR, Optimizer
-from trainlib.deploy.program import Built, Tuned, build
+from trainlib.deploy.program import Built, build
 from trainlib.deploy.running import Report, Running, inputs_of
 from trainlib.deploy.schedule import Schedule
 from trainlib.deploy.step import evaluation, training
+from trainlib.deploy.tiles import Tiles, Tuned
 from trainlib.primitive.tensor import Arrays
 
 Batch = Sequence[Any]
@@ -77,7 +79,7 @@ class Deployed:
     graph         forward, with its loss
     evaluated     the graph in evaluation mode, and the output's name; None: there is none
     accumulate    batches of a step, whose gradients are added, or averaged if `mean`
-    tuned         tiles of kernels that have been measured, see trainlib.deploy.program
+    tuned         tiles of kernels that have been measured, see trainlib.deploy.tiles
     """
 
     graph: Graph
@@ -114,24 +116,25 @@ class Deployed:
         raises    DeployError, KernelError
         """
         if keeps_gradients not in self._built:
-            try:
-                found = self._trained(keeps_gradients, fuses=True)
-            except KernelError:  # a gradient that is summed tile by tile cannot be an update
-                found = self._trained(keeps_gradients, fuses=False)
-            self._built[keeps_gradients] = found
+            how: dict[str, Any] = {"mean": self.mean, "keeps_gradients": keeps_gradients}
+            how["fits"] = self._tiles.fits
+            how |= {"accumulate": self.accumulate}
+            of = partial(training, self.graph, self.optimizer, **how)
+            self._built[keeps_gradients] = fitted(lambda names: of(recomputed=names), self._build)
         return self._built[keeps_gradients]
-
-    def _trained(self, keeps_gradients: bool, *, fuses: bool) -> Built:
-        how = {"mean": self.mean, "keeps_gradients": keeps_gradients, "fuses": fuses}
-        schedule = training(self.graph, self.optimizer, accumulate=self.accumulate, **how)
-        return build(schedule, self.chip, cores=self.cores, tuned=self.tuned)
 
     def with_data(self, batches: Sequence[Batch], steps: int | None = None) -> Built:
         """A program that holds its batches: it needs no host."""
         schedule = self.schedule
         pool = [_typed(schedule, inputs_of(self.built(), batch)) for batch in batches]
-        how: dict[str, Any] = {"cores": self.cores, "tuned": self.tuned, "pool": pool}
-        return build(schedule, self.chip, **how, steps=steps)
+        return self._build(schedule, pool=pool, steps=steps)
+
+    def _build(self, schedule: Schedule, **how: Any) -> Built:
+        return build(schedule, self.chip, cores=self.cores, tiles=self._tiles, **how)
+
+    @cached_property
+    def _tiles(self) -> Tiles:
+        return Tiles(self.chip, self.cores, self.tuned)
 
     def train(
         self,
@@ -196,9 +199,7 @@ class Deployed:
             raise DeployError("this network has no forward graph to evaluate")
         if "evaluation" not in self._built:
             schedule = evaluation(*self.evaluated())
-            self._built["evaluation"] = build(
-                schedule, self.chip, cores=self.cores, tuned=self.tuned
-            )
+            self._built["evaluation"] = self._build(schedule)
         built = self._built["evaluation"]
         graph = built.schedule.graph
         running = Running(built, engine=self.engine, progress=self.progress)
@@ -229,7 +230,7 @@ class Deployed:
 
 
 def _typed(schedule: Schedule, batch: Arrays) -> Arrays:
-    from trainlib.deploy.graph import DTYPES
+    from trainlib.deploy.graph.values import DTYPES
 
     values = schedule.graph.values
     return {
@@ -254,7 +255,7 @@ def deploy(
 
     raises    DeployError; ImportError without torch
     """
-    from trainlib.deploy.torch_graph import graph_of
+    from trainlib.deploy.importers.torch_graph import graph_of
 
     if len(batch) != 2:
         raise DeployError(f"batch: {len(batch)} tensors; it is (x, target)")

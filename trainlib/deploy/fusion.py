@@ -1,42 +1,134 @@
-"""Updates where gradients arise: a linear layer's gradient goes to its weights at once.
+"""Fusion: what two kernels would do in two passes over L2, one does in one.
 
-Where plain SGD is all that reads the gradients of a linear layer, its kernel adds the whole sum,
-times -lr, to weights and bias: rounded once, as a pass of its own does, without the pass.
+fuse_relus      a ReLU goes into what gives its input, before gradients are derived
+fuse_sums       a sum of two gradients goes into the kernel that computes the later one
+fuse_updates    plain SGD goes into the kernels of gradients of weights: each adds its whole sums,
+                times -lr, where the weights are: rounded once, as by a pass of its own
 """
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from trainlib.deploy.graph import Graph, Node
+from trainlib.deploy.graph.registry import written
+from trainlib.deploy.graph.values import Graph, Node
 from trainlib.deploy.optimizers import LR
 
 MINUS_LR = "optimizer.minus_lr"
 RESULTS = ("dW", "dbias")
+NORMS = ("batchnorm", "batchnorm_frozen", "instancenorm", "groupnorm")
+CLIPPED = {**{f"{norm}_fw": "y" for norm in NORMS}, "add": "y", "linear_fw": "Y"}
+"""Operators that have a ReLU, and their outputs."""
+ADDED = {"conv2d_ig": "dX", "linear_ig": "dX"}
+"""Operators that can add to what is there, and their outputs."""
+UPDATING = ("linear_wg", "conv2d_wg")
+Fits = Callable[[Graph, Node], bool]
+"""Can a node be computed on the chip?"""
 
 
-def fuse_updates(graph: Graph) -> None:
-    """Replace gradients of linear layers and their updates by one node each."""
+def fuse_relus(graph: Graph) -> None:
+    """Let what gives the inputs of ReLUs, for them alone, clip its outputs by itself."""
+    readers = _readers(graph)
+    made = {value: number for number, node in enumerate(graph.nodes) for value in _outputs(node)}
+    gone: set[int] = set()
+    for number, relu in enumerate(graph.nodes):
+        if relu.op != "relu_fw":
+            continue
+        x, y = relu.inputs["x"], relu.outputs["y"]
+        place = made.get(x)
+        if place is None or readers[graph.root(x)] > 1:
+            continue
+        node = graph.nodes[place]
+        if node.outputs.get(CLIPPED.get(node.op, "")) != x:
+            continue
+        outputs = {**node.outputs, CLIPPED[node.op]: y}
+        attributes = {**node.attributes, "relu": True}
+        graph.nodes[place] = replace(node, outputs=outputs, attributes=attributes)
+        del graph.values[x]
+        gone.add(number)
+    _drop(graph, gone)
+
+
+def fuse_sums(graph: Graph) -> None:
+    """Let gradients be added to others that nothing else reads afterwards."""
+    gone: set[int] = set()
+    for number, node in enumerate(graph.nodes):
+        if node.op == "add" and node.step == "backward" and not node.attributes:
+            a, b = node.inputs["a"], node.inputs["b"]
+            if any(_fuse_sum(graph, number, *pair) for pair in ((a, b), (b, a))):
+                gone.add(number)
+    _drop(graph, gone)
+
+
+def _fuse_sum(graph: Graph, number: int, held: str, late: str) -> bool:
+    """Let the node that gives `late` add to `held`, if that may become the sum of a node."""
+    root, other = graph.root(held), graph.root(late)
+    if graph.values[root].elements != graph.values[other].elements:
+        return False
+    if graph.values[held].elements != graph.values[root].elements:
+        return False
+    touching = [n for n, node in enumerate(graph.nodes) if root in _roots(graph, node)]
+    alone = [n for n, node in enumerate(graph.nodes) if other in _roots(graph, node)]
+    place, is_late = alone[0], len(alone) == 2 and touching[-1] == number
+    adding = graph.nodes[place]
+    before = [n for n in touching if n != number]
+    result = adding.outputs.get(ADDED.get(adding.op, ""))
+    is_temporary = graph.values[root].role == graph.values[other].role == "temporary"
+    if not (is_late and is_temporary and before and before[-1] < place and result):
+        return False
+    name = ADDED[adding.op]
+    outputs = {n: value for n, value in adding.outputs.items() if n != name}
+    inputs = {**adding.inputs, name: graph.reshaped(held, graph.values[result].shape)}
+    attributes = {**adding.attributes, "accumulate": True}
+    graph.nodes[place] = replace(adding, inputs=inputs, outputs=outputs, attributes=attributes)
+    total = graph.values[graph.nodes[number].outputs["y"]]
+    graph.values[total.name] = replace(total, base=held)
+    return True
+
+
+def fuse_updates(graph: Graph, fits: Fits) -> None:
+    """Replace gradients of weights and their updates by one node each, where that fits the chip."""
     updates = {graph.root(node.inputs["g"]): node for node in graph.nodes if _is_plain(node)}
-    readers: dict[str, int] = {}
-    for node in graph.nodes:
-        for root in {graph.root(name) for name in node.inputs.values()}:
-            readers[root] = readers.get(root, 0) + 1
-    fused, gone = [], []
-    for node in graph.nodes:
+    readers = _readers(graph)
+    after: dict[int, list[Node]] = {}
+    gone: set[int] = set()
+    for number, node in enumerate(graph.nodes):
         own = [node.outputs[name] for name in RESULTS if name in node.outputs]
         mine = [updates[name] for name in own if name in updates and readers[name] == 1]
-        if node.op == "linear_wg" and own and len(mine) == len(own):
-            fused.append((node, mine))
-            gone += mine
-    if not fused:
-        return
-    graph.add(MINUS_LR, (1,), "state", array=np.asarray(-graph.arrays[LR]))
-    removed = {id(node) for node in (*gone, *(node for node, _ in fused))}
-    graph.nodes = [node for node in graph.nodes if id(node) not in removed]
-    graph.nodes += [_fused(node, mine) for node, mine in fused]  # after all that read the weights
-    dead = {name for node, _ in fused for name in node.outputs.values()}
-    graph.values = {n: v for n, v in graph.values.items() if graph.root(n) not in dead}
+        if node.op not in UPDATING or not own or len(mine) != len(own):
+            continue
+        graph.values.setdefault(MINUS_LR, replace(graph.values[LR], name=MINUS_LR))
+        graph.arrays.setdefault(MINUS_LR, np.asarray(-graph.arrays[LR]))
+        updating = _fused(node, mine)
+        place = _last_reader(graph, updating, {id(node), *map(id, mine)})
+        if fits(graph, updating) and not _changes(graph, updating, number, place):
+            after.setdefault(max(place, number), []).append(updating)
+            gone |= {id(node), *map(id, mine)}
+    nodes = []
+    for number, node in enumerate(graph.nodes):
+        nodes += [] if id(node) in gone else [node]
+        nodes += after.get(number, [])
+    graph.nodes = nodes
+
+
+def _last_reader(graph: Graph, updating: Node, others: set[int]) -> int:
+    """The last node, but for others, that reads what a node changes."""
+    changed = {graph.root(updating.inputs[name]) for name in RESULTS if name in updating.inputs}
+    places = [
+        number
+        for number, node in enumerate(graph.nodes)
+        if id(node) not in others and changed & {graph.root(n) for n in node.inputs.values()}
+    ]
+    return max(places, default=-1)
+
+
+def _changes(graph: Graph, updating: Node, start: int, end: int) -> bool:
+    """Does a node between two places, the last one included, change what a node reads?"""
+    read = {graph.root(name) for name in updating.inputs.values()}
+    between = graph.nodes[start + 1 : end + 1]
+    return any(read & {graph.root(name) for name in written(graph, node)} for node in between)
 
 
 def _is_plain(node: Node) -> bool:
@@ -49,3 +141,23 @@ def _fused(node: Node, updates: list[Node]) -> Node:
     inputs = {**node.inputs, **learnt, "scale": MINUS_LR}
     attributes = {**node.attributes, "scale": "operand"}
     return replace(node, inputs=inputs, outputs={}, attributes=attributes, step="update")
+
+
+def _outputs(node: Node) -> list[str]:
+    return list(node.outputs.values())
+
+
+def _readers(graph: Graph) -> Counter[str]:
+    """How many nodes read each root."""
+    return Counter(
+        root for node in graph.nodes for root in {graph.root(n) for n in node.inputs.values()}
+    )
+
+
+def _roots(graph: Graph, node: Node) -> set[str]:
+    """Roots that a node reads or writes."""
+    return {graph.root(name) for name in (*node.inputs.values(), *written(graph, node))}
+
+
+def _drop(graph: Graph, gone: set[int]) -> None:
+    graph.nodes = [node for number, node in enumerate(graph.nodes) if number not in gone]

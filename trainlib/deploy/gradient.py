@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.deploy.graph import Attributes, DeployError, Graph, Node, Shape
-from trainlib.deploy.registry import OPERATORS, add_node
+from trainlib.deploy.graph.registry import OPERATORS, add_node
+from trainlib.deploy.graph.values import Attributes, DeployError, Graph, Node, Shape
 
 
 def differentiate(graph: Graph) -> Graph:
@@ -105,7 +105,7 @@ class _Tape:
 
 
 class _Back:
-    """What a rule sees, see trainlib.deploy.operator.Backward."""
+    """What a rule sees, see trainlib.deploy.graph.operator.Backward."""
 
     def __init__(self, tape: _Tape, node: Node, totals: Mapping[str, str | None]) -> None:
         self.tape, self.node, self.totals = tape, node, totals
@@ -146,10 +146,13 @@ class _Back:
         """A view with another shape."""
         return self.tape.graph.reshaped(name, tuple(shape))
 
+    def part(self, name: str, shape: Shape, offset: int) -> str:
+        """A view of elements of a value, so many after its first."""
+        return self.tape.graph.view(f"{name}_part", name, tuple(shape), offset)
+
     def last(self, name: str, shape: Shape) -> str:
         """A view of the last elements of a value."""
-        graph = self.tape.graph
-        return graph.view(f"{name}_last", name, shape, graph.values[name].elements - prod(shape))
+        return self.part(name, shape, self.tape.graph.values[name].elements - prod(shape))
 
     def is_one(self, output: str) -> bool:
         """Is the gradient of this output 1, as that of the graph's loss is?"""

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from firmware.builder import Kernel, Register
-from firmware.console import Console
 from firmware.platform import address_of
 from firmware.runtime import Team, exit_
 from trainlib.deploy.schedule import Schedule
+from trainlib.network.losses import emit_print
 from trainlib.primitive.tensor import WORD, Arrays
-from trainlib.tiles.passes import repeated
 
 NEXT = 0x4E58  # exit code: the program waits for the next batch
 
@@ -110,20 +109,7 @@ class Pool:
 
     def emit_print(self, k: Kernel, team: Team) -> None:
         """Print all losses: "batch 1: loss 1.23457e-01"."""
-        console = Console(k)
-        with team.only(0), k.scope():
-            number, place, value = k.saved(3)
-            k.li(place, self.losses)
-            k.li(number, 1)
-            with repeated(k, self.count):
-                console.text("batch ")
-                console.number(number)
-                console.text(": loss ")
-                k.lw(value, 0, place)
-                console.float(value)
-                console.text("\n")
-                k.addi(place, place, WORD)
-                k.addi(number, number, 1)
+        emit_print(k, team, self.losses, self.count, "batch")
 
 
 def _bytes(array: np.ndarray) -> bytes:

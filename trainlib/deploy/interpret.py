@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from trainlib.deploy.graph import DTYPES, Graph, Node
-from trainlib.deploy.registry import call_of, written
-from trainlib.network.plan import point_of
+from trainlib.deploy.graph.registry import call_of, written
+from trainlib.deploy.graph.values import DTYPES, Graph, Node
+from trainlib.network.training_graph import point_of
 from trainlib.primitive.tensor import INT32, Arrays
 
 

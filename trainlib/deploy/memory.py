@@ -7,9 +7,11 @@ largest first, each at the lowest address that is free during its lifetime.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from trainlib.deploy.graph import Graph, Node
-from trainlib.deploy.registry import written
+from soc.host.notebook import frame, html_table
+from trainlib.deploy.graph.registry import written
+from trainlib.deploy.graph.values import Graph, Node
 
 ALIGNED = 64  # bytes: a value begins where a bank of L1 and a line of L2 do
 
@@ -38,7 +40,7 @@ class Block:
         return self.first <= other.last and other.first <= self.last
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Memory:
     """The plan.
 
@@ -61,6 +63,27 @@ class Memory:
     def peak(self) -> int:
         """Bytes of all values."""
         return self.end - self.start
+
+    def __repr__(self) -> str:
+        return (
+            f"<Memory {self.peak:,} bytes at {self.start:#010x}, {self.static:,} of them stay; "
+            f"code {self.code:,}, tables {self.tables:,}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [row | {"address": f"{row['address']:#010x}"} for row in self.rows()]
+        return html_table(repr(self)[1:-1], rows)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every block by address, a dictionary each; first and last are nodes by number."""
+        return [
+            {"name": b.name, "address": b.address, "size": b.size, "first": b.first, "last": b.last}
+            for b in sorted(self.blocks.values(), key=lambda b: (b.address, b.first))
+        ]
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas.DataFrame. Raises ImportError without pandas."""
+        return frame(self.rows())
 
 
 def lifetimes(

@@ -3,20 +3,23 @@
     SGD(lr=0.01, momentum=0.9), Adam(lr=1e-3), AdamW(lr=1e-3, weight_decay=0.1)
 
 They are PyTorch's, in every option that they have here. The learning rate is a word in memory: a
-schedule may change it between steps. Clipping by the norm of all gradients has no kernel.
+schedule may change it between steps. Gradients may be clipped before, as by clip_grad_norm_ and
+clip_grad_value_ of torch.nn.utils; those that training returns are not.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from trainlib.deploy.graph import DeployError, Graph
-from trainlib.deploy.registry import add_node
+from trainlib.deploy.graph.registry import add_node
+from trainlib.deploy.graph.values import DeployError, Graph
 
 LR = "optimizer.lr"
 CORRECTIONS = "optimizer.corrections"
+EPS = 1e-6  # of torch.nn.utils.clip_grad_norm_
 
 
 @dataclass(frozen=True)
@@ -25,14 +28,21 @@ class Optimizer:
 
     lr              how far a step goes
     weight_decay    how much of a parameter is added to its gradient
+    clip_norm       the most that the norm of all gradients together may be; None: anything
+    clip_value      the most that any of their elements may be, after that
     """
 
     lr: float
     weight_decay: float = 0.0
+    clip_norm: float | None = field(default=None, kw_only=True)
+    clip_value: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("lr", "weight_decay"):
             _check(self, name, getattr(self, name) >= 0, "0 or more")
+        for name in ("clip_norm", "clip_value"):
+            if (most := getattr(self, name)) is not None:
+                _check(self, name, most > 0, "above 0")
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -52,6 +62,22 @@ class Optimizer:
     def begin(self, graph: Graph) -> dict[str, str]:
         """Add what all updates share: its operands; nodes that come before all updates."""
         return {"lr": graph.add(LR, (1,), "state", array=np.array([self.lr]))}
+
+    def clipped(self, graph: Graph, gradients: Mapping[str, str]) -> Mapping[str, str]:
+        """Gradients as updates take them, by parameter."""
+        if self.clip_norm is not None:
+            factor = _factor(graph, list(gradients.values()), self.clip_norm)
+            gradients = {
+                n: _add(graph, "multiply", layer_of(graph, n), a=g, b=factor)
+                for n, g in gradients.items()
+            }
+        if self.clip_value is not None:
+            how = {"low": -self.clip_value, "high": self.clip_value}
+            gradients = {
+                n: _add(graph, "clamp_fw", layer_of(graph, n), how, x=g)
+                for n, g in gradients.items()
+            }
+        return gradients
 
     def update(self, graph: Graph, name: str, gradient: str, shared: dict[str, str]) -> None:
         """Add the node that changes a parameter by its gradient."""
@@ -143,6 +169,26 @@ class AdamW(Adam):
     def kernel(self) -> str:
         """Its operator."""
         return "adamw"
+
+
+def _add(
+    graph: Graph, op: str, layer: str, attributes: dict[str, Any] | None = None, **inputs: str
+) -> str:
+    return add_node(graph, op, inputs, attributes, layer=layer, step="update")["y"]
+
+
+def _factor(graph: Graph, gradients: Sequence[str], most: float) -> str:
+    """What gradients are multiplied by: most / (their norm + 1e-6), but 1 at most."""
+    where, total = "optimizer", ""
+    for gradient in gradients:
+        flat = graph.reshaped(gradient, (graph.values[gradient].elements,))
+        square = _add(graph, "multiply", where, a=flat, b=flat)
+        part = _add(graph, "reduce", where, {"axes": (0,), "what": "sum"}, x=square)
+        total = _add(graph, "add", where, a=total, b=part) if total else part
+    norm = _add(graph, "sqrt", where, x=total)
+    size = _add(graph, "add", where, a=norm, b=graph.constant("clip_eps", [EPS]))
+    factor = _add(graph, "divide", where, a=graph.constant("clip_norm", [most]), b=size)
+    return _add(graph, "clamp_fw", where, {"high": 1.0}, x=factor)
 
 
 def layer_of(graph: Graph, name: str) -> str:

@@ -13,25 +13,22 @@ import numpy as np
 from firmware.builder import CodeTooLarge, Kernel, KernelError
 from firmware.runtime import Team, new_kernel, team_of
 from isa.program import Program
-from soc.spec import SocSpec
-from trainlib.deploy.graph import DTYPES, DeployError
+from soc.chip.spec import SocSpec
+from trainlib.deploy.graph.registry import call_of
+from trainlib.deploy.graph.values import DTYPES, DeployError, TooLargeError
 from trainlib.deploy.handover import Pool, emit_seeds, emit_stop
 from trainlib.deploy.memory import ALIGNED, Memory, lifetimes, plan
-from trainlib.deploy.registry import call_of
 from trainlib.deploy.replay import Emitted, replayed
 from trainlib.deploy.schedule import Schedule, Section
-from trainlib.network.layers import Call
-from trainlib.network.plan import point_of
+from trainlib.deploy.tiles import Tiles
+from trainlib.network.training_graph import point_of
 from trainlib.primitive.tensor import WORD, Arrays
-from trainlib.tiles.functions import Functions, Record, decoded
-from trainlib.tiles.passes import repeated
+from trainlib.tiling.functions import Functions, Record, decoded
+from trainlib.tiling.warm_up import repeated
 
 ENDLESS = 1 << 30  # steps, where the host ends the run
 CODE_OF_CALL, CODE_OF_FUNCTION, CODE_OF_REST = 32, 4096, 4096  # bytes, more than most take
 ROUNDED = 256  # bytes: code arenas are multiples of it
-
-Tuned = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""tuned(kernel, arguments) returns further arguments: tiles that have been measured."""
 
 
 @dataclass(frozen=True)
@@ -89,21 +86,21 @@ def build(
     chip: SocSpec,
     *,
     cores: int | None = None,
-    tuned: Tuned | None = None,
+    tiles: Tiles | None = None,
     pool: Sequence[Arrays] = (),
     steps: int | None = None,
 ) -> Built:
     """The program of a schedule.
 
     cores    of the team; all by default
-    tuned    tiles of kernels that have been measured
+    tiles    of kernels; None: the primitives choose, or what overlaps copies with computing
     pool     batches that it holds, taken one after the other; none: the host hands them over
     steps    how many it makes: by default those of the pool, or as many as the host wants
 
     raises    DeployError if it does not fit L2, KernelError if a kernel cannot be built
     """
     steps = steps or max(len(pool) // schedule.batches, 1) if pool else ENDLESS
-    maker = _Maker(schedule, chip, cores or chip.cores, tuned, pool, steps)
+    maker = _Maker(schedule, chip, cores or chip.cores, tiles or Tiles(chip, cores), pool, steps)
     unique = len({(call.kernel, repr(sorted(call.arguments.items()))) for call in maker.calls})
     guess = CODE_OF_REST + CODE_OF_CALL * len(maker.calls) + CODE_OF_FUNCTION * unique
     try:
@@ -130,13 +127,13 @@ class _Maker:
         schedule: Schedule,
         chip: SocSpec,
         cores: int,
-        tuned: Tuned | None,
+        tiles: Tiles,
         batches: Sequence[Arrays],
         steps: int,
     ) -> None:
         self.schedule, self.chip, self.cores = schedule, chip, cores
         self.batches, self.steps = batches, steps
-        self.calls = [_with_tiles(call_of(schedule.graph, node), tuned) for node in schedule.nodes]
+        self.calls = [tiles.chosen(call_of(schedule.graph, node)) for node in schedule.nodes]
         self.points = [point_of(call, cores) for call in self.calls]
         self.addresses: dict[str, int] = {}
         self.pool: Pool | None = None
@@ -162,7 +159,9 @@ class _Maker:
         size = program.segments[0].size
         if lack:
             if self.last is not None:
-                raise DeployError(self._too_large(memory, lack, size, tables))
+                needed = self.chip.l2.size + lack
+                message = self._too_large(memory, needed, size, tables)
+                raise TooLargeError(message, needed, lack)
             self.last = lack
             raise _WrongRoom(size)
         tables += WORD * sum(len(function.operands) for function in self.functions)
@@ -197,12 +196,11 @@ class _Maker:
             k.buffer(k.l2, "values", memory.end - memory.start, ALIGNED)
         return memory, max(lack, 0)
 
-    def _too_large(self, memory: Memory, lack: int, code: int, tables: int) -> str:
+    def _too_large(self, memory: Memory, needed: int, code: int, tables: int) -> str:
         return (
-            f"the step needs {lack} bytes more than the {self.chip.l2.size} bytes of L2: "
-            f"{memory.peak} for values ({memory.static} of them stay), {code} for code, {tables} "
-            f"for tables; take smaller batches and accumulate, freeze layers, or a chip with a "
-            f"larger l2.size"
+            f"the step needs {needed} bytes of L2, there are {self.chip.l2.size}: {memory.peak} "
+            f"for values ({memory.static} of them stay), {code} for code, {tables} for tables; "
+            f"take smaller batches and accumulate, freeze layers, or a chip with a larger l2.size"
         )
 
     def _emit(self, k: Kernel, team: Team) -> None:
@@ -260,8 +258,3 @@ def _data(program: Program, address: int, size: int) -> bytes:
         if segment.address <= address and address + size <= segment.address + len(segment.data):
             return segment.data[address - segment.address :][:size]
     raise KernelError(f"{program.name}: no data at {address:#010x}")
-
-
-def _with_tiles(call: Call, tuned: Tuned | None) -> Call:
-    more = tuned(call.kernel, call.arguments) if tuned else {}
-    return replace(call, arguments={**call.arguments, **more})

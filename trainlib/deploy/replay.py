@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainlib.deploy.graph import Graph, Node
-from trainlib.deploy.registry import written
+from trainlib.deploy.graph.registry import written
+from trainlib.deploy.graph.values import Graph, Node
 from trainlib.network.layers import Call
-from trainlib.network.plan import point_of
+from trainlib.network.training_graph import point_of
 from trainlib.primitive.tensor import WORD
 
 DEAD = -1

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from soc.exchange import Exchange
+from soc.prelude.counters import CAUSES, COUNT, COUNTS, REGIONS
 from soc.result import RunResult
-from soc.state import CAUSES, COUNT, COUNTS, REGIONS
-from trainlib.deploy.graph import DeployError
+from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.handover import NEXT
 from trainlib.deploy.program import Built
 from trainlib.primitive.tensor import Arrays

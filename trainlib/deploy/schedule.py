@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trainlib.deploy.graph import Graph, Node
+from trainlib.deploy.graph.values import Graph, Node
 
 
 @dataclass(frozen=True)

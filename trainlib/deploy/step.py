@@ -6,12 +6,13 @@ schedule = training(graph, SGD(lr=0.1), accumulate=4)
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from trainlib.deploy.fusion import fuse_updates
+from trainlib.deploy.fusion import Fits, fuse_relus, fuse_sums, fuse_updates
 from trainlib.deploy.gradient import differentiate
-from trainlib.deploy.graph import DeployError, Graph, Node
+from trainlib.deploy.graph.passes import in_place, updates_at_once, without_dead
+from trainlib.deploy.graph.registry import add_node
+from trainlib.deploy.graph.values import DeployError, Graph, Node
 from trainlib.deploy.optimizers import Optimizer, layer_of
-from trainlib.deploy.passes import in_place, updates_at_once, without_dead
-from trainlib.deploy.registry import add_node
+from trainlib.deploy.recompute import recompute
 from trainlib.deploy.schedule import Schedule, Section
 
 SUMMED = "gradient"  # what accumulators are called after
@@ -24,17 +25,21 @@ def training(
     accumulate: int = 1,
     mean: bool = False,
     keeps_gradients: bool = False,
-    fuses: bool = True,
+    fits: Fits | None = None,
+    recomputed: Collection[str] = (),
 ) -> Schedule:
     """The schedule that trains a graph.
 
     accumulate         batches whose gradients are added before an update
     mean               divide the sum by their number
     keeps_gradients    let gradients be there when the step is done
-    fuses              let gradients change parameters where they arise, if nothing else reads them
+    fits               can a gradient of weights that changes them at once be computed? None: none
+    recomputed         values that are computed again for the backward pass, see recompute
 
     raises    DeployError
     """
+    graph = graph.copy()
+    fuse_relus(graph)
     graph = differentiate(graph)
     if not graph.trained:
         raise DeployError("no parameter learns: all have requires_grad = False")
@@ -42,12 +47,14 @@ def training(
         raise DeployError(f"accumulate = {accumulate}; it is a number of batches from 1 on")
     loss = graph.loss
     assert loss is not None
+    fuse_sums(graph)
     without_dead(graph, [loss, *graph.gradients.values()])
+    recompute(graph, recomputed)
     kept = [loss, *(graph.gradients.values() if keeps_gradients else ())]
     if accumulate == 1:
         _add_updates(graph, optimizer, graph.gradients)
-        if fuses and not keeps_gradients:
-            fuse_updates(graph)
+        if fits and not keeps_gradients:
+            fuse_updates(graph, fits)
         reference = graph.copy()
         updates_at_once(graph)
         in_place(graph, graph.nodes, kept)
@@ -145,13 +152,14 @@ def _with_names(node: Node, names: Mapping[str, str]) -> Node:
 
 def _add_updates(graph: Graph, optimizer: Optimizer, gradients: Mapping[str, str]) -> None:
     shared = optimizer.begin(graph)
-    for name, gradient in gradients.items():
+    for name, gradient in optimizer.clipped(graph, gradients).items():
         optimizer.update(graph, name, gradient, shared)
 
 
 def evaluation(graph: Graph, output: str) -> Schedule:
     """The schedule that computes the loss and an output, and changes nothing."""
     graph = graph.copy()
+    fuse_relus(graph)
     kept = [name for name in (graph.loss, output) if name]
     without_dead(graph, kept)
     reference = graph.copy()

@@ -5,10 +5,26 @@ from pydantic import Field
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant, pattern
 from firmware.registers import ZERO
-from trainlib.loops.nest import Body
-from trainlib.maps.elementary import Sigmoid, Tanh
-from trainlib.maps.map import Arguments, map_family
-from trainlib.reference import act as reference
+from trainlib.codegen.loop_nest import Body
+from trainlib.elementwise.approximations import Sigmoid, Tanh
+from trainlib.elementwise.elementwise import Arguments, Operation, map_families
+from trainlib.primitive.element import Element
+from trainlib.reference import activations as reference
+
+
+def clip(v: Lanes, y: Lane) -> None:
+    """y = max(0, y), of results of the FPU, whose NaN have no sign."""
+    words = v.words(y)
+    v.pulp("max", rd=words, rs1=words, rs2=ZERO)
+    v.floats(y, words)
+
+
+def mask(v: Lanes, dy: Lane, y: Lane) -> None:
+    """dy = dy where y > 0, else 0; y, what clip has left, is lost."""
+    keeps, words = v.words(y), v.words(dy)
+    v.slt(keeps, ZERO, keeps)
+    v.mul(words, words, keeps)
+    v.floats(dy, words)
 
 
 def relu_forward(k: Kernel) -> Body:
@@ -17,12 +33,49 @@ def relu_forward(k: Kernel) -> Body:
 
     def body(v: Lanes, x: Lane) -> list[Lane]:
         v.fadd_s(x, x, zero)  # a NaN loses its sign
-        words = v.words(x)
-        v.pulp("max", rd=words, rs1=words, rs2=ZERO)
-        v.floats(x, words)
+        clip(v, x)
         return [x]
 
     return body
+
+
+def relu_pairs(element: Element) -> Operation:
+    """relu_forward, of two halves at a time."""
+
+    def operation(_: Kernel) -> Body:
+        def body(v: Lanes, x: Lane) -> list[Lane]:
+            clear_sign(v, element, x)
+            clip_pairs(v, x)
+            return [x]
+
+        return body
+
+    return operation
+
+
+def clear_sign(v: Lanes, element: Element, x: Lane) -> None:
+    """Let NaN in pairs have no sign: x + 0."""
+    getattr(v, f"vfadd_{element.letter}")(x, x, ZERO)
+
+
+def clip_pairs(v: Lanes, y: Lane) -> None:
+    """y = max(0, y), of pairs that are results of the FPU."""
+    v.pv_max_h(y, y, ZERO)
+
+
+def relu_backward_pairs(element: Element) -> Operation:
+    """relu_backward, of two halves at a time."""
+
+    def operation(_: Kernel) -> Body:
+        def body(v: Lanes, x: Lane, dy: Lane) -> list[Lane]:
+            clear_sign(v, element, x)
+            v.pv_cmpgt_h(x, x, ZERO)
+            v.and_(dy, dy, x)
+            return [dy]
+
+        return body
+
+    return operation
 
 
 def relu_backward(k: Kernel) -> Body:
@@ -146,12 +199,14 @@ class LeakyArguments(Arguments):
 
 LEAKY = reference.leaky_relu_fw, reference.leaky_relu_bw
 FAMILIES = (
-    map_family("relu_fw_f32", relu_forward, "x", "y", reference.relu_fw),
-    map_family("relu_bw_f32", relu_backward, "x dy", "dx", reference.relu_bw),
-    map_family("leaky_relu_fw_f32", leaky_relu_forward, "x", "y", LEAKY[0], LeakyArguments),
-    map_family("leaky_relu_bw_f32", leaky_relu_backward, "x dy", "dx", LEAKY[1], LeakyArguments),
-    map_family("sigmoid_fw_f32", sigmoid_forward, "x", "y", reference.sigmoid_fw),
-    map_family("sigmoid_bw_f32", sigmoid_backward, "y dy", "dx", reference.sigmoid_bw),
-    map_family("tanh_fw_f32", tanh_forward, "x", "y", reference.tanh_fw),
-    map_family("tanh_bw_f32", tanh_backward, "y dy", "dx", reference.tanh_bw),
+    *map_families("relu_fw", relu_forward, "x", "y", reference.relu_fw, pairs=relu_pairs),
+    *map_families(
+        "relu_bw", relu_backward, "x dy", "dx", reference.relu_bw, pairs=relu_backward_pairs
+    ),
+    *map_families("leaky_relu_fw", leaky_relu_forward, "x", "y", LEAKY[0], LeakyArguments),
+    *map_families("leaky_relu_bw", leaky_relu_backward, "x dy", "dx", LEAKY[1], LeakyArguments),
+    *map_families("sigmoid_fw", sigmoid_forward, "x", "y", reference.sigmoid_fw),
+    *map_families("sigmoid_bw", sigmoid_backward, "y dy", "dx", reference.sigmoid_bw),
+    *map_families("tanh_fw", tanh_forward, "x", "y", reference.tanh_fw),
+    *map_families("tanh_bw", tanh_backward, "y dy", "dx", reference.tanh_bw),
 )

@@ -19,7 +19,7 @@ import numpy as np
 from firmware.builder import Kernel, Register
 from firmware.lanes import Lane, Lanes, constant, pattern
 from firmware.registers import ZERO
-from trainlib.maps.polynomial import Stacked, horner, near_minimax
+from trainlib.elementwise.polynomial import Stacked, horner, near_minimax
 
 LN2 = log(2)
 LN2_HIGH = 0.693359375  # 9 bits: its products with n are exact

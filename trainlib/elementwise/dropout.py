@@ -8,6 +8,7 @@ nor on the order; the backward pass draws the same ones again: dropout of dy wit
 Source of the hash: C. Wellons, hash-prospector, "lowbias32".
 """
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,15 +18,17 @@ from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, pattern
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL, Body, Operand, Window
-from trainlib.maps.map import Arguments, map_nest, no_macs
-from trainlib.primitive.boxes import Axis, TileShape
-from trainlib.primitive.family import Expected, Family
+from trainlib.codegen.loop_nest import UNROLL, Body, Operand, Window
+from trainlib.elementwise.elementwise import Arguments, map_nest, no_macs, packed
+from trainlib.primitive.element import ELEMENTS, F32, Element
+from trainlib.primitive.operator import Expected, Family
+from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import INT32, WORD, Address, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tiled import tiled
-from trainlib.primitive.tiling import Dim
+from trainlib.primitive.tile_spec import Dim
+from trainlib.primitive.uniform_tiles import tiled
 from trainlib.reference import dropout as reference
 from trainlib.reference.dropout import FIRST, SECOND, SPREAD, threshold
+from trainlib.reference.halves import rounded_once
 
 SEEDS = 1 << 31
 
@@ -40,6 +43,7 @@ def dropout_f32(
     *,
     first: Address | None = None,
     p: float = 0.5,
+    element: Element = F32,
     unroll: int = UNROLL,
 ) -> None:
     """y = dropout(x), or dx = dropout(dy) for the same seed, an integer in L1.
@@ -83,8 +87,8 @@ def dropout_f32(
 
         return body
 
-    sources = [Operand(x, (WORD,)), Operand(0, (1,))]
-    target = Operand(y, (WORD,))
+    sources = [Operand(x, (element.size,), element=element), Operand(0, (1,))]
+    target = Operand(y, (element.size,), element=element)
     map_nest(k, team, operation, (count,), sources, [target], windows=(1,), unroll=unroll)
 
 
@@ -94,21 +98,34 @@ class DropoutArguments(Arguments):
     p: float = Field(0.5, ge=0, le=1)
 
 
-def _tensors(point: Any) -> Tensors:
+def _tensors(element: Element, point: Any) -> Tensors:
     return {
-        "x": Tensor(point.shape),
+        "x": packed(point.shape, "in", element),
         "seed": Tensor((1,), dtype=INT32, below=SEEDS),
-        "y": Tensor(point.shape, "out"),
+        "y": packed(point.shape, "out", element),
     }
 
 
-def _expected(point: Any, values: Arrays) -> dict[str, Expected]:
-    return {"y": reference.forward(values["x"], int(values["seed"][0]), point.p)}
+def _expected(element: Element, point: Any, values: Arrays) -> dict[str, Expected]:
+    result = reference.forward(values["x"], int(values["seed"][0]), point.p)
+    return rounded_once(element.dtype, {"y": result})
 
 
-def _emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+def _emit(
+    element: Element,
+    k: Kernel,
+    team: Team,
+    point: Any,
+    l1: Addresses,
+    first: Address | None = None,
+) -> None:
+    element.check(k, f"dropout_{element.name}")
     dropout_f32(
-        k, team, l1["x"], l1["seed"], l1["y"], prod(point.shape), p=point.p, unroll=point.unroll
+        *(k, team, l1["x"], l1["seed"], l1["y"], prod(point.shape)),
+        first=first,
+        p=point.p,
+        element=element,
+        unroll=point.unroll,
     )
 
 
@@ -133,17 +150,23 @@ def _smaller(point: Any, tile: TileShape) -> dict[str, Any]:
 
 
 def _emit_part(
-    k: Kernel, team: Team, point: Any, part: Any, tile: TileShape, l1: Addresses
+    element: Element,
+    k: Kernel,
+    team: Team,
+    point: Any,
+    part: Any,
+    tile: TileShape,
+    l1: Addresses,
 ) -> None:
     """Emit a tile: its first element's place is what tiles before it have left in L1."""
-    count, how = prod(part.shape), {"p": point.p, "unroll": point.unroll}
+    count = prod(part.shape)
     if tile.is_first:
         with team.only(0), k.scope():
             place = k.x()
             k.set(place, l1["place"])
             k.sw(ZERO, 0, place)
         team.barrier()
-    dropout_f32(k, team, l1["x"], l1["seed"], l1["y"], count, first=l1["place"], **how)
+    _emit(element, k, team, part, l1, first=l1["place"])
     team.barrier()
     with team.only(0), k.scope():
         place, first, more = k.x(3)
@@ -154,9 +177,14 @@ def _emit_part(
         k.sw(first, 0, place)
 
 
-FAMILIES = (
-    tiled(
-        Family("dropout_f32", DropoutArguments, _tensors, _expected, no_macs, _emit),
-        *(_dims, _boxes, _smaller, {"place": WORD}, _emit_part),
-    ),
-)
+def family(element: Element) -> Family:
+    """Dropout of this type."""
+    tensors, expected, emit = (partial(of, element) for of in (_tensors, _expected, _emit))
+    of: Any = DropoutArguments, tensors, expected, no_macs, emit
+    return tiled(
+        Family(f"dropout_{element.name}", *of),
+        *(_dims, _boxes, _smaller, {"place": WORD}, partial(_emit_part, element)),
+    )
+
+
+FAMILIES = tuple(map(family, ELEMENTS))

@@ -1,7 +1,8 @@
 """Maps: the same operation on every element of some tensors, and their families.
 
 An operation is a function that takes registers for its constants, and returns the body of a nest;
-a family's has its options as arguments.
+a family's has its options as arguments. Halves are computed with in single precision, and rounded
+when they are stored, unless there is an operation on pairs of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,18 +10,23 @@ from functools import partial
 from math import prod
 from typing import Any
 
+import numpy as np
 from pydantic import Field, PositiveInt
 
 from firmware.arena import Arena
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL, Body, Nest, Operand
+from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.element import BITS, ELEMENTS, F32, Element
+from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.primitive.tiled import tiled_by_axes
+from trainlib.primitive.uniform_tiles import tiled_by_axes
+from trainlib.reference.halves import rounded_once
 
 Operation = Callable[[Kernel], Body]
+PairsOf = Callable[..., Operation | None]
+PAIR = 2
 
 
 def fits(k: Kernel, team: Team, emit: Callable[[Kernel, Team], None]) -> bool:
@@ -91,12 +97,37 @@ def map_f32(
     targets: Sequence[Address],
     count: int,
     *,
+    element: Element = F32,
     late: Sequence[int] = (),
     unroll: int = UNROLL,
 ) -> None:
     """Results of an operation on sources[0][i], sources[1][i], ... for i < count go to targets."""
-    operands = [[Operand(a, (WORD,)) for a in group] for group in (sources, targets)]
+    operands = [
+        [Operand(a, (element.size,), element=element) for a in group]
+        for group in (sources, targets)
+    ]
     map_nest(k, team, operation, (count,), *operands, late=late, unroll=unroll)
+
+
+def map_pairs(
+    k: Kernel,
+    team: Team,
+    operation: Operation,
+    sources: Sequence[Address],
+    targets: Sequence[Address],
+    count: int,
+    *,
+    unroll: int = UNROLL,
+) -> None:
+    """The same for an operation on pairs of halves, which the last half of an odd count is too."""
+    both = sources, targets
+    pairs, rest = divmod(count, PAIR)
+    if pairs:
+        words = [[Operand(a, (WORD,)) for a in group] for group in both]
+        map_nest(k, team, operation, (pairs,), *words, unroll=unroll)
+    if rest:
+        last = [[Operand(a, (0,), shift=WORD * pairs, element=BITS) for a in g] for g in both]
+        map_nest(k, team, operation, (1,), *last, unroll=1)
 
 
 class Arguments(CommonArguments):
@@ -118,6 +149,9 @@ def map_family(
     arguments: type[Arguments] = Arguments,
     *,
     late: Sequence[int] = (),
+    element: Element = F32,
+    pairs: PairsOf | None = None,
+    rounds: Callable[..., tuple[np.ndarray, ...]] | None = None,
 ) -> Family:
     """The family of an operation(k, **options).
 
@@ -125,6 +159,9 @@ def map_family(
     reference          of arrays of the inputs, with the options: what each output should be
     arguments          those that Arguments does not have are options
     late               inputs that the operation loads itself: see Nest
+    pairs              given the type of halves and the options, the operation on pairs, if any
+    rounds             given their dtype and arrays in float64, what that makes of them, if that is
+                       not what the reference says, rounded once
     """
     sources, targets = inputs.split(), outputs.split()
     options = [name for name in arguments.model_fields if name not in Arguments.model_fields]
@@ -136,19 +173,42 @@ def map_family(
         roles: dict[str, Role] = dict.fromkeys(targets, "out")
         roles |= {name: "inout" if name in targets else "in" for name in sources}
         names = dict.fromkeys([*sources, *targets])
-        return {name: Tensor(point.shape, roles[name]) for name in names}
+        return {name: packed(point.shape, roles[name], element) for name in names}
 
     def expected(point: Any, values: Arrays) -> dict[str, Expected]:
+        if element.is_half and pairs and rounds and pairs(element, **chosen(point)):
+            arrays = (values[name].astype(np.float64) for name in sources)
+            return {
+                n: (y, 0.0) for n, y in zip(targets, rounds(element.dtype, *arrays), strict=True)
+            }
         results = reference(*(values[name] for name in sources), **chosen(point))
-        return dict(zip(targets, results, strict=True))
+        return rounded_once(element.dtype, dict(zip(targets, results, strict=True)))
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        element.check(k, name)
         read, written = ([l1[name] for name in names] for names in (sources, targets))
-        how: Any = {"late": late, "unroll": point.unroll}
+        count, unroll = prod(point.shape), point.unroll
+        of_pairs = pairs(element, **chosen(point)) if element.is_half and pairs else None
+        if of_pairs:
+            map_pairs(k, team, of_pairs, read, written, count, unroll=unroll)
+            return
         own = partial(operation, **chosen(point))
-        map_f32(k, team, own, read, written, prod(point.shape), **how)
+        how: Any = {"element": element, "late": late, "unroll": unroll}
+        map_f32(k, team, own, read, written, count, **how)
 
     return tiled_by_axes(Family(name, arguments, tensors, expected, no_macs, emit))
+
+
+def map_families(stem: str, *of: Any, **how: Any) -> tuple[Family, ...]:
+    """The families stem_f32, stem_f16, stem_bf16: see map_family."""
+    return tuple(
+        map_family(f"{stem}_{element.name}", *of, element=element, **how) for element in ELEMENTS
+    )
+
+
+def packed(shape: tuple[int, ...], role: Role, element: Element) -> Tensor:
+    """A tensor whose elements follow each other in L1."""
+    return Tensor(shape, role, element.dtype, packed=element.is_half)
 
 
 def no_macs(_: Any) -> int:

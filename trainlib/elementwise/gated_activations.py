@@ -14,11 +14,11 @@ from typing import Literal
 
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
-from trainlib.loops.nest import Body, Load
-from trainlib.maps.elementary import SEED, Sigmoid
-from trainlib.maps.map import Arguments, map_family
-from trainlib.maps.polynomial import OfSquare, Stacked
-from trainlib.reference import act as reference
+from trainlib.codegen.loop_nest import Body, Load
+from trainlib.elementwise.approximations import SEED, Sigmoid
+from trainlib.elementwise.elementwise import Arguments, map_families
+from trainlib.elementwise.polynomial import OfSquare, Stacked
+from trainlib.reference import activations as reference
 
 
 @dataclass(frozen=True)
@@ -182,14 +182,14 @@ class GeluArguments(Arguments):
 
 
 FAMILIES = (
-    map_family("silu_fw_f32", silu_forward, "x", "y", reference.silu_fw),
-    map_family("silu_bw_f32", silu_backward, "x dy", "dx", reference.silu_bw, late=(1,)),
-    map_family("gelu_fw_f32", gelu_forward, "x", "y", reference.gelu_fw, GeluArguments),
-    map_family(
-        "gelu_bw_f32", gelu_backward, "x dy", "dx", reference.gelu_bw, GeluArguments, late=(1,)
+    *map_families("silu_fw", silu_forward, "x", "y", reference.silu_fw),
+    *map_families("silu_bw", silu_backward, "x dy", "dx", reference.silu_bw, late=(1,)),
+    *map_families("gelu_fw", gelu_forward, "x", "y", reference.gelu_fw, GeluArguments),
+    *map_families(
+        "gelu_bw", gelu_backward, "x dy", "dx", reference.gelu_bw, GeluArguments, late=(1,)
     ),
-    map_family("swiglu_fw_f32", swiglu_forward, "a b", "y", reference.swiglu_fw, late=(1,)),
-    map_family(
-        "swiglu_bw_f32", swiglu_backward, "a b dy", "da db", reference.swiglu_bw, late=(1, 2)
+    *map_families("swiglu_fw", swiglu_forward, "a b", "y", reference.swiglu_fw, late=(1,)),
+    *map_families(
+        "swiglu_bw", swiglu_backward, "a b dy", "da db", reference.swiglu_bw, late=(1, 2)
     ),
 )

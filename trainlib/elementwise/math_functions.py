@@ -8,11 +8,11 @@ from math import sqrt
 
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
-from trainlib.loops.nest import Body
-from trainlib.maps.elementary import Exp, Log, Tanh
-from trainlib.maps.map import map_family
-from trainlib.maps.polynomial import OfSquare
-from trainlib.reference import unary as reference
+from trainlib.codegen.loop_nest import Body
+from trainlib.elementwise.approximations import Exp, Log, Tanh
+from trainlib.elementwise.elementwise import map_families
+from trainlib.elementwise.polynomial import OfSquare
+from trainlib.reference import math_functions as reference
 
 LOGIT = (
     *(1.59576929, 0.0726703107, -7.21724937e-05, -1.05811989e-04, 6.31477633e-06),
@@ -104,5 +104,7 @@ MEANINGS = (
     ("reciprocal", reciprocal, reference.reciprocal),
 )
 FAMILIES = tuple(
-    map_family(f"{name}_f32", operation, "x", "y", meaning) for name, operation, meaning in MEANINGS
+    family
+    for name, operation, meaning in MEANINGS
+    for family in map_families(name, operation, "x", "y", meaning)
 )

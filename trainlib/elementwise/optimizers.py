@@ -14,19 +14,30 @@ from math import prod
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from ml_dtypes import finfo
 from pydantic import Field
 
 from firmware.builder import Kernel, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.loops.nest import Body
-from trainlib.maps.map import Arguments, Operation, map_f32, map_family, no_macs
+from trainlib.codegen.loop_nest import Body
+from trainlib.elementwise.elementwise import (
+    Arguments,
+    Operation,
+    map_f32,
+    map_families,
+    map_pairs,
+    no_macs,
+    packed,
+)
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.element import ELEMENTS, Element
+from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tiled import tiled_by_axes
-from trainlib.reference import optim as reference
-from trainlib.reference.act import Outputs
+from trainlib.primitive.uniform_tiles import tiled_by_axes
+from trainlib.reference import optimizers as reference
+from trainlib.reference.activations import Outputs
+from trainlib.reference.halves import add, multiply_add, rounded_once
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["operand"]
@@ -63,6 +74,32 @@ def sgd(k: Kernel, rate: LoadRate, *, weight_decay: float) -> Body:
     return body
 
 
+def sgd_pairs(element: Element, point: Any) -> Operation | None:
+    """sgd of two halves at a time, without weight decay: with the nearest half to a rate.
+
+    None for rates that a half comes not as close to as usual: they are less than normal ones.
+    """
+    if point.weight_decay or point.lr == "operand" or not is_normal(element, point.lr):
+        return None
+
+    def operation(k: Kernel) -> Body:
+        step = element.twice(k, -point.lr)
+
+        def body(v: Lanes, w: Lane, g: Lane) -> list[Lane]:
+            getattr(v, f"vfmac_{element.letter}")(w, g, step)
+            return [w]
+
+        return body
+
+    return operation
+
+
+def is_normal(element: Element, number: float) -> bool:
+    """Is it 0, or no less than the normal halves are, and no more?"""
+    kind = finfo(element.dtype)
+    return number == 0 or float(kind.tiny) <= abs(number) <= float(kind.max)
+
+
 def sgd_momentum(
     k: Kernel, rate: LoadRate, *, momentum: float, weight_decay: float, nesterov: bool
 ) -> Body:
@@ -96,6 +133,21 @@ def accumulate(k: Kernel, *, scale: float) -> Body:
         return [g]
 
     return body
+
+
+def accumulate_pairs(element: Element, *, scale: float) -> Operation | None:
+    """g += x of two halves at a time."""
+    if scale != 1:
+        return None
+
+    def operation(_: Kernel) -> Body:
+        def body(v: Lanes, g: Lane, x: Lane) -> list[Lane]:
+            getattr(v, f"vfadd_{element.letter}")(g, g, x)
+            return [g]
+
+        return body
+
+    return operation
 
 
 class _Adam:
@@ -207,36 +259,51 @@ class AdamwArguments(AdamArguments):
 
 
 def _family(
-    name: str,
+    element: Element,
+    stem: str,
     arguments: type[Arguments],
     names: str,
     operation: Callable[[Any, Addresses], Operation],
     expected: Callable[[Any, float, Arrays], Outputs],
     draw: Callable[[Any, np.random.Generator], Arrays] = lambda *_: {},
+    pairs: Callable[[Element, Any], Operation | None] = lambda *_: None,
 ) -> Family:
     """An optimiser.
 
     names        of weights and state, which are overwritten
     operation    of a point, and addresses in L1
     expected     what they should be, given a point, its learning rate, and all inputs
+    pairs        of a point, on two halves at a time, if any: with one rounding of w - lr g
     """
+    name = f"{stem}_{element.name}"
     states = names.split()
     whole = ("corrections", "lr")
 
     def tensors(point: Any) -> Tensors:
-        of = {name: Tensor(point.shape, "inout") for name in states}
+        of = {name: packed(point.shape, "inout", element) for name in states}
         more = {"corrections": Tensor((2,))} if "betas" in arguments.model_fields else {}
-        more |= {"g": Tensor(point.shape)}
+        more |= {"g": packed(point.shape, "in", element)}
         return {**of, **more, **({"lr": Tensor((1,))} if point.lr == "operand" else {})}
 
     def meaning(point: Any, values: Arrays) -> dict[str, Expected]:
+        if element.is_half and pairs(element, point):
+            step = np.float32(-point.lr).astype(element.dtype).astype(np.float64)
+            w, g = (values[name].astype(np.float64) for name in "wg")
+            return {"w": (multiply_add(element.dtype, g, step, w), 0.0)}
         lr = float(values["lr"][0]) if point.lr == "operand" else point.lr
-        return dict(zip(states, expected(point, lr, values), strict=True))
+        results = dict(zip(states, expected(point, lr, values), strict=True))
+        return rounded_once(element.dtype, results)
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
         read, written = ([l1[name] for name in some] for some in ((*states, "g"), states))
+        element.check(k, name)
+        count, unroll = prod(point.shape), point.unroll
+        of_pairs = pairs(element, point) if element.is_half else None
+        if of_pairs:
+            map_pairs(k, team, of_pairs, read, written, count, unroll=unroll)
+            return
         own = operation(point, l1)
-        map_f32(k, team, own, read, written, prod(point.shape), unroll=point.unroll)
+        map_f32(k, team, own, read, written, count, element=element, unroll=unroll)
 
     def drawn(point: Any, numbers: np.random.Generator) -> Arrays:
         rate = {"lr": numbers.uniform(0, 0.1, 1).astype(np.float32)}
@@ -246,8 +313,10 @@ def _family(
     return tiled_by_axes(family, whole=whole)
 
 
-def _sgd(name: str, arguments: type[Arguments], names: str, of: Any, meaning: Any) -> Family:
-    """Of of(k, rate, **options), and meaning(*arrays, lr, **options)."""
+def _sgd(
+    stem: str, arguments: type[Arguments], names: str, of: Any, meaning: Any, **how: Any
+) -> tuple[Family, ...]:
+    """Of of(k, rate, **options), and meaning(*arrays, lr, **options); for each type."""
     options = [n for n in arguments.model_fields if n not in (*Arguments.model_fields, "lr")]
 
     def operation(point: Any, l1: Addresses) -> Operation:
@@ -258,10 +327,11 @@ def _sgd(name: str, arguments: type[Arguments], names: str, of: Any, meaning: An
         how = {name: getattr(point, name) for name in options}
         return meaning(*(values[n] for n in (*names.split(), "g")), lr=lr, **how)
 
-    return _family(name, arguments, names, operation, expected)
+    own = stem, arguments, names, operation, expected
+    return tuple(_family(element, *own, **how) for element in ELEMENTS)
 
 
-def _adam(name: str, arguments: type[Arguments], *, is_decoupled: bool) -> Family:
+def _adam(stem: str, arguments: type[Arguments], *, is_decoupled: bool) -> tuple[Family, ...]:
     def operation(point: Any, l1: Addresses) -> Operation:
         return _Adam(l1, point, is_decoupled)
 
@@ -274,7 +344,16 @@ def _adam(name: str, arguments: type[Arguments], *, is_decoupled: bool) -> Famil
         squares = numbers.standard_normal(point.shape, np.float32) ** 2
         return {"v": squares, "corrections": 1 - betas ** np.float32(4)}
 
-    return _family(name, arguments, "w m v", operation, expected, draw)
+    own = stem, arguments, "w m v", operation, expected
+    return tuple(_family(element, *own, partial(_drawn, draw, element)) for element in ELEMENTS)
+
+
+def _drawn(
+    draw: Callable[..., Arrays], element: Element, point: Any, numbers: np.random.Generator
+) -> Arrays:
+    """Squares of a type."""
+    found = draw(point, numbers)
+    return {**found, "v": found["v"].astype(element.dtype)}
 
 
 class CorrectionArguments(CommonArguments):
@@ -299,10 +378,14 @@ CORRECTIONS = Family(
 )
 
 FAMILIES = (
-    _sgd("sgd_f32", SgdArguments, "w", sgd, reference.sgd),
-    _sgd("sgd_momentum_f32", MomentumArguments, "w b", sgd_momentum, reference.sgd_momentum),
-    map_family("accumulate_f32", accumulate, "g x", "g", reference.accumulate, AccumulateArguments),
+    *_sgd("sgd", SgdArguments, "w", sgd, reference.sgd, pairs=sgd_pairs),
+    *_sgd("sgd_momentum", MomentumArguments, "w b", sgd_momentum, reference.sgd_momentum),
+    *map_families(
+        *("accumulate", accumulate, "g x", "g", reference.accumulate, AccumulateArguments),
+        pairs=accumulate_pairs,
+        rounds=lambda dtype, g, x: (add(dtype, g, x),),
+    ),
     CORRECTIONS,
-    _adam("adam_f32", AdamArguments, is_decoupled=False),
-    _adam("adamw_f32", AdamwArguments, is_decoupled=True),
+    *_adam("adam", AdamArguments, is_decoupled=False),
+    *_adam("adamw", AdamwArguments, is_decoupled=True),
 )

@@ -7,14 +7,14 @@ from pydantic import Field
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.loops.batch import images_of
+from trainlib.codegen.batch_loop import images_of
+from trainlib.gemm.matmul import matmul_f32
+from trainlib.gemm.matmul_ops import LARGEST, PAD, POINT, RATE, UNIT, clipped
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.boxes import Axis, TileShape
-from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.operator import Expected, Family
+from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tiling import Dim, Tiling
-from trainlib.product.matmul import matmul_f32
-from trainlib.product.matmul_program import LARGEST, PAD, POINT, RATE, UNIT, clipped
+from trainlib.primitive.tile_spec import Dim, Tiling
 from trainlib.reference.matmul import matmul
 
 

@@ -7,8 +7,8 @@ from firmware.builder import Kernel, Register
 from firmware.lanes import Lane, Lanes
 from firmware.registers import SP
 from firmware.runtime import Team
-from trainlib.loops.nest import Body, Operand
-from trainlib.maps.map import map_nest
+from trainlib.codegen.loop_nest import Body, Operand
+from trainlib.elementwise.elementwise import map_nest
 from trainlib.primitive.tensor import Address
 
 FRAME = 16  # bytes of stack
@@ -21,7 +21,7 @@ Along = tuple[int, int, int]
 def bias_added(
     k: Kernel, team: Team, sums: Address, bias: Address, along: Sequence[Along]
 ) -> Iterator[None]:
-    """sums += bias on all cores, which meet behind it: another core may go on with a sum.
+    """sums += bias on all cores, which meet after it: another core may go on with a sum.
 
     The body has the register of the bias for other things, if it is in one.
     """

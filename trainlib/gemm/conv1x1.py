@@ -10,23 +10,29 @@ from typing import Any, Literal
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.loops.batch import images_of
-from trainlib.primitive.tensor import WORD, Address
-from trainlib.product.matmul import matmul_f32
-from trainlib.product.sums import sums_f32
+from trainlib.codegen.batch_loop import images_of
+from trainlib.gemm.matmul import line_of, matmul_f32
+from trainlib.gemm.open_sums import close_sums, open_sums
+from trainlib.gemm.row_sums import sums_f32
+from trainlib.primitive.element import F32, Element
+from trainlib.primitive.tensor import Address
 
 Operands = tuple[Address, Address, Address, int, int, int]
 
 
 @dataclass(frozen=True)
 class Pointwise:
-    """The shape: channels, places of an image."""
+    """The shape: channels, places of an image.
+
+    element    of all tensors; of halves, rows begin with a word: places in "chw", else channels
+    """
 
     inputs: int
     outputs: int
     places: int
     batch: int = 1
     layout: Literal["chw", "hwc"] = "chw"
+    element: Element = F32
 
     @property
     def images(self) -> tuple[int, int]:
@@ -36,7 +42,8 @@ class Pointwise:
     @property
     def sizes(self) -> dict[str, int]:
         """Bytes of an image."""
-        x, y = WORD * self.inputs * self.places, WORD * self.outputs * self.places
+        row = line_of(self.element, self.places)
+        x, y = self.inputs * row, self.outputs * row
         return {"x": x, "dx": x, "y": y, "dy": y}
 
 
@@ -54,7 +61,7 @@ def pwconv2d_fw_f32(
 ) -> None:
     """Y = W X for each image, plus a bias of each channel, or plus what Y holds."""
     images, places = shape.images
-    start: dict[str, Any] = {"bias": bias, "accumulate": accumulate}
+    start: dict[str, Any] = {"bias": bias, "accumulate": accumulate, "element": shape.element}
     with images_of(k, images, {"x": x, "y": y}, shape.sizes) as at:
         how = start | point
         if shape.layout == "chw":
@@ -78,13 +85,14 @@ def pwconv2d_ig_f32(
 ) -> None:
     """dX = W^T dY for each image, or added to dX."""
     images, places = shape.images
+    point |= {"accumulate": accumulate, "element": shape.element}
     with images_of(k, images, {"dy": dy, "dx": dx}, shape.sizes) as at:
         if shape.layout == "chw":
             operands: Operands = (w, at["dy"], at["dx"], shape.inputs, shape.outputs, places)
-            matmul_f32(k, team, *operands, trans_a=True, accumulate=accumulate, **point)
+            matmul_f32(k, team, *operands, trans_a=True, **point)
         else:
             operands = (at["dy"], w, at["dx"], places, shape.outputs, shape.inputs)
-            matmul_f32(k, team, *operands, accumulate=accumulate, **point)
+            matmul_f32(k, team, *operands, **point)
 
 
 def pwconv2d_wg_f32(
@@ -97,12 +105,17 @@ def pwconv2d_wg_f32(
     *,
     dbias: Address | None = None,
     accumulate: bool = False,
+    opens: bool = False,
     **point: Any,
 ) -> None:
-    """dW = dY X^T, and the sum of dY for each channel, over all images; or added to them."""
+    """dW = dY X^T, and the sum of dY for each channel, over all images; or added to them.
+
+    opens    dW is words of sums that are not added yet, see matmul_f32
+    """
     images, places = shape.images
-    is_chw = shape.layout == "chw"
-    of_channel = (WORD * places, WORD) if is_chw else (WORD, WORD * shape.outputs)
+    is_chw, element = shape.layout == "chw", shape.element
+    row, column = line_of(element, places), line_of(element, shape.outputs)
+    of_channel = (row, element.size) if is_chw else (element.size, column)
 
     def one(at: Mapping[str, Address], is_added: bool) -> None:
         matmul_f32(
@@ -110,6 +123,8 @@ def pwconv2d_wg_f32(
             trans_a=not is_chw,
             trans_b=is_chw,
             accumulate=is_added,
+            opens=opens,
+            element=element,
             **point,
         )
         if dbias is not None:
@@ -119,9 +134,43 @@ def pwconv2d_wg_f32(
                 row=row,
                 term=term,
                 accumulate=is_added,
+                element=element,
             )
 
     one({"dy": dy, "x": x}, accumulate)
     if images > 1:
         with images_of(k, images - 1, {"dy": dy, "x": x}, shape.sizes, first=1) as at:
             one(at, is_added=True)
+
+
+def pwconv2d_wg_by_tiles(
+    k: Kernel,
+    team: Team,
+    dy: Address,
+    x: Address,
+    dw: Address,
+    shape: Pointwise,
+    sums: Address,
+    *,
+    dw_row: int,
+    begins: bool,
+    ends: bool,
+    accumulate: bool,
+    **more: Any,
+) -> None:
+    """A tile's part of dW in halves, whose sums stay open in between.
+
+    sums            words of the open sums, outputs x inputs
+    begins, ends    is it the first tile of what is summed up, is it the last one?
+    accumulate      add to what dW held before
+    more            as pwconv2d_wg_f32
+    """
+    size = shape.outputs, shape.inputs
+    if begins and accumulate:
+        open_sums(k, team, shape.element, dw, dw_row, sums, size)
+        team.barrier()
+    adds = accumulate or not begins
+    pwconv2d_wg_f32(k, team, dy, x, sums, shape, accumulate=adds, opens=True, **more)
+    if ends:
+        team.barrier()
+        close_sums(k, team, shape.element, sums, dw, dw_row, size)

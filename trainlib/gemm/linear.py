@@ -7,10 +7,11 @@ from typing import Any
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.primitive.tensor import WORD, Address
-from trainlib.product.matmul import matmul_f32
-from trainlib.product.operands import Scale
-from trainlib.product.sums import sums_f32
+from trainlib.gemm.matmul import line_of, matmul_f32
+from trainlib.gemm.operands import Scale
+from trainlib.gemm.row_sums import sums_f32
+from trainlib.primitive.element import F32, Element
+from trainlib.primitive.tensor import Address
 
 
 def linear_fw_f32(
@@ -27,7 +28,10 @@ def linear_fw_f32(
     accumulate: bool = False,
     **point: Any,
 ) -> None:
-    """Y = X W^T + bias, or Y += X W^T; point: rows, cols, unroll, split and lines of matmul_f32."""
+    """Y = X W^T + bias, or Y += X W^T.
+
+    point    element, rows, cols, unroll, split and lines of matmul_f32
+    """
     start: dict[str, Any] = {"bias": bias, "accumulate": accumulate}
     matmul_f32(k, team, x, w, y, batch, inputs, outputs, trans_b=True, **start, **point)
 
@@ -62,14 +66,15 @@ def linear_wg_f32(
     dbias: Address | None = None,
     accumulate: bool = False,
     scale: Scale | None = None,
+    element: Element = F32,
     **point: Any,
 ) -> None:
     """dW = dY^T X, and the gradient of the bias: the sum of dY over the batch; or added to them.
 
     scale    add scale times the whole gradients
     """
-    how: Any = {"accumulate": accumulate, "scale": scale}
+    how: Any = {"accumulate": accumulate, "scale": scale, "element": element}
     matmul_f32(k, team, dy, x, dw, outputs, batch, inputs, trans_a=True, **how, **point)
     if dbias is not None:
-        row, term = WORD, WORD * outputs
+        row, term = element.size, point.get("a_line") or line_of(element, outputs)
         sums_f32(k, team, dy, dbias, outputs, batch, row=row, term=term, **how)

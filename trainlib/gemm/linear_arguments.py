@@ -1,25 +1,34 @@
 """Fully connected layers and convolutions of 1 x 1: their arguments, and what they differ in."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
+from trainlib.elementwise.fused_update import Factor
+from trainlib.gemm.conv1x1 import (
+    Pointwise,
+    pwconv2d_fw_f32,
+    pwconv2d_ig_f32,
+    pwconv2d_wg_by_tiles,
+    pwconv2d_wg_f32,
+)
+from trainlib.gemm.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
+from trainlib.gemm.matmul_ops import POINT
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.boxes import Axis
-from trainlib.primitive.tiling import Dim
-from trainlib.product.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
-from trainlib.product.matmul_program import POINT
-from trainlib.product.pointwise import Pointwise, pwconv2d_fw_f32, pwconv2d_ig_f32, pwconv2d_wg_f32
+from trainlib.primitive.element import F32
+from trainlib.primitive.slices import Axis
+from trainlib.primitive.tile_spec import Dim
 
 LARGEST = 1 << 20  # elements of a dimension
 STAYS = 1 << 11  # elements of an image that stays in L1
 WIDE = 1 << 10  # places of a line that is cut
 BURST = 64  # elements that the DMA fetches at a time
-PAD = 1  # words behind rows of an even length: they begin in different banks
+PAD = 1  # words after rows of an even length: they begin in different banks
 EVEN = range(16, LARGEST + 1, 2)
 Size = Callable[[str], int]
 """Elements of a tile by dimension."""
@@ -50,6 +59,16 @@ class Layer(CommonArguments):
         return None
 
     @property
+    def is_added(self) -> bool:
+        """Do results hold something before, which must be added to once?"""
+        return self.accumulate or self.added is not None
+
+    @property
+    def clips(self) -> bool:
+        """Is there a ReLU?"""
+        return False
+
+    @property
     def point(self) -> dict[str, Any]:
         """The blocking."""
         return {name: getattr(self, name) for name in POINT}
@@ -57,6 +76,13 @@ class Layer(CommonArguments):
     def unit(self, step: str) -> int:
         """Channels of a tile: with a batch of 1, each of 8 cores has 4 sums to work on at least."""
         return BURST if self.streams(step) else 8 if self.batch > 1 else 32
+
+    def in_halves(self, step: str) -> dict[str, Dim]:
+        """Dimensions of tiles where sums are halves: of few channels, as they have all inputs."""
+        return {
+            name: replace(dim, unit=min(8, dim.size)) if name != "n" else dim
+            for name, dim in self.dims(step).items()
+        }
 
     def dims(self, step: str) -> dict[str, Dim]:
         """Dimensions of tiles by name."""
@@ -100,6 +126,29 @@ class Layer(CommonArguments):
         return {name: {"pad": PAD} for name in names if rows[name] in EVEN}
 
     @property
+    def paired(self) -> str:
+        """The step whose sums have even and odd products of halves apart."""
+        return "fw"
+
+    @property
+    def period(self) -> int | None:
+        """Products of the paired step after which an even one comes again; None: all of them."""
+        return None
+
+    @property
+    def joined(self) -> int:
+        """Axes of images that make a row of halves in L1."""
+        return 1
+
+    def opens(self, step: str) -> bool:
+        """Do sums of halves stay in two lanes from tile to tile?"""
+        return False
+
+    def uncut(self, step: str) -> set[str]:
+        """Dimensions that tiles of halves have all of, so that sums have one order."""
+        return {"ci"} if step == self.paired else set()
+
+    @property
     def lines(self) -> dict[str, str]:
         """What matmul_f32 calls the bytes from one row of an operand to the next."""
         return {"W": "b_line", "X": "a_line", "dY": "a_line"}
@@ -135,6 +184,20 @@ class Layer(CommonArguments):
         return tile("n")
 
 
+class LinearForward(Layer):
+    """Its outputs.
+
+    relu    Y is 0 where it would be less
+    """
+
+    relu: bool = False
+
+    @property
+    def clips(self) -> bool:
+        """Is there a ReLU?"""
+        return self.relu
+
+
 class LinearGradient(Layer):
     """The gradient of a fully connected layer's weights.
 
@@ -142,7 +205,7 @@ class LinearGradient(Layer):
              the weights and dbias the bias, a step of SGD. "operand": a word, the operand scale
     """
 
-    scale: Annotated[float, Field(allow_inf_nan=False)] | Literal["operand"] | None = None
+    scale: Factor = None
 
     @property
     def added(self) -> float | str | None:
@@ -162,7 +225,7 @@ class PointwiseLayer(Layer):
 
     X[batch, inputs, height, width]    W[outputs, inputs]    Y[batch, outputs, height, width]
 
-    layout    "chw": as above; "hwc": channels behind lines and places
+    layout    "chw": as above; "hwc": channels after lines and places
     """
 
     height: int = Field(ge=1, le=LARGEST)
@@ -182,6 +245,40 @@ class PointwiseLayer(Layer):
     def lines(self) -> dict[str, str]:
         """What matmul_f32 calls the bytes from one row of an operand to the next."""
         return {"W": "a_line"} if self.layout == "chw" else super().lines
+
+    @property
+    def paired(self) -> str:
+        """The step whose sums have even and odd products of halves apart."""
+        return "wg" if self.layout == "chw" else "fw"
+
+    @property
+    def period(self) -> int | None:
+        """Products of the paired step after which an even one comes again; None: all of them."""
+        return self.height * self.width if self.layout == "chw" else None
+
+    @property
+    def joined(self) -> int:
+        """Axes of images that make a row of halves in L1."""
+        return 2 if self.layout == "chw" else 1
+
+    def opens(self, step: str) -> bool:
+        """Do sums of halves stay in two lanes from tile to tile?"""
+        return step == "wg" == self.paired and self.height * self.width > 1
+
+    def uncut(self, step: str) -> set[str]:
+        """Dimensions that tiles of halves have all of: lines begin with an even place, or are not
+        cut.
+        """
+        if not self.opens(step):
+            return super().uncut(step) if step == "fw" else set()
+        return {"x"} | ({"y"} if self.width % 2 else set())
+
+    def in_halves(self, step: str) -> dict[str, Dim]:
+        """Dimensions of tiles where sums are halves: of one image, where a tile may be a part."""
+        dims = self.dims(step)
+        if step == "wg":
+            dims["n"] = replace(dims["n"], limit=1)
+        return dims
 
     def dims(self, step: str) -> dict[str, Dim]:
         """Dimensions of tiles by name."""
@@ -230,9 +327,11 @@ class PointwiseLayer(Layer):
 
     def emit(self, step: str, tile: Size, k: Kernel, team: Team, *at: Any, **how: Any) -> None:
         """Emit a step for a tile."""
-        places = self._places(tile)
-        shape = Pointwise(tile("ci"), tile("co"), places, tile("n"), self.layout)
+        of = self._places(tile), tile("n"), self.layout, how.pop("element", F32)
+        shape = Pointwise(tile("ci"), tile("co"), *of)
         emit: Any = {"fw": pwconv2d_fw_f32, "wg": pwconv2d_wg_f32, "ig": pwconv2d_ig_f32}[step]
+        if "sums" in how:
+            emit = pwconv2d_wg_by_tiles
         emit(k, team, *at, shape, **how)
 
     def product(self, step: str, tile: Size) -> tuple[int, int, int]:
@@ -245,3 +344,21 @@ class PointwiseLayer(Layer):
     def _rows(self, tile: Size) -> int:
         """What is multiplied by the same weights."""
         return tile("n") * self._places(tile)
+
+
+class PointwiseForward(PointwiseLayer, LinearForward):
+    """Its outputs; relu: Y is 0 where it would be less."""
+
+
+class PointwiseGradient(PointwiseLayer):
+    """The gradient of its weights.
+
+    scale    dW += scale times the whole gradient, and dbias so: trainlib.elementwise.fused_update
+    """
+
+    scale: Factor = None
+
+    @property
+    def is_added(self) -> bool:
+        """Do results hold something before, which must be added to once?"""
+        return self.accumulate or self.scale is not None

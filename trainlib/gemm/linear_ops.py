@@ -6,17 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
-from trainlib.primitive.boxes import Axis, TileShape
-from trainlib.primitive.family import Expected, Family
-from trainlib.primitive.tensor import Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.primitive.tiling import Tiling
-from trainlib.product.linear_layers import Layer, LinearGradient, PointwiseLayer
-from trainlib.product.matmul_program import clipped
-from trainlib.product.operands import Scale
-from trainlib.reference.act import bounded
-from trainlib.reference.bounds import ROUNDING
+from trainlib.elementwise.fused_update import stepped, with_update
+from trainlib.gemm.linear_arguments import (
+    Layer,
+    LinearForward,
+    LinearGradient,
+    PointwiseForward,
+    PointwiseGradient,
+    PointwiseLayer,
+)
+from trainlib.gemm.matmul_ops import clipped
+from trainlib.gemm.operands import Scale
+from trainlib.primitive.element import ELEMENTS, F32, Element
+from trainlib.primitive.operator import Expected, Family
+from trainlib.primitive.slices import Axis, TileShape
+from trainlib.primitive.tensor import WORD, Addresses, Arrays, Role, Tensor, Tensors
+from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.reference.halves import rounded_matmul
 from trainlib.reference.matmul import matmul
 
 RATE = 5.0  # multiply-adds per cycle, nearly
@@ -26,28 +34,40 @@ RATE = 5.0  # multiply-adds per cycle, nearly
 class Step:
     """A step of a layer.
 
-    names     of what it reads, and of its result
-    order     of the loops over tiles, those that are summed over last
-    summed    those
+    names      of what it reads, and of its result
+    order      of the loops over tiles, those that are summed over last
+    summed     those
+    element    of all tensors
     """
 
     name: str
     names: tuple[str, str, str]
     order: tuple[str, ...]
     summed: tuple[str, ...]
+    element: Element = F32
+
+    def _dims(self, a: Layer) -> dict[str, Dim]:
+        return a.in_halves(self.name) if self.element.is_half else a.dims(self.name)
 
     def tensors(self, a: Layer) -> Tensors:
         """Operands by name."""
         written: Role = "inout" if a.accumulate or a.added is not None else "out"
         of: dict[str, Tensor] = {}
-        how = a.in_l1(self.name)
+        how, kind = a.in_l1(self.name), self.element.dtype
+        if self.element.is_half and a.accumulate and a.bias and self.name == "fw":
+            kernel = "pwconv2d_fw" if isinstance(a, PointwiseLayer) else "linear_fw"
+            raise KernelError(
+                f"{kernel}_{self.element.name}: accumulate with a bias; use one of them, or "
+                f"{kernel}_f32"
+            )
         for name, shape in zip(self.names, self._of(a.image, a.inputs, a.outputs), strict=True):
             role: Role = written if name == self.names[2] else "in"
-            of[name] = Tensor(shape, role, **how.get(name, {}))
+            joined = a.joined if self.element.is_half and len(shape) > 2 else 1
+            of[name] = Tensor(shape, role, kind, **how.get(name, {}), joined=joined)
         if a.bias and self.name == "fw":
-            of["bias"] = Tensor((a.outputs,))
+            of["bias"] = Tensor((a.outputs,), dtype=kind)
         elif a.bias and self.name == "wg":
-            of["dbias"] = Tensor((a.outputs,), written)
+            of["dbias"] = Tensor((a.outputs,), written, kind)
         return of | ({"scale": Tensor((1,))} if a.added == "operand" else {})
 
     def _of(self, image: Callable, inputs: Any, outputs: Any) -> tuple[Any, Any, Any]:
@@ -59,10 +79,13 @@ class Step:
         """How it is cut; a gradient of a bias that is added to, not along other channels; what is
         added whole, not along the batch.
         """
-        is_added_once = self.name == "wg" and a.bias and (a.accumulate or a.added is not None)
+        is_added_once = self.name == "wg" and a.bias and a.is_added
         kept = {"ci"} if is_added_once else set()
         kept |= {"n"} if a.added is not None else set()
-        dims = {n: d for n, d in a.dims(self.name).items() if n not in kept}
+        is_half = self.element.is_half
+        kept |= a.uncut(self.name) if is_half else set()
+        opens = is_half and a.opens(self.name)
+        dims = {n: d for n, d in self._dims(a).items() if n not in kept}
         axes = self._of(a.axes, "ci", "co")
         boxes: dict[str, tuple[Axis, ...]] = {
             name: tuple(None if axis in kept else axis for axis in of)
@@ -82,6 +105,9 @@ class Step:
             part = a.product(self.name, size)
             how = a.point if part == whole else clipped(a.point, part)
             how["accumulate"] = a.accumulate or not tile.is_first
+            if opens:
+                how |= {"begins": tile.is_first, "ends": tile.is_last, "accumulate": a.accumulate}
+                how |= {"sums": at["sums"], "dw_row": tile.part(self.names[2]).row}
             if self.name == "wg":
                 how["dbias"] = at.get("dbias")
                 if a.added is not None:
@@ -89,11 +115,21 @@ class Step:
                     how["scale"] = Scale(value, at.get("scale"))
             elif self.name == "fw":
                 how["bias"] = None if not tile.is_first else at.get("bias")
+                how["relu"] = a.clips and tile.is_last
             how |= {a.lines[name]: tile.part(name).row for name in rows}
+            if is_half:
+                how["element"] = self.element
             a.emit(self.name, size, k, team, *(at[name] for name in self.names), **how)
 
         cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)
-        return Tiling(tuple(cut), boxes, emit, rate=RATE, streams=a.streams(self.name))
+        streams = a.streams(self.name) and not is_half
+        how_cut: Any = {"streams": streams, "tells_last": a.clips or opens}
+        if opens:
+            how_cut["scratch"] = lambda tile: {
+                "sums": WORD * tile["co"] * (tile["ci"] if "ci" in dims else a.inputs)
+            }
+        rate = RATE * WORD / self.element.size if isinstance(a, PointwiseLayer) else RATE
+        return Tiling(tuple(cut), boxes, emit, rate=rate, **how_cut)
 
     def expected(self, a: Layer, values: Arrays) -> dict[str, Expected]:
         """What it means."""
@@ -102,8 +138,10 @@ class Step:
         first, second, result = self.names
         starts = of.get("bias"), of.get(result) if a.accumulate else None
         u, v = of[first], of[second]
+        if self.element.is_half:
+            return dict(self._rounded(a, of))
         if a.added is not None:
-            return dict(self._added(a, of))
+            return self._added(a.added, of)
         if self.name == "wg":
             results = {result: matmul(u.T, v, *starts)}
             if a.bias:
@@ -112,29 +150,43 @@ class Step:
                 results["dbias"] = exact[0], np.asarray(bound)[0]
             return results
         exact, bound = matmul(u, v.T if self.name == "fw" else v, *starts)
+        if a.clips:
+            exact = np.maximum(exact, 0)
         return {result: (a.from_matrix(exact), a.from_matrix(np.asarray(bound)))}
 
-    def _added(self, a: Layer, of: Arrays) -> Iterator[tuple[str, Expected]]:
-        """What whole gradients are added to: they are rounded once or twice, and the sum once."""
+    def _added(self, scale: float | str, of: Arrays) -> dict[str, Expected]:
+        """What whole gradients are added to."""
         dy, x = of["dY"], of["X"]
-        scale = float(of["scale"][0]) if a.added == "operand" else float(a.added or 0)
-        ones = np.ones((1, len(dy)))
-        gradients = {"dW": matmul(dy.T, x), **({"dbias": matmul(ones, dy)} if a.bias else {})}
-        for name, (exact, bound) in gradients.items():
-            step = (scale * exact).reshape(of[name].shape)
-            rounding = abs(scale) * np.asarray(bound).reshape(step.shape) / ROUNDING
-            yield name, bounded(of[name] + step, of[name], 3 * step, rounding)
+        gradients = {"dW": matmul(dy.T, x)}
+        if "dbias" in of:
+            gradients["dbias"] = matmul(np.ones((1, len(dy))), dy)
+        return stepped(scale, gradients, of)
+
+    def _rounded(self, a: Layer, of: Arrays) -> Iterator[tuple[str, Expected]]:
+        """What it means in halves: every sum is rounded, in the kernel's order."""
+        kind = self.element.dtype
+        u, v = (of[name] for name in self.names[:2])
+        u, v = {"fw": (u, v.T), "wg": (u.T, v), "ig": (u, v)}[self.name]
+        start = of.get(self.names[2]) if a.accumulate else of.get("bias")
+        in_halves = self.name == a.paired
+        sums = rounded_matmul(kind, u, v, start, in_halves and (a.period or a.inputs) > 1, a.period)
+        yield self.names[2], (sums if self.name == "wg" else a.from_matrix(sums), 0.0)
+        if a.bias and self.name == "wg":
+            start = of["dbias"] if a.accumulate else np.zeros(a.outputs)
+            ones = np.ones((1, len(of["dY"])))
+            yield "dbias", (rounded_matmul(kind, ones, of["dY"], start, False)[0], 0.0)
 
     def family(self, name: str, arguments: type[Layer]) -> Family:
         """The step of a kind of layer."""
-        return Family(
-            f"{name}_{self.name}_f32",
+        family = Family(
+            f"{name}_{self.name}_{self.element.name}",
             arguments,
             self.tensors,
             self.expected,
             lambda a: a.inputs * a.outputs * a.places,
             tiling=self.tiling,
         )
+        return with_update(family, ("dW", "dbias")) if arguments is PointwiseGradient else family
 
 
 STEPS = (
@@ -142,9 +194,19 @@ STEPS = (
     Step("wg", ("dY", "X", "dW"), ("co", "ci", "n", "y", "x"), ("n", "y", "x")),
     Step("ig", ("dY", "W", "dX"), ("n", "y", "x", "ci", "co"), ("co",)),
 )
-LAYERS: tuple[tuple[str, type[Layer]], ...] = (("linear", Layer), ("pwconv2d", PointwiseLayer))
+LAYERS: dict[str, tuple[type[Layer], ...]] = {
+    "linear": (LinearForward, LinearGradient, Layer),
+    "pwconv2d": (PointwiseForward, PointwiseGradient, PointwiseLayer),
+}
+HALVES: dict[str, type[Layer]] = {"linear": Layer, "pwconv2d": PointwiseLayer}
 FAMILIES = tuple(
-    step.family(name, LinearGradient if (name, step.name) == ("linear", "wg") else arguments)
-    for name, arguments in LAYERS
+    step.family(name, arguments)
+    for name, steps in LAYERS.items()
+    for step, arguments in zip(STEPS, steps, strict=True)
+) + tuple(
+    replace(step, element=element).family(name, arguments)
+    for name, arguments in HALVES.items()
+    for element in ELEMENTS
+    if element.is_half
     for step in STEPS
 )

@@ -1,8 +1,10 @@
-"""Matrix product: C[n, m] = A[n, k] B[k, m] and its relatives, row-major fp32, in L1.
+"""Matrix product: C[n, m] = A[n, k] B[k, m] and its relatives, row-major, in L1.
 
-A block of rows x cols sums stays in registers: rows + cols loads feed rows * cols multiply-adds.
-Rows and columns are dealt out to a grid of cores, which differ by one row and one column at most;
-the code is specialised for the shape, so that what is left over costs no test.
+A block of rows x cols sums stays in registers: rows + cols loads feed rows * cols multiply-adds. Of
+halves a sum is two columns of C, each of which takes the element of A and its own of B; with B
+stored as [m, k] it is two sums of every other product, which are added at last. Rows and columns
+are dealt out to a grid of cores, which differ by one row and one column at most; the code is
+specialised for the shape, so that what is left over costs no test.
 """
 
 from collections.abc import Iterator
@@ -12,15 +14,16 @@ from typing import Any, Literal
 
 from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
-from trainlib.loops.deal import Dealt, grid_of
+from trainlib.codegen.work_split import Dealt, grid_of
+from trainlib.gemm.bias import bias_added
+from trainlib.gemm.operands import Operands, Packing, Scale
+from trainlib.gemm.outer_product import Outer
+from trainlib.gemm.partition import shares_of
+from trainlib.gemm.partition_code import Piece, emit_shares
+from trainlib.gemm.register_block import AHEAD, Block
+from trainlib.gemm.register_block_cost import LARGEST_BLOCK, cycles_of_part, fits
+from trainlib.primitive.element import F32, Element
 from trainlib.primitive.tensor import WORD, Address
-from trainlib.product.block import AHEAD, Block
-from trainlib.product.block_cost import LARGEST_BLOCK, cycles_of_part, fits
-from trainlib.product.cuts import shares_of
-from trainlib.product.operands import Operands, Scale
-from trainlib.product.outer import Outer
-from trainlib.product.pieces import Piece, emit_shares
-from trainlib.product.start import bias_added
 
 NEARLY = 1.1
 
@@ -50,12 +53,15 @@ def matmul_f32(
     depth: int,
     m: int,
     *,
+    element: Element = F32,
     bias: Address | None = None,
     bias_by: Literal["column", "row"] = "column",
     trans_a: bool = False,
     trans_b: bool = False,
     accumulate: bool = False,
     scale: Scale | None = None,
+    relu: bool = False,
+    opens: bool = False,
     a_line: int | None = None,
     b_line: int | None = None,
     c_line: int | None = None,
@@ -66,10 +72,15 @@ def matmul_f32(
 ) -> None:
     """C[n, m] = A[n, depth] B[depth, m], on all cores of the team.
 
+    element              of all matrices; rows of halves begin with a word, m and depth may be odd:
+                         what fills the last word of a row of C is undefined
     bias                 C = A B + bias, a number for each "column" or "row" of C
     trans_a, trans_b     A is stored as [depth, n], B as [m, depth]
     accumulate           C += A B, or A B + bias: the bias is added to C before
     scale                C += scale A B, each sum rounded once to C; neither accumulate nor bias
+    relu                 C is 0 where it would be less
+    opens                of halves with trans_b and a depth above 1: C is words, the sums of even
+                         and of odd steps, which trainlib.gemm.open_sums adds up
     a_line, ...          bytes from one stored row to the next; None: no gaps
     rows, cols           the block that stays in registers
     unroll               steps of the inner dimension in a round of the inner loop
@@ -79,34 +90,50 @@ def matmul_f32(
 
     raises    KernelError if the point is not one, or does not fit the registers
     """
-    a_line = a_line or WORD * (n if trans_a else depth)
-    b_line = b_line or WORD * (depth if trans_b else m)
-    c_line = c_line or WORD * m
-    bias_steps = (WORD, 0) if bias_by == "row" else (0, WORD)
+    element.check(k, f"matmul_{element.name}")
+    if element.is_half and (relu or scale):
+        raise KernelError(f"matmul_{element.name}: relu or scale; they are for matmul_f32")
+    size, lanes = element.size, lanes_of(element, trans_a, trans_b, depth)
+    assert lanes == "depth" or not opens
+    a_line = a_line or line_of(element, n if trans_a else depth)
+    b_line = b_line or line_of(element, depth if trans_b else m)
+    c_line = c_line or (WORD * m if opens else line_of(element, m))
+    bias_steps = (size, 0) if bias_by == "row" else (0, size)
     if accumulate and bias is not None:
+        if element.is_half:
+            raise KernelError(f"matmul_{element.name}: accumulate and bias; one of them at a time")
         along = (n, c_line, bias_steps[0]), (m, WORD, bias_steps[1])
-        stored: Any = {"trans_a": trans_a, "trans_b": trans_b, "accumulate": True}
+        stored: Any = {"trans_a": trans_a, "trans_b": trans_b, "accumulate": True, "relu": relu}
         stored |= {"a_line": a_line, "b_line": b_line, "c_line": c_line}
         point: Any = {"rows": rows, "cols": cols, "unroll": unroll, "split": split}
         with bias_added(k, team, c, bias, along):
             matmul_f32(k, team, a, b, c, n, depth, m, **stored, **point)
         return
+    steps = 2 if lanes == "depth" else 1
+    columns = 2 if lanes == "columns" else 1
     x = Operands(
-        *(a, b, c, bias, depth),
-        *((WORD, a_line) if trans_a else (a_line, WORD)),
-        *((WORD, b_line) if trans_b else (b_line, WORD)),
+        *(a, b, c, bias, depth // steps),
+        *((size, a_line) if trans_a else (a_line, size * steps)),
+        *((size * steps, b_line) if trans_b else (b_line, size * columns)),
         c_line,
-        *bias_steps,
+        bias_steps[0],
+        bias_steps[1] * columns,
         accumulate,
         scale,
+        relu,
+        element,
+        lanes,
+        depth % steps,
+        opens,
     )
+    m = -(-m // columns)
     shares = not k.has_float_registers
 
     def choose(rows_of: int, columns_of: int, cores: int) -> tuple[int, Blocking]:
         of = x, rows_of, columns_of, cores, rows, cols, unroll, split
         return timed_blocking(*of, shares_registers=shares)
 
-    outer = Outer.fitting(k, x, rows, cols)
+    outer = None if element.is_half else Outer.fitting(k, x, rows, cols)
     if outer or (rows, cols, split) != (None, None, None):
         point = choose(n, m, team.cores)[1]
         if outer and split is None:
@@ -119,6 +146,20 @@ def matmul_f32(
             emit_product(k, group, own, piece.n, piece.m, piece.point, None)
 
     emit_shares(k, team, shares_of(x, n, m, team.cores, choose, shares), emit)
+
+
+def line_of(element: Element, count: int) -> int:
+    """Bytes of a row without gaps but for the last word's."""
+    return -(-element.size * count // WORD) * WORD
+
+
+def lanes_of(element: Element, trans_a: bool, trans_b: bool, depth: int) -> Packing:
+    """What a register has of a product: see Operands."""
+    if not element.is_half or trans_a and trans_b:
+        return "one"
+    if not trans_b:
+        return "columns"
+    return "depth" if depth > 1 else "one"
 
 
 def _split_of(outer: Outer, n: int, m: int, cores: int) -> tuple[int, int]:
@@ -170,7 +211,7 @@ def _dealt(
             all_rows.load_start(bias[0], part, x.bias, x.bias_row)
         for strip in all_cols.parts_of_cores():
             all_cols.load_start(pb, strip, x.b, x.b_column)
-            all_cols.add_start(pc, strip, WORD)
+            all_cols.add_start(pc, strip, x.c_column)
             if x.bias is not None:
                 all_cols.add_start(bias[0], strip, x.bias_column)
             yield part.size, strip.size

@@ -1,26 +1,29 @@
-"""matmul_f32 as a primitive: its arguments and its tensors."""
+"""matmul_f32, matmul_f16, matmul_bf16 as primitives: their arguments and their tensors."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
+from trainlib.gemm.matmul import lanes_of, matmul_f32
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.boxes import Axis, TileShape
-from trainlib.primitive.family import Expected, Family
-from trainlib.primitive.tensor import Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tiling import Dim, Tiling
-from trainlib.product.matmul import matmul_f32
+from trainlib.primitive.element import ELEMENTS, Element
+from trainlib.primitive.operator import Expected, Family
+from trainlib.primitive.slices import Axis, TileShape
+from trainlib.primitive.tensor import WORD, Addresses, Arrays, Tensor, Tensors
+from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.reference.halves import rounded_matmul
 from trainlib.reference.matmul import matmul
 
 LARGEST = 1 << 20  # elements of a dimension
 UNIT = 8  # rows and columns of a tile
 RATE = 5.0  # multiply-adds per cycle, nearly
 POINT = ("rows", "cols", "unroll", "split")
-PAD = 1  # words behind rows in L1 that are read side by side: they begin in different banks
-SMALL = 1 << 13  # elements of a matrix whose rows may well have up to 15 words behind them
+PAD = 1  # words after rows in L1 that are read side by side: they begin in different banks
+SMALL = 1 << 13  # elements of a matrix whose rows may well have up to 15 words after them
 
 
 class Arguments(CommonArguments):
@@ -50,45 +53,53 @@ class Arguments(CommonArguments):
     split: tuple[int, int] | None = None
 
 
-def tensors(arguments: Arguments) -> Tensors:
+def tensors(element: Element, arguments: Arguments) -> Tensors:
     n, depth, m = arguments.n, arguments.k, arguments.m
     steps = arguments.trans_a or not arguments.trans_b
+    if element.is_half and arguments.accumulate and arguments.bias:
+        raise KernelError(
+            f"matmul_{element.name}: accumulate with a bias; use one of them, or matmul_f32"
+        )
     of = {
-        "A": _rows((depth, n) if arguments.trans_a else (n, depth), steps),
-        "B": _rows((m, depth) if arguments.trans_b else (depth, m), steps),
-        "C": Tensor((n, m), "inout" if arguments.accumulate else "out"),
+        "A": _rows(element, (depth, n) if arguments.trans_a else (n, depth), steps),
+        "B": _rows(element, (m, depth) if arguments.trans_b else (depth, m), steps),
+        "C": Tensor((n, m), "inout" if arguments.accumulate else "out", element.dtype),
     }
     if arguments.bias:
-        of["bias"] = Tensor((m if arguments.bias == "column" else n,))
+        of["bias"] = Tensor((m if arguments.bias == "column" else n,), dtype=element.dtype)
     return of
 
 
-def _rows(shape: tuple[int, int], steps: bool) -> Tensor:
+def _rows(element: Element, shape: tuple[int, int], steps: bool) -> Tensor:
     """A matrix whose rows begin in different banks, in neighbouring ones where that costs little.
 
     steps    do A or B step from row to row? If they begin in neighbouring banks, both move on by
              one bank in each step: cores that do not meet in one do not in the next
     """
-    is_cheap = steps and shape[1] > 1 and shape[0] * shape[1] <= SMALL
-    return Tensor(shape, skew=1) if is_cheap else Tensor(shape, pad=PAD)
+    is_cheap = steps and shape[1] > 1 and shape[0] * shape[1] * element.size <= SMALL * WORD
+    layout: Any = {"skew": 1} if is_cheap else {"pad": PAD}
+    return Tensor(shape, dtype=element.dtype, **layout)
 
 
-def tiling(arguments: Arguments) -> Tiling:
+def tiling(element: Element, arguments: Arguments) -> Tiling:
     n, depth, m = arguments.n, arguments.k, arguments.m
+    is_whole = element.is_half and arguments.trans_b  # the order of the sums is that of all of k
+    steps: Axis = None if is_whole else "k"
     boxes: dict[str, tuple[Axis, ...]] = {
-        "A": ("k", "n") if arguments.trans_a else ("n", "k"),
-        "B": ("m", "k") if arguments.trans_b else ("k", "m"),
+        "A": (steps, "n") if arguments.trans_a else ("n", steps),
+        "B": ("m", steps) if arguments.trans_b else (steps, "m"),
         "C": ("n", "m"),
     }
     if arguments.bias:
         boxes["bias"] = ("m" if arguments.bias == "column" else "n",)
 
     def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
-        sizes = tile["n"], tile["k"], tile["m"]
+        sizes = tile["n"], depth if is_whole else tile["k"], tile["m"]
         point = {name: getattr(arguments, name) for name in POINT}
         adds = arguments.accumulate or not tile.is_first
         matmul_f32(
             *(k, team, at["A"], at["B"], at["C"], *sizes),
+            element=element,
             bias=at.get("bias") if tile.is_first else None,
             bias_by=arguments.bias or "column",
             trans_a=arguments.trans_a,
@@ -100,8 +111,10 @@ def tiling(arguments: Arguments) -> Tiling:
             **(point if sizes == (n, depth, m) else clipped(point, sizes)),
         )
 
-    dims = (Dim("n", n, min(UNIT, n)), Dim("m", m, min(UNIT, m)), Dim("k", depth, is_summed=True))
-    return Tiling(dims, boxes, emit, rate=RATE)
+    dims: tuple[Dim, ...] = Dim("n", n, min(UNIT, n)), Dim("m", m, min(UNIT, m))
+    if not is_whole:
+        dims += (Dim("k", depth, is_summed=True),)
+    return Tiling(dims, boxes, emit, rate=RATE * WORD / element.size)
 
 
 def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, Any]:
@@ -117,12 +130,16 @@ def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, 
     }
 
 
-def expected(arguments: Arguments, values: Arrays) -> dict[str, Expected]:
+def expected(element: Element, arguments: Arguments, values: Arrays) -> dict[str, Expected]:
     a = values["A"].T if arguments.trans_a else values["A"]
     b = values["B"].T if arguments.trans_b else values["B"]
     starts = [values["C"]] if arguments.accumulate else []
     if arguments.bias:
         starts.append(values["bias"] if arguments.bias == "column" else values["bias"][:, None])
+    if element.is_half:
+        lanes = lanes_of(element, arguments.trans_a, arguments.trans_b, arguments.k)
+        start = starts[0] if starts else None
+        return {"C": (rounded_matmul(element.dtype, a, b, start, lanes == "depth"), 0.0)}
     return {"C": matmul(a, b, *starts)}
 
 
@@ -130,4 +147,16 @@ def macs(arguments: Arguments) -> int:
     return arguments.n * arguments.k * arguments.m
 
 
-FAMILIES = (Family("matmul_f32", Arguments, tensors, expected, macs, tiling=tiling),)
+def family(element: Element) -> Family:
+    """The products of matrices of this type."""
+    return Family(
+        f"matmul_{element.name}",
+        Arguments,
+        partial(tensors, element),
+        partial(expected, element),
+        macs,
+        tiling=partial(tiling, element),
+    )
+
+
+FAMILIES = tuple(family(element) for element in ELEMENTS)

@@ -1,11 +1,15 @@
 """The operands of a matrix product in L1: where they are, and how far their elements lie apart."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from firmware.builder import Kernel, Register
 from firmware.lanes import load_constant
-from trainlib.loops.strided import Strided
-from trainlib.primitive.tensor import Address
+from trainlib.codegen.strided_access import Strided
+from trainlib.primitive.element import F32, Element
+from trainlib.primitive.tensor import WORD, Address
+
+Packing = Literal["one", "columns", "depth"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,12 @@ class Operands:
 
     bias    what the sums start with; None: with 0, or with C where they accumulate
     scale   sums start with 0, and scale times each is added to C; None: they are C
+    clips   is C what sums are, or 0 where they are less?
+    lanes   what a register has of halves: "one"; two neighbours of B and C in their "columns",
+            which then count as one; or two of A and B along the "depth", whose sums are added to
+            each other at last, and two steps count as one
+    tail    steps that are left over then
+    opens   of lanes along the depth: is C words, each with two sums that are not added yet?
     """
 
     a: Address
@@ -56,11 +66,27 @@ class Operands:
     bias_column: int = 0
     accumulates: bool = False
     scale: Scale | None = None
+    clips: bool = False
+    element: Element = F32
+    lanes: Packing = "one"
+    tail: int = 0
+    opens: bool = False
+
+    @property
+    def c_column(self) -> int:
+        """Bytes from one column of C to the next; of pairs of columns, from pair to pair."""
+        return WORD if self.lanes == "columns" or self.opens else self.element.size
+
+    @property
+    def bias_item(self) -> int:
+        """Bytes that are loaded of a bias."""
+        return self.c_column if self.bias_column else self.element.size
 
     @property
     def ends(self) -> int:
         """Instructions for a sum besides those of the inner loop."""
-        return 1 + self.starts + 2 * (self.scale is not None)
+        ends = 3 if self.lanes == "depth" and not self.opens else 1
+        return ends + self.starts + 2 * (self.scale is not None) + self.clips
 
     @property
     def starts(self) -> bool:
@@ -69,11 +95,13 @@ class Operands:
 
     def a_block(self, rows: int) -> Strided:
         """A[i .. i+rows-1, l], then the next l."""
-        return Strided(rows, self.a_row, self.a_column)
+        item = WORD if self.lanes == "depth" else self.element.size
+        return Strided(rows, self.a_row, self.a_column, item)
 
     def b_block(self, cols: int) -> Strided:
         """B[l, j .. j+cols-1], then the next l."""
-        return Strided(cols, self.b_column, self.b_row)
+        item = self.element.size if self.lanes == "one" else WORD
+        return Strided(cols, self.b_column, self.b_row, item)
 
     def constants(self, rows: int, cols: int) -> set[int]:
         """What a block's loads need in registers."""

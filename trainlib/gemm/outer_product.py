@@ -11,9 +11,9 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from firmware.builder import Kernel, Register
+from trainlib.gemm.operands import Operands
+from trainlib.gemm.register_block_cost import F_REGISTERS
 from trainlib.primitive.tensor import WORD
-from trainlib.product.block_cost import F_REGISTERS
-from trainlib.product.operands import Operands
 
 ROWS, COLS = 4, 4  # of a block where nothing is said
 STEPS = range(-2048, 2048)  # what the step of a load says
@@ -40,7 +40,7 @@ class Outer:
 
         rows, cols    of a block; None: chosen
         """
-        if x.depth > 1 or x.bias is not None or x.b_column not in STEPS:
+        if x.depth > 1 or x.bias is not None or x.clips or x.b_column not in STEPS:
             return None
         free = len(k.registers.free("x"))
         for width in [cols] if cols else range(COLS, 0, -1):

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from firmware.builder import Register
-from trainlib.product.block_cost import least_cycles
-from trainlib.product.operands import Operands
-from trainlib.product.pieces import Piece, Share
+from trainlib.gemm.operands import Operands
+from trainlib.gemm.partition_code import Piece, Share
+from trainlib.gemm.register_block_cost import least_cycles
 
 AROUND = 40  # cycles of a further piece beside those of its parts, nearly
 BRANCH = 20  # cycles until a core is at the code of its strip, nearly

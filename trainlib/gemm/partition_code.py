@@ -1,6 +1,6 @@
 """Products in pieces: rectangles of C, each with a blocking of its own and cores that share it.
 
-Which ones there are, trainlib.product.cuts says.
+Which ones there are, trainlib.gemm.partition says.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,8 +10,8 @@ from typing import Any
 
 from firmware.builder import LT, Kernel, Register
 from firmware.runtime import Team
-from trainlib.primitive.tensor import WORD, Address
-from trainlib.product.operands import Operands
+from trainlib.gemm.operands import Operands
+from trainlib.primitive.tensor import Address
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Piece:
         moves = {
             "a": self.i * x.a_row,
             "b": self.j * x.b_column,
-            "c": self.i * x.c_row + WORD * self.j,
+            "c": self.i * x.c_row + x.c_column * self.j,
             "bias": self.i * x.bias_row + self.j * x.bias_column,
         }
         with ExitStack() as stack:

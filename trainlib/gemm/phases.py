@@ -19,19 +19,19 @@ from typing import Any
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.loops.batch import images_of
-from trainlib.loops.nest import Body, Operand
-from trainlib.maps.map import Operation, map_nest
-from trainlib.primitive.boxes import TileShape
+from trainlib.codegen.batch_loop import images_of
+from trainlib.codegen.loop_nest import Body, Operand
+from trainlib.elementwise.elementwise import Operation, map_nest
+from trainlib.gemm.matmul import matmul_f32
+from trainlib.gemm.row_sums import sums_f32
 from trainlib.primitive.phases import Phase
+from trainlib.primitive.slices import TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Role, Tensor
-from trainlib.primitive.tiling import Dim, Sizes, Tiling
-from trainlib.product.matmul import matmul_f32
-from trainlib.product.sums import sums_f32
+from trainlib.primitive.tile_spec import Dim, Sizes, Tiling
 
 UNIT = 8  # rows and columns of a tile
 RATE = 5.0  # multiply-adds per cycle, nearly
-PAD = 1  # words behind rows in L1 that a block reads side by side: they begin in different banks
+PAD = 1  # words after rows in L1 that a block reads side by side: they begin in different banks
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Matrix:
     """A matrix, or a stack of them: all of a tensor in L2, or a part of it.
 
     axes      dimensions, the last two those of a matrix
-    behind    bytes from the start of the tensor
+    offset    bytes from the start of the tensor
     steps     bytes from an element to the next, by axis; None: row-major
     """
 
     name: str
     axes: tuple[str, ...]
-    behind: int = 0
+    offset: int = 0
     steps: tuple[int, ...] | None = None
 
     def tensor(self, sizes: Sizes, role: Role = "in", pad: int = 0) -> Tensor:
@@ -55,7 +55,7 @@ class Matrix:
     @property
     def place(self) -> tuple[str, int]:
         """Where it is, see Phase.at."""
-        return self.name, self.behind
+        return self.name, self.offset
 
 
 @dataclass(frozen=True)

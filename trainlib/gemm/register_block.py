@@ -8,15 +8,19 @@ registers as are left, two at least.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 from firmware.builder import Kernel, Register
-from trainlib.loops.kept import Kept, kept
-from trainlib.loops.strided import REACH
-from trainlib.primitive.tensor import WORD
-from trainlib.product.block_cost import float_registers, step_registers
-from trainlib.product.operands import Operands, Scale
+from firmware.lanes import Lanes
+from trainlib.codegen.saved_values import Kept, kept
+from trainlib.codegen.strided_access import REACH
+from trainlib.elementwise.activations import clip
+from trainlib.gemm.operands import Operands, Scale
+from trainlib.gemm.register_block_cost import float_registers, step_registers
+from trainlib.primitive.element import load, store
 
 AHEAD = 2  # steps in a round of a single sum that loads one step ahead
 SINGLE = 3  # registers of the ring of a block of one sum, which has two steps under way
@@ -116,7 +120,7 @@ class Block:
         k, x = self.k, self.x
         k.add_constant(self.pa, self.pa, move.rows * x.a_row, self.scratch)
         k.add_constant(self.pb, self.pb, move.columns * x.b_column, self.scratch)
-        self._advance(self.pc, move.rows * x.c_row + WORD * move.columns)
+        self._advance(self.pc, move.rows * x.c_row + x.c_column * move.columns)
         self._advance_bias(move)
 
     def _load_steps(self, height: int, width: int) -> None:
@@ -153,16 +157,23 @@ class Block:
             times, rest = divmod(count, self.unroll)
             self._repeat(times, lambda: self._steps(self.unroll, height, width))
             self._steps(rest, height, width)
+        if x.tail:
+            self._step(height, width, is_first=False, is_tail=True)
+        if x.lanes == "depth" and not x.opens:
+            self._add_lanes(height, width)
         if x.scale:
             self._add_to_c(x.scale, height, width)
+        if x.clips:
+            self._clip(height, width)
         pc = self.pc.load(self.other)
-        walked = self._each_of_c(k.fstore, pc, height, width)
-        step = move.rows * x.c_row + WORD * move.columns - walked
+        walked = self._each_of_c(partial(store, k, x.c_column), pc, height, width)
+        step = move.rows * x.c_row + x.c_column * move.columns - walked
         k.add_constant(pc, pc, step, self.scratch)
         self.pc.store(pc)
-        step = move.rows * x.a_row - x.depth * x.a_column
+        steps = x.depth + x.tail
+        step = move.rows * x.a_row - steps * x.a_column
         k.add_constant(self.pa, self.pa, step, self.scratch)
-        step = move.columns * x.b_column - x.depth * x.b_row
+        step = move.columns * x.b_column - steps * x.b_row
         k.add_constant(self.pb, self.pb, step, self.scratch)
 
     def _load_sums(self, height: int, width: int, move: Move) -> None:
@@ -171,12 +182,31 @@ class Block:
         if self.bias:
             bias = self.bias.load(self.other)
             for r, q in product(range(height), range(width)):
-                k.fload(self.acc[r][q], r * x.bias_row + q * x.bias_column, bias)
+                offset = r * x.bias_row + q * x.bias_column
+                self._load_start(self.acc[r][q], offset, bias, x.bias_item)
             self._advance_bias(move)
         else:
             pc = self.pc.load(self.other)
-            walked = self._each_of_c(k.fload, pc, height, width)
+            walked = self._each_of_c(self._load_start, pc, height, width)
             k.add_constant(pc, pc, -walked, self.scratch)
+
+    def _load_start(self, acc: Register, offset: int, p: Register, item: int | None = None) -> None:
+        """Load what a sum starts with; of lanes along the depth, the low one's."""
+        k, x = self.k, self.x
+        is_unsigned = x.lanes == "depth" and not x.opens
+        load(k, item or x.c_column, acc, offset, p, is_unsigned=is_unsigned)
+        if x.lanes == "columns" and item == x.element.size:
+            k.p_insert(acc, acc, 15, 16)
+
+    def _add_lanes(self, height: int, width: int) -> None:
+        """Add the two sums of each register to each other."""
+        k, add = self.k, self.x.element.scalar(self.k, "fadd")
+        sums = [self.acc[r][q] for r, q in product(range(height), range(width))]
+        for pair in (sums[i : i + 2] for i in range(0, len(sums), 2)):
+            for acc, high in zip(pair, (self.scratch, self.other), strict=False):
+                k.srli(high, acc, 16)
+            for acc, high in zip(pair, (self.scratch, self.other), strict=False):
+                add(acc, acc, high)
 
     def _add_to_c(self, scale: Scale, height: int, width: int) -> None:
         """Let whole sums be C plus scale times them."""
@@ -193,16 +223,22 @@ class Block:
         walked = self._each_of_c(add, pc, height, width)
         k.add_constant(pc, pc, -walked, self.scratch)
 
+    def _clip(self, height: int, width: int) -> None:
+        """Let sums below 0 be 0."""
+        for r, q in product(range(height), range(width)):
+            with self.k.scope():
+                clip(Lanes(self.k, 1), [self.acc[r][q]])
+
     def _each_of_c(self, access: Callable, pc: Register, height: int, width: int) -> int:
         """Load or store a block of C; return how far pc has been moved."""
         k, x = self.k, self.x
-        walks = (height - 1) * x.c_row + WORD * (width - 1) not in REACH
+        walks = (height - 1) * x.c_row + x.c_column * (width - 1) not in REACH
         columns = x.b_block(width).order
         for r in range(height):
             if r and walks:
                 k.add_constant(pc, pc, x.c_row, self.scratch)
             for q in columns:
-                access(self.acc[r][q], WORD * q + (0 if walks else r * x.c_row), pc)
+                access(self.acc[r][q], x.c_column * q + (0 if walks else r * x.c_row), pc)
         return (height - 1) * x.c_row if walks else 0
 
     def _repeat(self, times: int, body: Callable[[], None]) -> None:
@@ -239,12 +275,17 @@ class Block:
         for _ in range(count):
             self._step(height, width, is_first=False)
 
-    def _step(self, height: int, width: int, is_first: bool) -> None:
+    def _step(self, height: int, width: int, is_first: bool, is_tail: bool = False) -> None:
         """Add one column of A times one row of B; in the first step, the sums are the products.
+
+        is_tail    of lanes along the depth, the high ones are zero
 
         The order keeps a load from the instruction that needs it, where there is another.
         """
         a, b = self.x.a_block(height), self.x.b_block(width)
+        if is_tail:
+            half: Any = {"item": self.x.element.size, "is_unsigned": True}
+            a, b = replace(a, **half), replace(b, **half)
         streams_b = self.cols >= self.rows
         held, streamed = (a, b) if streams_b else (b, a)
         ph, ps = (self.pa, self.pb) if streams_b else (self.pb, self.pa)
@@ -260,12 +301,20 @@ class Block:
         for t, e in enumerate(streamed.order):
             for h in held.order:
                 r, q = (h, e) if streams_b else (e, h)
-                self._multiply(self.acc[r][q], self.held[h], place[e], is_first)
+                self._multiply(self.acc[r][q], self.held[h], place[e], is_first, streams_b)
             if t < len(later):
                 streamed.load(self.k, place[later[t]], later[t], ps, self.steps)
 
-    def _multiply(self, acc: Register, u: Register, v: Register, is_first: bool) -> None:
-        if is_first:
-            self.k.fmul_s(acc, u, v)
+    def _multiply(
+        self, acc: Register, u: Register, v: Register, is_first: bool, a_is_first: bool = True
+    ) -> None:
+        """Add the product of two registers, of A and B in this order or in the other one."""
+        k, x = self.k, self.x
+        if x.lanes == "one" and is_first:
+            x.element.scalar(k, "fmul")(acc, u, v)
+        elif x.lanes == "one":
+            x.element.scalar(k, "fmadd")(acc, u, v, acc)
         else:
-            self.k.fmadd_s(acc, u, v, acc)
+            a, b = (u, v) if a_is_first else (v, u)
+            dot = "_r" if x.lanes == "columns" else ""  # of A, one element for both columns
+            x.element.pairs(k, f"{'vfmul' if is_first else 'vfmac'}{dot}")(acc, b, a)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.product.operands import Operands
+from trainlib.gemm.operands import Operands
 
 LARGEST_BLOCK = 8  # rows or columns that are tried where none are given
 AROUND = 8  # instructions around a block's inner loop, nearly

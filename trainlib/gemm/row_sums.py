@@ -1,11 +1,14 @@
 """Sums of rows of a matrix: the gradient of a bias."""
 
-from firmware.builder import Kernel
+from collections.abc import Callable
+
+from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
-from trainlib.loops.deal import Dealt, grid_of, heights
-from trainlib.loops.strided import Strided
+from trainlib.codegen.strided_access import Strided
+from trainlib.codegen.work_split import Dealt, grid_of, heights
+from trainlib.gemm.operands import Scale
+from trainlib.primitive.element import F32, Element, load, store
 from trainlib.primitive.tensor import WORD, Address
-from trainlib.product.operands import Scale
 
 ROWS = 8  # summed up side by side
 
@@ -22,13 +25,25 @@ def sums_f32(
     term: int,
     accumulate: bool = False,
     scale: Scale | None = None,
+    element: Element = F32,
 ) -> None:
     """y[r] = sum over t of x[r, t], or added to y.
 
     row, term    bytes from one row to the next, and from one term to the next
     scale        add scale times whole sums
+    element      of halves, two rows are summed up at once where neighbours lie together and begin
+                 with a word: then what follows the last one is undefined. Each sum is rounded
+                 after each term
+
+    raises       KernelError for halves that are scaled
     """
-    how = accumulate, scale
+    if element.is_half and scale:
+        raise KernelError(f"sums_{element.name}: scaled; it is for f32")
+    item, add = element.size, element.scalar(k, "fadd")
+    if element.is_half and row == element.size:
+        rows, row, item = -(-rows * element.size // WORD), WORD, WORD
+        add = element.pairs(k, "vfadd")
+    how = accumulate, scale, add
     parts = min(team.cores, rows)
     with k.scope():
         px, py, i, t = k.x(4)
@@ -36,12 +51,12 @@ def sums_f32(
             dealt = Dealt(k, rows, parts, i, t)
             for part in dealt.parts_of_cores():
                 dealt.load_start(px, part, x, row)
-                dealt.load_start(py, part, y, WORD)
+                dealt.load_start(py, part, y, item)
                 for count, times in heights(part.size, ROWS).items():
                     with k.loop(times):
-                        _block(k, [px, py], Strided(count, row, term), terms, *how)
+                        _block(k, [px, py], Strided(count, row, term, item), terms, *how)
                         k.add_constant(px, px, count * row - terms * term, t)
-                        k.addi(py, py, WORD * count)
+                        k.addi(py, py, item * count)
 
 
 def _block(
@@ -51,6 +66,7 @@ def _block(
     terms: int,
     accumulate: bool,
     scale: Scale | None,
+    add: Callable[..., None],
 ) -> None:
     """Sum up some rows side by side."""
     px, py = pointers
@@ -62,7 +78,7 @@ def _block(
         sums, loaded, count = k.f(values.count), k.f(values.count), k.x()
         for e in range(values.count):
             if accumulate:
-                k.fload(sums[e], WORD * e, py)
+                load(k, values.item, sums[e], values.item * e, py)
             else:
                 k.fzero(sums[e])
         k.li(count, terms)
@@ -70,7 +86,7 @@ def _block(
             for e in values.order:
                 values.load(k, loaded[e], e, px, steps)
             for e in values.order:
-                k.fadd_s(sums[e], sums[e], loaded[e])
+                add(sums[e], sums[e], loaded[e])
             if values.count == 1:
                 k.mv(count, count)
         if scale:
@@ -81,4 +97,4 @@ def _block(
                 k.fload(loaded[e], WORD * e, py)
                 k.fadd_s(total, total, loaded[e])
         for e in range(values.count):
-            k.fstore(sums[e], WORD * e, py)
+            store(k, values.item, sums[e], values.item * e, py)

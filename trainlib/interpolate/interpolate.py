@@ -15,27 +15,38 @@ from dataclasses import dataclass
 from firmware.builder import LTU, Kernel, Register
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.interpolate.sources import Method, sources_of
-from trainlib.loops.nest import UNROLL, Body
-from trainlib.maps.fill import fill_f32
-from trainlib.pool.average import avgpool2d_bw_f32, avgpool2d_fw_f32
+from trainlib.codegen.loop_nest import UNROLL, Body
+from trainlib.elementwise.fill import fill_f32
+from trainlib.interpolate.weights import Method, sources_of
+from trainlib.pool.avg_pool import avgpool2d_bw_f32, avgpool2d_fw_f32
 from trainlib.pool.windows import LARGEST, Layout, Pair, Pooling
+from trainlib.primitive.element import F32, Element
 from trainlib.primitive.tensor import Address
-from trainlib.rows.sweep import Field, Rows, Split
-from trainlib.rows.view import View
+from trainlib.reduction.row_reduction import Field, Rows, Split
+from trainlib.reduction.row_view import View
 
+Elements = tuple[Element, Element]
 NUMBER = (1,)  # steps of what counts lines
 
 
 class Planes:
     """b images of c channels, of size before and out after; as in pooling, with one window.
 
-    here    rows of x, and of y, where these are parts of planes; None: all
+    here        rows of x, and of y, where these are parts of planes; None: all
+    elements    types of x and y; what lies between is single precision
     """
 
     def __init__(
-        self, b: int, c: int, size: Pair, out: Pair, layout: Layout, here: Pair | None = None
+        self,
+        b: int,
+        c: int,
+        size: Pair,
+        out: Pair,
+        layout: Layout,
+        here: Pair | None = None,
+        elements: Elements = (F32, F32),
     ) -> None:
+        self.elements = elements
         self.b, self.c, self.size, self.out = b, c, size, out
         self.pooling = Pooling(b, c, *size, (1, 1), (1, 1), (0, 0), layout)
         self.layout: Layout = layout
@@ -49,7 +60,9 @@ class Planes:
         window = height, width
         if not all(window) or height * width > LARGEST:
             return None
-        return Pooling(self.b, self.c, *self.out, window, window, (0, 0), self.layout)
+        value, image = self.elements
+        of = self.b, self.c, *self.out, window, window, (0, 0), self.layout
+        return Pooling(*of, image=image, value=value)
 
     def shape(self, size: Pair) -> tuple[int, ...]:
         return self.pooling.shape(*size)
@@ -62,22 +75,36 @@ class Planes:
     @property
     def columns(self) -> "Lines":
         """Columns of x, and of what lies between."""
-        size, out = self._steps(self.here[0], self.size[1]), self._steps(self.here[0], self.out[1])
+        elements = self.elements[0], F32
+        size, out = (
+            self._steps(self.here[0], columns[1], element)
+            for columns, element in zip((self.size, self.out), elements, strict=True)
+        )
         counts = self.b, self.c, self.here[0]
         whole = self.size[1], self.out[1]
-        return Lines(whole, whole, (size[3], out[3]), counts, (size[:3], out[:3]))
+        return Lines(whole, whole, (size[3], out[3]), counts, (size[:3], out[:3]), elements)
 
     @property
     def rows(self) -> "Lines":
         """Rows of what lies between, and of y."""
-        size, out = (self._steps(rows, self.out[1]) for rows in self.here)
+        elements = F32, self.elements[1]
+        size, out = (
+            self._steps(rows, self.out[1], element)
+            for rows, element in zip(self.here, elements, strict=True)
+        )
         others = size[:2] + size[3:], out[:2] + out[3:]
         whole = self.size[0], self.out[0]
-        return Lines(whole, self.here, (size[2], out[2]), (self.b, self.c, self.out[1]), others)
+        counts = self.b, self.c, self.out[1]
+        return Lines(whole, self.here, (size[2], out[2]), counts, others, elements)
 
-    def _steps(self, rows: int, columns: int) -> tuple[int, ...]:
+    def _steps(self, rows: int, columns: int, element: Element) -> tuple[int, ...]:
         """Bytes between images, channels, rows, columns."""
-        return self.pooling.steps((rows, columns))
+        return self.pooling.steps((rows, columns), of=element)
+
+
+def copies(p: Planes, method: Method) -> Pooling | None:
+    """The windows in y that elements of x are copied to, if that is all."""
+    return p.copies() if method == "nearest" else None
 
 
 @dataclass(frozen=True)
@@ -88,6 +115,7 @@ class Lines:
     here      of these tensors
     steps     bytes from line to line
     counts    elements of a line, by dimension, and bytes between them
+    elements  their types
     """
 
     whole: Pair
@@ -95,11 +123,12 @@ class Lines:
     steps: Pair
     counts: tuple[int, ...]
     others: tuple[tuple[int, ...], tuple[int, ...]]
+    elements: Elements = (F32, F32)
 
     def view(self, y: Address, split: Split, unroll: int) -> View:
         """Lines of y as rows."""
         fields = {
-            "y": Field(y, self.steps[1:], self.others[1]),
+            "y": Field(y, self.steps[1:], self.others[1], self.elements[1]),
             "number": Field(0, NUMBER, (0,) * len(self.counts)),
         }
         return View(self.here[1:], self.counts, fields, 0, split, unroll)
@@ -144,7 +173,7 @@ def lines_fw_f32(
             for name, (line, _) in zip(names, sources, strict=True):
                 if start:
                     rows.k.sub(line, line, start.x)
-                rows.find(name, line, x, lines.steps[0], lines.others[0])
+                rows.find(name, line, x, lines.steps[0], lines.others[0], lines.elements[0])
             rows.sweep(names, ["y"], _weighted([weight for _, weight in sources]))
 
     lines.view(y, split, unroll).emit(k, team, work, reductions=0)
@@ -178,7 +207,7 @@ def lines_bw_f32(
             sources = sources_of(rows.k, method, lines.whole, _number(rows, start))
             for line, weight in sources:
                 with _if_here(rows.k, line, lines.here[0], start):
-                    rows.find("x", line, dx, lines.steps[0], lines.others[0])
+                    rows.find("x", line, dx, lines.steps[0], lines.others[0], lines.elements[0])
                     rows.sweep(["x", "y"], ["x"], _adding(weight))
 
     lines.view(dy, "columns", unroll).emit(k, team, work)
@@ -227,8 +256,8 @@ def interpolate_fw_f32(
     between    scratch, see Planes.between
     split      what is dealt out: lines ("rows"), parts of each ("columns"), or what is best
     """
-    if method == "nearest" and not start and (copies := p.copies()):
-        avgpool2d_bw_f32(k, team, x, y, copies, share=1.0, unroll=unroll)
+    if not start and (windows := copies(p, method)):
+        avgpool2d_bw_f32(k, team, x, y, windows, share=1.0, unroll=unroll)
         return
     lines_fw_f32(k, team, x, between, p.columns, method, split=split, unroll=unroll)
     team.barrier()
@@ -248,8 +277,8 @@ def interpolate_bw_f32(
     unroll: int = UNROLL,
 ) -> None:
     """dx = the sum of dy over the outputs around, weighted as in interpolate_fw."""
-    if method == "nearest" and not start and (copies := p.copies()):
-        avgpool2d_fw_f32(k, team, dy, dx, copies, share=1.0, unroll=unroll)
+    if not start and (windows := copies(p, method)):
+        avgpool2d_fw_f32(k, team, dy, dx, windows, share=1.0, unroll=unroll)
         return
     fill_f32(k, team, dx, p.b * p.c * p.here[0] * p.size[1])
     if not p.here[1]:

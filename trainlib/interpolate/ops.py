@@ -1,6 +1,7 @@
 """Interpolation as primitives."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field as Setting
@@ -8,20 +9,28 @@ from pydantic import PositiveInt
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.interpolate.directions import Directions
-from trainlib.interpolate.planes import Planes, interpolate_bw_f32, interpolate_fw_f32
-from trainlib.interpolate.sources import Method
+from trainlib.codegen.loop_nest import UNROLL
+from trainlib.elementwise.elementwise import no_macs, packed
+from trainlib.elementwise.rounded_sums import rounded_sums
+from trainlib.interpolate.interpolate import (
+    Planes,
+    copies,
+    interpolate_bw_f32,
+    interpolate_fw_f32,
+)
+from trainlib.interpolate.separable import Directions
 from trainlib.interpolate.tiles import Tiles
-from trainlib.loops.nest import UNROLL
-from trainlib.maps.map import no_macs
+from trainlib.interpolate.weights import Method
 from trainlib.pool.windows import Layout
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.element import ELEMENTS, F32, Element
+from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phases
 from trainlib.primitive.tensor import Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tiling import Tiling
+from trainlib.primitive.tile_spec import Tiling
+from trainlib.reduction.row_reduction import Split
 from trainlib.reference import interpolate as reference
-from trainlib.rows.sweep import Split
+from trainlib.reference.halves import rounded_once
 
 
 class Arguments(CommonArguments):
@@ -58,8 +67,14 @@ def _method(point: Any) -> Method:
 
 
 def _family(
-    name: str, expects: Callable[..., Expected], arguments: type[Arguments], is_backward: bool
+    element: Element,
+    stem: str,
+    expects: Callable[..., Expected],
+    arguments: type[Arguments],
+    is_backward: bool,
 ) -> Family:
+    """Backward, what is a sum is single precision until it is whole."""
+    name = f"{stem}_{element.name}"
     options = ["aligned"] if arguments is BilinearArguments else []
     names = ("dy", "dx") if is_backward else ("x", "y")
     emitter: Any = interpolate_bw_f32 if is_backward else interpolate_fw_f32
@@ -68,41 +83,58 @@ def _family(
         p = point.planes
         sizes = (p.out, p.size) if is_backward else (p.size, p.out)
         source, target = (p.shape(size) for size in sizes)
-        is_pooling = _method(point) == "nearest" and p.copies()
-        between = Tensor((1 if is_pooling else p.between,), "scratch")
-        return {names[0]: Tensor(source), names[1]: Tensor(target, "out"), "between": between}
+        between = Tensor((1 if copies(p, _method(point)) else p.between,), "scratch")
+        given, result = packed(source, "in", element), packed(target, "out", element)
+        return {names[0]: given, names[1]: result, "between": between}
+
+    def has_sums(point: Any) -> bool:
+        return is_backward and not copies(point.planes, _method(point))
+
+    def planes(point: Any) -> Planes:
+        p = point.planes
+        p.elements = F32 if has_sums(point) else element, element
+        return p
 
     def expected(point: Any, values: Arrays) -> dict[str, Expected]:
         chosen = {option: getattr(point, option) for option in options}
-        return {names[1]: expects(point, values[names[0]], **chosen)}
+        result = expects(point, values[names[0]], **chosen)
+        return rounded_once(element.dtype, {names[1]: result})
 
     def emit_part(point: Any, k: Kernel, team: Team, *operands: Any, **more: Any) -> None:
         how = {} if is_backward else {"split": point.split}
         emitter(k, team, *operands, unroll=point.unroll, **how, **more)
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        element.check(k, name)
         at = (l1[n] for n in (*names, "between"))
-        emit_part(point, k, team, *at, point.planes, _method(point))
+        emit_part(point, k, team, *at, planes(point), _method(point))
 
-    def cut(point: Any) -> tuple[Any, ...]:
+    def cut(point: Any) -> Any:
         def emit_tile(k: Kernel, team: Team, *operands: Any, **more: Any) -> None:
             emit_part(point, k, team, *operands, **more)
 
-        return point.planes, _method(point), emit_tile, names, is_backward
+        return planes(point), _method(point), emit_tile, names, is_backward
 
     def tiling(point: Any) -> Tiling:
         return Tiles(*cut(point)).tiling()
 
     def phases(point: Any) -> Phases:
-        return Directions(*cut(point)).phases()
+        return replace(Directions(*cut(point)), element=element).phases()
 
     of = name, arguments, tensors, expected, no_macs, emit, tiling
-    return Family(*of, phases=phases)
+    family = Family(*of, phases=phases)
+    if not is_backward:
+        return family
+    return rounded_sums(family, element, names[1:], each_tile=True, where=has_sums)
 
 
-FAMILIES = (
-    _family("nearest_fw_f32", reference.nearest_forward, Arguments, False),
-    _family("nearest_bw_f32", reference.nearest_backward, Arguments, True),
-    _family("bilinear_fw_f32", reference.bilinear_forward, BilinearArguments, False),
-    _family("bilinear_bw_f32", reference.bilinear_backward, BilinearArguments, True),
+FAMILIES = tuple(
+    _family(element, *of)
+    for element in ELEMENTS
+    for of in (
+        ("nearest_fw", reference.nearest_forward, Arguments, False),
+        ("nearest_bw", reference.nearest_backward, Arguments, True),
+        ("bilinear_fw", reference.bilinear_forward, BilinearArguments, False),
+        ("bilinear_bw", reference.bilinear_backward, BilinearArguments, True),
+    )
 )

@@ -4,15 +4,19 @@ Each direction alone is that of planes of one column, whose elements are all tha
 other: so lines are cut, too. What lies between is in L2.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from trainlib.interpolate.planes import Planes
-from trainlib.interpolate.sources import Method
+from trainlib.elementwise.elementwise import packed
+from trainlib.elementwise.rounded_sums import with_rounded_sums
+from trainlib.interpolate.interpolate import Planes, copies
 from trainlib.interpolate.tiles import Emitter, Tiles
+from trainlib.interpolate.weights import Method
+from trainlib.primitive.element import F32, Element
 from trainlib.primitive.phases import Phase, Phases
-from trainlib.primitive.tensor import Tensor
+from trainlib.primitive.tensor import Role
 
 BETWEEN = "one_way"
+ROLES: tuple[Role, Role] = ("in", "out")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Directions:
     emitter: Emitter
     names: tuple[str, str]
     is_backward: bool
+    element: Element = F32
 
     def phases(self) -> Phases:
         """Rows, then columns."""
@@ -49,8 +54,16 @@ class Directions:
         return rows, Planes(planes * height, beside, (p.size[1], 1), (p.out[1], 1), "hwc")
 
     def _phase(self, name: str, p: Planes, at: dict[str, str]) -> Phase:
-        tiles = Tiles(p, self.method, self.emitter, self.names, self.is_backward)
-        shapes = (p.shape(p.size), p.shape(p.out))[:: -1 if self.is_backward else 1]
-        source, target = map(Tensor, shapes)
-        tensors = dict(zip(self.names, (source, replace(target, role="out")), strict=True))
-        return Phase(name, tiles.tiling(), tensors, {n: (place, 0) for n, place in at.items()})
+        """What lies between is single precision; so are sums until they are whole."""
+        order = -1 if self.is_backward else 1
+        types = [F32 if place == BETWEEN else self.element for place in at.values()]
+        shapes = (p.shape(p.size), p.shape(p.out))[::order]
+        given, result = (packed(*of) for of in zip(shapes, ROLES, types, strict=True))
+        tensors = dict(zip(self.names, (given, result), strict=True))
+        is_sum = self.is_backward and types[1].is_half and not copies(p, self.method)
+        own = (types[0], F32) if is_sum else types
+        p.elements = own[::order][0], own[::order][1]
+        tiling = Tiles(p, self.method, self.emitter, self.names, self.is_backward).tiling()
+        if is_sum:
+            tiling = with_rounded_sums(tiling, tensors, types[1], self.names[1:], True)
+        return Phase(name, tiling, tensors, {n: (place, 0) for n, place in at.items()})

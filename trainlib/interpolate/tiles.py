@@ -16,12 +16,12 @@ import numpy as np
 from firmware.builder import LT, Kernel
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.interpolate.planes import Planes, Start
-from trainlib.interpolate.sources import Method, sources_of
+from trainlib.interpolate.interpolate import Planes, Start
+from trainlib.interpolate.weights import Method, sources_of
 from trainlib.pool.tiles import planes_of
-from trainlib.primitive.boxes import Axis, Sized, TileShape, Window
+from trainlib.primitive.slices import Axis, Sized, TileShape, Window
 from trainlib.primitive.tensor import WORD, Addresses
-from trainlib.primitive.tiling import Dim, Tiling
+from trainlib.primitive.tile_spec import Dim, Tiling
 
 RATE = 2.0  # elements of y per cycle, nearly
 OF_X, OF_Y = 0, WORD
@@ -88,7 +88,7 @@ class Targets(_Others):
     """The rows of y that are made of rows of x, and maybe some more."""
 
     def of(self, there: range) -> range:
-        """The rows; those that nothing is made of have none, behind the last."""
+        """The rows; those that nothing is made of have none, after the last."""
         low, high = sources(self.method, self.size, self.out)
         starts = np.arange(self.size - len(there) + 1)
         firsts = np.searchsorted(high, starts)
@@ -154,7 +154,7 @@ class Tiles:
         of_x, of_y = self.names[::-1] if self.is_backward else self.names
         here = tile.part(of_x).shape[axis], tile.part(of_y).shape[axis]
         sizes = (p.size, p.out) if not self._copies else ((here[0], p.size[1]), (here[1], p.out[1]))
-        own = Planes(tile["b"], tile["c"], *sizes, p.layout, here)
+        own = Planes(tile["b"], tile["c"], *sizes, p.layout, here, p.elements)
         operands = *(at[name] for name in self.names), at["between"], own, self.method
         if self._copies:
             self.emitter(k, team, *operands)

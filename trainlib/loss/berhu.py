@@ -17,7 +17,7 @@ from pydantic import Field as Setting
 from firmware.builder import Kernel, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.loss.elements import (
+from trainlib.loss.elementwise import (
     ElementArguments,
     Share,
     Sign,
@@ -27,14 +27,16 @@ from trainlib.loss.elements import (
     element_family,
     element_loss,
 )
-from trainlib.primitive.boxes import TileShape
+from trainlib.primitive.element import ELEMENTS, Element
+from trainlib.primitive.operator import Family
 from trainlib.primitive.phases import Phase, Phases
+from trainlib.primitive.slices import TileShape
 from trainlib.primitive.tensor import WORD, Address, Addresses, Tensor, Tensors
-from trainlib.primitive.tiling import Tiling
+from trainlib.primitive.tile_spec import Tiling
+from trainlib.reduction.phases import add_old
+from trainlib.reduction.row_reduction import SCRATCH, Rows
+from trainlib.reduction.row_view import line_of
 from trainlib.reference import loss as reference
-from trainlib.rows.passes import add_old
-from trainlib.rows.sweep import SCRATCH, Rows
-from trainlib.rows.view import line_of
 
 SMALLEST = 2.0**-126
 
@@ -100,9 +102,9 @@ class BerhuArguments(ElementArguments):
     alpha: float = Setting(0.2, gt=0, le=1)
 
 
-def phases(point: Any) -> Phases:
+def phases(family: Family, element: Element, point: Any) -> Phases:
     """The largest difference to a buffer of that name, then the loss."""
-    family, whole = _FAMILY.tensors(point), prod(point.shape)
+    given, whole = family.tensors(point), prod(point.shape)
 
     def emit_largest(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
         def work(rows: Rows) -> None:
@@ -113,12 +115,13 @@ def phases(point: Any) -> Phases:
 
         wide, result = {name: at[name] for name in "xt"}, {"largest": at["largest"]}
         count = tile.part("x").elements
-        line_of(wide, result, count, at["partials"], point.unroll).emit(k, team, work)
+        line = line_of(wide, result, count, at["partials"], point.unroll, element)
+        line.emit(k, team, work)
 
     def emit_loss(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
         share, count = Share(whole, not tile.is_first), tile.part("x").elements
         loss = partial(berhu, largest=at["largest"])
-        element_loss(k, team, point, at, loss, count, share)
+        element_loss(k, team, point, at, loss, count, share, element)
 
     found = []
     boxes = element_boxes(point) | {"largest": [None]}
@@ -127,12 +130,17 @@ def phases(point: Any) -> Phases:
         ("loss", ("x", "t", "largest", "loss", "dx"), emit_loss),
     ):
         role = Tensor((1,), "out" if name == "largest" else "in")
-        tensors: Tensors = {n: family.get(n, role) for n in names}
+        tensors: Tensors = {n: given.get(n, role) for n in names}
         own = {n: tuple(boxes[n]) for n in names}
         tiling = Tiling(tuple(element_dims(point)), own, emit, lambda _: dict(SCRATCH))
         found.append(Phase(name, tiling, tensors, {n: (n, 0) for n in names}))
     return Phases(found, {"largest": WORD})
 
 
-_FAMILY = element_family("berhu_loss_f32", berhu, reference.berhu, BerhuArguments)
-FAMILIES = (replace(_FAMILY, phases=phases),)
+def family(element: Element) -> Family:
+    """The loss of this type."""
+    found = element_family(element, "berhu_loss", berhu, reference.berhu, BerhuArguments)
+    return replace(found, phases=partial(phases, found, element))
+
+
+FAMILIES = tuple(map(family, ELEMENTS))

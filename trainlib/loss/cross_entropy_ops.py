@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pydantic import Field as Setting
@@ -10,22 +12,35 @@ from pydantic import PositiveInt
 from firmware.builder import LTU, Kernel, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL, Body
-from trainlib.loss.cross_entropy import CrossEntropy, cross_entropy_loss_f32, weighed, weights_of
-from trainlib.loss.elements import ALL, Reduction, Share
-from trainlib.maps.fill import fill_f32
-from trainlib.maps.map import map_f32, no_macs
+from trainlib.codegen.loop_nest import UNROLL, Body
+from trainlib.elementwise.approximations import ExpOfNegative
+from trainlib.elementwise.elementwise import map_f32, no_macs, packed
+from trainlib.elementwise.fill import fill_f32
+from trainlib.loss.cross_entropy import (
+    CrossEntropy,
+    added_powers,
+    cross_entropy_loss_f32,
+    load_element,
+    powers_times,
+    store_of_class,
+    weighed,
+    weighed_powers,
+    weights_of,
+)
+from trainlib.loss.elementwise import ALL, Reduction, Share
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.boxes import Axis, Sized, TileShape
-from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.element import ELEMENTS, Element
+from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phase, Phases
+from trainlib.primitive.slices import Axis, Sized, TileShape
 from trainlib.primitive.tensor import INT32, WORD, Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.primitive.tiled import tiled
-from trainlib.primitive.tiling import Dim, Tiling
+from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.primitive.uniform_tiles import tiled
+from trainlib.reduction.phases import Passes, Work, keep
+from trainlib.reduction.row_reduction import PARTIALS, SCRATCH, Rows, Split
+from trainlib.reduction.softmax import exponential, keep_largest, largest, powers, scaled
 from trainlib.reference import loss as reference
-from trainlib.rows.passes import Passes, Work, keep
-from trainlib.rows.softmax import exponential, keep_largest, largest, powers, scaled
-from trainlib.rows.sweep import PARTIALS, SCRATCH, Rows, Split
+from trainlib.reference.halves import rounded_once
 
 
 class CrossEntropyArguments(CommonArguments):
@@ -39,45 +54,53 @@ class CrossEntropyArguments(CommonArguments):
     unroll: int = Setting(UNROLL, ge=1, le=8)
 
 
-def _cross_entropy_tensors(point: Any) -> Tensors:
+def _cross_entropy_tensors(element: Element, point: Any) -> Tensors:
     dims = point.b, point.classes
     numbers = Tensor((point.b,), dtype=INT32, below=point.classes, is_index=True)
-    t = Tensor(dims) if point.is_soft else numbers
+    t = packed(dims, "in", element) if point.is_soft else numbers
     scratch = {name: Tensor((point.b,), "scratch") for name in "smw"}
     return {
-        "x": Tensor(dims),
+        "x": packed(dims, "in", element),
         "t": t,
         "loss": Tensor((1,), "out"),
-        "dx": Tensor(dims, "out"),
+        "dx": packed(dims, "out", element),
         **scratch,
         "partials": PARTIALS,
     }
 
 
-def _cross_entropy_expected(point: Any, values: Arrays) -> dict[str, Expected]:
+def _cross_entropy_expected(element: Element, point: Any, values: Arrays) -> dict[str, Expected]:
     scale = ALL.scale(point.reduction, point.b)
     loss, dx = reference.cross_entropy(values["x"], values["t"], scale, point.is_soft)
-    return {"loss": loss, "dx": dx}
+    return {"loss": loss, **rounded_once(element.dtype, {"dx": dx})}
 
 
 def _cross_entropy_emit(
-    k: Kernel, team: Team, point: Any, l1: Addresses, share: Share = ALL
+    element: Element, k: Kernel, team: Team, point: Any, l1: Addresses, share: Share = ALL
 ) -> None:
-    addresses = (l1[name] for name in _cross_entropy_tensors(point))
+    element.check(k, f"cross_entropy_loss_{element.name}")
+    addresses = (l1[name] for name in _cross_entropy_tensors(element, point))
     cross_entropy_loss_f32(
         *(k, team, *addresses, point.b, point.classes),
         is_soft=point.is_soft,
         reduction=point.reduction,
         share=share,
+        element=element,
         split=point.split,
         unroll=point.unroll,
     )
 
 
 def _cross_entropy_part(
-    k: Kernel, team: Team, point: Any, part: Any, shape: TileShape, l1: Addresses
+    element: Element,
+    k: Kernel,
+    team: Team,
+    point: Any,
+    part: Any,
+    shape: TileShape,
+    l1: Addresses,
 ) -> None:
-    _cross_entropy_emit(k, team, part, l1, Share(point.b, not shape.is_first))
+    _cross_entropy_emit(element, k, team, part, l1, Share(point.b, not shape.is_first))
 
 
 def _cross_entropy_boxes(point: Any) -> dict[str, list[Axis]]:
@@ -85,30 +108,38 @@ def _cross_entropy_boxes(point: Any) -> dict[str, list[Axis]]:
     return {"x": ["b", None], "t": t, "loss": [None], "dx": ["b", None]}
 
 
-def _phases(point: Any) -> Phases:
+def _phases(element: Element, point: Any) -> Phases:
     """Rows are cut: the largest, powers and sums of each, gradients, then the loss."""
+    again = element.is_half
     sizes, every, rows = {"b": point.b, "classes": point.classes}, ("b", "classes"), ("b",)
     wide = ("x", "dx", "t") if point.is_soft else ("x", "dx")
-    p = Passes(sizes, lambda name: every if name in wide else rows, point.split, point.unroll)
+    single = tuple(name for name in (*"tsmw", "most", "left") if name not in wide)
+    of = sizes, lambda name: every if name in wide else rows
+    p = Passes(*of, point.split, point.unroll, element, single)
     scale = ALL.scale(point.reduction, point.b)
     read: dict[str, Role] = {"x": "in", "t": "in", "most": "in", "m": "out", "w": "out"}
-    summed: dict[str, Role] = {"x": "in", "dx": "out", "most": "in", "s": "out"}
+    summed: dict[str, Role] = {"x": "in", "most": "in", "s": "out"}
     found: dict[str, Role] = {"x": "in", "most": "out"}
-    made: dict[str, Role] = {"dx": "inout"}
+    made: dict[str, Role] = {"x": "in", "most": "in", "dx": "out"}
+    if not again:
+        summed, made = {**summed, "dx": "out"}, {"dx": "inout"}
     gradients: Work
     if point.is_soft:
         phases = [
             p.phase("largest", largest, rows, found, is_sum=True),
             p.phase("weights", _weights, rows, read, is_sum=True),
         ]
-        gradients, made = _soft_gradients(scale), {**made, "t": "in", "s": "in", "w": "in"}
+        gradients, made = _soft_gradients(scale, again), {**made, "t": "in", "s": "in", "w": "in"}
     else:
         found |= {"t": "in", "left": "out", "m": "out"}
         phases = [p.phase("largest", _class_largest, rows, found, is_sum=True)]
-        gradients, made = _class_gradients(scale), {**made, "s": "in", "t": "in", "left": "out"}
+        gradients, made = (
+            _class_gradients(scale, again),
+            {**made, "s": "in", "t": "in", "left": "out"},
+        )
     each = [
         *phases,
-        p.phase("powers", _powers, rows, summed, is_sum=True),
+        p.phase("powers", partial(_powers, again=again), rows, summed, is_sum=True),
         p.phase("gradients", gradients, rows, made, is_sum=not point.is_soft),
         _loss(point, scale),
     ]
@@ -152,19 +183,26 @@ def _weights(rows: Rows, tile: TileShape) -> None:
         keep(rows, tile, m=m, w=w)
 
 
-def _powers(rows: Rows, tile: TileShape) -> None:
+def _powers(rows: Rows, tile: TileShape, *, again: bool) -> None:
     exp = exponential(rows.k)
     with rows.each():
-        [total] = rows.reduce(["x"], powers(exp, rows.load("most")), ["sum"], targets=["dx"])
+        step = (added_powers if again else powers)(exp, rows.load("most"))
+        [total] = rows.reduce(["x"], step, ["sum"], targets=[] if again else ["dx"])
         keep(rows, tile, s=total)
 
 
-def _soft_gradients(scale: float) -> Work:
+def _soft_gradients(scale: float, again: bool) -> Work:
     def work(rows: Rows, _: TileShape) -> None:
+        k = rows.k
+        exp = ExpOfNegative(k, constant(k, 1.0), is_thrifty=True) if again else None
         with rows.each():
             weight, total = rows.load("w"), rows.load("s")
-            body = weighed(rows.k, constant(rows.k, scale), weight, total)
-            rows.sweep(["dx", "t"], ["dx"], body)
+            factors = constant(k, scale), weight, total
+            if exp:
+                made = weighed_powers(k, exp, rows.load("most"), *factors)
+                rows.sweep(["x", "t"], ["dx"], made, late=(1,))
+            else:
+                rows.sweep(["dx", "t"], ["dx"], weighed(k, *factors))
 
     return work
 
@@ -184,7 +222,7 @@ def _of_class(rows: Rows, tile: TileShape, left: Register, name: str) -> Iterato
         classes, element = k.x(2)
         k.li(classes, tile["classes"])
         with k.if_(LTU, left, classes):
-            k.slli(element, left, 2)
+            k.slli(element, left, rows.fields[name].element.size.bit_length() - 1)
             with k.scope():
                 k.add(element, element, rows.address(name))
             yield element
@@ -208,48 +246,57 @@ def _class_largest(rows: Rows, tile: TileShape) -> None:
         if tile.is_first:
             k.fzero(value)
         with _of_class(rows, tile, left, "x") as element:
-            k.fload(value, 0, element)
+            load_element(k, rows.fields["x"].element, value, element)
         if rows.by_columns:
             rows.team.barrier()
         rows.store("m", value)
         _store_left(rows, tile, left)
 
 
-def _class_gradients(scale: float) -> Work:
+def _class_gradients(scale: float, again: bool) -> Work:
     def work(rows: Rows, tile: TileShape) -> None:
         k = rows.k
+        exp = ExpOfNegative(k, constant(k, 1.0), is_thrifty=True) if again else None
         with rows.each():
             left, total = _load_left(rows, tile), rows.load("s")
             factor = constant(k, scale)
             k.fdiv_s(total, factor, total)
-            rows.sweep(["dx"], ["dx"], scaled(total))
+            most = rows.load("most") if again else factor
+            if exp:
+                rows.sweep(["x"], ["dx"], powers_times(exp, most, total))
+            else:
+                rows.sweep(["dx"], ["dx"], scaled(total))
             if rows.by_columns:
                 rows.team.barrier()
             alone = rows.team.only(0) if rows.by_columns else nullcontext()
             with alone, _of_class(rows, tile, left, "dx") as element:
-                k.fload(total, 0, element)
-                k.fsub_s(total, total, factor)
-                k.fstore(total, 0, element)
+                if exp:
+                    with _of_class(rows, tile, left, "x") as x:
+                        of = rows.fields["x"].element
+                        store_of_class(k, exp, of, x, element, most, (total, factor))
+                else:
+                    k.fload(total, 0, element)
+                    k.fsub_s(total, total, factor)
+                    k.fstore(total, 0, element)
             _store_left(rows, tile, left)
 
     return work
 
 
-CROSS_ENTROPY = tiled(
-    Family(
-        "cross_entropy_loss_f32",
-        CrossEntropyArguments,
-        _cross_entropy_tensors,
-        _cross_entropy_expected,
-        no_macs,
-        _cross_entropy_emit,
-        phases=_phases,
-    ),
-    lambda point: [Dim("b", point.b, is_summed=True)],
-    _cross_entropy_boxes,
-    lambda _, shape: {"b": shape["b"]},
-    lambda shape: SCRATCH | dict.fromkeys("smw", WORD * shape["b"]),
-    _cross_entropy_part,
-)
+def family(element: Element) -> Family:
+    """The loss of this type."""
+    name = f"cross_entropy_loss_{element.name}"
+    own: Any = (_cross_entropy_tensors, _cross_entropy_expected, _cross_entropy_emit, _phases)
+    tensors, expected, emit, phases = (partial(of, element) for of in own)
+    of: Any = tensors, expected, no_macs, emit
+    return tiled(
+        replace(Family(name, CrossEntropyArguments, *of), phases=phases),
+        lambda point: [Dim("b", point.b, is_summed=True)],
+        _cross_entropy_boxes,
+        lambda _, shape: {"b": shape["b"]},
+        lambda shape: SCRATCH | dict.fromkeys("smw", WORD * shape["b"]),
+        partial(_cross_entropy_part, element),
+    )
 
-FAMILIES = (CROSS_ENTROPY,)
+
+FAMILIES = tuple(map(family, ELEMENTS))

@@ -1,4 +1,4 @@
-"""Losses of elements with their gradients in one pass: MSE, L1; means or sums."""
+"""Losses of elements with their gradients in one pass: MSE, L1, Huber; means or sums."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,22 +11,26 @@ from pydantic import PositiveInt
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL
-from trainlib.maps.map import no_macs
+from trainlib.codegen.loop_nest import UNROLL
+from trainlib.elementwise.clipping import Clamp
+from trainlib.elementwise.elementwise import no_macs, packed
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.boxes import Axis, TileShape
-from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.element import ELEMENTS, F32, Element
+from trainlib.primitive.operator import Expected, Family
+from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tiled import tiled
-from trainlib.primitive.tiling import Dim
+from trainlib.primitive.tile_spec import Dim
+from trainlib.primitive.uniform_tiles import tiled
+from trainlib.reduction.row_reduction import PARTIALS, SCRATCH, Rows
+from trainlib.reduction.row_view import line_of
 from trainlib.reference import loss as reference
-from trainlib.rows.sweep import PARTIALS, SCRATCH, Rows
-from trainlib.rows.view import line_of
+from trainlib.reference.halves import rounded_once
 
 Reduction = Literal["mean", "sum"]
 SMALLEST = 2.0**-126
-Step = Callable[[Lanes, Lane, Lane], list[Lane]]
-"""step(lanes, total, d) adds the loss of differences d = x - t to the total, and returns dx."""
+Step = Callable[..., list[Lane]]
+"""step(lanes, total, d) adds the loss of differences d = x - t to the total, and returns dx; of
+pairs, it is step(lanes, total, x, t)."""
 Loss = Callable[..., Step]
 """loss(rows, scale, **options) takes registers for constants; scale: the share of an element."""
 
@@ -74,6 +78,28 @@ def l1(rows: Rows, scale: float) -> Step:
     return step
 
 
+def huber(rows: Rows, scale: float, *, delta: float, factor: float) -> Step:
+    """loss = mean of d^2 / 2, or delta (|d| - delta / 2) where |d| > delta: times a factor.
+
+    With c = d kept within -delta .. delta it is c (d - c / 2), and its slope is c.
+    """
+    clamp = Clamp(rows.k, -delta, delta)
+    half, share, slope = (constant(rows.k, n) for n in (0.5, factor, scale))
+
+    def step(v: Lanes, total: Lane, d: Lane) -> list[Lane]:
+        rest = v.f()
+        v.fsgnj_s(rest, d, d)
+        clamp(v, d)
+        v.fnmsub_s(rest, d, half, rest)
+        if factor != 1:
+            v.fmul_s(d, d, share)
+        v.fmadd_s(total, d, rest, total)
+        v.fmul_s(d, d, slope)
+        return [d]
+
+    return step
+
+
 class Sign:
     """d = 1, 0 or -1, as torch's: 0 for NaN too."""
 
@@ -107,12 +133,29 @@ class MseArguments(ElementArguments):
     factor: float = Setting(1.0, allow_inf_nan=False)
 
 
+class HuberArguments(MseArguments):
+    """delta    where the slope stops growing; factor    of loss and dx: 1 / delta for smooth L1"""
+
+    delta: float = Setting(1.0, gt=0, allow_inf_nan=False)
+
+
 def element_loss(
-    k: Kernel, team: Team, point: Any, at: Addresses, loss: Loss, count: int, share: Share = ALL
+    k: Kernel,
+    team: Team,
+    point: Any,
+    at: Addresses,
+    loss: Loss,
+    count: int,
+    share: Share = ALL,
+    element: Element = F32,
+    *,
+    of_pairs: bool = False,
 ) -> None:
     """A loss, and its gradient dx, of so many elements in a row.
 
-    at    addresses: x, t, loss, dx, partials
+    at          addresses: x, t, loss, dx, partials
+    element     type of x, t and dx; the loss is single precision
+    of_pairs    of x and t, not of their differences
     """
     scale, options = share.scale(point.reduction, count), options_of(point)
 
@@ -121,6 +164,8 @@ def element_loss(
             step = loss(rows, scale, **options)
 
             def body(v: Lanes, total: Lane, x: Lane, t: Lane) -> list[Lane]:
+                if of_pairs:
+                    return step(v, total, x, t)
                 v.fsub_s(x, x, t)
                 return step(v, total, x)
 
@@ -129,7 +174,7 @@ def element_loss(
             (rows.add if share.adds else rows.store)("loss", total)
 
     wide, result = {name: at[name] for name in ("x", "t", "dx")}, {"loss": at["loss"]}
-    line_of(wide, result, count, at["partials"], point.unroll).emit(k, team, work)
+    line_of(wide, result, count, at["partials"], point.unroll, element).emit(k, team, work)
 
 
 def options_of(point: Any) -> dict[str, Any]:
@@ -139,26 +184,35 @@ def options_of(point: Any) -> dict[str, Any]:
 
 
 def element_family(
-    name: str, loss: Loss, expects: Callable[..., Any], arguments: type[ElementArguments]
+    element: Element,
+    stem: str,
+    loss: Loss,
+    expects: Callable[..., Any],
+    arguments: type[ElementArguments],
+    *,
+    of_pairs: bool = False,
 ) -> Family:
     """A loss of elements that all fit L1."""
+    name = f"{stem}_{element.name}"
 
     def tensors(point: Any) -> Tensors:
         return {
-            "x": Tensor(point.shape),
-            "t": Tensor(point.shape),
+            "x": packed(point.shape, "in", element),
+            "t": packed(point.shape, "in", element),
             "loss": Tensor((1,), "out"),
-            "dx": Tensor(point.shape, "out"),
+            "dx": packed(point.shape, "out", element),
             "partials": PARTIALS,
         }
 
     def expected(point: Any, values: Arrays) -> dict[str, Expected]:
         scale = ALL.scale(point.reduction, prod(point.shape))
         loss, dx = expects(values["x"], values["t"], scale, **options_of(point))
-        return {"loss": loss, "dx": dx}
+        return {"loss": loss, **rounded_once(element.dtype, {"dx": dx})}
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
-        element_loss(k, team, point, l1, loss, prod(point.shape))
+        element.check(k, name)
+        how: Any = {"element": element, "of_pairs": of_pairs}
+        element_loss(k, team, point, l1, loss, prod(point.shape), **how)
 
     return Family(name, arguments, tensors, expected, no_macs, emit)
 
@@ -174,12 +228,15 @@ def element_boxes(point: Any) -> dict[str, list[Axis]]:
     return {"x": own, "t": own, "loss": [None], "dx": own}
 
 
-def _tiled(loss: Loss, family: Family) -> Family:
+def tiled_loss(element: Element, loss: Loss, family: Family, *, of_pairs: bool = False) -> Family:
+    """The family with tiles, whose losses are added."""
+
     def emit_part(
         k: Kernel, team: Team, point: Any, part: Any, tile: TileShape, l1: Addresses
     ) -> None:
         share = Share(prod(point.shape), not tile.is_first)
-        element_loss(k, team, point, l1, loss, prod(part.shape), share)
+        count = prod(part.shape)
+        element_loss(k, team, point, l1, loss, count, share, element, of_pairs=of_pairs)
 
     def smaller(point: Any, shape: TileShape) -> dict[str, Any]:
         return {"shape": tuple(shape[f"d{axis}"] for axis in range(len(point.shape)))}
@@ -187,10 +244,16 @@ def _tiled(loss: Loss, family: Family) -> Family:
     return tiled(family, element_dims, element_boxes, smaller, SCRATCH, emit_part)
 
 
-FAMILIES = tuple(
-    _tiled(loss, element_family(name, loss, expects, arguments))
-    for name, loss, expects, arguments in (
-        ("mse_loss_f32", mse, reference.mse, MseArguments),
-        ("l1_loss_f32", l1, reference.l1, ElementArguments),
-    )
+FAMILIES = (
+    *(
+        tiled_loss(element, loss, element_family(element, stem, loss, expects, arguments))
+        for element in ELEMENTS
+        for stem, loss, expects, arguments in (
+            ("mse_loss", mse, reference.mse, MseArguments),
+            ("l1_loss", l1, reference.l1, ElementArguments),
+        )
+    ),
+    tiled_loss(
+        *(F32, huber, element_family(F32, "huber_loss", huber, reference.huber, HuberArguments)),
+    ),
 )

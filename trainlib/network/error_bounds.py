@@ -23,8 +23,8 @@ from itertools import product
 
 import numpy as np
 
-from trainlib.network.plan import Arguments, Plan, plan_of, point_of
-from trainlib.primitive.family import Expected
+from trainlib.network.training_graph import Arguments, Plan, plan_of, point_of
+from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import Arrays
 
 FACTOR = 4

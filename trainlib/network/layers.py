@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from trainlib.conv.program import Pads, Pair, Size
+from trainlib.conv.ops import Pads, Pair, Size
 from trainlib.primitive.tensor import Tensor
 
 FEW = 2048  # elements

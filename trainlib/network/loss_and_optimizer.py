@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from firmware.builder import KernelError
-from trainlib.maps.optim import Beta
+from trainlib.elementwise.optimizers import Beta
 from trainlib.network.layers import Call, Kernels
 from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.tensor import INT32, Tensor

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from firmware.builder import KernelError
-from trainlib.conv.program import PadPair, Pair
+from trainlib.conv.ops import PadPair, Pair
 from trainlib.network.layers import (
     Activation,
     Call,
@@ -19,7 +19,7 @@ from trainlib.network.layers import (
     Operands,
     Shape,
 )
-from trainlib.pool import program as pool_program
+from trainlib.pool import ops as pool_program
 from trainlib.primitive.tensor import INT32, Tensor
 
 

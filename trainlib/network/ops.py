@@ -11,17 +11,17 @@ from typing import TypeVar
 import numpy as np
 
 from firmware.builder import Kernel, KernelError
-from firmware.console import Console
 from firmware.runtime import Team
-from trainlib.maps.fill import fill_f32
-from trainlib.network.bounds import expected
+from trainlib.elementwise.fill import fill_f32
+from trainlib.network.error_bounds import expected
 from trainlib.network.layers import Call
-from trainlib.network.plan import Arguments, Plan, drawn, plan_of, point_of
-from trainlib.primitive.family import Family
+from trainlib.network.losses import emit_print
+from trainlib.network.training_graph import Arguments, Plan, drawn, plan_of, point_of
+from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Tensor, Tensors
-from trainlib.tiles.functions import Function, Functions
-from trainlib.tiles.passes import repeated
-from trainlib.tiles.resident import Resident
+from trainlib.tiling.functions import Function, Functions
+from trainlib.tiling.resident import Resident
+from trainlib.tiling.warm_up import repeated
 
 Place = TypeVar("Place")
 
@@ -122,20 +122,7 @@ def _steps(k: Kernel, team: Team, a: Arguments, plan: Plan, at: Addresses) -> It
 
 def emit_losses(k: Kernel, team: Team, a: Arguments, l2: Mapping[str, int]) -> None:
     """Print the losses of all steps: "step 1: loss 1.23457e-01"."""
-    console = Console(k)
-    with team.only(0), k.scope():
-        step, place, value = k.saved(3)
-        k.li(place, l2["loss"])
-        k.li(step, 1)
-        with repeated(k, a.steps):
-            console.text("step ")
-            console.number(step)
-            console.text(": loss ")
-            k.lw(value, 0, place)
-            console.float(value)
-            console.text("\n")
-            k.addi(place, place, WORD)
-            k.addi(step, step, 1)
+    emit_print(k, team, l2["loss"], a.steps, "step")
 
 
 def macs(a: Arguments) -> int:

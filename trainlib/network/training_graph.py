@@ -9,10 +9,10 @@ from pydantic import Field
 
 from firmware.builder import KernelError
 from trainlib.network.layers import Call, Context, Operands
-from trainlib.network.primitives import PRIMITIVES
-from trainlib.network.statistics import AnyLayer
-from trainlib.network.training import Training
-from trainlib.primitive.family import Family
+from trainlib.network.loss_and_optimizer import Training
+from trainlib.network.norm_pool_layers import AnyLayer
+from trainlib.network.operators import PRIMITIVES
+from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import Role, Tensor
 
 
@@ -128,7 +128,7 @@ class _Maker:
         return result
 
     def loss(self, number: int, shape: tuple[int, ...]) -> None:
-        """Add the loss behind the last layer."""
+        """Add the loss after the last layer."""
         a = self.a
         self.tensors["T"] = a.target(shape)
         self._add("loss", (a.steps,), "out")

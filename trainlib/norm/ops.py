@@ -10,19 +10,29 @@ import numpy as np
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.maps.map import no_macs
-from trainlib.norm import normalise
-from trainlib.norm.kinds import NORMS, Axes, BatchArguments, MapArguments, Norm, RowArguments
+from trainlib.elementwise.elementwise import no_macs, packed
+from trainlib.norm import resident
 from trainlib.norm.phases import NormPhases
-from trainlib.norm.rows import How
-from trainlib.primitive.boxes import Axis, TileShape, Window
-from trainlib.primitive.family import Expected, Family
+from trainlib.norm.row_norm import How
+from trainlib.norm.variants import (
+    LIKE_X,
+    NORMS,
+    Axes,
+    BatchArguments,
+    MapArguments,
+    Norm,
+    RowArguments,
+)
+from trainlib.primitive.element import ELEMENTS
+from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phase, Phases
+from trainlib.primitive.slices import Axis, TileShape, Window
 from trainlib.primitive.tensor import Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.primitive.tiled import tiled
-from trainlib.primitive.tiling import Dim
+from trainlib.primitive.tile_spec import Dim
+from trainlib.primitive.uniform_tiles import tiled
+from trainlib.reduction.row_reduction import PARTIALS, SCRATCH
 from trainlib.reference import norm as reference
-from trainlib.rows.sweep import PARTIALS, SCRATCH
+from trainlib.reference.halves import rounded_once
 
 RUNNING = ("running_mean", "running_var")
 
@@ -36,14 +46,18 @@ class Step:
     def how(self, point: Any) -> How:
         """What is computed, where rows are whole."""
         norm = self.norm
-        momentum = getattr(point, "momentum", None)
-        return How(point.eps, norm.is_centred, norm.is_frozen, momentum)
+        momentum, relu = getattr(point, "momentum", None), getattr(point, "relu", False)
+        return How(point.eps, norm.is_centred, norm.is_frozen, momentum, relu=relu)
 
     def shapes(self, point: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of means and of gamma."""
         layout = self.norm.layout(point)
         means, gamma = (layout.shape(axes) for axes in (layout.means, layout.gamma))
         return means, (prod(gamma),)
+
+    def like_x(self, point: Any, role: Role = "in") -> Tensor:
+        """A tensor of x's shape and type."""
+        return packed(point.shape, role, self.norm.element)
 
     def centred(self, *names: str) -> tuple[str, ...]:
         """Those that RMS norm does not have."""
@@ -56,6 +70,10 @@ class Step:
     @abstractmethod
     def results(self, point: Any, x: Arrays) -> dict[str, Expected]:
         """What it means, of arrays with all axes."""
+
+    @abstractmethod
+    def clipped(self, point: Any, x: Arrays) -> dict[str, Expected]:
+        """It with a ReLU."""
 
     @abstractmethod
     def draw(self, point: Any, numbers: np.random.Generator) -> Arrays:
@@ -72,8 +90,14 @@ class Step:
     def expected(self, point: Any, values: Arrays) -> dict[str, Expected]:
         """What it means."""
         layout, tensors = self.norm.layout(point), self.tensors(point)
-        results = self.results(point, {n: layout.spread(n, a) for n, a in values.items()})
-        return {n: layout.gather(n, r, tensors[n].shape) for n, r in results.items()}
+        spread = {n: layout.spread(n, a) for n, a in values.items()}
+        if getattr(point, "relu", False):
+            results = self.clipped(point, spread)
+        else:
+            results = self.results(point, spread)
+        found = {n: layout.gather(n, r, tensors[n].shape) for n, r in results.items()}
+        wide = {n: r for n, r in found.items() if n in LIKE_X}
+        return found | rounded_once(self.norm.element.dtype, wide)
 
     def passes(self, point: Any) -> Phases:
         """Of rows that are cut."""
@@ -85,7 +109,7 @@ class Step:
     def family(self, direction: str) -> Family:
         """Tiles are whole channels, whole groups of them, or whole rows."""
         of = self.norm.arguments, self.tensors, self.expected, no_macs, self.emit
-        name = f"{self.norm.name}_{direction}_f32"
+        name = f"{self.norm.name}_{direction}_{self.norm.element.name}"
         family = Family(name, *of, draw=self.draw, phases=self.passes)
         return tiled(family, self.dims, self.boxes, _smaller, SCRATCH, self.emit_part)
 
@@ -106,6 +130,12 @@ class Step:
     ) -> None:
         """Emit a tile."""
         self.emit(k, team, part, l1)
+
+
+def _clipped(results: dict[str, Expected]) -> dict[str, Expected]:
+    """y = max(0, y)."""
+    exact, bound = results["y"]
+    return results | {"y": (np.maximum(exact, 0), bound)}
 
 
 def _box(axes: Axes, sizes: Mapping[str, int]) -> list[Axis]:
@@ -135,10 +165,10 @@ class Forward(Step):
         stats = () if norm.is_frozen else (*self.centred("mean"), "rstd")
         role: Role = "in" if norm.is_frozen else "inout"
         return {
-            "x": Tensor(point.shape),
+            "x": self.like_x(point),
             **{name: Tensor(gamma) for name in ("gamma", *self.centred("beta"))},
             **{name: Tensor(gamma, role) for name in (RUNNING if norm.has_running else ())},
-            "y": Tensor(point.shape, "out"),
+            "y": self.like_x(point, "out"),
             **{name: Tensor(mean, "out") for name in stats},
             "partials": PARTIALS,
         }
@@ -160,6 +190,10 @@ class Forward(Step):
                 results[name] = reference.run_on(x[name], value, point.momentum, factor)
         return results | dict.fromkeys(self.centred("mean"), mean) | {"rstd": rstd}
 
+    def clipped(self, point: Any, x: Arrays) -> dict[str, Expected]:
+        """It with a ReLU."""
+        return _clipped(self.results(point, x))
+
     def draw(self, point: Any, numbers: np.random.Generator) -> Arrays:
         """Variances are not negative."""
         _, gamma = self.shapes(point)
@@ -168,7 +202,8 @@ class Forward(Step):
 
     def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
         """Emit it, all in L1."""
-        normalise.forward(k, team, self.norm.layout(point), l1, self.how(point))
+        self.norm.element.check(k, self.norm.name)
+        resident.forward(k, team, self.norm.layout(point), l1, self.how(point))
 
     def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
         """Passes, and nothing between them."""
@@ -182,10 +217,10 @@ class Apply(Step):
         """Operands by name."""
         mean, gamma = self.shapes(point)
         return {
-            "x": Tensor(point.shape),
+            "x": self.like_x(point),
             **{name: Tensor(gamma) for name in ("gamma", *self.centred("beta"))},
             **{name: Tensor(mean) for name in (*self.centred("mean"), "rstd")},
-            "y": Tensor(point.shape, "out"),
+            "y": self.like_x(point, "out"),
             "partials": PARTIALS,
         }
 
@@ -195,6 +230,10 @@ class Apply(Step):
         given = x["x"], x["gamma"], x.get("beta", nothing), x.get("mean", nothing), x["rstd"]
         return {"y": reference.applied(*given)}
 
+    def clipped(self, point: Any, x: Arrays) -> dict[str, Expected]:
+        """It with a ReLU."""
+        return _clipped(self.results(point, x))
+
     def draw(self, point: Any, numbers: np.random.Generator) -> Arrays:
         """Roots are not negative."""
         mean, _ = self.shapes(point)
@@ -202,7 +241,8 @@ class Apply(Step):
 
     def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
         """Emit it, all in L1."""
-        normalise.apply(k, team, self.norm.layout(point), l1, self.how(point))
+        self.norm.element.check(k, self.norm.name)
+        resident.apply(k, team, self.norm.layout(point), l1, self.how(point))
 
     def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
         """The last pass of forward."""
@@ -226,11 +266,12 @@ class Backward(Step):
         """Operands by name."""
         mean, gamma = self.shapes(point)
         return {
-            "x": Tensor(point.shape),
-            "dy": Tensor(point.shape),
+            "x": self.like_x(point),
+            "dy": self.like_x(point),
+            **({"y": self.like_x(point)} if getattr(point, "relu", False) else {}),
             "gamma": Tensor(gamma),
             **{name: Tensor(mean) for name in self.stats},
-            "dx": Tensor(point.shape, "out"),
+            "dx": self.like_x(point, "out"),
             **{name: Tensor(gamma, "out") for name in ("dgamma", *self.centred("dbeta"))},
             "partials": PARTIALS,
         }
@@ -248,6 +289,10 @@ class Backward(Step):
             results = reference.rms_backward(*given, x["rstd"], *axes)
         return dict(zip(("dx", "dgamma", *self.centred("dbeta")), results, strict=True))
 
+    def clipped(self, point: Any, x: Arrays) -> dict[str, Expected]:
+        """It with a ReLU, whose y is given."""
+        return self.results(point, {**x, "dy": np.where(x["y"] <= 0, 0, x["dy"])})
+
     def draw(self, point: Any, numbers: np.random.Generator) -> Arrays:
         """The means of x."""
         layout = self.norm.layout(point)
@@ -258,11 +303,13 @@ class Backward(Step):
         root = variance if self.norm.is_frozen else 1 / np.sqrt(variance + point.eps)
         drawn = dict(zip(self.stats[::-1], (root, mean), strict=False))
         shape, _ = self.shapes(point)
+        x = x.astype(self.norm.element.dtype)
         return {"x": x} | {n: a.reshape(shape).astype(np.float32) for n, a in drawn.items()}
 
     def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
         """Emit it, all in L1."""
-        normalise.backward(k, team, self.norm.layout(point), l1, self.how(point))
+        self.norm.element.check(k, self.norm.name)
+        resident.backward(k, team, self.norm.layout(point), l1, self.how(point))
 
     def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
         """Passes, and sums between them."""
@@ -277,7 +324,7 @@ class Backward(Step):
     ) -> None:
         """Emit a tile."""
         adds = self.is_summed and not tile.is_first
-        normalise.backward(k, team, self.norm.layout(part), l1, self.how(part), adds=adds)
+        resident.backward(k, team, self.norm.layout(part), l1, self.how(part), adds=adds)
 
 
 def _families(norm: Norm) -> Iterator[Family]:
@@ -288,4 +335,9 @@ def _families(norm: Norm) -> Iterator[Family]:
         yield Apply(replace(norm, arguments=arguments)).family("apply")
 
 
-FAMILIES = tuple(family for norm in NORMS for family in _families(norm))
+FAMILIES = tuple(
+    family
+    for element in ELEMENTS
+    for norm in NORMS
+    for family in _families(replace(norm, element=element))
+)

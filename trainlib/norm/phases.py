@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainlib.norm import tiles
-from trainlib.norm.kinds import Layout
-from trainlib.norm.rows import How, RowNorm
+from trainlib.norm.row_norm import How, RowNorm
 from trainlib.norm.tiles import Pass
+from trainlib.norm.variants import Layout
 from trainlib.primitive.phases import Phase
 from trainlib.primitive.tensor import Role
 
@@ -62,7 +62,8 @@ class NormPhases:
         """Gradients of gamma and beta; sums for those of x, if they are others; those of x."""
         layout, is_frozen, mean = self.layout, self.how.is_frozen, self._centred("in", "mean")
         stats: dict[str, Role] = RUNNING if is_frozen else {**mean, "rstd": "in"}
-        given: dict[str, Role] = {"x": "in", "dy": "in", **stats}
+        y: dict[str, Role] = {"y": "in"} if self.how.relu else {}
+        given: dict[str, Role] = {"x": "in", "dy": "in", **y, **stats}
         written: dict[str, Role] = {"dgamma": "out", **self._centred("out", "dbeta")}
         work = tiles.frozen_parameters if is_frozen else tiles.parameters
         phases = [self._phase("parameters", work, layout.gamma, {**given, **written})]

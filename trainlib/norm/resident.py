@@ -1,15 +1,15 @@
-"""Normalisations of rows that are whole in L1, forward and backward. See trainlib.norm.rows."""
+"""Normalisations of rows that are whole in L1, forward and backward. See trainlib.norm.row_norm."""
 
 from collections.abc import Callable
 from functools import partial
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.maps.fill import fill_f32
-from trainlib.norm.kinds import Layout
-from trainlib.norm.rows import How, RowNorm
+from trainlib.elementwise.fill import fill_f32
+from trainlib.norm.row_norm import How, RowNorm
+from trainlib.norm.variants import Layout
 from trainlib.primitive.tensor import Addresses
-from trainlib.rows.view import View
+from trainlib.reduction.row_view import View
 
 
 def forward(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How) -> None:

@@ -1,8 +1,8 @@
 """What all normalisations have in common, forward and backward: what is computed for a row.
 
 All are y = (x - mean) rstd gamma + beta, rstd = 1 / sqrt(variance + eps), with means over different
-parts of a tensor: a part is a row of trainlib.rows.sweep. RMS norm has no mean and no beta. With
-g = dy gamma and h = (x - mean) rstd,
+parts of a tensor: a part is a row of trainlib.reduction.row_reduction. RMS norm has no mean and no
+beta. With g = dy gamma and h = (x - mean) rstd,
 
     dx = rstd (g - mean(g) - h mean(g h)),    dgamma = sum of dy h,    dbeta = sum of dy
 
@@ -12,14 +12,19 @@ Sources: S. Ioffe, C. Szegedy, Batch Normalization, algorithm 1 and section 3; Y
 Normalization, section 3.1; B. Zhang, R. Sennrich, Root Mean Square Layer Normalization, section 4.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
 from firmware.builder import Register
 from firmware.lanes import Lane, Lanes, constant, load_constant
-from trainlib.loops.nest import Body
-from trainlib.rows.sweep import Kind, Rows
+from trainlib.codegen.loop_nest import Body
+from trainlib.elementwise.activations import clip, mask
+from trainlib.reduction.row_reduction import Kind, Rows
+
+Step = Callable[..., Any]
+"""What is done with elements: returns lanes for Rows.sweep, nothing for Rows.reduce."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class How:
     is_frozen     are running means used instead of the rows' own?
     momentum      of running means: how much of them is new; None: they stay, or there are none
     count         elements that means are of, where a row has only some of them; None: its own
+    relu          is y = max(0, y)? dy then counts where y is above 0
     """
 
     eps: float = 1e-5
@@ -38,6 +44,7 @@ class How:
     is_frozen: bool = False
     momentum: float | None = None
     count: int | None = None
+    relu: bool = False
 
 
 class RowNorm:
@@ -94,7 +101,7 @@ class RowNorm:
         k, count, momentum = self.k, self.count, self.how.momentum
         unbiased = momentum * count / (count - 1) if count > 1 else inf
         for name, new, adds in (("mean", mean, momentum), ("var", variance, unbiased)):
-            with k.scope():
+            with self.rows.once(), k.scope():
                 old, keeps, part = self.rows.load(f"running_{name}"), k.f(), k.f()
                 load_constant(k, keeps, 1 - momentum)
                 load_constant(k, part, adds)
@@ -115,7 +122,7 @@ class RowNorm:
         return mean, rstd
 
     def apply(self, mean: Register | None, rstd: Register) -> None:
-        """y = (x - mean) rstd gamma + beta."""
+        """y = (x - mean) rstd gamma + beta, or 0 where that is less and there is a ReLU."""
         if not any(self.rows.fields["gamma"].elements):
             self._apply_row(mean, rstd)
             return
@@ -126,6 +133,7 @@ class RowNorm:
         def scale(v: Lanes, x: Lane, gamma: Lane, beta: Lane) -> list[Lane]:
             v.fmsub_s(x, x, rstd, shift)
             v.fmadd_s(x, x, gamma, beta)
+            self._clip(v, x)
             return [x]
 
         def scale_only(v: Lanes, x: Lane, gamma: Lane) -> list[Lane]:
@@ -148,9 +156,28 @@ class RowNorm:
 
         def scale(v: Lanes, x: Lane) -> list[Lane]:
             v.fmadd_s(x, x, gamma, beta)
+            self._clip(v, x)
             return [x]
 
         self.rows.sweep(["x"], ["y"], scale)
+
+    def _clip(self, v: Lanes, y: Lane) -> None:
+        """y = max(0, y), if there is a ReLU."""
+        if self.how.relu:
+            clip(v, y)
+
+    def _masked(self, sources: list[str], step: Step) -> tuple[list[str], Step]:
+        """What reads these, where dy counts, see mask."""
+        if not self.how.relu:
+            return sources, step
+        place = sources.index("dy") - len(sources)
+
+        def masked(v: Lanes, *lanes: Lane) -> Any:
+            *others, y = lanes
+            mask(v, others[place], y)
+            return step(v, *others)
+
+        return [*sources, "y"], masked
 
     # Backward, where a row has one gamma
 
@@ -163,7 +190,7 @@ class RowNorm:
             v.fadd_s(sums, sums, dy)
             v.fmadd_s(products, x, dy, products)
 
-        sums, products = self.rows.reduce(["x", "dy"], step, ["sum", "sum"])
+        sums, products = self.rows.reduce(*self._masked(["x", "dy"], step), ["sum", "sum"])
         self.k.fmul_s(products, products, rstd)
         return products, sums
 
@@ -180,7 +207,8 @@ class RowNorm:
             v.fmul_s(dy, dy, factor)
             return [dy]
 
-        self.rows.sweep(["dy"], ["dx"], body)
+        sources, masked = self._masked(["dy"], body)
+        self.rows.sweep(sources, ["dx"], masked)
 
     def slope(
         self,
@@ -207,7 +235,8 @@ class RowNorm:
             v.fmadd_s(dy, x, products, dy)
             return [dy]
 
-        self.rows.sweep(["x", "dy"], ["dx"], body)
+        sources, masked = self._masked(["x", "dy"], body)
+        self.rows.sweep(sources, ["dx"], masked)
 
     # Backward, where elements of a row have their own gamma
 
@@ -223,7 +252,7 @@ class RowNorm:
             v.fmadd_s(products, x, dy, products)
 
         kinds: list[Kind] = ["sum"] * (1 + self.how.is_centred)
-        return self.rows.reduce(["x", "dy", "gamma"], step, kinds)
+        return self.rows.reduce(*self._masked(["x", "dy", "gamma"], step), kinds)
 
     def weighted_slope(
         self, mean: Register | None, rstd: Register, products: Register, sums: list[Register]
@@ -238,7 +267,9 @@ class RowNorm:
             k.fmul_s(total, total, rstd)
             k.fsgnjn_s(total, total, total)
         k.fmul_s(products, products, rstd)
-        self.rows.sweep(["x", "dy", "gamma"], ["dx"], _weighted(mean, rstd, products, sums))
+        body = _weighted(mean, rstd, products, sums)
+        sources, masked = self._masked(["x", "dy", "gamma"], body)
+        self.rows.sweep(sources, ["dx"], masked)
 
     def parameter_sums(self) -> dict[str, Register]:
         """dgamma, and dbeta if there is a mean, where a row is what has the same gamma."""
@@ -259,7 +290,8 @@ class RowNorm:
         if not self.how.is_centred:
             [products] = self.rows.reduce(sources, plain, ["sum"])
             return {"dgamma": products}
-        products, sums = self.rows.reduce([*sources, "mean"], centred, ["sum", "sum"])
+        masked = self._masked([*sources, "mean"], centred)
+        products, sums = self.rows.reduce(*masked, ["sum", "sum"])
         return {"dgamma": products, "dbeta": sums}
 
 

@@ -5,9 +5,9 @@ Sums over tiles stay where their result comes; the last tile makes it of them.
 
 from collections.abc import Callable
 
-from trainlib.norm.rows import RowNorm
-from trainlib.primitive.boxes import TileShape
-from trainlib.rows.passes import add_old, keep
+from trainlib.norm.row_norm import RowNorm
+from trainlib.primitive.slices import TileShape
+from trainlib.reduction.phases import add_old, keep
 
 Pass = Callable[[RowNorm, TileShape], None]
 """What is done with the rows of a tile."""

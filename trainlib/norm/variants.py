@@ -17,18 +17,20 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from firmware.builder import KernelError
-from trainlib.loops.nest import UNROLL, row_major
+from trainlib.codegen.loop_nest import UNROLL, row_major
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Expected
+from trainlib.primitive.element import F32, Element
+from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import WORD, Addresses
-from trainlib.rows.passes import Passes
-from trainlib.rows.sweep import Split
-from trainlib.rows.view import View, field_along
+from trainlib.reduction.phases import Passes
+from trainlib.reduction.row_reduction import Split
+from trainlib.reduction.row_view import View, field_along
 
 Axes = tuple[str, ...]
 LIKE_X = ("x", "y", "dx", "dy")
 MEANS = ("mean", "rstd", "sums", "products")
 """What a part of x that a mean is of has one of."""
+PARAMETERS = ("gamma", "beta", "dgamma", "dbeta", "running_mean", "running_var")
 
 
 class MapArguments(CommonArguments):
@@ -36,6 +38,7 @@ class MapArguments(CommonArguments):
 
     tile      of c; what a mean is of is cut too, in several passes, where hw or b are given (groups
               and size of their channels for groupnorm), or no tile fits
+    relu      y = max(0, y); backward takes that y too, and dy where it is above 0
     split     what is dealt out: rows, parts of each row ("columns"), or what takes less time
     unroll    elements that are computed side by side, if registers allow
     """
@@ -45,6 +48,7 @@ class MapArguments(CommonArguments):
     hw: PositiveInt
     layout: Literal["chw", "hwc"] = "chw"
     eps: float = Field(1e-5, gt=0, allow_inf_nan=False)
+    relu: bool = False
     split: Split = "auto"
     unroll: int = Field(UNROLL, ge=1, le=8)
 
@@ -122,6 +126,7 @@ class Layout:
     x        axes in the order of memory
     means    axes of means; those of x that are not among them, means are over
     gamma    axes of gamma, beta, their gradients, running means
+    element  type of what is like x
     """
 
     sizes: Mapping[str, int]
@@ -130,6 +135,11 @@ class Layout:
     gamma: Axes
     split: Split
     unroll: int
+    element: Element = F32
+
+    def element_of(self, name: str) -> Element:
+        """Type of a tensor: parameters and means are single precision."""
+        return self.element if name in LIKE_X else F32
 
     def axes(self, name: str) -> Axes:
         """Of a tensor."""
@@ -169,7 +179,7 @@ class Layout:
         """Tensors that are whole in L1, as rows; at has partials too."""
         elements = tuple(axis for axis in self.sizes if axis not in rows)
         fields = {
-            name: field_along(address, self._steps(name), rows, elements)
+            name: field_along(address, self._steps(name), rows, elements, self.element_of(name))
             for name, address in at.items()
             if name != "partials"
         }
@@ -179,13 +189,15 @@ class Layout:
     def _steps(self, name: str) -> dict[str, int]:
         """Bytes along a tensor's axes."""
         own = self.axes(name)
-        return dict(zip(own, row_major(0, self.shape(own)).steps, strict=True))
+        steps = row_major(0, self.shape(own), self.element_of(name)).steps
+        return dict(zip(own, steps, strict=True))
 
     @property
     def passes(self) -> Passes:
         """What goes over tensors in L2."""
         sizes = {axis: self.sizes[axis] for axis in self.x}
-        return Passes(sizes, self.axes, self.split, self.unroll)
+        single = (*MEANS, *PARAMETERS)
+        return Passes(sizes, self.axes, self.split, self.unroll, self.element, single)
 
     # As arrays
 
@@ -225,6 +237,7 @@ class Norm:
     """One of the normalisations.
 
     means, gamma    axes of means, and of gamma and beta
+    element         type of what is like x; all else is single precision
     """
 
     name: str
@@ -233,6 +246,7 @@ class Norm:
     gamma: Axes
     is_centred: bool = True
     is_frozen: bool = False
+    element: Element = F32
 
     @property
     def has_running(self) -> bool:
@@ -250,7 +264,7 @@ class Norm:
         if self.arguments is BatchArguments and point.b * point.hw == 1:
             raise KernelError("batchnorm: b 1 and hw 1 give one value a channel, no variance")
         of = point.sizes, point.order, self.means, self.gamma
-        return Layout(*of, point.split, point.unroll)
+        return Layout(*of, point.split, point.unroll, self.element)
 
 
 NORMS = (

@@ -3,11 +3,12 @@
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL, Body, Window
-from trainlib.maps.fill import fill_f32
-from trainlib.maps.map import Operation, map_nest
-from trainlib.pool.wide import Wide, average, shares
+from trainlib.codegen.loop_nest import UNROLL, Body, Window
+from trainlib.elementwise.elementwise import Operation, map_nest
+from trainlib.elementwise.fill import fill_f32
+from trainlib.pool.large_windows import Wide, average, shares
 from trainlib.pool.windows import Places, Pooling, Region, RegionNest, regions
+from trainlib.primitive.element import Element
 from trainlib.primitive.tensor import Address
 
 SIDE_BY_SIDE = 4  # elements of a window that are loaded before the first is stored
@@ -47,7 +48,7 @@ def avgpool2d_fw_f32(
         return
     for region in regions(p):
         nest = RegionNest(p, region, unroll)
-        windows, places = nest.windows(x)
+        windows, places = nest.windows(x, p.image)
         operation = _scaled_sum(places, _share(p, region, counts_pad, share))
         map_nest(
             *(k, team, operation, nest.dims, windows, [nest.output(y)]),
@@ -92,7 +93,7 @@ def avgpool2d_bw_f32(
     times the share.
     """
     if not p.is_cover:
-        fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
+        fill_f32(k, team, dx, p.b * p.c * p.h * p.w, element=p.image)
         team.barrier()
     if p.is_wide:
         give = shares(_share_of_all(p, counts_pad, share), is_disjoint=p.is_disjoint)
@@ -101,9 +102,9 @@ def avgpool2d_bw_f32(
     unroll = unroll if p.is_disjoint else 1
     for region in regions(p):
         nest = RegionNest(p, region, unroll, planes_first=not p.is_disjoint)
-        windows, places = nest.windows(dx)
+        windows, places = nest.windows(dx, p.image.moved)
         part = _share(p, region, counts_pad, share)
-        operation = _shares(places, part, is_disjoint=p.is_disjoint)
+        operation = _shares(places, part, p.image, is_disjoint=p.is_disjoint)
         map_nest(
             *(k, team, operation, nest.dims, [nest.output(dy), *windows], []),
             windows=range(1, len(windows) + 1),
@@ -112,8 +113,8 @@ def avgpool2d_bw_f32(
         )
 
 
-def _shares(places: Places, share: float, *, is_disjoint: bool) -> Operation:
-    """Windows give all their elements the share of dy."""
+def _shares(places: Places, share: float, image: Element, *, is_disjoint: bool) -> Operation:
+    """Windows give all their elements, of type image, the share of dy; sums are float32."""
 
     def operation(k: Kernel) -> Body:
         factor = constant(k, share)
@@ -122,8 +123,9 @@ def _shares(places: Places, share: float, *, is_disjoint: bool) -> Operation:
             if share != 1:
                 v.fmul_s(dy, dy, factor)
             if is_disjoint:
+                parts = [image.narrow(v.k, register, register) for register in dy]
                 for window, offset in places:
-                    around[window].store(dy, offset)
+                    around[window].store(parts, offset)
                 return []
             old = v.k.f(min(SIDE_BY_SIDE, len(places)))
             for at in range(0, len(places), SIDE_BY_SIDE):

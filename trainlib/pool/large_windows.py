@@ -10,9 +10,10 @@ from firmware.builder import EQ, LT, NE, Kernel, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.loops.nest import REACH, Body, Operand, Window
-from trainlib.maps.map import map_nest
+from trainlib.codegen.loop_nest import REACH, Body, Operand, Window
+from trainlib.elementwise.elementwise import map_nest
 from trainlib.pool.windows import Pooling, RegionNest, all_outputs
+from trainlib.primitive.element import F32, load, load_post, store_post
 from trainlib.primitive.tensor import Address
 
 Pair = tuple[Register, Register]
@@ -95,6 +96,11 @@ class Inside:
                 k.add(self.at, self.at, self.turn)
                 k.add(number, number, more)
 
+    def load_post(self, value: Register) -> None:
+        """Load the element, then advance `at` by a column."""
+        load_post(self.k, self.p.image.size, value, self.column, self.at)
+        self.p.image.widen(self.k, [value])
+
     def load_count(self, count: Register) -> None:
         """How many elements of the window lie in the image."""
         k, p = self.k, self.p
@@ -121,7 +127,7 @@ class Wide:
         """Emit the computation of all outputs.
 
         image      x or dx
-        sources    tensors like y that are read; targets that are written
+        sources    tensors like y that are read; targets that are written, after y numbers
         """
         p = self.p
         nest = RegionNest(p, all_outputs(p), planes_first=self.planes_first)
@@ -142,7 +148,7 @@ class Wide:
         map_nest(
             *(self.k, self.team, operation, nest.dims),
             [*around, *map(nest.output, sources)],
-            [*map(nest.output, targets)],
+            [nest.output(target, F32 if at else None) for at, target in enumerate(targets)],
             windows=range(len(around)),
             is_ordered=self.planes_first,
             loops=True,
@@ -171,8 +177,8 @@ def average(share: float | None) -> Emit:
         total, value = k.f(2)
         k.fzero(total)
         with inside.elements():
-            k.fload_post(value, inside.column, inside.at)
-            k.nop()  # the load's delay
+            inside.load_post(value)
+            k.nop()  # the delay
             k.fadd_s(total, total, value)
         scaled(k, inside, share, total)
         return [[total]]
@@ -186,10 +192,12 @@ def shares(share: float | None, *, is_disjoint: bool) -> Emit:
     def emit(v: Lanes, inside: Inside, values: list[Lane]) -> list[Lane]:
         k, [[dy]] = v.k, values
         scaled(k, inside, share, dy)
-        old = k.f()
+        old, image = k.f(), inside.p.image
+        if is_disjoint:
+            image.narrow(k, dy, dy)
         with inside.elements():
             if is_disjoint:
-                k.fstore_post(dy, inside.column, inside.at)
+                store_post(k, image.size, dy, inside.column, inside.at)
                 k.nop()
                 k.nop()
             else:
@@ -215,17 +223,18 @@ def largest(p: Pooling, place: Register | None) -> Emit:
         if place is not None:
             k.add(number, number, place)
             k.add_constant(number, number, p.pad[0] * p.w, is_less)
-        k.fload(most, 0, inside.at)
+        load(k, p.image.size, most, 0, inside.at)
+        p.image.widen(k, [most])
         k.mv(best, number)
         with inside.numbered(number):
-            k.fload_post(value, inside.column, inside.at)
+            inside.load_post(value)
             k.fle_s(is_less, value, most)
             with k.if_(EQ, is_less, ZERO):
                 k.feq_s(is_less, value, value)
                 with k.scope():
                     was_number = k.x()
                     k.feq_s(was_number, most, most)
-                    k.sub(is_less, is_less, was_number)  # 1: a number behind one that is none
+                    k.sub(is_less, is_less, was_number)  # 1: a number after one that is none
                 k.addi(is_less, is_less, -1)
                 with k.if_(NE, is_less, ZERO):
                     k.fsgnj_s(most, value, value)

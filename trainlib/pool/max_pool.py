@@ -10,12 +10,13 @@ from firmware.builder import Kernel, Register
 from firmware.lanes import Lane, Lanes, pattern
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL, Body, Window
-from trainlib.maps.fill import fill_f32
-from trainlib.maps.map import Operation, map_nest
-from trainlib.pool.wide import Wide, largest
+from trainlib.codegen.loop_nest import UNROLL, Body, Window
+from trainlib.elementwise.elementwise import Operation, map_nest
+from trainlib.elementwise.fill import fill_f32
+from trainlib.pool.large_windows import Wide, largest
 from trainlib.pool.windows import Places, Pooling, Region, RegionNest, all_outputs, regions
-from trainlib.primitive.tensor import WORD, Address
+from trainlib.primitive.element import F32, store
+from trainlib.primitive.tensor import Address
 
 SCALE = 1 << 12  # of reciprocals of widths
 CHUNK = 16  # elements of which one word says which were larger, and which no numbers
@@ -128,11 +129,11 @@ def maxpool2d_fw_f32(
         return
     for region in regions(p):
         nest = RegionNest(p, region, unroll)
-        windows, places = nest.windows(x)
+        windows, places = nest.windows(x, p.image)
         operation = partial(_Largest, region=region, w=p.w, places=places)
         map_nest(
             *(k, team, operation, nest.dims, [*windows, nest.indices(place)]),
-            [nest.output(y), nest.output(index)],
+            [nest.output(y), nest.output(index, F32)],
             windows=range(len(windows) + 1),
             unroll=unroll,
         )
@@ -153,30 +154,36 @@ def maxpool2d_bw_f32(
     """dx = the sum of dy over the windows that took this element.
 
     place      the number of dx's first element in its plane, if it is a part of that
-    nowhere    address of a word for what windows give to others
+    nowhere    address of a word of each core for what windows give to others
     """
-    fill_f32(k, team, dx, p.b * p.c * p.h * p.w)
+    fill_f32(k, team, dx, p.b * p.c * p.h * p.w, element=p.image)
     team.barrier()
     nest = RegionNest(p, all_outputs(p), planes_first=not p.is_disjoint)
-    sources = [nest.output(dy), nest.output(index), nest.planes(dx)]
+    sources = [nest.output(dy), nest.output(index, F32), nest.planes(dx)]
     map_nest(
-        *(k, team, _given_back(p, place, nowhere), nest.dims, sources, []),
+        *(k, team, _given_back(p, team, place, nowhere), nest.dims, sources, []),
         windows=(2,),
         is_ordered=not p.is_disjoint,
         unroll=unroll,
     )
 
 
-def _given_back(p: Pooling, place: Register | None, nowhere: int) -> Operation:
+def _given_back(p: Pooling, team: Team, place: Register | None, nowhere: int) -> Operation:
     """Windows give dy to the element that they took."""
 
     def operation(k: Kernel) -> Body:
         element = k.x()
-        k.li(element, WORD if p.layout == "chw" else WORD * p.c)
+        k.li(element, p.image.size * (1 if p.layout == "chw" else p.c))
         if place is not None:
             count, dustbin = k.x(2)
             k.li(count, p.h * p.w)
-            k.li(dustbin, nowhere)
+            with k.scope():
+                words = k.x()
+                k.li(words, nowhere)
+                team.core(dustbin)
+                k.slli(dustbin, dustbin, 2)
+                k.add(dustbin, dustbin, words)
+            k.sw(ZERO, 0, dustbin)  # what is added to is read
 
         def body(v: Lanes, dy: Lane, index: Lane, plane: Window) -> list[Lane]:
             words, base = v.words(index), v.x()
@@ -197,7 +204,7 @@ def _given_back(p: Pooling, place: Register | None, nowhere: int) -> Operation:
                 if not p.is_disjoint:
                     v.k.fload(old, 0, target)
                     v.k.fadd_s(value, value, old)
-                v.k.fstore(value, 0, target)
+                store(v.k, p.image.size, p.image.narrow(v.k, value, value), 0, target)
             return []
 
         return body

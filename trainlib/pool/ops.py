@@ -1,5 +1,6 @@
 """Pooling as primitives."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -7,17 +8,20 @@ from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL
-from trainlib.maps.map import no_macs
-from trainlib.pool.average import avgpool2d_bw_f32, avgpool2d_fw_f32
-from trainlib.pool.maximum import maxpool2d_bw_f32, maxpool2d_fw_f32
+from trainlib.codegen.loop_nest import UNROLL
+from trainlib.elementwise.elementwise import no_macs
+from trainlib.elementwise.rounded_sums import rounded_sums
+from trainlib.pool.avg_pool import avgpool2d_bw_f32, avgpool2d_fw_f32
+from trainlib.pool.max_pool import maxpool2d_bw_f32, maxpool2d_fw_f32
 from trainlib.pool.tiles import Tiles
 from trainlib.pool.windows import Layout, Pooling
 from trainlib.primitive.arguments import CommonArguments, pair_of
-from trainlib.primitive.family import Expected, Family
-from trainlib.primitive.tensor import FLOAT32, INT32, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tiling import Tiling
+from trainlib.primitive.element import ELEMENTS, F32, Element
+from trainlib.primitive.operator import Expected, Family
+from trainlib.primitive.tensor import INT32, Addresses, Arrays, Tensor, Tensors
+from trainlib.primitive.tile_spec import Tiling
 from trainlib.reference import pool as reference
+from trainlib.reference.halves import rounded_once
 
 Pair = Annotated[tuple[PositiveInt, PositiveInt], BeforeValidator(pair_of)]
 PadPair = Annotated[tuple[NonNegativeInt, NonNegativeInt], BeforeValidator(pair_of)]
@@ -66,8 +70,15 @@ class AverageArguments(Arguments):
 
 
 def _family(
-    emitter: Any, inputs: str, output: str, expects: Any, arguments: type[Arguments]
+    element: Element,
+    emitter: Any,
+    inputs: str,
+    output: str,
+    expects: Any,
+    arguments: type[Arguments],
 ) -> Family:
+    """Sums of gradients that windows share are single precision until they are whole."""
+    kernel = emitter.__name__.replace("f32", element.name)
     names = [*inputs.split(), *output.split()]
     options = [n for n in arguments.model_fields if n not in Arguments.model_fields]
 
@@ -79,12 +90,20 @@ def _family(
             name: Tensor(
                 shapes[name],
                 "in" if name in inputs.split() else "out",
-                INT32 if name == "index" else FLOAT32,
+                INT32 if name == "index" else element.dtype,
+                packed=element.is_half,
                 below=p.h * p.w,
                 is_index=name == "index",
             )
             for name in names
         }
+
+    def has_sums(point: Any) -> bool:
+        return "dx" in names and not point.pooling.is_disjoint
+
+    def pooling(point: Any) -> Pooling:
+        image = F32 if has_sums(point) else element
+        return replace(point.pooling, image=image, value=element)
 
     def chosen(point: Any) -> dict[str, Any]:
         return {name: getattr(point, name) for name in options}
@@ -92,11 +111,12 @@ def _family(
     def expected(point: Any, values: Arrays) -> dict[str, Expected]:
         arrays = (values[name] for name in inputs.split())
         results = expects(point.pooling, *arrays, **chosen(point))
-        return dict(zip(output.split(), results, strict=True))
+        return rounded_once(element.dtype, dict(zip(output.split(), results, strict=True)))
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        element.check(k, kernel)
         addresses = (l1[name] for name in names)
-        emitter(k, team, *addresses, point.pooling, unroll=point.unroll, **chosen(point))
+        emitter(k, team, *addresses, pooling(point), unroll=point.unroll, **chosen(point))
 
     def draw(point: Any, numbers: np.random.Generator) -> Arrays:
         """Indices that a forward pass would give."""
@@ -110,7 +130,7 @@ def _family(
             emitter(k, team, *operands, unroll=point.unroll, **chosen(point), **more)
 
         return Tiles(
-            point.pooling,
+            pooling(point),
             emit_part,
             tuple(names),
             is_backward="dx" in names,
@@ -118,13 +138,20 @@ def _family(
             counts_pad=chosen(point).get("counts_pad", True),
         ).tiling()
 
-    of = emitter.__name__, arguments, tensors, expected, no_macs, emit, tiling
-    return Family(*of, draw=draw)
+    of = kernel, arguments, tensors, expected, no_macs, emit, tiling
+    family = Family(*of, draw=draw)
+    if "dx" not in names:
+        return family
+    return rounded_sums(family, element, ["dx"], each_tile=True, where=has_sums)
 
 
-FAMILIES = (
-    _family(maxpool2d_fw_f32, "x", "y index", reference.max_forward, Arguments),
-    _family(maxpool2d_bw_f32, "dy index", "dx", reference.max_backward, Arguments),
-    _family(avgpool2d_fw_f32, "x", "y", reference.average_forward, AverageArguments),
-    _family(avgpool2d_bw_f32, "dy", "dx", reference.average_backward, AverageArguments),
+FAMILIES = tuple(
+    _family(element, *of)
+    for element in ELEMENTS
+    for of in (
+        (maxpool2d_fw_f32, "x", "y index", reference.max_forward, Arguments),
+        (maxpool2d_bw_f32, "dy index", "dx", reference.max_backward, Arguments),
+        (avgpool2d_fw_f32, "x", "y", reference.average_forward, AverageArguments),
+        (avgpool2d_bw_f32, "dy", "dx", reference.average_backward, AverageArguments),
+    )
 )

@@ -9,11 +9,12 @@ from typing import Any
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
-from trainlib.maps.fill import fill_f32
+from soc.chip.spec import MOST_CORES
+from trainlib.elementwise.fill import fill_f32
 from trainlib.pool.windows import Layout, Pooling
-from trainlib.primitive.boxes import Axis, Spread, TileShape, Window
+from trainlib.primitive.slices import Axis, Spread, TileShape, Window
 from trainlib.primitive.tensor import WORD, Address, Addresses
-from trainlib.primitive.tiling import Dim, Tiling
+from trainlib.primitive.tile_spec import Dim, Tiling
 
 RATE = 4.0  # elements of windows per cycle, nearly
 Emitter = Callable[..., None]
@@ -100,7 +101,7 @@ class Tiles:
         axes: dict[str, Axis] = dict.fromkeys(self.names, self.cover if self.is_backward else "y")
         axes["dx" if self.is_backward else "x"] = "y" if self.is_backward else window
         boxes = {name: planes_of(p.layout, rows) for name, rows in axes.items()}
-        scratch = {"place": WORD, "nowhere": WORD} if self.has_index else {}
+        scratch = {"place": WORD, "nowhere": WORD * MOST_CORES} if self.has_index else {}
         emit = self._emit_backward if self.is_backward else self._emit_forward
         rate = RATE / (p.out[1] * p.kernel[0] * p.kernel[1])
         return Tiling(dims, boxes, emit, lambda _: dict(scratch), rate=rate)
@@ -121,7 +122,7 @@ class Tiles:
 
     def _emit_backward(self, k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
         p, part = self.p, tile.part("dy")
-        behind, start = self.cover.place_of(part.phase[self.axis])
+        after, start = self.cover.place_of(part.phase[self.axis])
         around = p.kernel[0], p.kernel[0]
         if start is not None:
             around = start, p.h - start - tile["y"]
@@ -130,7 +131,7 @@ class Tiles:
             b=tile["b"],
             c=tile["c"],
             h=tile["y"],
-            pad=(behind - part.before[self.axis] * p.stride[0], p.pad[1]),
+            pad=(after - part.before[self.axis] * p.stride[0], p.pad[1]),
             windows=(part.shape[self.axis], p.out[1]),
             around=around,
         )
@@ -140,7 +141,7 @@ class Tiles:
             if part.elements:
                 self.emitter(k, team, *(at[name] for name in self.names), own, **how)
             else:
-                fill_f32(k, team, at["dx"], tile.part("dx").elements)
+                fill_f32(k, team, at["dx"], tile.part("dx").elements, element=p.image)
 
     @contextmanager
     def _place(

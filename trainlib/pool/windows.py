@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from firmware.builder import Register
-from trainlib.loops.nest import REACH, Operand
-from trainlib.primitive.tensor import WORD, Address
+from trainlib.codegen.loop_nest import REACH, Operand
+from trainlib.primitive.element import F32, Element
+from trainlib.primitive.tensor import Address
 
 Layout = Literal["chw", "hwc"]
 Pair = tuple[int, int]
 LARGEST = 128  # elements of a window, and
 MOST = 512  # of those of all regions together, for each to be code of its own
 Places = list[tuple[int, int]]
-"""For each element of a window that is in x: which operand has it, and how many bytes behind."""
+"""For each element of a window that is in x: which operand has it, and how many bytes after."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Pooling:
 
     windows    outputs in each direction, where x is a part of an image; None: all there are
     around     rows of the image above x and below
+    image      type of x, dx
+    value      type of y, dy
     """
 
     b: int
@@ -40,6 +43,8 @@ class Pooling:
     layout: Layout = "chw"
     windows: Pair | None = None
     around: Pair = (0, 0)
+    image: Element = F32
+    value: Element = F32
 
     @property
     def out(self) -> Pair:
@@ -73,12 +78,18 @@ class Pooling:
             return self.b, self.c, height, width
         return self.b, height, width, self.c
 
-    def steps(self, size: Pair, by: Pair = (1, 1)) -> tuple[int, int, int, int]:
-        """Bytes between images, channels, rows, columns of a tensor, `by` places a step."""
+    def steps(
+        self, size: Pair, by: Pair = (1, 1), of: Element | None = None
+    ) -> tuple[int, int, int, int]:
+        """Bytes between images, channels, rows, columns of a tensor, `by` places a step.
+
+        of    type of its elements; None: as in x
+        """
+        item = (of or self.image).size
         element = 1 if self.layout == "chw" else self.c
         plane = size[0] * size[1] if self.layout == "chw" else 1
         row, column = size[1] * element * by[0], element * by[1]
-        return WORD * self.c * size[0] * size[1], WORD * plane, WORD * row, WORD * column
+        return item * self.c * size[0] * size[1], item * plane, item * row, item * column
 
 
 @dataclass(frozen=True)
@@ -176,7 +187,7 @@ class RegionNest:
             return channel, image, row, column
         return image, row, column, channel
 
-    def windows(self, x: Address) -> tuple[list[Operand], Places]:
+    def windows(self, x: Address, element: Element) -> tuple[list[Operand], Places]:
         """Operands in x, and where they have the elements of a window."""
         _, _, row, column = self.p.steps((self.p.h, self.p.w))
         operands: list[Operand] = []
@@ -184,15 +195,16 @@ class RegionNest:
         for i, j in self.region.taps:
             shift = row * (self.origin[0] + i) + column * (self.origin[1] + j)
             if not operands or not 0 <= shift - operands[-1].shift <= self.reach:
-                operands.append(Operand(x, self.steps, shift=shift))
+                operands.append(Operand(x, self.steps, shift=shift, element=element))
             places.append((len(operands) - 1, shift - operands[-1].shift))
         return operands, places
 
-    def output(self, y: Address) -> Operand:
-        """The region's part of y."""
-        _, _, row, column = steps = self.p.steps(self.p.out)
+    def output(self, y: Address, element: Element | None = None) -> Operand:
+        """The region's part of y, or of a tensor of its shape and another type."""
+        of = element or self.p.value
+        _, _, row, column = steps = self.p.steps(self.p.out, of=of)
         top, left = self.region.first
-        return Operand(y, self.arranged(*steps), shift=row * top + column * left)
+        return Operand(y, self.arranged(*steps), shift=row * top + column * left, element=of)
 
     def indices(self, place: Register | None) -> Operand:
         """A counter: the number in its plane of the window's first element in x.

@@ -4,6 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from soc.chip.spec import MOST_CORES
+
 
 def pair_of(value: Any) -> Any:
     """One number for both directions, or what there is for each."""
@@ -16,8 +18,9 @@ class CommonArguments(BaseModel):
     cores      None: all of the chip
     seed       of random inputs
     tile       sizes of tiles by dimension, for tensors in L2; those left out are chosen. Of phases,
-               {"dX": {"rows": 8}} or {"dX.rows": 8} is for dX alone. {}: cores may each have
-               items of their own instead, see trainlib.tiles.alone. None: no tiles if all fits L1
+               {"dX": {"rows": 8}} or {"dX.rows": 8} is for dX alone. {}: cores may each have items
+               of their own instead, see trainlib.tiling.per_core_loop. None: no tiles if all fits
+               L1
     buffers    of each tensor in L1: 1 to copy, then compute; 2 for both at the same time
     warm       compute twice from the same values, and measure the second time, when the caches
                have the instructions
@@ -25,7 +28,7 @@ class CommonArguments(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    cores: int | None = Field(None, ge=1, le=16)
+    cores: int | None = Field(None, ge=1, le=MOST_CORES)
     seed: int = Field(0, ge=0, lt=1 << 63)
     tile: dict[str, int] | None = None
     buffers: int = Field(2, ge=1, le=2)

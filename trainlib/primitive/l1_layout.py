@@ -1,7 +1,8 @@
 """How the part of a tensor that a tile needs lies in L1, where that is not row after row: as data.
 
 A form is made of patches: elements at equal distances along a few dimensions, both where they come
-from and where they go to. The DMA copies them one command each, nearly; see trainlib.tiles.copies.
+from and where they go to. The DMA copies them one command each, nearly; see
+trainlib.tiling.dma_commands.
 """
 
 from dataclasses import dataclass
@@ -29,22 +30,23 @@ class Patch(NamedTuple):
     far: int
     near: int
     levels: tuple[Level, ...]
+    item: int = WORD
 
     @property
     def bytes(self) -> int:
-        """Of all its elements."""
-        return WORD * prod(level.times for level in self.levels)
+        """Of all its elements, of `item` bytes each."""
+        return self.item * prod(level.times for level in self.levels)
 
     @property
     def runs(self) -> tuple[int, list[Level]]:
         """Bytes that lie together on both sides, and what repeats them, innermost first."""
-        run, levels = WORD, list[Level]()
+        run, levels = self.item, list[Level]()
         for times, far, near in sorted(self.levels, key=lambda level: level[1:]):
             if times == 0:
                 return 0, []
             if times == 1:
                 continue
-            last = levels[-1] if levels else Level(run // WORD, WORD, WORD)
+            last = levels[-1] if levels else Level(run // self.item, self.item, self.item)
             follows = far == last.far * last.times and near == last.near * last.times
             if follows and not levels:
                 run *= times

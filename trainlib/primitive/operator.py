@@ -1,6 +1,6 @@
 """What a primitive is: its arguments, its tensors, their meaning, and the code that computes them.
 
-A file of primitives ends in FAMILIES, a tuple of Family: see trainlib.network.primitives.
+A file of primitives ends in FAMILIES, a tuple of Family: see trainlib.network.operators.
 
 The code is an emitter, with which all primitives have the same contract:
 
@@ -26,7 +26,7 @@ from firmware.runtime import Team
 from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.phases import Phases
 from trainlib.primitive.tensor import Addresses, Arrays, Tensors
-from trainlib.primitive.tiling import Tiling
+from trainlib.primitive.tile_spec import Tiling
 
 Expected = tuple[np.ndarray, np.ndarray | float]
 """Exact values (float64, or integers), and the largest errors that are correct; 0 for integers."""

@@ -1,4 +1,4 @@
-"""What each core of a team can do by itself, as trainlib.tiles.alone walks it: see there."""
+"""What each core of a team can do by itself, as trainlib.tiling.per_core_loop walks it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from firmware.builder import KernelError
 from trainlib.primitive.tensor import Tensors
-from trainlib.primitive.tiling import Sizes, Tiling
+from trainlib.primitive.tile_spec import Sizes, Tiling
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Phase:
     """A computation by tiles; its region has its name.
 
     tensors    of the tiling
-    at         for each, which tensor or buffer it is a part of, and bytes behind the start of that
+    at         for each, which tensor or buffer it is a part of, and bytes after the start of that
     """
 
     name: str

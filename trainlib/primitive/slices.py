@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Protocol
 
-from trainlib.primitive.forms import Effort, Form
+from trainlib.primitive.l1_layout import Effort, Form
 from trainlib.primitive.tensor import WORD, Tensor, Tensors
 
 Ranges = Mapping[str, range]
@@ -18,7 +18,7 @@ class Look(Protocol):
     def dim(self) -> str: ...
 
     def of(self, there: range) -> range:
-        """The range of the axis; it may begin before the tensor, and end behind it."""
+        """The range of the axis; it may begin before the tensor, and end after it."""
 
     def phase(self, there: range) -> int:
         """What the code for a tile must know of where it lies, beside sizes."""
@@ -83,6 +83,7 @@ class Part:
     before, after    elements by axis that the box has outside of the tensor
     phase            by axis, see Look
     form             how it lies in L1, if not row after row
+    joined           the last axes that make a row
     """
 
     shape: tuple[int, ...]
@@ -91,6 +92,8 @@ class Part:
     phase: tuple[int, ...]
     row: int
     form: Form | None = None
+    item: int = WORD
+    joined: int = 1
 
     @property
     def elements(self) -> int:
@@ -100,14 +103,15 @@ class Part:
     @property
     def size(self) -> int:
         """Bytes in L1."""
-        return self.form.size if self.form else prod(self.shape[:-1]) * self.row
+        return self.form.size if self.form else prod(self.shape[: -self.joined]) * self.row
 
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes in L1 from an element to the next, by axis."""
-        strides = [WORD]
+        strides = [self.item]
         for axis in range(len(self.shape) - 1, 0, -1):
-            strides.append(self.row if len(strides) == 1 else strides[-1] * self.shape[axis])
+            is_row = len(strides) == self.joined
+            strides.append(self.row if is_row else strides[-1] * self.shape[axis])
         return tuple(reversed(strides[: len(self.shape)]))
 
 
@@ -153,7 +157,8 @@ class Box:
     def of_all(cls, tensor: Tensor) -> "Box":
         """The whole tensor."""
         nothing = (0,) * len(tensor.shape)
-        return cls(nothing, Part(tensor.shape, nothing, nothing, nothing, tensor.row))
+        whole = tensor.shape, nothing, nothing, nothing, tensor.row
+        return cls(nothing, Part(*whole, item=tensor.item, joined=tensor.joined))
 
     @property
     def copied(self) -> tuple[range, ...]:
@@ -215,6 +220,8 @@ def box_of(tensor: Tensor, axes: tuple[Axis, ...], there: Ranges) -> Box:
         tuple(i.start - w.start for i, w in zip(inside, wanted, strict=True)),
         tuple(w.stop - i.stop for i, w in zip(inside, wanted, strict=True)),
         tuple(phase),
-        tensor.row_of(len(inside[-1])),
+        tensor.row_of(prod(map(len, inside[-tensor.joined :]))),
+        item=tensor.item,
+        joined=tensor.joined,
     )
     return Box(tuple(r.start for r in inside), part)

@@ -18,9 +18,9 @@ from typing import Any
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.primitive.alone import Alone
-from trainlib.primitive.boxes import Axis, Box, Forms, Ranges, Sized, TileShape, box_of
-from trainlib.primitive.tensor import WORD, Addresses, Tensors
+from trainlib.primitive.per_core import Alone
+from trainlib.primitive.slices import Axis, Box, Forms, Ranges, Sized, TileShape, box_of
+from trainlib.primitive.tensor import Addresses, Tensors
 
 TAPER = 8  # elements that the last tile is a multiple of where it is cut once more
 ENDS = 6  # where tiles are walked, a part in so many of the first tile, and of the last, is alone
@@ -74,7 +74,7 @@ class Tiling:
     dims          its loops, outermost first, those that are summed over last
     boxes         by tensor: for each axis what it follows
     emit          emit the computation of a tile, given L1 addresses by name: the contract of
-                  emitters, see trainlib.primitive.family. Outputs hold nothing for the first tile
+                  emitters, see trainlib.primitive.operator. Outputs hold nothing for the first tile
                   of a sum, and what the tile before has left for the others
     scratch       bytes of further buffers in L1, by name, given what has the sizes of dimensions: a
                   tile's shape, or arrays of the sizes that are tried
@@ -83,7 +83,7 @@ class Tiling:
     tells_last    does the code for a tile depend on is_last? If not, fewer functions do
     streams       is copying what takes longest? Then the last tile of all is cut once more along
                   the innermost dimension that is cut, since nothing hides its computation; and
-                  cores begin one behind the other: those that begin at once meet in every bank
+                  cores begin one after the other: those that begin at once meet in every bank
     forms         tensors whose parts do not lie row after row
     walks         given sizes, the dimension of which the code for tiles takes a range from
                   registers, if any: of the first tile then a part is computed before the rest is
@@ -93,7 +93,7 @@ class Tiling:
                   the ends are small, whose copies nothing hides, and those between are larger
     exposed       given sizes of dimensions, as scratch is, which part of the copies of the first
                   tile, and of the last, nothing hides; None: all
-    alone         what each core can do by itself, if anything: see trainlib.tiles.alone
+    alone         what each core can do by itself, if anything: see trainlib.tiling.per_core_loop
     """
 
     dims: tuple[Dim, ...]
@@ -217,7 +217,7 @@ class Tiling:
             form = self.whole(tensors).boxes[name].part.form
             assert form
             return form.bytes
-        sizes, found = {dim.name: dim.size for dim in self.dims}, WORD
+        sizes, found = {dim.name: dim.size for dim in self.dims}, tensors[name].item
         for axis, size in zip(self.boxes[name], tensors[name].shape, strict=True):
             if axis is not None and not isinstance(axis, str):
                 looks = (axis.of(range(i, i + 1)) for i in range(sizes[axis.dim]))

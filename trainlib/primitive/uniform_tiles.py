@@ -7,10 +7,10 @@ from typing import Any
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.primitive.boxes import Axis, Sized, TileShape
-from trainlib.primitive.family import Family
+from trainlib.primitive.operator import Family
+from trainlib.primitive.slices import Axis, Sized, TileShape
 from trainlib.primitive.tensor import Addresses
-from trainlib.primitive.tiling import Dim, Tiling
+from trainlib.primitive.tile_spec import Dim, Tiling
 
 UNIT = 16  # elements of a row that no copy or core is idle for
 

@@ -11,20 +11,20 @@ from typing import Any, Literal
 
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
-from trainlib.loops.nest import Body, Load
-from trainlib.maps.act import (
+from trainlib.codegen.loop_nest import Body, Load
+from trainlib.elementwise.activations import (
     relu_backward,
     relu_forward,
     sigmoid_forward,
     tanh_backward,
     tanh_forward,
 )
-from trainlib.maps.elementary import Tanh
-from trainlib.maps.map import Operation
+from trainlib.elementwise.approximations import Tanh
+from trainlib.elementwise.elementwise import Operation
+from trainlib.gemm.linear import linear_fw_f32
+from trainlib.gemm.matmul import matmul_f32
 from trainlib.primitive.tensor import WORD
-from trainlib.product.linear import linear_fw_f32
-from trainlib.product.matmul import matmul_f32
-from trainlib.recurrent.recurrence import Cell, Part, Recurrence
+from trainlib.recurrent.gates import Cell, Part, Recurrence
 
 Activation = Literal["tanh", "relu"]
 FORWARD = {"tanh": tanh_forward, "relu": relu_forward}

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.loops.nest import Body, Operand
-from trainlib.loops.places import Places
-from trainlib.maps.map import Operation, map_nest
+from trainlib.codegen.loop_nest import Body, Operand
+from trainlib.codegen.operand_addresses import Places
+from trainlib.elementwise.elementwise import Operation, map_nest
+from trainlib.gemm.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
+from trainlib.gemm.row_sums import sums_f32
 from trainlib.primitive.tensor import WORD, Address
-from trainlib.product.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
-from trainlib.product.sums import sums_f32
 
 
 def pad(words: int) -> int:
-    """Words behind rows that are read side by side: they begin in different banks."""
+    """Words after rows that are read side by side: they begin in different banks."""
     return 1 - words % 2
 
 

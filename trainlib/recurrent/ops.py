@@ -12,16 +12,18 @@ from pydantic import Field
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
+from trainlib.elementwise.in_single import in_single
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.element import ELEMENTS
+from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phases
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Role, Tensor, Tensors
 from trainlib.recurrent import rnn
 from trainlib.recurrent.cells import CELLS, Activation
+from trainlib.recurrent.gates import Cell, Shape, pad
 from trainlib.recurrent.phases import backward_phases, forward_phases
-from trainlib.recurrent.recurrence import Cell, Shape, pad
 from trainlib.reference import rnn as reference
-from trainlib.reference.near import Near
+from trainlib.reference.error_analysis import Near
 
 LARGEST = 1 << 20  # elements of a dimension
 
@@ -191,4 +193,9 @@ LAYERS = (
     Layer("lstm", LstmArguments, CELLS["lstm"]),
     Layer("gru", GruArguments, CELLS["gru"]),
 )
-FAMILIES = tuple(layer.family(direction) for layer in LAYERS for direction in ("fw", "bw"))
+FAMILIES = tuple(
+    in_single(layer.family(direction), element)
+    for element in ELEMENTS
+    for layer in LAYERS
+    for direction in ("fw", "bw")
+)

@@ -1,18 +1,18 @@
 """Recurrent layers whose tensors lie in L2: the phases of both directions.
 
 What does not wait for the step before is one product for the whole sequence, see
-trainlib.recurrent.recurrence; the steps are those of trainlib.recurrent.tiles.
+trainlib.recurrent.gates; the steps are those of trainlib.recurrent.tiles.
 """
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.loops.places import places_of
-from trainlib.primitive.boxes import TileShape
+from trainlib.codegen.operand_addresses import places_of
+from trainlib.gemm.phases import Matrix, Products
 from trainlib.primitive.phases import Phase
+from trainlib.primitive.slices import TileShape
 from trainlib.primitive.tensor import Addresses, Tensor, Tensors
-from trainlib.primitive.tiling import Dim, Tiling
-from trainlib.product.tiles import Matrix, Products
-from trainlib.recurrent.recurrence import Cell, Recurrence, Shape
+from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.recurrent.gates import Cell, Recurrence, Shape
 from trainlib.recurrent.tiles import Steps
 
 

@@ -1,14 +1,14 @@
 """Recurrent layers over a sequence in L1, forward and backward.
 
-Addresses are by the names of the families' tensors (trainlib.recurrent.program).
+Addresses are by the names of the families' tensors (trainlib.recurrent.ops).
 """
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.loops.places import places_of
-from trainlib.maps.act import tanh_forward
+from trainlib.codegen.operand_addresses import places_of
+from trainlib.elementwise.activations import tanh_forward
 from trainlib.primitive.tensor import WORD, Addresses
-from trainlib.recurrent.recurrence import Cell, Part, Recurrence, Shape, copy, padded
+from trainlib.recurrent.gates import Cell, Part, Recurrence, Shape, copy, padded
 
 
 def recurrent_fw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape, cell: Cell) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from firmware.builder import EQ, Kernel, Register
 from firmware.runtime import Team
 from trainlib.primitive.tensor import WORD, Address
-from trainlib.recurrent.recurrence import Shape
+from trainlib.recurrent.gates import Shape
 
 NOW, NEXT, COLUMN = (WORD * word for word in range(3))
 """Words of a tile's state: where h is, where the next step's comes, bytes to the tile's numbers."""

@@ -6,13 +6,13 @@ from typing import Any
 from firmware.builder import EQ, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.loops.nest import Operand
-from trainlib.loops.places import Places
-from trainlib.maps.fill import fill_f32
-from trainlib.maps.map import Operation, map_f32
+from trainlib.codegen.loop_nest import Operand
+from trainlib.codegen.operand_addresses import Places
+from trainlib.elementwise.elementwise import Operation, map_f32
+from trainlib.elementwise.fill import fill_f32
+from trainlib.gemm.linear import linear_ig_f32
 from trainlib.primitive.tensor import WORD, Address
-from trainlib.product.linear import linear_ig_f32
-from trainlib.recurrent.recurrence import Part, Recurrence, Shape, add, copy
+from trainlib.recurrent.gates import Part, Recurrence, Shape, add, copy
 
 
 class TileStep(Recurrence):

@@ -11,13 +11,13 @@ from typing import Any
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.loops.places import places_of
-from trainlib.maps.act import tanh_forward
-from trainlib.primitive.boxes import Axis, Sized, TileShape
+from trainlib.codegen.operand_addresses import places_of
+from trainlib.elementwise.activations import tanh_forward
+from trainlib.primitive.slices import Axis, Sized, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Role, Tensor, Tensors
-from trainlib.primitive.tiling import Dim, Tiling
-from trainlib.recurrent.recurrence import Cell, Part, Shape, copy, pad
-from trainlib.recurrent.state import STATE, State
+from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.recurrent.gates import Cell, Part, Shape, copy, pad
+from trainlib.recurrent.step_state import STATE, State
 from trainlib.recurrent.tile_step import TileStep
 
 UNIT = 8  # numbers of h in a tile
@@ -113,11 +113,11 @@ class Steps:
             if "c0" in own:
                 own["c"] = own.pop("c_now")
                 wide.append("c")
-            behind: dict[str, tuple[str, int]] = {f"{name}_tile": (name, 0) for name in wide}
+            after: dict[str, tuple[str, int]] = {f"{name}_tile": (name, 0) for name in wide}
             if s.gates == 3:
-                behind["Wh_n"] = "Wh", 2 * part.hidden * tile.part("Wh").row
-                behind["bias_n"] = "bias_h", WORD * 2 * part.hidden
-            with places_of(k, own, behind, 0) as places:
+                after["Wh_n"] = "Wh", 2 * part.hidden * tile.part("Wh").row
+                after["bias_n"] = "bias_h", WORD * 2 * part.hidden
+            with places_of(k, own, after, 0) as places:
                 layer = TileStep(k, team, part, places, s.hidden, wide)
                 layer.find_tile()
                 if tile.is_first and "c0" in own:

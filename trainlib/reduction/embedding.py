@@ -10,11 +10,12 @@ from functools import partial
 from firmware.builder import LTU, Kernel, Register
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL
-from trainlib.maps.fill import fill_f32
+from trainlib.codegen.loop_nest import UNROLL
+from trainlib.elementwise.fill import fill_f32
+from trainlib.primitive.element import F32, Element
 from trainlib.primitive.tensor import WORD, Address
-from trainlib.rows.sweep import Field, Rows, Split
-from trainlib.rows.view import View
+from trainlib.reduction.row_reduction import Field, Rows, Split
+from trainlib.reduction.row_view import View
 
 
 def embedding_fw_f32(
@@ -28,6 +29,7 @@ def embedding_fw_f32(
     *,
     entries: int = 0,
     first: Register | None = None,
+    element: Element = F32,
     split: Split = "auto",
     unroll: int = UNROLL,
 ) -> None:
@@ -35,8 +37,11 @@ def embedding_fw_f32(
 
     first    the number of the table's first entry, if it has but `entries` of them
     """
-    view = _tokens(index, y, tokens, columns, split, unroll)
-    find = partial(_found, table=table, size=WORD * columns, entries=entries, first=first)
+    of, size = element.moved, element.size * columns
+    if size % WORD == 0:
+        of, columns = F32, size // WORD
+    view = _tokens(index, y, tokens, columns, of, split, unroll)
+    find = partial(_found, table=table, size=size, entries=entries, first=first, element=of)
 
     def work(rows: Rows) -> None:
         with rows.each(), find(rows):
@@ -57,17 +62,19 @@ def embedding_bw_f32(
     *,
     first: Register | None = None,
     accumulate: bool = False,
+    element: Element = F32,
     unroll: int = UNROLL,
 ) -> None:
     """dtable[j] = the sum of dy[i] over tokens with index[i] = j, for all entries.
 
     first         the number of dtable's first entry, if it has not all of them
     accumulate    add to what dtable has
+    element       type of dy; dtable is single precision
     """
     if not accumulate:
         fill_f32(k, team, dtable, entries * columns)
         team.barrier()
-    view = _tokens(index, dy, tokens, columns, "columns", unroll)
+    view = _tokens(index, dy, tokens, columns, element, "columns", unroll)
     find = partial(_found, table=dtable, size=WORD * columns, entries=entries, first=first)
 
     def work(rows: Rows) -> None:
@@ -78,23 +85,37 @@ def embedding_bw_f32(
 
 
 def _tokens(
-    index: Address, y: Address, tokens: int, columns: int, split: Split, unroll: int
+    index: Address,
+    y: Address,
+    tokens: int,
+    columns: int,
+    element: Element,
+    split: Split,
+    unroll: int,
 ) -> View:
     """Tokens as rows."""
-    fields = {"index": Field(index, (WORD,), (0,)), "y": Field(y, (WORD * columns,), (WORD,))}
+    size = element.size
+    row = Field(y, (size * columns,), (size,), element)
+    fields = {"index": Field(index, (WORD,), (0,)), "y": row}
     return View((tokens,), (columns,), fields, 0, split, unroll)
 
 
 @contextmanager
 def _found(
-    rows: Rows, *, table: Address, size: int, entries: int, first: Register | None
+    rows: Rows,
+    *,
+    table: Address,
+    size: int,
+    entries: int,
+    first: Register | None,
+    element: Element = F32,
 ) -> Iterator[None]:
     """Let field `row` be the row of the table that the token stands for, if it is here."""
     k = rows.k
     number = rows.address("index")
     k.lw(number, 0, number)
     if first is None:
-        rows.find("row", number, table, size, (WORD,))
+        rows.find("row", number, table, size, (element.size,), element)
         yield
         return
     with k.scope():
@@ -102,7 +123,7 @@ def _found(
         k.li(here, entries)
         k.sub(number, number, first)
     with k.if_(LTU, number, here):
-        rows.find("row", number, table, size, (WORD,))
+        rows.find("row", number, table, size, (element.size,), element)
         yield
 
 

@@ -5,22 +5,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from pydantic import Field as Setting
 from pydantic import PositiveInt
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL
-from trainlib.maps.map import no_macs
+from trainlib.codegen.loop_nest import UNROLL
+from trainlib.elementwise.elementwise import no_macs, packed
+from trainlib.elementwise.rounded_sums import rounded_sums
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.boxes import Axis, TileShape
-from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.element import ELEMENTS, F32, Element
+from trainlib.primitive.operator import Expected, Family
+from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import INT32, WORD, Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.primitive.tiled import UNIT, tiled
-from trainlib.primitive.tiling import Dim
+from trainlib.primitive.tile_spec import Dim
+from trainlib.primitive.uniform_tiles import UNIT, tiled
+from trainlib.reduction.embedding import embedding_bw_f32, embedding_fw_f32
+from trainlib.reduction.row_reduction import Split
 from trainlib.reference import embedding as reference
-from trainlib.rows.embedding import embedding_bw_f32, embedding_fw_f32
-from trainlib.rows.sweep import Split
+from trainlib.reference.halves import rounded_once
 
 RATE = 2.0  # elements of tokens per cycle, nearly
 
@@ -39,12 +43,13 @@ class Arguments(CommonArguments):
     unroll: int = Setting(UNROLL, ge=1, le=8)
 
 
-def _expected_forward(_: Any, values: Arrays) -> dict[str, Expected]:
-    return {"y": (values["table"][values["index"]], 0.0)}
+def _expected_forward(_: Element, point: Any, values: Arrays) -> dict[str, Expected]:
+    return {"y": (values["table"].astype(np.float64)[values["index"]], 0.0)}
 
 
-def _expected_backward(point: Any, values: Arrays) -> dict[str, Expected]:
-    return {"dtable": reference.backward(values["index"], values["dy"], point.entries)}
+def _expected_backward(element: Element, point: Any, values: Arrays) -> dict[str, Expected]:
+    result = reference.backward(values["index"], values["dy"], point.entries)
+    return rounded_once(element.dtype, {"dtable": result})
 
 
 def _emit_forward(k: Kernel, team: Team, point: Any, l1: Addresses, **more: Any) -> None:
@@ -106,29 +111,40 @@ def _first_entry(
 class Direction:
     """Forward or backward.
 
+    stem      of the name
     names     of its tensors, the last is the result
     summed    dimension whose tiles the result is made of
     rate      elements per cycle and entry, nearly
     emit      emits it in L1; told of a tile's first entry, and whether the result is added to
     """
 
-    name: str
+    stem: str
     table: str
     y: str
     names: tuple[str, ...]
     summed: str
     rate: float
-    expected: Callable[..., dict[str, Expected]]
-    emit: Callable[..., None]
+    meaning: Callable[..., dict[str, Expected]]
+    emitter: Callable[..., None]
+    element: Element = F32
+
+    def expected(self, point: Any, values: Arrays) -> dict[str, Expected]:
+        """The result."""
+        return self.meaning(self.element, point, values)
+
+    def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses, **more: Any) -> None:
+        """Emit all of it, or a tile."""
+        self.element.check(k, self.stem)
+        self.emitter(k, team, point, l1, element=self.element, **more)
 
     def tensors(self, point: Any) -> Tensors:
         """Operands by name; the last is the result."""
         roles: dict[str, Role] = dict.fromkeys(self.names, "in")
         roles[self.names[-1]] = "out"
         of = {
-            self.table: Tensor((point.entries, point.columns), roles[self.table]),
+            self.table: packed((point.entries, point.columns), roles[self.table], self.element),
             "index": Tensor((point.tokens,), dtype=INT32, below=point.entries, is_index=True),
-            self.y: Tensor((point.tokens, point.columns), roles[self.y]),
+            self.y: packed((point.tokens, point.columns), roles[self.y], self.element),
         }
         return {name: of[name] for name in self.names}
 
@@ -164,12 +180,13 @@ class Direction:
     def family(self) -> Family:
         """With its tiles."""
         of = self.tensors, self.expected, no_macs, self.emit
-        return tiled(
-            Family(self.name, Arguments, *of),
+        family = tiled(
+            Family(f"{self.stem}_{self.element.name}", Arguments, *of),
             *(self.dims, self.boxes, _smaller, {"place": WORD}, self.emit_part),
             tells_last=self.summed == "tokens",
             rate=lambda point: self.rate * point.entries,
         )
+        return rounded_sums(family, self.element, ["dtable"]) if self.y == "dy" else family
 
 
 def _smaller(_: Any, shape: TileShape) -> dict[str, Any]:
@@ -177,11 +194,15 @@ def _smaller(_: Any, shape: TileShape) -> dict[str, Any]:
 
 
 FORWARD = Direction(
-    *("embedding_fw_f32", "table", "y", ("table", "index", "y"), "entries", RATE),
+    *("embedding_fw", "table", "y", ("table", "index", "y"), "entries", RATE),
     *(_expected_forward, _emit_forward),
 )
 BACKWARD = Direction(
-    *("embedding_bw_f32", "dtable", "dy", ("index", "dy", "dtable"), "tokens", RATE / 8),
+    *("embedding_bw", "dtable", "dy", ("index", "dy", "dtable"), "tokens", RATE / 8),
     *(_expected_backward, _emit_backward),
 )
-FAMILIES = (FORWARD.family(), BACKWARD.family())
+FAMILIES = tuple(
+    replace(direction, element=element).family()
+    for element in ELEMENTS
+    for direction in (FORWARD, BACKWARD)
+)

@@ -1,5 +1,6 @@
 """Sums, means and maxima over any dimensions of a tensor."""
 
+from functools import partial
 from math import nan, prod
 from typing import Any, Literal
 
@@ -10,17 +11,20 @@ from firmware.builder import EQ, NE, Kernel, KernelError, Register
 from firmware.lanes import Lane, Lanes, constant, load_constant, pattern
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL, row_major
-from trainlib.maps.map import no_macs
+from trainlib.codegen.loop_nest import UNROLL, row_major
+from trainlib.elementwise.elementwise import no_macs, packed
+from trainlib.elementwise.rounded_sums import rounded_sums
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.boxes import Axis, TileShape
-from trainlib.primitive.family import Expected, Family
-from trainlib.primitive.tensor import Address, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tiled import tiled
-from trainlib.primitive.tiling import Dim
+from trainlib.primitive.element import ELEMENTS, F32, Element
+from trainlib.primitive.operator import Expected, Family
+from trainlib.primitive.slices import Axis, TileShape
+from trainlib.primitive.tensor import Address, Addresses, Arrays, Tensors
+from trainlib.primitive.tile_spec import Dim
+from trainlib.primitive.uniform_tiles import tiled
+from trainlib.reduction.row_reduction import PARTIALS, SCRATCH, Field, Kind, Rows, Split
+from trainlib.reduction.row_view import View
 from trainlib.reference import reduce as reference
-from trainlib.rows.sweep import PARTIALS, SCRATCH, Field, Kind, Rows, Split
-from trainlib.rows.view import View
+from trainlib.reference.halves import rounded_once
 
 What = Literal["sum", "mean", "max"]
 
@@ -37,22 +41,24 @@ def reduce_f32(
     what: What = "sum",
     accumulate: bool = False,
     count: int | None = None,
+    element: Element = F32,
     split: Split = "auto",
     unroll: int = UNROLL,
 ) -> None:
     """y = the sum, mean or largest element of x over some of its dimensions, which y has not.
 
-    partials      scratch, as large as trainlib.rows.sweep.PARTIALS
+    partials      scratch, as large as trainlib.reduction.row_reduction.PARTIALS
     accumulate    to the sum, or the largest element, that y has
     count         elements that a mean is of; None: those of x; 0: it is still a sum
+    element       type of x; y is single precision
     """
     kept = [axis for axis in range(len(dims)) if axis not in axes]
     rows_dims, elements = [dims[a] for a in kept] or [1], [dims[a] for a in axes]
-    steps = row_major(x, dims).steps
+    steps = row_major(x, dims, element).steps
     x_rows = tuple(steps[a] for a in kept) or (0,)
     y_rows = row_major(y, rows_dims).steps if kept else (0,)
     fields = {
-        "x": Field(x, x_rows, tuple(steps[a] for a in axes)),
+        "x": Field(x, x_rows, tuple(steps[a] for a in axes), element),
         "y": Field(y, y_rows, (0,) * len(elements)),
     }
 
@@ -62,12 +68,14 @@ def reduce_f32(
             if what == "max":
                 most = _largest(k, rows)
                 if accumulate:
-                    _join(k, most, rows.load("y"))
+                    with rows.once():
+                        _join(k, most, rows.load("y"))
                 rows.store("y", most)
                 return
             [total] = rows.reduce(["x"], _add, ["sum"])
             if accumulate:
-                k.fadd_s(total, total, rows.load("y"))
+                with rows.once(), k.scope():
+                    k.fadd_s(total, total, rows.load("y"))
             terms = prod(elements) if count is None else count
             if what == "mean" and terms:
                 k.fmul_s(total, total, constant(k, 1 / terms))
@@ -134,22 +142,25 @@ class Arguments(CommonArguments):
     unroll: int = Setting(UNROLL, ge=1, le=8)
 
 
-def _tensors(point: Any) -> Tensors:
+def _tensors(element: Element, point: Any) -> Tensors:
     dims, axes = point.shape, point.axes
     if len(set(axes)) < len(axes) or max(axes) >= len(dims):
         raise KernelError(f"reduce: axes {axes} are not different ones of {len(dims)} dimensions")
     kept = tuple(n for axis, n in enumerate(dims) if axis not in axes)
-    return {"x": Tensor(dims), "y": Tensor(kept or (1,), "out"), "partials": PARTIALS}
+    x, y = packed(dims, "in", element), packed(kept or (1,), "out", element)
+    return {"x": x, "y": y, "partials": PARTIALS}
 
 
-def _expected(point: Any, values: Arrays) -> dict[str, Expected]:
-    return {"y": reference.reduce(values["x"], point.axes, point.what)}
+def _expected(element: Element, point: Any, values: Arrays) -> dict[str, Expected]:
+    result = reference.reduce(values["x"], point.axes, point.what)
+    return rounded_once(element.dtype, {"y": result})
 
 
-def _emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+def _emit(element: Element, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
     reduce_f32(
         *(k, team, l1["x"], l1["y"], l1["partials"], point.shape, point.axes),
         what=point.what,
+        element=element,
         split=point.split,
         unroll=point.unroll,
     )
@@ -172,22 +183,33 @@ def _smaller(point: Any, shape: TileShape) -> dict[str, Any]:
 
 
 def _emit_part(
-    k: Kernel, team: Team, point: Any, part: Any, tile: TileShape, l1: Addresses
+    element: Element,
+    k: Kernel,
+    team: Team,
+    point: Any,
+    part: Any,
+    tile: TileShape,
+    l1: Addresses,
 ) -> None:
+    element.check(k, f"reduce_{element.name}")
     reduce_f32(
         *(k, team, l1["x"], l1["y"], l1["partials"], part.shape, point.axes),
         what=point.what,
         accumulate=not tile.is_first,
         count=prod(point.shape[axis] for axis in point.axes) if tile.is_last else 0,
+        element=element,
         split=point.split,
         unroll=point.unroll,
     )
 
 
-FAMILIES = (
-    tiled(
-        Family("reduce_f32", Arguments, _tensors, _expected, no_macs, _emit),
-        *(_dims, _boxes, _smaller, SCRATCH, _emit_part),
-        tells_last=True,
-    ),
-)
+def family(element: Element) -> Family:
+    """The reductions of this type: sums are in single precision."""
+    tensors, expected, emit = (partial(of, element) for of in (_tensors, _expected, _emit))
+    of: Any = Arguments, tensors, expected, no_macs, emit
+    whole = Family(f"reduce_{element.name}", *of)
+    parts = _dims, _boxes, _smaller, SCRATCH, partial(_emit_part, element)
+    return rounded_sums(tiled(whole, *parts, tells_last=True), element, ["y"])
+
+
+FAMILIES = tuple(map(family, ELEMENTS))

@@ -6,7 +6,7 @@ parts meets in L1: all read all parts, in the same order, so that all have the s
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
@@ -15,7 +15,8 @@ from firmware.builder import LT, Kernel, Register
 from firmware.lanes import Lane, Lanes, load_constant
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL, Body, Nest, Operand, dealt, merged
+from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand, dealt, merged
+from trainlib.primitive.element import F32, Element, load, store_rounded
 from trainlib.primitive.tensor import WORD, Address, Tensor
 
 Split = Literal["auto", "rows", "columns"]
@@ -33,11 +34,15 @@ START = 8  # and as long as what a row begins with
 
 @dataclass(frozen=True)
 class Field:
-    """A tensor in rows: its address, bytes between rows and between elements, by dimension."""
+    """A tensor in rows: its address, bytes between rows and between elements, by dimension.
+
+    element    its type
+    """
 
     address: Address
     rows: tuple[int, ...]
     elements: tuple[int, ...]
+    element: Element = F32
 
 
 def split_of(split: Split, rows: int, elements: int, reductions: int, cores: int) -> Split:
@@ -141,7 +146,8 @@ class Rows:
 
     def _operand(self, name: str) -> Operand:
         field = self.fields[name]
-        return Operand(field.address, field.elements, self.offsets.get(field.rows))
+        offset = self.offsets.get(field.rows)
+        return Operand(field.address, field.elements, offset, element=field.element)
 
     def sweep(
         self,
@@ -230,23 +236,35 @@ class Rows:
         k = self.k
         value = k.f()
         with k.scope():
-            k.fload(value, 0, self.address(name))
+            self._load(name, value, self.address(name))
         return value
+
+    def _load(self, name: str, value: Register, address: Register) -> None:
+        element = self.fields[name].element
+        load(self.k, element.size, value, 0, address)
+        element.widen(self.k, [value])
+
+    def once(self) -> AbstractContextManager[None]:
+        """Let one core do it if all share the row: what the others would read, it may store next.
+
+        What it computes is for what it stores alone: others do not have it.
+        """
+        return self.team.only(0) if self.by_columns else nullcontext()
 
     def store(self, name: str, value: Register) -> None:
         """Set the row's value of a field without elements, once."""
         k = self.k
-        with self.team.only(0) if self.by_columns else nullcontext(), k.scope():
-            k.fstore(value, 0, self.address(name))
+        with self.once(), k.scope():
+            store_rounded(k, self.fields[name].element, value, 0, self.address(name))
 
     def add(self, name: str, value: Register) -> None:
         """Add to the row's value of a field without elements, once."""
         k = self.k
-        with self.team.only(0) if self.by_columns else nullcontext(), k.scope():
+        with self.once(), k.scope():
             old, address = k.f(), self.address(name)
-            k.fload(old, 0, address)
+            self._load(name, old, address)
             k.fadd_s(old, old, value)
-            k.fstore(old, 0, address)
+            store_rounded(k, self.fields[name].element, old, 0, address)
 
     def address(self, name: str) -> Register:
         """Address of the row's value of a field, or of its first element, in a new register."""
@@ -258,7 +276,13 @@ class Rows:
         return pointer
 
     def find(
-        self, name: str, number: Register, base: Address, step: int, elements: tuple[int, ...]
+        self,
+        name: str,
+        number: Register,
+        base: Address,
+        step: int,
+        elements: tuple[int, ...],
+        element: Element = F32,
     ) -> None:
         """Let a field be the line of that number of another tensor, while the row is computed.
 
@@ -274,4 +298,4 @@ class Rows:
             k.mul(number, number, t)
             k.set(t, base)
             k.add(number, number, t)
-        self.fields = {**self.fields, name: Field(number, (0,), elements)}
+        self.fields = {**self.fields, name: Field(number, (0,), elements, element)}

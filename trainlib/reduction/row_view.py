@@ -6,10 +6,11 @@ from math import prod
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL
-from trainlib.maps.map import fitting
-from trainlib.primitive.tensor import WORD, Address
-from trainlib.rows.sweep import Field, Rows, Split, split_of
+from trainlib.codegen.loop_nest import UNROLL
+from trainlib.elementwise.elementwise import fitting
+from trainlib.primitive.element import F32, Element
+from trainlib.primitive.tensor import Address
+from trainlib.reduction.row_reduction import Field, Rows, Split, split_of
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class View:
 
     rows, elements    sizes by dimension
     fields            tensors by name
-    partials          scratch, as large as trainlib.rows.sweep.PARTIALS
+    partials          scratch, as large as trainlib.reduction.row_reduction.PARTIALS
     """
 
     rows: tuple[int, ...]
@@ -53,10 +54,11 @@ def field_along(
     steps: Mapping[str, int],
     rows: Sequence[str],
     elements: Sequence[str],
+    element: Element = F32,
 ) -> Field:
     """A tensor with axes as names: bytes along those that it has, the axes of rows and elements."""
     of_rows = tuple(steps.get(axis, 0) for axis in rows) or (0,)
-    return Field(address, of_rows, tuple(steps.get(axis, 0) for axis in elements))
+    return Field(address, of_rows, tuple(steps.get(axis, 0) for axis in elements), element)
 
 
 def line_of(
@@ -65,8 +67,10 @@ def line_of(
     count: int,
     partials: Address,
     unroll: int,
+    element: Element = F32,
 ) -> View:
     """One row of so many elements, dealt out among the cores; results have no elements."""
-    own = {name: Field(address, (0,), (WORD,)) for name, address in fields.items()}
+    step = (element.size,)
+    own = {name: Field(address, (0,), step, element) for name, address in fields.items()}
     own |= {name: Field(address, (0,), (0,)) for name, address in results.items()}
     return View((1,), (count,), own, partials, "columns", unroll)

@@ -10,31 +10,39 @@ from pydantic import PositiveInt
 from firmware.builder import Kernel, KernelError, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.loops.nest import UNROLL, Body
-from trainlib.maps.elementary import ExpOfNegative
-from trainlib.maps.map import no_macs
+from trainlib.codegen.loop_nest import UNROLL, Body
+from trainlib.elementwise.approximations import ExpOfNegative
+from trainlib.elementwise.elementwise import no_macs, packed
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.boxes import Axis, TileShape
-from trainlib.primitive.family import Expected, Family
+from trainlib.primitive.element import ELEMENTS, F32, Element
+from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phase, Phases
-from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.primitive.tiled import tiled
-from trainlib.primitive.tiling import Dim
+from trainlib.primitive.slices import Axis, TileShape
+from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Role, Tensors
+from trainlib.primitive.tile_spec import Dim
+from trainlib.primitive.uniform_tiles import tiled
+from trainlib.reduction.phases import Passes, add_old, keep
+from trainlib.reduction.row_reduction import PARTIALS, SCRATCH, Field, Rows, Split
+from trainlib.reduction.row_view import View
 from trainlib.reference import softmax as reference
-from trainlib.rows.passes import Passes, add_old, keep
-from trainlib.rows.sweep import PARTIALS, SCRATCH, Field, Rows, Split
-from trainlib.rows.view import View
+from trainlib.reference.halves import rounded_once, with_rounding
 
 Shape = tuple[int, int, int]
-"""Elements before the dimension, of it, and behind it."""
+"""Elements before the dimension, of it, and after it."""
 
 
 def _view(
-    tensors: dict[str, Address], partials: Address, shape: Shape, split: Split, unroll: int
+    tensors: dict[str, Address],
+    partials: Address,
+    shape: Shape,
+    element: Element,
+    split: Split,
+    unroll: int,
 ) -> View:
     outer, n, inner = shape
-    steps = (WORD * n * inner, WORD), (WORD * inner,)
-    fields = {name: Field(address, *steps) for name, address in tensors.items()}
+    size = element.size
+    steps = (size * n * inner, size), (size * inner,)
+    fields = {name: Field(address, *steps, element) for name, address in tensors.items()}
     return View((outer, inner), (n,), fields, partials, split, unroll)
 
 
@@ -46,12 +54,13 @@ def softmax_fw_f32(
     partials: Address,
     shape: Shape,
     *,
+    element: Element = F32,
     split: Split = "auto",
     unroll: int = UNROLL,
 ) -> None:
     """y = e^x / (sum of e^x along the dimension).
 
-    partials    scratch, as large as trainlib.rows.sweep.PARTIALS
+    partials    scratch, as large as trainlib.reduction.row_reduction.PARTIALS
     """
 
     def work(rows: Rows) -> None:
@@ -62,7 +71,7 @@ def softmax_fw_f32(
             rows.k.fdiv_s(total, exp.one, total)
             rows.sweep(["y"], ["y"], scaled(total))
 
-    view = _view({"x": x, "y": y}, partials, shape, split, unroll)
+    view = _view({"x": x, "y": y}, partials, shape, element, split, unroll)
     view.emit(k, team, work, reductions=2)
 
 
@@ -75,6 +84,7 @@ def softmax_bw_f32(
     partials: Address,
     shape: Shape,
     *,
+    element: Element = F32,
     split: Split = "auto",
     unroll: int = UNROLL,
 ) -> None:
@@ -85,7 +95,7 @@ def softmax_bw_f32(
             [total] = rows.reduce(["y", "dy"], _product, ["sum"])
             rows.sweep(["y", "dy"], ["dx"], _slope(total))
 
-    view = _view({"y": y, "dy": dy, "dx": dx}, partials, shape, split, unroll)
+    view = _view({"y": y, "dy": dy, "dx": dx}, partials, shape, element, split, unroll)
     view.emit(k, team, work)
 
 
@@ -194,13 +204,14 @@ def _slopes(rows: Rows, _: TileShape) -> None:
         rows.sweep(["y", "dy"], ["dx"], _slope(rows.load("total")))
 
 
-def _phases(point: Any, is_backward: bool) -> list[Phase]:
+def _phases(element: Element, point: Any, is_backward: bool) -> list[Phase]:
     """Rows are cut too: the largest, powers and their sum, their shares of it."""
     axis = f"d{point.axis % len(point.shape)}"
     sizes = {f"d{a}": n for a, n in enumerate(point.shape)}
     every, rows = tuple(sizes), tuple(a for a in sizes if a != axis)
     sums = ("most", "total")
-    p = Passes(sizes, lambda name: rows if name in sums else every, point.split, point.unroll)
+    of = sizes, lambda name: rows if name in sums else every
+    p = Passes(*of, point.split, point.unroll, element, sums)
     if is_backward:
         given: dict[str, Role] = {"y": "in", "dy": "in"}
         slopes: dict[str, Role] = {**given, "dx": "out", "total": "in"}
@@ -216,26 +227,34 @@ def _phases(point: Any, is_backward: bool) -> list[Phase]:
     ]
 
 
-def _family(emitter: Callable[..., None], inputs: str, output: str, expects: Callable) -> Family:
+def _family(
+    element: Element, emitter: Callable[..., None], inputs: str, output: str, expects: Callable
+) -> Family:
     names = inputs.split()
+    kernel = emitter.__name__.replace("f32", element.name)
 
     def tensors(point: Any) -> Tensors:
         _shape(point)
-        read = {name: Tensor(point.shape) for name in names}
-        return {**read, output: Tensor(point.shape, "out"), "partials": PARTIALS}
+        read = {name: packed(point.shape, "in", element) for name in names}
+        return {**read, output: packed(point.shape, "out", element), "partials": PARTIALS}
 
     def expected(point: Any, values: Arrays) -> dict[str, Expected]:
-        return {output: expects(*(values[name] for name in names), point.axis)}
+        result = expects(*(values[name] for name in names), point.axis)
+        if element.is_half and output == "y":  # powers are rounded, too
+            result = with_rounding(element.dtype, result)
+        return rounded_once(element.dtype, {output: result})
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        element.check(k, kernel)
         addresses = (l1[name] for name in tensors(point))
-        emitter(k, team, *addresses, _shape(point), split=point.split, unroll=point.unroll)
+        how = {"element": element, "split": point.split, "unroll": point.unroll}
+        emitter(k, team, *addresses, _shape(point), **how)
 
     def phases(point: Any) -> Phases:
         rows = WORD * prod(point.shape) // point.shape[point.axis]
-        return Phases(_phases(point, output == "dx"), {"most": rows, "total": rows})
+        return Phases(_phases(element, point, output == "dx"), {"most": rows, "total": rows})
 
-    of = emitter.__name__, Arguments, tensors, expected, no_macs, emit
+    of = kernel, Arguments, tensors, expected, no_macs, emit
     family = Family(*of, phases=phases)
     return tiled(
         family, _dims, lambda point: dict.fromkeys([*names, output], _box(point)), _smaller, SCRATCH
@@ -257,7 +276,11 @@ def _smaller(point: Any, shape: TileShape) -> dict[str, Any]:
     return {"shape": tuple(shape[f"d{a}"] if dim else point.shape[a] for a, dim in box)}
 
 
-FAMILIES = (
-    _family(softmax_fw_f32, "x", "y", reference.forward),
-    _family(softmax_bw_f32, "y dy", "dx", reference.backward),
+FAMILIES = tuple(
+    _family(element, *of)
+    for element in ELEMENTS
+    for of in (
+        (softmax_fw_f32, "x", "y", reference.forward),
+        (softmax_bw_f32, "y dy", "dx", reference.backward),
+    )
 )

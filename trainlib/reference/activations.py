@@ -1,19 +1,19 @@
 """Activations in float64, and how far float32 may be from them. Arrays in, a tuple of outputs out.
 
-Bounds are counts of u = 2^-24: those of trainlib.maps.elementary's functions, and one for each
-operation that follows, of the values that it adds.
+Bounds are counts of u = 2^-24: those of trainlib.elementwise.approximations's functions, and one
+for each operation that follows, of the values that it adds.
 """
 
 from math import erfc, pi, sqrt
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.bounds import ROUNDING
+from trainlib.primitive.operator import Expected
+from trainlib.reference.tolerances import ROUNDING
 
 SMALLEST = 2.0**-126  # normal float32: what is below may be 0
 OVERFLOW = 2.0**128 - 2.0**103  # rounds to infinity
-SIGMOID, TANH = 4, 5  # u of trainlib.maps.elementary
+SIGMOID, TANH = 4, 5  # u of trainlib.elementwise.approximations
 
 Outputs = tuple[Expected, ...]
 Array = np.ndarray

@@ -6,7 +6,7 @@ X[batch, length, embed]    W[3 width, embed]    Wo[embed, width]    width = head
 from math import sqrt
 
 from trainlib.primitive.tensor import Arrays
-from trainlib.reference.near import Near
+from trainlib.reference.error_analysis import Near
 
 Outputs = dict[str, Near]
 

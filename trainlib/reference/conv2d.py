@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.bounds import of_sum
+from trainlib.primitive.operator import Expected
+from trainlib.reference.tolerances import of_sum
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,33 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.act import Array, bounded, wide
+from trainlib.primitive.operator import Expected
+from trainlib.reference.activations import Array, bounded, wide
 
 
-def add(a: Array, b: Array) -> Expected:
+def add(a: Array, b: Array, relu: bool = False) -> Expected:
     a, b = wide(a, b)
     with np.errstate(invalid="ignore"):
-        return bounded(a + b, a + b)
+        total = a + b
+        return bounded(np.maximum(total, 0) if relu else total, total)
+
+
+def subtract(a: Array, b: Array) -> Expected:
+    a, b = wide(a, b)
+    with np.errstate(invalid="ignore"):
+        return bounded(a - b, a - b)
 
 
 def multiply(a: Array, b: Array) -> Expected:
     a, b = wide(a, b)
     with np.errstate(invalid="ignore"):
         return bounded(a * b, a * b)
+
+
+def divide(a: Array, b: Array) -> Expected:
+    a, b = wide(a, b)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return bounded(a / b, a / b)
 
 
 def pad(x: Array, options: Any) -> Expected:

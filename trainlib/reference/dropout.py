@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.act import Array, bounded, wide
+from trainlib.primitive.operator import Expected
+from trainlib.reference.activations import Array, bounded, wide
 
 SPREAD, FIRST, SECOND = 0x9E3779B9, 0x7FEB352D, 0x846CA68B
 

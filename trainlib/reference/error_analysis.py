@@ -10,9 +10,9 @@ from typing import Any, Union
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference import act, softmax
-from trainlib.reference.bounds import ROUNDING, of_sum
+from trainlib.primitive.operator import Expected
+from trainlib.reference import activations, softmax
+from trainlib.reference.tolerances import ROUNDING, of_sum
 
 Operand = Union["Near", float]
 
@@ -42,7 +42,7 @@ class Near:
 
     @classmethod
     def join(cls, parts: "list[Near]") -> "Near":
-        """Several behind each other along the last axis."""
+        """Several one after another along the last axis."""
         return cls(
             np.concatenate([p.value for p in parts], -1),
             np.concatenate([p.error for p in parts], -1),
@@ -59,7 +59,7 @@ class Near:
         return np.abs(self.value) + self.error
 
     def _rounded(self, value: np.ndarray, error: np.ndarray) -> "Near":
-        return Near(value, error + ROUNDING * (np.abs(value) + error) + act.SMALLEST)
+        return Near(value, error + ROUNDING * (np.abs(value) + error) + activations.SMALLEST)
 
     def __getitem__(self, index: Any) -> "Near":
         return Near(self.value[index], self.error[index])
@@ -128,13 +128,15 @@ class Near:
         """The steepest slope is that of the value nearest to 0."""
         y = np.tanh(self.value)
         error = self.error * (1 - np.tanh(self._least()) ** 2)
-        return Near(y, error + act.TANH * ROUNDING * (np.abs(y) + error) + act.SMALLEST)
+        return Near(
+            y, error + activations.TANH * ROUNDING * (np.abs(y) + error) + activations.SMALLEST
+        )
 
     def sigmoid(self) -> "Near":
         """The steepest slope is that of the value nearest to 0."""
-        y, least = act.sigmoid(self.value), act.sigmoid(self._least())
+        y, least = activations.sigmoid(self.value), activations.sigmoid(self._least())
         error = self.error * least * (1 - least)
-        return Near(y, error + act.SIGMOID * ROUNDING * (y + error) + act.SMALLEST)
+        return Near(y, error + activations.SIGMOID * ROUNDING * (y + error) + activations.SMALLEST)
 
     def softmax(self) -> "Near":
         """Along the last axis: the errors of a row are factors of its powers and of their sum."""

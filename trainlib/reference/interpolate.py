@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.act import Array, bounded
+from trainlib.primitive.operator import Expected
+from trainlib.reference.activations import Array, bounded
 
 Side = tuple[Array, Array, Array, Array]
 """What each output takes of each element, the error of that in u, what it multiplies at all, and

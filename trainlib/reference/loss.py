@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.act import Array, bounded, wide
+from trainlib.primitive.operator import Expected
+from trainlib.reference.activations import SIGMOID, Array, bounded, sigmoid, wide
 
 Pair = tuple[Expected, Expected]
 
@@ -50,6 +50,52 @@ def berhu(x: Array, t: Array, scale: float, alpha: float) -> Pair:
         bound = bound + 2.0**-24 * scale * np.nansum(np.where(rest > 0, rest * change, 0))
         dx = scale * slope
         return (loss, bound), bounded(dx, 6 * dx, scale * np.where(size >= c * 0.99, change, 0))
+
+
+def huber(x: Array, t: Array, scale: float, factor: float, delta: float) -> Pair:
+    """A difference errs by u of itself, and so does its slope where it is within the limits."""
+    x, t = wide(x, t)
+    limit = float(np.float32(delta))
+    with np.errstate(invalid="ignore"):
+        d = x - t
+        c = np.clip(d, -limit, limit)
+        dx = scale * factor * c
+        terms = factor * c * (d - c / 2)
+        size = factor * np.abs(c) * np.abs(d)
+        loss, bound = _total(terms, scale, 3)
+        return (loss, bound + 2.0**-24 * 3 * scale * np.nansum(size)), bounded(dx, 5 * dx)
+
+
+def binary_logits(x: Array, t: Array, scale: float) -> Pair:
+    """Of (1 - t) x + max(-x, 0) + log(1 + e^-|x|)."""
+    x, t = wide(x, t)
+    with np.errstate(invalid="ignore", over="ignore"):
+        rest = np.logaddexp(0, -np.abs(x))
+        linear = (1 - t) * x + np.maximum(-x, 0)
+        s = sigmoid(x)
+        dx = scale * (s - t)
+        loss, bound = _total(linear + rest, scale, 2)
+        most = np.nan_to_num(np.abs((1 - t) * x) + np.abs(x), posinf=0.0)
+        bound = bound + 2.0**-24 * scale * (2 * most + 6 * np.nan_to_num(rest)).sum()
+        return (loss, bound), bounded(dx, dx, scale * (SIGMOID + 1) * s, scale * t)
+
+
+LEAST_LOG, LEAST_SPREAD = -100.0, float(np.float32(1e-12))  # torch's
+
+
+def binary(x: Array, t: Array, scale: float) -> Pair:
+    """Of -t log x - (1 - t) log(1 - x), logarithms of at least -100."""
+    x, t = wide(x, t)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        own, other = (np.maximum(np.log(n), LEAST_LOG) for n in (x, 1 - x))
+        terms = -(t * own + (1 - t) * other)
+        sizes = np.abs(t * own) + np.abs((1 - t) * other)
+        moved = np.abs(1 - t) / np.maximum(1 - x, 2.0**-24)  # of 1 - x, which is rounded
+        spread = np.maximum(x * (1 - x), LEAST_SPREAD)
+        dx = scale * (x - t) / spread
+        loss, bound = _total(terms, scale, 1)
+        bound = bound + 2.0**-24 * scale * (6 * sizes + np.where(x < 1, moved, 0)).sum()
+        return (loss, bound), bounded(dx, 6 * dx)
 
 
 def cross_entropy(x: Array, t: Array, scale: float, is_soft: bool) -> Pair:

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from trainlib.reference.act import Array, Outputs, bounded, wide
-from trainlib.reference.bounds import ROUNDING
+from trainlib.reference.activations import Array, Outputs, bounded, wide
+from trainlib.reference.tolerances import ROUNDING
 
-EXP, LOG, ERF = 2, 2, 8  # u of trainlib.maps.elementary's functions
+EXP, LOG, ERF = 2, 2, 8  # u of trainlib.elementwise.approximations's functions
 EXP_VANISHES = 2.0**-125
 
 

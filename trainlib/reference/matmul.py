@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.bounds import of_sum
+from trainlib.primitive.operator import Expected
+from trainlib.reference.tolerances import of_sum
 
 
 def matmul(a: np.ndarray, b: np.ndarray, *starts: np.ndarray | None) -> Expected:

@@ -5,9 +5,9 @@ Arrays have the same number of dimensions; axes are those that a mean goes over,
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.act import Array, Outputs, bounded, wide
-from trainlib.reference.bounds import ROUNDING
+from trainlib.primitive.operator import Expected
+from trainlib.reference.activations import Array, Outputs, bounded, wide
+from trainlib.reference.tolerances import ROUNDING
 
 Axes = tuple[int, ...]
 

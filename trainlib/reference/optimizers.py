@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
+from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import Arrays
-from trainlib.reference.act import Array, Outputs, bounded, wide
+from trainlib.reference.activations import Array, Outputs, bounded, wide
 
 
 def _slope(w: Array, g: Array, weight_decay: float) -> tuple[Array, Array]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.act import Array, Outputs, bounded
+from trainlib.primitive.operator import Expected
+from trainlib.reference.activations import Array, Outputs, bounded
 
 
 def _planes(p: Any, x: Array) -> Array:

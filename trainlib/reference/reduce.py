@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.act import Array, bounded, wide
+from trainlib.primitive.operator import Expected
+from trainlib.reference.activations import Array, bounded, wide
 
 
 def reduce(x: Array, axes: tuple[int, ...], what: str) -> Expected:

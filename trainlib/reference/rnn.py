@@ -8,7 +8,7 @@ The order of gates is torch's: LSTM's input, forget, cell, output; GRU's reset, 
 import numpy as np
 
 from trainlib.primitive.tensor import Arrays
-from trainlib.reference.near import Near
+from trainlib.reference.error_analysis import Near
 
 Outputs = dict[str, Near]
 

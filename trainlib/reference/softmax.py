@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from trainlib.primitive.family import Expected
-from trainlib.reference.act import Array, bounded, wide
+from trainlib.primitive.operator import Expected
+from trainlib.reference.activations import Array, bounded, wide
 
-EXP = 3  # u of trainlib.maps.elementary's and of the difference before it, which is below 88
+EXP = 3  # u of approximations.exp and of the difference before it, which is below 88
 
 
 def forward(x: Array, axis: int) -> Expected:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Family
-from trainlib.tiles.choice import Choice
-from trainlib.tiles.phases import Workspace, emit_phases
-from trainlib.tiles.plan import Plan
-from trainlib.tiles.records import Far
-from trainlib.tiles.resident import Resident
-from trainlib.tiles.walk import check_repeatable, emit_tiled
+from trainlib.primitive.operator import Family
+from trainlib.tiling.phases import Workspace, emit_phases
+from trainlib.tiling.plan import Plan
+from trainlib.tiling.records import Far
+from trainlib.tiling.resident import Resident
+from trainlib.tiling.tile_loop import check_repeatable, emit_tiled
+from trainlib.tiling.tile_size import Choice
 
 ENTRIES, AMPLE = 1024, 8192  # bytes of L1 that a table's entries take: about, and at most
 

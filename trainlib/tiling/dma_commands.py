@@ -6,10 +6,10 @@ from itertools import product
 from typing import Any
 
 from firmware.drivers import LONGEST, command_words
-from trainlib.primitive.boxes import Box
-from trainlib.primitive.forms import Level, Patch
+from trainlib.primitive.l1_layout import Level, Patch
+from trainlib.primitive.slices import Box
 from trainlib.primitive.tensor import WORD, Tensor
-from trainlib.tiles.records import Far
+from trainlib.tiling.records import SHORTEST, Far
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class Copy:
     line: int = 0
     stride: int = 0
     l1_stride: int = 0
+
+    @property
+    def length(self) -> int:
+        """Words of the command."""
+        return SHORTEST + 2 * sum(self.line != step for step in (self.stride, self.l1_stride))
 
     def words(self, to_l1: bool, l1: int, l2: Far, to_all: bool = False) -> list[Any]:
         """The words to store, given where buffer and tensor lie; see command_words."""
@@ -54,11 +59,11 @@ def copies(tensor: Tensor, box: Box) -> list[Copy]:
         return sorted(found, key=lambda copy: copy.size)
     near = sum(at * step for at, step in zip(inside, part.strides, strict=True))
     levels = map(Level, map(len, box.copied), tensor.strides, part.strides)
-    return list(_copies(Patch(0, near, tuple(levels)), start))
+    return list(_copies(Patch(0, near, tuple(levels), tensor.item), start))
 
 
 def _copies(patch: Patch, start: int) -> Iterator[Copy]:
-    """The commands for a patch of a part that starts so many bytes behind the tensor."""
+    """The commands for a patch of a part that starts so many bytes after the tensor."""
     run, levels = patch.runs
     far, near = start + patch.far, patch.near
     if run and not levels:

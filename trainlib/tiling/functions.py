@@ -6,7 +6,7 @@
     sgd.call({"w": 0x1C040000, "g": 0x1C050000})    # as often as there are weights of this size
 
 A record is a word in L2 for each operand and workspace: where it starts. Cores load a word each and
-leave it in L1 for all, see trainlib.tiles.records; code and tables of a function know nothing else
+leave it in L1 for all, see trainlib.tiling.records; code and tables of a function know nothing else
 of where its operands are. So addresses may be chosen when all functions are there.
 """
 
@@ -19,10 +19,10 @@ from firmware.code import Code
 from firmware.registers import RA, SP, A
 from firmware.runtime import Team
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Family
+from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import WORD
-from trainlib.tiles.emission import emit_from_l2
-from trainlib.tiles.records import BASES, Operand
+from trainlib.tiling.dispatch import emit_from_l2
+from trainlib.tiling.records import BASES, Operand
 
 FRAME = 16  # bytes of each core's stack: where the function returns to
 MOST = BASES // WORD - 1  # operands and workspaces of a function; the first base is L2's

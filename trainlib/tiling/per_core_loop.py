@@ -1,12 +1,12 @@
 """Tiles that belong to a core: its own items, its own copies, no step in common with others.
 
 No core waits for another one; each begins as soon as the first lines of its first item are there.
-When it copies what: see trainlib.tiles.share.
+When it copies what: see trainlib.tiling.per_core_schedule.
 
 The table lies in L1, once for all cores. A stop in it: a command, with a place among a core's items
 for its address in L1 and the first core's address in L2, and how far from there the next core's is,
 and where its base is if that is relative to an operand;
-how many rounds follow, where they begin, and where to go behind them; and for the first part of an
+how many rounds follow, where they begin, and where to go after them; and for the first part of an
 item the places of its operands.
 """
 
@@ -17,10 +17,10 @@ from typing import Any
 from firmware.builder import Kernel, Label, Register
 from firmware.drivers import COMMAND, CONTROL, STATUS, Dma, command_words
 from firmware.runtime import EVENT_UNIT, Team
-from trainlib.primitive.alone import Code
+from trainlib.primitive.per_core import Code
 from trainlib.primitive.tensor import WORD
-from trainlib.tiles.records import Far, Operand, bases_of
-from trainlib.tiles.share import Copied, Share, Stop
+from trainlib.tiling.per_core_schedule import Copied, Share, Stop
+from trainlib.tiling.records import Far, Operand, bases_of
 
 COPY_WORDS = 4  # of a stop
 
@@ -66,7 +66,7 @@ class AloneWalk:
     def _open(self, code: Code, table: int, size: int) -> None:
         """Start the first copies; when they are done, begin the first item.
 
-        NOTE: the last core, whose copies come last, also copies the table, which comes behind them.
+        NOTE: the last core, whose copies come last, also copies the table, which comes after them.
         """
         k, share, stop = self.k, self.share, self.share.stops[0]
         assert stop.copied
@@ -125,7 +125,7 @@ class AloneWalk:
         k.sw(value, CONTROL + COMMAND, self.base)
 
     def _meet(self) -> None:
-        """Behind the first part: wait until the table is there for all cores."""
+        """After the first part: wait until the table is there for all cores."""
         k = self.k
         k.place(self.meet)
         self._wait()

@@ -27,10 +27,10 @@ from itertools import accumulate, pairwise
 from firmware.builder import Kernel
 from firmware.drivers import LONGEST
 from firmware.runtime import Team
-from trainlib.primitive.alone import Alone
+from trainlib.primitive.per_core import Alone
 from trainlib.primitive.tensor import BANKS, WORD, Tensors
-from trainlib.primitive.tiling import Sizes, Tiling
-from trainlib.tiles.plan import MOST_ISSUERS
+from trainlib.primitive.tile_spec import Sizes, Tiling
+from trainlib.tiling.plan import MOST_ISSUERS
 
 RINGS = 4, 2  # items of a streamed tensor that a core has in L1: what is tried
 SKEW = 2  # words, modulo the banks, from where a core's items begin to where those of the next do
@@ -163,7 +163,7 @@ class Share:
 
     @property
     def ending(self) -> Copied:
-        """What is copied behind the last round."""
+        """What is copied after the last round."""
         a, done = self.alone, sum(self._back[:-1])
         first = a.written(done)
         return Copied(a.result, self.items - 1, first, self.size(a.result) - first)

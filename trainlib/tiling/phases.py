@@ -6,11 +6,11 @@ from functools import partial
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.primitive.phases import Phase, Phases, check_tile
-from trainlib.primitive.tiling import Sizes
-from trainlib.tiles.choice import Choice
-from trainlib.tiles.passes import passes
-from trainlib.tiles.records import Far
-from trainlib.tiles.walk import emit_walk
+from trainlib.primitive.tile_spec import Sizes
+from trainlib.tiling.records import Far
+from trainlib.tiling.tile_loop import emit_walk
+from trainlib.tiling.tile_size import Choice
+from trainlib.tiling.warm_up import passes
 
 Workspace = Callable[[str, int], Far]
 """workspace(name, bytes): where a buffer in L2 is."""
@@ -32,7 +32,7 @@ def emit_phases(
     l2         addresses of tensors by name
     tile       sizes by dimension, for all phases that have it, or by "phase.dimension"; what it
                leaves out is chosen
-    buffers    of each tensor in L1, see trainlib.tiles.walk
+    buffers    of each tensor in L1, see trainlib.tiling.tile_loop
     is_warm    do all of it twice, and measure the second time
     workspace  gives buffers between phases; None: they are the program's own
 
@@ -46,10 +46,12 @@ def emit_phases(
     with passes(k, is_warm) as region, region("compute"):
         for number, phase in enumerate(phases.each):
             free, kept = k.l1.next, sum(tables[number + 1 :])
-            own = {name: at[base] + behind for name, (base, behind) in phase.at.items()}
+            own = {name: at[base] + after for name, (base, after) in phase.at.items()}
             with region(phase.name):
                 how = phase.tiling, phase.tensors, own, phase.sizes(tile), buffers
                 emit_walk(k, team, *how, kept)
+                if phase is not phases.each[-1]:
+                    team.barrier()  # the next phase's entries lie where the last one is still read
             k.l1.next = free
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
-from trainlib.primitive.boxes import TileShape
+from trainlib.primitive.slices import TileShape
 from trainlib.primitive.tensor import WORD, Tensors
-from trainlib.primitive.tiling import Sizes, Tiling
-from trainlib.tiles.choice import SMALLEST_ENTRY, Choice, TableRoom, TablesTooLong
-from trainlib.tiles.schedule import Step, Transfer, schedule
+from trainlib.primitive.tile_spec import Sizes, Tiling
+from trainlib.tiling.records import SHORTEST
+from trainlib.tiling.schedule import Step, Transfer, schedule
+from trainlib.tiling.tile_size import SMALLEST_ENTRY, Choice, TableRoom, TablesTooLong
 
 FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
-WORDS_OF_COMMAND = 7
 MOST_OPENING = 4  # copies of the first step that code starts instead of the table
 RING = 3  # entries in L1
 MOST_TRIES = 16  # tables that turn out not to fit
@@ -124,8 +124,11 @@ class Plan:
 
     @property
     def issuers(self) -> int:
-        """Cores that start copies; not all, unless there is but one."""
-        return min(max(self.cores - 1, 1), self.most_commands, MOST_ISSUERS)
+        """Cores that start copies; not all, unless there is but one, and no more than let the one
+        that has most have as few.
+        """
+        most = min(max(self.cores - 1, 1), self.most_commands, MOST_ISSUERS)
+        return -(-self.most_commands // -(-self.most_commands // most))
 
     @property
     def waiter(self) -> int:
@@ -172,10 +175,12 @@ class Plan:
         """Bytes in an entry before the blocks of commands."""
         return self.counts + WORD * self.issuers
 
-    @property
+    @cached_property
     def block(self) -> int:
-        """Bytes of a block of commands."""
-        return WORD * WORDS_OF_COMMAND * -(-self.most_commands // self.issuers)
+        """Bytes of a block of commands: each may be as long as the longest."""
+        lengths = (t.copy.length for step in self.walked for t in step.transfers)
+        longest = max(lengths, default=SHORTEST)
+        return WORD * longest * -(-self.most_commands // self.issuers)
 
     @property
     def entry_size(self) -> int:

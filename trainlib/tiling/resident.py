@@ -12,13 +12,13 @@ from firmware.arena import Arena
 from firmware.builder import Kernel, KernelError
 from firmware.drivers import Dma
 from firmware.runtime import Team
-from trainlib.primitive.boxes import Box, Part
-from trainlib.primitive.family import Family
+from trainlib.primitive.operator import Family
+from trainlib.primitive.slices import Box, Part
 from trainlib.primitive.tensor import Addresses, Tensor, Tensors
-from trainlib.primitive.tiling import Tile, Tiling
-from trainlib.tiles.copies import copies
-from trainlib.tiles.passes import passes
-from trainlib.tiles.records import Far, bases_of, start_copies
+from trainlib.primitive.tile_spec import Tile, Tiling
+from trainlib.tiling.dma_commands import copies
+from trainlib.tiling.records import Far, bases_of, start_copies
+from trainlib.tiling.warm_up import passes
 
 ALIGNED = 64  # bytes: buffers begin in the first of 16 banks, whatever lies before them
 
@@ -103,6 +103,9 @@ class Resident:
         """
         l1 = {name: k.buffer(k.l1, name, size, ALIGNED) for name, size in self.sizes.items()}
         parts = {name: l1[f"{name}_in_L1"] for name in self.boxes}
+        for name, address in parts.items():
+            if padding := self.tensors[name].padding:
+                k.name_part(f"{padding}{name}", address, self.boxes[name].part.size)
         read = [name for name in parts if self.tensors[name].role != "out"]
         written = [name for name in parts if self.tensors[name].role != "in"]
         again = [name for name in read if is_warm and self.tensors[name].role == "inout"]

@@ -2,7 +2,7 @@
 
 In a step the cores compute what earlier steps have copied, while its own copies start; they end by
 the computation of the next. So a part comes in a step before that of the first tile that needs it,
-and an output goes in the step behind that of the last tile that adds to it. How far the DMA is
+and an output goes in the step after that of the last tile that adds to it. How far the DMA is
 ahead follows from the number of buffers alone: with one, a step copies and the next computes; with
 two, both happen at once.
 """
@@ -10,17 +10,17 @@ two, both happen at once.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trainlib.primitive.boxes import Box, TileShape
+from trainlib.primitive.slices import Box, TileShape
 from trainlib.primitive.tensor import Tensor, Tensors
-from trainlib.primitive.tiling import Tile
-from trainlib.tiles.copies import Copy, copies
+from trainlib.primitive.tile_spec import Tile
+from trainlib.tiling.dma_commands import Copy, copies
 
 LEFT = {"in": 1, "out": 2, "inout": 3}
 """Steps from the last use of a buffer to the next write to it.
 
-in       the DMA writes it: starts in the step behind
-out      the cores write it: when the copy that started in the step behind has ended
-inout    the DMA writes it: starts in the step behind the one in which that copy has ended
+in       the DMA writes it: starts in the next step
+out      the cores write it: when the copy that started in the step after has ended
+inout    the DMA writes it: starts in the step after the one in which that copy has ended
 """
 
 
@@ -156,7 +156,7 @@ def _compute_steps(
 
 
 def _free(tensor: Tensor, parts: list[Stay], number: int, slots: int, at: list[int]) -> int:
-    """The first step that may write to the buffer of a stay: LEFT behind the last use of it."""
+    """The first step that may write to the buffer of a stay: LEFT after the last use of it."""
     return 0 if number < slots else at[parts[number - slots].last] + LEFT[tensor.role]
 
 

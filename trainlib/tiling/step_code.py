@@ -1,4 +1,4 @@
-"""How cores walk the table of a tiled program: the code of a step, see trainlib.tiles.walk.
+"""How cores walk the table of a tiled program: the code of a step, see trainlib.tiling.tile_loop.
 
 Steps        one barrier: copies that the next step needs are waited for before it. The DMA has
              no commands then until cores have started those of the next step
@@ -15,8 +15,8 @@ from firmware.drivers import COMMAND, CONTROL, Dma, command_words
 from firmware.registers import SP, ZERO, A
 from firmware.runtime import EVENT_UNIT, Team
 from trainlib.primitive.tensor import WORD
-from trainlib.tiles.plan import FUNCTION, NEXT, Plan
-from trainlib.tiles.records import Relatives, start_copies
+from trainlib.tiling.plan import FUNCTION, NEXT, RING, Plan
+from trainlib.tiling.records import Relatives, start_copies
 
 FRAME = 32  # bytes of a core's stack
 APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
@@ -180,8 +180,14 @@ class Steps:
         k.lw(self.words, 0, self.count)
 
     def _wait_aside(self) -> None:
-        """Let the core that waits do so until all copies are done that those of an entry begin."""
+        """Let the core that waits do so until all copies are done that those of an entry begin.
+
+        It polls what they store when they have begun, a part of each entry that names itself.
+        """
         k, plan = self.k, self.plan
+        for slot in range(RING):
+            counts = self.entries + slot * plan.entry_size + plan.counts
+            k.name_part(f"sync_counts_{slot}", counts, WORD * plan.issuers)
         with k.routine(self.waiting):
             k.registers.hold(self.entry)
             value, other = k.x(2)

@@ -1,4 +1,4 @@
-"""Steps of tiled programs of which copying takes longest: see trainlib.tiles.walk.
+"""Steps of tiled programs of which copying takes longest: see trainlib.tiling.tile_loop.
 
 Cores start the copies of a step before those of the last one are waited for, between two barriers:
 so the DMA always has its next commands.
@@ -11,9 +11,9 @@ from firmware.builder import EQ, LT, NE, Label, Register
 from firmware.drivers import Dma
 from firmware.registers import SP, ZERO, A
 from trainlib.primitive.tensor import WORD
-from trainlib.tiles.plan import FUNCTION, NEXT, RING
-from trainlib.tiles.records import start_copies
-from trainlib.tiles.steps import AHEAD, COUNT, COUNTERS, ENTRY, FRAME, WAITS, Steps
+from trainlib.tiling.plan import FUNCTION, NEXT, RING
+from trainlib.tiling.records import start_copies
+from trainlib.tiling.step_code import AHEAD, COUNT, COUNTERS, ENTRY, FRAME, WAITS, Steps
 
 
 class Ahead(Steps):
@@ -128,7 +128,7 @@ class Ahead(Steps):
 class Streaming(Ahead):
     """The same for a tiling that streams: the DMA has no time for entries.
 
-    Cores fetch them themselves; and they begin to compute one behind the other: those that begin at
+    Cores fetch them themselves; and they begin to compute one after the other: those that begin at
     once meet each other and the DMA in every bank.
     """
 
@@ -164,7 +164,7 @@ class Streaming(Ahead):
                 k.sw(source, AHEAD, SP)
 
     def _part_ways(self, t: Register) -> None:
-        """Begin one core behind the other."""
+        """Begin one core after the other."""
         k = self.k
         self.team.core(t)
         k.addi(t, t, 1)

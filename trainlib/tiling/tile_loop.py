@@ -6,7 +6,7 @@ The code that walks it is short. In every step
     one core waits for the copies of the step before, then all meet: the tile before is computed,
         its buffers are free, this step's tile is there;
     cores start their shares of this step's copies: outputs of the tile before, inputs of the tile
-        behind, and the next entry but one;
+        after, and the next entry but one;
     all jump to the function for this tile's shape, which jumps back.
 
 An entry: the function, the entry's successor, the address of each buffer that is not always the
@@ -15,11 +15,10 @@ words of each block of commands, then the blocks; a core that has started its bl
 number. Block i is for core cores - 1 - i: the last cores have the least to compute. A port of the
 DMA takes its next command, or says who is done, only when its last command has begun: so commands
 are spread over cores, and the one that waits for them has none. Code starts the first step's copies
-itself, if they are few.
-Where copying is what takes longest, cores start copies before they wait for the last ones; they
-fetch entries themselves; and they begin to compute one behind the other: those that begin at once
-meet each other and the DMA in every bank.
-Where cores can do all of it by themselves, they do, without steps: see trainlib.tiles.alone.
+itself, if they are few. Where copying is what takes longest, cores start copies before they wait
+for the last ones; they fetch entries themselves; and they begin to compute one after the other:
+those that begin at once meet each other and the DMA in every bank. Where cores can do all of it by
+themselves, they do, without steps: see trainlib.tiling.per_core_loop.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,18 +28,18 @@ from firmware.builder import Kernel, KernelError, Label, Register
 from firmware.drivers import command_words
 from firmware.registers import A, S
 from firmware.runtime import Team
-from trainlib.primitive.boxes import TileShape
+from trainlib.primitive.slices import TileShape
 from trainlib.primitive.tensor import WORD, Address, Tensor, Tensors
-from trainlib.primitive.tiling import COUNT as WALKED
-from trainlib.primitive.tiling import EACH, FIRST, Sizes, Tiling
-from trainlib.tiles.alone import AloneWalk
-from trainlib.tiles.passes import passes
-from trainlib.tiles.plan import ADDRESSES, RING, Plan
-from trainlib.tiles.records import Far, Operand, Relatives, bases_of
-from trainlib.tiles.schedule import Step, Transfer
-from trainlib.tiles.share import share_of
-from trainlib.tiles.steps import Steps
-from trainlib.tiles.stream import Ahead, Streaming
+from trainlib.primitive.tile_spec import COUNT as WALKED
+from trainlib.primitive.tile_spec import EACH, FIRST, Sizes, Tiling
+from trainlib.tiling.per_core_loop import AloneWalk
+from trainlib.tiling.per_core_schedule import share_of
+from trainlib.tiling.plan import ADDRESSES, RING, Plan
+from trainlib.tiling.records import Far, Operand, Relatives, bases_of
+from trainlib.tiling.schedule import Step, Transfer
+from trainlib.tiling.step_code import Steps
+from trainlib.tiling.streaming_step_code import Ahead, Streaming
+from trainlib.tiling.warm_up import passes
 
 
 def emit_tiled(
@@ -124,6 +123,8 @@ class Walk:
     def _buffer(self, name: str, size: int, tensor: Tensor) -> int:
         """Take a buffer in L1 that begins in the tensor's bank."""
         address = self.k.buffer(self.k.l1, name, size + tensor.slack)
+        if tensor.padding:
+            self.k.name_part(f"{tensor.padding}{name}", address, size + tensor.slack)
         return address + (WORD * (tensor.bank or 0) - address) % (tensor.slack or 1)
 
     def emit(self) -> None:
@@ -192,7 +193,9 @@ class Walk:
         commands = [self._command(transfer) for transfer in step.transfers]
         if not self.plan.tiling.streams:
             used = self.plan.used
-            commands.insert(0, command_words(True, places[2], following + size, used, to_all=True))
+            last = following + (len(self.plan.walked) - 1 - number) * size
+            fetched = min(following + size, last)  # after the last, that one again
+            commands.insert(0, command_words(True, places[2], fetched, used, to_all=True))
         function = functions[step.shape] if step.shape else self.next
         return self._words(function, places[1], step, commands)
 

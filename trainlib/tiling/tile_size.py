@@ -13,9 +13,9 @@ import numpy as np
 
 from firmware.arena import Arena
 from firmware.builder import KernelError
-from trainlib.primitive.boxes import Axis, Look
-from trainlib.primitive.tensor import WORD, Tensors
-from trainlib.primitive.tiling import Dim, Sizes, Tiling
+from trainlib.primitive.slices import Axis, Look
+from trainlib.primitive.tensor import Tensors
+from trainlib.primitive.tile_spec import Dim, Sizes, Tiling
 
 STEP = 200  # cycles of a step beside its inner loops: 80, and about as much of the kernel's own
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
@@ -123,7 +123,7 @@ class Choice:
     def slots(self, sizes: Sizes) -> dict[str, int]:
         """Buffers of each tensor with tiles of these sizes: one if its box never changes.
 
-        What is read and overwritten has two more, see trainlib.tiles.schedule.LEFT.
+        What is read and overwritten has two more, see trainlib.tiling.schedule.LEFT.
         """
         grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
         return {name: int(slots.item()) for name, slots in grid.slots.items()}
@@ -230,8 +230,9 @@ class Grid:
             if name in forms:
                 found[name] = forms[name].bytes(self._all_sizes)
                 continue
-            row = self.choice.tensors[name].row_of(lengths[-1])
-            found[name] = _product([*lengths[:-1], row])
+            tensor = self.choice.tensors[name]
+            row = tensor.row_of(_product(lengths[-tensor.joined :]))
+            found[name] = _product([*lengths[: -tensor.joined], row])
         return found
 
     @cached_property
@@ -376,7 +377,8 @@ class Grid:
                 commands = commands + ways * np.ceil(self.commands(name))
                 continue
             run, lines = self._run(name)
-            runs = WORD * _product(self.part_lengths[name]) / run
+            item = self.choice.tensors[name].item
+            runs = item * _product(self.part_lengths[name]) / run
             commands = commands + ways * np.ceil(runs / lines)
         return self.tiles * (SMALLEST_ENTRY + COMMAND * commands)
 
@@ -395,23 +397,26 @@ class Grid:
             size, run, _ = self.choice.tiling.forms[name].effort(self._all_sizes)
             return np.asarray(size / run * _beats(run))
         run, _ = self._run(name)
-        return WORD * _product(self.part_lengths[name]) / run * _beats(run)
+        item = self.choice.tensors[name].item
+        return item * _product(self.part_lengths[name]) / run * _beats(run)
 
     def _run(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Bytes of the largest part that lie together, and elements of its longest other axis."""
         tensor, lengths = self.choice.tensors[name], self.part_lengths[name]
-        run, lines = WORD * np.ones(()), np.ones(())
-        is_whole = np.asarray(tensor.row_of(lengths[-1]) == WORD * lengths[-1])
-        together = WORD
+        run, lines = tensor.item * np.ones(()), np.ones(())
+        row = _product(lengths[-tensor.joined :])
+        has_no_gap = np.asarray(tensor.row_of(row) == tensor.item * row)
+        is_whole = has_no_gap | (tensor.joined > 1)
+        together = tensor.item
         for axis, (length, size, stride) in enumerate(
             zip(reversed(lengths), reversed(tensor.shape), reversed(tensor.strides), strict=True)
         ):
             is_whole = is_whole & (stride == together)
             run = np.where(is_whole | (axis == 0), run * length, run)
             lines = np.where(is_whole | (axis == 0), lines, np.maximum(lines, length))
-            is_whole = is_whole & (length == size)
+            is_whole = is_whole & (length == size) & (has_no_gap | (axis + 1 < tensor.joined))
             together *= size
-        return np.maximum(run, WORD), lines  # of parts that are empty, too
+        return np.maximum(run, tensor.item), lines  # of parts that are empty, too
 
     @property
     def work(self) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 
 from firmware.builder import KernelError
 from tests.trainlib.primitives import WARM, check, check_in_registers
-from trainlib.attention.program import FAMILIES, Arguments
+from trainlib.attention.ops import FAMILIES, Arguments
 from trainlib.launch import launch, program
 
 DIRECTION = pytest.mark.parametrize("direction", ["fw", "bw"])
@@ -52,7 +52,7 @@ def test_nan_spreads_as_torchs():
 def test_the_references_are_torchs(point):
     torch = pytest.importorskip("torch")
     point = Arguments(**point)
-    forward, backward = FAMILIES
+    forward, backward = FAMILIES[:2]
     given = {n: a.astype(np.float64) for n, a in forward.random(point).items()}
     of = {n: torch.tensor(a, requires_grad=True) for n, a in given.items()}
     rows = torch.nn.functional.linear(of["X"], of["W"], of["bias"])
@@ -88,7 +88,7 @@ def test_it_is_torchs_module_where_heads_divide_its_width():
 def test_bounds_of_errors_are_small():
     """A bound that grows beyond float32's use would pass mistakes."""
     point = Arguments(**SHAPES[1])
-    for family in FAMILIES:
+    for family in FAMILIES[:2]:
         for exact, bound in family.reference(point, family.random(point)).values():
             assert bound.max() < 1e-4 * abs(exact).max()
 

@@ -1,6 +1,6 @@
 """Loads of elements at equal distances: in an order that keeps the pace of the DMA."""
 
-from trainlib.loops.strided import Strided
+from trainlib.codegen.strided_access import Strided
 
 
 def test_many_that_lie_together_are_loaded_every_other_one_first():

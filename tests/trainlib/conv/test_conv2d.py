@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
-from soc.spec import load_chip
+from firmware.registers import RA
+from firmware.runtime import new_kernel, team_of
+from soc.chip.spec import load_chip
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time
-from trainlib.conv.channel import round_of
+from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Weights
+from trainlib.conv.depthwise_schedule import round_of
+from trainlib.conv.weight_gradient_code import weight_gradient
+from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.launch import launch, program
 from trainlib.registry import family_of
 
@@ -439,6 +444,23 @@ REFUSED = (
 def test_what_is_no_convolution_or_no_point_is_refused(kernel, point, message):
     with pytest.raises(KernelError, match=f"^{re.escape(message)}$"):
         program(kernel, point)
+
+
+def test_a_gradient_of_weights_whose_caller_needs_ra_is_refused():
+    k, axis = new_kernel(PULP), Axis(6, 8, 3)
+    x, dy, dw = (
+        Images(0, 512, 256, 32, 4),
+        Images(0, 288, 144, 24, 4),
+        Weights(0, 144, 72, 36, 12, 4),
+    )
+    message = "wg: ra is live, and would be lost; free some registers"
+    with team_of(k, PULP, 8) as team:
+        k.registers.hold(RA)
+        with pytest.raises(KernelError, match=f"^{re.escape(message)}$"):
+            weight_gradient("wg", k, team, WeightGradient(1, 2, 2, axis, axis, dy, x, dw))
+        k.registers.release(RA)
+        weight_gradient("wg", k, team, WeightGradient(1, 2, 2, axis, axis, dy, x, dw))
+        assert RA in k.registers.used
 
 
 def test_columns_of_a_large_image_are_made_tile_by_tile():

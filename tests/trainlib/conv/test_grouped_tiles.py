@@ -5,13 +5,13 @@ import re
 import pytest
 
 from firmware.builder import KernelError
-from soc.spec import load_chip
-from trainlib.conv.group_tiles import GroupTiles
-from trainlib.conv.program import FAMILIES, FORWARD
+from soc.chip.spec import load_chip
+from trainlib.conv.grouped_tiles import GroupTiles
+from trainlib.conv.ops import FAMILIES, FORWARD
 from trainlib.launch import launch, program
 from trainlib.registry import KERNELS
 
-NAMES = [family.name for family in FAMILIES if not family.name.startswith("dw")]
+NAMES = [family.name for family in FAMILIES if family.phases]
 WIDE = {"height": 7, "width": 6, "inputs": 34, "outputs": 22, "groups": 2, "kernel": (3, 3)}
 WIDE |= {"stride": (2, 1), "padding": (1, 0, 0, 1), "batch": 2}
 TIGHT = load_chip("pulp", {"l1.size": 0x3000})

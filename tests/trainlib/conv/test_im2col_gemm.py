@@ -10,16 +10,16 @@ from firmware.builder import KernelError
 from firmware.drivers import LONGEST
 from firmware.runtime import Team, new_kernel
 from tests.trainlib.cluster import CHIPS, PULP, is_right_without_time
-from tests.trainlib.test_conv2d import ODD, SHAPES, SQUARE, STEPS, right
+from tests.trainlib.conv.test_conv2d import ODD, SHAPES, SQUARE, STEPS, right
 from trainlib.conv.axis import Axis
-from trainlib.conv.columns import clipped
 from trainlib.conv.conv2d import Strides
-from trainlib.conv.unfolding import Unfolding
+from trainlib.conv.im2col_gemm import clipped
+from trainlib.conv.im2col_layout import Unfolding
 from trainlib.launch import launch
-from trainlib.primitive.forms import Level, Patch
+from trainlib.primitive.l1_layout import Level, Patch
 from trainlib.registry import family_of
-from trainlib.tiles.copies import copies
-from trainlib.tiles.resident import Resident
+from trainlib.tiling.dma_commands import copies
+from trainlib.tiling.resident import Resident
 
 METHODS = ("columns", "columns_by_dma")
 LAYOUTS = ("chw", "hwc")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trainlib.conv.axis import Axis, Line, Read
-from trainlib.conv.plan import Body, Load, Mac, Use, Value, plan, reaches_of
+from trainlib.conv.inner_loop import Body, Load, Mac, Use, Value, plan, reaches_of
 
 AXES = (
     Axis(6, 8, 3),

@@ -6,12 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from soc.spec import load_chip
-from trainlib.deploy import SGD, DeployError, Graph
+from soc.chip.spec import SocSpec, load_chip
+from trainlib.deploy import SGD, Deployed, DeployError, Graph, deploy
+from trainlib.deploy.gradient import differentiate
+from trainlib.deploy.graph.registry import add_node
 from trainlib.deploy.interpret import Interpreter
 from trainlib.deploy.memory import ALIGNED, Block, plan
 from trainlib.deploy.program import build
-from trainlib.deploy.registry import add_node
 from trainlib.deploy.replay import Emitted, replayed
 from trainlib.deploy.step import training
 
@@ -37,7 +38,7 @@ def perceptron(widths=(12, 16, 8, 4)) -> Graph:
 
 @pytest.fixture(scope="module")
 def built():
-    return build(training(perceptron(), SGD(lr=0.1), fuses=False), load_chip("pulp"))
+    return build(training(perceptron(), SGD(lr=0.1)), load_chip("pulp"))
 
 
 def faults(built, **changed):
@@ -127,11 +128,11 @@ def test_the_replay_finds_a_stale_record(built):
 
 
 def test_gradients_of_linear_layers_change_their_weights_where_they_arise():
-    schedule = training(perceptron(), SGD(lr=0.1))
+    schedule = training(perceptron(), SGD(lr=0.1), fits=lambda graph, node: True)
     updates = [node for node in schedule.nodes if node.step == "update"]
     assert [node.op for node in updates] == ["linear_wg"] * 3
     assert updates[0].inputs["dW"] == "2.weight"
-    plain = training(perceptron(), SGD(lr=0.1), fuses=False)
+    plain = training(perceptron(), SGD(lr=0.1))
     assert [n.op for n in plain.nodes if n.step == "update"] == ["sgd"] * 6
     before, after = (interpreted(s) for s in (plain, schedule))
     for name in schedule.graph.trained:
@@ -166,7 +167,7 @@ def test_what_does_not_fit_l2_is_refused_with_what_it_takes():
     schedule = training(perceptron((512, 512, 512)), SGD(lr=0.1))
     chip = load_chip("pulp", {"l2": {"size": 1 << 20}})
     message = (
-        r"^the step needs \d+ bytes more than the 1048576 bytes of L2: \d+ for values \(\d+ of "
+        r"^the step needs \d+ bytes of L2, there are 1048576: \d+ for values \(\d+ of "
         r"them stay\), \d+ for code, \d+ for tables; take smaller batches and accumulate, freeze "
         r"layers, or a chip with a larger l2\.size$"
     )
@@ -184,3 +185,106 @@ def test_nothing_that_learns_is_refused():
 def test_a_number_of_batches_that_is_none_is_refused():
     with pytest.raises(DeployError, match=r"^accumulate = 0; it is a number of batches from 1 on$"):
         training(perceptron(), SGD(lr=0.1), accumulate=0)
+
+
+def residual() -> Graph:
+    """A convolution, a norm and a ReLU; another convolution and a shortcut; a ReLU; a loss."""
+    numbers = np.random.default_rng(2)
+    g = Graph()
+    x, shape = g.add("x", (1, 2, 4, 4), "input"), (2, 2, 3, 3)
+    names = ("first", "second", "third")
+    for name in names:
+        g.add(f"{name}.weight", shape, "parameter", array=numbers.standard_normal(shape) / 4)
+
+    def convolution(name: str, y: str) -> str:
+        inputs = {"X": y, "W": f"{name}.weight"}
+        return add_node(g, "conv2d_fw", inputs, {"padding": (1, 1, 1, 1)}, layer=name)["Y"]
+
+    start = add_node(g, "relu_fw", {"x": convolution("first", x)}, layer="start")["y"]
+    norm = {"gamma": np.ones(2), "beta": np.zeros(2)}
+    for name, value in norm.items():
+        g.add(name, (2,), "parameter", array=value)
+    statistics = ("running_mean", "running_var")
+    for name in statistics:
+        g.add(name, (2,), "buffer", array=np.ones(2))
+    inputs = {"x": convolution("second", start), **{n: n for n in (*norm, *statistics)}}
+    y = add_node(g, "batchnorm_fw", inputs, layer="norm")["y"]
+    y = convolution("third", add_node(g, "relu_fw", {"x": y}, layer="norm.relu")["y"])
+    y = add_node(g, "add", {"a": y, "b": start}, layer="sum")["y"]
+    y = add_node(g, "relu_fw", {"x": y}, layer="sum.relu")["y"]
+    target = g.add("target", (1, 2, 4, 4), "input")
+    g.loss = add_node(g, "mse_loss", {"x": y, "t": target}, layer="loss")["loss"]
+    g.trained = tuple(v.name for v in g.of_role("parameter"))
+    return g
+
+
+def test_relus_and_sums_go_into_their_neighbours_and_mean_the_same():
+    graph = residual()
+    schedule = training(graph, SGD(lr=0.1))
+    ops = [(node.op, node.layer) for node in schedule.nodes if node.attributes.get("relu")]
+    assert ops == [("batchnorm_fw", "norm"), ("add", "sum"), ("batchnorm_bw", "norm")]
+    assert [n.layer for n in schedule.nodes if n.op == "relu_fw"] == ["start"]
+    adding = [n.layer for n in schedule.nodes if n.attributes.get("accumulate")]
+    assert adding == ["second"]
+    assert [n.op for n in schedule.nodes if n.op == "add"] == ["add"]
+    differentiated = differentiate(graph)
+    numbers = np.random.default_rng(7)
+    data = {n: numbers.standard_normal((1, 2, 4, 4)) for n in ("x", "target")}
+    wanted, found = Interpreter(differentiated, data), Interpreter(schedule.reference, data)
+    wanted.run()
+    found.run([node for node in schedule.reference.nodes if node.step != "update"])
+    for name, gradient in differentiated.gradients.items():
+        other = found.get(schedule.graph.gradients[name])
+        np.testing.assert_allclose(other, wanted.get(gradient), 1e-12, 1e-15)
+
+
+def test_fused_passes_survive_the_replay_and_train_as_they_mean():
+    deployed = Deployed(residual(), SGD(lr=0.1), load_chip("pulp"))
+    assert deployed.built().faults() == []
+    assert {n.op for n in deployed.schedule.nodes if n.step == "update"} == {"conv2d_wg", "sgd"}
+    numbers = np.random.default_rng(7)
+    x, target = numbers.standard_normal((2, 1, 2, 4, 4), np.float32)
+    trained = deployed.train([(x, target)] * 2)
+    interpreter = Interpreter(deployed.schedule.reference, {"x": x, "target": target})
+    for _ in range(2):
+        interpreter.run()
+    for name in deployed.schedule.graph.trained:
+        np.testing.assert_allclose(trained.weights[name], interpreter.get(name), 1e-5, 1e-6)
+
+
+def deep(chip: SocSpec) -> Deployed:
+    """Six convolutions with norms and ReLUs, for a chip."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    nn = torch.nn
+    layers = [
+        layer
+        for _ in range(6)
+        for layer in (nn.Conv2d(8, 8, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+    ]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    batch = torch.randn(2, 8, 32, 32), torch.randn(2, 8)
+    how = {"loss": nn.functional.mse_loss, "optimizer": SGD(lr=0.1), "chip": chip}
+    return deploy(model, batch=batch, **how)
+
+
+def test_a_step_that_does_not_fit_computes_norms_again_to_the_same_bits():
+    numbers = np.random.default_rng(5)
+    x, target = (numbers.standard_normal(s, np.float32) for s in ((2, 8, 32, 32), (2, 8)))
+    wide = deep(load_chip("pulp"))
+    needed = wide.memory.peak + wide.memory.code + wide.memory.tables
+    tight = deep(load_chip("pulp", {"l2": {"size": (needed + (1 << 16)) // (1 << 12) << 12}}))
+    assert tight.memory.peak < wide.memory.peak
+    again = [node.op for node in tight.schedule.nodes if node.op == "batchnorm_apply"]
+    assert 0 < len(again) <= 6
+    assert tight.built().faults() == []
+    wanted, found = (deployed.train([(x, target)] * 2) for deployed in (wide, tight))
+    assert found.losses == wanted.losses
+    for name, array in wanted.weights.items():
+        np.testing.assert_array_equal(found.weights[name], array)
+
+
+def test_a_refusal_says_what_recomputation_would_need():
+    message = r"^the step needs \d+ bytes of L2, there are 262144: .*; with recomputation it needs "
+    with pytest.raises(DeployError, match=rf"{message}\d+$"):
+        deep(load_chip("pulp", {"l2": {"size": 1 << 18}})).built()

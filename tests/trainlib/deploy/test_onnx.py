@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from trainlib.deploy import SGD, Deployed, DeployError
 from trainlib.deploy.gradient import differentiate
 from trainlib.deploy.interpret import Interpreter
 
 onnx = pytest.importorskip("onnx", reason="onnx, the extra `onnx`, is missing")
 
-from trainlib.deploy.onnx_graph import read  # noqa: E402
+from trainlib.deploy.importers.onnx_graph import read  # noqa: E402
 
 GRAPHS = Path(
-    os.environ.get("DEEPLOY_GRAPHS", Path(__file__).parents[3] / "shared/reference/deeploy")
+    os.environ.get("DEEPLOY_GRAPHS", Path(__file__).parents[4] / "shared/reference/deeploy")
 )
 NEEDS = pytest.mark.skipif(
     not GRAPHS.is_dir(), reason="Deeploy's graphs are neither in DEEPLOY_GRAPHS nor in ../shared"

@@ -11,10 +11,11 @@ torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missin
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+from trainlib.deploy import SGD, deploy  # noqa: E402
 from trainlib.deploy.gradient import differentiate  # noqa: E402
-from trainlib.deploy.graph import DeployError  # noqa: E402
+from trainlib.deploy.graph.values import DeployError  # noqa: E402
+from trainlib.deploy.importers.torch_graph import graph_of  # noqa: E402
 from trainlib.deploy.interpret import Interpreter  # noqa: E402
-from trainlib.deploy.torch_graph import graph_of  # noqa: E402
 
 CONSTANTS = 2e-7
 """Relative: constants of a graph, such as a scale, are float32."""
@@ -62,6 +63,50 @@ def arithmetic(m, x):
     a, b = torch.chunk(m.first(x), 2, -1)
     c = torch.sigmoid(a) * b - 0.5 * a / (1 + b**2) - torch.exp(-a)
     return m.out(c.transpose(0, 1).t())
+
+
+def masked(m, x):
+    """Attention with masks of numbers and of truth values, of what is later, and across."""
+    late = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
+    short = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 1]], dtype=torch.bool)
+    how = {"need_weights": False}
+    y, _ = m.first(x, x, x, attn_mask=late, key_padding_mask=short, **how)
+    scores = y @ x.mT
+    y = scores.masked_fill(late, float("-inf")).softmax(-1) @ y
+    y = F.scaled_dot_product_attention(y, x, y, is_causal=True)
+    return m.second(y[:, :3], x, y, **how)[0]
+
+
+def both_ways(m, x):
+    y, (h, c) = m.lstm(x)
+    z, last = m.gru(y)
+    return torch.cat((z.mean(1), h[0], c[-1], last[1]), 1)
+
+
+def cells(m, x):
+    h, c = m.lstm(x[:, 0])
+    h, c = m.lstm(x[:, 1], (h, c))
+    return m.rnn(m.gru(h, c))
+
+
+def products(m, x):
+    a, b = x.view(2, 1, 3, 4), m.first(x).view(2, 4, 3)
+    y = a @ b[None]
+    return y + (x @ x[0, 0])[:, None, :, None] + m.first.weight.sum(0)[:3] @ b[0].T[:3, :1]
+
+
+def arranged(m, x):
+    y = m.first(x)
+    y = torch.stack((y[:, ::2], y.flip(1)[:, 1::2], y[:, [3, 0]]), 1).repeat(1, 2, 1)
+    y = F.pad(y, (1, 1), mode="reflect") * x[:, None, :1].expand(2, 6, 4)
+    return torch.where(torch.arange(4) < 2, y, y.roll(1, 2)) / (1 + y * y)
+
+
+def functions(m, x):
+    y = m.first(x)
+    z = (y * y + 1).sqrt() + (y * y + 0.5).rsqrt() + (y**2 + 0.1).log() + y.erf() - y.abs() ** 3
+    z = z - z.logsumexp(1, keepdim=True) + z.var(1, keepdim=True) - z.std(1, keepdim=True)
+    return F.normalize(z.clamp(max=2.0).clamp_min(-3.0), dim=1) - 1 / (2 + z * z)
 
 
 MODULES = {
@@ -119,6 +164,61 @@ MODULES = {
         (2, 2, 4, 4),
     ),
     "arithmetic": (Of(arithmetic, first=nn.Linear(4, 6), out=nn.Linear(3, 2)), (3, 4)),
+    "limits": (
+        nn.Sequential(
+            *(nn.Linear(4, 6), nn.ReLU6(), nn.Linear(6, 6), nn.Hardtanh(-0.3, 0.4)),
+            *(nn.Linear(6, 6), nn.Hardswish(), nn.Linear(6, 6), nn.Hardsigmoid()),
+            *(nn.Linear(6, 6), nn.Softshrink(0.1), nn.PReLU(), nn.GLU()),
+        ),
+        (5, 4),
+    ),
+    "exponentials": (
+        nn.Sequential(
+            *(nn.Linear(4, 6), nn.ELU(0.7), nn.Linear(6, 6), nn.SELU(), nn.CELU(0.5)),
+            *(nn.Linear(6, 6), nn.Softplus(2.0), nn.Linear(6, 6), nn.Mish(), nn.LogSigmoid()),
+            *(nn.Softmin(-1), nn.LogSoftmax(0), nn.Softsign(), nn.Tanhshrink()),
+        ),
+        (5, 4),
+    ),
+    "masks": (
+        Of(
+            *(masked,),
+            first=nn.MultiheadAttention(8, 2, batch_first=True),
+            second=nn.MultiheadAttention(8, 4, batch_first=True),
+        ),
+        (2, 5, 8),
+    ),
+    "both ways": (
+        Of(
+            *(both_ways,),
+            lstm=nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True),
+            gru=nn.GRU(8, 3, bidirectional=True, batch_first=True),
+        ),
+        (2, 5, 3),
+    ),
+    "cells": (
+        Of(cells, lstm=nn.LSTMCell(3, 4), gru=nn.GRUCell(4, 4), rnn=nn.RNNCell(4, 5)),
+        (2, 2, 3),
+    ),
+    "products": (Of(products, first=nn.Linear(4, 4)), (2, 3, 4)),
+    "arranged": (Of(arranged, first=nn.Linear(4, 4)), (2, 4)),
+    "functions": (Of(functions, first=nn.Linear(4, 6)), (3, 4)),
+    "transposed": (
+        nn.Sequential(
+            *(nn.Conv2d(2, 4, 3, 2), nn.ConvTranspose2d(4, 6, 3, 2, 1, 1, groups=2)),
+            *(nn.Upsample(scale_factor=2), nn.MaxPool2d(3, 2, ceil_mode=True)),
+            *(nn.Upsample(size=(5, 4), mode="bilinear"), nn.AdaptiveAvgPool2d((3, 2))),
+            *(nn.PixelShuffle(1), nn.ReflectionPad2d(1), nn.AdaptiveMaxPool2d(1)),
+        ),
+        (1, 2, 7, 7),
+    ),
+    "lines": (
+        nn.Sequential(
+            *(nn.Conv1d(2, 4, 3, 2, padding=1, groups=2, padding_mode="circular"), nn.ReLU6()),
+            *(nn.ConvTranspose1d(4, 2, 3), nn.AdaptiveAvgPool1d(4), nn.Dropout1d(0.5).eval()),
+        ),
+        (2, 2, 8),
+    ),
     "lstm": (Last(nn.LSTM(3, 4, batch_first=True)), (2, 5, 3)),
     "lstm state": (Last(nn.LSTM(3, 4, num_layers=1, batch_first=True), 1), (2, 5, 3)),
     "two lstms": (Last(nn.LSTM(3, 4, num_layers=2, batch_first=True)), (2, 5, 3)),
@@ -133,7 +233,8 @@ def gradients(module, loss, x, target):
     target = target.double() if target.is_floating_point() else target
     value = loss(wide(x.double() if x.is_floating_point() else x), target)
     value.backward()
-    return value.item(), {n: p.grad.numpy() for n, p in wide.named_parameters() if p.requires_grad}
+    named = wide.named_parameters()
+    return value.item(), {n: p.grad.numpy() for n, p in named if p.grad is not None}
 
 
 def interpreted(graph, x, target):
@@ -165,6 +266,90 @@ def test_gradients_are_those_of_autograd(name):
     with torch.no_grad():
         output = copy.deepcopy(module)(x)
     check(module, F.mse_loss, x, torch.randn(output.shape))
+
+
+WEIGHTS = (0.5, 1.0, 2.0, 1.0, 3.0)
+
+
+def weighed(function, **how):
+    return lambda x, t: function(x, t, torch.tensor(WEIGHTS, dtype=x.dtype), **how)
+
+
+def positive(x, t):
+    weights = torch.tensor(WEIGHTS, dtype=x.dtype)
+    return F.binary_cross_entropy_with_logits(x, t, weights, pos_weight=weights + 1)
+
+
+OF_CLASSES = {
+    "ignored": lambda x, t: F.cross_entropy(x, t, ignore_index=2),
+    "ignored and none": lambda x, t: F.cross_entropy(x, t, ignore_index=-1),
+    "weights": weighed(F.cross_entropy),
+    "smoothed": lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1),
+    "all of it": weighed(F.cross_entropy, ignore_index=1, label_smoothing=0.2),
+    "sum": weighed(F.cross_entropy, ignore_index=1, reduction="sum"),
+    "none": lambda x, t: F.cross_entropy(x, t, reduction="none").square().mean(),
+    "nll": lambda x, t: F.nll_loss(F.log_softmax(x, 1), t),
+    "nll of others": weighed(lambda x, t, w: F.nll_loss(x.tanh(), t, w, ignore_index=0)),
+}
+OF_ELEMENTS = {
+    "logits": F.binary_cross_entropy_with_logits,
+    "positive": positive,
+    "probabilities": lambda x, t: F.binary_cross_entropy(x.sigmoid(), t),
+    "huber": lambda x, t: F.huber_loss(x, t, delta=0.5),
+    "smooth": lambda x, t: F.smooth_l1_loss(x, t, beta=0.5, reduction="sum"),
+    "none": lambda x, t: F.smooth_l1_loss(x, t, beta=0.5, reduction="none").mean(),
+    "divergence": lambda x, t: F.kl_div(F.log_softmax(x, 1), t, reduction="batchmean"),
+    "margin": lambda x, t: F.soft_margin_loss(x, 2 * t - 1),
+    "soft": weighed(F.cross_entropy, label_smoothing=0.1),
+    "cosine": lambda x, t: (1 - F.cosine_similarity(x, t)).mean(),
+    "of a column": lambda x, t: F.mse_loss(x.sum(1, keepdim=True), t[:, :1]),
+}
+
+
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_losses_of_classes_are_torchs(name):
+    torch.manual_seed(2)
+    target = torch.tensor([0, 2, 1, 2, 4, 3])
+    check(nn.Linear(4, 5), OF_CLASSES[name], torch.randn(6, 4), target)
+
+
+@pytest.mark.parametrize("name", OF_ELEMENTS)
+def test_losses_of_elements_are_torchs(name):
+    torch.manual_seed(2)
+    check(nn.Linear(4, 5), OF_ELEMENTS[name], torch.randn(6, 4), torch.rand(6, 5))
+
+
+def test_cross_entropy_takes_places_of_an_image_and_an_example_alone():
+    torch.manual_seed(2)
+    image, target = torch.randn(2, 2, 4, 4), torch.randint(3, (2, 4, 4))
+    check(nn.Conv2d(2, 3, 1), F.cross_entropy, image, target)
+    check(nn.Linear(4, 3), F.cross_entropy, torch.randn(4), torch.tensor(2))
+
+
+def test_a_row_of_an_embedding_that_pads_does_not_learn():
+    module = nn.Sequential(nn.Embedding(7, 4, padding_idx=2), nn.Flatten(), nn.Linear(12, 3))
+    x, target = torch.tensor([[1, 2, 6], [2, 2, 0]]), torch.tensor([2, 0])
+    graph, _ = check(module, F.cross_entropy, x, target)
+    gradient = interpreted(graph, x, target)[1]["0.weight"]
+    assert not gradient[2].any()
+    assert gradient[1].any()
+
+
+@pytest.mark.parametrize("name", ["masks", "arranged", "exponentials"])
+def test_what_is_made_of_other_operators_is_right_on_the_chip(name):
+    module, shape = MODULES[name]
+    torch.manual_seed(1)
+    x = torch.randn(shape)
+    with torch.no_grad():
+        target = torch.randn(copy.deepcopy(module)(x).shape)
+    deployed = deploy(module, loss=F.mse_loss, batch=(x, target), optimizer=SGD(lr=0.1))
+    assert deployed.built(keeps_gradients=True).faults() == []
+    trained = deployed.train([(x, target)], gradients=True)
+    value, expected = gradients(module, F.mse_loss, x, target)
+    assert trained.losses[0] == pytest.approx(value, rel=1e-6)
+    for parameter, gradient in expected.items():
+        bound = 1e-6 * np.abs(gradient).max() + 1e-8
+        np.testing.assert_allclose(trained.gradients[0][parameter], gradient, 0, bound)
 
 
 def test_running_statistics_advance_as_those_of_torch():
@@ -229,23 +414,23 @@ class Unknown(nn.Module):
 
 
 REFUSALS = {
-    "relu6": (
-        nn.Sequential(nn.Linear(4, 4), nn.ReLU6()),
-        "layer 1: hardtanh: ReLU6 and hardtanh have no kernel; nn.ReLU has",
-    ),
     "unknown": (
         nn.Sequential(nn.Linear(4, 4), Unknown()),
         "layer 1: cumsum: there is no kernel for it; `pulpsim deploy --operators` lists those that "
         "there are",
     ),
-    "bidirectional": (
-        Of(lambda m, x: m.layer(x[None])[0][0, :, :4], layer=nn.LSTM(4, 4, bidirectional=True)),
-        "layer layer: lstm.input: bidirectional; there is no kernel that goes backward: leave it "
-        "out",
+    "projections": (
+        Of(lambda m, x: m.layer(x[None])[0][0], layer=nn.LSTM(4, 4, proj_size=2)),
+        "layer layer: lstm.input: proj_size; there is no kernel for projections: leave it out",
     ),
     "ceil mode": (
-        nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.MaxPool2d(2, ceil_mode=True), nn.Flatten()),
-        "layer 1: max_pool2d: ceil_mode or dilation; the kernel has neither",
+        nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.AvgPool2d(2, ceil_mode=True), nn.Flatten()),
+        "layer 1: avg_pool2d: ceil_mode; the kernel has none: pad the input, and leave it out",
+    ),
+    "values": (
+        Of(lambda m, x: x.masked_fill(x > 0, 1.0)),
+        "layer gt: gt.Scalar: there is no kernel for it; `pulpsim deploy --operators` lists those "
+        "that there are",
     ),
 }
 
@@ -266,13 +451,6 @@ def test_a_module_that_depends_on_values_is_refused():
 
     with pytest.raises(DeployError, match=r"^Depends: torch\.export cannot capture it: .*$"):
         graph_of(Depends(), F.mse_loss, torch.randn(2), torch.randn(2))
-
-
-def test_a_loss_of_label_smoothing_is_refused():
-    loss = nn.CrossEntropyLoss(label_smoothing=0.1)
-    message = "cross_entropy_loss: weights, label smoothing or ignore_index; the kernel has none"
-    with pytest.raises(DeployError, match=f".*{message} of them$"):
-        graph_of(nn.Linear(4, 3), loss, torch.randn(2, 4), torch.tensor([0, 2]))
 
 
 def test_a_parameter_that_the_loss_does_not_depend_on_does_not_learn():

@@ -7,8 +7,8 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
+from soc.chip.spec import load_chip
 from soc.run import run_program
-from soc.spec import load_chip
 
 torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
 
@@ -31,7 +31,9 @@ def data(steps=3, batch=2):
     return torch.randn(steps, batch, 1, 6, 6), torch.randint(0, 3, (steps, batch))
 
 
-def trained_by_torch(module, batches, optimizer, accumulate=1, dtype=torch.float32, mean=False):
+def trained_by_torch(
+    module, batches, optimizer, accumulate=1, dtype=torch.float32, mean=False, clip=lambda p: None
+):
     """Losses, gradients of each step, and the module, trained."""
     module = copy.deepcopy(module).to(dtype)
     optimizer = optimizer(module.parameters())
@@ -43,6 +45,7 @@ def trained_by_torch(module, batches, optimizer, accumulate=1, dtype=torch.float
         if (number + 1) % accumulate == 0:
             named = module.named_parameters()
             gradients.append({n: p.grad.numpy().astype(np.float64) for n, p in named})
+            clip(module.parameters())
             optimizer.step()
             optimizer.zero_grad()
     return losses, gradients, module
@@ -171,6 +174,38 @@ def test_adam_is_that_of_torch(kind):
     np.testing.assert_allclose(trained.weights["1.weight"], after[1].weight.detach(), 0, 1e-6)
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize(
+    ("clip_norm", "clip_value", "is_clipped"),
+    [(0.3, None, True), (50.0, None, False), (0.5, 0.05, True)],
+)
+def test_gradients_are_clipped_as_torch_does(clip_norm, clip_value, is_clipped, accumulate):
+    module, (x, t) = convolutional(), data(4)
+    batches = list(zip(x, t, strict=True))
+    clipping = {"clip_norm": clip_norm, "clip_value": clip_value}
+    optimizer = SGD(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01, **clipping)
+    deployed = deploy(
+        *(module,),
+        **{"loss": F.cross_entropy, "batch": batches[0]},
+        **{"optimizer": optimizer, "accumulate": accumulate},
+    )
+    assert deployed.built().faults() == []
+    trained = deployed.train(batches)
+
+    def clip(parameters):
+        parameters = list(parameters)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, clip_norm)
+        assert (norm > clip_norm) == is_clipped
+        if clip_value:
+            torch.nn.utils.clip_grad_value_(parameters, clip_value)
+
+    how = {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}
+    of = {"dtype": torch.float64, "clip": clip, "accumulate": accumulate}
+    *_, after = trained_by_torch(module, batches, lambda p: torch.optim.SGD(p, **how), **of)
+    for name, weight in after.named_parameters():
+        np.testing.assert_allclose(trained.weights[name], weight.detach(), 0, 2e-6, err_msg=name)
+
+
 def test_a_program_with_its_batches_runs_without_a_host(plain):
     _, batches, deployed = plain
     expected = deployed.train(batches)
@@ -237,6 +272,7 @@ def test_an_incomplete_step_is_refused():
     [
         (lambda: SGD(lr=-1.0), "SGD: lr = -1.0; it is 0 or more"),
         (lambda: SGD(lr=float("nan")), "SGD: lr = nan; it is 0 or more"),
+        (lambda: SGD(lr=0.1, clip_norm=0.0), "SGD: clip_norm = 0.0; it is above 0"),
         (lambda: SGD(lr=0.1, nesterov=True), "SGD: nesterov without a momentum; it looks ahead "),
         (lambda: Adam(betas=(0.9, 1.0)), "Adam: betas = (0.9, 1.0); it is two, from 0 to below 1"),
     ],
@@ -252,3 +288,24 @@ def test_a_chip_of_16_mb_is_a_chip(plain):
     how = {"loss": F.cross_entropy, "optimizer": SGD(lr=0.1), "chip": chip}
     trained = deploy(module, batch=batches[0], **how).train(batches[:1])
     assert len(trained.losses) == 1
+
+
+def test_tiles_that_have_been_measured_are_taken_if_they_fit():
+    module, (x, t) = nn.Sequential(nn.Flatten(), nn.Linear(36, 24), nn.Linear(24, 3)), data()
+    batches = list(zip(x, t, strict=True))
+
+    def tuned(kernel, arguments):
+        if kernel == "linear_fw_f32":
+            return {"tile": {"co": 8}, "buffers": 1} if arguments["outputs"] == 24 else {}
+        return {"tile": {"co": 10**6}} if kernel == "linear_wg_f32" else {}
+
+    how = {"loss": F.cross_entropy, "batch": batches[0], "optimizer": SGD(lr=0.1)}
+    plain, measured = (deploy(module, **how, tuned=choice) for choice in (None, tuned))
+    tiles = {
+        (e.call.kernel, e.call.region): e.call.arguments.get("tile") for e in measured.built().calls
+    }
+    assert tiles["linear_fw_f32", "1 forward"] == {"co": 8}
+    assert tiles["linear_fw_f32", "2 forward"] is None
+    assert all(tile != {"co": 10**6} for tile in tiles.values())
+    losses = [deployed.train(batches).losses for deployed in (plain, measured)]
+    np.testing.assert_allclose(*losses, 1e-6)

@@ -9,7 +9,8 @@ from trainlib.launch import launch, program
 from trainlib.reference.dropout import numbers
 from trainlib.registry import KERNELS
 
-BINARY = pytest.mark.parametrize("name", ["add_f32", "multiply_f32"])
+RELU = pytest.mark.parametrize("dims", [((2, 7), (2, 7)), ((3, 1, 4), (5, 1))], ids=str)
+BINARY = pytest.mark.parametrize("name", ["add_f32", "subtract_f32", "multiply_f32", "divide_f32"])
 PAIRS = (
     {"a": (1,)},
     {"a": (7,), "cores": 3},
@@ -33,6 +34,21 @@ BORDERS = (
     {"shape": (3, 5, 7), "before": (0, 1, 2), "after": (1, 0, 1), "value": 2.5},
     {"shape": (2, 9), "before": (0, 3), "after": (0, 0), "cores": 2},
 )
+BOXES = (
+    {"shape": (7,), "start": (2,), "size": (3,)},
+    {"shape": (3, 5, 7), "start": (1, 0, 2), "size": (2, 5, 4), "cores": 3},
+    {"shape": (4, 9), "start": (1, 1), "size": (2, 4), "step": (2, 2)},
+    {"shape": (1, 6, 1), "start": (0, 0, 0), "size": (4, 6, 5), "step": (0, 1, 0)},
+    {"shape": (5, 40), "start": (1, 3), "size": (3, 12), "step": (1, 3), "tile": {"d0": 2}},
+    {"shape": (1, 50), "start": (0, 2), "size": (6, 31), "step": (0, 1), "tile": {"d0": 4}},
+)
+JOINED = (
+    {"shape": (7,), "axis": 0, "sizes": (3, 4)},
+    {"shape": (3, 7, 5), "axis": 1, "sizes": (1, 4, 2), "cores": 3},
+    {"shape": (6, 40), "axis": 1, "sizes": (3, 30, 7), "tile": {"d0": 4, "d1": 8}},
+    {"shape": (6, 40), "axis": 0, "sizes": (1, 2, 3), "tile": {"d0": 2, "d1": 16}},
+    {"shape": (16, 4), "axis": 0, "sizes": (2,) * 8},
+)
 TABLES = (
     {"entries": 1, "columns": 1, "tokens": 1},
     {"entries": 20, "columns": 7, "tokens": 9},
@@ -40,6 +56,12 @@ TABLES = (
     {"entries": 3, "columns": 33, "tokens": 11, "split": "rows", "cores": 4},
     {"entries": 5, "columns": 3, "tokens": 40, "cores": 1},
 )
+
+
+@RELU
+def test_a_sum_below_zero_is_zero_with_a_relu(dims):
+    outputs = check("add_f32", {"a": dims[0], "b": dims[1], "relu": True})
+    assert (outputs["y"] == 0).any()
 
 
 @pytest.mark.parametrize("point", PAIRS, ids=str)
@@ -57,7 +79,8 @@ def test_special_values_are_torchs(name):
 @BINARY
 def test_the_references_of_broadcasts_are_torchs(name):
     def golden(torch, a, b):
-        return a + b if name == "add_f32" else a * b
+        functions = {"add": torch.add, "subtract": torch.sub, "divide": torch.div}
+        return functions.get(name.removesuffix("_f32"), torch.mul)(a, b)
 
     check_with_torch(name, PAIRS[3], golden)
 
@@ -74,6 +97,16 @@ def test_every_order_of_dimensions_is_right(point):
 @pytest.mark.parametrize("point", BORDERS, ids=str)
 def test_every_border_is_right(point):
     check("pad_f32", point)
+
+
+@pytest.mark.parametrize("point", BOXES, ids=str)
+def test_every_box_is_right(point):
+    check("slice_f32", point)
+
+
+@pytest.mark.parametrize("point", JOINED, ids=str)
+def test_tensors_lie_one_after_the_other(point):
+    check("concat_f32", point)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
@@ -122,6 +155,8 @@ def test_the_reference_of_an_embeddings_gradient_is_torchs():
         ("residual_bw_f32", {"shape": (13,)}),
         ("transpose_f32", ORDERS[2]),
         ("pad_f32", BORDERS[1]),
+        ("slice_f32", BOXES[1]),
+        ("concat_f32", JOINED[1]),
         ("dropout_f32", {"shape": (37,)}),
         ("embedding_fw_f32", TABLES[1]),
         ("embedding_bw_f32", TABLES[1]),
@@ -148,6 +183,21 @@ def test_addresses_may_be_in_registers(name, point):
             "pad_f32",
             {"shape": (2, 3), "before": (1,), "after": (0, 0)},
             r"^pad: before \(1,\) and after \(0, 0\) are not for 2 dimensions$",
+        ),
+        (
+            "slice_f32",
+            {"shape": (2, 3), "start": (0, 1), "size": (2, 2), "step": (1, 2)},
+            r"^slice: dimension 1 has 3 elements; start 1, step 2 and size 2 reach beyond$",
+        ),
+        (
+            "slice_f32",
+            {"shape": (2, 3), "start": (0,), "size": (2, 2)},
+            r"^slice: start, step and size are not for 2 dimensions$",
+        ),
+        (
+            "concat_f32",
+            {"shape": (2, 3), "axis": 1, "sizes": (1, 1)},
+            r"^concat: sizes \[1, 1\] do not add up to dimension 1 of \[2, 3\]$",
         ),
     ],
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from soc.toml_file import ConfigError
+from soc.config.toml import ConfigError
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
 from trainlib.launch import checked, program
 from trainlib.registry import family_of

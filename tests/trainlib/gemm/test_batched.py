@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from tests.trainlib.primitives import check, check_with_torch
 from trainlib.launch import launch
 

@@ -5,8 +5,8 @@ import pytest
 
 from firmware.builder import KernelError
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time, random, run
+from trainlib.gemm.row_sums import sums_f32
 from trainlib.launch import checked, launch, program
-from trainlib.product.sums import sums_f32
 from trainlib.reference.matmul import matmul
 from trainlib.registry import family_of
 
@@ -51,6 +51,25 @@ def test_a_pointwise_convolution_is_right(step, shape, layout):
     point = POINTWISE[shape] | {"layout": layout}
     right(f"pwconv2d_{step}_f32", point | {"bias": step != "ig"})
     right(f"pwconv2d_{step}_f32", point | {"accumulate": True, "bias": step == "wg"})
+
+
+@pytest.mark.parametrize("tile", [None, {"n": 2, "ci": 3, "co": 2}])
+@pytest.mark.parametrize("shape", LAYERS)
+def test_a_relu_is_of_whole_sums(shape, tile):
+    fitted = tile and {
+        n: min(s, LAYERS[shape].get(d, 1))
+        for (n, s), d in zip(tile.items(), ("batch", "inputs", "outputs"), strict=True)
+    }
+    point = {**LAYERS[shape], "tile": fitted, "bias": True, "relu": True}
+    report = right("linear_fw_f32", point)
+    assert (report.outputs["Y"] >= 0).all()
+    right("linear_fw_f32", point | {"bias": False, "cores": 1})
+
+
+def test_a_relu_of_a_pointwise_convolution_is_right():
+    for layout in ("chw", "hwc"):
+        point = POINTWISE["odd"] | {"layout": layout, "relu": True, "tile": {"ci": 2, "y": 2}}
+        assert (right("pwconv2d_fw_f32", point).outputs["Y"] == 0).any()
 
 
 @pytest.mark.parametrize("tile", [{"n": 2, "ci": 3, "co": 2}, {"n": 3, "co": 4}, {}], ids=str)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from tests.trainlib.primitives import WARM, check
 from trainlib.launch import launch
 

@@ -8,9 +8,9 @@ import pytest
 from firmware.builder import Register
 from tests.trainlib.cluster import random, run
 from tests.trainlib.primitives import check
-from trainlib.product.cuts import shares_of
-from trainlib.product.matmul import matmul_f32, timed_blocking
-from trainlib.product.operands import Operands
+from trainlib.gemm.matmul import matmul_f32, timed_blocking
+from trainlib.gemm.operands import Operands
+from trainlib.gemm.partition import shares_of
 from trainlib.reference import matmul as reference
 
 IN_STRIPS = [(25, 36, 13), (9, 16, 26), (17, 13, 11)]

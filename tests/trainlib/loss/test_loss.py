@@ -5,7 +5,11 @@ import pytest
 
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
 
-ELEMENTS = ("mse_loss_f32", "l1_loss_f32", "berhu_loss_f32")
+ELEMENTS = (
+    *("mse_loss_f32", "l1_loss_f32", "berhu_loss_f32", "huber_loss_f32"),
+    *("bce_logits_loss_f32", "bce_loss_f32"),
+)
+OF_ANY = ELEMENTS[:-1]
 SHAPES = (
     {"shape": (1,)},
     {"shape": (7,), "cores": 3},
@@ -57,7 +61,7 @@ def test_addresses_of_cross_entropy_may_be_in_registers(is_soft, split):
     check_in_registers("cross_entropy_loss_f32", point)
 
 
-@pytest.mark.parametrize("name", ELEMENTS)
+@pytest.mark.parametrize("name", OF_ANY)
 @pytest.mark.parametrize(
     "x",
     [
@@ -91,7 +95,14 @@ def test_large_logits_do_not_overflow(split):
 def test_the_references_are_torchs(name, reduction):
     def golden(torch, x, t):
         f, x = torch.nn.functional, x.requires_grad_()
-        functions = {"mse_loss_f32": f.mse_loss, "l1_loss_f32": f.l1_loss, "berhu_loss_f32": berhu}
+        functions = {
+            "mse_loss_f32": f.mse_loss,
+            "l1_loss_f32": f.l1_loss,
+            "berhu_loss_f32": berhu,
+            "huber_loss_f32": f.huber_loss,
+            "bce_logits_loss_f32": f.binary_cross_entropy_with_logits,
+            "bce_loss_f32": f.binary_cross_entropy,
+        }
         loss = functions[name](x, t, reduction=reduction)
         loss.backward()
         return loss.reshape(1), x.grad
@@ -103,6 +114,41 @@ def test_the_references_are_torchs(name, reduction):
         return terms.mean() if reduction == "mean" else terms.sum()
 
     check_with_torch(name, {"shape": (5, 9), "reduction": reduction}, golden)
+
+
+@pytest.mark.parametrize("tile", [None, {"d0": 16}])
+def test_huber_is_linear_beyond_delta_and_takes_a_factor(tile):
+    x = np.linspace(-3, 3, 61, dtype=np.float32)
+    point = {"shape": (61,), "delta": 0.5, "factor": 2.0, "tile": tile}
+    outputs = check("huber_loss_f32", point, {"x": x, "t": np.zeros_like(x)})
+    size = np.abs(x.astype(np.float64))
+    each = np.where(size < 0.5, size**2, size - 0.25)
+    np.testing.assert_allclose(outputs["loss"], each.mean(), rtol=1e-6)
+    np.testing.assert_allclose(outputs["dx"], 2 * np.clip(x, -0.5, 0.5) / 61, rtol=1e-6)
+
+
+def test_binary_cross_entropy_is_finite_where_a_class_is_certain():
+    """Logits too large for an exponential, and probabilities of 0 and 1."""
+    pytest.importorskip("torch")
+    x = np.array([200, -200, 20, -20, 0.0, 1e-20], np.float32)
+    inputs = {"x": x, "t": np.array([1, 0, 0, 1, 0.5, 0.25], np.float32)}
+    check("bce_logits_loss_f32", {"shape": x.shape}, inputs)
+    check_with_torch("bce_logits_loss_f32", {"shape": x.shape}, binary(True), inputs)
+    inputs["x"] = np.array([0, 1, 1, 0, 1e-30, 1 - 2**-24], np.float32)
+    check("bce_loss_f32", {"shape": x.shape}, inputs)
+    check_with_torch("bce_loss_f32", {"shape": x.shape}, binary(False), inputs)
+
+
+def binary(is_logits):
+    def golden(torch, x, t):
+        f = torch.nn.functional
+        x.requires_grad_()
+        function = f.binary_cross_entropy_with_logits if is_logits else f.binary_cross_entropy
+        loss = function(x, t)
+        loss.backward()
+        return loss.reshape(1), x.grad
+
+    return golden
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])

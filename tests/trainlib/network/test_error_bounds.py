@@ -5,10 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.trainlib.test_network import CONVOLUTION, SMALL
+from tests.trainlib.network.test_network import CONVOLUTION, SMALL
 from trainlib.launch import launch, program
-from trainlib.network.bounds import trained
-from trainlib.network.plan import plan_of
+from trainlib.network.error_bounds import trained
+from trainlib.network.training_graph import plan_of
 
 NORMS = [CONVOLUTION | {"bias": True}, {"kind": "batchnorm"}, {"kind": "relu"}]
 POOLED = [{"kind": "avgpool2d", "kernel": 3, "stride": 2}]

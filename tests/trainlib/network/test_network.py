@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks.network import L1_SIZE, REGIONS, SPEED_UP, TRAINING, VARIANTS, second_step
 from firmware.builder import KernelError
+from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
 from soc.run import run_program
-from soc.spec import load_chip
-from soc.toml_file import ConfigError
 from trainlib.launch import checked, launch, program
-from trainlib.network.bounds import expected
+from trainlib.network.error_bounds import expected
 from trainlib.registry import family_of
 
 ROOMY = load_chip("pulp", {"l1.size": L1_SIZE})

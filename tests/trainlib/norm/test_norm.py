@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
 from trainlib.launch import checked, launch, program
-from trainlib.norm.kinds import NORMS
+from trainlib.norm.variants import NORMS
 from trainlib.registry import KERNELS
 
 MAPS = ["batchnorm", "batchnorm_frozen", "instancenorm", "groupnorm"]
@@ -50,6 +50,36 @@ def test_every_map_and_split_is_right(name, pass_, point):
 @pytest.mark.sampled
 def test_every_row_and_split_is_right(name, pass_, point):
     check(f"{name}_{pass_}_f32", point)
+
+
+@pytest.mark.parametrize("point", MAP_POINTS[1::2], ids=str)
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("pass_", ["fw", "bw", "apply"])
+def test_a_relu_of_every_map_is_right(name, pass_, point):
+    if (name, pass_) != ("batchnorm_frozen", "apply"):
+        check(f"{name}_{pass_}_f32", arguments(name, point) | {"relu": True})
+
+
+@pytest.mark.parametrize("name", ["batchnorm", "groupnorm"])
+@PASSES
+def test_a_relu_of_rows_larger_than_l1_is_right(name, pass_):
+    point = arguments(name, {"c": 2, "hw": 3000, "groups": 1, "relu": True})
+    chip = load_chip("pulp", {"l1.size": 0x4000})
+    _, report = launch(f"{name}_{pass_}_f32", point, chip)
+    assert report.is_correct
+
+
+def test_a_relu_gives_what_one_of_its_own_gives_bit_for_bit():
+    point = {"b": 2, "c": 3, "hw": 8}
+    inputs = KERNELS["batchnorm_bw_f32"].random(KERNELS["batchnorm_bw_f32"].arguments(**point))
+    y, dy = np.random.default_rng(3).standard_normal((2, 2, 3, 8), np.float32)
+    masked, _ = launch("relu_bw_f32", {"shape": y.shape}, inputs={"x": y, "dy": dy})
+    wanted, _ = launch("batchnorm_bw_f32", point, inputs=inputs | {"dy": masked["dx"]})
+    found, _ = launch(
+        "batchnorm_bw_f32", point | {"relu": True}, inputs=inputs | {"dy": dy, "y": y}
+    )
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 SAVED = [name for name in MAPS + ROWS if name != "batchnorm_frozen"]
@@ -164,6 +194,23 @@ def compare(name, point, order):
     check_with_torch(
         f"{name}_bw_f32", point, backward, {n: a for n, a in exact.items() if n in values}
     )
+
+
+def test_the_references_of_a_relu_are_torchs():
+    def forward(torch, x, gamma, beta, running_mean, running_var):
+        f = torch.nn.functional
+        return f.relu(f.batch_norm(x, running_mean, running_var, gamma, beta, True))
+
+    def backward(torch, x, dy, gamma, running_mean, running_var, y):
+        kept = torch.nn.functional.batch_norm(
+            x.requires_grad_(), running_mean, running_var, gamma.requires_grad_()
+        )
+        kept.backward(torch.where(y > 0, dy, 0))
+        return [x.grad, gamma.grad]
+
+    point = {"b": 2, "c": 3, "hw": 5, "relu": True}
+    check_with_torch("batchnorm_fw_f32", point, forward, is_part=True)
+    check_with_torch("batchnorm_frozen_bw_f32", point, backward, is_part=True)
 
 
 def test_groups_that_do_not_divide_the_channels_are_refused():

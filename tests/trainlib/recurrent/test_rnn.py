@@ -5,7 +5,7 @@ import pytest
 
 from tests.trainlib.primitives import WARM, check, check_in_registers
 from trainlib.launch import launch
-from trainlib.recurrent.program import LAYERS
+from trainlib.recurrent.ops import LAYERS
 
 LAYER = pytest.mark.parametrize("name", ["rnn", "lstm", "gru"])
 DIRECTION = pytest.mark.parametrize("direction", ["fw", "bw"])

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from trainlib.reference.near import Near
+from trainlib.reference.error_analysis import Near
 
 X = np.array([[-1.7, -0.3, 0.4], [0.02, 0.9, 2.5]])
 Y = np.array([[0.6, -2.1, 0.03], [1.4, -0.8, 0.5]])

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from firmware.runtime import Team, new_kernel
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from tests.trainlib.cluster import CHIPS, PULP
 from trainlib.launch import launch
-from trainlib.primitive.alone import Alone, Block
+from trainlib.primitive.per_core import Alone, Block
 from trainlib.primitive.tensor import Tensor
-from trainlib.primitive.tiling import Tiling
-from trainlib.tiles import walk
-from trainlib.tiles.share import Copied, Share, share_of
+from trainlib.primitive.tile_spec import Tiling
+from trainlib.tiling import tile_loop
+from trainlib.tiling.per_core_schedule import Copied, Share, share_of
 
 LINE = 20  # bytes
 
@@ -223,7 +223,7 @@ def shares(monkeypatch):
         seen.append(share_of(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(walk, "share_of", spy)
+    monkeypatch.setattr(tile_loop, "share_of", spy)
     return seen
 
 

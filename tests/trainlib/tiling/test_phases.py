@@ -3,7 +3,7 @@
 import pytest
 
 from firmware.builder import KernelError
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from trainlib.launch import launch, program
 
 SHAPE = {"steps": 3, "inputs": 5, "hidden": 7, "batch": 2}
@@ -19,7 +19,7 @@ def test_sizes_of_one_phase_are_written_as_a_table_or_with_a_dot():
 
 def test_where_the_smallest_tile_leaves_no_room_for_a_table_there_are_phases():
     phases = []
-    for size in (0xFFC0, 0xFF80):
+    for size in (0xFE80, 0xFE00):
         chip = load_chip("pulp", {"l1.size": size})
         _, report = launch("batchnorm_bw_f32", {"c": 8, "hw": 2304}, chip)
         assert report.is_correct

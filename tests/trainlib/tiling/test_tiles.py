@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
+from soc.chip.spec import load_chip
 from soc.run import ENGINES, run_program
-from soc.spec import load_chip
 from tests.firmware.machine import Machine
 from tests.trainlib.tile_families import FAMILIES, Product
 from trainlib.launch import launch, program
-from trainlib.primitive.family import Family
+from trainlib.primitive.operator import Family
 from trainlib.registry import KERNELS
 
 SHAPE = {"n": 13, "k": 11, "m": 7}

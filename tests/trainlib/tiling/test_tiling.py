@@ -8,12 +8,12 @@ import pytest
 
 from firmware.arena import Arena
 from firmware.builder import KernelError
-from trainlib.primitive.boxes import Box, Part, Spread, Window
+from trainlib.primitive.slices import Box, Part, Spread, Window
 from trainlib.primitive.tensor import Tensor
-from trainlib.primitive.tiling import GROWTH, Dim, Tiling, growing
-from trainlib.tiles.choice import Choice, Grid, TableRoom, TablesTooLong, candidates
-from trainlib.tiles.copies import Copy, copies
-from trainlib.tiles.schedule import schedule, stays
+from trainlib.primitive.tile_spec import GROWTH, Dim, Tiling, growing
+from trainlib.tiling.dma_commands import Copy, copies
+from trainlib.tiling.schedule import schedule, stays
+from trainlib.tiling.tile_size import Choice, Grid, TableRoom, TablesTooLong, candidates
 
 LOOKS = [
     {"kernel": kernel, "stride": stride, "dilation": dilation, "before": before}

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from trainlib.deploy.graph import Attributes, Shape
-from trainlib.deploy.maps import shaped_as
-from trainlib.deploy.operator import Backward, Invocation, Operator, Shapes
+from trainlib.deploy.graph.maps import clipped_gradient, shaped_as
+from trainlib.deploy.graph.operator import Backward, Invocation, Operator, Shapes
+from trainlib.deploy.graph.values import Attributes, Shape
 
 
 def _convolution(step: str) -> Callable[[Shapes, Attributes], Invocation]:
@@ -55,6 +55,18 @@ def _convolution_rule(b: Backward) -> None:
         b.give("X", b.emit("conv2d_ig", {"dY": dy, "W": b.value("W")}, about)["dX"])
 
 
+def _transposed_rule(b: Backward) -> None:
+    """Of the gradient of an input as a layer: a convolution the other way round."""
+    dy = b.gradient("dX")
+    how = {n: v for n, v in b.attributes().items() if n != "input"}
+    if b.needs("W"):
+        about = how | {"kernel": tuple(b.shape("W")[2:])}
+        found = b.emit("conv2d_wg", {"dY": b.value("dY"), "X": dy}, about)
+        b.give("W", b.reshaped(found["dW"], b.shape("W")))
+    if b.needs("dY"):
+        b.give("dY", b.emit("conv2d_fw", {"X": dy, "W": b.value("W")}, how)["Y"])
+
+
 def _linear(step: str) -> Callable[[Shapes, Attributes], Invocation]:
     def lower(shapes: Shapes, attributes: Attributes) -> Invocation:
         rows = shapes["X"] if "X" in shapes else shapes["dY"]
@@ -72,10 +84,10 @@ def _linear_shapes(shapes: Shapes, _: Attributes) -> Shapes:
 
 
 def _linear_rule(b: Backward) -> None:
-    dy = b.gradient("Y")
+    dy = clipped_gradient(b, "Y")
     if b.needs("W"):
         bias = {"bias": True} if b.needs("bias") else {}
-        found = b.emit("linear_wg", {"dY": dy, "X": b.value("X")}, b.attributes() | bias)
+        found = b.emit("linear_wg", {"dY": dy, "X": b.value("X")}, bias)
         b.give("W", found["dW"])
         if bias:
             b.give("bias", found["dbias"])
@@ -83,7 +95,7 @@ def _linear_rule(b: Backward) -> None:
         axes = tuple(range(len(b.shape("Y")) - 1))
         b.give("bias", b.emit("reduce", {"x": dy}, {"axes": axes, "what": "sum"})["y"])
     if b.needs("X"):
-        found = b.emit("linear_ig", {"dY": dy, "W": b.value("W")}, b.attributes())
+        found = b.emit("linear_ig", {"dY": dy, "W": b.value("W")})
         b.give("X", b.reshaped(found["dX"], b.shape("X")))
 
 
@@ -149,7 +161,8 @@ def _norm_rule(name: str) -> Callable[[Backward], None]:
     names = stats.get(name, ("mean", "rstd"))
 
     def rule(b: Backward) -> None:
-        given = {n: b.value(n) for n in ("x", "gamma", *names)}
+        relu = ("y",) if b.attributes().get("relu") else ()
+        given = {n: b.value(n) for n in ("x", "gamma", *relu, *names)}
         how = {n: v for n, v in b.attributes().items() if n != "momentum"}
         found = b.emit(f"{name}_bw", {**given, "dy": b.gradient("y")}, how)
         for operand in ("x", "gamma", "beta"):
@@ -160,10 +173,15 @@ def _norm_rule(name: str) -> Callable[[Backward], None]:
 
 
 def _norms(name: str) -> list[Operator]:
-    forward, backward = (f"{name}_{step}" for step in ("fw", "bw"))
+    forward, backward, again = (f"{name}_{step}" for step in ("fw", "bw", "apply"))
+    applied = [Operator(again, _norm(name, "apply"), shaped_as(y="x"))]
     return [
+        *(applied if name != "batchnorm_frozen" else ()),
         Operator(forward, _norm(name, "fw"), shaped_as(y="x"), _norm_rule(name)),
-        Operator(backward, _norm(name, "bw"), shaped_as(dx="x")),
+        Operator(
+            *(backward, _norm(name, "bw"), shaped_as(dx="x")),
+            in_place=(("dy", "dx"), ("x", "dx")),
+        ),
     ]
 
 
@@ -198,10 +216,30 @@ def _softmax(step: str, like: str) -> Callable[[Shapes, Attributes], Invocation]
     return lower
 
 
+def _resized(kernel: str) -> Callable[[Shapes, Attributes], Invocation]:
+    """Images of another size."""
+
+    def lower(shapes: Shapes, attributes: Attributes) -> Invocation:
+        how = dict(attributes)
+        out = how.pop("out")
+        shape: Shape = shapes["x"] if "x" in shapes else (shapes["dy"][0], *how.pop("input"))
+        return Invocation(kernel, {**dict(zip("bchw", shape, strict=True)), "out": out, **how})
+
+    return lower
+
+
+def _resized_rule(name: str) -> Callable[[Backward], None]:
+    def rule(b: Backward) -> None:
+        how = b.attributes() | {"input": tuple(b.shape("x")[1:])}
+        b.give("x", b.emit(f"{name}_bw", {"dy": b.gradient("y")}, how)["dx"])
+
+    return rule
+
+
 OPERATORS = (
     Operator("conv2d_fw", _convolution("fw"), rule=_convolution_rule),
     Operator("conv2d_wg", _convolution("wg")),
-    Operator("conv2d_ig", _convolution("ig")),
+    Operator("conv2d_ig", _convolution("ig"), rule=_transposed_rule),
     Operator("linear_fw", _linear("fw"), _linear_shapes, _linear_rule),
     Operator("linear_wg", _linear("wg")),
     Operator("linear_ig", _linear("ig")),
@@ -213,6 +251,14 @@ OPERATORS = (
         for operator in (
             Operator(f"{name}_fw", _pool(f"{name}_fw"), rule=_pool_rule(name)),
             Operator(f"{name}_bw", _pool(f"{name}_bw")),
+        )
+    ),
+    *(
+        operator
+        for name in ("nearest", "bilinear")
+        for operator in (
+            Operator(f"{name}_fw", _resized(f"{name}_fw"), rule=_resized_rule(name)),
+            Operator(f"{name}_bw", _resized(f"{name}_bw")),
         )
     ),
     Operator("softmax_fw", _softmax("fw", "x"), rule=_softmax_rule),

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from trainlib.deploy.graph import Attributes, Shape
-from trainlib.network.primitives import PRIMITIVES
-from trainlib.primitive.family import Family
+from trainlib.deploy.graph.values import Attributes, Shape
+from trainlib.network.operators import PRIMITIVES
+from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import INT32
 
 Shapes = Mapping[str, Shape]
@@ -61,6 +61,9 @@ class Backward(Protocol):
     def reshaped(self, name: str, shape: Shape) -> str:
         """A view with another shape."""
 
+    def part(self, name: str, shape: Shape, offset: int) -> str:
+        """A view of elements of a value, so many after its first."""
+
     def last(self, name: str, shape: Shape) -> str:
         """A view of the last elements of a value."""
 
@@ -91,7 +94,9 @@ class Operator:
     rule: Rule | None = None
     in_place: tuple[tuple[str, str], ...] = ()
 
-    def outputs(self, shapes: Shapes, attributes: Attributes) -> dict[str, tuple[Shape, str]]:
+    def outputs(
+        self, shapes: Shapes, attributes: Attributes, types: Mapping[str, str]
+    ) -> dict[str, tuple[Shape, str]]:
         """Shapes and types of outputs, given those of inputs.
 
         raises    ValueError (KernelError, pydantic's) if it does not take such inputs
@@ -107,8 +112,11 @@ class Operator:
             wanted = known.get(name, tensors[name].shape)
             if name not in known and _elements(shape) != _elements(wanted):
                 raise ValueError(f"{name} has shape {list(shape)}; it takes {list(wanted)}")
+        for name, dtype in types.items():
+            if dtype != _dtype(tensors[name]):
+                raise ValueError(f"{name} is {dtype}; it takes {_dtype(tensors[name])}")
         return {
-            name: (tuple(known.get(name, t.shape)), "int32" if t.dtype == INT32 else "float32")
+            name: (tuple(known.get(name, t.shape)), _dtype(t))
             for name, t in tensors.items()
             if t.role == "out"
         }
@@ -122,6 +130,10 @@ class Operator:
         invocation = self.lower(shapes, attributes)
         family = invocation.family
         return family.tensors(family.arguments.model_validate(dict(invocation.arguments)))
+
+
+def _dtype(tensor: Any) -> str:
+    return "int32" if tensor.dtype == INT32 else "float32"
 
 
 def _elements(shape: Shape) -> int:

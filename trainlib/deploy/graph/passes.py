@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from trainlib.deploy.graph import Graph, Node
-from trainlib.deploy.registry import OPERATORS, written
+from trainlib.deploy.graph.registry import OPERATORS, written
+from trainlib.deploy.graph.values import Graph, Node
 
 
 def without_dead(graph: Graph, kept: Collection[str]) -> None:
@@ -58,20 +58,28 @@ def _nothing(node: Node) -> Node:
 
 
 def updates_at_once(graph: Graph) -> None:
-    """Move every update to where what it reads is there, and what it changes is not read again."""
-    others = [node for node in graph.nodes if node.step != "update"]
+    """Move every update forward, to where what it reads is there, and what it changes is not read
+    again.
+    """
+    others: list[Node] = []
     after: dict[int, list[Node]] = {}
-    for update in graph.nodes:
-        if update.step == "update":
-            read = {graph.root(name) for name in update.inputs.values()}
-            changed = {graph.root(name) for name in written(graph, update)}
-            places = [
-                number
-                for number, other in enumerate(others)
-                if changed & {graph.root(name) for name in other.inputs.values()}
-                or read & {graph.root(name) for name in other.outputs.values()}
-            ]
-            after.setdefault(max(places, default=-1), []).append(update)
+    touched: dict[str, int] = {}  # where the last update is that changes a root
+    for node in graph.nodes:
+        if node.step != "update":
+            others.append(node)
+            continue
+        read = {graph.root(name) for name in node.inputs.values()}
+        changed = {graph.root(name) for name in written(graph, node)}
+        places = [
+            number
+            for number, other in enumerate(others)
+            if changed & {graph.root(name) for name in other.inputs.values()}
+            or read & {graph.root(name) for name in written(graph, other)}
+        ]
+        places += [touched[root] for root in read | changed if root in touched]
+        place = max(places, default=-1)
+        touched |= {root: max(place, touched.get(root, -1)) for root in changed}
+        after.setdefault(place, []).append(node)
     graph.nodes = after.pop(-1, [])
     for number, node in enumerate(others):
         graph.nodes += [node, *after.get(number, ())]

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
-from trainlib.deploy import layers, maps, sequences
-from trainlib.deploy.graph import Attributes, DeployError, Graph, Node, Step
-from trainlib.deploy.operator import Operator, Shapes
+from trainlib.deploy.graph import functions, layers, maps, movement, sequences
+from trainlib.deploy.graph.operator import Operator, Shapes
+from trainlib.deploy.graph.values import Attributes, DeployError, Graph, Node, Step
 from trainlib.network.layers import Call
 
+FILES = (maps, functions, movement, layers, sequences)
 OPERATORS: dict[str, Operator] = {
-    operator.name: operator for file in (maps, layers, sequences) for operator in file.OPERATORS
+    operator.name: operator for file in FILES for operator in file.OPERATORS
 }
 
 
@@ -32,8 +33,9 @@ def add_node(
     given = {name: value for name, value in inputs.items() if value is not None}
     how = dict(attributes or {})
     shapes = {name: graph.values[value].shape for name, value in given.items()}
+    given_types = {name: graph.values[value].dtype for name, value in given.items()}
     try:
-        types = OPERATORS[op].outputs(shapes, how)
+        types = OPERATORS[op].outputs(shapes, how, given_types)
     except ValueError as error:
         raise DeployError(f"{layer or op}: {op}: {_sentence(error)}") from None
     outputs = {}

@@ -5,9 +5,9 @@ from math import prod
 
 import numpy as np
 
-from trainlib.deploy.graph import Attributes
-from trainlib.deploy.maps import element_wise, shaped_as
-from trainlib.deploy.operator import Backward, Invocation, Operator, Shapes
+from trainlib.deploy.graph.maps import element_wise, shaped_as
+from trainlib.deploy.graph.operator import Backward, Invocation, Operator, Shapes
+from trainlib.deploy.graph.values import Attributes
 
 CELLS = {  # states, and what the forward pass saves beside Y
     "rnn": (("h0",), ()),
@@ -88,7 +88,12 @@ def _table_rule(b: Backward) -> None:
     entries, columns = b.shape("table")
     dy = b.reshaped(b.gradient("y"), (prod(b.shape("index")), columns))
     given = {"index": b.value("index"), "dy": dy}
-    b.give("table", b.emit("put", given, {"entries": entries})["dtable"])
+    gradient = b.emit("put", given, {"entries": entries})["dtable"]
+    if "frozen" in b.attributes():
+        learns = np.arange(entries).reshape(-1, 1) != b.attributes()["frozen"]
+        factor = b.constant("learns", learns.astype(np.float32))
+        gradient = b.emit("multiply", {"a": gradient, "b": factor})["y"]
+    b.give("table", gradient)
 
 
 def _table_gradient(shapes: Shapes, attributes: Attributes) -> Invocation:
@@ -110,7 +115,7 @@ def _cross_entropy(shapes: Shapes, attributes: Attributes) -> Invocation:
 
 
 def _losses() -> list[Operator]:
-    names = ("mse_loss", "l1_loss", "berhu_loss")
+    names = ("mse_loss", "l1_loss", "berhu_loss", "huber_loss", "bce_logits_loss", "bce_loss")
     like = shaped_as(dx="x")
     of_elements = [Operator(n, element_wise(n, "x"), like, _loss_rule) for n in names]
     return [Operator("cross_entropy_loss", _cross_entropy, rule=_loss_rule), *of_elements]
@@ -126,6 +131,7 @@ OPERATORS = (
     Operator("mhsa_bw", _attention("bw")),
     Operator("take", _table, _table_shapes, _table_rule),
     Operator("put", _table_gradient),
+    Operator("replace_label", element_wise("replace_label", "x"), shaped_as(y="x")),
     *_losses(),
     *(Operator(name, element_wise(name, "w")) for name in ("sgd", "sgd_momentum", "adam", "adamw")),
     Operator("accumulate", element_wise("accumulate", "g")),

@@ -3,7 +3,7 @@
     g = Graph()
     x = g.add("x", (1, 8), "input")
     w = g.add("w", (4, 8), "parameter", array=weights)
-    y = add_node(g, "linear_fw", {"X": x, "W": w}, layer="fc")["Y"]  # trainlib.deploy.registry
+    y = add_node(g, "linear_fw", {"X": x, "W": w}, layer="fc")["Y"]  # of graph.registry
 
 A value that has a base is a view: it lies in the base's memory, some elements after its start, row
 after row. All values with the same root are an alias class.
@@ -33,6 +33,18 @@ FORMAT = "pulpsim.graph/1"
 
 class DeployError(ValueError):
     """What cannot be deployed; the message says which layer, the rule, and the way out."""
+
+
+class TooLargeError(DeployError):
+    """A step that does not fit L2.
+
+    needed    bytes of L2 that it takes
+    lack      how many too many that is
+    """
+
+    def __init__(self, message: str, needed: int, lack: int) -> None:
+        super().__init__(message)
+        self.needed, self.lack = needed, lack
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,7 @@ class Value:
 class Node:
     """An operator between values.
 
-    op           its name, see trainlib.deploy.registry
+    op           its name, see trainlib.deploy.graph.registry
     inputs       values by the operator's names; also those that it reads and then overwrites
     outputs      likewise
     layer        whose cycles its own are, by the name that the network has for it

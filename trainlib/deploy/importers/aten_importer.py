@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.deploy.graph import DeployError, Graph, Shape
-from trainlib.deploy.registry import add_node
+from trainlib.deploy.graph.registry import add_node
+from trainlib.deploy.graph.values import DeployError, Graph, Shape
 
 Rule = Callable[..., Any]
 """rule(importer, *args, **kwargs) takes a node's arguments, as torch's schema has them, and returns
@@ -16,9 +16,10 @@ the name of the value that it gives; names, where it gives several."""
 class Importer:
     """A graph that grows node by node.
 
-    known    values by torch's nodes
+    known    values by torch's nodes; arrays, where they are computed before the run
     layer    that the present node is of
     turned   values that are others with their last two axes swapped
+    logits   values that are logarithms of a softmax: of which value, along which axis
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -26,13 +27,38 @@ class Importer:
         self.known: dict[Any, Any] = {}
         self.drops = 0
         self.turned: dict[str, str] = {}
+        self.logits: dict[str, tuple[str, int]] = {}
 
     def name(self, value: Any) -> str:
         """The value that an argument is."""
         found = self.known.get(value) if not isinstance(value, (int, float)) else None
+        if isinstance(found, np.ndarray):
+            found = self.constant(found)
         if not isinstance(found, str):
             raise DeployError(f"{value}: there is no such tensor on the chip")
         return found
+
+    def is_array(self, value: Any) -> bool:
+        """Is it known before the run?"""
+        return isinstance(self._found(value), np.ndarray)
+
+    def array(self, value: Any) -> np.ndarray:
+        """A value that is known before the run.
+
+        raises    DeployError if it is computed on the chip
+        """
+        found = self._found(value)
+        if not isinstance(found, np.ndarray):
+            raise DeployError(f"{value} depends on what is computed; it has to be a constant")
+        return found
+
+    def _found(self, value: Any) -> Any:
+        if isinstance(found := self.known.get(value), np.ndarray):
+            return found
+        root = self.graph.values.get(found) if isinstance(found, str) else None
+        if root is None or root.role not in ("buffer", "constant") or root.base is not None:
+            return None
+        return self.graph.arrays[root.name]
 
     def optional(self, value: Any) -> str | None:
         """The value that an argument is, or None."""
@@ -49,6 +75,7 @@ class Importer:
     def constant(self, values: Any) -> str:
         """A constant, of floats or of integers."""
         array = np.asarray(values)
+        array = array.reshape(array.shape or (1,))
         is_index = array.dtype.kind == "i"
         return self.graph.constant(
             f"{self.layer}.constant", array, "int32" if is_index else "float32"
@@ -58,7 +85,7 @@ class Importer:
         """A value times a number."""
         if factor == 1:
             return name
-        return self.node("multiply", {"a": name, "b": self.constant([factor])})["y"]
+        return self.node("multiply", {"a": name, "b": self.constant([float(factor)])})["y"]
 
 
 def pair(value: Any) -> tuple[int, int]:

@@ -1,15 +1,14 @@
 """ATen's layers as nodes: convolutions, products, norms, pools, losses."""
 
 from collections.abc import Sequence
-from math import prod
+from math import floor, prod
 from typing import Any
 
 import numpy as np
 
-from trainlib.deploy.aten_importer import Importer, Rule, both, pair
-from trainlib.deploy.graph import DeployError
-
-REDUCTIONS = {1: "mean", 2: "sum"}
+from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.importers.aten_importer import Importer, Rule, both, pair
+from trainlib.deploy.importers.aten_shapes import expanded, permuted
 
 
 def _convolution(
@@ -30,7 +29,7 @@ def _convolution(
         weight = g.reshaped(weight, (*kernel[:2], 1, kernel[2]))
         kernel = (*kernel[:2], 1, kernel[2])
     if len(shape) != len(kernel) - is_line:
-        raise DeployError(f"an input of {list(shape)}; it takes batches of images")
+        raise DeployError(f"an input of {list(shape)}; it takes a batch of them: unsqueeze(0)")
     dilation, stride = (both(v, is_line, 1) for v in (dilation, stride))
     if padding == "same":
         reach = [d * (k - 1) for d, k in zip(dilation, kernel[2:], strict=True)]
@@ -45,26 +44,107 @@ def _convolution(
     return g.reshaped(y, (*shape[:2], shape[3])) if is_line else y
 
 
+def _transposed(
+    i: Importer,
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    more: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> str:
+    """The gradient of a convolution's input, as a layer."""
+    g, shape, kernel = i.graph, i.shape(x), i.shape(weight)
+    x, weight = i.name(x), i.name(weight)
+    is_line = len(kernel) == 3
+    if len(shape) != len(kernel):
+        raise DeployError(f"an input of {list(shape)}; it takes a batch of them: unsqueeze(0)")
+    if is_line:
+        x = g.reshaped(x, (*shape[:2], 1, shape[2]))
+        weight = g.reshaped(weight, (*kernel[:2], 1, kernel[2]))
+    dilation, stride = (both(v, is_line, 1) for v in (dilation, stride))
+    padding, more = (both(v, is_line, 0) for v in (padding, more))
+    sides = zip(g.values[x].shape[2:], g.values[weight].shape[2:], range(2), strict=True)
+    size = tuple(
+        (n - 1) * stride[d] - 2 * padding[d] + dilation[d] * (m - 1) + 1 + more[d]
+        for n, m, d in sides
+    )
+    pads = tuple(n for n in padding for _ in range(2))
+    how = {"stride": stride, "padding": pads, "dilation": dilation, "groups": groups}
+    channels = kernel[1] * groups
+    y = i.node("conv2d_ig", {"dY": x, "W": weight}, input=(channels, *size), **how)["dX"]
+    if bias is not None:
+        own = g.reshaped(i.name(bias), (channels, 1, 1))
+        y = i.node("add", {"a": y, "b": own})["y"]
+    return g.reshaped(y, (shape[0], channels, size[1])) if is_line else y
+
+
+def _bilinear(i: Importer, x: Any, size: Any, aligned: bool, scales: Any = None) -> str:
+    return _resized(i, "bilinear_fw", x, size, scales, aligned=aligned)
+
+
+def _nearest(i: Importer, x: Any, size: Any, scales: Any = None) -> str:
+    return _resized(i, "nearest_fw", x, size, scales)
+
+
+def _resized(i: Importer, op: str, x: Any, size: Any, scales: Any, **how: Any) -> str:
+    shape = i.shape(x)
+    if size is None:
+        size = [floor(n * factor) for n, factor in zip(shape[2:], scales, strict=True)]
+    is_line = len(shape) == 3
+    name = i.graph.reshaped(i.name(x), (*shape[:2], 1, shape[2])) if is_line else i.name(x)
+    out = (1, *size) if is_line else tuple(size)
+    y = i.node(op, {"x": name}, out=out, **how)["y"]
+    return i.graph.reshaped(y, (*shape[:2], *size)) if is_line else y
+
+
 def _linear(i: Importer, x: Any, weight: Any, bias: Any = None) -> str:
     inputs = {"X": i.name(x), "W": i.name(weight), "bias": i.optional(bias)}
     return i.node("linear_fw", inputs)["Y"]
 
 
 def _matmul(i: Importer, a: Any, b: Any) -> str:
-    """A transpose in front of it becomes the product's own; with a matrix it is a linear layer."""
-    first, second = i.name(a), i.name(b)
+    """A vector is a matrix of one row or column."""
     left, right = i.shape(a), i.shape(b)
-    if len(left) < 2 or len(right) < 2:
-        raise DeployError(f"a product of {list(left)} and {list(right)}; both have 2 or more axes")
-    if len(right) == 2 and second in i.turned:
-        return i.node("linear_fw", {"X": first, "W": i.turned[second]})["Y"]
+    first = i.name(a) if len(left) > 1 else i.graph.reshaped(i.name(a), (1, *left))
+    second = i.name(b) if len(right) > 1 else i.graph.reshaped(i.name(b), (*right, 1))
+    y = product(i, first, second)
+    shape = i.graph.values[y].shape
+    if len(left) > 1 and len(right) > 1:
+        return y
+    rows = shape[-2:-1] if len(left) > 1 else ()
+    columns = shape[-1:] if len(right) > 1 else ()
+    return i.graph.reshaped(y, (*shape[:-2], *rows, *columns) or (1,))
+
+
+def product(i: Importer, first: str, second: str, *, turns_right: bool = False) -> str:
+    """A product of matrices, or of several; what there is one of is repeated.
+
+    A transpose in front of it becomes the product's own; with one matrix it is a linear layer.
+
+    turns_right    of rows of the second
+    """
+    values = i.graph.values
+    if not turns_right and second in i.turned:
+        second, turns_right = i.turned[second], True
+    left, right = values[first].shape, values[second].shape
+    if len(right) == 2 and turns_right and first not in i.turned:
+        return i.node("linear_fw", {"X": first, "W": second})["Y"]
     if len(right) == 2 < len(left):
         rows = i.graph.reshaped(first, (prod(left[:-1]), left[-1]))
-        y = i.node("matmul", {"A": rows, "B": second})["C"]
-        return i.graph.reshaped(y, (*left[:-1], right[-1]))
-    how = {name: True for name, v in (("trans_a", first), ("trans_b", second)) if v in i.turned}
-    inputs = {"A": i.turned.get(first, first), "B": i.turned.get(second, second)}
-    return i.node("matmul", inputs, **how)["C"]
+        y = product(i, rows, second, turns_right=turns_right)
+        return i.graph.reshaped(y, (*left[:-1], values[y].shape[-1]))
+    how = {"trans_a": True} if first in i.turned else {}
+    how |= {"trans_b": True} if turns_right else {}
+    first = i.turned.get(first, first)
+    try:
+        batch = np.broadcast_shapes(left[:-2], right[:-2])
+    except ValueError:
+        raise DeployError(f"a product of {list(left)} and {list(right)}") from None
+    pair = (expanded(i, n, (*batch, *values[n].shape[-2:])) for n in (first, second))
+    return i.node("matmul", dict(zip("AB", pair, strict=True)), **how)["C"]
 
 
 def _addmm(i: Importer, bias: Any, a: Any, b: Any) -> str:
@@ -172,9 +252,28 @@ def _max_pool(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> str:
-    if ceil_mode or pair(dilation) != (1, 1):
-        raise DeployError("ceil_mode or dilation; the kernel has neither")
-    return _pool(i, "maxpool2d_fw", x, kernel, stride or kernel, padding)
+    """What a last window reaches beyond the input, with ceil_mode, is never the largest."""
+    if pair(dilation) != (1, 1):
+        raise DeployError("a dilation; the kernel has none: leave it out")
+    stride = stride or kernel
+    name = _reaching(i, x, kernel, stride, padding) if ceil_mode else i.name(x)
+    return _pool(i, "maxpool2d_fw", name, kernel, stride, padding)
+
+
+def _reaching(i: Importer, x: Any, kernel: Any, stride: Any, padding: Any) -> str:
+    """The input with as much after it as the last windows take, but for none that begins there."""
+    shape = i.shape(x)
+    after = [0] * len(shape)
+    for axis in range(2, len(shape)):
+        side = axis - len(shape)
+        n, k, s, p = shape[axis], pair(kernel)[side], pair(stride)[side], pair(padding)[side]
+        windows = -(-(n + 2 * p - k) // s) + 1
+        windows -= (windows - 1) * s >= n + p
+        after[axis] = max((windows - 1) * s + k - n - 2 * p, 0)
+    if not any(after):
+        return i.name(x)
+    how = {"before": (0,) * len(shape), "after": tuple(after), "value": float("-inf")}
+    return i.node("pad", {"x": i.name(x)}, **how)["y"]
 
 
 def _avg_pool(
@@ -187,13 +286,19 @@ def _avg_pool(
     counts_pad: bool = True,
     divisor: Any = None,
 ) -> str:
-    if ceil_mode or divisor is not None:
-        raise DeployError("ceil_mode or divisor_override; the kernel has neither")
-    return _pool(i, "avgpool2d_fw", x, kernel, stride or kernel, padding, counts_pad=counts_pad)
+    if ceil_mode:
+        raise DeployError("ceil_mode; the kernel has none: pad the input, and leave it out")
+    stride = stride or kernel
+    if divisor is None:
+        return _pool(i, "avgpool2d_fw", i.name(x), kernel, stride, padding, counts_pad=counts_pad)
+    y = _pool(i, "avgpool2d_fw", i.name(x), kernel, stride, padding, counts_pad=True)
+    return i.scaled(y, prod(pair(kernel)) / divisor)
 
 
-def _pool(i: Importer, op: str, x: Any, kernel: Any, stride: Any, padding: Any, **more: Any) -> str:
-    shape, name = i.shape(x), i.name(x)
+def _pool(
+    i: Importer, op: str, name: str, kernel: Any, stride: Any, padding: Any, **more: Any
+) -> str:
+    shape = i.graph.values[name].shape
     is_line = len(shape) == 3
     if is_line:
         name = i.graph.reshaped(name, (*shape[:2], 1, shape[2]))
@@ -203,59 +308,52 @@ def _pool(i: Importer, op: str, x: Any, kernel: Any, stride: Any, padding: Any, 
     return i.graph.reshaped(y, (*shape[:2], shape[3])) if is_line else y
 
 
-def _adaptive(i: Importer, x: Any, size: Any) -> str:
-    shape = i.shape(x)
-    sizes = shape[2:]
-    wanted = [size] if isinstance(size, int) else list(size)
+def _windows(i: Importer, x: Any, size: Any) -> tuple[list[int], list[int]]:
+    """Sizes of results, and of windows where all are of one size, else 0."""
+    sizes = i.shape(x)[2:]
+    wanted = [size] * len(sizes) if isinstance(size, int) else list(size)
     wanted = [n if m is None else m for n, m in zip(sizes, wanted, strict=True)]
-    if any(n % m for n, m in zip(sizes, wanted, strict=True)):
-        raise DeployError(f"windows of {list(sizes)} for {wanted} are not of one size")
-    windows = [n // m for n, m in zip(sizes, wanted, strict=True)]
-    return _pool(i, "avgpool2d_fw", x, windows, windows, 0)
+    return wanted, [0 if n % m else n // m for n, m in zip(sizes, wanted, strict=True)]
 
 
-def _reduction(number: int) -> str:
-    if number not in REDUCTIONS:
-        raise DeployError('reduction "none"; there are "mean" and "sum"')
-    return REDUCTIONS[number]
+def _adaptive_average(i: Importer, x: Any, size: Any) -> str:
+    wanted, windows = _windows(i, x, size)
+    if all(windows):
+        return _pool(i, "avgpool2d_fw", i.name(x), windows, windows, 0)
+    y = i.name(x)
+    for axis, m in enumerate(wanted, 2):
+        y = _averaged(i, y, axis, m)
+    return y
 
 
-def _cross_entropy(
-    i: Importer,
-    x: Any,
-    target: Any,
-    weight: Any = None,
-    reduction: int = 1,
-    ignore: int = -100,
-    smoothing: float = 0.0,
-) -> str:
-    if weight is not None or smoothing or ignore != -100:
-        raise DeployError("weights, label smoothing or ignore_index; the kernel has none of them")
-    shape = i.shape(x)
-    if len(shape) != 2:
-        raise DeployError(f"an input of {list(shape)}; it takes a row of classes for each example")
-    is_soft = i.graph.values[i.name(target)].dtype == "float32"
-    inputs = {"x": i.name(x), "t": i.name(target)}
-    how = {"reduction": _reduction(reduction), "is_soft": is_soft}
-    return i.node("cross_entropy_loss", inputs, **how)["loss"]
+def _averaged(i: Importer, x: str, axis: int, count: int) -> str:
+    """Windows of any sizes along an axis: a product with their shares."""
+    shape = i.graph.values[x].shape
+    n, last = shape[axis], len(shape) - 1
+    shares = np.zeros((count, n), np.float32)
+    for number in range(count):
+        first, end = number * n // count, -(-(number + 1) * n // count)
+        shares[number, first:end] = 1 / (end - first)
+    order = [*(a for a in range(len(shape)) if a != axis), axis]
+    y = permuted(i, x, tuple(order)) if axis != last else x
+    y = i.node("linear_fw", {"X": y, "W": i.constant(shares)})["Y"]
+    back = tuple(order.index(a) for a in range(len(shape)))
+    return permuted(i, y, back) if axis != last else y
 
 
-def _loss(op: str) -> Rule:
-    def rule(i: Importer, x: Any, target: Any, reduction: int = 1) -> str:
-        if i.shape(x) != i.shape(target):
-            raise DeployError(
-                f"an output of {list(i.shape(x))} and a target of {list(i.shape(target))}; "
-                f"both have the same shape"
-            )
-        inputs = {"x": i.name(x), "t": i.name(target)}
-        return i.node(op, inputs, reduction=_reduction(reduction))["loss"]
-
-    return rule
+def _adaptive_max(i: Importer, x: Any, size: Any) -> tuple[str, None]:
+    _, windows = _windows(i, x, size)
+    if not all(windows):
+        raise DeployError(f"windows of {list(i.shape(x)[2:])} for {size} are not of one size")
+    return _pool(i, "maxpool2d_fw", i.name(x), windows, windows, 0), None
 
 
 RULES: dict[str, Rule] = {
-    "adaptive_avg_pool1d": _adaptive,
-    "adaptive_avg_pool2d": _adaptive,
+    "adaptive_avg_pool1d": _adaptive_average,
+    "adaptive_avg_pool2d": _adaptive_average,
+    "adaptive_max_pool1d": _adaptive_max,
+    "adaptive_max_pool2d": _adaptive_max,
+    "baddbmm": lambda i, c, a, b: i.node("add", {"a": _matmul(i, a, b), "b": i.name(c)})["y"],
     "addmm": _addmm,
     "avg_pool1d": _avg_pool,
     "avg_pool2d": _avg_pool,
@@ -265,16 +363,20 @@ RULES: dict[str, Rule] = {
     "conv1d.padding": _convolution,
     "conv2d": _convolution,
     "conv2d.padding": _convolution,
-    "cross_entropy_loss": _cross_entropy,
+    "conv_transpose1d": _transposed,
+    "conv_transpose2d.input": _transposed,
+    "dot": _matmul,
     "group_norm": _group_norm,
     "instance_norm": _instance_norm,
-    "l1_loss": _loss("l1_loss"),
     "layer_norm": _layer_norm,
     "linear": _linear,
     "matmul": _matmul,
     "max_pool1d": _max_pool,
     "max_pool2d": _max_pool,
     "mm": _matmul,
-    "mse_loss": _loss("mse_loss"),
+    "mv": _matmul,
     "rms_norm": _rms_norm,
+    "upsample_bilinear2d.vec": _bilinear,
+    "upsample_nearest1d.vec": _nearest,
+    "upsample_nearest2d.vec": _nearest,
 }

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
-from trainlib.deploy.aten_importer import Importer, Rule
-from trainlib.deploy.graph import DeployError
-from trainlib.deploy.maps import InnerRows
+from trainlib.deploy.graph.movement import offset_of
+from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.importers.aten_importer import Importer, Rule
+from trainlib.elementwise.strided_copy import MOST
 
 
 def _view(i: Importer, x: Any, shape: Sequence[int], *_: Any) -> str:
@@ -21,7 +22,9 @@ def _view(i: Importer, x: Any, shape: Sequence[int], *_: Any) -> str:
 
 
 def _to(i: Importer, x: Any, *_: Any, **__: Any) -> str:
-    raise DeployError("a change of type; everything is float32 here")
+    if i.graph.values[i.name(x)].dtype != "float32":
+        raise DeployError("integers as floats; give floats")
+    return i.name(x)
 
 
 def _flatten(i: Importer, x: Any, start: int = 0, end: int = -1) -> str:
@@ -78,21 +81,63 @@ def _transpose(i: Importer, x: Any, first: int, second: int) -> str:
     return permuted(i, i.name(x), tuple(axes))
 
 
+def _moved(i: Importer, x: Any, source: int, target: int) -> str:
+    rank = len(i.shape(x))
+    axes = [axis for axis in range(rank) if axis != source % rank]
+    axes.insert(target % rank, source % rank)
+    return permuted(i, i.name(x), tuple(axes))
+
+
 def _t(i: Importer, x: Any) -> str:
     return permuted(i, i.name(x), tuple(reversed(range(len(i.shape(x))))))
 
 
-def _part(i: Importer, x: str, start: Sequence[int], box: Sequence[int]) -> str:
-    """A box of a value: a view where it lies in one piece, else its rows one after the other."""
+def _part(i: Importer, x: str, start: Sequence[int], size: Sequence[int]) -> str:
+    """A box of a value: a view where it lies in one piece."""
+    shape, box = i.graph.values[x].shape, tuple(size)
+    if (offset := offset_of(shape, tuple(start), box)) is not None:
+        return i.graph.view(f"{x}_part", x, box, offset)
+    return i.node("slice", {"x": x}, start=tuple(start), size=box)["y"]
+
+
+def expanded(i: Importer, x: str, sizes: Sequence[int]) -> str:
+    """A value with what it has once repeated; -1: as it is."""
     shape = i.graph.values[x].shape
-    rows = InnerRows(shape, tuple(start), tuple(box))
-    columns = prod(shape) // rows.total
-    first, count = int(rows.index[0]), rows.index.size
-    if np.array_equal(rows.index, np.arange(first, first + count)):
-        return i.graph.view(f"{x}_part", x, tuple(box), first * columns)
-    table = i.graph.reshaped(x, (rows.total, columns))
-    y = i.node("take", {"table": table, "index": i.constant(rows.index)})["y"]
-    return i.graph.reshaped(y, tuple(box))
+    own = (1,) * (len(sizes) - len(shape)) + shape
+    wanted = tuple(n if m == -1 else m for n, m in zip(own, sizes, strict=True))
+    if any(n not in (1, m) for n, m in zip(own, wanted, strict=True)):
+        raise DeployError(f"{list(shape)} expanded to {list(sizes)}; what is not 1 stays")
+    x = i.graph.reshaped(x, own)
+    if own == wanted:
+        return x
+    step = tuple(int(n == m) for n, m in zip(own, wanted, strict=True))
+    return i.node("slice", {"x": x}, start=(0,) * len(own), step=step, size=wanted)["y"]
+
+
+def _repeat(i: Importer, x: Any, times: Sequence[int]) -> str:
+    shape = i.shape(x)
+    own = (1,) * (len(times) - len(shape)) + shape
+    apart = i.graph.reshaped(i.name(x), tuple(n for size in own for n in (1, size)))
+    pairs = zip(times, own, strict=True)
+    y = expanded(i, apart, [n for pair in pairs for n in pair])
+    return i.graph.reshaped(y, tuple(n * size for n, size in zip(times, own, strict=True)))
+
+
+def gathered(i: Importer, x: str, numbers: np.ndarray) -> str:
+    """Elements of a value by their numbers, in as long pieces as lie there in one.
+
+    numbers    an array of the result's shape
+    """
+    flat, count = numbers.reshape(-1).astype(np.int64), i.graph.values[x].elements
+    breaks = np.flatnonzero(np.diff(flat) != 1) + 1
+    starts = flat[np.concatenate([[0], breaks])]
+    columns = gcd(flat.size, count, *map(int, breaks), *map(int, starts))
+    if not breaks.size:
+        return i.graph.view(f"{x}_part", x, numbers.shape, int(flat[0]))
+    table = i.graph.reshaped(x, (count // columns, columns))
+    index = (flat[::columns] // columns).astype(np.int32)
+    y = i.node("take", {"table": table, "index": i.constant(index)})["y"]
+    return i.graph.reshaped(y, numbers.shape)
 
 
 def _select(i: Importer, x: Any, dim: int, index: int) -> str:
@@ -107,12 +152,13 @@ def _slice(
 ) -> str:
     shape, name = i.shape(x), i.name(x)
     dim %= len(shape)
-    if step != 1:
-        raise DeployError(f"a step of {step}; there is 1 alone")
     first, last, _ = slice(start, end).indices(shape[dim])
-    begin = [0] * len(shape)
-    begin[dim] = first
-    return _part(i, name, begin, (*shape[:dim], last - first, *shape[dim + 1 :]))
+    begin, own = [0] * len(shape), [1] * len(shape)
+    begin[dim], own[dim] = first, step
+    box = (*shape[:dim], -(-(last - first) // step), *shape[dim + 1 :])
+    if step == 1 or box[dim] == 1:
+        return _part(i, name, begin, box)
+    return i.node("slice", {"x": name}, start=tuple(begin), step=tuple(own), size=box)["y"]
 
 
 def _pieces(i: Importer, x: Any, sizes: Sequence[int], dim: int = 0) -> tuple[str, ...]:
@@ -129,41 +175,80 @@ def _split(i: Importer, x: Any, size: int, dim: int = 0) -> tuple[str, ...]:
     return _pieces(i, x, [min(size, whole - at) for at in range(0, whole, size)], dim)
 
 
+def joined(i: Importer, names: Sequence[str], axis: int) -> str:
+    """Values one after the other along an axis."""
+    while len(names) > 1:
+        groups = [names[at : at + MOST] for at in range(0, len(names), MOST)]
+        names = [_joined(i, group, axis) for group in groups]
+    return names[0]
+
+
+def _joined(i: Importer, names: Sequence[str], axis: int) -> str:
+    if len(names) == 1:
+        return names[0]
+    inputs = {f"x{number}": name for number, name in enumerate(names)}
+    return i.node("concat", inputs, axis=axis)["y"]
+
+
+def _glu(i: Importer, x: Any, dim: int = -1) -> str:
+    """The first half, as far as the second one lets it through."""
+    a, b = _split(i, x, i.shape(x)[dim] // 2, dim)
+    gate = i.node("sigmoid_fw", {"x": b})["y"]
+    return i.node("multiply", {"a": a, "b": gate})["y"]
+
+
 def _cat(i: Importer, values: Sequence[Any], dim: int = 0) -> str:
-    """Each padded to the whole, and all added: what a sum with zeros does not change."""
-    shapes = [i.shape(value) for value in values]
-    dim %= len(shapes[0])
-    whole, at, total = sum(shape[dim] for shape in shapes), 0, ""
-    for value, shape in zip(values, shapes, strict=True):
-        before, after = [0] * len(shape), [0] * len(shape)
-        before[dim], after[dim] = at, whole - at - shape[dim]
-        padded = i.node("pad", {"x": i.name(value)}, before=tuple(before), after=tuple(after))["y"]
-        total = i.node("add", {"a": total, "b": padded})["y"] if total else padded
-        at += shape[dim]
-    return total
+    return joined(i, [i.name(value) for value in values], dim % len(i.shape(values[0])))
+
+
+def _stack(i: Importer, values: Sequence[Any], dim: int = 0) -> str:
+    return _cat(i, [_Known(i, _unsqueeze(i, value, dim)) for value in values], dim)
+
+
+class _Known:
+    """A value without a node of torch."""
+
+    def __init__(self, i: Importer, name: str) -> None:
+        i.known[self] = name
+
+
+MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 def _pad(
     i: Importer, x: Any, pads: Sequence[int], mode: str = "constant", value: Any = None
 ) -> str:
-    if mode != "constant" or min(pads) < 0:
-        raise DeployError(f"padding {mode} by {list(pads)}; there is constant, by 0 or more")
-    rank = len(i.shape(x))
-    before, after = [0] * rank, [0] * rank
+    shape, name = i.shape(x), i.name(x)
+    before, after = [0] * len(shape), [0] * len(shape)
     for number in range(len(pads) // 2):
-        before[rank - 1 - number], after[rank - 1 - number] = pads[2 * number : 2 * number + 2]
-    how = {"before": tuple(before), "after": tuple(after), "value": float(value or 0.0)}
-    return i.node("pad", {"x": i.name(x)}, **how)["y"]
+        before[-1 - number], after[-1 - number] = pads[2 * number : 2 * number + 2]
+    if mode != "constant":
+        numbers = np.arange(prod(shape)).reshape(shape)
+        sides = list(zip(before, after, strict=True))
+        how: Any = MODES[mode]
+        return gathered(i, name, np.pad(numbers, sides, how))
+    if min(pads) < 0:
+        start = [max(-n, 0) for n in before]
+        ends = zip(shape, start, after, strict=True)
+        name = _part(i, name, start, tuple(n - a + min(b, 0) for n, a, b in ends))
+        before, after = ([max(n, 0) for n in side] for side in (before, after))
+    if not any((*before, *after)):
+        return name
+    own = {"before": tuple(before), "after": tuple(after), "value": float(value or 0.0)}
+    return i.node("pad", {"x": name}, **own)["y"]
 
 
 def _broadcast(i: Importer, values: Sequence[Any]) -> tuple[str, ...]:
-    if len({i.shape(value) for value in values}) > 1:
-        raise DeployError("tensors of different shapes; the loss takes equal ones")
-    return tuple(i.name(value) for value in values)
+    shape = np.broadcast_shapes(*(i.shape(value) for value in values))
+    return tuple(expanded(i, i.name(value), shape) for value in values)
 
 
 def _getitem(i: Importer, values: Any, index: int) -> Any:
     return i.known[values][index]
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """A check that has been made."""
 
 
 def _same(i: Importer, x: Any, *_: Any, **__: Any) -> str:
@@ -171,6 +256,7 @@ def _same(i: Importer, x: Any, *_: Any, **__: Any) -> str:
 
 
 RULES: dict[str, Rule] = {
+    "_assert_tensor_metadata": _nothing,
     "alias": _same,
     "broadcast_tensors": _broadcast,
     "cat": _cat,
@@ -179,24 +265,35 @@ RULES: dict[str, Rule] = {
     "concat": _cat,
     "contiguous": _same,
     "detach_": _same,
+    "expand": lambda i, x, sizes, **_: expanded(i, i.name(x), sizes),
+    "expand_as": lambda i, x, other: expanded(i, i.name(x), i.shape(other)),
     "flatten.using_ints": _flatten,
     "getitem": _getitem,
+    "glu": _glu,
     "lift_fresh_copy": _same,
+    "mT": lambda i, x: _transpose(i, x, -2, -1),
+    "movedim.int": lambda i, x, a, b: _moved(i, x, a, b),
     "numpy_T": _t,
     "pad": _pad,
     "permute": _permute,
+    "repeat": _repeat,
     "reshape": _view,
     "select.int": _select,
     "slice.Tensor": _slice,
     "split.Tensor": _split,
+    "split.sizes": _pieces,
     "split_with_sizes": _pieces,
     "squeeze": _squeeze,
     "squeeze.dim": _squeeze,
     "squeeze.dims": _squeeze,
+    "stack": _stack,
+    "swapaxes": _transpose,
     "t": _t,
+    "to.dtype": _to,
     "transpose.int": _transpose,
     "unbind.int": _unbind,
     "unflatten.int": _unflatten,
     "unsqueeze": _unsqueeze,
     "view": _view,
+    "view_as": lambda i, x, other: _view(i, x, i.shape(other)),
 }

@@ -24,10 +24,10 @@ try:
 except ImportError:
     raise ImportError("onnx is missing: pip install 'pulpsim[onnx]'") from None
 
-from trainlib.deploy.aten_importer import Importer
-from trainlib.deploy.graph import DeployError, Graph
-from trainlib.deploy.onnx_operators import LOSSES, RULES
-from trainlib.deploy.passes import without_dead
+from trainlib.deploy.graph.passes import without_dead
+from trainlib.deploy.graph.values import DeployError, Graph
+from trainlib.deploy.importers.aten_importer import Importer
+from trainlib.deploy.importers.onnx_operators import LOSSES, RULES
 
 ACCUMULATOR, RESET = ".accumulation.buffer", "lazy_reset_grad"
 Arrays = Mapping[str, np.ndarray]

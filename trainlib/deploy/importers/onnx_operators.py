@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from trainlib.deploy import aten_elements, aten_layers, aten_shapes
-from trainlib.deploy.aten_importer import Importer, Rule
-from trainlib.deploy.graph import DeployError
+from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.importers import aten_activations, aten_elements, aten_layers, aten_shapes
+from trainlib.deploy.importers.aten_importer import Importer, Rule
 
 Names = Sequence[str]
 Attributes = Mapping[str, Any]
-LAYERS, ELEMENTS, SHAPES = aten_layers.RULES, aten_elements.RULES, aten_shapes.RULES
+LAYERS, SHAPES = aten_layers.RULES, aten_shapes.RULES
+ELEMENTS = aten_elements.RULES | aten_activations.RULES
 ONES = (1, 1)
 
 

@@ -4,6 +4,7 @@ torch is an optional extra, and imported in this file alone. The module's mode c
 in evaluation mode uses its running statistics; parameters with requires_grad = False do not learn.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -12,16 +13,38 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram, export
 
-from trainlib.deploy import aten_elements, aten_layers, aten_sequences, aten_shapes
-from trainlib.deploy.aten_importer import Importer, Rule
-from trainlib.deploy.graph import DeployError, Graph
-from trainlib.deploy.passes import fold_padding, without_dead
+from trainlib.deploy.graph.passes import fold_padding, without_dead
+from trainlib.deploy.graph.values import DeployError, Graph
+from trainlib.deploy.importers import (
+    aten_activations,
+    aten_elements,
+    aten_layers,
+    aten_losses,
+    aten_sequences,
+    aten_shapes,
+)
+from trainlib.deploy.importers.aten_importer import Importer, Rule
+from trainlib.deploy.importers.aten_shapes import gathered
 
-ATEN: dict[str, Rule] = {
-    name: rule
-    for file in (aten_layers, aten_elements, aten_shapes, aten_sequences)
-    for name, rule in file.RULES.items()
+FILES = (
+    aten_activations,
+    aten_elements,
+    aten_layers,
+    aten_losses,
+    aten_sequences,
+    aten_shapes,
+)
+ATEN: dict[str, Rule] = {name: rule for file in FILES for name, rule in file.RULES.items()}
+
+MOVES = {
+    *("channel_shuffle", "diagonal", "flip", "index.Tensor", "index_select", "pixel_shuffle"),
+    *("pixel_unshuffle", "repeat_interleave.self_int", "roll", "rot90", "unfold"),
 }
+"""Operators whose results are elements of their input, wherever they come to lie."""
+FILLED = {
+    *("empty_like", "full_like", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like"),
+}
+"""Operators that take the shape of a tensor, and nothing else of it."""
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -121,6 +144,12 @@ def _call(importer: Importer, node: Any) -> None:
     operator = node.target.__name__.removesuffix(".default")
     rule = ATEN.get(operator)
     where = f"layer {layer or '(the module)'}: {operator}"
+    if (array := _folded(importer, node, has_rule=rule is not None)) is not None:
+        importer.known[node] = array
+        return
+    if operator in MOVES:
+        importer.known[node] = _moved(importer, node)
+        return
     if rule is None:
         raise DeployError(
             f"{where}: there is no kernel for it; `pulpsim deploy --operators` lists those that "
@@ -130,6 +159,49 @@ def _call(importer: Importer, node: Any) -> None:
         importer.known[node] = rule(importer, *node.args, **node.kwargs)
     except (TypeError, ValueError) as error:
         raise DeployError(f"{where}: {error}") from None
+
+
+def _folded(importer: Importer, node: Any, *, has_rule: bool) -> np.ndarray | None:
+    """What a node gives that is known before the run: masks, places, constants of a shape."""
+    sources = [n for n in node.all_input_nodes if not _is_empty(n)]
+    is_filled = node.target.__name__.partition(".")[0] in FILLED
+    if not is_filled:
+        if not all(importer.is_array(n) for n in sources):
+            return None
+        is_array = [isinstance(importer.known[n], np.ndarray) for n in sources]
+        if has_rule and sources and not any(is_array):
+            return None
+
+    def tensor(source: Any) -> torch.Tensor:
+        if importer.is_array(source):
+            return torch.tensor(importer.array(source)).to(source.meta["val"].dtype)
+        return torch.empty(source.meta["val"].shape, dtype=source.meta["val"].dtype)
+
+    args = torch.fx.map_arg((node.args, dict(node.kwargs)), tensor)
+    try:
+        result = node.target(*args[0], **args[1])
+    except (RuntimeError, TypeError, NotImplementedError):
+        return None
+    return np.array(result.numpy()) if isinstance(result, torch.Tensor) else None
+
+
+def _is_empty(node: Any) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and not value.numel()
+
+
+def _moved(importer: Importer, node: Any) -> str:
+    """Elements of a tensor in another order: what torch does with their numbers."""
+    source, *others = node.args
+    shape = importer.shape(source)
+    numbers = torch.arange(math.prod(shape)).reshape(shape)
+    where = f"layer {importer.layer or '(the module)'}: {node.target.__name__}"
+    try:
+        given = torch.fx.map_arg(others, lambda n: torch.tensor(importer.array(n)))
+    except DeployError as error:
+        raise DeployError(f"{where}: {error}") from None
+    result = node.target(numbers, *given, **node.kwargs)
+    return gathered(importer, importer.name(source), result.numpy())
 
 
 def _layer(node: Any) -> str:

@@ -1,0 +1,160 @@
+"""Convolutions of FP16 and bfloat16: bit for bit the reference's, at every shape and tile."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from firmware.builder import KernelError
+from tests.trainlib.conv.test_conv2d import DEPTHWISE, SHAPES, SQUARE, TRANSPOSED, cases
+from tests.trainlib.gemm.test_halves import check
+from tests.trainlib.primitives import WARM
+from trainlib.launch import launch, program
+from trainlib.primitive.element import HALVES
+
+ALL = [
+    *((kernel, SHAPES[shape]) for kernel, shape in cases("conv2d", SHAPES)),
+    *((kernel, DEPTHWISE[shape]) for kernel, shape in cases("dwconv2d", DEPTHWISE)),
+    *((kernel, TRANSPOSED[shape]) for kernel, shape in cases("tconv2d", TRANSPOSED)),
+]
+STARTS = ({}, {"bias": True}, {"accumulate": True}, {"bias": True, "accumulate": True})
+
+
+def halves(kernel: str, element) -> str:
+    return f"{kernel.removesuffix('f32')}{element.name}"
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize(("kernel", "shape"), ALL, ids=str)
+@pytest.mark.sampled(8)
+def test_a_convolution_is_the_references(kernel, shape, element):
+    check(halves(kernel, element), shape)
+    check(halves(kernel, element), shape | {"layout": "hwc"})
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize("start", STARTS, ids=str)
+@pytest.mark.parametrize("step", ["fw", "wg", "ig"])
+@pytest.mark.sampled(6)
+def test_what_sums_start_with_is_the_first_of_them(step, start, element):
+    if step == "ig" and "bias" in start or step == "fw" and len(start) > 1:
+        return
+    for kind, shapes in (("conv2d", SHAPES["odd"]), ("dwconv2d", DEPTHWISE["odd"])):
+        check(f"{kind}_{step}_{element.name}", shapes | start)
+    check(f"tconv2d_{step}_{element.name}", TRANSPOSED["stride 1"] | start)
+
+
+TILED = (
+    SQUARE | {"padding": 1, "batch": 2, "tile": {"y": 3, "n": 1}},
+    SQUARE | {"height": 9, "width": 7, "padding": 1, "tile": {"y": 2, "co": 2}, "accumulate": True},
+    SQUARE | {"inputs": 4, "outputs": 6, "groups": 2, "tile": {"g": 1, "y": 4}},
+)
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize("shape", TILED, ids=lambda shape: str(shape["tile"]))
+@pytest.mark.parametrize("step", ["fw", "wg", "ig"])
+@pytest.mark.sampled(6)
+def test_tiles_change_no_bit(step, shape, element):
+    tile = {n: size for n, size in shape["tile"].items() if (step, n) != ("ig", "co")}
+    check(f"conv2d_{step}_{element.name}", shape | {"tile": tile})
+
+
+@pytest.mark.parametrize("step", ["fw", "wg", "ig"])
+def test_every_block_of_sums_is_the_references(step):
+    shape = {"inputs": 5, "outputs": 6, "height": 5, "width": 11, "kernel": 3, "padding": 1}
+    for rows, cols in ((1, 2), (3, 4), (2, 12), (5, 6)):
+        check(f"conv2d_{step}_bf16", shape | {"rows": rows, "cols": cols})
+
+
+METHODS = ("columns", "columns_by_dma")
+BY_COLUMNS = (
+    *(shape for name, shape in SHAPES.items() if name != "groups"),
+    SHAPES["odd"] | {"accumulate": True},
+    SHAPES["odd"] | {"bias": True},
+    SQUARE | {"padding": 1, "batch": 2, "tile": {"y": 3, "n": 1}},
+    SQUARE | {"height": 9, "padding": 1, "tile": {"y": 2, "co": 2}},
+    SQUARE | {"rows": 2, "cols": 2},
+)
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("shape", BY_COLUMNS, ids=str)
+@pytest.mark.sampled(6)
+def test_products_with_columns_are_the_references(shape, method, element):
+    for step, layout in product(("fw", "wg", "ig"), ("chw", "hwc")):
+        how = shape | {"layout": layout, "method": method}
+        if layout == "hwc" and "tile" in shape:
+            how["tile"] = {name: size for name, size in shape["tile"].items() if name != "co"}
+        if not (step == "ig" and "bias" in shape):
+            check(f"conv2d_{step}_{element.name}", how)
+
+
+def test_images_of_odd_lines_are_not_cut_where_their_places_are_summed_up_in_pairs():
+    shape = SQUARE | {"width": 7, "method": "columns", "padding": 1}
+    with pytest.raises(KernelError, match=r"^conv2d_wg_f16: tile.y = 2: no such dimension; "):
+        program("conv2d_wg_f16", shape | {"tile": {"y": 2}})
+
+
+CHANNELS = {"inputs": 5, "height": 9, "width": 7, "kernel": 3}
+PAIRED = (
+    *({"width": width, "padding": 1} for width in (1, 2, 5, 6, 12, 13, 14, 20)),
+    *({"height": height, "padding": 1} for height in (1, 2, 3, 4, 5, 6, 7, 8)),
+    {"padding": (0, 1, 1, 0)},
+    {"padding": (2, 2, 2, 2)},
+    {"padding": (0, 2, 2, 1), "accumulate": True},
+    {"padding": 1, "bias": True, "batch": 2},
+    {"kernel": (1, 3), "padding": (0, 0, 1, 1)},
+    {"kernel": (3, 1), "padding": (1, 1, 0, 0)},
+    {"kernel": (2, 4), "padding": (1, 0, 1, 2)},
+    {"kernel": (5, 1), "padding": (2, 3, 0, 0)},
+    {"dilation": (1, 2), "padding": (1, 1, 2, 2), "width": 11},
+    {"dilation": (1, 3), "padding": (1, 1, 3, 3), "width": 11},
+    {"multiplier": 2, "padding": 1, "bias": True},
+    {"padding": 1, "cols": 2, "cores": 3},
+    {"padding": 1, "inputs": 20, "tile": {"g": 8, "y": 4}},
+)
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize("shape", PAIRED, ids=str)
+@pytest.mark.sampled(6)
+def test_channels_whose_lines_are_loaded_once_are_the_references(shape, element):
+    check(f"dwconv2d_fw_{element.name}", CHANNELS | shape)
+    if "bias" not in shape and "tile" not in shape:
+        check(f"dwconv2d_ig_{element.name}", CHANNELS | shape)
+
+
+def test_channels_whose_lines_are_loaded_once_are_not_dealt_out_by_lines():
+    with pytest.raises(KernelError, match=r"^conv2d_fw_f16: split \(2, 2\): no such point for "):
+        program("dwconv2d_fw_f16", CHANNELS | {"split": (2, 2)})
+    with pytest.raises(KernelError, match=r"^conv2d_fw_f16: cols 16: no such point for "):
+        program("dwconv2d_fw_f16", CHANNELS | {"width": 40, "cols": 16})
+
+
+@pytest.mark.parametrize("step", ["fw", "wg", "ig"])
+def test_points_that_would_reorder_sums_are_refused(step):
+    for point in ({"is_turned": True}, {"cols": 3}):
+        with pytest.raises(KernelError, match=rf"^conv2d_{step}_f16: .*: no such point for "):
+            program(f"conv2d_{step}_f16", SQUARE | point)
+
+
+def test_a_start_and_a_bias_at_a_time_are_refused():
+    wanted = r"^conv2d_fw_f16: .* in f16: accumulate with a bias; use one of them"
+    with pytest.raises(KernelError, match=wanted):
+        program("conv2d_fw_f16", SQUARE | {"accumulate": True, "bias": True})
+
+
+def test_they_are_as_far_from_exact_sums_as_their_types_are():
+    shape = SQUARE | {"inputs": 8, "padding": 1, "seed": 4}
+    distances = {}
+    for name in ("f32", "f16", "bf16"):
+        outputs, _ = launch(f"conv2d_fw_{name}", shape, WARM)
+        inputs = program(f"conv2d_fw_{name}", shape, WARM).inputs
+        x, w = (inputs[operand].astype(np.float64) for operand in "XW")
+        x = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)])
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+        exact = np.einsum("ncyxst,ocst->noyx", windows, w)
+        distances[name] = float(abs(outputs["Y"].astype(np.float64) - exact).max())
+    assert distances["f32"] < 1e-4 < distances["f16"] < 0.1 < distances["bf16"] < 0.8

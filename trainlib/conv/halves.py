@@ -1,0 +1,114 @@
+"""Convolutions of FP16 and bfloat16: the order of their sums, which tiles do not change.
+
+direct       taps along y, channels, taps along x; of the gradient of weights, images, lines and
+             places, even and odd ones apart where they lie together
+one channel  see trainlib.conv.paired_schedule
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from trainlib.conv.paired_schedule import may_pair, taps_of
+from trainlib.conv.shape import IMAGES, Wanted
+from trainlib.primitive.element import F16, Element
+from trainlib.primitive.operator import Expected
+from trainlib.primitive.tensor import Arrays
+from trainlib.reference import conv2d_halves as reference
+
+UNITS: Mapping[str, Mapping[str, int]] = {
+    "yx": {"co": 32, "ci": 32, "g": 8},
+    "w": {"co": 16, "y": 8},
+}
+"""Of tiles: four rows for each of eight cores, since those that share an image have lines of
+different length; lines that blocks of sums are worth their loads and stores for."""
+
+
+def uncut(result: str, a: Wanted) -> set[str]:
+    """Dimensions that tiles have all of, so that sums have one order."""
+    if result == "w":
+        has_odd_lines = a.by_columns and opens(result, a, F16) and a.shape.xs.outputs % 2 == 1
+        return {"x", "y"} if has_odd_lines else {"x"}
+    if a.by_columns and a.shape.layout == "chw":
+        return set()
+    return {"y": {"ci"}, "x": {"co"}}[result]
+
+
+def joined(result: str, role: str, a: Wanted) -> int:
+    """The last axes of an operand that make a row in L1: kernels; images that are products."""
+    if role == "w":
+        return 3
+    is_product = role == ("x" if result == "x" else "y")
+    return 2 if is_product and a.by_columns and a.shape.layout == "chw" else 1
+
+
+def opens(result: str, a: Wanted, element: Element) -> bool:
+    """Do sums of halves, of even places and of odd ones, stay apart from tile to tile?"""
+    if a.by_columns:
+        is_apart = a.shape.layout == "chw" and a.shape.ys.outputs * a.shape.xs.outputs > 1
+    else:
+        is_apart = _lanes(a) > 1
+    return element.is_half and result == "w" and is_apart
+
+
+def is_paired(result: str, a: Wanted, element: Element) -> bool:
+    """Of halves, does each channel have sums of several lines in registers?"""
+    s = a.shape
+    if not element.is_half or result == "w" or s.groups == 1 or s.layout == "hwc":
+        return False
+    if result == "x":
+        return may_pair(s.ys.inverse, s.xs.inverse, s.outputs // s.groups)
+    return may_pair(s.ys, s.xs, s.inputs // s.groups)
+
+
+def _lanes(a: Wanted) -> int:
+    """Neighbouring outputs along x that are summed up together."""
+    return 2 if a.shape.layout == "chw" and a.shape.xs.stride == 1 else 1
+
+
+def expected(
+    result: str,
+    names: Mapping[str, str],
+    biased: str | None,
+    a: Wanted,
+    element: Element,
+    values: Arrays,
+) -> Iterator[tuple[str, Expected]]:
+    """What a step means in halves: every sum is rounded, in the kernel's order.
+
+    result, names, biased    see trainlib.conv.passes.Step
+    """
+    s, back = a.shape, IMAGES[a.shape.layout]
+    order, bias = np.argsort(back), "dbias" if result == "w" else "bias"
+    of = {n: v.transpose(order) if v.ndim == 4 else v for n, v in values.items()}
+    read = {role: of[name] for role, name in names.items() if name in of}
+    start = of[names[result]] if a.accumulate else None
+    if start is None and a.bias and result != "w":
+        start = of[bias][:, None, None]
+    if a.by_columns:
+        sums = reference.by_columns(
+            *(element.dtype, result, read, s.ys, s.xs, start, s.layout),
+            is_apart=opens(result, a, element),
+        )
+        yield names[result], (sums.transpose(back), 0.0)
+    elif result == "w":
+        operands = element.dtype, read["y"], read["x"], s.ys, s.xs, start, s.groups
+        sums = reference.weight_gradient(*operands, lanes=_lanes(a))
+        yield names[result], (sums.transpose(back), 0.0)
+    if result == "w":
+        if a.bias and biased:
+            held = of[bias] if a.accumulate else None
+            yield bias, (reference.channel_sums(element.dtype, read[biased], held), 0.0)
+    if result == "w" or a.by_columns:
+        return
+    by_group = read["w"].reshape(s.groups, s.outputs // s.groups, *read["w"].shape[1:])
+    images, axes = read["x" if result == "y" else "y"], (s.ys, s.xs)
+    if result == "x":
+        by_group, axes = by_group.swapaxes(1, 2), (s.ys.inverse, s.xs.inverse)
+    found = reference.correlation(
+        *(element.dtype, images, by_group, *axes, start),
+        is_flipped=axes[0].is_transposed and axes[0].stride == 1,
+        lanes=_lanes(a),
+        order=taps_of(axes[1]) if is_paired(result, a, element) else None,
+    )
+    yield names[result], (found.transpose(back), 0.0)

@@ -1,0 +1,183 @@
+"""The code of correlations of one channel each in halves, see trainlib.conv.paired_schedule."""
+
+from firmware.builder import Kernel, Register
+from trainlib.codegen.spill import Values, values
+from trainlib.conv.correlation import Correlation
+from trainlib.conv.paired_schedule import (
+    AROUND,
+    HALF,
+    HIGH_LOW,
+    Block,
+    Product,
+    Stretch,
+    Touch,
+    blocks_of,
+    taps_of,
+)
+from trainlib.conv.row_taps import runs_of_blocks
+from trainlib.primitive.element import load, load_post
+from trainlib.primitive.tensor import WORD
+
+
+class PairedChannels:
+    """The registers of a core's part, and the code that works on it.
+
+    px, py       places of the next lines of the input and of the output
+    weights      all taps'; sums: of lines of the output, by line modulo those of the kernel
+    inputs       words of a line of the input; and a pair whose low half is outside
+    """
+
+    def __init__(self, k: Kernel, x: Correlation, cols: int) -> None:
+        self.k, self.x, self.cols = k, x, cols
+        self.blocks = blocks_of(x, cols)
+
+    def part(self, given: dict[str, Register], size: int) -> None:
+        """All of a core: its groups, or its rows of the only one; see Channels.part."""
+        k, x = self.k, self.x
+        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size)
+        count, pairs = max(block.inputs for block in self.blocks), self.cols // 2
+        count = max(count, 3)
+        inner = x.ys.taps * (x.xs.taps + pairs) + count + AROUND
+        names = ["x_block", "y_block", "blocks", "panels", "groups"]
+        bases = [x.x.address, x.w.address, x.y.address, x.bias]
+        with values(k, given, names, inner, bases) as homes:
+            self.px, self.py, self.select, self.start = k.x(AROUND)
+            self.weights, self.inputs = k.x(x.ys.taps * x.xs.taps), k.x(count)
+            self.sums: list[list[Register]] = [k.x(pairs) for _ in range(x.ys.taps)]
+            self.scratch = self.inputs[:3]
+            self.v = Values(k, homes, *self.scratch[:2])
+            k.li(self.select, HIGH_LOW)
+            with self.v.loop("groups", groups):
+                with self.v.loop("panels", rows):
+                    self._row()
+                    self.v.add("w_panel", x.w.row)
+                    self.v.add("y_panel", x.y.channel)
+                    if x.bias is not None:
+                        self.v.add("bias", x.element.size)
+                if groups > 1:
+                    self.v.add("w_panel", x.w.group - rows * x.w.row)
+                    self.v.add("y_panel", x.y.group - rows * x.y.channel)
+                    self.v.add("x_start", x.x.group)
+
+    def _row(self) -> None:
+        k, x, v = self.k, self.x, self.v
+        place = v.load("w_panel", self.scratch[0])
+        for number, weight in enumerate(self.weights):
+            line, tap = divmod(number, x.xs.taps)
+            load(k, HALF, weight, line * x.w.line + tap * x.w.place, place)
+        if x.bias is not None:
+            load(k, HALF, self.start, 0, v.load("bias", self.scratch[0]))
+            k.p_insert(self.start, self.start, 15, 16)
+        v.copy("x_block", "x_start")
+        v.copy("y_block", "y_panel")
+        for number, _ in enumerate(runs_of_blocks(v, x, self.cols)):
+            self._block(self.blocks[number])
+
+    def _block(self, block: Block) -> None:
+        k, v, (t, other, _) = self.k, self.v, self.scratch
+        last = max(block.words)
+        k.add_constant(self.px, v.load("x_block", t), last * HALF, other)
+        k.add_constant(self.py, v.load("y_block", t), (block.pairs - 1) * WORD, other)
+        for stretch in block.stretches:
+            self._stretch(block, stretch)
+            for output in stretch.ends:
+                self._store(block, output)
+
+    def _stretch(self, block: Block, stretch: Stretch) -> None:
+        """Lines that are alike: a loop over as many as sums have registers for, entered after those
+        that are too many.
+        """
+        k, taps, t = self.k, self.x.ys.taps, self.scratch[0]
+        if stretch.times < 2 * taps:
+            for line in range(stretch.first, stretch.first + stretch.times):
+                self._line(block, line)
+            return
+        skipped, start = -stretch.times % taps, k.label()
+        k.li(t, -(-stretch.times // taps))
+
+        def enter() -> None:
+            if skipped:
+                k.j(start)
+
+        with k.hwloop(t, enter):
+            for at in range(taps):
+                if at == skipped:
+                    k.place(start)
+                self._line(block, stretch.first + (at - skipped) % taps)
+
+    def _line(self, block: Block, line: int) -> None:
+        """Load a line of the input, and add it to what reads it; store what that ends."""
+        k, x, touches = self.k, self.x, block.lines[line]
+        if not touches:
+            k.addi(self.px, self.px, x.x.line)
+            return
+        last = max(block.words)
+        for place, number in block.words.items():
+            register, of = self.inputs[number], block.bytes(place)
+            if place == last:
+                load_post(k, of, register, x.x.line, self.px, is_unsigned=True)
+            else:
+                load(k, of, register, (place - last) * HALF, self.px, is_unsigned=True)
+        begun = {(touch.output, p): False for touch in touches for p in range(block.pairs)}
+        self._begin(block, touches, begun)
+        made = set()
+        for tap in taps_of(x.xs):
+            products = [product for product in block.products if product.tap == tap]
+            for product in products:
+                if product.place % 2 and product.place not in made:
+                    made.add(product.place)
+                    self._make(block, product.place)
+            for touch in touches:
+                for product in products:
+                    self._multiply(block, touch, product, begun)
+        for touch in touches:
+            if touch.ends:
+                self._store(block, touch.output)
+
+    def _begin(
+        self, block: Block, touches: tuple[Touch, ...], begun: dict[tuple[int, int], bool]
+    ) -> None:
+        """Let sums be what they start with, if that is no product."""
+        k, x = self.k, self.x
+        stored = min(touch.output for touch in touches)  # py is there: all before are stored
+        for touch in touches:
+            for p in range(block.pairs):
+                acc = self.sums[touch.output % x.ys.taps][p]
+                if not touch.begins:
+                    begun[touch.output, p] = True
+                elif x.accumulates:
+                    step = (touch.output - stored) * x.y.line + (p + 1 - block.pairs) * WORD
+                    load(k, WORD, acc, step, self.py)
+                    begun[touch.output, p] = True
+                elif x.bias is not None:
+                    k.mv(acc, self.start)
+                    begun[touch.output, p] = True
+
+    def _make(self, block: Block, place: int) -> None:
+        """Make the pair that begins with the high half of a word."""
+        k, low, high = self.k, block.words.get(place - 1), block.words.get(place + 1)
+        if low is None:
+            assert high is not None
+            k.slli(self.inputs[len(block.words)], self.inputs[high], 16)
+        elif high is None:
+            k.srli(self.inputs[low], self.inputs[low], 16)
+        else:
+            k.pv_shuffle2_h(self.inputs[low], self.inputs[high], self.select)
+
+    def _multiply(
+        self, block: Block, touch: Touch, product: Product, begun: dict[tuple[int, int], bool]
+    ) -> None:
+        k, x, place = self.k, self.x, product.place
+        number = block.words.get(place if place % 2 == 0 else place - 1, len(block.words))
+        acc = self.sums[touch.output % x.ys.taps][product.pair]
+        weight = self.weights[touch.tap * x.xs.taps + product.tap]
+        operation = "vfmac_r" if begun[touch.output, product.pair] else "vfmul_r"
+        x.element.pairs(k, operation)(acc, self.inputs[number], weight)
+        begun[touch.output, product.pair] = True
+
+    def _store(self, block: Block, output: int) -> None:
+        k, x = self.k, self.x
+        sums = self.sums[output % x.ys.taps]
+        for p in range(block.pairs - 1):
+            k.sw(sums[p], (p + 1 - block.pairs) * WORD, self.py)
+        k.store_post(sums[block.pairs - 1], x.y.line, self.py)

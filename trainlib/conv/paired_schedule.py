@@ -1,0 +1,226 @@
+"""Correlations of one channel each in halves: every line of the input is loaded once.
+
+    for each group and row:  load all weights
+        for each block of columns:  for each line of the input
+
+A line of the input is multiplied with every line of the kernel that reads it: sums of as many
+lines of the output as the kernel has are in registers, the first of which the line ends and
+stores, the last of which it begins, with a product. A register has two neighbouring places. Words
+are loaded where they are aligned; pairs across two of them are made in registers:
+
+    pv.shuffle2.h    high half of a word, low half of the next, in place of the first
+    slli, srli       where the other half is outside: 0
+
+So of the taps along x those that read words come first, then places in order: see taps_of.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
+
+from trainlib.codegen.strided_access import REACH
+from trainlib.conv.axis import Axis, Run
+from trainlib.conv.correlation import Correlation
+from trainlib.primitive.tensor import WORD
+
+HALF = WORD // 2
+HIGH_LOW = 1 | 2 << 16  # of pv.shuffle2.h: low is the high half of rd, high the low half of rs1
+REGISTERS = 28  # for all of it; others hold what stands around
+AROUND = 4  # two places, the shuffle, and a start
+LARGEST = 700  # instructions of a block's lines
+LINES = 5  # of a kernel at most
+
+
+class Touch(NamedTuple):
+    """A line of the input adds to one of the output through a tap: as its first, as its last?"""
+
+    output: int
+    tap: int
+    begins: bool
+    ends: bool
+
+
+class Stretch(NamedTuple):
+    """Lines of the input that are alike; outputs that the last of them ends besides."""
+
+    first: int
+    times: int
+    ends: tuple[int, ...] = ()
+
+
+class Product(NamedTuple):
+    """Outputs 2p and 2p + 1 of a block read through a tap the pair that begins at a place."""
+
+    pair: int
+    tap: int
+    place: int
+
+
+def taps_of(xs: Axis) -> list[int]:
+    """Taps along x in the order in which pairs are added up: first those that read words."""
+    return sorted(range(xs.taps), key=lambda tap: (_first(xs, tap) % 2, _first(xs, tap)))
+
+
+def _first(xs: Axis, tap: int) -> int:
+    """The place that output 0 reads, inside or outside."""
+    if xs.is_transposed:
+        return xs.pad - tap * xs.dilation
+    return tap * xs.dilation - xs.pad
+
+
+def may_pair(ys: Axis, xs: Axis, channels: int) -> bool:
+    """Is it computed in this way? All that a tile of it is, too."""
+    has_steps = ys.stride > 1 or ys.dilation > 1 or xs.stride > 1
+    reads = (axis.line(output).reads for axis in (ys, xs) for output in range(axis.outputs))
+    fits = ys.taps <= LINES and _registers(ys.taps, xs.taps, 1) <= REGISTERS
+    return channels == 1 and not has_steps and fits and all(reads)
+
+
+def _registers(lines: int, taps: int, pairs: int) -> int:
+    words = pairs + 1 + taps // 2
+    return lines * pairs + lines * taps + words + AROUND
+
+
+@dataclass(frozen=True)
+class Block:
+    """The code of a block of columns for all lines.
+
+    run    of blocks that read alike
+    """
+
+    x: Correlation
+    run: Run
+
+    @cached_property
+    def products(self) -> list[Product]:
+        """Of a line of the kernel, in order; places count from the block's."""
+        x, first = self.x, self.run.first
+        reads = {(read.tap, read.q): read.place for read in first.reads}
+        found = []
+        for tap in taps_of(x.xs):
+            for q in range(0, first.width, 2):
+                low, high = reads.get((tap, q)), reads.get((tap, q + 1))
+                if low is not None:
+                    found.append(Product(q // 2, tap, low))
+                elif high is not None:
+                    found.append(Product(q // 2, tap, high - 1))
+        return found
+
+    @cached_property
+    def words(self) -> dict[int, int]:
+        """By place, the register of each word that is loaded; its bytes are 2 at the border."""
+        needed = set()
+        for product in self.products:
+            at = product.place
+            needed |= {at} if at % 2 == 0 else {at - 1, at + 1}
+        inside = sorted(at for at in needed if 0 <= at + self.run.first.base < self.x.xs.inputs)
+        return {place: number for number, place in enumerate(inside)}
+
+    @property
+    def has_front(self) -> bool:
+        """Is there a pair whose low half is outside?"""
+        return any(p.place + self.run.first.base < 0 for p in self.products)
+
+    @property
+    def inputs(self) -> int:
+        """Registers for words and pairs."""
+        return len(self.words) + self.has_front
+
+    @property
+    def pairs(self) -> int:
+        """Registers for the sums of a line."""
+        return -(-self.run.first.width // 2)
+
+    def bytes(self, place: int) -> int:
+        """Of the word at a place: the last one of a line of odd length is half a word."""
+        is_last = place + self.run.first.base + 1 == self.x.xs.inputs
+        return HALF if is_last and self.run.times == 1 else WORD
+
+    @cached_property
+    def lines(self) -> list[tuple[Touch, ...]]:
+        """Of each line of the input, what it adds to."""
+        ys = self.x.ys
+        reads: list[list[tuple[int, int]]] = [[] for _ in range(ys.inputs)]
+        for output in range(ys.outputs):
+            for tap in range(ys.taps):
+                source = ys.source(output, tap)
+                if source is not None:
+                    reads[source].append((output, tap))
+        ends = {output: line for line, some in enumerate(reads) for output, _ in some}
+        seen: set[int] = set()
+        found = []
+        for line, some in enumerate(reads):
+            found.append(tuple(Touch(o, t, o not in seen, ends[o] == line) for o, t in some))
+            seen |= {output for output, _ in some}
+        return found
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        """All lines, in order.
+
+        The last one may go with those before: what it adds besides is not stored, and it ends more.
+        """
+        alike = [tuple(touch[1:] for touch in line) for line in self.lines]
+        found, at = list[Stretch](), 0
+        for _, group in groupby(alike):
+            count = len(list(group))
+            before = found[-1] if found else Stretch(0, 0)
+            more = [touch.output for touch in self.lines[at] if touch.ends][1:]
+            if at + 1 == len(alike) and self._may_join(before, at):
+                found[-1] = Stretch(before.first, before.times + 1, tuple(more))
+            else:
+                found.append(Stretch(at, count))
+            at += count
+        return found
+
+    def _may_join(self, before: Stretch, line: int) -> bool:
+        """Does the last line do nothing else than whole ones before, but that it ends more?"""
+        taps = range(self.x.ys.taps)
+        is_loop = before.times + 1 >= 2 * len(taps)
+        whole = self.lines[before.first] if is_loop else ()
+        last = self.lines[line]
+        own = [touch.tap for touch in last]
+        is_whole = sorted(touch.tap for touch in whole) == [*taps] and whole[0].ends
+        is_first = [touch.ends for touch in whole].count(True) == 1
+        follows = own == [touch.tap for touch in whole][: len(own)]
+        return is_whole and is_first and follows and all(touch.ends for touch in last)
+
+    @property
+    def line_cycles(self) -> int:
+        """Of a line that adds to as many as there can be, nearly."""
+        odd = len({p.place for p in self.products if p.place % 2})
+        macs = self.x.ys.taps * len(self.products)
+        return len(self.words) + odd + macs + self.pairs
+
+    @property
+    def code(self) -> int:
+        """Instructions of all lines, nearly."""
+        taps = self.x.ys.taps
+        return sum(min(each.times, 2 * taps - 1) for each in self.stretches) * self.line_cycles
+
+
+def blocks_of(x: Correlation, cols: int) -> list[Block]:
+    """The blocks of a line."""
+    return [Block(x, run) for run in x.xs.runs(cols)]
+
+
+def is_paired(x: Correlation, rows: int, cols: int) -> bool:
+    """Can it be computed in this way, with so many sums a line?"""
+    x = x.straight
+    if x.ys.is_transposed or rows > 1 or x.lanes == 1 or cols % 2:
+        return False
+    blocks = blocks_of(x, cols)
+    floats = x.ys.taps * (x.xs.taps + cols // 2) + max(block.inputs for block in blocks) + AROUND
+    far = x.ys.taps * x.y.line + 2 * cols, x.x.line + 2 * cols
+    is_near = max(far) in REACH
+    return floats <= REGISTERS and is_near and max(block.code for block in blocks) <= LARGEST
+
+
+def cycles_of_paired_row(x: Correlation, cols: int) -> float:
+    """Cycles of a row of a group on one core, nearly."""
+    x = x.straight
+    around, per_block = 20.0 + x.ys.taps * x.xs.taps, 12
+    lines = x.ys.inputs
+    blocks = blocks_of(x, cols)
+    return around + sum(b.run.times * (per_block + lines * b.line_cycles) for b in blocks)

@@ -1,0 +1,1 @@
+"""Training graphs: values and operators, with their kernels, shapes and gradients; passes."""

@@ -1,0 +1,1 @@
+"""Networks as graphs: of PyTorch by torch.export, of ONNX."""

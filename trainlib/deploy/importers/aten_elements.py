@@ -1,0 +1,215 @@
+"""ATen's operators on elements as nodes: arithmetic, dropout, masks, sums over axes."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.importers.aten_activations import clamped, mapped
+from trainlib.deploy.importers.aten_importer import Importer, Rule
+
+MOST_POWER = 16
+
+
+def _number(i: Importer, value: Any) -> str:
+    """A value, or a number as a constant."""
+    return i.constant([float(value)]) if isinstance(value, (int, float)) else i.name(value)
+
+
+def _binary(op: str) -> Rule:
+    return lambda i, a, b: i.node(op, {"a": _number(i, a), "b": _number(i, b)})["y"]
+
+
+def _add(i: Importer, a: Any, b: Any, alpha: float = 1) -> str | None:
+    if i.known.get(a, "") is None:  # num_batches_tracked
+        return None
+    return i.node("add", {"a": i.name(a), "b": i.scaled(_number(i, b), alpha)})["y"]
+
+
+def _sub(i: Importer, a: Any, b: Any, alpha: float = 1) -> str:
+    return i.node("subtract", {"a": i.name(a), "b": i.scaled(_number(i, b), alpha)})["y"]
+
+
+def _rsub(i: Importer, a: Any, b: Any, alpha: float = 1) -> str:
+    return i.node("subtract", {"a": _number(i, b), "b": i.scaled(i.name(a), alpha)})["y"]
+
+
+def _mul(i: Importer, a: Any, b: Any) -> str:
+    if isinstance(b, (int, float)):
+        return i.scaled(i.name(a), float(b))
+    return i.node("multiply", {"a": i.name(a), "b": i.name(b)})["y"]
+
+
+def _div(i: Importer, a: Any, b: Any) -> str:
+    if isinstance(b, (int, float)):
+        return i.scaled(i.name(a), 1 / b)
+    return i.node("divide", {"a": i.name(a), "b": i.name(b)})["y"]
+
+
+def _pow(i: Importer, x: Any, exponent: float) -> str:
+    """Roots and reciprocals, and powers by repeated squares."""
+    for known, op in ((0.5, "sqrt"), (-0.5, "rsqrt"), (-1, "reciprocal")):
+        if exponent == known:
+            return i.node(op, {"x": i.name(x)})["y"]
+    if exponent not in range(1, MOST_POWER + 1):
+        raise DeployError(f"exponent {exponent}; there are 1 to {MOST_POWER}, 0.5, -0.5 and -1")
+    power, result, left = i.name(x), "", int(exponent)
+    while left:
+        if left & 1:
+            result = i.node("multiply", {"a": result, "b": power})["y"] if result else power
+        left >>= 1
+        if left:
+            power = i.node("multiply", {"a": power, "b": power})["y"]
+    return result
+
+
+def _dropout(i: Importer, x: Any, p: float, training: bool) -> str:
+    return dropped(i, i.name(x), p if training else 0.0)
+
+
+def _feature_dropout(i: Importer, x: Any, p: float, training: bool) -> str:
+    """Whole channels: what they are multiplied by is dropped."""
+    if not training or not p:
+        return i.name(x)
+    shape = i.shape(x)
+    ones = np.ones((*shape[:2], *(1 for _ in shape[2:])), np.float32)
+    kept = dropped(i, i.constant(ones), p)
+    return i.node("multiply", {"a": i.name(x), "b": kept})["y"]
+
+
+def dropped(i: Importer, x: str, p: float) -> str:
+    """Each dropout draws from a seed of its own, which every batch advances."""
+    if not p:
+        return x
+    i.drops += 1
+    name = i.graph.fresh(f"{i.layer}.seed")
+    seed = i.graph.add(name, (1,), "state", "int32", np.array([i.drops << 20], np.int32))
+    return i.node("dropout", {"x": x, "seed": seed}, p=p)["y"]
+
+
+def _reduce(what: str) -> Rule:
+    def rule(i: Importer, x: Any, dims: Any = None, keep: bool = False, **_: Any) -> str:
+        return reduced(i, i.name(x), dims, keep, what)
+
+    return rule
+
+
+def reduced(i: Importer, x: str, dims: Any, keep: bool, what: str) -> str:
+    """A sum or a mean over axes, all of them by default."""
+    shape = i.graph.values[x].shape
+    axes = [dims] if isinstance(dims, int) else dims or range(len(shape))
+    axes = tuple(sorted(axis % len(shape) for axis in axes))
+    y = i.node("reduce", {"x": x}, axes=axes, what=what)["y"]
+    own = tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+    return i.graph.reshaped(y, own) if keep else y
+
+
+def _variance(is_root: bool) -> Rule:
+    """The mean square of what the mean is taken off."""
+
+    def rule(
+        i: Importer, x: Any, dims: Any = None, keep: Any = False, correction: Any = 1, **how: Any
+    ) -> str:
+        if isinstance(dims, bool):  # var(unbiased)
+            dims, correction = None, int(dims)
+        if isinstance(correction, bool):
+            keep, correction = correction, int(keep)
+        keep, correction = how.get("keepdim", keep), how.get("unbiased", correction)
+        shape, name = i.shape(x), i.name(x)
+        away = i.node("subtract", {"a": name, "b": reduced(i, name, dims, True, "mean")})["y"]
+        square = i.node("multiply", {"a": away, "b": away})["y"]
+        total = reduced(i, square, dims, bool(keep), "sum")
+        count = prod(shape) // i.graph.values[reduced(i, square, dims, True, "sum")].elements
+        if count <= correction:
+            raise DeployError(f"{count} elements; a variance takes more than {correction}")
+        y = i.scaled(total, 1 / (count - correction))
+        return i.node("sqrt", {"x": y})["y"] if is_root else y
+
+    return rule
+
+
+def _norm(
+    i: Importer, x: Any, order: float = 2, dims: Any = None, keep: bool = False, **_: Any
+) -> str:
+    if order not in (1, 2):
+        raise DeployError(f"a norm of order {order}; there are 1 and 2")
+    name = i.name(x)
+    if order == 1:
+        return reduced(i, i.node("abs_fw", {"x": name})["y"], dims, keep, "sum")
+    square = i.node("multiply", {"a": name, "b": name})["y"]
+    return i.node("sqrt", {"x": reduced(i, square, dims, keep, "sum")})["y"]
+
+
+def _cosine(i: Importer, a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> str:
+    first, second = i.name(a), i.name(b)
+    sizes = [clamped(i, _norm(i, v, 2, dim), eps, None) for v in (a, b)]
+    product = i.node("multiply", {"a": first, "b": second})["y"]
+    total = reduced(i, product, dim, False, "sum")
+    size = i.node("multiply", dict(zip("ab", sizes, strict=True)))["y"]
+    return i.node("divide", {"a": total, "b": size})["y"]
+
+
+def _masked(i: Importer, x: Any, mask: Any, value: Any) -> str:
+    """Elements where a mask is 0, a number where it is 1."""
+    return chosen(i, i.array(mask), value, x)
+
+
+def _where(i: Importer, condition: Any, a: Any, b: Any) -> str:
+    return chosen(i, i.array(condition), a, b)
+
+
+def chosen(i: Importer, condition: np.ndarray, a: Any, b: Any) -> str:
+    """a where a condition is true, else b: values, numbers or constants."""
+    parts = []
+    for value, keeps in ((a, condition != 0), (b, condition == 0)):
+        if isinstance(value, (int, float)) or i.is_array(value):
+            fixed = np.asarray(value if isinstance(value, (int, float)) else i.array(value))
+            parts.append(i.constant(np.where(keeps, fixed, 0).astype(np.float32)))
+        else:
+            kept = i.constant(keeps.astype(np.float32))
+            parts.append(i.node("multiply", {"a": i.name(value), "b": kept})["y"])
+    return i.node("add", dict(zip("ab", parts, strict=True)))["y"]
+
+
+RULES: dict[str, Rule] = {
+    "add.Scalar": _add,
+    "add.Tensor": _add,
+    "add_.Tensor": _add,
+    "cosine_similarity": _cosine,
+    "div.Scalar": _div,
+    "div.Tensor": _div,
+    "div_.Tensor": _div,
+    "dropout": _dropout,
+    "dropout_": _dropout,
+    "erf": mapped("erf"),
+    "exp": mapped("exp"),
+    "feature_dropout": _feature_dropout,
+    "linalg_vector_norm": _norm,
+    "log": mapped("log"),
+    "masked_fill.Scalar": _masked,
+    "mean": _reduce("mean"),
+    "mean.dim": _reduce("mean"),
+    "mul.Scalar": _mul,
+    "mul.Tensor": _mul,
+    "mul_.Tensor": _mul,
+    "neg": lambda i, x: i.scaled(i.name(x), -1),
+    "pow.Tensor_Scalar": _pow,
+    "reciprocal": mapped("reciprocal"),
+    "rsqrt": mapped("rsqrt"),
+    "rsub.Scalar": _rsub,
+    "sqrt": mapped("sqrt"),
+    "square": lambda i, x: _pow(i, x, 2),
+    "std.correction": _variance(True),
+    "std.dim": _variance(True),
+    "sub.Scalar": _sub,
+    "sub.Tensor": _sub,
+    "sub_.Tensor": _sub,
+    "sum": _reduce("sum"),
+    "sum.dim_IntList": _reduce("sum"),
+    "var.correction": _variance(False),
+    "var.dim": _variance(False),
+    "where.ScalarOther": _where,
+    "where.ScalarSelf": _where,
+    "where.self": _where,
+}

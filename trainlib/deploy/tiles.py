@@ -1,0 +1,127 @@
+"""What a kernel takes of L1: does it fit there, and is it faster by tiles where all of it does?"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from firmware.builder import Kernel, KernelError
+from firmware.runtime import Team, new_kernel
+from soc.chip.spec import SocSpec
+from trainlib.deploy.graph.registry import call_of
+from trainlib.deploy.graph.values import Graph, Node
+from trainlib.network.layers import Call
+from trainlib.network.training_graph import point_of
+from trainlib.primitive.operator import Family
+from trainlib.tiling.dispatch import has_tiles
+from trainlib.tiling.plan import Plan
+from trainlib.tiling.records import BASES
+from trainlib.tiling.resident import Resident
+from trainlib.tiling.tile_size import Choice, Grid
+
+ENTRIES = 4096  # bytes of L1 that a table's entries and the program's own take, about
+GAIN = 0.9  # of the cycles of all in L1 that tiles take at most, to be taken instead: estimates err
+MOVED = 1.5  # cycles of the DMA for a parameter that a pass of its own changes
+LEAST = 0.01  # cycles for each multiply-add that must be saved for smaller tiles, which err
+
+Tuned = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""tuned(kernel, arguments) returns further arguments: tiles that have been measured."""
+
+
+@dataclass
+class Tiles:
+    """Tiles of kernels on a chip.
+
+    tuned    those that have been measured
+    """
+
+    chip: SocSpec
+    cores: int | None = None
+    tuned: Tuned | None = None
+    _known: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict, repr=False)
+
+    def fits(self, graph: Graph, node: Node) -> bool:
+        """Can a gradient that changes its parameter at once be computed in one pass, with tiles as
+        large as it has otherwise, or smaller ones that are worth it?
+        """
+        try:
+            family, point = point_of(call_of(graph, node), self.cores)
+            if self._fits_whole(family, point):
+                return True
+            if not has_tiles(self._kernel, family, point, self._cores):
+                return False
+            plain = point.model_copy(update={"scale": None})
+            own, others = (self._choice(family, p).sizes({}) for p in (point, plain))
+        except KernelError:
+            return False
+        saved = MOVED * sum(t.elements for t in family.tensors(point).values() if t.role == "inout")
+        is_worth = saved > LEAST * family.macs(point)
+        return own.keys() != others.keys() or own == others or is_worth
+
+    def chosen(self, call: Call) -> Call:
+        """A call with its tiles: those that have been measured, those that overlap copies with
+        computing, or those that the primitive chooses.
+        """
+        key = call.kernel, repr(sorted(call.arguments.items()))
+        if key not in self._known:
+            self._known[key] = self._measured(call) or self._overlapping(
+                *point_of(call, self.cores)
+            )
+        return replace(call, arguments={**call.arguments, **self._known[key]})
+
+    def _measured(self, call: Call) -> Mapping[str, Any]:
+        """The tiles that have been measured, if they still fit beside what functions share."""
+        kernel = call.kernel
+        more = self.tuned(kernel, call.arguments) if self.tuned else {}
+        if not more:
+            return {}
+        try:
+            arguments = {**call.arguments, **more}
+            family, point = point_of(replace(call, arguments=arguments), self.cores)
+            if point.tile is None:
+                return more if self._fits_whole(family, point) else {}
+            if family.tiling and has_tiles(*(self._kernel, family, point, self._cores)):
+                how = family.tiling(point), family.tensors(point), point.tile, point.buffers
+                Plan.of(self._kernel, Team(self._kernel, self._cores), *how)
+        except KernelError:
+            return {}
+        return more
+
+    def _overlapping(self, family: Family, point: Any) -> Mapping[str, Any]:
+        """Tiles of what would fit L1 as a whole, if they should take less time: copies come while
+        others are computed.
+        """
+        if point.tile is not None or family.tiling is None or not self._fits_whole(family, point):
+            return {}
+        choice = self._choice(family, point)
+        try:
+            sizes = choice.sizes({})
+        except KernelError:
+            return {}
+        whole = {dim.name: dim.size for dim in choice.tiling.dims}
+        if sizes == whole:
+            return {}
+        by_tiles = Grid(choice, [[sizes[name]] for name in whole])
+        at_once = Grid(replace(choice, buffers=1), [[size] for size in whole.values()])
+        is_faster = by_tiles.cycles.item() < GAIN * at_once.cycles.item()
+        return {"tile": sizes} if is_faster else {}
+
+    def _choice(self, family: Family, point: Any) -> Choice:
+        """Of tiles with two buffers."""
+        assert family.tiling
+        how = family.name, family.tiling(point), family.tensors(point), 2
+        return Choice(*how, self._kernel.l1, ENTRIES)
+
+    def _fits_whole(self, family: Family, point: Any) -> bool:
+        return Resident.of(family, point, family.tensors(point)).fits(self._kernel.l1)
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        """An empty program: the room that it has."""
+        k = new_kernel(self.chip, "deploy")
+        k.buffer(k.l1, "bases", BASES, BASES)
+        return k
+
+    @property
+    def _cores(self) -> int:
+        return self.cores or self.chip.cores
