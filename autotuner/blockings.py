@@ -17,8 +17,8 @@ from itertools import product
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from autotuner.point import Items, Layer
-from trainlib.conv import program as conv2d_program
-from trainlib.product import linear_program, matmul_program
+from trainlib.conv import ops as conv2d_program
+from trainlib.gemm import linear_ops, matmul_ops
 
 Block = tuple[int, int]
 BLOCKS: tuple[Block, ...] = (
@@ -68,9 +68,9 @@ def extents(layer: Layer, method: str) -> Extents:
     """What there is of a layer by a method."""
     a = layer.checked({} if method == "direct" else {"method": method})
     step = layer.kernel.split("_")[1]
-    if isinstance(a, matmul_program.Arguments):
+    if isinstance(a, matmul_ops.Arguments):
         return _of_product(a.n, a.k, a.m)
-    if isinstance(a, linear_program.Layer):
+    if isinstance(a, linear_ops.Layer):
         return _of_product(*a.product(step, lambda name: a.dims(step)[name].size))
     if isinstance(a, conv2d_program.Images):
         return _of_convolution(layer, a, step)

@@ -8,19 +8,19 @@ import logging
 import pickle
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from autotuner.database import FOLDERS, version_of
-from autotuner.places import OnRun
-from soc.run_many import Keep, Run, carry_out_here
-from soc.run_process import without_interrupts
-from soc.toml_file import ConfigError
+from autotuner.executors import OnRun
+from autotuner.measurement_store import FOLDERS, version_of
+from soc.config.toml import ConfigError
+from soc.run_many import Keep, Run, carry_out_here, tell_ends
+from soc.worker_process import without_interrupts
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 ANSWER = 5  # seconds in which a scheduler answers
 ADDRESS = re.compile(r"(tcp|tls)://[^/\s]+:\d{1,5}")
@@ -81,23 +81,15 @@ class Cluster:
 
     def carry_out(self, runs: Sequence[Run], keep: Keep, on_end: OnRun) -> None:
         """As every Place."""
-        from distributed import as_completed
-
-        version = measuring_version()
+        version, executor = measuring_version(), self.client.get_executor(pure=False)
         with self._losses():
-            futures = {
-                self._submitted(Order(version, run, keep)): number
-                for number, run in enumerate(runs)
-            }
-        for future in as_completed(futures, loop=self.client.loop):
-            outcome = self._outcome(future)
-            future.release()
-            on_end(futures[future], outcome)
+            futures = [
+                executor.submit(pickle.loads, pickle.dumps(Order(version, run, keep)))
+                for run in runs
+            ]
+        tell_ends(futures, lambda number, future: on_end(number, self._outcome(future)))
 
-    def _submitted(self, order: "Order") -> "Future":
-        return self.client.submit(pickle.loads, pickle.dumps(order), pure=False)
-
-    def _outcome(self, future: "Future") -> Any:
+    def _outcome(self, future: Future) -> Any:
         from distributed import KilledWorker
 
         with self._losses():

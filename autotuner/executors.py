@@ -4,13 +4,11 @@ Whatever the place, and however many work there, what is measured is the same: a
 of its own, and who asks gets the outcomes under the numbers of the runs.
 """
 
-from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
-from soc.run_many import Keep, Run, carry_out_here, processors, run_many
-from soc.run_process import Process
+from soc import worker_process
+from soc.run_many import Keep, Run, carry_out_all, carry_out_here, processors, run_many
 
 ATTEMPTS = 5
 """Workers that may die under a run. It fails then: it is likely to be what kills them."""
@@ -41,7 +39,7 @@ class Threads:
         run_many(runs, workers=self.count, keep=keep, on_end=on_end)
 
 
-class Processes:
+class Processes(worker_process.Processes):
     """Processes that stay from one call to the next, each with its interpreter loaded.
 
     They start as they are needed. A run whose process dies is carried out by another.
@@ -51,50 +49,9 @@ class Processes:
     """
 
     def __init__(self, count: int | None = None) -> None:
+        super().__init__(carry_out_here, ATTEMPTS)
         self.count = count or processors()
-        self.idle: list[Process] = []
-
-    def __enter__(self) -> "Processes":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self.idle:
-            process.close()
-        self.idle.clear()
 
     def carry_out(self, runs: Sequence[Run], keep: Keep, on_end: OnRun) -> None:
         """As every Place."""
-        waiting, deaths = deque(range(len(runs))), Counter[int]()
-        busy: dict[Connection, tuple[Process, int]] = {}
-        try:
-            while waiting or busy:
-                while waiting and len(busy) < self.count:
-                    process, number = self._process(), waiting.popleft()
-                    busy[process.connection] = process, number
-                    process.begin(runs[number], keep)
-                ready = wait(list(busy))
-                for connection in [c for c in busy if c in ready]:
-                    process, number = busy.pop(connection)
-                    outcome, is_alive = self._end(process)
-                    deaths[number] += not is_alive
-                    if is_alive or deaths[number] == ATTEMPTS:
-                        on_end(number, outcome)
-                    else:
-                        waiting.appendleft(number)
-        finally:
-            for process, _ in busy.values():
-                process.kill()
-
-    def _process(self) -> Process:
-        return self.idle.pop() if self.idle else Process(carry_out_here)
-
-    def _end(self, process: Process) -> tuple[Any, bool]:
-        """The outcome of its run; False with it if that is its death."""
-        try:
-            outcome = process.end()
-        except Exception as error:
-            if not process.process.is_alive():
-                return error, False
-            outcome = error
-        self.idle.append(process)
-        return outcome, True
+        carry_out_all(self, runs, keep, on_end, self.count)

@@ -1,7 +1,7 @@
 """Cycles of a large layer from a part of its tiles: the steps of a long loop are all alike.
 
-A program without some of its periods is simulated, see autotuner.shortened. Those that are left
-out take as long as the others at their place do once its first ones are over:
+A program without some of its periods is simulated, see autotuner.sampled_program. Those that are
+left out take as long as the others at their place do once its first ones are over:
 
     cycles(all) = cycles(some) + (all - some) * mean of the later periods
 
@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from autotuner.measure import Kind, Measure, is_lasting
-from autotuner.outcome import Outcome
+from autotuner.measurement import Outcome
+from autotuner.periodicity import NoSteadyStateError
 from autotuner.point import Point
-from autotuner.repeat import NoSteadyStateError
-from autotuner.shortened import Part, Shortener, TimedRun, part_of
+from autotuner.sampled_program import Part, Shortener, TimedRun, part_of
 from firmware.builder import KernelError
 
 WORST = 0.01  # bound of the error, of all cycles
@@ -33,7 +33,10 @@ all families, tiles and blockings, that had an estimate, none was further off th
 
 FIRST = 0.25  # of the periods, in which caches fill and cores drift apart
 THIRDS = 3
-MADE_BY = tuple(f"autotuner/{name}.py" for name in ("footprint", "repeat", "shortened", "steady"))
+MADE_BY = tuple(
+    f"autotuner/{name}.py"
+    for name in ("footprint", "periodicity", "sampled_program", "extrapolation")
+)
 KIND = Kind(" (steady state)", MADE_BY)
 NONE = Outcome(None, None, "no steady state")
 LARGE = 30_000_000

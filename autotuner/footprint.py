@@ -7,15 +7,16 @@ from typing import Any
 
 from firmware.runtime import STACK
 from isa.program import Program, Symbol
-from soc.spec import SocSpec
+from soc.chip.spec import SocSpec
 from trainlib.launch import KernelProgram
+from trainlib.primitive.element import BF16, F16
 from trainlib.primitive.tensor import FLOAT32, INT32
 
-TYPES = {FLOAT32: "f32", INT32: "i32"}
+TYPES = {FLOAT32: "f32", INT32: "i32", F16.dtype: "f16", BF16.dtype: "bf16"}
 
 
 def l1_bytes(program: Program, chip: SocSpec) -> int:
-    """Bytes from L1's first one behind the last buffer, gaps included."""
+    """Bytes from L1's first one after the last buffer, gaps included."""
     return max((s.address + s.size - chip.l1.base for s in in_l1(program, chip)), default=0)
 
 
@@ -40,7 +41,7 @@ class Footprint:
 
     tensors     in L2, by name: their type and their bytes
     buffers     in L1, by name
-    l1_bytes    from L1's first byte behind the last buffer, gaps included
+    l1_bytes    from L1's first byte after the last buffer, gaps included
     stacks      bytes of all cores' stacks, at the top of L1
     code        bytes of instructions
     tables      bytes in L2 of the DMA's commands, and of kernels' own tables

@@ -6,7 +6,7 @@ each in its direction; the sum of them where they take turns.
 
 from autotuner.point import Point
 from autotuner.space import Space
-from trainlib.primitive.tiling import Sizes, Tiling
+from trainlib.primitive.tile_spec import Sizes, Tiling
 
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
 PRODUCTS = ("matmul", "linear", "pwconv2d")

@@ -9,16 +9,16 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from autotuner.database import Database, key_of
+from autotuner.executors import Place, Threads
 from autotuner.footprint import Footprint
-from autotuner.outcome import Outcome
-from autotuner.places import Place, Threads
+from autotuner.measurement import Outcome
+from autotuner.measurement_store import Database, key_of
 from autotuner.space import Layer, Point
 from firmware.builder import KernelError
 from isa.program import Program
+from soc.chip.spec import SocSpec
 from soc.result import RunResult
 from soc.run_many import Run
-from soc.spec import SocSpec
 from trainlib.launch import KernelProgram, program
 
 LIMIT = 100_000_000  # cycles, unless it is said otherwise
@@ -41,7 +41,7 @@ class Limits:
 class Kind:
     """A kind of measurement, as part of what the database knows it by.
 
-    name       behind the primitive's
+    name       after the primitive's
     made_by    files that make an outcome of runs: another content, another measurement
     """
 

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autotuner.outcome import Outcome
-from autotuner.sqlite_file import SqliteFile
-from soc.spec import SocSpec
+from autotuner.measurement import Outcome
+from autotuner.sqlite_store import SqliteFile
+from soc.chip.spec import SocSpec
 
 VERSION = 1
 ROOT = Path(__file__).parents[1]
@@ -77,6 +77,18 @@ class Database(SqliteFile):
         rows = self._rows("cycles, l1_bytes, reason", keys)
         return {key: self._outcome(key, *cells) for key, *cells in rows}
 
+    def arguments_of(self, key: str) -> dict[str, Any] | None:
+        """The arguments that a row was kept with."""
+        for _, cell in self._rows("arguments", [key]):
+            try:
+                found = json.loads(cell)
+            except (TypeError, ValueError):
+                found = None
+            if not isinstance(found, dict):
+                raise self.damaged(key, f"arguments = {cell!r:.40} are no table")
+            return found
+        return None
+
     def _outcome(self, key: str, cycles: Any, l1_bytes: Any, reason: Any) -> Outcome:
         for name, cell in (("cycles", cycles), ("l1_bytes", l1_bytes)):
             if not (cell is None or isinstance(cell, int) and cell >= 0):
@@ -85,7 +97,16 @@ class Database(SqliteFile):
             raise self.damaged(key, f"reason = {reason!r:.40} is no text")
         return Outcome(cycles, l1_bytes, reason)
 
-    def keep(self, key: str, kernel: str, arguments: Any, chip: str, outcome: Outcome) -> None:
-        """Keep a measurement, now."""
+    def keep(
+        self,
+        key: str,
+        kernel: str,
+        arguments: Any,
+        chip: str,
+        outcome: Outcome,
+        *,
+        again: bool = False,
+    ) -> None:
+        """Keep a measurement, now; again: in place of what there is."""
         row = (key, kernel, json.dumps(arguments, sort_keys=True), chip)
-        self._keep((*row, outcome.cycles, outcome.l1_bytes, outcome.reason))
+        self._keep((*row, outcome.cycles, outcome.l1_bytes, outcome.reason), again=again)

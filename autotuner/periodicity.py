@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Any
 
-from trainlib.tiles.schedule import Step
+from trainlib.tiling.schedule import Step
 
 LEAST, SHARE = 12, 0.25
 """Periods that are simulated at each place: so many at least, and this share of them."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from autotuner.found import Found
 from autotuner.point import Items, Point
+from autotuner.result import Found
 from autotuner.space import Space
 
 Way = tuple[Items, int, int]

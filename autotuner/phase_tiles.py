@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotuner.point import Items, Layer
-from autotuner.table import Tables
-from autotuner.tile_sets import Estimates, fitting_tiles, tried_that_fit
+from autotuner.schedule_size import Tables
+from autotuner.tile_candidates import Estimates, fitting_tiles, tried_that_fit
 from firmware.builder import Kernel
 from trainlib.primitive.phases import Phase
-from trainlib.tiles.choice import Choice, Grid
+from trainlib.tiling.tile_size import Choice, Grid
 
 MOST_OF_PHASE = 64
 """Tiles of a phase: those that trainlib expects the fewest cycles of."""

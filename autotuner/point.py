@@ -6,9 +6,9 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from soc.toml_file import Layer as Source
-from soc.toml_file import validated
-from trainlib.primitive.family import Family
+from soc.config.toml import Layer as Source
+from soc.config.toml import validated
+from trainlib.primitive.operator import Family
 from trainlib.registry import family_of
 
 Items = tuple[tuple[str, Any], ...]
@@ -65,7 +65,7 @@ class Point:
     """A way to compute a layer.
 
     tile         sizes by dimension; None: all of it is in L1 at once
-    kernel       what is said of the method, the block of sums and the split: see autotuner.blocking
+    kernel       the method, the block of sums and the split: see autotuner.blockings
     buffers      1: copy, then compute; 2: both at the same time
     is_phased    in phases, by several primitives one after the other, or by each core alone; sizes
                  that the tile leaves out are chosen, "steps.batch" is for the phase "steps" alone

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from autotuner.outcome import Outcome
+from autotuner.measurement import Outcome
 from autotuner.point import Point
 
 
 @dataclass(frozen=True)
 class Found:
-    """A point and its outcome; is_estimated: from a part of its tiles, see autotuner.steady."""
+    """A point and its outcome; is_estimated: from a part of its tiles (autotuner.extrapolation)."""
 
     point: Point
     outcome: Outcome

@@ -13,22 +13,22 @@ from pathlib import Path
 import numpy as np
 
 from autotuner.footprint import l1_bytes
-from autotuner.outcome import Outcome
+from autotuner.measurement import Outcome
+from autotuner.periodicity import Repeat, worthwhile_repeat
 from autotuner.point import Layer, Point
-from autotuner.repeat import Repeat, worthwhile_repeat
 from firmware.runtime import new_kernel, team_of
 from isa.program import Program
-from soc.recorder import Recording
+from soc.chip.spec import SocSpec
+from soc.host.temporary import TemporaryFolder
 from soc.result import RunResult
 from soc.run import prepare
 from soc.run_many import Run
 from soc.simulation import Simulation
-from soc.spec import SocSpec
-from soc.temporary import TemporaryFolder
-from soc.trace import Kind, Trace
-from trainlib.tiles.passes import passes
-from trainlib.tiles.plan import Plan
-from trainlib.tiles.walk import Walk
+from soc.trace.reader import Kind, Trace
+from soc.trace.recorder import Recording
+from trainlib.tiling.plan import Plan
+from trainlib.tiling.tile_loop import Walk
+from trainlib.tiling.warm_up import passes
 
 WAIT = "dma_wait"  # the region
 FILTERS = "kind=region", "hart=0"

@@ -12,16 +12,18 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from trainlib.primitive.tensor import WORD, Tensors
-from trainlib.primitive.tiling import Sizes
-from trainlib.tiles.choice import Choice, Grid
-from trainlib.tiles.copies import Copy, copies
-from trainlib.tiles.plan import RING, Plan
-from trainlib.tiles.schedule import Step, Transfer
+from trainlib.primitive.tensor import Tensors
+from trainlib.primitive.tile_spec import Sizes
+from trainlib.tiling.dma_commands import Copy, copies
+from trainlib.tiling.plan import RING, Plan
+from trainlib.tiling.schedule import Step, Transfer
+from trainlib.tiling.tile_size import Choice, Grid
 
-ANY = Transfer("", 0, True, Copy(0, 0, 0))
-ENDS = 8  # steps before the first tile and behind the last one, or of those that are cut, at most
-UNSURE = 2  # times as many bytes as expected, or part of them, that an entry may have
+COMMANDS = (Copy(0, 0, 0), Copy(0, 0, 0, 1, 2, 1), Copy(0, 0, 0, 1, 2, 2))
+ANY = {copy.length: Transfer("", 0, True, copy) for copy in COMMANDS}  # a command by its words
+LONGEST = max(ANY)
+ENDS = 8  # steps before the first tile and after the last one, or of those that are cut, at most
+UNSURE = 5  # times as many bytes as expected, or part of them, that an entry may have
 UNSURE_IN_FORMS = 8  # whose commands are expected for all tiles alike
 MOST_COMMANDS = 2048  # of an entry that are told apart: more do not fit L1
 
@@ -44,11 +46,17 @@ class Tables:
         fits = wanted & (grid.bytes + most * ring <= choice.free)
         unsure = wanted & ~fits & (grid.bytes + ring / UNSURE <= choice.free)
         for at in np.flatnonzero(unsure).tolist():
-            [entry] = _entries(choice, grid.sizes(at), cores, [self._most_transfers(at, cores)])
+            entry = self.most_entry(at, cores)
             fits.flat[at] = grid.bytes.flat[at] + RING * entry <= choice.free
         return fits
 
-    def _most_transfers(self, at: int, cores: int) -> int:
+    def most_entry(self, at: int, cores: int) -> int:
+        """Bytes of an entry, at most, with the tiles at a place of the grid."""
+        most = self._most_transfers(at, cores)
+        [entry] = _entries(self.grid.choice, self.grid.sizes(at), cores, *most)
+        return entry
+
+    def _most_transfers(self, at: int, cores: int) -> tuple[list[int], int]:
         if not self.grid.choice.tiling.grows:
             cores = 1  # it is the same for all
         if (at, cores) not in self._known:
@@ -57,7 +65,7 @@ class Tables:
         return self._known[at, cores]
 
     @cached_property
-    def _known(self) -> dict[tuple[int, int], int]:
+    def _known(self) -> dict[tuple[int, int], tuple[list[int], int]]:
         return {}
 
     def _expected_entries(self, cores: int) -> np.ndarray:
@@ -101,33 +109,32 @@ def _grown(grid: Grid) -> set[str | None]:
     return {tiling.grows(whole | {dim.name: size}) for dim, tried in by_dim for size in tried}
 
 
-def most_entry(choice: Choice, sizes: Sizes, cores: int) -> int:
-    """Bytes of an entry with tiles of these sizes, at most."""
-    commands = _most_transfers(choice, sizes, cores)
-    [entry] = _entries(choice, sizes, cores, [commands])
-    return entry
-
-
-def _entries(choice: Choice, sizes: Sizes, cores: int, commands: Sequence[int]) -> list[int]:
-    """Bytes of entries with so many commands each, but that of an entry."""
+def _entries(
+    choice: Choice, sizes: Sizes, cores: int, commands: Sequence[int], words: int = LONGEST
+) -> list[int]:
+    """Bytes of entries with so many commands of so many words each, but that of an entry."""
     tiling, slots = choice.tiling, choice.slots(sizes)
     tile = next(tiling.tiles(sizes, choice.tensors, cores, ends_only=True))
-    steps = (Step(tile.shape, tile.walked, tile.each, {}, [ANY] * count) for count in commands)
+    steps = (
+        Step(tile.shape, tile.walked, tile.each, {}, [ANY[words]] * count) for count in commands
+    )
     return [Plan(tiling, [step], slots, {}, {}, cores, False).entry_size for step in steps]
 
 
-def _most_transfers(choice: Choice, sizes: Sizes, cores: int) -> int:
-    """Commands in a step, but that of an entry, at most."""
+def _most_transfers(choice: Choice, sizes: Sizes, cores: int) -> tuple[list[int], int]:
+    """Commands in a step, but that of an entry, and words of each, at most."""
     tiling, tensors = choice.tiling, choice.tensors
-    most = dict.fromkeys(tiling.boxes, 0)
+    most, longest = dict.fromkeys(tiling.boxes, 0), min(ANY)
     known = {}
     for tile in tiling.tiles(sizes, tensors, cores, ends_only=True):
         for name, box in tile.boxes.items():
             key = name, box.part, box.copied
             if key not in known:
-                known[key] = len(copies(tensors[name], box))
+                commands = copies(tensors[name], box)
+                longest = max(longest, *(command.length for command in commands), 0)
+                known[key] = len(commands)
             most[name] = max(most[name], known[key])
-    return sum(count * _ways(tensors, name) for name, count in most.items())
+    return [sum(count * _ways(tensors, name) for name, count in most.items())], longest
 
 
 def _ways(tensors: Tensors, name: str) -> int:
@@ -141,13 +148,14 @@ def _commands(grid: Grid, name: str) -> np.ndarray:
     if name in choice.tiling.forms:
         return np.ceil(grid.commands(name))
     lengths = [np.maximum(length, 1) for length in grid.part_lengths[name]]
-    row = tensor.row_of(lengths[-1])
+    row = _product(lengths[-tensor.joined :])
+    has_no_gap = tensor.row_of(row) == tensor.item * row
     every, longest, lines = np.ones(()), np.ones(()), np.ones(())
     is_run = np.ones((), bool)
     for axis in reversed(range(len(lengths) - 1)):
         follows = tensor.strides[axis] == tensor.strides[axis + 1] * lengths[axis + 1]
-        if axis == len(lengths) - 2:
-            follows = follows & (row == WORD * lengths[-1])
+        if axis == len(lengths) - 1 - tensor.joined:
+            follows = follows & has_no_gap
         is_run = is_run & follows
         ends = ~is_run & ~follows
         every = np.where(ends, every * lines, every)

@@ -10,17 +10,17 @@ exhaustive    every point
 guided        the most promising first; what a lower bound excludes is never measured
 
 Where a layer is computed in phases, a simulation tells the cycles of each: so a point tries tiles
-of all of them, and the best of each phase are put together: see autotuner.phase_search.
+of all of them, and the best of each phase are put together: see autotuner.phase_combination.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from autotuner.bound import lower_bound
-from autotuner.found import Found
-from autotuner.outcome import Outcome
-from autotuner.phase_search import combined
+from autotuner.lower_bound import lower_bound
+from autotuner.measurement import Outcome
+from autotuner.phase_combination import combined
 from autotuner.point import Items, Point
+from autotuner.result import Found
 from autotuner.space import PAPER_TILES, Space
 
 MeasurePoints = Callable[[Sequence[Point]], list[Outcome]]
@@ -76,7 +76,7 @@ def paper(
 
 
 def guided(space: Space, measure: MeasurePoints, share: int = SHARE) -> list[Found]:
-    """The fastest point that a search from the most promising tiles finds; others behind it.
+    """The fastest point that a search from the most promising tiles finds; others after it.
 
     First tiles with the primitive's own blocking, by trainlib's estimate; then everything around
     the best of these; then the best blocking on other tiles, until nothing is gained.

@@ -8,8 +8,8 @@ fewest cycles of all layers together is the best single kernel.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autotuner.blocking import PAPER_KERNELS, PaperKernel
-from autotuner.outcome import Outcome
+from autotuner.blockings import PAPER_KERNELS, PaperKernel
+from autotuner.measurement import Outcome
 from autotuner.point import Point
 from autotuner.search import MeasurePoints
 from autotuner.space import Space

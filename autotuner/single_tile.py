@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 from autotuner.measure import Kind, Measure
-from autotuner.outcome import Outcome
+from autotuner.measurement import Outcome
 from autotuner.space import Layer, Point
 from firmware.builder import KernelError
 from firmware.runtime import new_kernel, team_of
 from isa.program import Program
+from soc.chip.spec import SocSpec
 from soc.result import RunResult
-from soc.spec import SocSpec
-from trainlib.tiles.resident import Resident
+from trainlib.tiling.resident import Resident
 
-COMPUTE = 1  # the number of Resident's second region, behind dma_in
+COMPUTE = 1  # the number of Resident's second region, after dma_in
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,6 @@ def latency_of(result: RunResult) -> Outcome:
 class MeasureTile(Measure):
     """Measures single tiles, remembered beside whole layers."""
 
-    kind = Kind(" (one tile)", (*Measure.kind.made_by, "autotuner/single.py"))
+    kind = Kind(" (one tile)", (*Measure.kind.made_by, "autotuner/single_tile.py"))
     builder = TileBuilder
     outcome = staticmethod(latency_of)

@@ -15,14 +15,14 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from autotuner.blocking import PAPER_KERNELS, blockings
-from autotuner.cut import Cut
+from autotuner.blockings import PAPER_KERNELS, blockings
 from autotuner.point import Items, Layer, Point
-from autotuner.tile_sets import SIZES
+from autotuner.tile_candidates import SIZES
+from autotuner.tilings import Cut
 from firmware.builder import KernelError
 from firmware.runtime import new_kernel
-from soc.spec import SocSpec
-from trainlib.tiles.resident import Resident
+from soc.chip.spec import SocSpec
+from trainlib.tiling.resident import Resident
 
 PAPER_TILES = 8
 """K_T: how many of the largest tiles the paper's policy tries, unless it is said otherwise."""
@@ -178,7 +178,3 @@ class Space(Cut):
         if not self.tiles(buffers, self.methods[0]):
             buffers = 1
         return Point(self.planned_tile(buffers), (), buffers, cores)
-
-    def with_sizes(self, sizes: int) -> "Space":
-        """The same with more sizes of each dimension, or fewer."""
-        return replace(self, sizes=sizes)

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from soc.toml_file import ConfigError
+from soc.config.toml import ConfigError
 
 WAIT = 60.0  # seconds until another process's write has ended
 KEPT = "what was written before is kept there"
@@ -133,11 +133,12 @@ class SqliteFile:
                 rows += self.connection.execute(query, some)
         return rows
 
-    def _keep(self, row: tuple[Any, ...]) -> None:
-        """Keep a row, now."""
-        places = ", ".join("?" * len(row))
+    def _keep(self, row: tuple[Any, ...], *, again: bool = False) -> None:
+        """Keep a row, now; again: in place of one with its key, which stays otherwise."""
+        places, otherwise = ", ".join("?" * len(row)), "REPLACE" if again else "IGNORE"
+        statement = f"INSERT OR {otherwise} INTO {self.table} VALUES ({places})"
         with self._refusals(), self.connection:
-            self.connection.execute(f"INSERT OR IGNORE INTO {self.table} VALUES ({places})", row)
+            self.connection.execute(statement, row)
 
     def __len__(self) -> int:
         with self._refusals():

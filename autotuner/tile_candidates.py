@@ -7,9 +7,9 @@ from math import prod
 import numpy as np
 
 from autotuner.point import Items
-from autotuner.table import Tables
-from trainlib.primitive.tiling import Dim, Sizes
-from trainlib.tiles.choice import Choice, Grid, candidates
+from autotuner.schedule_size import Tables
+from trainlib.primitive.tile_spec import Dim, Sizes
+from trainlib.tiling.tile_size import Choice, Grid, candidates
 
 SIZES = 6
 """Sizes of each dimension, unless it is said otherwise."""

@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from autotuner.blocking import methods
+from autotuner.blockings import methods
 from autotuner.phase_tiles import PhaseTiles
 from autotuner.point import Items, Layer
-from autotuner.table import Tables
-from autotuner.tile_sets import MOST_TILES, SIZES, Estimates, count_of, fitting_tiles, tried
+from autotuner.schedule_size import Tables
+from autotuner.tile_candidates import MOST_TILES, SIZES, Estimates, count_of, fitting_tiles, tried
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team, new_kernel
-from soc.spec import SocSpec
+from soc.chip.spec import SocSpec
 from trainlib.launch import BURST
 from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.phases import check_tile
 from trainlib.primitive.tensor import Tensors
-from trainlib.primitive.tiling import Tiling
-from trainlib.tiles.choice import Choice, Grid
-from trainlib.tiles.emission import has_tiles
-from trainlib.tiles.plan import Plan
-from trainlib.tiles.resident import Resident
-from trainlib.tiles.share import share_of
+from trainlib.primitive.tile_spec import Tiling
+from trainlib.tiling.dispatch import has_tiles
+from trainlib.tiling.per_core_schedule import share_of
+from trainlib.tiling.plan import Plan
+from trainlib.tiling.resident import Resident
+from trainlib.tiling.tile_size import Choice, Grid
 
 SCRATCH_SIZES = 3
 """Sizes for methods with columns in L1: what those take is slow to work out."""

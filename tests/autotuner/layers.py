@@ -18,8 +18,10 @@ RECURRENT = {"steps": 3, "inputs": 8, "hidden": 8}, {"steps": 6, "inputs": 96, "
 CHANNELS = {"c": 4, "hw": 16}, {"c": 2, "hw": 30_000}
 PAIR = {"a": [8, 16]}, {"a": [40, 1000]}
 SHAPE = {"shape": [8, 16]}, {"shape": [40, 1000]}
+LIMITED = tuple(shape | {"low": 0.0, "high": 6.0} for shape in SHAPE)
+BOX = {"start": [1, 0], "size": [6, 8]}, {"start": [1, 0], "size": [38, 900]}
 
-ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+ARGUMENTS: dict[str, tuple[dict[str, Any], ...]] = {
     "mhsa": ({"length": 8, "embed": 16, "heads": 2}, {"length": 96, "embed": 64, "heads": 4}),
     "dwconv2d": (
         CONVOLUTION | SMALL_MAP | {"inputs": 4},
@@ -30,14 +32,19 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         LARGE_MAP | {"inputs": 16, "outputs": 16},
     ),
     "linear": ({"inputs": 32, "outputs": 16}, {"inputs": 256, "outputs": 128}),
-    "matmul": ({"n": 16, "k": 16, "m": 16}, {"n": 96, "k": 96, "m": 96}),
+    "matmul": ({"n": 16, "k": 16, "m": 16}, {"n": 128, "k": 128, "m": 128}),
     "cross": ({"b": 4, "classes": 10}, {"b": 4, "classes": 20_000}),
     "embedding": (
         {"entries": 20, "columns": 16, "tokens": 5},
         {"entries": 500, "columns": 64, "tokens": 100},
     ),
-    "add": PAIR,
-    "multiply": PAIR,
+    "clamp": LIMITED,
+    "replace": tuple(shape | {"old": 1, "new": 5} for shape in SHAPE),
+    "slice": tuple(shape | box for shape, box in zip(SHAPE, BOX, strict=True)),
+    "concat": (
+        SHAPE[0] | {"axis": 0, "sizes": [2, 6]},
+        SHAPE[1] | {"axis": 0, "sizes": [10, 30]},
+    ),
     "transpose": ({"shape": [8, 16], "axes": [1, 0]}, {"shape": [100, 300], "axes": [1, 0]}),
     "pad": (
         {"shape": [8, 16], "before": [1, 1], "after": [1, 1]},
@@ -51,6 +58,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"lr": 0.1, "input": [8], "layers": STACK},
         {"lr": 0.1, "input": [4096], "layers": STACK},
     ),
+    **dict.fromkeys(("add", "subtract", "multiply", "divide"), PAIR),
     **dict.fromkeys(("conv2d", "tconv2d"), IMAGES),
     **dict.fromkeys(("batchnorm", "instancenorm"), CHANNELS),
     **dict.fromkeys(("layernorm", "rmsnorm"), ROWS),
@@ -74,7 +82,7 @@ class Shaped(NamedTuple):
 def shaped(kernel: str, *, is_large: bool) -> Shaped:
     """A primitive at one of its shapes."""
     arguments = ARGUMENTS.get(kernel.split("_")[0], SHAPE)[is_large]
-    if kernel == "sgd_momentum_f32":
+    if kernel.startswith("sgd_momentum"):
         arguments = arguments | {"momentum": 0.9}
     return Shaped(kernel, {} if kernel in OF_ONE_SIZE else arguments, is_large)
 

@@ -14,28 +14,23 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.cluster import Cluster, measuring_version
-from autotuner.database import Database
+from autotuner.dask_executor import Cluster, measuring_version
+from autotuner.executors import Place, Threads
 from autotuner.measure import Limits, Measure
-from autotuner.outcome import Outcome
-from autotuner.places import Place, Threads
+from autotuner.measurement import Outcome
+from autotuner.measurement_store import Database
 from autotuner.search import exhaustive
 from autotuner.space import Point, Space
+from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
 from soc.run_many import Run
-from soc.spec import load_chip
-from soc.toml_file import ConfigError
 
 pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = "isa", "soc", "firmware", "trainlib", "autotuner", "configs"
 CHIP = load_chip("pulp")
-SPACE = Space.of(
-    "linear_fw_f32",
-    {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1, "buffers": 2},
-    CHIP,
-    sizes=2,
-)
+LAYER = {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1}
 PATIENCE = 120.0  # seconds for a process to do what is expected
 
 
@@ -93,14 +88,23 @@ def dask(folder: Path) -> Iterator[Dask]:
         cluster.end()
 
 
+@pytest.fixture(scope="module")
+def space(request: pytest.FixtureRequest) -> Space:
+    """The points of a layer; with --full also those with one buffer."""
+    is_full = request.config.getoption("--full")
+    return Space.of("linear_fw_f32", LAYER if is_full else LAYER | {"buffers": 2}, CHIP, sizes=2)
+
+
 def searched(
-    place: Place, database: Database, on_end: Callable[[Point, Outcome], None] = lambda p, o: None
+    space: Space,
+    place: Place,
+    database: Database,
+    on_end: Callable[[Point, Outcome], None] = lambda p, o: None,
 ) -> tuple[list, list]:
     """What a search finds, and what the database has then."""
     limits = Limits(max_cycles=50_000)
-    found = exhaustive(SPACE, Measure(SPACE.layer, CHIP, database, limits, place=place,
-                                      on_end=on_end))  # fmt: skip
-    return found, rows(database)
+    measure = Measure(space.layer, CHIP, database, limits, place=place, on_end=on_end)
+    return exhaustive(space, measure), rows(database)
 
 
 def rows(database: Database) -> list:
@@ -108,12 +112,12 @@ def rows(database: Database) -> list:
 
 
 @pytest.fixture(scope="module")
-def expected() -> tuple[list, list]:
-    return searched(Threads(1), Database(":memory:"))
+def expected(space: Space) -> tuple[list, list]:
+    return searched(space, Threads(1), Database(":memory:"))
 
 
 def test_a_search_whose_worker_is_killed_half_way_ends_as_it_does_locally(
-    tmp_path: Path, expected: tuple
+    tmp_path: Path, space: Space, expected: tuple
 ) -> None:
     told: list[Point] = []
     with dask(tmp_path) as cluster:
@@ -127,9 +131,9 @@ def test_a_search_whose_worker_is_killed_half_way_ends_as_it_does_locally(
                 cluster.workers[0].kill()
 
         with Cluster(cluster.address) as place:
-            assert searched(place, Database(":memory:"), kill_one) == expected
+            assert searched(space, place, Database(":memory:"), kill_one) == expected
             assert place.workers == 1
-    assert sorted(map(str, told)) == sorted(map(str, SPACE))
+    assert sorted(map(str, told)) == sorted(map(str, space))
 
 
 def test_a_run_that_ends_every_worker_fails(tmp_path: Path) -> None:
@@ -143,7 +147,7 @@ def test_a_run_that_ends_every_worker_fails(tmp_path: Path) -> None:
 
 
 def test_a_scheduler_that_is_lost_ends_the_search_and_what_was_told_is_kept(
-    tmp_path: Path, expected: tuple
+    tmp_path: Path, space: Space, expected: tuple
 ) -> None:
     told: dict[Point, Outcome] = {}
     database = Database(tmp_path / "tuned.db")
@@ -157,20 +161,22 @@ def test_a_scheduler_that_is_lost_ends_the_search_and_what_was_told_is_kept(
 
         message = rf"^{cluster.address}: the scheduler is lost; what was measured before is kept$"
         with Cluster(cluster.address) as place, pytest.raises(ConfigError, match=message):
-            searched(place, database, kill_it)
+            searched(space, place, database, kill_it)
     known = {found.point: found.outcome for found in expected[0]}
     assert len(told) >= 12
     assert told.items() <= known.items()
     assert len(database) >= len(set(told))
     assert set(rows(database)) <= set(expected[1])
-    assert searched(Threads(1), database) == expected
+    assert searched(space, Threads(1), database) == expected
 
 
-def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path) -> None:
+def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path, space: Space) -> None:
     other = tmp_path / "other"
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, other / folder, ignore=shutil.ignore_patterns("*.pyc"))
-    (other / "soc/dma.py").write_text((ROOT / "soc/dma.py").read_text() + "\n# another\n")
+    (other / "soc/dma/mchan.py").write_text(
+        (ROOT / "soc/dma/mchan.py").read_text() + "\n# another\n"
+    )
     none = tmp_path / "none"  # hides one that is installed
     (none / "autotuner").mkdir(parents=True)
     (none / "autotuner/__init__.py").write_text(
@@ -184,7 +190,7 @@ def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path) -> None
             rf"[0-9a-f]{{12}} of the simulator, this is version {measuring_version()[:12]}; "
             r"install the same there$",
         ):
-            searched(place, Database(":memory:"))
+            searched(space, place, Database(":memory:"))
         cluster.workers[0].kill()
         until(lambda: place.workers == 0)
         cluster.add_worker(none)
@@ -193,11 +199,11 @@ def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path) -> None
             match=rf"^{cluster.address}: a worker answers: No module named 'autotuner'; "
             r"install pulpsim there, too$",
         ):
-            searched(place, Database(":memory:"))
+            searched(space, place, Database(":memory:"))
 
 
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autotuner.cluster.ANSWER", 1)
+    monkeypatch.setattr("autotuner.dask_executor.ANSWER", 1)
     with pytest.raises(
         ConfigError,
         match=r"^tcp://127.0.0.1:1: no Dask scheduler answers; start one by `dask scheduler`, "

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.database import Database
+from autotuner.executors import Place, Processes, Threads
 from autotuner.measure import Limits, Measure
-from autotuner.places import Place, Processes, Threads
+from autotuner.measurement_store import Database
 from autotuner.point import Point
 from autotuner.space import Space
+from soc.chip.spec import load_chip
 from soc.result import RunResult
 from soc.run_many import Run
-from soc.spec import load_chip
 from trainlib.launch import program
 
 ROOT = Path(__file__).parents[2]
@@ -27,20 +27,26 @@ SPACE = Space.of(
     "linear_fw_f32", {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1}, CHIP, sizes=3
 )
 IMPOSSIBLE = Point(None, (("cols", 99), ("rows", 99)), 1, 8)
-POINTS = [*list(SPACE)[::12], IMPOSSIBLE]
 RUN = Run(program("relu_fw_f32", {"shape": [8]}).program)
 
 
-def measured(place: Place) -> tuple[list, list]:
-    """Outcomes of POINTS, and what the database has then."""
+def measured(place: Place, points: list[Point]) -> tuple[list, list]:
+    """Outcomes of points, and what the database has then."""
     database = Database(":memory:")
-    outcomes = Measure(SPACE.layer, CHIP, database, Limits(max_cycles=40_000), place=place)(POINTS)
+    outcomes = Measure(SPACE.layer, CHIP, database, Limits(max_cycles=40_000), place=place)(points)
     return outcomes, sorted(database.connection.execute("SELECT * FROM results"))
 
 
 @pytest.fixture(scope="module")
-def expected() -> tuple[list, list]:
-    found = measured(Threads(1))
+def points(request: pytest.FixtureRequest) -> list[Point]:
+    """Every twelfth point of the space, with --full every fifth; and one that cannot be."""
+    every = 5 if request.config.getoption("--full") else 12
+    return [*list(SPACE)[::every], IMPOSSIBLE]
+
+
+@pytest.fixture(scope="module")
+def expected(points: list[Point]) -> tuple[list, list]:
+    found = measured(Threads(1), points)
     reasons = {outcome.reason.split(":")[0] for outcome in found[0]}
     assert {"", "max_cycles", "linear_fw_f32"} <= reasons
     return found
@@ -82,8 +88,10 @@ def killed_at_the_limit(result: RunResult) -> int:
     return result.cycles
 
 
-def test_processes_find_what_a_thread_finds(two: Processes, expected: tuple) -> None:
-    assert measured(two) == expected
+def test_processes_find_what_a_thread_finds(
+    two: Processes, points: list[Point], expected: tuple
+) -> None:
+    assert measured(two, points) == expected
 
 
 def test_processes_stay_from_one_call_to_the_next_and_end_with_their_place() -> None:
@@ -95,12 +103,12 @@ def test_processes_stay_from_one_call_to_the_next_and_end_with_their_place() -> 
         assert not Path(f"/proc/{process}").exists()
 
 
-def test_no_process_is_started_for_what_is_known(expected: tuple) -> None:
+def test_no_process_is_started_for_what_is_known(points: list[Point], expected: tuple) -> None:
     database = Database(":memory:")
     measure = partial(Measure, SPACE.layer, CHIP, database, Limits(max_cycles=40_000))
-    measure(place=Threads(1))(POINTS)
+    measure(place=Threads(1))(points)
     with Processes(2) as place:
-        assert measure(place=place)(POINTS) == expected[0]
+        assert measure(place=place)(points) == expected[0]
         assert place.idle == []
 
 
@@ -120,7 +128,7 @@ def test_an_idle_process_that_is_killed_is_replaced() -> None:
 def test_a_run_that_kills_every_process_fails_and_the_others_do_not_notice(
     two: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autotuner.places.ATTEMPTS", 2)
+    monkeypatch.setattr(two, "attempts", 2)
     runs = [RUN, Run(RUN.program, max_cycles=100), RUN]
     first, died, last = outcomes_of(two, runs, killed_at_the_limit)
     assert first == last > 100
@@ -137,12 +145,12 @@ def test_an_interruption_ends_the_processes_that_work(two: Processes) -> None:
     spin = Run(program("matmul_f32", {"n": 64, "k": 64, "m": 64}).program)
     with pytest.raises(KeyboardInterrupt):
         two.carry_out([RUN, *[spin] * 50], pid, interrupt)
-    assert (len(told), len(two.idle)) == (1, 1)
+    assert (len(told), two.busy) == (1, set())
 
 
 SEARCH = """
-from autotuner.places import Processes
-from tests.autotuner.test_places import RUN, pid
+from autotuner.executors import Processes
+from tests.autotuner.test_executors import RUN, pid
 if __name__ == "__main__":
     def told(number, outcome):
         print(outcome, flush=True)
@@ -172,9 +180,9 @@ def test_processes_end_with_the_one_that_made_them(tmp_path: Path, end: signal.S
         search.kill()
     search.stdout.read()
     errors = search.stderr.read()
-    search.wait(60)
+    search.wait(120)
     assert errors.count("Traceback") == (end == signal.SIGINT)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while any(Path(f"/proc/{process}").exists() for process in pids):
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -7,22 +7,22 @@ from random import Random
 
 import pytest
 
-from autotuner.database import Database
-from autotuner.found import Found
+from autotuner.executors import Threads
+from autotuner.extrapolation import NONE, WORST, Estimate, Steady, estimate, outcome_of
 from autotuner.measure import Builder, Limits, Measure
-from autotuner.outcome import Outcome
-from autotuner.places import Threads
+from autotuner.measurement import Outcome
+from autotuner.measurement_store import Database
+from autotuner.periodicity import LEAST, NoSteadyStateError, Repeat, longest_repeat
 from autotuner.point import Layer, Point
-from autotuner.repeat import LEAST, NoSteadyStateError, Repeat, longest_repeat
+from autotuner.result import Found
+from autotuner.sampled_program import Part, Shortener, TimedRun, part_of
 from autotuner.search import confirmed
-from autotuner.shortened import Part, Shortener, TimedRun, part_of
 from autotuner.space import Space
-from autotuner.steady import NONE, WORST, Estimate, Steady, estimate, outcome_of
 from firmware.builder import KernelError
+from soc.chip.spec import load_chip
 from soc.run_many import run_many
-from soc.spec import load_chip
-from trainlib.primitive.boxes import TileShape
-from trainlib.tiles.schedule import Step
+from trainlib.primitive.slices import TileShape
+from trainlib.tiling.schedule import Step
 
 CHIP = load_chip("pulp")
 LIMIT = 100_000_000

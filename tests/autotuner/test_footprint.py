@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from autotuner.footprint import Footprint
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from trainlib.launch import launch, program
 
 CHIP = load_chip("pulp")

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from autotuner import measure as measuring
-from autotuner.database import FOLDERS, VERSION, Database, key_of, version_of
+from autotuner.extrapolation import KIND
 from autotuner.measure import Builder, Checked, Limits, Measure, failure, is_lasting
-from autotuner.outcome import Outcome
+from autotuner.measurement import Outcome
+from autotuner.measurement_store import FOLDERS, VERSION, Database, key_of, version_of
 from autotuner.search import ranked
-from autotuner.single import MeasureTile
+from autotuner.single_tile import MeasureTile
 from autotuner.space import Layer, Point, Space
-from autotuner.steady import KIND
 from firmware.builder import KernelError
+from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
 from soc.run import run_program
-from soc.spec import load_chip
-from soc.toml_file import ConfigError
 from trainlib.launch import launch
 
 CHIP = load_chip("pulp")
@@ -68,8 +68,8 @@ def test_another_chip_layer_limit_or_simulator_is_another_measurement(monkeypatc
     ):
         keys.add(key_of(kernel, {}, chip, limit))
     keys.add(key_of("a", {"n": 1}, CHIP, 1))
-    keys.add(key_of("a", {}, CHIP, 1, ("autotuner/single.py",)))
-    monkeypatch.setattr("autotuner.database.version_of", lambda places: "another")
+    keys.add(key_of("a", {}, CHIP, 1, ("autotuner/single_tile.py",)))
+    monkeypatch.setattr("autotuner.measurement_store.version_of", lambda places: "another")
     keys.add(key_of("a", {}, CHIP, 1))
     assert len(keys) == 7
 
@@ -77,12 +77,12 @@ def test_another_chip_layer_limit_or_simulator_is_another_measurement(monkeypatc
 @pytest.mark.parametrize(
     ("changed", "others"),
     [
-        ("soc/hart.py", {"whole", "tile", "estimate"}),
-        ("trainlib/rows/softmax.py", {"whole", "tile", "estimate"}),
+        ("soc/core/pipeline.py", {"whole", "tile", "estimate"}),
+        ("trainlib/reduction/softmax.py", {"whole", "tile", "estimate"}),
         ("autotuner/measure.py", {"whole", "tile"}),
-        ("autotuner/single.py", {"tile"}),
-        ("autotuner/steady.py", {"estimate"}),
-        ("autotuner/repeat.py", {"estimate"}),
+        ("autotuner/single_tile.py", {"tile"}),
+        ("autotuner/extrapolation.py", {"estimate"}),
+        ("autotuner/periodicity.py", {"estimate"}),
         ("autotuner/space.py", set()),
     ],
 )
@@ -98,7 +98,7 @@ def test_where_the_code_that_makes_an_outcome_changes_it_is_measured_again(
             (root / file).parent.mkdir(parents=True, exist_ok=True)
             (root / file).write_text(text if file == changed else "text")
         monkeypatch.setattr(
-            "autotuner.database.version_of", lambda places: version_of(places, root)
+            "autotuner.measurement_store.version_of", lambda places: version_of(places, root)
         )
         kinds = (("whole", measure, None), ("tile", tile, None), ("estimate", measure, KIND))
         return {name: measured.key(TILED, kind) for name, measured, kind in kinds}
@@ -133,7 +133,7 @@ def test_a_wrong_result_has_failed():
     assert outcome.cycles is None
     assert outcome.reason.startswith("wrong result: largest error 99999")
     result.chip.l2[word] = right
-    result.chip.l2[word + 1000] ^= 1  # behind all outputs
+    result.chip.l2[word + 1000] ^= 1  # after all outputs
     code = result.program.entry
     result.chip.l2.view(np.uint8)[code - CHIP.l2.base] ^= 1
     assert measuring.outcome_of(result).reason == f"wrote to {code:#010x}, not its own"
@@ -154,8 +154,8 @@ def test_traps_deadlocks_and_exit_codes_are_failures():
         assert (outcome.cycles, outcome.reason) == (None, reason)
 
 
-def test_failures_come_behind_everything_else():
-    from autotuner.found import Found
+def test_failures_come_after_everything_else():
+    from autotuner.result import Found
 
     slow, failed = Found(WHOLE, Outcome(10**9)), Found(TILED, Outcome(None, 0, "trap"))
     assert ranked([failed, slow]) == [slow, failed]

@@ -11,9 +11,9 @@ from time import time
 
 import pytest
 
-from autotuner.database import ROOT, VERSION, Database
-from autotuner.outcome import Outcome
-from soc.toml_file import ConfigError
+from autotuner.measurement import Outcome
+from autotuner.measurement_store import ROOT, VERSION, Database
+from soc.config.toml import ConfigError
 
 
 def filled(file: Path, count: int) -> Path:
@@ -148,7 +148,7 @@ def test_a_file_that_another_process_does_not_let_go_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = filled(tmp_path / "tuned.db", 1)
-    monkeypatch.setattr("autotuner.sqlite_file.WAIT", 0.05)
+    monkeypatch.setattr("autotuner.sqlite_store.WAIT", 0.05)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with (
@@ -175,8 +175,8 @@ def test_what_sqlite_says_otherwise_is_told_as_it_says_it() -> None:
 
 LIMITED = """
 import resource, signal, sys
-from autotuner.database import Database
-from autotuner.outcome import Outcome
+from autotuner.measurement_store import Database
+from autotuner.measurement import Outcome
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, -1))

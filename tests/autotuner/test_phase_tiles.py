@@ -4,17 +4,17 @@ from itertools import pairwise
 
 import pytest
 
-from autotuner.database import Database
-from autotuner.found import Found
+from autotuner.extrapolation import Steady
 from autotuner.measure import Limits, Measure
-from autotuner.outcome import Outcome
-from autotuner.phase_search import combined
+from autotuner.measurement import Outcome
+from autotuner.measurement_store import Database
+from autotuner.phase_combination import combined
 from autotuner.point import Point
+from autotuner.result import Found
 from autotuner.search import exhaustive, guided, paper
 from autotuner.space import Space
-from autotuner.steady import Steady
 from firmware.builder import KernelError
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from tests.autotuner.layers import EVERY, OF_ONE_SIZE, Shaped, shaped
 from trainlib.launch import launch
 from trainlib.registry import KERNELS
@@ -32,9 +32,11 @@ def space_of(of=LSTM, sizes=3, **more):
 
 
 @pytest.mark.parametrize("of", EVERY, ids=lambda of: f"{of.kernel}-{of.is_large}")
-def test_every_primitive_has_points_in_l1_and_larger(of):
-    space = Space.of(of.kernel, of.arguments, CHIP, sizes=2, cores=(8,))
-    assert len(space) > (of.kernel not in ONE_WAY)
+def test_every_primitive_has_points_in_l1_and_larger(of, request):
+    is_full = request.config.getoption("--full")
+    how = {"sizes": 3} if is_full else {"sizes": 2, "cores": (8,)}
+    space = Space.of(of.kernel, of.arguments, CHIP, **how)
+    assert len(space) > (is_full or of.kernel not in ONE_WAY)
     assert space.is_resident is not of.is_large
     assert space.has(space.default())
     assert (space.default().tile is None) is (not of.is_large or of.kernel == "train_f32")

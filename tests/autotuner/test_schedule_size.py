@@ -4,14 +4,14 @@ from random import Random
 
 import pytest
 
+from autotuner.schedule_size import Tables, most_steps
 from autotuner.space import Space
-from autotuner.table import most_entry, most_steps
-from autotuner.tile_sets import MOST_TILES, count_of
+from autotuner.tile_candidates import MOST_TILES, count_of
 from firmware.runtime import DATA_OFFSET, Team
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from trainlib.launch import program
-from trainlib.tiles.choice import Grid
-from trainlib.tiles.plan import RING, Plan
+from trainlib.tiling.plan import RING, Plan
+from trainlib.tiling.tile_size import Grid
 
 CHIP = load_chip("pulp")
 STACKS = 8192
@@ -74,7 +74,7 @@ def test_every_tile_near_the_limit_of_l1_has_room_for_its_entries(request, numbe
                 how = choice.tiling, space.tensors, sizes, buffers
                 plan = Plan.of(k, Team(k, cores), *how)
                 grid = Grid(choice, [[size] for size in sizes.values()])
-                assert plan.entry_size <= most_entry(choice, sizes, cores)
+                assert plan.entry_size <= Tables(grid).most_entry(0, cores)
                 assert len(plan.steps) <= most_steps(grid).item()
                 assert grid.bytes.item() + RING * plan.entry_size <= choice.free
                 seen += 1

@@ -2,18 +2,18 @@
 
 import pytest
 
-from autotuner.bound import lower_bound, moved, rereads
-from autotuner.database import Database
+from autotuner.lower_bound import lower_bound, moved, rereads
 from autotuner.measure import Limits, Measure
-from autotuner.outcome import Outcome
+from autotuner.measurement import Outcome
+from autotuner.measurement_store import Database
 from autotuner.point import Point
 from autotuner.search import SHARE, exhaustive, guided, paper
-from autotuner.single import MeasureTile
+from autotuner.single_tile import MeasureTile
 from autotuner.space import Space
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 from trainlib.launch import launch
-from trainlib.primitive.tiling import Dim, Tiling
-from trainlib.tiles.schedule import schedule
+from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.tiling.schedule import schedule
 
 CHIP = load_chip("pulp")
 ONE = Limits(workers=1)
@@ -35,7 +35,7 @@ def pointwise(**changes):
     return Space.of("pwconv2d_fw_f32", arguments | changes, CHIP, sizes=4)
 
 
-def test_exhaustive_measures_every_point_and_sorts_failures_behind():
+def test_exhaustive_measures_every_point_and_sorts_failures_after():
     space = Space.of("linear_fw_f32", {"inputs": 64, "outputs": 64}, CHIP, sizes=2)
     every = list(space)
     costs = {

@@ -1,10 +1,10 @@
 """One kernel for all layers."""
 
-from autotuner.blocking import PAPER_KERNELS, PaperKernel
-from autotuner.one_size import OneSize, kernels_at
-from autotuner.outcome import Outcome
+from autotuner.blockings import PAPER_KERNELS, PaperKernel
+from autotuner.measurement import Outcome
+from autotuner.single_kernel_baseline import OneSize, kernels_at
 from autotuner.space import Space
-from soc.spec import load_chip
+from soc.chip.spec import load_chip
 
 FIRST, SECOND, THIRD = PAPER_KERNELS[:3]
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from autotuner.blocking import BLOCKS, PAPER_KERNELS, PaperKernel, extents
+from autotuner.blockings import BLOCKS, PAPER_KERNELS, PaperKernel, extents
 from autotuner.footprint import Footprint
 from autotuner.point import Layer, Point
 from autotuner.space import Space
-from autotuner.tile_sets import MOST_TILES, thinned
+from autotuner.tile_candidates import MOST_TILES, thinned
 from firmware.builder import KernelError
-from soc.spec import load_chip
-from soc.toml_file import ConfigError
+from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
 from trainlib.launch import program
 
 CHIP = load_chip("pulp")
@@ -187,7 +187,7 @@ def test_bytes_of_tiles_are_those_that_the_launcher_takes(kernel, arguments, met
         more = {} if method == "direct" else {"method": method}
         built = program(kernel, arguments | more | {"tile": dict(tile), "buffers": buffers})
         taken = Footprint.of(built, CHIP)
-        from trainlib.tiles.choice import Grid
+        from trainlib.tiling.tile_size import Grid
 
         wanted = int(Grid(choice, [[size] for _, size in tile]).bytes.item())
         entries = -(-taken.buffers["entries"] // 16) * 16

@@ -1,0 +1,58 @@
+"""What searches have found: the best point of a layer, kept and looked up.
+
+keep_best(space, found[0], database)
+deploy(model, ..., tuned=tuned_by(database, chip))
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from autotuner.measurement_store import Database, key_of
+from autotuner.point import Layer
+from autotuner.result import Found
+from autotuner.space import Space
+from soc.chip.spec import SocSpec
+from soc.config.toml import ConfigError
+
+BEST = " best"  # after a primitive's name, in the database
+
+
+def keep_best(space: Space, best: Found, database: Database) -> None:
+    """Keep a layer's best point, that `tuned_by` finds.
+
+    raises    ConfigError if the database refuses
+    """
+    layer, point = space.layer, best.point
+    key, arguments = _key(layer, space.chip), _plain(point.arguments)
+    database.keep(key, layer.kernel + BEST, arguments, space.chip.name, best.outcome, again=True)
+
+
+def tuned_by(
+    database: Database, chip: SocSpec
+) -> Callable[[str, Mapping[str, Any]], Mapping[str, Any]]:
+    """What returns the further arguments of a primitive's best point, {} where none is known.
+
+    A point of fewer cores than the chip has is none: calls of a network share all of them.
+
+    raises    ConfigError, when called, if the database refuses
+    """
+
+    def tuned(kernel: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            layer = Layer.of(kernel, arguments)
+        except ConfigError:  # words that only a network's graph has
+            return {}
+        found = database.arguments_of(_key(layer, chip))
+        if not found or found.pop("cores") != chip.cores:
+            return {}
+        return found
+
+    return tuned
+
+
+def _key(layer: Layer, chip: SocSpec) -> str:
+    return key_of(layer.kernel + BEST, _plain(layer.given), chip, 0)
+
+
+def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: arguments[name] for name in sorted(arguments)}
