@@ -1,34 +1,37 @@
 """The command `pulpsim`. Nothing heavy is imported before a command needs it."""
 
 import sys
+from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pulpsim import __version__
-from pulpsim.command_line import (
+import pulpsim
+from pulpsim.commands.cli.shared_options import (
     WHERE,
     Arguments,
     Chip,
     Database,
+    Engine,
     Json,
     Settings,
     begin,
     reporting_bad_input,
 )
-from pulpsim.deploy_commands import deploy
-from pulpsim.trace.commands import annotate, trace_app
-from pulpsim.tune_commands import footprint, tune
+from pulpsim.commands.deploy.command import deploy
+from pulpsim.commands.trace.command import annotate, trace_app
+from pulpsim.commands.tune.command import footprint, tune
+from pulpsim.gdb.command import gdb
 
 app = typer.Typer(
     help="A cycle-accurate simulator of the PULP system on chip.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"max_content_width": 100},
+    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
 )
 
 
@@ -46,7 +49,7 @@ def main() -> None:
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        typer.echo(f"pulpsim {__version__}")
+        typer.echo(f"pulpsim {pulpsim.__version__}")
         raise typer.Exit
 
 
@@ -62,19 +65,15 @@ def _options(
 @app.command("run")
 def _run(
     config: Annotated[
-        Path | None, typer.Argument(metavar="CONF.toml", help="What to run, and how.")
+        Path | None,
+        typer.Argument(metavar="PROGRAM", help="An ELF file, or CONF.toml: what to run, and how."),
     ] = None,
-    engine: Annotated[
-        str | None, typer.Option(metavar="event|compiled", help="How to simulate it.")
-    ] = None,
+    engine: Engine = None,
     elf: Annotated[Path | None, typer.Option(metavar="FILE", help="The program.")] = None,
     kernel: Annotated[
         str | None, typer.Option(metavar="NAME", help="The program; see pulpsim kernels.")
     ] = None,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
-    ] = None,
+    arguments: Arguments = None,
     chip: Chip = None,
     settings: Settings = None,
     json: Json = None,
@@ -88,16 +87,33 @@ def _run(
     strict: Annotated[
         bool, typer.Option("--strict", help="The first warning ends the run, with status 3.")
     ] = False,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES", help="Watch it: races,memory,stack,performance, or some of them."
+        ),
+    ] = None,
     issue_trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A line for every instruction, with its cycle; FILE.gz."),
+    ] = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="There, what it wrote, and its access.")
+    ] = False,
+    checkpoint: Annotated[
+        tuple[int, Path] | None,
+        typer.Option("--checkpoint-at", metavar="CYCLE FILE", help="Keep the run's state there."),
+    ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Go on from such a file; names its program."),
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Record what happens in every cycle; see pulpsim trace."),
     ] = None,
     trace_limit: Annotated[
-        int | None, typer.Option(metavar="EVENTS", help="Of the trace; the run goes on behind it.")
+        int | None, typer.Option(metavar="EVENTS", help="Of the trace; the run goes on after it.")
     ] = None,
     trace_filters: Annotated[
         list[str] | None,
@@ -113,22 +129,31 @@ def _run(
     tui: Annotated[
         bool, typer.Option("--tui", help="Watch it run: pause, step, break, look, go back.")
     ] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="The same in a browser: http://127.0.0.1:8000.")
+    ] = False,
 ) -> None:
     """Run a program on a simulated chip; say where its cycles went.
 
     Exit status: 0 the program returned 0, 1 it returned something else or a kernel's result is
-    wrong, 2 bad input, 3 a trap, a deadlock, the cycle limit or, with --strict, a warning, 130
-    after Ctrl-C, 143 after SIGTERM.
+    wrong, 2 bad input, 3 a trap, a deadlock, the cycle limit or, with --strict, a warning, 4
+    --check has found something, 130 after Ctrl-C, 143 after SIGTERM.
     """
     with reporting_bad_input():
-        from pulpsim.config import Options
-        from pulpsim.run import run
+        from pulpsim.commands.cli.run_config import Options
+        from pulpsim.commands.run.command import run
 
+        if web:
+            from pulpsim.tui.web import serve
+
+            serve(sys.argv[1:])
+            return
         traced = trace, trace_limit, trace_filters or ()
         program = kernel, arguments or ()
         where = json, max_cycles, issue_trace
         guards = console_limit, strict or None
         options = Options(engine, elf, chip, settings or (), *where, *traced, *program, *guards)
+        options = replace(options, check=check, values=values, start=start, checkpoint=checkpoint)
         raise typer.Exit(run(config, options, quiet, tui))
 
 
@@ -143,8 +168,8 @@ def _chips(
     Each field with its unit, its default where the chip departs from it, and its source.
     """
     with reporting_bad_input():
-        from pulpsim.chips import chips_table, fields_table
-        from pulpsim.console import page_console
+        from pulpsim.commands.cli.terminal import page_console
+        from pulpsim.commands.inspect.chips import chips_table, fields_table
 
         page_console().print(fields_table(name) if name else chips_table())
 
@@ -155,8 +180,8 @@ def _kernels(
 ) -> None:
     """List the kernels that a config can name, or one's arguments."""
     with reporting_bad_input():
-        from pulpsim.console import page_console
-        from pulpsim.kernels import arguments_table, kernels_list
+        from pulpsim.commands.cli.terminal import page_console
+        from pulpsim.commands.inspect.kernels import arguments_table, kernels_list
 
         page_console().print(arguments_table(name) if name else kernels_list(), highlight=False)
 
@@ -170,8 +195,8 @@ def _build(
 ) -> None:
     """Write the program of a config's kernel as an ELF file."""
     with reporting_bad_input():
-        from pulpsim.build import build
-        from pulpsim.config import Options
+        from pulpsim.commands.cli.run_config import Options
+        from pulpsim.commands.inspect.build import build
 
         build(config, output, Options(chip=chip, settings=settings or ()))
 
@@ -197,7 +222,7 @@ def _report(
     too.
     """
     with reporting_bad_input():
-        from pulpsim.report_page.command import report
+        from pulpsim.html_report.command import report
 
         typer.echo(report(file, output, cycles))
 
@@ -226,8 +251,8 @@ def _study(
     130 after Ctrl-C.
     """
     with reporting_bad_input():
-        from pulpsim.study.command import study
-        from pulpsim.study.config import Options
+        from pulpsim.commands.study.command import study
+        from pulpsim.commands.study.config import Options
 
         given = chip, settings or (), quick, workers, database, output
         raise typer.Exit(study(what, Options(arguments or (), *given)))
@@ -272,7 +297,7 @@ def _asm(
 ) -> None:
     """Assemble a source file into an ELF file."""
     with reporting_bad_input():
-        from pulpsim.assembly import assemble
+        from pulpsim.commands.inspect.assembly import assemble
 
         assemble(source, output, core, float_registers)
 
@@ -288,8 +313,8 @@ def _dis(
     With symbols and source lines where the file has them, and bars at the bodies of hardware loops.
     """
     with reporting_bad_input():
-        from pulpsim.assembly import disassembly
-        from pulpsim.console import neutralised
+        from pulpsim.commands.cli.terminal import neutralised
+        from pulpsim.commands.inspect.assembly import disassembly
 
         typer.echo(neutralised(disassembly(elf, core, float_registers)), nl=False)
 
@@ -300,11 +325,12 @@ def _isa(
 ) -> None:
     """Show an instruction's reference page, or all mnemonics."""
     with reporting_bad_input():
-        from pulpsim.assembly import all_mnemonics, instruction_pages
+        from pulpsim.commands.inspect.assembly import all_mnemonics, instruction_pages
 
         typer.echo(instruction_pages(name) if name else all_mnemonics())
 
 
 app.command("deploy")(deploy)
+app.command("gdb")(gdb)
 app.add_typer(trace_app, name="trace")
 app.command("annotate")(annotate)

@@ -9,7 +9,7 @@ GROUPS = {
     "contention": "eight cores: banks, barriers, event unit, a generator in the DMA's place",
     "kernels": "matrix products and compiled C on one core and on eight",
     "dma": "transfers of MCHAN: control ports, bursts, accesses to L1",
-    "icache": "loops and products behind the private and the shared instruction cache",
+    "icache": "loops and products through the private and the shared instruction cache",
     "l2": "loads, stores and transfers on the whole chip",
 }
 

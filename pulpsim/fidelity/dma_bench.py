@@ -2,7 +2,7 @@
 
 A script is a list of accesses by port: A alloc (load of CMD), W value (store to CMD), S load of
 STATUS, F free the port's counter, D n idle cycles, E wait for the port's event line. A port asks
-for its next access in the cycle behind the grant of the last one.
+for its next access in the cycle after the grant of the last one.
 
 L1 and L2 are filled by formula; the measurements hold hashes of both at the end. Rivals are
 masters 0.. that read random words of L1: each free one starts a request with probability
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pulpsim.fidelity.dma_notes import ACCESSES, note, note_bursts, note_lanes, note_outputs, step
-from soc.dma import DmaSpec, ask, grant_ports, is_idle, new_dma, request_lanes, tick
-from soc.l1 import nearest, next_rr
-from soc.l2 import L2Spec, l2_state
+from soc.dma.mchan import DmaSpec, ask, grant_ports, is_idle, new_dma, request_lanes, tick
+from soc.interconnect.axi_l2 import L2Spec, l2_state
+from soc.interconnect.rr_arbiter import arbitrate
 
 L1_BYTES = 1 << 18
 L2_BYTES = 1 << 20
@@ -223,8 +223,7 @@ def _serve_banks(dma, lanes, banks, rr, rivals, draw):
     won = 0
     for bank in range(16):
         if requests[bank]:
-            winner = nearest(np.uint64(requests[bank]), rr[bank])
-            rr[bank] = next_rr(np.uint64(requests[bank]), rr[bank])
+            winner, rr[bank], _ = arbitrate(np.uint64(requests[bank]), rr[bank])
             if winner >= 12:
                 won |= 1 << (winner - 12)
             else:

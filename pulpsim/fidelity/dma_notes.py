@@ -2,8 +2,8 @@
 
 import numba
 
-import soc.step_types  # noqa: F401 (lets Numba call step functions)
-from soc.dma_state import DATA0, front
+import soc.aot.numba_steps  # noqa: F401 (lets Numba call step functions)
+from soc.dma.state import DATA0, front
 
 AXI = ("AW", "W0", "WL", "W1", "B", "AR", "R0", "RL", "R1")
 AW, W0, WL, W1, B, AR, R0, RL, R1 = range(9)

@@ -17,9 +17,9 @@ import numpy as np
 from isa.program import Program
 from pulpsim.fidelity.comparison import Comparison, Measurement, compared
 from pulpsim.fidelity.programs import elfs
+from soc.chip.spec import load_chip
 from soc.result import RunResult
 from soc.run import run_program
-from soc.spec import load_chip
 
 DATA = Path(__file__).parent / "data"
 LIMIT = 1_000_000  # cycles; the longest takes 23,000

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from isa.asm import assemble
+from isa.assembler.asm import assemble
 from pulpsim.fidelity.comparison import Comparison, Measurement, Part, compared
-from soc.chip import isa_of
+from soc.chip.profile import isa_of
+from soc.chip.spec import load_chip
 from soc.result import RunResult
 from soc.run import run_program
-from soc.spec import load_chip
 
 CODE = 0x1C01_0000
 PROGRAM = """
 _start:
     li s0, 0x1c020000       # L2
-    li s1, 0x10204000       # event unit; the DMA's port is 0x400 behind
+    li s1, 0x10204000       # event unit; the DMA's port is 0x400 after
     li t0, 0x100
     sw t0, 8(s1)            # wait for the DMA's event
     {code}
@@ -132,7 +132,7 @@ def repeat_accesses(way: Way, stalls: tuple[int, int], engine: str = "compiled")
 def repeat_transfers(
     way: Way, to_l1: bool, cycles: list[int], engine: str = "compiled"
 ) -> Comparison:
-    """Transfers of all sizes, one behind the other."""
+    """Transfers of all sizes, one after the other."""
     increment_and_event = 1 << 18 | 1 << 20
     code = "".join(
         TRANSFER.format(

@@ -1,7 +1,7 @@
 """Programs measured on the RTL: every cycle, instruction and L1 access of every region and core.
 
-119 programs for CV32E40P, 46 for RI5CY, in up to seven configurations of the FPU. A region is the
-code between two markers.
+119 programs for CV32E40P, 118 for RI5CY, of these 72 with small floats, in up to seven
+configurations of the FPU. A region is the code between two markers.
 """
 
 import hashlib
@@ -15,9 +15,9 @@ from typing import Any
 
 from isa.program import Program
 from pulpsim.fidelity.comparison import Comparison, Measurement, Part, compared
+from soc.chip.spec import load_chip
 from soc.result import RunResult
 from soc.run import run_program
-from soc.spec import load_chip
 
 PROGRAMS = Path(__file__).parent / "data" / "programs.tar.xz"
 """measured.json; ELF files by core, cv32e40p/ and ri5cy/; icache/."""
@@ -32,6 +32,8 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "nocluster_lat1": {"float_registers": "f", "wfi_sleeps": True},
     "ri5cy_fregs_lat1": {"float_registers": "f"},
     "ri5cy_zfinx_lat1": {"float_registers": "x"},
+    "ri5cy_zfinx_f16_lat1": {"float_registers": "x"},
+    "ri5cy_zfinx_f16_stock": {"float_registers": "x", "apu_wop": 6},
 }
 """Fields of the core in each configuration that was measured."""
 
@@ -52,7 +54,7 @@ class Run:
     @property
     def group(self) -> str:
         """What it is about, a key of GROUPS."""
-        if self.program.startswith(("mm_", "mmz_", "c_")):
+        if self.program.startswith(("mm_", "mmz_", "mm16_", "c_")):
             return "kernels"
         return "contention" if measured()[self.core][self.program]["cores"] > 1 else "programs"
 

@@ -11,12 +11,11 @@ from typing import Any
 
 from rich.table import Table
 
-from pulpsim.config import STANDARD_OUTPUT
-from pulpsim.console import compact_table, page_console, progress
+from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write
+from pulpsim.commands.cli.terminal import compact_table, page_console, progress
 from pulpsim.fidelity import dma, icache, l2, programs
 from pulpsim.fidelity.comparison import GROUPS, Comparison, Measurement
-from pulpsim.output import check_writable, write
-from soc.toml_file import ConfigError
+from soc.config.toml import ConfigError
 
 SCHEMA = "pulpsim.fidelity/1"
 EQUAL, DIFFERENT = 0, 1

@@ -5,12 +5,12 @@ Every function takes the evidence and the causes, and returns these two as sente
 
 import numpy as np
 
-from pulpsim.report_page.evidence import Evidence
-from pulpsim.report_page.sites import stalled
-from pulpsim.report_page.sleep import union
-from pulpsim.report_page.svg import count, counted, percent
-from soc.state import CAUSES
-from soc.trace import Kind
+from pulpsim.html_report.evidence import Evidence
+from pulpsim.html_report.hot_spots_index import stalled
+from pulpsim.html_report.sleep import union
+from pulpsim.html_report.svg import count, counted, percent
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import Kind
 
 Words = tuple[str, str]
 NOTABLE = 0.1
@@ -76,7 +76,7 @@ def hot_code(sites: np.ndarray) -> int:
 
 def load_use(evidence: Evidence, causes: tuple[str, ...]) -> Words:
     return place(evidence, causes), (
-        "Put something that does not need the loaded value right behind the load: "
+        "Put something that does not need the loaded value directly after the load: "
         "unroll, or load the next round's operands early."
     )
 

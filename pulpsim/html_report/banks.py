@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pulpsim.report import short
-from pulpsim.report_page.figures import Figures
-from pulpsim.report_page.svg import LABELS, PLOT, count, element, label, picture, ticks, title
+from pulpsim.commands.cli.terminal import short
+from pulpsim.html_report.figures import Figures
+from pulpsim.html_report.svg import LABELS, PLOT, count, element, label, picture, ticks, title
 
 TOP, TALL = 10, 176
 """Above the bars, and the height of the highest."""

@@ -46,7 +46,7 @@ class Bins:
     ) -> np.ndarray:
         """Cycles of spans in each bin, int64[of, count]; where two overlap, both count.
 
-        What lies behind the last bin does not count.
+        What lies after the last bin does not count.
         """
         starts = np.asarray(starts, np.int64)
         ends = np.minimum(starts + np.asarray(lengths, np.int64), self.cycles)
@@ -55,7 +55,7 @@ class Bins:
         return self._before_edges(starts, rows, of) - self._before_edges(ends, rows, of)
 
     def _before_edges(self, points: np.ndarray, rows: np.ndarray, of: int) -> np.ndarray:
-        """For each bin, the cycles of it that lie behind a point, added up over all points.
+        """For each bin, the cycles of it that lie after a point, added up over all points.
 
         A point inside the bin has the rest of it, a point before it all of it.
         """

@@ -1,8 +1,8 @@
 """The stall breakdown: all cycles of each hart, as bars and as a table that closes to 100 %."""
 
-from pulpsim.report_page.figures import Figures, Hart
-from pulpsim.report_page.parts import MEANINGS, PARTS, hundredths
-from pulpsim.report_page.svg import (
+from pulpsim.html_report.figures import Figures, Hart
+from pulpsim.html_report.stall_groups import MEANINGS, PARTS, hundredths
+from pulpsim.html_report.svg import (
     LABELS,
     PLOT,
     count,
@@ -13,7 +13,7 @@ from pulpsim.report_page.svg import (
     shown,
     title,
 )
-from soc.state import CAUSES
+from soc.prelude.counters import CAUSES
 
 BAR, GAP = 20, 6
 READABLE = 46

@@ -3,15 +3,15 @@
 from pathlib import Path
 from textwrap import fill
 
-from pulpsim.beside import beside
-from pulpsim.console import neutralised, report_console
-from pulpsim.output import check_writable, write
-from pulpsim.report_page.evidence import Evidence
-from pulpsim.report_page.figures import Figures
-from pulpsim.report_page.losses import LARGEST, losses
-from pulpsim.report_page.page import page
-from pulpsim.report_page.reading import read
-from pulpsim.report_page.svg import count, percent
+from pulpsim.commands.cli.output import check_writable, write
+from pulpsim.commands.cli.output_place import beside
+from pulpsim.commands.cli.terminal import neutralised, report_console
+from pulpsim.html_report.evidence import Evidence
+from pulpsim.html_report.figures import Figures
+from pulpsim.html_report.load import read
+from pulpsim.html_report.losses import LARGEST, losses
+from pulpsim.html_report.page import page
+from pulpsim.html_report.svg import count, percent
 
 
 def report(file: Path, output: Path | None = None, cycles: str | None = None) -> Path:

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from pulpsim.report_page.advice import Words
-from pulpsim.report_page.evidence import Evidence
-from pulpsim.report_page.recording import Recording
-from pulpsim.report_page.svg import count, percent
-from soc.trace import Kind
+from pulpsim.html_report.advice import Words
+from pulpsim.html_report.evidence import Evidence
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.svg import count, percent
+from soc.trace.reader import Kind
 
 CROWDED = 4.0
 """Times the mean share of a bank from which on conflicts have gathered in it."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pulpsim.report_page.figures import CONTROLLER, Figures
-from pulpsim.report_page.sleep import Sleep, sleep_of
+from pulpsim.html_report.figures import CONTROLLER, Figures
+from pulpsim.html_report.sleep import Sleep, sleep_of
 
 HARDLY = 0.02
 """A core with a smaller share of the busiest core's instructions has hardly any work."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pulpsim.report_page.parts import PART, parts_of
-from pulpsim.report_page.recording import Recording
-from soc.state import CAUSES
-from soc.trace import Kind, Trace, TraceError
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.stall_groups import PART, parts_of
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import Kind, Trace, TraceError
 
 CONTROLLER = "fc"
 """Name of the hart that is no core of the cluster."""
@@ -45,6 +45,7 @@ class Figures:
     by_dma       of the accesses to L1, those of the DMA
     kernel       what a kernel computed, as in the result's JSON; empty for other programs
     recording    the trace, if there is one
+    checks       what checks have found, as in the result's JSON; empty if none were made
     is_summed    are the counters sums over all events of its cycles?
     """
 
@@ -58,6 +59,7 @@ class Figures:
     kernel: Mapping[str, Any] = field(default_factory=dict)
     recording: Recording | None = None
     is_summed: bool = False
+    checks: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def workers(self) -> tuple[int, ...]:
@@ -87,6 +89,7 @@ def of_result(result: Mapping[str, Any], name: str) -> Figures:
         ("no trace: what needs times and addresses is left out", *result["warnings"]),
         result["dma"]["l1_accesses"],
         result.get("program") or {},
+        checks=result.get("checks") or {},
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pulpsim.report import short
-from pulpsim.report_page.recording import Recording
-from pulpsim.report_page.style import LEVELS
-from pulpsim.report_page.svg import LABELS, PLOT, cells, element, label, picture, plot, time_axis
+from pulpsim.commands.cli.terminal import short
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.style import LEVELS
+from pulpsim.html_report.svg import LABELS, PLOT, cells, element, label, picture, plot, time_axis
 
 EVEN, SQUARES = 1, 2
 EDGE = 6

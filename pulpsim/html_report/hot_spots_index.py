@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pulpsim.report_page.parts import IDLE, PART, PART_OF, PARTS
-from soc.state import CAUSES
+from pulpsim.html_report.stall_groups import IDLE, PART, PART_OF, PARTS
+from soc.prelude.counters import CAUSES
 
 
 def busy(sites: np.ndarray) -> np.ndarray:

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from pulpsim.report_page.figures import Figures, of_result, of_trace
-from pulpsim.report_page.window import parsed, window
+from pulpsim.html_report.figures import Figures, of_result, of_trace
+from pulpsim.html_report.trace_window import parsed, window
+from soc.config.toml import ConfigError
 from soc.result_file import read_result
-from soc.toml_file import ConfigError
-from soc.trace import Trace, TraceError
-from soc.trace_header import MAGIC
+from soc.trace.header import MAGIC
+from soc.trace.reader import Trace, TraceError
 
 
 def read(file: Path, cycles: str | None = None) -> Figures:

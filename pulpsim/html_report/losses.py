@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from pulpsim.report_page import advice
-from pulpsim.report_page.advice import Words
-from pulpsim.report_page.conflict_advice import conflicts as about_conflicts
-from pulpsim.report_page.evidence import Evidence
+from pulpsim.html_report import advice
+from pulpsim.html_report.advice import Words
+from pulpsim.html_report.conflict_advice import conflicts as about_conflicts
+from pulpsim.html_report.evidence import Evidence
 
 LARGEST = 3
 """Losses that are explained."""

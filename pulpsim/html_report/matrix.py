@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pulpsim.report import short
-from pulpsim.report_page.heat import EVEN, levels
-from pulpsim.report_page.recording import Recording
-from pulpsim.report_page.style import LEVELS
-from pulpsim.report_page.svg import LABELS, WIDTH, count, element, label, picture, title
+from pulpsim.commands.cli.terminal import short
+from pulpsim.html_report.heat import EVEN, levels
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.style import LEVELS
+from pulpsim.html_report.svg import LABELS, WIDTH, count, element, label, picture, title
 
 TOP = 22
 """Above the cells: names."""

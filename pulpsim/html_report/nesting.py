@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pulpsim.report_page.parts import PART, PARTS
-from pulpsim.report_page.recording import Recording, Spans
-from soc.trace import Kind
+from pulpsim.html_report.recording import Recording, Spans
+from pulpsim.html_report.stall_groups import PART, PARTS
+from soc.trace.reader import Kind
 
 Path = tuple[int, ...]
 
@@ -31,7 +31,7 @@ class Nested:
 
 
 def nested(recording: Recording) -> list[Nested]:
-    """All regions by where they lie in others: each behind the one around it, else by time."""
+    """All regions by where they lie in others: each after the one around it, else by time."""
     spans = recording.regions
     spans = spans.chosen(np.lexsort((-spans.length, spans.start, spans.hart)))
     cycles, names = _cycles(recording, spans), recording.trace.regions
@@ -48,7 +48,7 @@ def nested(recording: Recording) -> list[Nested]:
 
 
 def _ordered(spans: Spans) -> Iterator[tuple[Path, np.ndarray]]:
-    """Each path and the spans that have it, a path behind the one around it, else by time."""
+    """Each path and the spans that have it, a path after the one around it, else by time."""
     members: dict[Path, list[int]] = {}
     for index, path in enumerate(_paths(spans)):
         members.setdefault(path, []).append(index)

@@ -5,19 +5,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulpsim import __version__
-from pulpsim.report_page import banks, breakdown, heat
-from pulpsim.report_page.evidence import Evidence
-from pulpsim.report_page.figures import Figures
-from pulpsim.report_page.losses import LARGEST, Loss, losses
-from pulpsim.report_page.matrix import matrix
-from pulpsim.report_page.parts import PARTS
-from pulpsim.report_page.recording import Recording
-from pulpsim.report_page.region_table import region_table
-from pulpsim.report_page.script import BUTTONS, SCRIPT
-from pulpsim.report_page.spots import hot_spots
-from pulpsim.report_page.style import style_sheet
-from pulpsim.report_page.svg import LABELS, PLOT, count, counted, percent, shown
-from pulpsim.report_page.timeline import Timeline
+from pulpsim.html_report import banks, breakdown, heat
+from pulpsim.html_report.checks import checks_section
+from pulpsim.html_report.detail import FINE, data, fine_data, packed
+from pulpsim.html_report.evidence import Evidence
+from pulpsim.html_report.figures import Figures
+from pulpsim.html_report.losses import LARGEST, Loss, losses
+from pulpsim.html_report.matrix import matrix
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.region_table import region_table
+from pulpsim.html_report.script import BUTTONS, SCRIPT
+from pulpsim.html_report.spots import hot_spots
+from pulpsim.html_report.stall_groups import PARTS
+from pulpsim.html_report.style import style_sheet
+from pulpsim.html_report.svg import count, counted, percent, shown
+from pulpsim.html_report.timeline import Timeline
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 OTHERS = (
@@ -76,6 +78,8 @@ def _headline(figures: Figures) -> str:
 
 def _sections(figures: Figures, timeline: Timeline | None) -> Iterator[Section]:
     recording = figures.recording
+    if figures.checks:
+        yield "checks", "What the checks have found", checks_section(figures.checks)
     yield "explain", "The largest losses", _explain(figures)
     yield "stalls", "Where each hart's cycles went", _stalls(figures)
     if timeline:
@@ -142,12 +146,13 @@ def _stalls(figures: Figures) -> str:
 
 
 def _timeline(timeline: Timeline) -> str:
-    drawn = {key for row in timeline.rows for key, values in row.areas if values.any()}
+    drawn = {key for row in timeline.rows for key, _, values in row.series if values.any()}
     known = [*((part.key, part.name) for part in PARTS), *OTHERS]
     width = counted(timeline.recording.bins.width, "cycle")
     return (
-        f"{BUTTONS}<figure>{timeline.drawn()}<figcaption>One column is {width}; a hart's row is "
-        "filled with what it did in them.</figcaption></figure>"
+        f"{BUTTONS}<figure>{timeline.drawn()}<figcaption>One column is "
+        f'<span id="column">{width}</span>; a hart\'s row is filled with what it did in them. '
+        "Closer, columns have fewer cycles.</figcaption></figure>"
         f"{breakdown.legend([each for each in known if each[0] in drawn])}"
     )
 
@@ -194,39 +199,10 @@ def _spots(recording: Recording) -> str:
 def _scripts(recording: Recording | None, timeline: Timeline | None) -> str:
     if not recording or not timeline:
         return ""
-    bins = recording.bins
-    data: dict[str, Any] = {
-        "bins": {
-            "first": bins.first,
-            "cycles": bins.cycles,
-            "width": bins.width,
-            "count": bins.count,
-        },
-        "left": LABELS,
-        "plot": PLOT,
-        "rows": {
-            "activity": [
-                {
-                    "name": row.name,
-                    "top": y,
-                    "height": row.height,
-                    "series": [[name, values.tolist()] for name, values in row.series],
-                }
-                for y, row in timeline.places()
-            ],
-            "heat": [
-                {
-                    "name": f"bank {bank}",
-                    "top": top,
-                    "height": heat.row_height(recording.trace.banks),
-                    "series": [["lost arbitrations", lost.tolist()]],
-                }
-                for bank, (top, lost) in enumerate(heat.heat_rows(recording))
-            ],
-        },
-    }
+    fine = recording.binned(FINE)
     return (
-        f'<script type="application/json" id="data">{embedded(data)}</script>'
+        f'<script type="application/json" id="data">{embedded(data(timeline))}</script>'
+        f'<script type="text/plain" id="fine">{packed(fine_data(Timeline(fine)))}</script>'
         f"<script>{SCRIPT}</script>"
     )
 

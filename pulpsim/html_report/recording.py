@@ -1,16 +1,17 @@
 """A trace's events by kind, as the sums that pictures are made of. Cycles count from its first."""
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from pulpsim.report_page.bins import Bins
-from pulpsim.report_page.parts import PART, PART_OF, PARTS
+from pulpsim.html_report.bins import Bins
+from pulpsim.html_report.stall_groups import PART, PART_OF, PARTS
+from pulpsim.trace.aggregates import bank_sums, blocking, instruction_sums, parts, stall_sums
 from pulpsim.trace.code import Code
-from pulpsim.trace.sums import bank_sums, blocking, instruction_sums, parts, stall_sums
-from soc.state import CAUSES
-from soc.trace import EVENT, Kind, Trace, taken
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import EVENT, Kind, Trace, taken
 
 EVENT_CAUSE = CAUSES.index("event")
 
@@ -32,6 +33,14 @@ class Recording:
             for kind in Kind:
                 found[kind].append(taken(part, part["kind"] == kind))
         self._of_kind = {kind: np.concatenate(pieces) for kind, pieces in found.items()}
+
+    def binned(self, most: int) -> "Recording":
+        """The same events in other bins, of which there are at most so many."""
+        other = copy(self)
+        for name in ("activity", "heat", "beats"):  # which are by bin
+            vars(other).pop(name, None)
+        other.bins = Bins.of(self.trace.first_cycle, self.cycles, most)
+        return other
 
     @property
     def is_whole(self) -> bool:

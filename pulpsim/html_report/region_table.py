@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from pulpsim.report_page.figures import Figures
-from pulpsim.report_page.nesting import nested
-from pulpsim.report_page.parts import PARTS, parts_of
-from pulpsim.report_page.svg import count, percent, shown
+from pulpsim.html_report.figures import Figures
+from pulpsim.html_report.nesting import nested
+from pulpsim.html_report.stall_groups import PARTS, parts_of
+from pulpsim.html_report.svg import count, percent, shown
 
 MOST = 400
 """Rows; a trace has all."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pulpsim.report_page.parts import PART
-from pulpsim.report_page.recording import EVENT_CAUSE, Recording
-from soc.trace import Kind
+from pulpsim.html_report.recording import EVENT_CAUSE, Recording
+from pulpsim.html_report.stall_groups import PART
+from soc.trace.reader import Kind
 
 WAKE_UP = 32
 """Cycles within which a core goes on that waits for a transfer which is done."""

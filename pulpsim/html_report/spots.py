@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pulpsim.report_page.parts import MEANINGS, PARTS
-from pulpsim.report_page.recording import Recording
-from pulpsim.report_page.sites import busy, parts
-from pulpsim.report_page.svg import count, element, percent, shown
-from soc.state import CAUSES
+from pulpsim.html_report.hot_spots_index import busy, parts
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.stall_groups import MEANINGS, PARTS
+from pulpsim.html_report.svg import count, element, percent, shown
+from soc.prelude.counters import CAUSES
 
 FUNCTIONS, OPEN = 12, 0.1
 """Functions in the table, and from which share on one shows its instructions at once."""
@@ -39,7 +39,7 @@ def hottest(recording: Recording) -> list[Function]:
     sites = recording.sites
     names = np.array(recording.trace.function_of(sites["pc"]), object)
     for index in np.flatnonzero(names == "").tolist():
-        names[index] = f"{int(sites['pc'][index]) & ~0xFFF:#010x} and behind"
+        names[index] = f"{int(sites['pc'][index]) & ~0xFFF:#010x} and after"
     known, which = np.unique(names.astype(str), return_inverse=True)
     cycles = np.bincount(which, busy(sites), known.size).astype(int).tolist()
     order = sorted(range(known.size), key=lambda i: -cycles[i])[:FUNCTIONS]

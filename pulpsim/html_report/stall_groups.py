@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from soc.state import CAUSES
+from soc.prelude.counters import CAUSES
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ IDLE = ("event", "wfi", "off")
 MEANINGS = {
     "load_use": "the next instruction needs what a load delivers",
     "jump_register": "the register of an indirect jump is not ready",
-    "branch": "fetching anew behind a taken branch",
-    "jump": "fetching anew behind a jump",
+    "branch": "fetching anew after a taken branch",
+    "jump": "fetching anew after a jump",
     "fetch": "the instruction is not in the cache",
     "l1_contention": "another initiator had the bank",
     "misaligned": "the second access of a misaligned one",

@@ -6,8 +6,8 @@ from math import floor, log10
 
 import numpy as np
 
-from pulpsim.console import neutralised
-from pulpsim.report_page.bins import Bins
+from pulpsim.commands.cli.terminal import neutralised
+from pulpsim.html_report.bins import Bins
 
 LABELS = 96
 """Width of the labels at the left of a picture."""

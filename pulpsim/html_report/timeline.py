@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pulpsim.report_page.parts import PARTS
-from pulpsim.report_page.recording import Recording
-from pulpsim.report_page.sleep import union
-from pulpsim.report_page.svg import (
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.sleep import union
+from pulpsim.html_report.stall_groups import PARTS
+from pulpsim.html_report.svg import (
     LABELS,
     PLOT,
     area,
@@ -20,7 +20,7 @@ from pulpsim.report_page.svg import (
     time_axis,
     title,
 )
-from soc.trace import Kind
+from soc.trace.reader import Kind
 
 HART, LOW, GAP = 26, 14, 4
 """Heights of a row for a hart, of other rows, and between rows."""
@@ -33,16 +33,24 @@ NAME = 14
 class Row:
     """A row of the timeline.
 
-    areas     colour and values of what is stacked in it, per bin, each 0..1 of the height
-    series    name and values of what a pointer shows, per bin
+    series    colour, name and values per bin of what is stacked in it
+    full      what fills its height, a cycle; 0: the most that is seen
     total     stands at the right
+    peak      unit of the number that stands there, if it is what fills the height
     """
 
     name: str
     height: int
-    areas: list[tuple[str, np.ndarray]]
-    series: list[tuple[str, np.ndarray]]
+    series: list[tuple[str, str, np.ndarray]]
+    full: float = 1.0
     total: str = ""
+    peak: str = ""
+
+    def areas(self, widths: np.ndarray) -> list[tuple[str, np.ndarray]]:
+        """Colour and values of what is stacked in it, each 0..1 of the height."""
+        rates = [(key, values / widths) for key, _, values in self.series]
+        full = self.full or float(sum(rate for _, rate in rates).max())
+        return [(key, rate / full) for key, rate in rates]
 
 
 @dataclass
@@ -71,10 +79,12 @@ class Timeline:
         bottom = 0.0
         for y, row in self.places():
             bottom = y + row.height
-            areas += _stacked(row, bottom)
+            areas += _stacked(row, bins.widths, bottom)
             middle = y + row.height / 2 + 4
             texts.append(_name(row.name, middle))
-            texts.append(label(LABELS + PLOT + 8, middle, row.total, class_="tick"))
+            peak = row.name if row.peak else None
+            right = LABELS + PLOT + 8
+            texts.append(label(right, middle, row.total, class_="tick", data_peak=peak))
         about = "What each hart, the DMA, barriers and regions do over time"
         return picture(
             bottom + 26,
@@ -86,9 +96,9 @@ class Timeline:
         )
 
 
-def _stacked(row: Row, floor_y: float) -> Iterator[str]:
-    below = np.zeros(len(row.areas[0][1])) if row.areas else np.zeros(0)
-    for key, values in row.areas:
+def _stacked(row: Row, widths: np.ndarray, floor_y: float) -> Iterator[str]:
+    below = np.zeros(len(widths))
+    for key, values in row.areas(widths):
         above = below + values * row.height
         path = area(above, below, floor_y)
         if path:
@@ -106,15 +116,9 @@ def abbreviated(name: str) -> str:
 
 
 def _harts(recording: Recording) -> Iterator[Row]:
-    widths = recording.bins.widths
     for name, cycles in zip(recording.trace.harts, recording.activity, strict=True):
         used = [(part, row) for part, row in zip(PARTS, cycles, strict=True) if row.any()]
-        yield Row(
-            name,
-            HART,
-            [(part.key, row / widths) for part, row in used],
-            [(part.name, row) for part, row in used],
-        )
+        yield Row(name, HART, [(part.key, part.name, row) for part, row in used])
 
 
 def _dma(recording: Recording) -> Iterator[Row]:
@@ -126,9 +130,10 @@ def _dma(recording: Recording) -> Iterator[Row]:
     yield Row(
         "DMA beats",
         HART,
-        [("dma_in", into / widths / most), ("dma_out", out / widths / most)],
-        [("words into L1", into), ("words out of L1", out)],
+        [("dma_in", "words into L1", into), ("dma_out", "words out of L1", out)],
+        0.0,
         f"peak {most:.2g}/cycle",
+        "/cycle",
     )
     spans = recording.transfers
     if spans.size:
@@ -137,9 +142,8 @@ def _dma(recording: Recording) -> Iterator[Row]:
         yield Row(
             "DMA busy",
             LOW,
-            [("dma_in", cycles / widths)],
-            [("transfer under way", cycles)],
-            percent(busy.cycles, recording.cycles),
+            [("dma_in", "transfer under way", cycles)],
+            total=percent(busy.cycles, recording.cycles),
         )
 
 
@@ -151,8 +155,8 @@ def _barriers(recording: Recording) -> Iterator[Row]:
     if not ends.size:
         return
     passed = recording.bins.points(ends)[0]
-    areas = [("barrier_mark", passed / passed.max())]
-    yield Row("barriers", LOW, areas, [("barriers passed", passed)], f"{ends.size:,}")
+    series = [("barrier_mark", "barriers passed", passed)]
+    yield Row("barriers", LOW, series, 0.0, f"{ends.size:,}")
 
 
 def _regions(recording: Recording) -> Iterator[Row]:
@@ -168,5 +172,5 @@ def _regions(recording: Recording) -> Iterator[Row]:
         harts = np.unique(spans.hart[which == index]).size
         number = int(numbers[index])
         name = names.get(number, f"region {number}")
-        values = cycles[index] / recording.bins.widths / harts
-        yield Row(name, LOW, [("accent", values)], [("cycles of all cores inside", cycles[index])])
+        series = [("accent", "cycles of all cores inside", cycles[index])]
+        yield Row(name, LOW, series, float(harts))

@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 
-from soc.toml_file import ConfigError
-from soc.trace import EVENT, Kind, Trace
+from soc.config.toml import ConfigError
+from soc.trace.reader import EVENT, Kind, Trace
 
 LASTING = (Kind.STALL, Kind.SLEEP)
 """Kinds whose events have their length in `b`."""
@@ -36,7 +36,7 @@ def window(trace: Trace, first: int, end: int) -> Trace:
 
 
 def parsed(text: str, trace: Trace) -> tuple[int, int]:
-    """The cycles that "1000-2000" stands for, the end left out: first, and behind the last.
+    """The cycles that "1000-2000" stands for, the end left out: first, and after the last.
 
     raises    ConfigError if it is no range of cycles of the trace
     """

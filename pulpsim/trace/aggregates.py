@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pulpsim.trace.places import Places
-from soc.state import CAUSES
-from soc.trace import OUTSIDE_L1, Kind, Trace, TraceError, pcs_of, taken
+from pulpsim.trace.dense_address_index import Places
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import OUTSIDE_L1, Kind, Trace, TraceError, pcs_of, taken
 
 PART = 1 << 18
 """Events that are looked at together: a few MB."""
@@ -75,7 +75,7 @@ def instruction_sums(trace: Trace, events: Parts | None = None) -> np.ndarray:
 
     events    parts of the trace, where not all of it counts
 
-    Stalls without an instruction, such as those before a hart's first, are charged to pc 0.
+    Stalls without an instruction, such as those before a hart's first, count at pc 0.
     """
     table = _Table()
     for part in parts(trace) if events is None else events:

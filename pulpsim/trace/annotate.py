@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from pulpsim.console import WIDTH, one_line
-from pulpsim.report import short
+from pulpsim.commands.cli.terminal import WIDTH, one_line, short
+from pulpsim.trace.aggregates import SUM, grouped, instruction_sums, line_sums
 from pulpsim.trace.code import Code
 from pulpsim.trace.selection import Selection
-from pulpsim.trace.sums import SUM, grouped, instruction_sums, line_sums
-from soc.state import CAUSES
-from soc.trace import Trace
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import Trace
 
 SCHEMA = "pulpsim.annotate/1"
 NO_SYMBOL, NO_CODE = "(no symbol)", "(no instruction)"
@@ -139,17 +138,17 @@ class Annotation:
         yield one_line(f"{function}: {self.functions[function]['cycles']:,} cycles")
         yield f"{HEADING}{'stalls':<{STALLS}}  {'address':8} instruction"
         lines = self.trace.line_of(rows["pc"]).tolist()
-        behind = int(rows[0]["pc"])
+        after = int(rows[0]["pc"])
         for place, row in enumerate(rows):
             pc = int(row["pc"])
-            yield from self._never_ran(behind, pc)
-            if lines[place] and (not place or lines[place] != lines[place - 1] or behind < pc):
+            yield from self._never_ran(after, pc)
+            if lines[place] and (not place or lines[place] != lines[place - 1] or after < pc):
                 yield f"{'':{PLACE}}{_end(one_line(lines[place]))}"
             text = one_line(self.code.text(pc))
             text = text if len(text) <= INSTRUCTION else text[: INSTRUCTION - 1] + "…"
             causes = f"{_stalls(row):<{STALLS}}{self._mark(row)}"
             yield f"{self._numbers(row)}{causes} {pc:08x} {text}"
-            behind = pc + self.code.size(pc)
+            after = pc + self.code.size(pc)
 
     def _never_ran(self, start: int, end: int) -> Iterator[str]:
         count, pc = 0, start

@@ -1,6 +1,6 @@
 """Call stacks, rebuilt from the instructions that each hart issued.
 
-A call is a jump that links ra or t0 and whose next instruction is not the one behind it; a return
+A call is a jump that links ra or t0 and whose next instruction is not the one after it; a return
 is a jump through one of them. Where code leaves a function otherwise (tail calls, traps), the
 function on top of the stack is replaced: what is on top is always what executes.
 """
@@ -8,7 +8,7 @@ function on top of the stack is replaced: what is on top is always what executes
 import numpy as np
 
 from pulpsim.trace.code import CALL, RETURN, Code
-from soc.trace import Kind
+from soc.trace.reader import Kind
 
 CHANGE = np.dtype(
     [
@@ -52,7 +52,7 @@ class HartStack:
     def __init__(self, code: Code, hart: int) -> None:
         self.code, self.hart = code, hart
         self.functions: list[int] = []
-        self.flow, self.behind = 0, 0  # of the last instruction
+        self.flow, self.after = 0, 0  # of the last instruction
 
     def changes(self, issues: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """What changes at these instructions of the hart, which have these numbers."""
@@ -83,9 +83,9 @@ class HartStack:
         """How many functions are below the one that each instruction belongs to: int64[n]."""
         flow, size = self.code.flow(pcs)
         flows = np.concatenate([[self.flow], flow])
-        behind = np.concatenate([[self.behind], pcs + size])
-        self.flow, self.behind = int(flows[-1]), int(behind[-1])
-        is_call = (flows[:-1] == CALL) & (behind[:-1] != pcs)
+        after = np.concatenate([[self.after], pcs + size])
+        self.flow, self.after = int(flows[-1]), int(after[-1])
+        is_call = (flows[:-1] == CALL) & (after[:-1] != pcs)
         steps = is_call.astype(np.int64) - (flows[:-1] == RETURN)
         depths = max(len(self.functions) - 1, 0) + np.cumsum(steps)
         if not self.functions:  # nothing is known of what came before

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from isa.assembler.disasm import disassemble
 from isa.declare import Isa
-from isa.disasm import disassemble
-from isa.profiles import profile_named
-from pulpsim.trace.places import Places
-from soc.trace import Trace
+from isa.extensions.profiles import profile_named
+from pulpsim.trace.dense_address_index import Places
+from soc.trace.reader import Trace
 
 LINKS = (1, 5)
 """Registers that hold return addresses: ra and t0, by the psABI."""
 
 TARGET = re.compile(r"(?<= )0x[0-9a-f]{8}  # (\S+)$")
-"""An operand that is an address, and its name behind it."""
+"""An operand that is an address, and its name after it."""
 
 NO_FLOW, CALL, RETURN = 0, 1, 2
 

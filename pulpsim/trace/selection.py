@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from isa.program import Program, Segment, Symbol
-from pulpsim.trace.sums import parts
-from soc.toml_file import ConfigError
-from soc.trace import Trace, taken
-from soc.trace_filter import Sieve, TraceFilter, trace_filter
+from pulpsim.trace.aggregates import parts
+from soc.config.toml import ConfigError
+from soc.trace.filter import Sieve, TraceFilter, trace_filter
+from soc.trace.reader import Trace, taken
 
 FILTER = re.compile(r"^trace filter '(\w+)=(.*?)'(?=: )")
-"""What a message of soc.trace_filter begins with."""
+"""What a message of soc.trace.filter begins with."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from pulpsim.console import WIDTH, one_line
+from pulpsim.commands.cli.terminal import WIDTH, one_line
+from pulpsim.trace.aggregates import banks_of
 from pulpsim.trace.code import Code
-from pulpsim.trace.sums import banks_of
-from soc.state import CAUSES
-from soc.trace import OUTSIDE_L1, SECOND_HALF, SIZE_SHIFT, STORE, Kind, Trace, pcs_of
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import OUTSIDE_L1, SECOND_HALF, SIZE_SHIFT, STORE, Kind, Trace, pcs_of
 
 CYCLE, WHO, WHAT = 10, 9, 39
 """Columns of the first fields, and of the instruction or what happened to it."""

@@ -8,6 +8,6 @@ def replay(path: Path) -> None:
 
     raises    TraceError if it cannot be read; ConfigError where there is no terminal
     """
-    from pulpsim.live.command import replay as look
+    from pulpsim.tui.command import replay as look
 
     look(path)

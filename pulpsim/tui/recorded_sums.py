@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pulpsim.live.source import Bins
-from pulpsim.trace.sums import parts
-from soc.state import CAUSES
-from soc.trace import Kind, Trace, taken
+from pulpsim.trace.aggregates import parts
+from pulpsim.tui.source import Bins
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import Kind, Trace, taken
 
 IS_SHARED = np.isin(np.arange(256), [Kind.CONFLICT, Kind.DMA])
 """Kinds that are shown of all initiators together."""

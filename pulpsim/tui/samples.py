@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pulpsim.live.source import Bins
-from soc import event_unit_offsets as at
-from soc import hart_status as status
-from soc.chip_state import Chip
-from soc.simulation import WAITING_CAUSES, closed_counts
-from soc.state import CAUSES, COUNT, COUNTS
+from pulpsim.tui.source import Bins
+from soc.chip.state import Chip
+from soc.event_unit import offsets as at
+from soc.final_counts import WAITING_CAUSES, closed_counts
+from soc.prelude import hart_state as status
+from soc.prelude.counters import CAUSES, COUNT, COUNTS
 
 FINEST = 64
 """Cycles between the first samples."""
@@ -28,7 +28,7 @@ UNDER_WAY[[status.REQUEST, status.ACCESS, status.WAIT]] = COUNT.load_external
 
 
 def sample_of(chip: Chip, cycle: int) -> np.ndarray:
-    """All counters at a cycle, one behind the other: counts of harts, conflicts, DMA, waiting."""
+    """All counters at a cycle, one after the other: counts of harts, conflicts, DMA, waiting."""
     return np.concatenate(
         [
             closed_counts(chip, cycle, UNDER_WAY).ravel(),

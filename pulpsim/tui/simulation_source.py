@@ -1,19 +1,20 @@
 """The live view's source that is a simulation."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from time import perf_counter
 
 import numpy as np
 
-from isa.disasm import disassemble
-from pulpsim.live.listing import addresses_around
-from pulpsim.live.samples import Samples, sample_of
-from pulpsim.live.source import Bins, HartNow, RegionNow
-from soc import event_unit_offsets as at
-from soc import hart_status as status
+from pulpsim.tui.listing import Listing, listing_of
+from pulpsim.tui.samples import Samples, sample_of
+from pulpsim.tui.source import Bins, HartNow, RegionNow, Stopped
+from soc.debug.session import WINDOW, Session
+from soc.event_unit import offsets as at
+from soc.prelude import hart_state as status
+from soc.prelude.counters import COUNT, REGIONS
+from soc.prelude.wheel import NEVER
 from soc.result import RunResult
-from soc.session import WINDOW, Session
-from soc.state import COUNT, NEVER, REGIONS
 
 DOING = {
     status.SLEEP: "asleep",
@@ -27,7 +28,7 @@ DOING = {
     status.STOPPED: "stopped",
 }
 
-CONSOLE = 4096
+CONSOLE = 1 << 16
 """Characters that the view keeps of what the program prints."""
 
 
@@ -46,6 +47,10 @@ class RunSource:
         self.console = ""
         self._sample()
 
+    @cached_property
+    def code(self) -> Listing:
+        return listing_of(self.session.program, self.session.isa)
+
     def print(self, text: str) -> None:
         """Take what the program prints."""
         self.console = (self.console + text)[-CONSOLE:]
@@ -63,6 +68,10 @@ class RunSource:
         return self.session.latest
 
     @property
+    def culprit(self) -> int | None:
+        return self.session.end.hart if self.session.end else None
+
+    @property
     def is_over(self) -> bool:
         return self.session.end is not None
 
@@ -77,7 +86,7 @@ class RunSource:
     def instructions(self) -> int:
         return int(self.session.chip.harts["counts"][:, COUNT.instructions].sum())
 
-    def run(self, seconds: float, end: int, to_barrier: bool = False) -> str:
+    def run(self, seconds: float, end: int, to_barrier: bool = False) -> Stopped | None:
         late = perf_counter() + seconds
         while not self.is_over and self.cycle < end:
             grain = max(self.grain, WINDOW) if self.breakpoints or to_barrier else self.grain
@@ -87,11 +96,13 @@ class RunSource:
             if stop:
                 places = sorted({self._place(h) for h in stop.harts})
                 names = ", ".join(self.names[h] for h in stop.harts)
-                what = f"{names} at {', '.join(places)}" if stop.harts else "a barrier is complete"
-                return f"{stop.reason}: {what}" if stop.harts else what
+                if not stop.harts:
+                    return Stopped("a barrier is complete")
+                what = f"{stop.reason}: {names} at {', '.join(places)}"
+                return Stopped(what, tuple(stop.harts))
             if perf_counter() > late:
                 break
-        return ""
+        return None
 
     def go_to(self, cycle: int) -> None:
         self.session.go_to(cycle)
@@ -105,15 +116,18 @@ class RunSource:
     def bins(self, edges: np.ndarray) -> Bins:
         return self.samples.bins(edges)
 
-    def refine(self, edges: np.ndarray) -> None:
+    def refine(self, edges: np.ndarray, is_wanted: Callable[[], bool]) -> bool:
         missing = self.samples.missing([e for e in edges.tolist() if e <= self.latest])
-        if not missing:
-            return
         here = NEVER if self.is_over else self.cycle
         for cycle in missing:
+            if not is_wanted():
+                break
             self.session.go_to(cycle)
             self._sample()
+        else:
+            missing = []
         self.session.go_to(here)
+        return not missing
 
     def harts(self) -> list[HartNow]:
         unit = self.session.chip.event_unit[0]
@@ -125,11 +139,7 @@ class RunSource:
             if what == "asleep" and int(unit["offset"][h]) >= at.BARRIER:
                 what = "barrier"
             function = symbol.name if symbol else ""
-            source = self.session.program.lines.at(pc)
-            line = f"{source[0]}:{source[1]}" if source else ""
-            found.append(
-                HartNow(self.names[h], pc, function, self._place(h), self._text(pc), line, what)
-            )
+            found.append(HartNow(self.names[h], pc, function, self._place(h), what))
         return found
 
     def regions(self) -> list[RegionNow]:
@@ -161,16 +171,6 @@ class RunSource:
     def read(self, address: int, size: int) -> bytes:
         return self.session.read(address, size)
 
-    def listing(self, hart: int, lines: int) -> list[tuple[int, str]]:
-        pc = int(self.session.chip.harts[hart]["pc"])
-        symbol = self.session.program.symbol_at(pc)
-        start = max(symbol.address if symbol else pc, pc - 1024)
-        addresses = addresses_around(pc, start, self._size, lines)
-        return [(address, self._text(address)) for address in addresses]
-
-    def _size(self, address: int) -> int:
-        return 4 if self._word(address) & 3 == 3 else 2
-
     def address_of(self, place: str) -> int:
         return self.session.address_of(place)
 
@@ -190,16 +190,3 @@ class RunSource:
 
     def _place(self, h: int) -> str:
         return self.session.program.place(int(self.session.chip.harts[h]["pc"]))
-
-    def _word(self, pc: int) -> int:
-        try:
-            return int.from_bytes(self.session.read(pc, 4), "little")
-        except ValueError:
-            return 0
-
-    def _text(self, pc: int) -> str:
-        word = self._word(pc)
-        if not word:
-            return ""
-        word = word if word & 3 == 3 else word & 0xFFFF
-        return disassemble(word, self.session.isa, pc)

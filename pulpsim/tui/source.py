@@ -1,9 +1,12 @@
 """What the live view looks at: a simulation that runs, or a recording."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+
+from pulpsim.tui.listing import Listing
 
 
 @dataclass(frozen=True)
@@ -31,15 +34,13 @@ class HartNow:
 
     function    that its next instruction belongs to, "" if that has no name
     place       the same with the distance from its start
-    text        the instruction; source line
+    what        "runs", "barrier", "asleep", "off", ...
     """
 
     name: str
     pc: int
     function: str
     place: str
-    text: str
-    line: str
     what: str
 
 
@@ -53,6 +54,13 @@ class RegionNow:
     cycles: int
     instructions: int
     is_open: bool
+
+
+class Stopped(NamedTuple):
+    """Why a source stopped before its time, and the harts that are the reason."""
+
+    reason: str
+    harts: tuple[int, ...] = ()
 
 
 class State(Protocol):
@@ -70,8 +78,10 @@ class Source(Protocol):
 
     cycle          where it stands
     latest         how far it is known
-    end            why it does not go on behind `latest`, "" if it does
+    end            why it does not go on after `latest`, "" if it does
+    culprit        the hart that has ended the run, if one has
     breakpoints    addresses
+    code           the program's instructions, as its file has them
     grain          cycles of a column below which `bins` needs `refine`
     state          registers and memory, if they are known
     """
@@ -80,6 +90,9 @@ class Source(Protocol):
     names: list[str]
     banks: int
     breakpoints: set[int]
+
+    @property
+    def code(self) -> Listing: ...
 
     @property
     def state(self) -> State | None: ...
@@ -97,6 +110,9 @@ class Source(Protocol):
     def end(self) -> str: ...
 
     @property
+    def culprit(self) -> int | None: ...
+
+    @property
     def is_over(self) -> bool: ...
 
     @property
@@ -105,8 +121,8 @@ class Source(Protocol):
     @property
     def console(self) -> str: ...
 
-    def run(self, seconds: float, end: int, to_barrier: bool = False) -> str:
-        """Go on for about so long, to a cycle at most; returns why it stopped early, "" if not."""
+    def run(self, seconds: float, end: int, to_barrier: bool = False) -> Stopped | None:
+        """Go on for about so long, to a cycle at most; returns why it stopped early, if it did."""
         ...
 
     def go_to(self, cycle: int) -> None: ...
@@ -115,17 +131,13 @@ class Source(Protocol):
 
     def bins(self, edges: np.ndarray) -> Bins: ...
 
-    def refine(self, edges: np.ndarray) -> None:
-        """Make sure that `bins` of these edges is exact."""
+    def refine(self, edges: np.ndarray, is_wanted: Callable[[], bool]) -> bool:
+        """Make `bins` of these edges exact; False if that was not wanted to its end."""
         ...
 
     def harts(self) -> list[HartNow]: ...
 
     def regions(self) -> list[RegionNow]: ...
-
-    def listing(self, hart: int, lines: int) -> list[tuple[int, str]]:
-        """Instructions around a hart's pc: address and text."""
-        ...
 
     def address_of(self, place: str) -> int: ...
 

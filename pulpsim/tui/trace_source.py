@@ -1,16 +1,18 @@
 """The live view's source that is a recording."""
 
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from pulpsim.live.clock import RATES
-from pulpsim.live.listing import addresses_around
-from pulpsim.live.recording import Recording
-from pulpsim.live.source import Bins, HartNow, RegionNow
-from soc.places import parse_place
-from soc.state import CAUSES
-from soc.trace import Trace
+from pulpsim.tui.clock import RATES
+from pulpsim.tui.listing import Listing, recorded_listing
+from pulpsim.tui.recorded_sums import Recording
+from pulpsim.tui.source import Bins, HartNow, RegionNow, Stopped
+from soc.debug.address_expression import parse_place
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import Trace
 
 SECONDS = 20
 """That a recording plays for, about, unless another speed is asked for."""
@@ -37,11 +39,19 @@ class TraceSource:
         """A recording by its file. Raises TraceError if it cannot be read."""
         return cls(Trace.open(path))
 
+    @cached_property
+    def code(self) -> Listing:
+        return recorded_listing(self.trace)
+
     @property
     def usual_rate(self) -> int:
         """Cycles a second at which to play it."""
         slow_enough = [rate for rate in RATES if 0 < rate <= max(1, self.latest // SECONDS)]
         return slow_enough[-1]
+
+    @property
+    def culprit(self) -> None:
+        return None
 
     @property
     def is_over(self) -> bool:
@@ -58,15 +68,16 @@ class TraceSource:
         harts = range(len(self.names))
         return sum(self.recording.issued_before(h, self.cycle) for h in harts)
 
-    def run(self, seconds: float, end: int, to_barrier: bool = False) -> str:
-        target, why = min(end, self.latest), ""
+    def run(self, seconds: float, end: int, to_barrier: bool = False) -> Stopped | None:
+        target, why = min(end, self.latest), None
         if to_barrier and (cycle := self._next_barrier()) <= target:
-            target, why = cycle, "a barrier is complete"
+            target, why = cycle, Stopped("a barrier is complete")
         found = self._next_breakpoint(target)
         if found:
             target, harts = found
             place = self.place(self._pc(harts[0]))
-            why = f"breakpoint: {', '.join(self.names[h] for h in harts)} at {place}"
+            names = ", ".join(self.names[h] for h in harts)
+            why = Stopped(f"breakpoint: {names} at {place}", tuple(harts))
             self.stopped = target
         self.cycle = target
         return why
@@ -111,18 +122,16 @@ class TraceSource:
     def bins(self, edges: np.ndarray) -> Bins:
         return self.recording.bins(edges)
 
-    def refine(self, edges: np.ndarray) -> None:
+    def refine(self, edges: np.ndarray, is_wanted: Callable[[], bool]) -> bool:
         """Nothing is lacking."""
+        return True
 
     def harts(self) -> list[HartNow]:
         found = []
         for h, name in enumerate(self.names):
             pc = self._pc(h)
             function = str(self.trace.function_of([pc])[0])
-            line = str(self.trace.line_of([pc])[0])
-            found.append(
-                HartNow(name, pc, function, self.place(pc), self._text(pc), line, self._doing(h))
-            )
+            found.append(HartNow(name, pc, function, self.place(pc), self._doing(h)))
         return found
 
     def _pc(self, hart: int) -> int:
@@ -167,19 +176,6 @@ class TraceSource:
             )
             for number, rows in sorted(named.items())
         ]
-
-    def listing(self, hart: int, lines: int) -> list[tuple[int, str]]:
-        pc = self._pc(hart)
-        starts = [start for start, _, _ in self.trace.symbols if start <= pc]
-        addresses = addresses_around(pc, max([pc - 1024, *starts]), self._size, lines)
-        return [(address, self._text(address)) for address in addresses]
-
-    def _size(self, address: int) -> int:
-        word = self.trace.word_at(address)
-        return 4 if word is None or word & 3 == 3 else 2
-
-    def _text(self, pc: int) -> str:
-        return self.trace.text_of(pc)
 
     def place(self, address: int) -> str:
         for start, size, name in reversed(self.trace.symbols):

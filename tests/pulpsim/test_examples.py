@@ -1,6 +1,7 @@
 """The examples run and print what stands beside them; a run can be stopped by hand."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -10,11 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pulpsim import cli
+from pulpsim.commands import app as cli
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 README = ROOT / "README.md"
+TRAINING = ROOT / "docs" / "training.md"
 
 PRINT_AND_SPIN = """
 _start:
@@ -66,12 +68,12 @@ def test_the_front_page_shows_the_report_of_the_matmul(request: pytest.FixtureRe
         pytest.fail("README.md shows another report; pytest --update-golden rewrites it")
 
 
-def test_the_training_example_prints_the_losses_that_the_front_page_shows() -> None:
+def test_the_training_example_prints_the_losses_that_the_manual_shows() -> None:
     result = CliRunner().invoke(cli.app, ["run", str(EXAMPLES / "train.toml")])
     losses = [line for line in result.stdout.splitlines() if line.startswith("step ")]
     assert result.exit_code == 0
     assert len(losses) == 10
-    assert "```\n" + "\n".join(losses[:3]) + "\n```\n" in README.read_text()
+    assert "```\n" + "\n".join(losses[:3]) + "\n```\n" in TRAINING.read_text()
 
 
 def _without_host(lines: list[str]) -> list[str]:
@@ -105,4 +107,17 @@ def test_control_c_stops_a_run_and_reports_what_had_happened(tmp_path: Path) -> 
         _, report = running.communicate(timeout=300)
     assert running.returncode == 130
     assert "spin.elf on pulp" in report
-    assert report.splitlines()[-1].startswith("interrupted in cycle ")
+    assert re.search(r"^interrupted in cycle \d+$", report, re.MULTILINE)
+
+
+def test_digits_are_learnt() -> None:
+    for package in ("torch", "sklearn"):
+        pytest.importorskip(package)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, str(EXAMPLES / "digits.py"), "24"]
+    lines = subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    losses = [float(re.search(r"loss (\d\.\d+)", line)[1]) for line in lines[:-1]]
+    assert losses[-1] < 0.5 * losses[0]
+    assert float(lines[-1].partition(" ")[0]) > 60

@@ -3,8 +3,11 @@
 A few moments of each; `python -m tests.pulpsim.interruptions` has a hundred of every command.
 """
 
+import os
 import random
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from tests.pulpsim.interruptions import (
     COMMANDS,
     COMPILATION,
+    ROOT,
     Started,
     Sweep,
     check_ended,
@@ -34,6 +38,52 @@ def test_a_command_that_is_ended_leaves_nothing(
         for _ in range(4 if is_full else 1):
             _, wrong = sweep.signalled(number)
             assert wrong == []
+
+
+WITHIN_EXEC = """
+import os, signal, sys
+import typer
+from pulpsim.commands.cli import terminal
+from pulpsim.commands.cli.shared_options import begin, reporting_bad_input
+begin()
+try:
+    with reporting_bad_input():
+        exec("os.kill(os.getpid(), signal.SIGTERM); signal.pause()")
+except typer.Exit as end:
+    sys.exit(end.exit_code)
+"""
+
+
+def test_a_signal_within_exec_has_the_exit_status_of_any_other(tmp_path: Path) -> None:
+    """CPython would end a module, as `python -m pulpsim` is one, by SIGINT."""
+    (tmp_path / "within_exec.py").write_text(WITHIN_EXEC)
+    paths = os.pathsep.join([str(ROOT), str(tmp_path)])
+    done = subprocess.run(
+        [sys.executable, "-m", "within_exec"],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, "pulpsim: interrupted\n")
+
+
+AT_FIRST_IMPORT = """
+import os, signal, sys
+from pulpsim.__main__ import main
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "soc.host.signals":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+main()
+"""
+
+
+def test_a_signal_before_it_has_its_meaning_ends_the_command_without_a_word() -> None:
+    done = subprocess.run([sys.executable, "-c", AT_FIRST_IMPORT], cwd=ROOT, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def compiling(folder: Path) -> Started:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from soc.cache_folder import chosen_folder, why_unusable
-from soc.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose, written_chip
-from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, parse_setting
+from soc.chip.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose, written_chip
+from soc.config.toml import ConfigError, Layer, Mistakes, Table, merged, parse_setting
+from soc.host.cache_folder import chosen_folder, why_unusable
 
 ANY_SETTING = "path.to.field=value, such as l1.banks=32"
 
@@ -52,18 +52,21 @@ class ChosenChip:
         source: str,
         folder: Path,
         table: Table,
-        option: str | None,
+        option: str | SocSpec | None,
         settings: Sequence[str],
         mistakes: Mistakes,
     ) -> "ChosenChip":
         """Read the `chip` of a file; --chip replaces its name or its base, not its fields.
 
         folder      of the file
+        option      --chip; a whole chip replaces all that the file says of it
         settings    "l1.banks=32"
         mistakes    gets those of the settings
 
         raises      ConfigError with those of the chip
         """
+        if isinstance(option, SocSpec):
+            return cls(option, DEFAULT_CHIP, option.model_dump(mode="json"))
         base, fields = written_chip(source, table.get("chip", DEFAULT_CHIP))
         changes = _setting_layers(settings, mistakes)
         named = "" if option or "chip" not in table else f"{source}: "
@@ -106,11 +109,17 @@ def option_layers(options: Mapping[str, tuple[str, str, Any]]) -> list[Layer]:
     ]
 
 
-def argument_table(written: Sequence[str], example: str, mistakes: Mistakes) -> Table:
+Arguments = Sequence[str] | Mapping[str, Any]
+"""All --arg NAME=VALUE as they are written, or the table that they come to."""
+
+
+def argument_table(written: Arguments, example: str, mistakes: Mistakes) -> Table:
     """The table of all --arg NAME=VALUE.
 
     example    for messages: "inputs=640"
     """
+    if isinstance(written, Mapping):
+        return dict(written)
     table: Table = {}
     for argument in written:
         with mistakes.collected():
@@ -124,7 +133,7 @@ def argument_table(written: Sequence[str], example: str, mistakes: Mistakes) -> 
 
 
 def program_table(
-    kernel: str | None, written: Sequence[str], example: str, mistakes: Mistakes
+    kernel: str | None, written: Arguments, example: str, mistakes: Mistakes
 ) -> Table:
     """The [program] of --kernel and all --arg; example as for argument_table."""
     arguments = argument_table(written, example, mistakes)

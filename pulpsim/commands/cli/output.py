@@ -9,9 +9,8 @@ from pathlib import Path
 from shutil import copymode
 from typing import Any, BinaryIO
 
-from pulpsim.config import STANDARD_OUTPUT
-from soc.temporary import replaced
-from soc.toml_file import ConfigError
+from soc.config.toml import ConfigError
+from soc.host.temporary import replaced
 
 PART = ".pulpsim-part-"
 """How names begin of files that are not written to the end."""
@@ -86,3 +85,6 @@ def written(option: str, file: Path) -> Iterator[BinaryIO]:
 
 def _refusal(option: str, file: Path, error: OSError) -> ConfigError:
     return ConfigError([f"{option} {file}: cannot be written: {error.strerror}"])
+
+
+STANDARD_OUTPUT = Path("-")

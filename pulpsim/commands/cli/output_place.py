@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from soc.toml_file import ConfigError
+from soc.config.toml import ConfigError
 
 
 def beside(file: Path, suffix: str) -> Path:

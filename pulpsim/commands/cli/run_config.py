@@ -9,6 +9,7 @@
     max_cycles = 100_000_000    # no limit if left out
     console_limit = 1_000_000   # bytes that the program may print; the rest is dropped
     strict = false              # true: the first warning ends the run
+    check = ["races", "memory"] # what the program is checked for; also "stack", "performance"
     [report]
     json = "run.json"           # "-" is standard output
     [trace]
@@ -21,23 +22,34 @@ to start from ("pulp" if left out). Paths are relative to the file that they sta
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from pulpsim.options import ChosenChip, FileName, FileTable, option_layers, program_table
+from isa.program import Program
+from pulpsim.commands.cli.config_options import (
+    ChosenChip,
+    FileName,
+    FileTable,
+    option_layers,
+    program_table,
+)
+from pulpsim.commands.cli.output import STANDARD_OUTPUT
+from soc.chip.spec import DEFAULT_CHIP, SocSpec
+from soc.config.toml import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
+from soc.debug.checkpoint_file import CheckpointFile
 from soc.guards import CONSOLE_LIMIT, DEFAULT_GUARDS, Guards
-from soc.spec import DEFAULT_CHIP, SocSpec
-from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
-from soc.trace_filter import filter_mistakes
+from soc.run import ONE_BUFFER
+from soc.trace.filter import filter_mistakes
 
 if TYPE_CHECKING:
+    from isa.program import Program
     from trainlib.launch import KernelProgram
 
 Engine = Literal["compiled", "event"]
-STANDARD_OUTPUT = Path("-")
+MAGIC = b"\x7fELF"
 MOST_CONSOLE = 100_000_000  # bytes, which take ten times as much memory
 
 
@@ -62,6 +74,7 @@ class RunTable(FileTable):
     max_cycles: int | None = Field(default=None, ge=1, lt=1 << 62)
     console_limit: int = Field(default=CONSOLE_LIMIT, ge=0, le=MOST_CONSOLE)
     strict: bool = False
+    check: tuple[Literal["races", "memory", "stack", "performance"], ...] = ()
 
 
 class ReportTable(FileTable):
@@ -103,7 +116,7 @@ class Options:
 
     engine: str | None = None
     elf: Path | None = None
-    chip: str | None = None
+    chip: str | SocSpec | None = None
     settings: Sequence[str] = ()  # "l1.banks=32"
     json: Path | None = None
     max_cycles: int | None = None
@@ -115,20 +128,29 @@ class Options:
     arguments: Sequence[str] = ()  # "n=64"
     console_limit: int | None = None
     strict: bool | None = None
+    check: str | None = None  # "races,memory"
+    program: "Program | KernelProgram | None" = None  # in place of a file
+    values: bool = False
+    start: Path | None = None
+    checkpoint: tuple[int, Path] | None = None
 
 
 @dataclass(frozen=True)
 class Run:
     """A run that is ready to start.
 
-    program        an ELF file, or a kernel's program with its data
+    program        an ELF file, a program, or a kernel's program with its data; or a checkpoint's
     json           where the report goes as JSON; STANDARD_OUTPUT, or None for nowhere
     issue_trace    where a line for every instruction goes, or None
     trace          where events go, how many at most, and which
     guards         what the program may print, and whether a warning ends the run
+    checks         what it is checked for
+    values         the lines of instructions say what these did
+    start          from which checkpoint it goes on, or None
+    checkpoint     a cycle in which one is taken, and its file
     """
 
-    program: "Path | KernelProgram"
+    program: "Path | Program | KernelProgram"
     chip: SocSpec
     engine: Engine
     max_cycles: int | None
@@ -138,31 +160,47 @@ class Run:
     trace_limit: int | None = None
     trace_filters: tuple[str, ...] = ()
     guards: Guards = DEFAULT_GUARDS
+    checks: tuple[str, ...] = ()
+    values: bool = False
+    start: CheckpointFile | None = None
+    checkpoint: tuple[int, Path] | None = None
 
 
 def load_run(file: Path | None, options: Options) -> Run:
-    """The run that a config file and options describe; options win.
+    """The run that a config file, or an ELF file, and options describe; options win.
 
     raises    ConfigError with every mistake in the file, the chip and the options
     """
+    if file and _is_elf(file):
+        if options.elf:
+            raise ConfigError([f"{file} and --elf {options.elf}: two programs; leave one out"])
+        file, options = None, replace(options, elf=file)
     table = read_toml(file) if file else {}
     source, folder = (str(file), file.parent) if file else ("pulpsim run", Path())
     mistakes = Mistakes()
+    start = CheckpointFile(options.start) if options.start else None
     table = merged(table, _own_program(options, mistakes))
     chip = None
     with mistakes.collected():
         chosen = ChosenChip.of(source, folder, table, options.chip, options.settings, mistakes)
-        chip = chosen.spec
+        names_chip = "chip" in table or options.chip or options.settings
+        chip = start.chip() if start and not names_chip else chosen.spec
     with mistakes.collected():
         config = _config(source, table, options)
         elf = options.elf or _path(folder, config.program.elf)
-        program = elf or _kernel_program(source, folder, config.program, chip or DEFAULT_CHIP)
+        program: Path | Program | KernelProgram | None = options.program or elf
+        if start and not (program or config.program.kernel):
+            program = start.program()
+        program = program or _kernel_program(source, folder, config.program, chip or DEFAULT_CHIP)
     mistakes.raise_any()
     assert chip is not None
+    _check_together(options)
     json = options.json or _path(folder, config.report.json_file)
     trace = options.trace or _path(folder, config.trace.file)
     if options.issue_trace and trace:
         raise ConfigError(["--issue-trace and a trace exclude each other; a trace has all issues"])
+    if config.run.check and (options.issue_trace or trace):
+        raise ConfigError([f"--check and a trace exclude each other: {ONE_BUFFER}; make two runs"])
     return Run(
         program,
         chip,
@@ -174,7 +212,28 @@ def load_run(file: Path | None, options: Options) -> Run:
         config.trace.limit,
         config.trace.filters,
         Guards(config.run.console_limit, config.run.strict),
+        config.run.check,
+        options.values,
+        start,
+        options.checkpoint,
     )
+
+
+def _check_together(options: Options) -> None:
+    """Refuse options that mean nothing without others, or in this way."""
+    if options.values and not options.issue_trace:
+        raise ConfigError(["--values: belongs to --issue-trace FILE"])
+    if options.checkpoint and options.checkpoint[0] < 0:
+        raise ConfigError([f"--checkpoint-at {options.checkpoint[0]}: a run begins at cycle 0"])
+
+
+def _is_elf(file: Path) -> bool:
+    """Is a file a program, and no config?"""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):
+        return False
 
 
 def _own_program(options: Options, mistakes: Mistakes) -> Table:
@@ -221,6 +280,7 @@ def _option_layers(options: Options) -> list[Layer]:
             "--max-cycles": ("run", "max_cycles", options.max_cycles),
             "--console-limit": ("run", "console_limit", options.console_limit),
             "--strict": ("run", "strict", options.strict),
+            "--check": ("run", "check", options.check and options.check.split(",")),
             "--trace": ("trace", "file", options.trace and str(options.trace)),
             "--trace-limit": ("trace", "limit", options.trace_limit),
             "--trace-filter": ("trace", "filters", list(options.trace_filters) or None),

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from soc import signals
+from soc.host import signals
 
 BAD_INPUT = 2
 MISTAKES = 20  # that are told
@@ -20,6 +20,7 @@ WHERE = "Where to write; beside what is read by default."
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
 
 Chip = Annotated[str | None, typer.Option(metavar="NAME", help="A chip by name, or a chip file.")]
+Engine = Annotated[str | None, typer.Option(metavar="event|compiled", help="How to simulate it.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the chip; repeatable."),
@@ -46,9 +47,9 @@ def reporting_bad_input() -> Iterator[None]:
 
     The same for a signal that ends the command, and for files that the system refuses.
     """
-    from isa.elf import ElfError
-    from isa.expression import AsmError
-    from soc.toml_file import ConfigError
+    from isa.assembler.expression import AsmError
+    from isa.elf.reader import ElfError
+    from soc.config.toml import ConfigError
 
     try:
         with signals.at_work():
@@ -78,12 +79,17 @@ def reporting_bad_input() -> Iterator[None]:
 
 
 def _interrupted() -> int:
-    """The exit status after a signal, as shells report it."""
+    """The exit status after a signal, as shells report it.
+
+    NOTE: CPython remembers an interrupt that has left the exec() of a string, as dataclasses use
+    it, and would end by SIGINT, whatever its exit status; the next exec() lets it forget.
+    """
+    exec("")
     return 128 + signals.received if signals.received else INTERRUPTED
 
 
 def _say(sentence: str) -> None:
-    from pulpsim.console import one_line
+    from pulpsim.commands.cli.terminal import one_line
 
     with suppress(OSError):
         typer.echo(f"pulpsim: {one_line(shortened(sentence))}", err=True)

@@ -113,3 +113,13 @@ def compact_table(*columns: str, left: int = 1) -> Table:
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index < left else "right", no_wrap=True)
     return table
+
+
+def short(number: int) -> str:
+    """A count in at most five characters: 9999, 12.3k, 123k, 4.6M."""
+    if number < 10_000:
+        return str(number)
+    value, units = float(number), iter("kMGTPE")
+    while value >= 999.5:
+        value, unit = value / 1000, next(units)
+    return f"{value:.1f}{unit}" if value < 99.95 else f"{value:.0f}{unit}"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pulpsim.command_line import Chip, Json, Settings, reporting_bad_input
+from pulpsim.commands.cli.shared_options import Chip, Json, Settings, reporting_bad_input
 
 
 def deploy(
@@ -25,6 +25,12 @@ def deploy(
     momentum: Annotated[float | None, typer.Option(metavar="X", help="Of sgd.")] = None,
     nesterov: Annotated[bool, typer.Option("--nesterov", help="Of sgd with a momentum.")] = False,
     weight_decay: Annotated[float | None, typer.Option(metavar="X")] = None,
+    clip_norm: Annotated[
+        float | None, typer.Option(metavar="X", help="The most that all gradients' norm may be.")
+    ] = None,
+    clip_value: Annotated[
+        float | None, typer.Option(metavar="X", help="The most that a gradient may be.")
+    ] = None,
     accumulate: Annotated[
         int | None, typer.Option(metavar="N", help="Batches whose gradients are added for a step.")
     ] = None,
@@ -52,6 +58,20 @@ def deploy(
     json: Json = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Of random batches.")] = 0,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Do not run it.")] = False,
+    tuned: Annotated[
+        bool, typer.Option("--tuned", help="Take the tiles that `pulpsim tune` has found.")
+    ] = False,
+    database: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where those are kept.")
+    ] = None,
+    layers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.toml", help="Write its layers, for `pulpsim tune`."),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write a page: layers, memory by lifetime."),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Hold gradients and losses against PyTorch's.")
     ] = False,
@@ -65,8 +85,8 @@ def deploy(
     --against finds what is further off than it may be, 2 bad input.
     """
     with reporting_bad_input():
-        from pulpsim import deploy as command
-        from soc.toml_file import ConfigError
+        from pulpsim.commands.deploy import session as command
+        from soc.config.toml import ConfigError
 
         if operators:
             command.show_operators()
@@ -80,9 +100,12 @@ def deploy(
             "momentum": momentum,
             "nesterov": nesterov or None,
             "weight_decay": weight_decay,
+            "clip_norm": clip_norm,
+            "clip_value": clip_value,
         }
         options = command.Options(
             *(network, shape, loss, optimizer, learning, accumulate, mean, data, against, steps),
             *(chip, settings or (), cores, output, save, json, seed, plan_only, verify),
+            *(tuned, database, layers, report),
         )
         raise typer.Exit(command.run(options))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from soc.toml_file import ConfigError
+from soc.config.toml import ConfigError
 from trainlib.deploy import DeployError
 from trainlib.deploy.optimizers import OPTIMIZERS, Optimizer
 from trainlib.npz import read_npz

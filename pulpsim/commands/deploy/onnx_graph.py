@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from soc.spec import SocSpec
-from soc.toml_file import ConfigError
+from soc.chip.spec import SocSpec
+from soc.config.toml import ConfigError
 from trainlib.deploy import SGD, Deployed, Trained
+from trainlib.deploy.tiles import Tuned
 from trainlib.npz import read_npz
 
 LOSS, WEIGHT = 1e-5, 1e-6  # how far each may be from what onnxruntime computed
@@ -22,13 +23,14 @@ def onnx_deployment(
     accumulate: int | None,
     mean: bool,
     cores: int | None,
+    tuned: Tuned | None = None,
 ) -> tuple[Deployed, list[Any]]:
     """A training graph on a chip, and its batches.
 
     raises    ConfigError, DeployError
     """
     try:
-        from trainlib.deploy.onnx_graph import read
+        from trainlib.deploy.importers.onnx_graph import read
     except ImportError as error:
         raise ConfigError([f"{network}: {error}"]) from None
     for file in (network, optimizer):
@@ -36,7 +38,7 @@ def onnx_deployment(
             raise ConfigError([f"{file}: there is no such file"])
     training = read(network, optimizer, _arrays(data))
     count = accumulate or training.accumulate
-    how: dict[str, Any] = {"accumulate": count, "mean": mean, "cores": cores}
+    how: dict[str, Any] = {"accumulate": count, "mean": mean, "cores": cores, "tuned": tuned}
     deployed = Deployed(training.graph, SGD(lr=training.lr), chip, **how)
     batches = list(training.sequence())
     return deployed, batches[: len(batches) // count * count] or batches * count

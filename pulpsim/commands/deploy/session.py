@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from autotuner.measurement_store import Database
+from autotuner.tuned import tuned_by
 from firmware.builder import KernelError
-from pulpsim.config import STANDARD_OUTPUT
-from pulpsim.console import page_console, progress, report_console
-from pulpsim.deploy_model import (
+from pulpsim.commands.cli.config_options import ChosenChip, cache_file
+from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write, write_json
+from pulpsim.commands.cli.terminal import page_console, progress, report_console
+from pulpsim.commands.deploy.layers import layers_toml
+from pulpsim.commands.deploy.model import (
     check_numbers,
     examples_of,
     loss_of,
@@ -20,12 +24,11 @@ from pulpsim.deploy_model import (
     shape_of,
     torch_module,
 )
-from pulpsim.deploy_onnx import compared, onnx_deployment
-from pulpsim.deploy_report import json_of, show_plan, show_run
-from pulpsim.deploy_verify import verified
-from pulpsim.options import ChosenChip
-from pulpsim.output import check_writable, write, write_json
-from soc.toml_file import ConfigError, Mistakes
+from pulpsim.commands.deploy.onnx_graph import compared, onnx_deployment
+from pulpsim.commands.deploy.page import page_of
+from pulpsim.commands.deploy.tables import json_of, show_plan, show_run
+from pulpsim.commands.deploy.verification import verified
+from soc.config.toml import ConfigError, Mistakes
 from trainlib.deploy import Deployed, DeployError, Trained, deploy
 
 SUCCESS, WRONG = 0, 1
@@ -54,6 +57,10 @@ class Options:
     seed: int
     plans_only: bool = False
     verifies: bool = False
+    is_tuned: bool = False
+    database: Path | None = None
+    layers: Path | None = None
+    report: Path | None = None
 
 
 def run(options: Options) -> int:
@@ -62,7 +69,8 @@ def run(options: Options) -> int:
     raises    ConfigError
     """
     check_numbers({"--steps": options.steps, "--accumulate": options.accumulate})
-    for option, file in (("-o", options.output), ("--save", options.save)):
+    written = ("-o", options.output), ("--save", options.save)
+    for option, file in (*written, ("--layers", options.layers), ("--report", options.report)):
         if file:
             check_writable(option, file, options.data)
     if options.json and options.json != STANDARD_OUTPUT:
@@ -96,6 +104,7 @@ def _torch(options: Options, chip: Any) -> _Job:
     accumulate = options.accumulate or 1
     batches = list(examples.batches((options.steps or 1) * accumulate))
     how: dict[str, Any] = {"accumulate": accumulate, "mean": options.mean, "cores": options.cores}
+    how["tuned"] = _tuned(options, chip)
     with progress("planning"):
         deployed = deploy(model, batch=batches[0], loss=loss, optimizer=optimizer, chip=chip, **how)
         deployed.built()
@@ -118,6 +127,7 @@ def _onnx(options: Options, chip: Any) -> _Job:
         "accumulate": options.accumulate,
         "mean": options.mean,
         "cores": options.cores,
+        "tuned": _tuned(options, chip),
     }
     with progress("planning"):
         network = Path(options.network)
@@ -129,6 +139,15 @@ def _onnx(options: Options, chip: Any) -> _Job:
     if against is None:
         return _Job(deployed, batches, None)
     return _Job(deployed, batches, lambda trained: compared(trained, deployed, against))
+
+
+def _tuned(options: Options, chip: Any) -> Any:
+    """What knows the tiles that have been measured; None: they are not asked for."""
+    if not options.is_tuned:
+        if options.database:
+            raise ConfigError([f"--database {options.database}: for --tuned; give that too"])
+        return None
+    return tuned_by(Database(options.database or cache_file("tuned.db")), chip)
 
 
 def _chip(options: Options) -> Any:
@@ -145,6 +164,8 @@ def _carry_out(options: Options, job: _Job) -> int:
     deployed, batches = job.deployed, job.batches
     console = report_console() if options.json == STANDARD_OUTPUT else page_console()
     show_plan(deployed, console)
+    if options.layers:
+        write("--layers", options.layers, layers_toml(deployed).encode())
     if options.output:
         with progress("building"):
             elf = deployed.with_data(batches).program.to_elf()
@@ -159,6 +180,9 @@ def _carry_out(options: Options, job: _Job) -> int:
         _show_check(check, console)
     if trained and options.save:
         _save(options.save, trained)
+    if options.report:
+        page = page_of(deployed, options.network, trained)
+        write("--report", options.report, page.encode())
     if options.json:
         write_json(json_of(deployed, options.network, trained, check), options.json)
     return SUCCESS if check is None or check["correct"] else WRONG
@@ -207,7 +231,7 @@ def show_operators() -> None:
     raises    ConfigError without torch
     """
     try:
-        from trainlib.deploy.torch_graph import ATEN
+        from trainlib.deploy.importers.torch_graph import ATEN
     except ImportError:
         raise ConfigError(["--operators: torch is missing: pip install 'pulpsim[torch]'"]) from None
     page_console().print("\n".join(sorted(ATEN)))

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pulpsim.console import compact_table, one_line, print_whole
+from pulpsim.commands.cli.terminal import compact_table, one_line, print_whole
 from trainlib.deploy import Deployed, Trained
 from trainlib.deploy.running import LayerStep
 
@@ -95,7 +95,7 @@ def _short(layer: str) -> str:
 
 def macs_by_layer(deployed: Deployed) -> dict[tuple[str, str], int]:
     """Multiply-adds of a step, by layer and direction."""
-    from trainlib.network.plan import point_of
+    from trainlib.network.training_graph import point_of
 
     found: dict[tuple[str, str], int] = {}
     built = deployed.built()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainlib.deploy import Deployed, Trained
-from trainlib.deploy.optimizers import SGD
+from trainlib.deploy.optimizers import SGD, Optimizer
 
 FACTOR, FLOOR, LOSS = 4, 1e-7, 1e-5
 
@@ -65,14 +65,25 @@ def _trained(
         if number % deployed.accumulate == 0:
             named = [(n, p) for n, p in module.named_parameters() if p.grad is not None]
             gradients = gradients or {n: p.grad.double().numpy().copy() for n, p in named}
+            _clip(deployed.optimizer, learning)
             optimizer.step()
             optimizer.zero_grad()
     return losses, gradients
 
 
+def _clip(optimizer: Optimizer, parameters: list[Any]) -> None:
+    from torch.nn.utils import clip_grad_norm_, clip_grad_value_
+
+    if optimizer.clip_norm is not None:
+        clip_grad_norm_(parameters, optimizer.clip_norm)
+    if optimizer.clip_value is not None:
+        clip_grad_value_(parameters, optimizer.clip_value)
+
+
 def _optimizer(optimizer: Any, parameters: list[Any]) -> Any:
     import torch
 
-    options = {n: getattr(optimizer, n) for n in type(optimizer).__dataclass_fields__}
+    names = type(optimizer).__dataclass_fields__.keys() - {"clip_norm", "clip_value"}
+    options = {n: getattr(optimizer, n) for n in names}
     kind = "SGD" if isinstance(optimizer, SGD) else type(optimizer).__name__
     return getattr(torch.optim, kind)(parameters, **options)

@@ -6,17 +6,17 @@ from itertools import product
 from pathlib import Path
 from textwrap import fill
 
-from isa.asm import assemble_file, listing
-from isa.attributes import extensions
+from isa.assembler.asm import assemble_file, listing
 from isa.declare import Insn
-from isa.docs import find, page, search
-from isa.profiles import CORES, profile
+from isa.elf.attributes import extensions
+from isa.extensions.docs import find, page, search
+from isa.extensions.profiles import CORES, profile
 from isa.program import Program
-from pulpsim.beside import beside
-from pulpsim.console import WIDTH
-from pulpsim.output import check_writable, write
-from soc.spec import chip_names, load_chip
-from soc.toml_file import ConfigError
+from pulpsim.commands.cli.output import check_writable, write
+from pulpsim.commands.cli.output_place import beside
+from pulpsim.commands.cli.terminal import WIDTH
+from soc.chip.spec import chip_names, load_chip
+from soc.config.toml import ConfigError
 
 MOST = 8  # names that a message suggests
 FLOAT_REGISTER = re.compile(r"\bf(?:[ast]?\d{1,2})\b")
@@ -67,10 +67,10 @@ def _chips_with(insn: Insn) -> str:
     for name in chip_names():
         core = load_chip(name).core
         floats = "fx" if core.float_registers == "auto" else core.float_registers
-        isas = [profile(core.isa, registers, core.small_floats) for registers in floats]
-        if any(insn.key in isa and isa[insn.key] is insn for isa in isas):
+        isas = [core.instructions(registers) for registers in floats]
+        if any(insn.key in isa and isa[insn.key].encoding == insn.encoding for isa in isas):
             chips.append(name)
-    return ", ".join(chips) or "none; set core.small_floats = true"
+    return ", ".join(chips) or "none; set core.dot_products = true"
 
 
 def all_mnemonics() -> str:

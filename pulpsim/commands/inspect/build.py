@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from pulpsim.beside import beside
-from pulpsim.config import Options, load_run
-from pulpsim.output import check_writable, write
-from soc.toml_file import ConfigError
+from isa.program import Program
+from pulpsim.commands.cli.output import check_writable, write
+from pulpsim.commands.cli.output_place import beside
+from pulpsim.commands.cli.run_config import Options, load_run
+from soc.config.toml import ConfigError
 
 
 def build(file: Path, output: Path | None, options: Options) -> Path:
@@ -16,7 +17,7 @@ def build(file: Path, output: Path | None, options: Options) -> Path:
     output = output or beside(file, ".elf")
     check_writable("-o", output, file)
     program = load_run(file, options).program
-    if isinstance(program, Path):
+    if isinstance(program, Path | Program):
         raise ConfigError([f"{file}: has an ELF already; build takes a config with program.kernel"])
     write("-o", output, program.program.to_elf())
     return output

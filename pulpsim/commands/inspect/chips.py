@@ -6,9 +6,9 @@ from pydantic import BaseModel
 from rich.console import Group
 from rich.table import Table
 
-from pulpsim.console import compact_table
-from soc.spec import chip_names, load_chip
-from soc.toml_file import field_note, fields, shown_value
+from pulpsim.commands.cli.terminal import compact_table
+from soc.chip.spec import chip_names, load_chip
+from soc.config.toml import field_note, fields, shown_value
 
 COLUMNS = "field", "value", "unit", "default", "source"
 DEFAULT = COLUMNS.index("default")  # left out if nothing departs from it

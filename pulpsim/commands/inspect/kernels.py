@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from rich.console import Group
 
-from pulpsim.console import WIDTH, compact_table
-from soc.toml_file import shown_value
+from pulpsim.commands.cli.terminal import WIDTH, compact_table
+from soc.config.toml import shown_value
 from trainlib.primitive.arguments import CommonArguments
-from trainlib.primitive.family import Family
+from trainlib.primitive.operator import Family
 from trainlib.registry import KERNELS, family_of
 
 HINT = "pulpsim kernels NAME: its arguments, for [program.args]"
@@ -56,7 +56,7 @@ def arguments_table(name: str) -> Group:
         default = "required" if field.is_required() else shown_value(field.default)
         table.add_row(argument, shown_type(field.annotation), default.replace("None", "chosen"))
     common = [f"{argument:<10}{text}" for argument, text in EVERYWHERE.items()]
-    meaning = "\n\n".join(_paragraphs(family))
+    meaning = "\n\n".join(paragraphs(family))
     return Group(name, "", meaning, "", *common, "", table)
 
 
@@ -79,7 +79,7 @@ def shown_type(kind: Any) -> str:
     return {int: "integer", float: "number", bool: "true | false", str: "text"}[kind]
 
 
-def _paragraphs(family: Family) -> Iterator[str]:
+def paragraphs(family: Family) -> Iterator[str]:
     """What the classes of its arguments say, the most general first."""
     for model in reversed(family.arguments.__mro__):
         if issubclass(model, BaseModel) and model not in GENERAL and model.__doc__:

@@ -3,8 +3,8 @@
 from difflib import get_close_matches
 from pathlib import Path
 
-from soc.spec import CONFIGS
-from soc.toml_file import ConfigError
+from soc.chip.spec import CONFIGS
+from soc.config.toml import ConfigError
 
 NETWORKS = CONFIGS / "networks"
 

@@ -2,26 +2,31 @@
 
 import gzip
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pulpsim
 from isa.program import Program
-from pulpsim import __version__
-from pulpsim.config import STANDARD_OUTPUT, Options, Run, load_run
-from pulpsim.console import GuestConsole, progress, report_console
-from pulpsim.output import check_writable, write, write_json
-from pulpsim.report import show
-from soc.chip import UnfitProgramError, float_registers, isa_of
-from soc.issue_trace import issue_lines
-from soc.recorder import Recording
-from soc.result import RunResult
+from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write, write_json
+from pulpsim.commands.cli.run_config import Options, Run, load_run
+from pulpsim.commands.cli.terminal import GuestConsole, progress, report_console
+from pulpsim.commands.run.tables import show
+from soc.chip.profile import UnfitProgramError, float_registers, isa_of
+from soc.config.toml import ConfigError, Mistakes
+from soc.debug.checkpoint_file import save_at
+from soc.debug.whereabouts import whereabouts
+from soc.result import Exit, RunResult
 from soc.run import run_program
-from soc.toml_file import ConfigError, Mistakes
+from soc.simulation import Simulation
+from soc.trace.issue_trace import issue_lines
+from soc.trace.issue_values import with_effects
+from soc.trace.recorder import Recording
 
 if TYPE_CHECKING:
     from trainlib.launch import KernelProgram
 
-SUCCESS, GUEST_FAILED, STOPPED = 0, 1, 3
+SUCCESS, GUEST_FAILED, STOPPED, FOUND = 0, 1, 3, 4
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
 
 
@@ -40,13 +45,17 @@ def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = Fal
         check_writable("--issue-trace", ready.issue_trace, *sources)
     if ready.trace:
         check_writable("--trace", ready.trace, *sources)
-    program, kernel = _loaded(ready.program)
+    if ready.checkpoint:
+        check_writable("--checkpoint-at", ready.checkpoint[1], *sources)
+    program, kernel = loaded(ready.program)
     if is_live and _can_be_watched(ready):
         result = _watched(program, ready, kernel.regions if kernel else {})
     else:
-        recording = _recording(ready, kernel) if ready.trace else None
+        recording = recording_of(ready, kernel) if ready.trace else None
         result = _simulate(program, ready, is_quiet, recording)
     report = (kernel.named(result) if kernel else result).to_json()
+    if report["exit"]["reason"] != "exit":
+        report["where"] = [one.to_json() for one in whereabouts(result)]
     if kernel:
         report["program"] = kernel.report(result).to_json()
     if ready.trace:
@@ -61,30 +70,37 @@ def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = Fal
     if not is_quiet:
         show(report, f"{Path(program.name).name} on {ready.chip.name}", report_console())
     mistakes.raise_any()
-    if ready.guards.is_strict and report["warnings"]:  # one may come as the run ends
-        return STOPPED
-    return status(report)
+    ended = status(report)
+    if ended != FOUND and ready.guards.is_strict and report["warnings"]:
+        return STOPPED  # a warning may come as the run ends
+    return ended
 
 
-def _loaded(program: "Path | KernelProgram") -> "tuple[Program, KernelProgram | None]":
+def loaded(program: "Path | Program | KernelProgram") -> "tuple[Program, KernelProgram | None]":
+    """The program that is run, and the kernel's that it belongs to, if there is one."""
     if isinstance(program, Path):
         return Program.from_elf(program), None
-    return program.program, program
+    return (program, None) if isinstance(program, Program) else (program.program, program)
 
 
 def status(result: dict[str, Any]) -> int:
-    """The exit status that stands for a result. A kernel's wrong product counts as a failure."""
+    """The exit status that stands for a result. A kernel's wrong product counts as a failure.
+
+    What a check has found comes first, unless the person has ended the run.
+    """
     end = result["exit"]
+    if end["reason"] != "interrupted" and result.get("checks", {}).get("findings"):
+        return FOUND
     if end["reason"] == "exit":
         is_correct = result.get("program", {}).get("correct", True)
         return SUCCESS if end["code"] == 0 and is_correct else GUEST_FAILED
     return INTERRUPTED if end["reason"] == "interrupted" else STOPPED
 
 
-def _recording(ready: Run, kernel: "KernelProgram | None") -> Recording:
+def recording_of(ready: Run, kernel: "KernelProgram | None") -> Recording:
     """What is to be recorded, with what the trace tells of the program."""
     assert ready.trace
-    about: dict[str, Any] = {"simulator": __version__}
+    about: dict[str, Any] = {"simulator": pulpsim.__version__}
     if kernel:
         about["kernel"] = kernel.family.name
         about["arguments"] = kernel.arguments.model_dump(mode="json")
@@ -105,8 +121,11 @@ def _simulate(
             on_console=console,
             progress=nullcontext if is_quiet else progress,
             issue_trace=ready.issue_trace is not None,
+            values=ready.values,
             trace=recording,
             guards=ready.guards,
+            checks=ready.checks,
+            begin=partial(_begin, ready),
         )
     except UnfitProgramError as error:
         raise ConfigError([f"{program.name}: {error}"]) from None
@@ -115,27 +134,49 @@ def _simulate(
     return result
 
 
+def _begin(ready: Run, simulation: Simulation) -> None:
+    """Bring a simulation to where the run goes on, and take the checkpoint that is asked for."""
+    if ready.start:
+        ready.start.restore(simulation)
+    if not ready.checkpoint:
+        return
+    cycle, file = ready.checkpoint
+    if cycle < simulation.cycle:
+        raise ConfigError([f"--checkpoint-at {cycle}: the run goes on from {simulation.cycle}"])
+    end = save_at(simulation, cycle, file)
+    if end:
+        raise ConfigError([f"--checkpoint-at {cycle}: {_ended(end, simulation.cycle)}"])
+
+
+def _ended(end: Exit, cycle: int) -> str:
+    return end.message or f"the program has returned {end.code} in cycle {cycle}"
+
+
 def _can_be_watched(ready: Run) -> bool:
     """Is there a terminal? If not, say so: the run goes on without being watched."""
-    from pulpsim.live.command import has_terminal
+    from pulpsim.tui.command import has_terminal
 
     if not has_terminal():
         report_console().print("pulpsim: --tui needs a terminal; this is the report alone")
         return False
-    for option, file in (("--issue-trace", ready.issue_trace), ("--trace", ready.trace)):
+    for option, file in (
+        ("--issue-trace", ready.issue_trace),
+        ("--trace", ready.trace),
+        ("--check", ready.checks),
+    ):
         if file:
             raise ConfigError([f"--tui: goes back and forth, which {option} cannot; leave one out"])
     return True
 
 
 def _watched(program: Program, ready: Run, region_names: dict[int, str]) -> RunResult:
-    from pulpsim.live.command import watch
+    from pulpsim.tui.command import is_served, watch
 
     try:
         result = watch(program, ready, region_names)
     except UnfitProgramError as error:
         raise ConfigError([f"{program.name}: {error}"]) from None
-    if ready.json != STANDARD_OUTPUT:
+    if ready.json != STANDARD_OUTPUT and not is_served():
         console = GuestConsole()
         console(result.console)
         console.close()
@@ -146,5 +187,7 @@ def _write_trace(result: RunResult, file: Path) -> None:
     assert result.issues is not None
     isa = isa_of(result.spec, float_registers(result.spec, result.program))
     lines = issue_lines(result.issues, isa)
+    if result.effects is not None:
+        lines = with_effects(lines, result.effects)
     data = "".join(f"{line}\n" for line in lines).encode()
     write("--issue-trace", file, gzip.compress(data) if file.suffix == ".gz" else data)

@@ -10,11 +10,14 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from pulpsim.console import compact_table, neutralised
+from pulpsim.commands.cli.terminal import compact_table, neutralised, short
+from soc.debug.whereabouts import line_of
 
 CAUSES = (5, 4, 3, 2, 1)  # columns of stall causes: as many as fit beside the rest
 BANKS = (8, 4, 2, 1)  # banks in a row
 STALLS = (None, 24, 20, 0)  # width of the stalls of regions: two in a line, one, or none
+FINDINGS = 20  # that are printed; the JSON has all
+CONFLICTS = 10  # lines of source
 REGIONS = 40  # rows of the table of regions; the JSON has them all
 
 Result = dict[str, Any]
@@ -48,9 +51,13 @@ def parts(result: Result, title: str, console: Console) -> Iterator[RenderableTy
         yield kernel_line(result["program"], result["exit"]["reason"] == "exit")
     if "trace" in result:
         yield trace_line(result["trace"])
+    if "checks" in result:
+        yield from checks_part(result)
     for warning in result["warnings"]:
         yield neutralised(f"warning: {warning}")
     yield exit_line(result)
+    if "where" in result:
+        yield "\n".join(neutralised(line_of(hart)) for hart in result["where"])
 
 
 def fitting(tables: Iterable[Table], console: Console) -> Table:
@@ -74,12 +81,47 @@ def exit_line(result: Result) -> str:
     """Why the run ended; a trap or a deadlock says so in its own words."""
     end = result["exit"]
     plain = EXITS.get(end["reason"], end["reason"]).format(**{**result, **end})
-    return neutralised(end.get("message") or plain)
+    text = end.get("message") or plain
+    if end["reason"] == "deadlock" and "where" in result:
+        text = text.partition(":")[0]  # what follows is said hart by hart
+    return neutralised(text)
 
 
 def trace_line(trace: Result) -> str:
     """What was recorded, and where it is."""
     return neutralised(f"trace: {trace['events']:,} events in {trace['file']}")
+
+
+def checks_part(result: Result) -> Iterator[RenderableType]:
+    """What the checks have found, how deep stacks were, and which lines had conflicts."""
+    checks = result["checks"]
+    if "stack" in checks["made"]:
+        used = [(hart["name"], hart["stack"]) for hart in result["harts"] if hart["stack"]]
+        yield "stack: " + (
+            ", ".join(f"{name} {s['deepest']:,} of {s['size']:,}" for name, s in used)
+            or "the program does not say where its stacks are"
+        )
+    if "performance" in checks["made"] and checks["conflicts"]:
+        yield conflicts_table(checks["conflicts"])
+    findings = checks["findings"]
+    for finding in findings[:FINDINGS]:
+        yield neutralised(finding["message"])
+    if len(findings) > FINDINGS:
+        yield f"and {len(findings) - FINDINGS:,} findings more, which the JSON has"
+    if checks["dropped"]:
+        yield f"and {checks['dropped']:,} accesses more, for which there was no room"
+    if not findings:
+        yield f"checked: {', '.join(checks['made'])}; nothing found"
+
+
+def conflicts_table(lines: list[Result]) -> Table:
+    """Lines by what they have lost at the banks, and what would avoid it."""
+    table = compact_table("line", "accesses", "lost", "each")
+    table.add_column("what would help")
+    for line in lines[:CONFLICTS]:
+        numbers = f"{line['accesses']:,}", f"{line['conflicts']:,}", f"{line['share']:.2f}"
+        table.add_row(neutralised(line["place"]), *numbers, neutralised(line["advice"]))
+    return table
 
 
 def kernel_line(kernel: Result, has_ended: bool) -> str:
@@ -191,16 +233,6 @@ def _counts(dma: Result) -> Iterator[str]:
         if any(numbers):
             counts = (f"{number:,}{way}" for number, way in zip(numbers, ways, strict=True))
             yield f"{name.replace('_', ' ')} {' + '.join(counts)}"
-
-
-def short(number: int) -> str:
-    """A count in at most five characters: 9999, 12.3k, 123k, 4.6M."""
-    if number < 10_000:
-        return str(number)
-    value, units = float(number), iter("kMGTPE")
-    while value >= 999.5:
-        value, unit = value / 1000, next(units)
-    return f"{value:.1f}{unit}" if value < 99.95 else f"{value:.0f}{unit}"
 
 
 def _work(cycles: int, instructions: int) -> tuple[str, str, str]:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
-from pulpsim.console import compact_table
-from pulpsim.study.kernels import (
+from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.commands.study.kernels import (
     KernelRun,
     compute_regions,
     kernels_of,
     stalls_of,
 )
-from pulpsim.study.micro import chip_with
-from pulpsim.study.study import Case, Finding, Row, Study, batched, counted
-from pulpsim.study.values import Banks, Cores, Some
-from soc.spec import SocSpec
+from pulpsim.commands.study.microbenchmark import chip_with
+from pulpsim.commands.study.study import Case, Finding, Row, Study, batched, counted
+from pulpsim.commands.study.values import Banks, Cores, Some
+from soc.chip.spec import SocSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -155,7 +155,7 @@ def draw(figure: "Figure", rows: Sequence[Row]) -> None:
 
 
 def _draw_map(axes: "Axes", kernel: str, rows: Sequence[Row]) -> Any:
-    from pulpsim.study.figure import heat_map
+    from pulpsim.commands.study.plot_style import heat_map
 
     shares = {(r["kernel"], r["cores"], r["banks"]): 100 * r["conflict_share"] for r in rows}
     banks, cores = _values(rows, "banks"), _values(rows, "cores")
@@ -167,7 +167,7 @@ def _draw_map(axes: "Axes", kernel: str, rows: Sequence[Row]) -> Any:
 
 
 def _draw_cycles(axes: "Axes", kernel: str, rows: Sequence[Row]) -> None:
-    from pulpsim.study.figure import line_style, powers_of_two
+    from pulpsim.commands.study.plot_style import line_style, powers_of_two
 
     for index, cores in enumerate(_values(rows, "cores")):
         some = [row for row in rows if (row["kernel"], row["cores"]) == (kernel, cores)]

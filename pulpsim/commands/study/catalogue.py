@@ -1,7 +1,7 @@
 """All studies by name."""
 
-from pulpsim.study import banking, dma, roofline, scaling, stride, traffic
-from pulpsim.study.study import Study
+from pulpsim.commands.study import banking, dma, roofline, scaling, stride, traffic
+from pulpsim.commands.study.study import Study
 
 STUDIES: dict[str, Study] = {
     module.STUDY.name: module.STUDY for module in (banking, stride, traffic, dma, scaling, roofline)

@@ -7,21 +7,21 @@ from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pulpsim.console import (
+from pulpsim.commands.cli.terminal import (
     compact_table,
     neutralised,
     page_console,
     print_whole,
     report_console,
 )
-from pulpsim.study.catalogue import STUDIES
-from pulpsim.study.config import Options, Plan, load_plan
-from pulpsim.study.files import prepare_folder, write_files
-from pulpsim.study.kernels import sizes_of_repeated
-from pulpsim.study.simulate import Simulate
-from pulpsim.study.store import Store
-from pulpsim.study.study import Finding, counted
-from soc.toml_file import shown_value
+from pulpsim.commands.study.catalogue import STUDIES
+from pulpsim.commands.study.config import Options, Plan, load_plan
+from pulpsim.commands.study.files import prepare_folder, write_files
+from pulpsim.commands.study.kernels import sizes_of_repeated
+from pulpsim.commands.study.result_store import Store
+from pulpsim.commands.study.simulate import Simulate
+from pulpsim.commands.study.study import Finding, counted
+from soc.config.toml import shown_value
 
 SUCCESS, FAILED, INTERRUPTED = 0, 1, 130
 FAILURES = 5  # that are shown; the JSON has them all

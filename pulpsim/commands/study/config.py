@@ -20,7 +20,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from firmware.builder import KernelError
-from pulpsim.options import (
+from pulpsim.commands.cli.config_options import (
+    Arguments,
     ChosenChip,
     FileName,
     FileTable,
@@ -29,10 +30,10 @@ from pulpsim.options import (
     cache_file,
     option_layers,
 )
-from pulpsim.study.catalogue import STUDIES
-from pulpsim.study.study import Case, Study
-from soc.spec import DEFAULT_CHIP, SocSpec
-from soc.toml_file import ConfigError, Layer, Mistakes, read_toml, validated
+from pulpsim.commands.study.catalogue import STUDIES
+from pulpsim.commands.study.study import Case, Study
+from soc.chip.spec import DEFAULT_CHIP, SocSpec
+from soc.config.toml import ConfigError, Layer, Mistakes, read_toml, validated
 
 COMMAND = "pulpsim study"
 
@@ -57,8 +58,8 @@ class StudyConfig(FileTable):
 class Options:
     """What the command line says; None where it says nothing."""
 
-    arguments: Sequence[str] = ()  # "cores=[1, 2]"
-    chip: str | None = None
+    arguments: Arguments = ()  # "cores=[1, 2]"
+    chip: str | SocSpec | None = None
     settings: Sequence[str] = ()  # "l1.banks=32"
     quick: bool = False
     workers: int | None = None

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
-from pulpsim.console import compact_table
-from pulpsim.study.dma_program import BOTH, COPY, DIRECTIONS, NONE, TO_L1, DmaProgram
-from pulpsim.study.kernels import compute_regions
-from pulpsim.study.micro import chip_with
-from pulpsim.study.study import Case, Finding, Row, Study, batched
-from pulpsim.study.traffic_program import TRAFFIC
-from pulpsim.study.values import Burst, PositiveRate, Size, Some
-from soc.spec import SocSpec
+from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.commands.study.dma_program import BOTH, COPY, DIRECTIONS, NONE, TO_L1, DmaProgram
+from pulpsim.commands.study.kernels import compute_regions
+from pulpsim.commands.study.microbenchmark import chip_with
+from pulpsim.commands.study.study import Case, Finding, Row, Study, batched
+from pulpsim.commands.study.traffic_program import TRAFFIC
+from pulpsim.commands.study.values import Burst, PositiveRate, Size, Some
+from soc.chip.spec import SocSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -175,7 +175,7 @@ def draw(figure: "Figure", rows: Sequence[Row]) -> None:
 
 
 def _draw_alone(axes: "Axes", rows: Sequence[Row]) -> None:
-    from pulpsim.study.figure import BLACK, GREY, line_style, powers_of_two
+    from pulpsim.commands.study.plot_style import BLACK, GREY, line_style, powers_of_two
 
     for index, burst in enumerate(sorted({row["burst"] for row in rows})):
         for direction, dashes in ((TO_L1, "-"), (BOTH, "--")):
@@ -211,7 +211,7 @@ def _draw_alone(axes: "Axes", rows: Sequence[Row]) -> None:
 
 
 def _draw_shared(axes: "Axes", rows: Sequence[Row]) -> None:
-    from pulpsim.study.figure import line_style
+    from pulpsim.commands.study.plot_style import line_style
 
     for index, direction in enumerate(DIRECTIONS):
         line = sorted((r for r in rows if r["direction"] == direction), key=lambda r: r["rate"])

@@ -13,8 +13,8 @@ from firmware.drivers import Dma
 from firmware.platform import EVENT_UNIT, in_event_unit
 from firmware.registers import RA, ZERO
 from firmware.runtime import new_kernel, team_of
-from pulpsim.study.study import Measured
-from pulpsim.study.traffic_program import (
+from pulpsim.commands.study.study import Measured
+from pulpsim.commands.study.traffic_program import (
     AROUND,
     CODE_OFFSET,
     TRAFFIC,
@@ -24,7 +24,7 @@ from pulpsim.study.traffic_program import (
     with_lines,
     words_of,
 )
-from soc.spec import SocSpec
+from soc.chip.spec import SocSpec
 
 COPY = "copy"  # the region of core 0; that of the others is TRAFFIC
 TO_L1, TO_L2, BOTH, NONE = "L2 to L1", "L1 to L2", "both ways", "none"

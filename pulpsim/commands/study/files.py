@@ -7,11 +7,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from pulpsim.output import PART, write
-from pulpsim.study.config import Plan
-from pulpsim.study.study import Finding, Row
-from soc.temporary import TemporaryFolder
-from soc.toml_file import ConfigError, Mistakes
+from pulpsim.commands.cli.output import PART, write
+from pulpsim.commands.study.config import Plan
+from pulpsim.commands.study.study import Finding, Row
+from soc.config.toml import ConfigError, Mistakes
+from soc.host.temporary import TemporaryFolder
 
 SCHEMA = "pulpsim.study/1"
 WITHOUT_MATPLOTLIB = (
@@ -45,7 +45,7 @@ def write_files(
     reason = ""
     try:
         if rows:
-            from pulpsim.study.figure import pictures
+            from pulpsim.commands.study.plot_style import pictures
 
             contents |= {f"{name}.{k}": data for k, data in pictures(plan.study, rows).items()}
     except ModuleNotFoundError as error:

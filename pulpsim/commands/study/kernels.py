@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pulpsim.study.study import Measured, Result
-from soc.spec import SocSpec
-from soc.toml_file import ConfigError, Layer, Mistakes, shown_value, validated
+from pulpsim.commands.study.study import Measured, Result
+from soc.chip.spec import SocSpec
+from soc.config.toml import ConfigError, Layer, Mistakes, shown_value, validated
 from trainlib.launch import program
 from trainlib.registry import KERNELS, family_of
 

@@ -19,7 +19,7 @@ A part may be negative: eight cores have eight instruction caches.
 from collections import Counter
 from typing import Any
 
-from pulpsim.study.study import Result
+from pulpsim.commands.study.study import Result
 
 DMA, MISSES, CONFLICTS, BARRIERS, IMBALANCE, INSTRUCTIONS, PIPELINE = PARTS = (
     "DMA",

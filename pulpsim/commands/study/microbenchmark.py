@@ -2,7 +2,7 @@
 
 All cores leave the barrier in the same cycle, and the first pass has filled the instruction caches
 and left the banks' arbiters as such a pass leaves them. Between barrier and region nothing touches
-L1. The `nop` behind a body lets its last access be granted inside the region.
+L1. The `nop` after a body lets its last access be granted inside the region.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,8 @@ from typing import Any
 from firmware.builder import EQ, Kernel
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from soc.spec import SocSpec
-from soc.toml_file import Layer, merged, nested, validated
+from soc.chip.spec import SocSpec
+from soc.config.toml import Layer, merged, nested, validated
 
 PASSES = 2
 

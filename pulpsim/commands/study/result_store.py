@@ -12,10 +12,10 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
-from autotuner.database import simulator_version
-from autotuner.sqlite_file import SqliteFile
-from pulpsim.study.study import Finding, Measured, Result
-from soc.spec import SocSpec
+from autotuner.measurement_store import simulator_version
+from autotuner.sqlite_store import SqliteFile
+from pulpsim.commands.study.study import Finding, Measured, Result
+from soc.chip.spec import SocSpec
 
 VERSION = 1
 DIGEST = 32  # bytes of SHA-256

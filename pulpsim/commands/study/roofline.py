@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
-from pulpsim.console import compact_table
-from pulpsim.study.ceilings import BEAT, DMA, FLOPS, FPU, L1, L2, Ceiling, ceilings, issue_roof
-from pulpsim.study.kernels import KernelRun, KernelTable, compute_regions, kernels_of
-from pulpsim.study.losses import cycles_of
-from pulpsim.study.roofline_program import WORD
-from pulpsim.study.study import Case, Finding, Row, Study
-from pulpsim.study.values import Some
-from soc.spec import SocSpec
-from soc.toml_file import ConfigError, Layer, validated
+from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.commands.study.kernels import KernelRun, KernelTable, compute_regions, kernels_of
+from pulpsim.commands.study.losses import cycles_of
+from pulpsim.commands.study.roofline_program import WORD
+from pulpsim.commands.study.roofs import (
+    BEAT,
+    DMA,
+    FLOPS,
+    FPU,
+    L1,
+    L2,
+    Ceiling,
+    ceilings,
+    issue_roof,
+)
+from pulpsim.commands.study.study import Case, Finding, Row, Study
+from pulpsim.commands.study.values import Some
+from soc.chip.spec import SocSpec
+from soc.config.toml import ConfigError, Layer, validated
 from trainlib.registry import family_of
 
 if TYPE_CHECKING:
@@ -188,7 +198,7 @@ def _reached(row: Row) -> str:
 
 def draw(figure: "Figure", rows: Sequence[Row]) -> None:
     """Two rooflines: against L1, and against DMA and L2."""
-    from pulpsim.study.roofline_picture import draw_rooflines
+    from pulpsim.commands.study.roofline_picture import draw_rooflines
 
     draw_rooflines(figure, rows)
 

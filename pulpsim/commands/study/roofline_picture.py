@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pulpsim.study.ceilings import DMA, FLOPS, FPU, L1, L2, issue_roof
-from pulpsim.study.figure import BLACK, GREY, line_style, plain_numbers
-from pulpsim.study.study import Row
+from pulpsim.commands.study.plot_style import BLACK, GREY, line_style, plain_numbers
+from pulpsim.commands.study.roofs import DMA, FLOPS, FPU, L1, L2, issue_roof
+from pulpsim.commands.study.study import Row
 
 STEPS = 100  # of a curve
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from firmware.runtime import new_kernel, team_of
-from pulpsim.study.micro import lock_step
-from pulpsim.study.study import Measured
-from soc.spec import SocSpec
+from pulpsim.commands.study.microbenchmark import lock_step
+from pulpsim.commands.study.study import Measured
+from soc.chip.spec import SocSpec
 
 PEAK = "peak"  # the region
 SUMS = 8  # independent, so that no multiply-add waits for the one before

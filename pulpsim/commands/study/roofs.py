@@ -14,11 +14,11 @@ and measured by programs that do nothing else.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pulpsim.study.dma_program import COPY, TO_L1, DmaProgram
-from pulpsim.study.roofline_program import LOADS, PEAK, SUMS, WORD, FpuProgram, L2Program
-from pulpsim.study.stride_program import READ, StrideProgram
-from pulpsim.study.study import Measured
-from soc.spec import SocSpec
+from pulpsim.commands.study.dma_program import COPY, TO_L1, DmaProgram
+from pulpsim.commands.study.roofline_program import LOADS, PEAK, SUMS, WORD, FpuProgram, L2Program
+from pulpsim.commands.study.stride_program import READ, StrideProgram
+from pulpsim.commands.study.study import Measured
+from soc.chip.spec import SocSpec
 
 FLOPS = 2  # of a multiply-add
 BEAT = 8  # bytes

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
-from pulpsim.console import compact_table
-from pulpsim.study.kernels import KernelRun, kernels_of
-from pulpsim.study.losses import PARTS, cycles_of, losses
-from pulpsim.study.micro import chip_with
-from pulpsim.study.study import Case, Finding, Row, Study
-from pulpsim.study.values import Cores, Some
-from soc.spec import SocSpec
+from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.commands.study.kernels import KernelRun, kernels_of
+from pulpsim.commands.study.losses import PARTS, cycles_of, losses
+from pulpsim.commands.study.microbenchmark import chip_with
+from pulpsim.commands.study.study import Case, Finding, Row, Study
+from pulpsim.commands.study.values import Cores, Some
+from soc.chip.spec import SocSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,7 +149,7 @@ def draw(figure: "Figure", rows: Sequence[Row]) -> None:
 
 
 def _draw_speed_up(axes: "Axes", kernels: Sequence[str], rows: Sequence[Row]) -> None:
-    from pulpsim.study.figure import GREY, line_style
+    from pulpsim.commands.study.plot_style import GREY, line_style
 
     cores = sorted({row["cores"] for row in rows})
     axes.plot(cores, cores, "--", color=GREY, linewidth=1, label="ideal")
@@ -166,7 +166,7 @@ def _draw_speed_up(axes: "Axes", kernels: Sequence[str], rows: Sequence[Row]) ->
 
 
 def _draw_parts(axes: "Axes", rows: Sequence[Row]) -> None:
-    from pulpsim.study.figure import PART_COLOURS
+    from pulpsim.commands.study.plot_style import PART_COLOURS
 
     at = range(len(rows))
     useful = [100 * row["efficiency"] for row in rows]

@@ -5,11 +5,11 @@ from contextlib import nullcontext
 from functools import partial
 
 from firmware.builder import KernelError
-from pulpsim.study.store import Store, key_of
-from pulpsim.study.study import Case, Finding, Measured, Result
+from pulpsim.commands.study.result_store import Store, key_of
+from pulpsim.commands.study.study import Case, Finding, Measured, Result
+from soc.config.toml import ConfigError
 from soc.result import RunResult
 from soc.run_many import Run, run_many
-from soc.toml_file import ConfigError
 
 LIMIT = 100_000_000  # cycles of a case; beyond, it has failed
 

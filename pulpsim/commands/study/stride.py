@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
-from pulpsim.console import compact_table
-from pulpsim.study.closed_form import conflicts
-from pulpsim.study.micro import chip_with
-from pulpsim.study.stride_program import READ, StrideProgram
-from pulpsim.study.study import Case, Finding, Row, Study, batched, counted
-from pulpsim.study.values import Cores, Some, Words
-from soc.spec import SocSpec
+from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.commands.study.microbenchmark import chip_with
+from pulpsim.commands.study.stride_model import conflicts
+from pulpsim.commands.study.stride_program import READ, StrideProgram
+from pulpsim.commands.study.study import Case, Finding, Row, Study, batched, counted
+from pulpsim.commands.study.values import Cores, Some, Words
+from soc.chip.spec import SocSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +78,7 @@ def _row(arguments: Arguments, banks: int, finding: Finding) -> Row:
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Conflicts by stride and offset; an estimate stands behind a tilde."""
+    """Conflicts by stride and offset; an estimate stands after a tilde."""
     return [_table(rows, offsets) for offsets in batched(_values(rows, "offset"), COLUMNS)]
 
 
@@ -137,7 +137,7 @@ def explain(rows: Sequence[Row]) -> str:
         parts.append(
             f"Walking down a column whose rows fill all banks (stride {banks}), the cores wait "
             f"{same['wait']:.2f} cycles for each read if all begin in the same bank, and "
-            f"{padded['wait']:.2f} if each begins one word behind the one before."
+            f"{padded['wait']:.2f} if each begins one word after the one before."
         )
     return " ".join(parts)
 
@@ -151,7 +151,7 @@ def draw(figure: "Figure", rows: Sequence[Row]) -> None:
 
 
 def _draw_map(figure: "Figure", axes: "Axes", rows: Sequence[Row]) -> None:
-    from pulpsim.study.figure import heat_map
+    from pulpsim.commands.study.plot_style import heat_map
 
     by_place = {(row["stride"], row["offset"]): row for row in rows}
     strides, offsets = _values(rows, "stride"), _values(rows, "offset")
@@ -173,7 +173,7 @@ def _label(row: Row) -> str:
 
 
 def _draw_lines(axes: "Axes", rows: Sequence[Row]) -> None:
-    from pulpsim.study.figure import BLACK, line_style, named_ticks
+    from pulpsim.commands.study.plot_style import BLACK, line_style, named_ticks
 
     strides, top = _values(rows, "stride"), max(1.0, *(row["wait"] for row in rows))
     places = {stride: place for place, stride in enumerate(strides)}

@@ -2,7 +2,7 @@
 
 Core c reads the words offset*c, offset*c + stride, offset*c + 2 stride, ...; `reads` of them, one
 in each cycle in which it is not refused; all begin in the same cycle. Of the requests to a bank one
-is granted in a cycle, the others come again in the next (soc.l1).
+is granted in a cycle, the others come again in the next (soc.interconnect.tcdm).
 
 With g = gcd(stride, banks) a core visits a ring of P = banks/g banks, over and over. Cores whose
 offsets differ by no multiple of g have no bank in common; the others form a class on the same ring.

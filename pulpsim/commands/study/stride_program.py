@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from firmware.runtime import new_kernel, team_of
-from pulpsim.study.micro import lock_step
-from pulpsim.study.study import Measured
-from soc.spec import SocSpec
+from pulpsim.commands.study.microbenchmark import lock_step
+from pulpsim.commands.study.study import Measured
+from soc.chip.spec import SocSpec
 
 READ = "read"  # the region
 UNROLL = 4
@@ -15,7 +15,7 @@ UNROLL = 4
 class StrideProgram:
     """Core c reads words offset*c, offset*c + stride, ...; stride, offset in words, reads % 4 == 0.
 
-    The region takes a cycle each for its marker, the loop's set-up, the reads and the nop behind
+    The region takes a cycle each for its marker, the loop's set-up, the reads and the nop after
     them, and those that the core loses at the banks.
     """
 

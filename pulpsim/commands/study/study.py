@@ -1,6 +1,6 @@
 """What a study is: cases that are simulated, rows of figures, and what is made of them.
 
-A file of a study ends in STUDY; pulpsim.study.catalogue lists the files.
+A file of a study ends in STUDY; pulpsim.commands.study.catalogue lists the files.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +12,8 @@ from rich.table import Table
 
 from firmware.builder import Kernel
 from isa.program import Program
+from soc.chip.spec import SocSpec
 from soc.result import RunResult
-from soc.spec import SocSpec
 from trainlib.launch import KernelProgram
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 Result = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measured(Program):
     """A program with the names of its regions, and what it should compute if it is a kernel's."""
 

@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
-from pulpsim.console import compact_table
-from pulpsim.study.kernels import compute_regions, stalls_of
-from pulpsim.study.micro import chip_with
-from pulpsim.study.study import Case, Finding, Row, Study, batched, counted
-from pulpsim.study.traffic_limits import uniform_load
-from pulpsim.study.traffic_program import AROUND, HOT, STRIDED, TRAFFIC, UNIFORM, TrafficProgram
-from pulpsim.study.values import Cores, Rate, Some, Stride
-from soc.spec import SocSpec
+from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.commands.study.kernels import compute_regions, stalls_of
+from pulpsim.commands.study.microbenchmark import chip_with
+from pulpsim.commands.study.study import Case, Finding, Row, Study, batched, counted
+from pulpsim.commands.study.traffic_limits import uniform_load
+from pulpsim.commands.study.traffic_program import (
+    AROUND,
+    HOT,
+    STRIDED,
+    TRAFFIC,
+    UNIFORM,
+    TrafficProgram,
+)
+from pulpsim.commands.study.values import Cores, Rate, Some, Stride
+from soc.chip.spec import SocSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -155,7 +162,7 @@ def draw(figure: "Figure", rows: Sequence[Row]) -> None:
 
 
 def _draw(axes: "Axes", rows: Sequence[Row], what: str) -> None:
-    from pulpsim.study.figure import BLACK, GREY, line_style
+    from pulpsim.commands.study.plot_style import BLACK, GREY, line_style
 
     for index, name in enumerate(_patterns(rows)):
         line = sorted(

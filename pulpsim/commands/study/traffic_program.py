@@ -17,13 +17,13 @@ from firmware.registers import RA, ZERO
 from firmware.runtime import new_kernel, team_of
 from isa.declare import Isa
 from isa.program import Segment
-from pulpsim.study.study import Measured
-from soc.spec import SocSpec
+from pulpsim.commands.study.study import Measured
+from soc.chip.spec import SocSpec
 
 TRAFFIC = "traffic"  # the region
 AROUND = 2  # instructions of the region that are no slots: its marker, and a nop at the end
 WINDOW = 1024  # words that a load's offset reaches from one register: -512 .. 511
-CODE_OFFSET = 0x40000  # in L2, behind code and data
+CODE_OFFSET = 0x40000  # in L2, after code and data
 UNIFORM, HOT, STRIDED = "uniform", "hot spot", "stride"
 
 
@@ -98,7 +98,7 @@ def line(
 
 
 def with_lines(program: Measured, at: int, lines: Iterable[bytes]) -> Measured:
-    """A program with lines in its memory, one behind the other from an address on."""
+    """A program with lines in its memory, one after the other from an address on."""
     data = b"".join(lines)
     code = Segment(at, data, len(data), executable=True, writable=False)
     return replace(program, segments=(*program.segments, code))

@@ -1,5 +1,6 @@
 """pulpsim trace and pulpsim annotate: what their command lines say. Loads what they need late."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pulpsim.command_line import WHERE, Json, reporting_bad_input
+from pulpsim.commands.cli.shared_options import WHERE, Json, reporting_bad_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pulpsim.trace.selection import Selection
-    from soc.trace import Trace
+    from soc.trace.reader import Trace
 
 
 class _Group(TyperGroup):
@@ -70,16 +71,19 @@ def show(
     region: Regions = None,
     cycle: Cycles = None,
     tui: Annotated[bool, typer.Option("--tui", help="Watch it: play, step, go back.")] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="The same in a browser: http://127.0.0.1:8000.")
+    ] = False,
 ) -> None:
     """Show events as text, a line each, in the order of time."""
     with _reporting():
-        if tui:
-            from pulpsim.live import replay
+        if tui or web:
+            from pulpsim.tui import replay
 
             _refuse_filters(
                 hart=hart, kind=kind, function=function, pc=pc, region=region, cycle=cycle
             )
-            replay(file)
+            _serve() if web else replay(file)
             return
         from pulpsim.trace.show import lines
 
@@ -119,7 +123,7 @@ def export(
     callgrind_annotate, csv and parquet for tables; parquet needs pyarrow.
     """
     with _reporting():
-        from pulpsim.console import one_line, progress
+        from pulpsim.commands.cli.terminal import one_line, progress
         from pulpsim.trace.export import formats
 
         trace = _opened(file)
@@ -153,7 +157,7 @@ def annotate(
     with _reporting():
         from json import dumps
 
-        from pulpsim.output import check_writable, write
+        from pulpsim.commands.cli.output import check_writable, write
         from pulpsim.trace.annotate import Annotation
 
         if json and str(json) != "-":
@@ -171,8 +175,14 @@ def annotate(
             write("--json", json, (dumps(annotation.to_json(), indent=1) + "\n").encode())
 
 
+def _serve() -> None:
+    from pulpsim.tui.web import serve
+
+    serve(sys.argv[1:])
+
+
 def _refuse_filters(**filters: "list[str] | str | None") -> None:
-    from soc.toml_file import ConfigError
+    from soc.config.toml import ConfigError
 
     given = ", ".join(f"--{name}" for name, values in filters.items() if values)
     if given:
@@ -180,7 +190,7 @@ def _refuse_filters(**filters: "list[str] | str | None") -> None:
 
 
 def _opened(file: Path) -> "Trace":
-    from soc.trace import Trace
+    from soc.trace.reader import Trace
 
     return Trace.open(file)
 
@@ -193,7 +203,7 @@ def _selection(trace: "Trace", cycle: str | None, **filters: list[str] | None) -
 
 
 def _tell_what_is_missing(trace: "Trace") -> None:
-    from pulpsim.console import one_line
+    from pulpsim.commands.cli.terminal import one_line
 
     if trace.gap:
         typer.echo(
@@ -209,7 +219,7 @@ def _print(lines: "Iterable[str]") -> int:
     import os
     import sys
 
-    from soc.toml_file import ConfigError
+    from soc.config.toml import ConfigError
 
     count = 0
     try:
@@ -230,8 +240,8 @@ def _print(lines: "Iterable[str]") -> int:
 @contextmanager
 def _reporting() -> Iterator[None]:
     """One line for each mistake, a file that is no trace included."""
-    from soc.toml_file import ConfigError
-    from soc.trace import TraceError
+    from soc.config.toml import ConfigError
+    from soc.trace.reader import TraceError
 
     with reporting_bad_input():
         try:

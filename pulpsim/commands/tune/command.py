@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pulpsim.command_line import (
+from pulpsim.commands.cli.shared_options import (
     Arguments,
     Chip,
     Database,
@@ -64,8 +64,8 @@ def tune(
     Ctrl-C.
     """
     with reporting_bad_input():
-        from pulpsim import tune as command
-        from pulpsim.tune_config import Options
+        from pulpsim.commands.tune import search as command
+        from pulpsim.commands.tune.config import Options
 
         options = Options(
             kernel=kernel,
@@ -90,6 +90,6 @@ def footprint(
 ) -> None:
     """Show the bytes of tensors in L2 and buffers in L1, by layer."""
     with reporting_bad_input():
-        from pulpsim import footprint as command
+        from pulpsim.commands.tune import footprint as command
 
         command.footprint(config, chip, settings or (), json)

@@ -26,8 +26,8 @@ from autotuner.measure import LIMIT
 from autotuner.space import SIZES, Space
 from firmware.builder import KernelError
 from firmware.runtime import new_kernel
-from pulpsim.networks import config_file
-from pulpsim.options import (
+from pulpsim.commands.cli.config_options import (
+    Arguments,
     ChosenChip,
     FileName,
     FileTable,
@@ -36,8 +36,9 @@ from pulpsim.options import (
     option_layers,
     program_table,
 )
-from soc.spec import DEFAULT_CHIP, SocSpec
-from soc.toml_file import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
+from pulpsim.commands.inspect.networks import config_file
+from soc.chip.spec import DEFAULT_CHIP, SocSpec
+from soc.config.toml import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
 
 PLACES = "workers", "scheduler", "local_cluster"  # where points are measured
 Policy = Literal["guided", "exhaustive", "paper"]
@@ -90,8 +91,8 @@ class Options:
     """What the command line says; None where it says nothing."""
 
     kernel: str | None = None
-    arguments: Sequence[str] = ()  # "inputs=640"
-    chip: str | None = None
+    arguments: Arguments = ()  # "inputs=640"
+    chip: str | SocSpec | None = None
     settings: Sequence[str] = ()  # "l1.banks=32"
     policy: str | None = None
     sizes: int | None = None

@@ -4,8 +4,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 from rich.console import Console
 
-from autotuner.places import Place, Processes, Threads
-from pulpsim.tune_config import TuneTable
+from autotuner.executors import Place, Processes, Threads
+from pulpsim.commands.tune.config import TuneTable
 
 
 def place_of(how: TuneTable, console: Console) -> AbstractContextManager[Place]:
@@ -15,7 +15,7 @@ def place_of(how: TuneTable, console: Console) -> AbstractContextManager[Place]:
     """
     if how.local_cluster is None and how.scheduler is None:
         return nullcontext(Threads(1)) if how.workers == 1 else Processes(how.workers)
-    from autotuner.cluster import Cluster
+    from autotuner.dask_executor import Cluster
 
     if how.local_cluster is not None:
         return Cluster.local(how.local_cluster)

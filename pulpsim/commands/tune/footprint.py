@@ -11,11 +11,10 @@ from rich.table import Table
 
 from autotuner.footprint import Footprint
 from firmware.builder import KernelError
-from pulpsim.config import STANDARD_OUTPUT
-from pulpsim.console import compact_table, page_console
-from pulpsim.output import check_writable, write
-from pulpsim.tune_config import load_layers, named
-from soc.toml_file import ConfigError, Mistakes
+from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write
+from pulpsim.commands.cli.terminal import compact_table, page_console
+from pulpsim.commands.tune.config import load_layers, named
+from soc.config.toml import ConfigError, Mistakes
 from trainlib.launch import program
 
 SCHEMA = "pulpsim.footprint/1"

@@ -6,11 +6,11 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from autotuner.found import Found
 from autotuner.point import Items, Point
-from pulpsim.output import check_writable, write
-from pulpsim.tuned import Tuned
-from soc.toml_file import ConfigError
+from autotuner.result import Found
+from pulpsim.commands.cli.output import check_writable, write
+from pulpsim.commands.tune.result import Tuned
+from soc.config.toml import ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,8 +115,8 @@ def _draw_tiles(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("cycles of the whole layer, L2 to L2")
     rest = len(lines) - len(shown)
-    behind = f" (not shown: {rest} slower)" if rest else ""
-    axes.set_title(f"Tile shapes; a mark: blocking, cores{behind}", loc="left", fontsize=11)
+    after = f" (not shown: {rest} slower)" if rest else ""
+    axes.set_title(f"Tile shapes; a mark: blocking, cores{after}", loc="left", fontsize=11)
 
 
 def _draw_front(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
@@ -131,8 +131,8 @@ def _draw_front(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
     axes.set_ylabel("cycles of the whole layer, L2 to L2")
     axes.set_xlim(left=0)
     rest = len(found) - len(shown)
-    behind = f" (not shown: {rest} slower)" if rest else ""
-    axes.set_title(f"Cycles and bytes of L1{behind}", loc="left", fontsize=11)
+    after = f" (not shown: {rest} slower)" if rest else ""
+    axes.set_title(f"Cycles and bytes of L1{after}", loc="left", fontsize=11)
 
 
 def _place(found: Found) -> tuple[float, float]:

@@ -6,14 +6,14 @@ from time import monotonic
 
 from rich.console import Console
 
-from autotuner.outcome import Outcome
+from autotuner.measurement import Outcome
 from autotuner.space import Point
 
 MINUTES = 100  # seconds from which on minutes are shown
 
 
 class Pace:
-    """How long the layers behind will take: as long as those before, if those took any work."""
+    """How long the layers after will take: as long as those before, if those took any work."""
 
     def __init__(self, layers: int) -> None:
         self.layers, self.begun = layers, 0

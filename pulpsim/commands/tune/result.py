@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autotuner.found import Found
-from autotuner.one_size import Kernels, OneSize
-from autotuner.outcome import Outcome
+from autotuner.measurement import Outcome
+from autotuner.result import Found
+from autotuner.single_kernel_baseline import Kernels, OneSize
 from autotuner.space import Layer, Point, Space
-from soc.toml_file import Table
+from pulpsim.commands.cli.toml_text import toml_value
+from soc.config.toml import Table
 
 SCHEMA = "pulpsim.tune/1"
 
@@ -161,25 +162,18 @@ def tuned_toml(chip: str | Table, layer: Layer, point: Point) -> str:
     chip    as a config says it
     """
     arguments = layer.given | point.arguments
-    lines = [f"{name} = {_toml(value)}" for name, value in arguments.items() if value is not None]
+    lines = [
+        f"{name} = {toml_value(value)}" for name, value in arguments.items() if value is not None
+    ]
     return "\n".join(
         [
-            f"chip = {_toml(chip)}",
+            f"chip = {toml_value(chip)}",
             "",
             "[program]",
-            f"kernel = {_toml(layer.kernel)}",
+            f"kernel = {toml_value(layer.kernel)}",
             "",
             "[program.args]",
             *lines,
             "",
         ]
     )
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        inside = ", ".join(f"{name} = {_toml(v)}" for name, v in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)

@@ -7,27 +7,27 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autotuner.database import Database
-from autotuner.found import Found
+from autotuner.executors import Place
+from autotuner.extrapolation import LARGE, Steady
 from autotuner.measure import Limits, Measure
-from autotuner.one_size import kernels_at
-from autotuner.outcome import Outcome
-from autotuner.places import Place
+from autotuner.measurement import Outcome
+from autotuner.measurement_store import Database
+from autotuner.result import Found
 from autotuner.search import TYPICAL, confirmed, exhaustive, guided, limit, paper, ranked
-from autotuner.single import MeasureTile
+from autotuner.single_kernel_baseline import kernels_at
+from autotuner.single_tile import MeasureTile
 from autotuner.space import PAPER_TILES, Point, Space
-from autotuner.steady import LARGE, Steady
-from pulpsim.config import STANDARD_OUTPUT
-from pulpsim.console import report_console
-from pulpsim.options import ChosenChip
-from pulpsim.output import check_writable, write
-from pulpsim.tune_config import Options, Tuning, load_tuning
-from pulpsim.tune_picture import check_picture, write_picture
-from pulpsim.tune_place import place_of
-from pulpsim.tune_progress import Pace, Progress
-from pulpsim.tune_report import show_layer, show_network
-from pulpsim.tuned import Paper, Tuned, report_json, tuned_toml
-from soc.toml_file import Mistakes
+from autotuner.tuned import keep_best
+from pulpsim.commands.cli.config_options import ChosenChip
+from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write
+from pulpsim.commands.cli.terminal import report_console
+from pulpsim.commands.tune.config import Options, Tuning, load_tuning
+from pulpsim.commands.tune.executor import place_of
+from pulpsim.commands.tune.plots import check_picture, write_picture
+from pulpsim.commands.tune.progress import Pace, Progress
+from pulpsim.commands.tune.result import Paper, Tuned, report_json, tuned_toml
+from pulpsim.commands.tune.tables import show_layer, show_network
+from soc.config.toml import Mistakes
 
 SUCCESS, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -57,7 +57,7 @@ def tune(
     try:
         with place_of(tuning.how, console) as place:
             for name in tuning.spaces:
-                layers.append(_tuned(name, tuning, database, place, console, pace, with_paper))
+                layers.append(tuned(name, tuning, database, place, console, pace, with_paper))
                 show_layer(layers[-1], console)
     except KeyboardInterrupt:
         is_whole = False
@@ -88,7 +88,7 @@ def tune(
     return SUCCESS if all(layer.best for layer in layers) else FAILED
 
 
-def _tuned(
+def tuned(
     name: str,
     tuning: Tuning,
     database: Database,
@@ -132,6 +132,8 @@ def _tuned(
     simulated = measure.simulated + tile.simulated
     progress.end(simulated)
     found = ranked(every.values())
+    if found and found[0].outcome.cycles is not None:
+        keep_best(space, found[0], database)
     count = tuning.counts[name]
     return Tuned(name, space, found, default, searched, simulated, count, chosen, kernels)
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from autotuner.found import Found
-from pulpsim.console import compact_table, neutralised
-from pulpsim.tuned import Tuned, best_total, one_size, own_total, paper_total
+from autotuner.result import Found
+from pulpsim.commands.cli.terminal import compact_table, neutralised
+from pulpsim.commands.tune.result import Tuned, best_total, one_size, own_total, paper_total
 
 SHOWN = 5  # points of a layer
 

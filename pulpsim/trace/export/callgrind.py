@@ -9,18 +9,18 @@ from typing import BinaryIO
 
 import numpy as np
 
-from pulpsim.console import one_line
+from pulpsim.commands.cli.terminal import one_line
+from pulpsim.trace.aggregates import instruction_sums
 from pulpsim.trace.calls import HartStack
 from pulpsim.trace.code import Code
 from pulpsim.trace.selection import Selection
-from pulpsim.trace.sums import instruction_sums
-from soc.state import CAUSES
-from soc.trace import EVENT, Kind, Trace
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import EVENT, Kind, Trace
 
 COSTS = ("Cycles", "Instructions", "Conflicts", *CAUSES)
 CYCLES, INSTRUCTIONS, CONFLICTS, FIRST_CAUSE = range(4)
 HELD = 64
-"""Events behind the last issue, at most, that the next one may have to pay for."""
+"""Events after the last issue, at most, that the next one may have to pay for."""
 
 Call = tuple[int, int]
 """Address of the instruction that calls, and the number of the function that it calls."""
@@ -79,13 +79,13 @@ class _HartCalls:
         self.last_pc = 0
 
     def add(self, rows: np.ndarray) -> None:
-        """The next events; those behind the last issue are looked at with the next one."""
+        """The next events; those after the last issue are looked at with the next one."""
         rows = np.concatenate([self.held, rows])
         issues = np.flatnonzero(rows["kind"] == Kind.ISSUE)
         split = int(issues[-1]) + 1 if issues.size else 0
         rows, self.held = rows[:split], rows[split:]
         if not split:
-            self._charge(self.held[:-HELD])
+            self._add(self.held[:-HELD])
             self.held = self.held[-HELD:]
             return
         changes = self.stack.changes(rows[issues], np.arange(issues.size))
@@ -101,12 +101,12 @@ class _HartCalls:
         self.last_pc = int(pcs[-1])
 
     def close(self) -> None:
-        """End all calls, with what is behind the last issue."""
-        self._charge(self.held)
+        """End all calls, with what is after the last issue."""
+        self._add(self.held)
         self._change(self.stack.close(0), 0)
 
-    def _charge(self, rows: np.ndarray) -> None:
-        """What is taken behind the last issue."""
+    def _add(self, rows: np.ndarray) -> None:
+        """What is taken after the last issue."""
         none = np.zeros(0, np.int64)
         self.taken = self.taken + _costs(rows, none, none)[0]
 
@@ -131,11 +131,11 @@ def _costs(rows: np.ndarray, issues: np.ndarray, points: np.ndarray) -> np.ndarr
     kinds, cycles = rows["kind"], rows["b"].astype(np.int64)
     before = np.searchsorted(issues, np.arange(rows.size), "right") - 1  # issue at or before it
     pcs = rows["a"][issues]
-    behind = np.minimum(before + 1, max(issues.size - 1, 0))
+    after = np.minimum(before + 1, max(issues.size - 1, 0))
     if issues.size:
-        of_next = (kinds != Kind.ISSUE) & (rows["a"] == pcs[behind])
+        of_next = (kinds != Kind.ISSUE) & (rows["a"] == pcs[after])
         of_next &= (before < 0) | (rows["a"] != pcs[before])
-        before = np.where(of_next, behind, before)
+        before = np.where(of_next, after, before)
     section = np.searchsorted(points, before, "right")
     costs = np.zeros((points.size + 1, len(COSTS)), np.int64)
     is_stall, is_issue = kinds == Kind.STALL, kinds == Kind.ISSUE

@@ -5,10 +5,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from pulpsim.output import check_writable, written
+from pulpsim.commands.cli.output import check_writable, written
 from pulpsim.trace.selection import Selection
-from soc.toml_file import ConfigError
-from soc.trace import Trace
+from soc.config.toml import ConfigError
+from soc.trace.reader import Trace
 
 Writer = Callable[[Trace, Selection, BinaryIO], None]
 

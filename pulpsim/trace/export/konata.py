@@ -1,6 +1,6 @@
 """Pipelines for Konata: each instruction in decode, execution and memory, stalls on lane 1.
 
-    D    in the decode stage: from behind the issue of the one before, at most SPAN cycles back
+    D    in the decode stage: from after the issue of the one before, at most SPAN cycles back
     X    it has issued
     M    its load or store waits for its grant
 
@@ -11,7 +11,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from pulpsim.trace.export.konata_lines import (
+from pulpsim.trace.export.konata_format import (
     EXECUTES,
     FETCHED,
     MOST_STALLS,
@@ -23,7 +23,7 @@ from pulpsim.trace.export.konata_lines import (
     items,
 )
 from pulpsim.trace.selection import Selection
-from soc.trace import Kind, Trace, taken
+from soc.trace.reader import Kind, Trace, taken
 
 SPAN = 64
 """Cycles in which lines wait for earlier ones; longer waits are shown from there on."""
@@ -33,7 +33,7 @@ WANTED = [Kind.ISSUE, Kind.STALL, Kind.MEMORY]
 
 
 class _Rows(NamedTuple):
-    """Events, those of each hart behind each other, by cycle.
+    """Events, those of each hart one after another, by cycle.
 
     events     EVENT[n]
     numbers    of instructions, in the order of their issues
@@ -77,7 +77,7 @@ def konata(trace: Trace, selection: Selection, stream: BinaryIO) -> None:
 
 
 def _rows(events: np.ndarray, issued: int, carried: _Rows | None) -> _Rows:
-    """New events behind those that are carried, by hart."""
+    """New events after those that are carried, by hart."""
     numbers = np.cumsum(events["kind"] == Kind.ISSUE) + (issued - 1)
     nothing = np.zeros(events.size, bool)
     rows = _Rows(events, numbers, nothing, nothing)
@@ -155,15 +155,15 @@ def _grants(rows: _Rows, issues: _Rows, before: np.ndarray) -> np.ndarray:
 def _stalls(rows: _Rows, harts: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Places of stalls in front of an issue of their hart; and where there are others."""
     is_stall = rows.events["kind"] == Kind.STALL
-    behind = np.append(harts, 255)[before + 1]
-    has_issue = (behind == rows.events["hart"]) & (before + 1 < harts.size)
+    after = np.append(harts, 255)[before + 1]
+    has_issue = (after == rows.events["hart"]) & (before + 1 < harts.size)
     return np.flatnonzero(is_stall & has_issue), is_stall & ~has_issue
 
 
 def _stall_items(
     stalls: _Rows, starts: np.ndarray, numbers: np.ndarray, issue: np.ndarray
 ) -> list[Items]:
-    """Begins and ends of stalls; of each, the instruction that issues behind it."""
+    """Begins and ends of stalls; of each, the instruction that issues after it."""
     begins = stalls.cycles
     ends = begins + stalls.events["b"]
     shown = ends > starts[issue]

@@ -7,11 +7,11 @@ import numpy as np
 
 from pulpsim.trace.code import Code
 from pulpsim.trace.export import text
-from soc.state import CAUSES
-from soc.trace import Trace
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import Trace
 
 FETCHED, STALLS, EXECUTES, WAITS, RETIRED = 0, 1, 123, 124, 125
-"""Slots: the order of an instruction's lines. Those of a stall begin at an odd slot, end behind."""
+"""Slots: the order of an instruction's lines. Those of a stall begin at an odd slot, end after."""
 MOST_STALLS = (EXECUTES - STALLS) // 2 - 1
 """Beyond which stalls of an instruction share a slot."""
 SLOT_BITS, NUMBER_BITS = 7, 24

@@ -7,11 +7,11 @@ from typing import BinaryIO
 
 import numpy as np
 
+from pulpsim.trace.aggregates import banks_of
 from pulpsim.trace.export.protobuf import Layout, field
-from pulpsim.trace.export.slices import FUNCTIONS, REGIONS, STALLS, TRANSFERS, Slices
+from pulpsim.trace.export.spans import FUNCTIONS, REGIONS, STALLS, TRANSFERS, Slices
 from pulpsim.trace.selection import Selection
-from pulpsim.trace.sums import banks_of
-from soc.trace import Kind, Trace
+from soc.trace.reader import Kind, Trace
 
 PACKET = 1
 TIMESTAMP, SEQUENCE, EVENT, INTERNED, FLAGS, DESCRIPTOR = 8, 10, 11, 12, 13, 60

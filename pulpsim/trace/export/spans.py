@@ -9,8 +9,8 @@ import numpy as np
 
 from pulpsim.trace.calls import CallStacks
 from pulpsim.trace.code import Code
-from soc.state import CAUSES
-from soc.trace import Kind, Trace, taken
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import Kind, Trace, taken
 
 EDGE = np.dtype(
     [

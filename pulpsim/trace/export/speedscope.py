@@ -9,13 +9,13 @@ from typing import BinaryIO
 
 import numpy as np
 
-from pulpsim.console import one_line
+from pulpsim.commands.cli.terminal import one_line
 from pulpsim.trace.calls import CHANGE, CallStacks
 from pulpsim.trace.code import Code
 from pulpsim.trace.export import text
 from pulpsim.trace.selection import Selection
-from soc.state import CAUSES
-from soc.trace import Kind, Trace, taken
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import Kind, Trace, taken
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 OPEN_STALL, CLOSE_STALL, OTHER = 2, 0, 1

@@ -13,7 +13,7 @@ import numpy as np
 from pulpsim.trace.code import Code
 from pulpsim.trace.export import text
 from pulpsim.trace.selection import Selection
-from soc.trace import Kind, Trace, taken
+from soc.trace.reader import Kind, Trace, taken
 
 
 def spike(trace: Trace, selection: Selection, stream: BinaryIO) -> None:

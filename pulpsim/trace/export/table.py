@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
+from pulpsim.trace.aggregates import banks_of
 from pulpsim.trace.code import Code
 from pulpsim.trace.export import text
 from pulpsim.trace.selection import Selection
-from pulpsim.trace.sums import banks_of
-from soc.state import CAUSES
-from soc.toml_file import ConfigError
-from soc.trace import EVENT, OUTSIDE_L1, SIZE_SHIFT, STORE, Kind, Trace, pcs_of
+from soc.config.toml import ConfigError
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import EVENT, OUTSIDE_L1, SIZE_SHIFT, STORE, Kind, Trace, pcs_of
 
 if TYPE_CHECKING:
     import pyarrow

@@ -14,12 +14,12 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from pulpsim.console import one_line
+from pulpsim.commands.cli.terminal import one_line
+from pulpsim.trace.aggregates import banks_of
 from pulpsim.trace.export import text
 from pulpsim.trace.selection import Selection
-from pulpsim.trace.sums import banks_of
-from soc.state import CAUSES
-from soc.trace import EVENT, Kind, Trace
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import EVENT, Kind, Trace
 
 RUN = len(CAUSES)
 STALLS = (*CAUSES, "run")
@@ -62,7 +62,7 @@ def whole_cycles(parts: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 class _Waves:
-    """The signals, and changes of them that lie behind the events seen so far."""
+    """The signals, and changes of them that lie after the events seen so far."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -164,7 +164,7 @@ class _Waves:
 
 
 def _pulses(cycles: np.ndarray, signals: np.ndarray) -> Iterator[Changes]:
-    """For one cycle, how many of the events a signal has; 0 behind."""
+    """For one cycle, how many of the events a signal has; 0 after."""
     if cycles.size:
         top = int(signals.max()) + 1
         keys, counts = np.unique(cycles * top + signals, return_counts=True)

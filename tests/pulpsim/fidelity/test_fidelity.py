@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from isa.asm import assemble
-from isa.profiles import profile
-from pulpsim.cli import app
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
+from pulpsim.commands.app import app
 from pulpsim.fidelity import programs
 from pulpsim.fidelity.comparison import GROUPS, Comparison, Part, compared, error_of
 from pulpsim.fidelity.l2 import measurements as l2_measurements
 from pulpsim.fidelity.programs import Run
 from pulpsim.fidelity.report import measurements, select
-from soc.toml_file import ConfigError
+from soc.config.toml import ConfigError
 
 
 def fidelity(*arguments: str) -> Result:
@@ -25,9 +25,9 @@ def test_every_measured_program_transfer_and_loop_is_in_one_of_the_groups() -> N
     groups = [measurement.group for measurement in measurements()]
 
     assert {group: groups.count(group) for group in GROUPS} == {
-        "programs": 116,
-        "contention": 38,
-        "kernels": 112,
+        "programs": 183,
+        "contention": 40,
+        "kernels": 180,
         "dma": 12,
         "icache": 50,
         "l2": 14,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pulpsim.report_page.bins import Bins
+from pulpsim.html_report.bins import Bins
 
 
 def test_bins_are_the_narrowest_of_which_there_are_few_enough() -> None:
@@ -43,6 +43,6 @@ def test_sums_stay_exact_over_the_longest_trace() -> None:
     assert covered.sum() == 1000 * ((1 << 32) - 2)
 
 
-def test_what_lies_behind_the_last_cycle_does_not_count() -> None:
+def test_what_lies_after_the_last_cycle_does_not_count() -> None:
     bins = Bins.of(0, 10, most=5)
     assert bins.spans(np.array([8, 12]), np.array([5, 3])).tolist() == [[0, 0, 0, 0, 2]]

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pulpsim.cli import app
-from pulpsim.report_page.command import explained
-from tests.pulpsim.report_page.traces import RESULT, everything, figures
+from pulpsim.commands.app import app
+from pulpsim.html_report.command import explained
+from tests.pulpsim.html_report.traces import RESULT, everything, figures
 
 
 def invoke(*arguments: object) -> tuple[int, str, str]:

@@ -1,9 +1,9 @@
 import pytest
 
-from pulpsim.report_page.evidence import Evidence
-from pulpsim.report_page.losses import losses
-from soc.trace import TraceError
-from tests.pulpsim.report_page.traces import conflict, figures, issues, sleep
+from pulpsim.html_report.evidence import Evidence
+from pulpsim.html_report.losses import losses
+from soc.trace.reader import TraceError
+from tests.pulpsim.html_report.traces import conflict, figures, issues, sleep
 
 COUNTS = [
     {"instructions": 10, "l1_contention": 3, "event": 7, "loads": 5},

@@ -10,7 +10,7 @@ From rr = 0, eight cores that ask a bank again and again are therefore served in
                        other core once a round, n - 1 rounds, and before the first to those below
     banks apart        rows begin a multiple of `banks` words apart, and each core walks along its
                        own: all meet in the first bank, core c loses c times, once to each below;
-                       then core c is c cycles behind, and no two meet any more
+                       then core c is c cycles after, and no two meet any more
     padded             rows begin banks + 1 words apart: no two are ever in one bank
 """
 
@@ -24,17 +24,17 @@ import pytest
 
 from firmware.builder import Kernel, Label
 from firmware.runtime import new_kernel, team_of
-from pulpsim.report_page.evidence import Evidence
-from pulpsim.report_page.figures import of_trace
-from pulpsim.report_page.losses import losses
-from pulpsim.report_page.page import page
-from pulpsim.report_page.recording import Recording
-from soc import recorder
+from pulpsim.html_report.evidence import Evidence
+from pulpsim.html_report.figures import of_trace
+from pulpsim.html_report.losses import losses
+from pulpsim.html_report.page import page
+from pulpsim.html_report.recording import Recording
+from soc.chip.spec import SocSpec, chip_layers, compose
+from soc.config.toml import Layer
 from soc.result import RunResult
 from soc.run import run_program
-from soc.spec import SocSpec, chip_layers, compose
-from soc.toml_file import Layer
-from soc.trace import Kind, Trace
+from soc.trace import recorder
+from soc.trace.reader import Kind, Trace
 
 CORES, BANKS, BANK, LOADS = 8, 16, 9, 10
 OTHERS = np.ones((CORES, CORES), int) - np.eye(CORES, dtype=int)
@@ -68,12 +68,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def _run(chip: SocSpec, file: Path, row: int, step: int) -> tuple[RunResult, Trace, Trace]:
     k = new_kernel(chip, "meet")
-    first, behind = _meet(k, chip, row, step)
+    first, after = _meet(k, chip, row, step)
     result = run_program(k.build(), chip, trace=recorder.Recording(file))
     assert result.exit.reason == "exit"
     trace = Trace.open(file)
     pcs = trace.events["a"]
-    elsewhere = (pcs < first.address) | (pcs >= behind.address)
+    elsewhere = (pcs < first.address) | (pcs >= after.address)
     others = (trace.events["kind"] == Kind.CONFLICT) & elsewhere
     chosen = trace.events[~others]
     return result, trace, Trace(file, trace.header | {"events": chosen.size}, chosen)
@@ -93,7 +93,7 @@ def _meet(k: Kernel, chip: SocSpec, row: int, step: int) -> tuple[Label, Label]:
         first = k.here("loads")
         for load in range(LOADS):
             k.lw(value, 4 * step * load, place)
-        return first, k.here("behind")
+        return first, k.here("after")
 
 
 @pytest.mark.parametrize("name", KERNELS)

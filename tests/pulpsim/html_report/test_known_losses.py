@@ -9,14 +9,14 @@ from firmware.builder import Kernel
 from firmware.drivers import Dma
 from firmware.runtime import new_kernel, team_of
 from firmware.team import Team
-from pulpsim.report_page.evidence import Evidence
-from pulpsim.report_page.figures import of_trace
-from pulpsim.report_page.losses import Loss, losses
-from soc import recorder
+from pulpsim.html_report.evidence import Evidence
+from pulpsim.html_report.figures import of_trace
+from pulpsim.html_report.losses import Loss, losses
+from soc.chip.spec import chip_layers, compose
+from soc.config.toml import Layer
 from soc.run import run_program
-from soc.spec import chip_layers, compose
-from soc.toml_file import Layer
-from soc.trace import Trace
+from soc.trace import recorder
+from soc.trace.reader import Trace
 
 CORES = 8
 Body = Callable[[Kernel, Team], None]

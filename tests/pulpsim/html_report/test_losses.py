@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pytest
 
-from pulpsim.report_page.evidence import Evidence
-from pulpsim.report_page.figures import Figures, of_result
-from pulpsim.report_page.losses import Loss, losses
-from pulpsim.report_page.sleep import sleep_of, union
-from tests.pulpsim.report_page.traces import (
+from pulpsim.html_report.evidence import Evidence
+from pulpsim.html_report.figures import Figures, of_result
+from pulpsim.html_report.losses import Loss, losses
+from pulpsim.html_report.sleep import sleep_of, union
+from tests.pulpsim.html_report.traces import (
     CODE,
     RESULT,
     TRANSFER,

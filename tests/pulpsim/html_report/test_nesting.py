@@ -1,7 +1,7 @@
-from pulpsim.report_page.nesting import nested
-from pulpsim.report_page.parts import PART
-from pulpsim.report_page.recording import Recording
-from tests.pulpsim.report_page.traces import CODE, REGION, issues, sleep, stall, trace
+from pulpsim.html_report.nesting import nested
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.stall_groups import PART
+from tests.pulpsim.html_report.traces import CODE, REGION, issues, sleep, stall, trace
 
 NAMES = {"0": "conv", "1": "compute", "2": "tile", "3": "relu"}
 

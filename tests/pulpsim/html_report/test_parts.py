@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from pulpsim.report_page.parts import MEANINGS, PARTS, hundredths, parts_of
-from soc.state import CAUSES
+from pulpsim.html_report.stall_groups import MEANINGS, PARTS, hundredths, parts_of
+from soc.prelude.counters import CAUSES
 
 
 def test_every_cause_of_stalls_belongs_to_one_part_and_has_a_meaning() -> None:

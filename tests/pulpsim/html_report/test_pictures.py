@@ -2,11 +2,11 @@ import re
 
 import numpy as np
 
-from pulpsim.report_page.bins import Bins
-from pulpsim.report_page.heat import EVEN, SQUARES, bounds, heat_map, heat_rows, levels
-from pulpsim.report_page.recording import Recording
-from pulpsim.report_page.style import LEVELS
-from pulpsim.report_page.svg import (
+from pulpsim.html_report.bins import Bins
+from pulpsim.html_report.heat import EVEN, SQUARES, bounds, heat_map, heat_rows, levels
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.style import LEVELS
+from pulpsim.html_report.svg import (
     LABELS,
     PLOT,
     area,
@@ -17,8 +17,8 @@ from pulpsim.report_page.svg import (
     ticks,
     time_axis,
 )
-from pulpsim.report_page.timeline import abbreviated
-from tests.pulpsim.report_page.traces import conflict, trace
+from pulpsim.html_report.timeline import abbreviated
+from tests.pulpsim.html_report.traces import conflict, trace
 
 
 def test_every_step_of_colour_ends_where_the_legend_says() -> None:

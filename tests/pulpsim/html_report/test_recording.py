@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from pulpsim.report_page.parts import PART, PARTS
-from pulpsim.report_page.recording import Recording
-from soc.state import CAUSES
-from soc.trace import TraceError
-from tests.pulpsim.report_page.traces import (
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.stall_groups import PART, PARTS
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import TraceError
+from tests.pulpsim.html_report.traces import (
     CODE,
     DMA,
     MEMORY,

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulpsim.report_page.evidence import Evidence
-from pulpsim.report_page.figures import Figures, of_result, of_trace
-from pulpsim.report_page.losses import losses
-from pulpsim.report_page.nesting import nested
-from pulpsim.report_page.parts import PART, parts_of
-from pulpsim.report_page.recording import Recording
-from soc import recorder
+from pulpsim.html_report.evidence import Evidence
+from pulpsim.html_report.figures import Figures, of_result, of_trace
+from pulpsim.html_report.losses import losses
+from pulpsim.html_report.nesting import nested
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.stall_groups import PART, parts_of
 from soc.run import run_program
-from soc.trace import Trace
+from soc.trace import recorder
+from soc.trace.reader import Trace
 from trainlib.launch import program
 
 NETWORK = {

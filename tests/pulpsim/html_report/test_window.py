@@ -4,13 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pulpsim.report_page.command import report
-from pulpsim.report_page.figures import of_trace
-from pulpsim.report_page.recording import Recording
-from pulpsim.report_page.window import window
-from soc.toml_file import ConfigError
-from soc.trace_header import MAGIC
-from tests.pulpsim.report_page.traces import (
+from pulpsim.html_report.command import report
+from pulpsim.html_report.figures import of_trace
+from pulpsim.html_report.recording import Recording
+from pulpsim.html_report.trace_window import window
+from soc.config.toml import ConfigError
+from soc.trace.header import MAGIC
+from tests.pulpsim.html_report.traces import (
     CODE,
     REGION,
     RESULT,

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from pulpsim.report_page.figures import Figures, of_trace
-from soc.state import CAUSES
-from soc.trace import EVENT, Kind, Trace
+from pulpsim.html_report.figures import Figures, of_trace
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import EVENT, Kind, Trace
 
 RESULT = Path(__file__).parents[1] / "data" / "result.json"
 """Of a run without a trace."""
 CODE = 0x1C008000
-ISSUE, STALL, MEMORY, CONFLICT, DMA, TRANSFER, SLEEP, REGION = Kind
+ISSUE, STALL, MEMORY, CONFLICT, DMA, TRANSFER, SLEEP, REGION, _ = Kind
 CAUSE = {name: index for index, name in enumerate(CAUSES)}
 
 

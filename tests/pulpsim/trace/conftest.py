@@ -7,10 +7,10 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks.workload import elf
-from soc.recorder import Recording
 from soc.result import RunResult
 from soc.run import run_program
-from soc.trace import Trace
+from soc.trace.reader import Trace
+from soc.trace.recorder import Recording
 from trainlib import launch
 
 DATA = Path(__file__).parent / "data"

@@ -9,8 +9,8 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 from pulpsim.trace.export import formats
 from pulpsim.trace.selection import Selection
-from soc.state import CAUSES, COUNT
-from soc.trace import Trace
+from soc.prelude.counters import CAUSES, COUNT
+from soc.trace.reader import Trace
 from tests.pulpsim.trace.conftest import Recorded
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from isa.asm import assemble
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from isa.program import LineRange, LineTable, Program, Symbol
-from soc.spec import load_chip
-from soc.state import CAUSES
-from soc.trace import EVENT, Kind, Trace
-from soc.trace_writer import TraceWriter, new_header
+from soc.chip.spec import load_chip
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import EVENT, Kind, Trace
+from soc.trace.writer import TraceWriter, new_header
 
 BASE = 0x1C008000
 SOURCE = """

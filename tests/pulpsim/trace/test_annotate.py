@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pulpsim.console import WIDTH
-from pulpsim.trace import sums
+from pulpsim.commands.cli.terminal import WIDTH
+from pulpsim.trace import aggregates as sums
+from pulpsim.trace.aggregates import SUM
 from pulpsim.trace.annotate import Annotation, _stalls
 from pulpsim.trace.selection import Selection
-from pulpsim.trace.sums import SUM
-from soc.state import CAUSES, COUNT
-from soc.trace import Trace
+from soc.prelude.counters import CAUSES, COUNT
+from soc.trace.reader import Trace
 from tests.pulpsim.trace import recordings
 from tests.pulpsim.trace.conftest import Recorded
 

@@ -7,7 +7,7 @@ import pytest
 
 from pulpsim.trace.calls import CallStacks
 from pulpsim.trace.code import CALL, RETURN, Code
-from soc.trace import EVENT, Kind, Trace
+from soc.trace.reader import EVENT, Kind, Trace
 from tests.pulpsim.trace.recordings import AGAIN, BASE, DOUBLE, LOAD, MAIN, RET, events, recording
 from tests.pulpsim.trace.recordings import CALL as CALL_PC
 

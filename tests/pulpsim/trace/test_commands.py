@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from pulpsim import cli
+from pulpsim.commands import app as cli
 from pulpsim.trace.export import formats
-from soc.trace import EVENT, Trace
+from soc.trace.reader import EVENT, Trace
 from tests.pulpsim.trace import recordings
 from tests.pulpsim.trace.conftest import Recorded
 
@@ -66,6 +66,15 @@ def test_that_no_event_is_chosen_is_told(trace: Trace) -> None:
     assert pulpsim("trace", "show", trace.path).stderr == ""
 
 
+def content(file: Path, name: str) -> object:
+    """What a reader gets: pyarrow leaves the padding of bit-packed columns uninitialised."""
+    if name == "parquet":
+        return pytest.importorskip("pyarrow.parquet").read_table(file)
+    data = file.read_bytes()
+    assert data
+    return data
+
+
 @pytest.mark.parametrize("name", formats.FORMATS)
 def test_every_format_is_written_beside_the_trace_or_where_told(trace: Trace, name: str) -> None:
     result = pulpsim("trace", "export", trace.path, "--to", name)
@@ -74,7 +83,7 @@ def test_every_format_is_written_beside_the_trace_or_where_told(trace: Trace, na
     assert result.stderr == f"writing {file} ...\n"
     other = file.with_name("other")
     assert pulpsim("trace", "export", trace.path, "--to", name, "-o", other).exit_code == 0
-    assert other.read_bytes() == file.read_bytes() != b""
+    assert content(other, name) == content(file, name)
     assert sorted(trace.path.parent.iterdir()) == sorted([trace.path, file, other])
 
 

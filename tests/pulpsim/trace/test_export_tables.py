@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pyarrow import parquet
 
-from soc.state import CAUSES
-from soc.trace import Kind, Trace
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import Kind, Trace
 from tests.pulpsim.trace.conftest import Recorded
 from tests.pulpsim.trace.exported import exported
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from vcd.reader import TokenKind, tokenize
 
-from pulpsim.trace import sums
-from soc.trace import Kind
+from pulpsim.trace import aggregates
+from soc.trace.reader import Kind
 from tests.pulpsim.trace import recordings
 from tests.pulpsim.trace.conftest import Recorded
 from tests.pulpsim.trace.exported import Slices, exported, stall_cycles
@@ -49,7 +49,7 @@ def test_perfetto_shows_regions_with_their_cycles(product: Recorded, tmp_path: P
 def test_beats_in_neighbouring_cycles_are_one_burst(
     tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sums, "PART", part)
+    monkeypatch.setattr(aggregates, "PART", part)
     beats = [(3, 1), (4, 1), (5, 1), (6, 0), (7, 0), (9, 0), (10, 1), (20, 0)]
     rows = [(cycle, Kind.DMA, recordings.DMA0, way, 0, 0) for cycle, way in beats]
     trace = recordings.write(tmp_path / "t.trace", np.array(rows, recordings.EVENT))

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from pulpsim.trace import sums
+from pulpsim.trace import aggregates
 from pulpsim.trace.code import Code
 from pulpsim.trace.export import formats, konata
-from soc.state import CAUSES
-from soc.trace import EVENT, Kind
+from soc.prelude.counters import CAUSES
+from soc.trace.reader import EVENT, Kind
 from tests.pulpsim.trace import recordings
 from tests.pulpsim.trace.conftest import Recorded
 from tests.pulpsim.trace.exported import Slices, exported, stall_cycles
@@ -28,7 +28,7 @@ def test_a_trace_is_exported_the_same_in_smaller_parts(
     product: Recorded, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = exported(product.trace, name, tmp_path)
-    monkeypatch.setattr(sums, "PART", 997)
+    monkeypatch.setattr(aggregates, "PART", 997)
     (tmp_path / "parts").mkdir()
     parts = exported(product.trace, name, tmp_path / "parts")
     if name == "parquet":
@@ -187,7 +187,7 @@ def test_callgrind_annotate_shows_the_sums(recorded: Recorded, tmp_path: Path) -
     file = exported(trace, "callgrind", tmp_path)
     command = ["callgrind_annotate", "--auto=no", "--threshold=100", str(file)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    rows = sums.instruction_sums(trace)
+    rows = aggregates.instruction_sums(trace)
     columns = re.search(r"^Events shown: +(.*)$", text, re.M)
     totals = re.search(r"^(.*)  PROGRAM TOTALS$", text, re.M)
     assert columns
@@ -198,7 +198,7 @@ def test_callgrind_annotate_shows_the_sums(recorded: Recorded, tmp_path: Path) -
     assert dict(zip(columns[1].split(), _counts(totals[1]), strict=True)) == {
         name: count for name, count in expected.items() if count or name[0].isupper()
     }
-    assert file.read_text().count("\nfn=") == len(sums.function_sums(trace, rows))
+    assert file.read_text().count("\nfn=") == len(aggregates.function_sums(trace, rows))
 
 
 def _counts(line: str) -> list[int]:

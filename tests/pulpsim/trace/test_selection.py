@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulpsim.trace import sums
+from pulpsim.trace import aggregates
 from pulpsim.trace.selection import Selection
-from soc.toml_file import ConfigError
-from soc.trace import Kind, Trace
+from soc.config.toml import ConfigError
+from soc.trace.reader import Kind, Trace
 from tests.pulpsim.trace.recordings import CALL, DOUBLE, recording
 
 
@@ -73,7 +73,7 @@ def test_a_window_ends_before_its_second_number(trace: Trace) -> None:
 def test_a_region_has_what_its_hart_does_between_its_markers_and_the_dma(
     trace: Trace, region: str, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sums, "PART", part)
+    monkeypatch.setattr(aggregates, "PART", part)
     rows = selected(trace, region=[region])
     assert {hart for _, kind, hart in rows if kind != Kind.DMA} == {1}
     assert [(cycle, kind) for cycle, kind, _ in rows] == [
@@ -94,7 +94,7 @@ def test_a_region_has_what_its_hart_does_between_its_markers_and_the_dma(
         (
             {"kind": ["issue,x"]},
             "--kind issue,x: 'x' is no kind of event; "
-            "there are issue, stall, memory, conflict, dma, transfer, sleep, region",
+            "there are issue, stall, memory, conflict, dma, transfer, sleep, region, value",
         ),
         ({"kind": ["isue"]}, "--kind isue: 'isue' is no kind of event; did you mean issue?"),
         (

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pulpsim.console import WIDTH
+from pulpsim.commands.cli.terminal import WIDTH
 from pulpsim.trace.selection import Selection
 from pulpsim.trace.show import lines
-from soc.trace import EVENT, Kind, Trace
+from soc.trace.reader import EVENT, Kind, Trace
 from tests.pulpsim.trace import recordings
 from tests.pulpsim.trace.conftest import Recorded
 from tests.pulpsim.trace.recordings import L1, LOAD

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from isa.asm import assemble
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from isa.program import Program
-from soc.recorder import Recording
 from soc.run import run_program
-from tests.pulpsim.live.person import SEED
+from soc.trace.recorder import Recording
+from tests.pulpsim.tui.person import SEED
 from tests.soc.random_programs import random_program
 
 HELLO = Path(__file__).parents[3] / "examples" / "hello.s"

@@ -1,79 +1,70 @@
 """The live view: what it shows is what happened, and looking changes nothing."""
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from isa.names import F_NAMES, X_NAMES
+from isa.assembler.names import F_NAMES, X_NAMES
 from isa.program import Program, Symbol
-from pulpsim.live.clock import even_width
-from pulpsim.live.run_source import RunSource
-from pulpsim.live.samples import Samples, sample_of
-from pulpsim.live.screen import LINES, layout
+from pulpsim.tui import overview
+from pulpsim.tui.clock import even_width
+from pulpsim.tui.formats import FORMATS, WIDTH, shown
+from pulpsim.tui.samples import Samples, sample_of
+from pulpsim.tui.simulation_source import RunSource
+from soc.chip.spec import load_chip
+from soc.debug.session import Session
+from soc.prelude.counters import CAUSES
 from soc.run import run_program
-from soc.session import Session
-from soc.spec import load_chip
-from soc.state import CAUSES
-from tests.pulpsim.live.person import SEED, Person, live
+from tests.pulpsim.tui.person import SEED, Person, live
 from tests.soc.random_programs import random_program
-
-ROOT = Path(__file__).parents[3]
 
 
 def test_looking_changes_no_cycle(hello: Program) -> None:
     source = live(hello)
     person = Person(source)
-    person.press("space", "left", "+", "+", "home", ".", "i", "n", "down", "i")
-    person.type("b", "core")
-    person.press("space", "\t", "\t", "\t", "-", "f", "space")
-    assert "registers" not in person.screen
-    person.type("b", "*")
+    person.press("space", "left", "plus", "plus", "home", "full_stop", "i", "n", "down", "i")
+    assert person.lines
+    person.player.toggle_breakpoint("core")
+    person.press("space", "minus", "f", "space")
+    person.player.toggle_breakpoint("*")
     person.press("space")
-    assert "ended" in person.screen
+    assert person.player.state == "ended"
     expected = run_program(hello)
     assert {**source.result().to_json(), "host": 0} == {**expected.to_json(), "host": 0}
     assert source.console == expected.console
 
 
-def test_every_picture_fills_its_terminal_and_no_more(program: Program) -> None:
-    for width, height, banks in ((100, 30, 16), (100, 30, 64), (171, 50, 16), (100, 31, 4)):
+@pytest.mark.parametrize("harts", [1, 9, 17])
+def test_layouts_fill_every_screen_from_80_by_24_on(harts: int) -> None:
+    for width in (80, 99, 100, 139, 140, 300):
+        for height in range(24, 90):
+            place = overview.layout(width, height, harts, 16)
+            used = overview.FIXED + place.harts + (place.heat + 4 if place.heat else 0)
+            assert place.left + place.right == width
+            assert place.function >= 10
+            assert 0 < place.harts <= harts
+            assert height - used >= overview.LEAST_PANEL
+            assert place.heat in (0, *range(4, 9))
+    assert overview.layout(100, 30, 9, 16).heat == 4
+    assert overview.layout(80, 24, 9, 16) == overview.Layout(80, 24, 31, 0, 9, 0)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (171, 50)])
+def test_no_line_of_the_overview_is_wider_than_the_screen(
+    program: Program, width: int, height: int
+) -> None:
+    for banks in (4, 16, 64):
         chip = load_chip("pulp", {"l1.banks": banks})
-        source = RunSource(Session(program, chip), "wide " * 40, {})
-        person = Person(source, width, height)
+        person = Person(RunSource(Session(program, chip), "wide " * 40, {}), width, height)
         person.press("space")
-        for _ in range(4):
-            lines = person.lines
-            assert len(lines) == height
-            assert max(map(len, lines)) <= width
-            person.press("\t")
-
-
-def test_a_terminal_that_is_too_small_is_told_what_is_needed(program: Program) -> None:
-    person = Person(live(program), 80, 24)
-    assert " ".join(person.screen.split()) == (
-        "The live view needs 100 columns and 30 lines; this terminal has 80 and 24. "
-        "Enlarge it, or leave with q."
-    )
-    assert LINES == 30
-
-
-def test_many_harts_need_more_lines(program: Program) -> None:
-    chip = load_chip("pulp", {"cores": 16})
-    sizes = {}
-    for height in (31, 32):
-        person = Person(RunSource(Session(program, chip), "a program", {}), 100, height)
-        sizes[height] = len(person.lines)
-        assert ("needs 100 columns and 32 lines" in person.screen) == (height < 32)
-    assert sizes[32] == 32
+        count = 4 + len(person.source.names) + (person.layout.heat + 4 if width > 80 else 0)
+        assert max(map(len, person.lines[:count])) <= width
 
 
 def test_the_columns_add_up_to_the_counters(program: Program) -> None:
     source = live(program)
     Person(source).press("space")
     edges = np.arange(51) * even_width(source.latest, 50)
-    source.refine(edges)
+    assert source.refine(edges, lambda: True)
     bins, result = source.bins(edges), run_program(program)
     harts = result.to_json()["harts"]
     assert bins.conflicts.sum(axis=1).tolist() == result.chip.banks["conflicts"].tolist()
@@ -90,90 +81,114 @@ def test_names_of_the_program_give_no_orders_to_the_terminal(program: Program) -
     evil = Program(program.segments, program.entry, symbols, program.sections)
     source = RunSource(Session(evil), name, dict.fromkeys(range(8), name))
     source.print(name)
-    person = Person(source)
+    person = Person(source, 140, 40)
     person.press("space", "left")
-    for _ in range(4):
-        screen = person.screen
-        assert len(person.lines) == 30
-        assert not set(screen) & set("\x1b\x07\t")
-        assert "[red]\\x1b[2J" in screen
-        person.press("\t")
+    assert not set("".join(person.lines)) & set("\x1b\x07\t\n")
+    assert person.screen.count("[red]\\x1b[2J") > 9
 
 
-def test_without_colours_letters_tell_the_same(program: Program) -> None:
+def test_a_refinement_that_is_no_longer_wanted_leaves_the_clock_alone(program: Program) -> None:
     source = live(program)
-    person = Person(source, colours=False)
-    person.press("space")
-    rows = [line[51:] for line in person.lines[16:24]]
-    assert any(set(row) & set(".:-=+*#%@") for row in rows)
-    assert not any("▀" in row for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("key", "typed", "message"),
-    [
-        ("g", "soon", "'soon' is no cycle: a number as 12,345"),
-        ("b", "nowhere", "'nowhere' is no name in the program, nor an address as 0x1c008080"),
-        ("m", "0x1g", "'0x1g' is no name in the program, nor an address as 0x1c008080"),
-    ],
-)
-def test_what_is_typed_wrong_is_named(program: Program, key: str, typed: str, message: str) -> None:
-    person = Person(live(program))
-    person.type(key, typed)
-    assert person.lines[-2].strip() == message
+    person = Person(source)
+    person.go_to("1500")
+    edges = np.arange(60) * 17
+    wanted = iter([True] * 5 + [False])
+    assert not source.refine(edges, lambda: next(wanted))
+    assert source.cycle == 1500
+    assert source.refine(edges, lambda: True)
+    assert source.cycle == 1500
 
 
 def test_cycles_are_gone_to_whether_they_are_known_or_not(program: Program) -> None:
     person = Person(live(program))
     for cycle in ("1,000", "500", "1200", "0"):
-        person.type("g", cycle)
+        person.go_to(cycle)
         assert f"cycle {int(cycle.replace(',', '')):,}" in person.lines[0]
     person.press("end")
-    assert "cycle 1,200 " in person.lines[0]
-    person.press("left", ",", "page up")
-    assert person.app.source.cycle == 1200 - 2 - even_width(1200, 49)
+    assert "cycle 1,200" in person.lines[0]
+    person.press("left", "comma", "pageup")
+    assert person.source.cycle == 1200 - 2 - even_width(1200, person.layout.right)
 
 
-def test_memory_and_registers_of_the_cycle_are_shown(hello: Program) -> None:
-    source = live(hello)
-    person = Person(source)
-    person.type("b", "core")
-    person.press("space", "\t", "\t")
-    assert f"pc {hello.symbol('core').address:08x}" in person.screen
-    person.type("m", "core")
-    word = hello.bytes_at(hello.symbol("core").address, 4)[::-1].hex()
-    assert f"{hello.symbol('core').address:08x}  {word}" in person.screen
-    person.type("m", "0x20000000")
-    assert "are not in L1" in person.screen
+def test_columns_move_only_as_far_as_the_clock_needs(program: Program) -> None:
+    person = Person(live(program))
+    person.go_to("1200")
+    player, columns = person.player, person.layout.right
+    for _ in range(20):
+        person.press("plus")
+    before = player.edges(columns)
+    assert np.diff(before).tolist() == [1] * columns
+    assert before[0] < 1200 <= before[-1]
+    person.press("left", "left")
+    assert player.edges(columns).tolist() == before.tolist()
+    player.change_zoom(2, columns, at=7)
+    assert player.edges(columns)[7] == pytest.approx(before[7], abs=1)
+    person.go_to("100")
+    assert player.edges(columns)[0] < 100 <= player.edges(columns)[-1]
+    player.pan(columns, 1.0)
+    assert player.edges(columns)[0] > 100
+    assert person.frame.cursor < 0
+
+
+def test_changed_registers_are_marked(hello: Program) -> None:
+    person = Person(live(hello))
+    person.player.toggle_breakpoint("core")
+    person.press("space")
+    before, hart = person.frame, person.player.selected
+    assert before.registers["pc"] == hello.symbol("core").address
+    person.press("i")
+    after = person.frame
+    assert after.selected == hart
+    changed = {n for n in after.registers if after.registers[n] != before.registers[n]}
+    assert "pc" in changed
+    assert after.changed == changed
+    assert person.frame.changed == changed  # as long as the clock stands
 
 
 @pytest.mark.parametrize("floats", [[], list(F_NAMES)])
-def test_the_least_terminal_has_room_for_every_register(
-    floats: list[str], program: Program
-) -> None:
+def test_every_register_is_shown(floats: list[str], program: Program) -> None:
     session = Session(program)
     session.chip.harts["f_registers"] = bool(floats)
     person = Person(RunSource(session, "a program", {}))
-    person.press("\t")
-    for names in (list(X_NAMES), floats):
-        person.press("\t")
-        found = re.findall(r"(?<= )([a-z]+\d*) 00000000\b", person.screen)
-        assert [name for name in found if name != "pc"] == names
+    now = person.frame
+    for panel, names in (("registers", X_NAMES), ("floats", floats)):
+        page = person.page(panel, now)
+        words = " ".join(page.line(k).plain for k in range(page.count)).split()
+        assert sorted(words[::2]) == sorted(["pc", *names] if panel == "registers" else names)
+
+
+@pytest.mark.parametrize(
+    ("word", "texts"),
+    [
+        (0x3F800000, ["1", "3f800000", "1065353216", "1", "0 1.88"]),
+        (0xFFFFFFFE, ["-2", "fffffffe", "-2", "nan", "nan nan"]),
+        (0xC0490FDB, ["-3.1416", "c0490fdb", "-1068953637", "-3.14159", "0.000479 -2.14"]),
+        (0x1C010080, ["", "1c010080", "469827712", "4.26832e-22", "7.63e-06 0.00391"]),
+        (0x00003C00, ["15360", "00003c00", "15360", "2.15239e-41", "1 0"]),
+    ],
+)
+def test_words_are_shown_as_what_they_may_be(word: int, texts: list[str]) -> None:
+    assert [shown(word, form) for form in FORMATS] == texts
+
+
+def test_no_word_is_wider_than_its_column() -> None:
+    words = np.random.default_rng(1).integers(0, 1 << 32, 20_000).tolist()
+    for form in FORMATS:
+        assert max(len(shown(word, form)) for word in words) <= WIDTH[form]
 
 
 def test_speeds_are_limits() -> None:
-    source = live(random_program(SEED))
-    person = Person(source)
-    person.press("<")
-    assert "limit 10.0M/s" in person.screen
-    person.press(*"<" * 20)
-    assert "limit 1/s" in person.screen
-    person.press(*">" * 20)
-    assert "limit" not in person.screen
+    person = Person(live(random_program(SEED)))
+    person.press("less_than_sign")
+    assert "limit 10.0M cycles/s" in person.lines[0]
+    person.press(*["less_than_sign"] * 20)
+    assert "limit 1 cycles/s" in person.lines[0]
+    person.press(*["greater_than_sign"] * 20)
+    assert "limit" not in person.lines[0]
 
 
 def test_samples_are_thinned_out_and_stay_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pulpsim.live import samples as module
+    from pulpsim.tui import samples as module
 
     monkeypatch.setattr(module, "MOST", 16)
     session = Session(random_program(SEED))
@@ -191,33 +206,9 @@ def test_samples_are_thinned_out_and_stay_in_step(monkeypatch: pytest.MonkeyPatc
 
 
 def test_each_cause_of_a_stall_has_its_kind() -> None:
-    from pulpsim.live.palette import KINDS, ROWS_OF_KIND
+    from pulpsim.tui.palette import KINDS, ROWS_OF_KIND
 
     rows = [row for rows in ROWS_OF_KIND for row in rows]
     assert sorted(rows) == list(range(len(CAUSES)))
-    assert len({kind.letter for kind in KINDS}) == len({kind.colour for kind in KINDS}) == 7
-
-
-def test_keys_are_named_as_far_as_there_is_room(program: Program) -> None:
-    source = live(program)
-    for width, last in ((100, "q quit"), (107, "q quit"), (110, "m memory"), (171, "first, last")):
-        assert Person(source, width).lines[-1].rstrip().endswith(last)
-
-
-def test_layouts_use_all_lines() -> None:
-    for height in range(30, 80):
-        for wanted in (3, 7):
-            place = layout(100, height, 9, 16, wanted)
-            assert place.heat + place.panel + 19 == height
-            assert 4 <= place.heat <= 8
-
-
-def test_the_picture_of_the_readme_can_be_made(tmp_path: Path) -> None:
-    from pulpsim.live.screenshot import screenshot
-
-    screenshot(tmp_path / "live.svg")
-    made, shown = (tmp_path / "live.svg").read_text(), (ROOT / "docs" / "live.svg").read_text()
-    assert "linear_2_wg" in made
-    assert len(made) < 200_000
-    assert "docs/live.svg" in (ROOT / "README.md").read_text()
-    assert "linear_2_wg" in shown
+    for colours in ({k.dark for k in KINDS}, {k.light for k in KINDS}, {k.letter for k in KINDS}):
+        assert len(colours) == len(KINDS) == 7

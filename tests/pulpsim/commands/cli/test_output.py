@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pulpsim.output import write
-from soc.toml_file import ConfigError
+from pulpsim.commands.cli.output import write
+from soc.config.toml import ConfigError
 
 
 @contextmanager

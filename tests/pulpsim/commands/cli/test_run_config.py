@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pulpsim.config import STANDARD_OUTPUT, Options, Run, load_run
-from soc.spec import load_chip
-from soc.toml_file import ConfigError
+from pulpsim.commands.cli.output import STANDARD_OUTPUT
+from pulpsim.commands.cli.run_config import Options, Run, load_run
+from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
 from trainlib.launch import KernelProgram
 
 WHOLE = """

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from pulpsim.beside import beside
-from pulpsim.command_line import LONGEST, MISTAKES, reporting_bad_input
-from pulpsim.config import Options, load_run
-from pulpsim.study.config import Options as StudyOptions
-from pulpsim.study.config import load_plan
-from soc.toml_file import ConfigError
+from pulpsim.commands.cli.output_place import beside
+from pulpsim.commands.cli.run_config import Options, load_run
+from pulpsim.commands.cli.shared_options import LONGEST, MISTAKES, reporting_bad_input
+from pulpsim.commands.study.config import Options as StudyOptions
+from pulpsim.commands.study.config import load_plan
+from soc.config.toml import ConfigError
 
 
 def told(mistakes: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:

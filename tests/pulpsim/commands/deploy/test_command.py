@@ -1,13 +1,18 @@
 """The command deploy: a module of a file, its plan, its training, and what is refused."""
 
 import json
+import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from pulpsim import cli
+from autotuner.measurement_store import Database
+from autotuner.tuned import tuned_by
+from pulpsim.commands import app as cli
+from soc.chip.spec import load_chip
 from soc.run import run_program
 
 torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
@@ -19,7 +24,7 @@ def build():
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 
 def unknown():
-    return nn.Sequential(nn.Linear(6, 3), nn.ReLU6())
+    return nn.Sequential(nn.Linear(6, 3), nn.Hardshrink())
 
 number = 7
 
@@ -64,7 +69,7 @@ def test_a_module_is_trained_and_held_against_torch(model: Path, tmp_path: Path)
 
 
 def test_the_readmes_network_is_deployed() -> None:
-    file = Path(__file__).parents[2] / "examples/network.py"
+    file = Path(__file__).parents[4] / "examples/network.py"
     result = deploy(f"{file}:build", "--input", "1x1x8x8", "--plan-only")
     assert result.exit_code == 0, result.output
 
@@ -75,6 +80,37 @@ def test_a_plan_needs_no_run(model: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "temporary values, at most" in result.output
     assert "losses" not in json.loads(file.read_text())
+
+
+def test_a_page_shows_layers_and_when_each_value_is_where(model: Path, tmp_path: Path) -> None:
+    files = tmp_path / "net.html", tmp_path / "run.json"
+    how = "--input", "2x6", "--report", files[0], "--json", files[1]
+    assert deploy(f"{model}:build", *how).exit_code == 0
+    page, blocks = files[0].read_text(), json.loads(files[1].read_text())["memory"]["blocks"]
+    ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
+    assert page.count("<rect") == len(blocks)
+    for block in blocks:
+        assert f"{block['name']}: {block['bytes']:,} bytes at {block['address']:#010x}" in page
+    assert '<td class="left">cross_entropy_loss</td><td class="left">forward</td>' in page
+    assert "<script" not in page
+
+
+def test_layers_are_tuned_and_their_tiles_taken(model: Path, tmp_path: Path) -> None:
+    layers, database = tmp_path / "layers.toml", tmp_path / "tuned.db"
+    how = f"{model}:build", "--input", "2x6"
+    assert deploy(*how, "--plan-only", "--layers", layers).exit_code == 0
+    tables = tomllib.loads(layers.read_text())["layers"]
+    assert [t["name"] for t in tables][:2] == ["0.forward", "2.forward"]
+    assert tables[0]["args"] == {"batch": 2, "inputs": 6, "outputs": 8, "bias": True, "relu": True}
+    one = {**tables[0], "args": " ".join(f"{n}={v}" for n, v in tables[0]["args"].items())}
+    options = [word for pair in one["args"].split() for word in ("--arg", pair.lower())]
+    tune = "tune", "--kernel", one["kernel"], *options, "--sizes", "1", "--workers", "1"
+    result = CliRunner().invoke(cli.app, [*tune, "--database", str(database)])
+    assert result.exit_code == 0, result.output
+    known = tuned_by(Database(database), load_chip("pulp"))
+    assert known(tables[0]["kernel"], tables[0]["args"])
+    result = deploy(*how, "--tuned", "--database", database)
+    assert result.exit_code == 0, result.output
 
 
 def test_examples_of_a_file_are_taken_in_batches(model: Path, tmp_path: Path) -> None:
@@ -122,7 +158,12 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
         ),
         "operator": (
             [f"{model}:unknown", "--input", "2x6"],
-            f"{model}:unknown: layer 1: hardtanh: ReLU6 and hardtanh have no kernel; nn.ReLU has",
+            f"{model}:unknown: layer 1: hardshrink: there is no kernel for it; `pulpsim deploy "
+            "--operators` lists those that there are",
+        ),
+        "database": (
+            [build, "--input", "2x6", "--database", "tuned.db"],
+            "--database tuned.db: for --tuned; give that too",
         ),
         "onnx": (["n.onnx", "--data", "n.npz"], "n.onnx: there is no such file"),
         "data": (["n.onnx"], "--data is missing: an .npz file with the inputs of the graph"),
@@ -130,7 +171,8 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
 
 
 NAMES = (
-    "network form file name kind input shape loss optimizer momentum steps cores operator onnx data"
+    "network form file name kind input shape loss optimizer momentum steps cores operator onnx "
+    "database data"
 ).split()
 
 

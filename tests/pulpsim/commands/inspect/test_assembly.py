@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from isa.program import Program
-from pulpsim import cli
+from pulpsim.commands import app as cli
 
 SOURCE = """
 _start:
@@ -136,7 +136,8 @@ def test_an_instruction_of_several_forms_has_a_page_of_each() -> None:
         ("c.lw", "cv32e40p-rtl, pulp, pulp-cv32e40p, ri5cy-rtl"),
         ("p.mac", "pulp, ri5cy-rtl"),
         ("cv.mac", "cv32e40p-rtl, pulp-cv32e40p"),
-        ("vfmac.h", "none; set core.small_floats = true"),
+        ("vfmac.h", "pulp, ri5cy-rtl"),
+        ("vfdotp.h", "none; set core.dot_products = true"),
     ],
 )
 def test_a_page_names_the_chips_that_have_the_instruction(name: str, chips: str) -> None:

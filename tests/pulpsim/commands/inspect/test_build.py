@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from isa.program import Program
-from pulpsim import cli
+from pulpsim.commands import app as cli
 from trainlib.launch import program
 
 ARGUMENTS = {"n": 8, "k": 8, "m": 8}

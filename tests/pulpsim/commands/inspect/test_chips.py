@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from pulpsim.chips import chips_table, fields_table
-from soc.spec import SocSpec, chip_names
-from soc.toml_file import ConfigError, fields
+from pulpsim.commands.inspect.chips import chips_table, fields_table
+from soc.chip.spec import SocSpec, chip_names
+from soc.config.toml import ConfigError, fields
 
 
 def printed(page: RenderableType, width: int = 100) -> list[str]:

@@ -7,8 +7,8 @@ from pydantic import Field
 from rich.console import Console
 from typer.testing import CliRunner
 
-from pulpsim.cli import app
-from pulpsim.kernels import arguments_table, shown_type
+from pulpsim.commands.app import app
+from pulpsim.commands.inspect.kernels import arguments_table, shown_type
 from trainlib.network.layers import Activation, LinearLayer
 from trainlib.registry import KERNELS
 

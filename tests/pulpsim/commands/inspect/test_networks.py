@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from autotuner.space import Space
-from pulpsim.networks import NETWORKS, config_file, network_names
-from pulpsim.tune_config import Options, Tuning, load_tuning
-from soc.toml_file import ConfigError
+from pulpsim.commands.inspect.networks import NETWORKS, config_file, network_names
+from pulpsim.commands.tune.config import Options, Tuning, load_tuning
+from soc.config.toml import ConfigError
 
 CHAINS = {
     "dscnn": "conv depthwise pointwise depthwise pointwise classifier",

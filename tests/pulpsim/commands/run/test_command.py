@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -13,12 +14,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from isa.asm import assemble
-from isa.profiles import profile
+import pulpsim as ps
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from isa.program import Program, Segment
-from pulpsim import cli, run
+from pulpsim.commands import app as cli
+from pulpsim.commands.run import command as run
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 
 class Simulation:
@@ -56,6 +59,7 @@ class Simulation:
 def simulation(monkeypatch: pytest.MonkeyPatch) -> Simulation:
     simulation = Simulation()
     monkeypatch.setattr(run, "run_program", simulation.run_program)
+    monkeypatch.setattr(run, "whereabouts", lambda result: [])
     return simulation
 
 
@@ -205,8 +209,14 @@ def test_chips_lists_chips_and_fields() -> None:
 
 def test_help_says_in_one_line_what_each_command_does() -> None:
     lines = pulpsim("--help").stdout.partition("Commands:\n")[2].splitlines()
-    assert len(lines) == 15
+    assert len(lines) == 16
     assert not [line for line in lines if not line.endswith(".") or line.endswith("...")]
+
+
+def test_help_is_short_too_and_shells_can_complete() -> None:
+    assert pulpsim("-h").stdout == pulpsim("--help").stdout
+    assert pulpsim("trace", "show", "-h").stdout == pulpsim("trace", "show", "--help").stdout
+    assert "=complete_bash" in pulpsim("--show-completion", "bash").stdout
 
 
 def test_help_takes_a_hundred_columns_where_there_are_as_many() -> None:
@@ -219,20 +229,21 @@ def test_help_takes_a_hundred_columns_where_there_are_as_many() -> None:
 def test_help_and_version_import_nothing_heavy() -> None:
     script = """
 import sys
-from pulpsim.cli import main
+from pulpsim.commands.app import main
 sys.argv = ["pulpsim", "--help"]
 try:
     main()
 except SystemExit as end:
     assert end.code == 0
 heavy = {"numba", "numpy", "pydantic", "rich", "simpy", "elftools", "isa", "soc"}
-light = {"soc", "soc.signals"}
+light = {"soc", "soc.host", "soc.host.signals", "soc.host.supported"}
 print(sorted(name for name in {*sys.modules} - light if name.partition(".")[0] in heavy))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.startswith("Usage: pulpsim")
     assert done.stdout.splitlines()[-1] == "[]"
-    assert pulpsim("--version").stdout == "pulpsim 0.1.0\n"
+    assert pulpsim("--version").stdout == f"pulpsim {ps.__version__}\n"
+    assert re.fullmatch(r"\d+\.\d+.*|0\+unknown", ps.__version__)
 
 
 def test_an_issue_trace_is_written(tmp_path: Path) -> None:

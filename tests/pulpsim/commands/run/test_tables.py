@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pulpsim.report import REGIONS, exit_line, header, regions_table, short, show
+from pulpsim.commands.cli.terminal import short
+from pulpsim.commands.run.tables import REGIONS, exit_line, header, regions_table, show
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from benchmarks.workload import elf
-from pulpsim import cli
-from pulpsim.config import Options, load_run
-from soc.trace import Kind, Trace
-from soc.trace_writer import TraceWriter
+from pulpsim.commands import app as cli
+from pulpsim.commands.cli.run_config import Options, load_run
+from soc.trace.reader import Kind, Trace
+from soc.trace.writer import TraceWriter
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 def pulpsim(*arguments: str | Path) -> Result:
@@ -181,7 +181,7 @@ def test_ctrl_c_keeps_what_was_recorded(endless: Path, tmp_path: Path) -> None:
         time.sleep(0.01)
         assert running.poll() is None
     running.send_signal(signal.SIGINT)
-    _, report = running.communicate(timeout=60)
+    _, report = running.communicate(timeout=120)
     trace = Trace.open(file)
     assert running.returncode == 130
     assert re.fullmatch(r"the run was interrupted in cycle \d+", trace.gap)
@@ -225,7 +225,7 @@ def test_where_the_file_may_not_grow_the_run_goes_on_without(endless: Path, tmp_
     trace = Trace.open(file)
     assert re.fullmatch(r"it ends in cycle \d+: it cannot be written: File too large", trace.gap)
     assert f"warning: trace {file}: {trace.gap}\n" in done.stderr
-    assert done.stderr.endswith("cycle limit of 200000 reached\n")
+    assert "cycle limit of 200000 reached\n" in done.stderr
     assert done.returncode == 3
     assert 1 << 16 < trace.events.size <= SIZE // 16
     assert trace.header["cycles"] == 200_000

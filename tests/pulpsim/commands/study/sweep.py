@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from pulpsim.study.simulate import Simulate
-from pulpsim.study.store import Store
-from pulpsim.study.study import Finding, Row, Study
-from soc.spec import SocSpec, load_chip
-from soc.toml_file import Layer, validated
+from pulpsim.commands.study.result_store import Store
+from pulpsim.commands.study.simulate import Simulate
+from pulpsim.commands.study.study import Finding, Row, Study
+from soc.chip.spec import SocSpec, load_chip
+from soc.config.toml import Layer, validated
 
 
 def findings_of(

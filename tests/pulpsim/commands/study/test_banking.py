@@ -2,12 +2,12 @@
 
 import pytest
 
-from pulpsim.study import banking
-from pulpsim.study.kernels import SIZES, kernels_of, sizes_of_repeated
-from pulpsim.study.micro import chip_with
-from soc.spec import load_chip
-from soc.toml_file import ConfigError
-from tests.pulpsim.study.sweep import findings_of
+from pulpsim.commands.study import banking
+from pulpsim.commands.study.kernels import SIZES, kernels_of, sizes_of_repeated
+from pulpsim.commands.study.microbenchmark import chip_with
+from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
+from tests.pulpsim.commands.study.sweep import findings_of
 
 
 def test_conflicts_are_those_of_the_computation_and_a_single_core_has_none() -> None:

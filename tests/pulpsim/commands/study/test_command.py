@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from pulpsim import cli
-from pulpsim.study import command
-from pulpsim.study.catalogue import STUDIES
-from pulpsim.study.simulate import Simulate
-from pulpsim.study.store import Store
+from pulpsim.commands import app as cli
+from pulpsim.commands.study import command
+from pulpsim.commands.study.catalogue import STUDIES
+from pulpsim.commands.study.result_store import Store
+from pulpsim.commands.study.simulate import Simulate
 
 PNG = b"\x89PNG\r\n\x1a\n"
 WIDTH = 100
@@ -154,7 +154,7 @@ def test_without_matplotlib_there_is_everything_but_pictures(
 ) -> None:
     for module in [m for m in sys.modules if m.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, module)
-    monkeypatch.delitem(sys.modules, "pulpsim.study.figure", raising=False)
+    monkeypatch.delitem(sys.modules, "pulpsim.commands.study.plot_style", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = study(tmp_path, "stride", "--quick")
     assert result.exit_code == 0

@@ -2,13 +2,13 @@
 
 import pytest
 
-from pulpsim.study import dma
-from pulpsim.study.dma_program import BOTH, COPY, NONE, TO_L1, TO_L2, DmaProgram
-from pulpsim.study.micro import chip_with
-from pulpsim.study.traffic_program import TRAFFIC
+from pulpsim.commands.study import dma
+from pulpsim.commands.study.dma_program import BOTH, COPY, NONE, TO_L1, TO_L2, DmaProgram
+from pulpsim.commands.study.microbenchmark import chip_with
+from pulpsim.commands.study.traffic_program import TRAFFIC
+from soc.chip.spec import load_chip
 from soc.run import run_program
-from soc.spec import load_chip
-from tests.pulpsim.study.sweep import rows_of
+from tests.pulpsim.commands.study.sweep import rows_of
 
 CHIP = chip_with(load_chip("pulp"), {"icache.kind": "ideal"})
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pulpsim.study.command import INTERRUPTED
+from pulpsim.commands.study.command import INTERRUPTED
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 CASES = 40
 SWEEP = [
     *("--arg", "offsets=[0, 1, 2, 3]", "--arg", f"strides={list(range(CASES // 4))}"),

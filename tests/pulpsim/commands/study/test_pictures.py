@@ -7,9 +7,9 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pulpsim.study import banking, dma, roofline, scaling, stride, traffic
-from pulpsim.study.figure import LINES, PART_COLOURS, pictures
-from pulpsim.study.study import Row, Study
+from pulpsim.commands.study import banking, dma, roofline, scaling, stride, traffic
+from pulpsim.commands.study.plot_style import LINES, PART_COLOURS, pictures
+from pulpsim.commands.study.study import Row, Study
 
 
 def drawn(study: Study, rows: list[Row]) -> list[Axes]:
@@ -99,7 +99,7 @@ def test_the_text_of_strides_says_how_far_the_closed_form_holds() -> None:
         "closed form is exact for 3 of them; each is as worked out. It is an estimate for 1 more, "
         "1.0 % off at most. Walking down a column whose rows fill all banks (stride 16), the "
         "cores wait 7.00 cycles for each read if all begin in the same bank, and 0.10 if each "
-        "begins one word behind the one before."
+        "begins one word after the one before."
     )
     wrong = [*STRIDES[:2], stride_row(16, 0, 7001, 7000, True)]
     assert "exact for 3 of them; 1 of these differ." in stride.explain(wrong)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pulpsim.study import ceilings, roofline
-from pulpsim.study.kernels import SIZES
-from soc.spec import load_chip
-from tests.pulpsim.study.sweep import rows_of
+from pulpsim.commands.study import roofline, roofs
+from pulpsim.commands.study.kernels import SIZES
+from soc.chip.spec import load_chip
+from tests.pulpsim.commands.study.sweep import rows_of
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,10 @@ def test_what_a_kernel_computes_and_moves_is_counted(rows: list) -> None:
 
 
 def test_a_core_that_loads_two_words_for_each_multiply_add_does_a_third_of_its_flops() -> None:
-    assert ceilings.issue_roof(1, 2 / (2 * 4)) == pytest.approx(2 / 3)
+    assert roofs.issue_roof(1, 2 / (2 * 4)) == pytest.approx(2 / 3)
 
 
 def test_the_roof_of_l1_is_that_of_its_banks_where_they_are_few() -> None:
     chip = load_chip("pulp", {"l1.banks": 4})
-    found = ceilings.ceilings(chip)
+    found = roofs.ceilings(chip)
     assert found["L1"].nominal == 4 * 4

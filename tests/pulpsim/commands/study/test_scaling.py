@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pulpsim.study import losses, scaling
-from pulpsim.study.losses import PARTS, account, cycles_of
-from tests.pulpsim.study.sweep import findings_of
+from pulpsim.commands.study import losses, scaling
+from pulpsim.commands.study.losses import PARTS, account, cycles_of
+from tests.pulpsim.commands.study.sweep import findings_of
 
 
 def region(name: str, cycles: int, instructions: int, **stalls: int) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.database import Database
-from pulpsim.study import store as module
-from pulpsim.study.simulate import Simulate, finding_of
-from pulpsim.study.store import Store, key_of
-from pulpsim.study.stride_program import StrideProgram
-from pulpsim.study.study import Case, Finding, Measured
-from soc.spec import load_chip
-from soc.toml_file import ConfigError
+from autotuner.measurement_store import Database
+from pulpsim.commands.study import result_store as module
+from pulpsim.commands.study.result_store import Store, key_of
+from pulpsim.commands.study.simulate import Simulate, finding_of
+from pulpsim.commands.study.stride_program import StrideProgram
+from pulpsim.commands.study.study import Case, Finding, Measured
+from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
 
 PULP = load_chip("pulp")
 CASE = Case({"stride": 1}, PULP, StrideProgram(PULP, 2, 1, 0, 32))
@@ -110,7 +110,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 def test_a_run_that_does_not_end_well_says_why_and_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pulpsim.study.simulate.LIMIT", 100)
+    monkeypatch.setattr("pulpsim.commands.study.simulate.LIMIT", 100)
     store = Store(":memory:")
     (finding,) = Simulate("stride", store)([CASE])
     assert finding.failure == "max_cycles: cycle limit of 100 reached"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pulpsim.study.closed_form import Conflicts, conflicts
-from pulpsim.study.micro import chip_with
-from pulpsim.study.stride_program import READ, StrideProgram
+from pulpsim.commands.study.microbenchmark import chip_with
+from pulpsim.commands.study.stride_model import Conflicts, conflicts
+from pulpsim.commands.study.stride_program import READ, StrideProgram
+from soc.chip.spec import load_chip
 from soc.run import run_program
-from soc.spec import load_chip
 
 PULP = load_chip("pulp")
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from pulpsim.study.micro import chip_with
-from pulpsim.study.traffic import STUDY
-from pulpsim.study.traffic_limits import Load, busy_banks, uniform_load
-from pulpsim.study.traffic_program import HOT, STRIDED, TRAFFIC, UNIFORM, TrafficProgram
+from pulpsim.commands.study.microbenchmark import chip_with
+from pulpsim.commands.study.traffic import STUDY
+from pulpsim.commands.study.traffic_limits import Load, busy_banks, uniform_load
+from pulpsim.commands.study.traffic_program import HOT, STRIDED, TRAFFIC, UNIFORM, TrafficProgram
+from soc.chip.spec import load_chip
 from soc.run import run_program
-from soc.spec import load_chip
-from tests.pulpsim.study.sweep import rows_of
+from tests.pulpsim.commands.study.sweep import rows_of
 
 PULP = load_chip("pulp")
 

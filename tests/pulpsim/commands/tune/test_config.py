@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pulpsim import cli
-from pulpsim.tune_config import Options, load_tuning
-from soc.toml_file import ConfigError
+from pulpsim.commands import app as cli
+from pulpsim.commands.tune.config import Options, load_tuning
+from soc.config.toml import ConfigError
 
 
 def pulpsim(*arguments: str | Path) -> Result:
@@ -114,7 +114,7 @@ def test_what_the_command_line_alone_says_is_told_as_such() -> None:
     [
         (
             ["--set", "l1.size=4096"],
-            "chip pulp: l1.size 4096 and l2.size 2097152 leave no room behind 8192 bytes of stacks "
+            "chip pulp: l1.size 4096 and l2.size 2097152 leave no room after 8192 bytes of stacks "
             "in L1 and 131072 bytes of code in L2",
         ),
         (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 NAMESPACE = ["unshare", "--map-root-user", "--mount"]
 CONFIG = """
 program.kernel = "linear_fw_f32"
@@ -20,7 +20,7 @@ import json, sqlite3, subprocess, sys
 from contextlib import closing
 from pathlib import Path
 from typer.testing import CliRunner
-from pulpsim import cli
+from pulpsim.commands import app as cli
 
 folder = Path(sys.argv[1])
 disk = folder / "disk"

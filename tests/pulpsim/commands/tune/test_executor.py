@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from pulpsim import cli
-from pulpsim.tune_config import Options, TuneTable, load_tuning
-from pulpsim.tune_place import place_of
-from soc.toml_file import ConfigError
+from pulpsim.commands import app as cli
+from pulpsim.commands.tune.config import Options, TuneTable, load_tuning
+from pulpsim.commands.tune.executor import place_of
+from soc.config.toml import ConfigError
 
 CONFIG = """
 program.kernel = "linear_fw_f32"
@@ -50,7 +50,7 @@ def test_the_schedulers_address_is_taken_from_the_file(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
-    monkeypatch.setattr("autotuner.cluster.ANSWER", 1)
+    monkeypatch.setattr("autotuner.dask_executor.ANSWER", 1)
     result = CliRunner().invoke(cli.app, ["tune", str(config), "--database", ":memory:"])
     assert (result.exit_code, re.sub(r"\s+", " ", result.stderr)) == (
         2,
@@ -61,8 +61,8 @@ def test_the_schedulers_address_is_taken_from_the_file(
 
 def test_a_cluster_without_workers_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
-    monkeypatch.setattr("autotuner.cluster.Cluster._connected", lambda cluster: None)
-    monkeypatch.setattr("autotuner.cluster.Cluster.workers", 0)
+    monkeypatch.setattr("autotuner.dask_executor.Cluster._connected", lambda cluster: None)
+    monkeypatch.setattr("autotuner.dask_executor.Cluster.workers", 0)
     console = Console(file=StringIO(), width=100)
     place_of(TuneTable(scheduler="tcp://host:8786"), console)
     assert console.file.getvalue() == (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from pulpsim import cli
+from pulpsim.commands import app as cli
 
 
 def pulpsim(*arguments: str | Path) -> Result:

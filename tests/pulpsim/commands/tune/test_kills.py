@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.database import Database
 from autotuner.measure import Limits, Measure
-from pulpsim.tune_config import Options, Tuning, load_tuning
+from autotuner.measurement_store import Database
+from pulpsim.commands.tune.config import Options, Tuning, load_tuning
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 CONFIG = """
 program.kernel = "linear_fw_f32"
 program.args = {{inputs = 96, outputs = 40, {more}}}
@@ -29,7 +29,8 @@ MANY = CONFIG.format(sizes=3, more="unroll = 1")
 
 TELLING = """
 import sys
-from pulpsim import cli, tune
+from pulpsim.commands import app as cli
+from pulpsim.commands.tune import search as tune
 
 note = tune.Progress.note
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.found import Found
-from autotuner.outcome import Outcome
+from autotuner.measurement import Outcome
 from autotuner.point import Point
+from autotuner.result import Found
 from autotuner.space import Space
-from pulpsim.tune_picture import check_picture, pareto, write_picture
-from pulpsim.tuned import Tuned
-from soc.spec import load_chip
-from soc.toml_file import ConfigError
+from pulpsim.commands.tune.plots import check_picture, pareto, write_picture
+from pulpsim.commands.tune.result import Tuned
+from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
 
 
 def found(cycles: int | None, size: int, tile: int | None = None, buffers: int = 1) -> Found:

@@ -5,16 +5,16 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from autotuner.outcome import Outcome
+from autotuner.measurement import Outcome
 from autotuner.space import Point
-from pulpsim.tune_progress import Pace, Progress
+from pulpsim.commands.tune.progress import Pace, Progress
 
 
 def test_progress_says_what_is_done_the_best_and_the_time_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("pulpsim.tune_progress.monotonic", lambda: now)
+    monkeypatch.setattr("pulpsim.commands.tune.progress.monotonic", lambda: now)
     points, console = [Point(None, (), 1, n) for n in range(4)], Console(file=StringIO(), width=100)
     with Progress("fc", 4, console).shown() as progress:
         assert progress.line == "fc: 0 of about 4 points"
@@ -33,7 +33,7 @@ def test_progress_says_what_is_done_the_best_and_the_time_left(
 
 def test_progress_says_how_long_all_layers_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("pulpsim.tune_progress.monotonic", lambda: now)
+    monkeypatch.setattr("pulpsim.commands.tune.progress.monotonic", lambda: now)
     point, console, pace = Point(None, (), 1, 8), Console(file=StringIO()), Pace(5)
     for name, seconds, simulated in (("a", 200, 9), ("b", 1, 0)):
         with Progress(name, 4, console, pace).shown() as progress:

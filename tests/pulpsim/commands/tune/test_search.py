@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from autotuner.measure import Measure
-from pulpsim import cli
+from pulpsim.commands import app as cli
 from trainlib.config_file import read_config
 from trainlib.launch import launch
 
@@ -88,7 +88,7 @@ def test_a_layer_is_given_by_the_command_line_alone(tmp_path: Path) -> None:
 def test_the_winner_of_a_large_layer_is_simulated_in_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pulpsim.tune.LARGE", 0)
+    monkeypatch.setattr("pulpsim.commands.tune.search.LARGE", 0)
     file, output = tmp_path / "large.toml", tmp_path / "best.toml"
     file.write_text(
         'program.kernel = "linear_fw_f32"\n[program.args]\ninputs = 64\noutputs = 400\n'
@@ -111,7 +111,7 @@ def test_the_winner_of_a_large_layer_is_simulated_in_full(
 def test_phases_have_tiles_of_their_own_and_what_is_written_says_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pulpsim.tune.LARGE", 0)
+    monkeypatch.setattr("pulpsim.commands.tune.search.LARGE", 0)
     output, report, picture = (tmp_path / name for name in ("best.toml", "all.json", "all.svg"))
     layer = ("softmax_fw_f32", "--arg", "shape=[2, 3000]", "--arg", "split=columns")
     how = ("--arg", "cores=8", "--arg", "buffers=2", "--arg", "unroll=2", "--set", "l1.size=14336")

@@ -4,13 +4,13 @@ from io import StringIO
 
 from rich.console import Console
 
-from autotuner.blocking import PAPER_KERNELS
-from autotuner.found import Found
-from autotuner.outcome import Outcome
+from autotuner.blockings import PAPER_KERNELS
+from autotuner.measurement import Outcome
+from autotuner.result import Found
 from autotuner.space import Point, Space
-from pulpsim.tune_report import show_layer, show_network
-from pulpsim.tuned import Paper, Tuned
-from soc.spec import load_chip
+from pulpsim.commands.tune.result import Paper, Tuned
+from pulpsim.commands.tune.tables import show_layer, show_network
+from soc.chip.spec import load_chip
 
 
 def test_of_many_reasons_those_are_shown_that_are_most_frequent() -> None:

@@ -1,0 +1,1 @@
+"""Options, output and terminal, for all commands."""

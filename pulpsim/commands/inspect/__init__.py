@@ -1,0 +1,1 @@
+"""pulpsim chips, kernels, networks, footprint, build, asm, isa."""

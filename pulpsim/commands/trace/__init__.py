@@ -1,0 +1,1 @@
+"""pulpsim trace."""

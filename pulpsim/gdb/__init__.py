@@ -1,0 +1,1 @@
+"""A server for GDB: the remote serial protocol, spoken for a session of soc.debug.session."""
