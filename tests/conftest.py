@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -33,8 +35,37 @@ def pytest_configure(config: pytest.Config) -> None:
         "sampled(every=0): a sweep, all of it with --full; otherwise every so-manieth case, or, "
         "by default, as many as have each value of each parameter at least once",
     )
+    # Processes that tests start, by the hundred, would compile all they import anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background; tests send it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+COMPILER = pytest.StashKey[subprocess.Popen]()
+
+
+def is_chosen(config: pytest.Config) -> bool:
+    """Are tests chosen, not whole folders?"""
+    return bool(
+        config.option.keyword
+        or any(not Path(name).is_dir() for name in config.option.file_or_dir or ())
+    )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile what the whole suite needs while it begins."""
+    config = session.config
+    is_whole = not config.option.file_or_dir and not is_chosen(config)
+    if is_whole and not config.option.collectonly and not hasattr(config, "workerinput"):
+        command = [sys.executable, "-m", "tests.interpreters"]
+        config.stash[COMPILER] = subprocess.Popen(command, cwd=config.rootpath)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let the compiler end with the suite."""
+    if compiler := session.config.stash.get(COMPILER, None):
+        compiler.kill()
+        compiler.wait()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -44,12 +75,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     0, which is this one alone, where files or tests are named or chosen, since it starts sooner,
     and with -s. With --pdb pytest-xdist itself starts none.
     """
-    chosen = (
-        config.option.keyword
-        or config.option.file_or_dir
-        and any(not Path(name).is_dir() for name in config.option.file_or_dir)
-    )
-    if chosen or config.option.capture == "no" or config.option.collectonly:
+    if is_chosen(config) or config.option.capture == "no" or config.option.collectonly:
         return 0
     return min(os.cpu_count() or 1, MOST_WORKERS)
 
@@ -88,8 +114,16 @@ def values(case: pytest.Item) -> set[tuple[int, str]]:
 
 
 @pytest.fixture(autouse=True)
+def _fewer_interpreters_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let optional extensions come together, in this process."""
+    from tests import interpreters
+
+    monkeypatch.setattr("soc.engine.interpreter.OPTIONAL", interpreters.OPTIONAL)
+
+
+@pytest.fixture(autouse=True)
 def _nothing_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep processes that translate hot code out of tests that are not about them."""
-    from soc.translation import Translator
+    from soc.jit.code_cache import INTERPRET_ALL, SHARED
 
-    monkeypatch.setattr(Translator, "warm", 1 << 60)
+    monkeypatch.setattr(SHARED, "policy", INTERPRET_ALL)

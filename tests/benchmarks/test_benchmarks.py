@@ -1,18 +1,19 @@
 """What the benchmarks run and how they judge it; the figures themselves are not tested."""
 
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import kernels, limit, network
+from benchmarks import deploy, kernels, limit, network
 from benchmarks.clocks import pulpsim, simulate
 from benchmarks.figure import Figure
 from benchmarks.workload import INSTRUCTIONS, chip, elf, products
-from isa.asm import assemble
-from isa.profiles import profile
-from soc.state import COUNT
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
+from soc.prelude.counters import COUNT
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_the_yardstick_reports_a_rate() -> None:
 
 def test_a_kernel_is_measured_cold_and_warm_and_on_one_core() -> None:
     case = kernels.Case("a matmul", "matmul_f32", {"n": 16, "k": 9, "m": 8}, 0.5, has_tiles=False)
-    cold, warm, part = kernels.kernels(cases=(case,))
+    cold, warm, part = kernels.kernels(cases=(case,), maps={})
     assert cold.ours < warm.ours < warm.limit == 16 / 3
     assert (cold.target, warm.target, part.target) == ("", "at least 0.5", "at least 0.93")
     assert 0 < part.ours < 1
@@ -101,3 +102,14 @@ def test_regions_stand_beside_the_published_ones() -> None:
     assert sum(row.published or 0 for row in rows[:-1]) == rows[-1].published == 107_356
     assert rows[-1].target == "at least 2.75"
     assert rows[0].ratio == 27_668 / 50
+
+
+def test_a_deployed_network_stays_within_its_cycles_and_bytes() -> None:
+    pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
+    target = replace(deploy.TARGETS["AE-tiny"], code=15_000, tables=5_000, seconds=None)
+    figures = {f.name: f for f in deploy.network("AE-tiny", target, False)}
+    assert {name.partition(": ")[2] for name in figures} == {
+        "a step, 2 MB of L2", "values and a second input", "code", "tables", "to build it"
+    }  # fmt: skip
+    assert [name for name, figure in figures.items() if figure.is_met is False] == []
+    assert figures["AE-tiny: a step, 2 MB of L2"].is_met

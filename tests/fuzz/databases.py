@@ -79,8 +79,8 @@ class Tuned(Database):
 
     @staticmethod
     def make_samples(folder: Path) -> None:
-        from autotuner.database import Database as Measurements
-        from autotuner.outcome import Outcome
+        from autotuner.measurement import Outcome
+        from autotuner.measurement_store import Database as Measurements
 
         database = Measurements(folder / "tuned.db")
         for key, arguments in keys().items():
@@ -104,12 +104,12 @@ def keys() -> dict[str, dict[str, Any]]:
 
 def tune(file: Path) -> None:
     """What a search reads and writes, and makes of it."""
-    from autotuner.database import Database as Measurements
-    from autotuner.found import Found
-    from autotuner.outcome import Outcome
+    from autotuner.measurement import Outcome
+    from autotuner.measurement_store import Database as Measurements
+    from autotuner.result import Found
     from autotuner.search import ranked
     from autotuner.space import Point
-    from pulpsim.tuned import point_json
+    from pulpsim.commands.tune.result import point_json
 
     database = Measurements(file)
     known = database.find(keys())
@@ -154,11 +154,11 @@ SWEEP = {"strides": [1, 4], "offsets": [0, 1], "cores": 2, "reads": 32}
 
 def study(file: Path) -> None:
     """A small study with what a store knows."""
-    from pulpsim.study.simulate import Simulate
-    from pulpsim.study.store import Store
-    from pulpsim.study.stride import STUDY
-    from soc.spec import load_chip
-    from soc.toml_file import Layer, validated
+    from pulpsim.commands.study.result_store import Store
+    from pulpsim.commands.study.simulate import Simulate
+    from pulpsim.commands.study.stride import STUDY
+    from soc.chip.spec import load_chip
+    from soc.config.toml import Layer, validated
 
     spec = load_chip("pulp")
     point = validated(STUDY.arguments, [Layer("test", SWEEP)])

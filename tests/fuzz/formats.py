@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from isa.asm import assemble
-from isa.profiles import profile
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from tests.fuzz.damage import damaged_bytes, damaged_text, json_text, toml_text
 from tests.isa.fuzz import asm_seeds, elf_seeds, mutate_asm, mutate_elf
 
@@ -109,12 +109,12 @@ class Toml(Format):
     def command(self, reader: str, file: Path, program: Path) -> Command:
         name = str(file)
         if reader == "tune":
-            from pulpsim.tune_config import Options, load_tuning
+            from pulpsim.commands.tune.config import Options, load_tuning
 
             return lambda: load_tuning(file, Options(database=Path("tuned.db")))
         if reader == "study":
-            from pulpsim.study.config import Options as StudyOptions
-            from pulpsim.study.config import load_plan
+            from pulpsim.commands.study.config import Options as StudyOptions
+            from pulpsim.commands.study.config import load_plan
 
             return lambda: load_plan(name, StudyOptions(database=Path("studies.db")))
         commands = {
@@ -208,7 +208,7 @@ class ChipFile(Toml):
     name, count = "chip", 2_000
 
     def prepare(self, samples: Path) -> None:
-        from soc.spec import load_chip
+        from soc.chip.spec import load_chip
 
         super().prepare(samples)
         whole = load_chip("pulp").model_dump(mode="json", by_alias=True)
@@ -246,8 +246,8 @@ class TraceFile(Format):
 
     @staticmethod
     def make_samples(folder: Path) -> None:
-        from soc.recorder import Recording
         from soc.run import run_program
+        from soc.trace.recorder import Recording
         from tests.pulpsim.trace.recordings import recording
         from trainlib import launch
 
@@ -308,16 +308,16 @@ class TraceFile(Format):
 
 def watched(file: Path) -> None:
     """What `pulpsim trace FILE --tui` does, by a person who presses keys."""
-    from pulpsim.live.trace_source import TraceSource
-    from soc.toml_file import ConfigError
-    from soc.trace import TraceError
-    from tests.pulpsim.live.person import Person
+    from pulpsim.tui.trace_source import TraceSource
+    from soc.config.toml import ConfigError
+    from soc.trace.reader import TraceError
+    from tests.pulpsim.tui.person import Person
 
     try:
         person = Person(TraceSource.open(file))
     except TraceError as error:
         raise ConfigError([str(error)]) from None
-    for key in ("home", "space", "left", "i", "n", "end", "down", "m", "tab", "l", "+"):
+    for key in ("home", "space", "left", "i", "n", "end", "down", "plus", "f"):
         person.press(key)
         assert person.lines
 

@@ -32,6 +32,7 @@ WORKING = {
     "build": ["kernel.toml"],
     "tune": ["layers.toml"],
     "deploy": ["missing.py:build"],
+    "gdb": ["missing.elf"],
     "footprint": ["layers.toml"],
     "report": ["small.trace"],
     "study": ["stride"],
@@ -45,7 +46,7 @@ WORKING = {
 }
 """What each command is told besides the bad value; a second value of an argument is too many."""
 
-NEVER = {"--help", "--tui"}
+NEVER = {"--help", "--tui", "--web"}
 SLOW = {"tune", "study"}
 """Commands that work where a value is not refused: all of theirs get one more that is."""
 
@@ -55,7 +56,7 @@ class Options(Format):
     is_usage: ClassVar = True
 
     def prepare(self, samples: Path) -> None:
-        from pulpsim.cli import app
+        from pulpsim.commands.app import app
         from tests.isa.fuzz import elf_seeds
 
         self.cases = list(_cases(typer.main.get_command(app)))
@@ -71,12 +72,12 @@ class Options(Format):
 
     def case(self, folder: Path, number: int, rng: random.Random) -> Case:
         self._fill(folder)
-        command, option, value = self.cases[number % len(self.cases)]
+        command, option, values = self.cases[number % len(self.cases)]
         words = [*command.split(), *WORKING[command]]
         if not option:
-            words = [*command.split(), value, *WORKING[command][1:]]
+            words = [*command.split(), *values, *WORKING[command][1:]]
         else:
-            words += [option] if value is None else [option, value]
+            words += [option, *values]
         if command in SLOW:
             words += ["--set", "cores=none"]
         return folder / "hello.elf", words
@@ -98,8 +99,8 @@ class Options(Format):
         (folder / "loop").symlink_to("loop")
 
 
-def _cases(group: Any, of: str = "") -> Iterator[tuple[str, str, str | None]]:
-    """Command, option and value; "" is the first argument, None a flag without a value."""
+def _cases(group: Any, of: str = "") -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Command, option and its values: "" is the first argument, a flag has no value."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from _cases(command, f"{name} ")
@@ -110,7 +111,7 @@ def _cases(group: Any, of: str = "") -> Iterator[tuple[str, str, str | None]]:
             if option in NEVER:
                 continue
             if getattr(parameter, "is_flag", False):
-                yield of + name, option, None
+                yield of + name, option, ()
                 continue
             for value in (*VALUES, *FILES):
-                yield of + name, option, value
+                yield of + name, option, (value,) * max(parameter.nargs, 1)

@@ -39,8 +39,8 @@ def run(command: list[str] | Callable[[], object]) -> tuple[int, str, str]:
 
     raises    what the command line lets through
     """
-    from pulpsim.cli import main
-    from pulpsim.command_line import reporting_bad_input
+    from pulpsim.commands.app import main
+    from pulpsim.commands.cli.shared_options import reporting_bad_input
 
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
     status = 0
@@ -125,9 +125,9 @@ def tried(format: Format, number: int, folder: Path, seed: int) -> dict[str, Any
 
 
 def main(names: list[str], seed: int, samples: Path, numbers: range) -> None:
-    from soc.translation import Translator
+    from soc.jit.code_cache import INTERPRET_ALL, SHARED
 
-    Translator.warm = 1 << 60  # no processes that translate hot code
+    SHARED.policy = INTERPRET_ALL  # no processes that translate hot code
     warnings.simplefilter("always")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in names:
