@@ -7,7 +7,21 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import command, events, export, flatness, kernels, many, network, speed, trace
+from benchmarks import (
+    checks,
+    command,
+    debugger,
+    deploy,
+    elf_readers,
+    events,
+    export,
+    flatness,
+    kernels,
+    many,
+    network,
+    speed,
+    trace,
+)
 from benchmarks.figure import Figure, show
 
 BUSY = 0.5
@@ -34,11 +48,15 @@ BENCHMARKS: dict[str, Benchmark] = {
     "startup": lambda rounds, _: command.start_up(rounds),
     "memory": _memory,
     "trace": lambda rounds, _: trace.traces(rounds),
+    "checks": lambda rounds, _: checks.checks(rounds),
     "many": lambda rounds, _: many.many(rounds),
+    "debugger": lambda rounds, _: debugger.debugger(rounds),
     "events": lambda rounds, _: events.event_engine(rounds),
     "export": lambda rounds, is_long: export.export(rounds, is_long),
+    "elf": lambda rounds, _: elf_readers.elf_readers(rounds),
     "kernels": lambda *_: kernels.kernels(),
     "network": lambda *_: network.network(),
+    "deploy": lambda _, is_long: deploy.networks(is_long),
     "first": lambda rounds, is_long: command.first_run() if is_long else iter(()),
 }
 
@@ -47,7 +65,7 @@ def main() -> None:
     """Measure what the command line names, or else everything."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
-    parser.add_argument("--rounds", type=int, default=5, help="runs behind a median (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="runs for a median (default 5)")
     parser.add_argument(
         "--long", action="store_true", help="runs of 2 G instructions and the very first one, too"
     )

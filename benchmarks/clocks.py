@@ -11,9 +11,9 @@ from time import perf_counter
 from typing import Any
 
 from isa.program import Program
+from soc.chip.spec import SocSpec
 from soc.result import RunResult
 from soc.run import run_program
-from soc.spec import SocSpec
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,11 +45,6 @@ def simulate(
     if result.exit.reason != "exit" or result.exit.code:
         raise RuntimeError(f"{program.name}: {result.exit}")
     return result
-
-
-def million_per_second(result: RunResult) -> float:
-    """Millions of instructions per second of processor time inside the run."""
-    return result.instructions / result.processor_seconds / 1e6
 
 
 def ns_per_instruction(result: RunResult) -> float:

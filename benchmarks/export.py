@@ -11,15 +11,15 @@ import numpy as np
 
 from benchmarks.figure import Figure
 from benchmarks.workload import chip, products
-from pulpsim.live.trace_source import TraceSource
 from pulpsim.trace import show
 from pulpsim.trace.annotate import Annotation
 from pulpsim.trace.export import formats
 from pulpsim.trace.selection import Selection
-from soc.recorder import Recording
+from pulpsim.tui.trace_source import TraceSource
 from soc.run import run_program
-from soc.trace import Trace
-from soc.trace_writer import TraceWriter
+from soc.trace.reader import Trace
+from soc.trace.recorder import Recording
+from soc.trace.writer import TraceWriter
 
 EVENTS, FEWER = 10_000_000, 1_000_000
 REPETITIONS = 100  # of the products that are recorded
@@ -27,7 +27,7 @@ FAST = "perfetto", "parquet", "vcd"
 SLOW = "csv", "spike", "callgrind", "speedscope", "konata"
 LEAST_RATE = 1.0  # millions of events per second
 MOST_WAIT = 0.5  # s
-MOST_OPENING = 3.0  # s
+MOST_OPENING = 0.5  # s
 EVERYTHING = Selection()
 
 
@@ -58,7 +58,7 @@ def rates(
 
 
 def long_trace(folder: Path, events: int) -> Trace:
-    """A trace of so many events: those of small products, one recording behind the other."""
+    """A trace of so many events: those of small products, one recording after the other."""
     spec = chip()
     run_program(products(spec, REPETITIONS), spec, trace=Recording(folder / "short.trace"))
     short = Trace.open(folder / "short.trace")

@@ -2,7 +2,8 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from math import ceil
 from statistics import median
 from sys import executable
@@ -11,10 +12,9 @@ from benchmarks.clocks import ROOT, ns_per_instruction, simulate
 from benchmarks.figure import Figure
 from benchmarks.workload import INSTRUCTIONS, chip, products
 from isa.program import Program
+from soc.chip.spec import SocSpec
+from soc.jit.code_cache import INTERPRET_ALL, SHARED, Policy
 from soc.result import RunResult
-from soc.spec import SocSpec
-from soc.state import NEVER
-from soc.translation import Translator
 
 LENGTHS = (1, 10, 100)  # millions of instructions
 LONGEST = 2000
@@ -26,11 +26,8 @@ WARM_UP = 50_000_000  # instructions
 
 def first_cost(program: Program, spec: SocSpec) -> float:
     """The same of a program that nobody has run: it is over before any of it is translated."""
-    warm, Translator.warm = Translator.warm, NEVER
-    try:
+    with policy(INTERPRET_ALL):
         return ns_per_instruction(simulate(program, spec))
-    finally:
-        Translator.warm = warm
 
 
 IN_A_NEW_PROCESS = """
@@ -58,13 +55,18 @@ def warm_up(run: Callable[[], RunResult]) -> None:
 
 
 @contextmanager
-def translating_at_once() -> Iterator[None]:
-    """Let runs wait for what they have started to translate."""
-    Translator.waits = True
+def policy(other: Policy) -> Iterator[None]:
+    """Let runs translate by another policy."""
+    before, SHARED.policy = SHARED.policy, other
     try:
         yield
     finally:
-        Translator.waits = False
+        SHARED.policy = before
+
+
+def translating_at_once() -> AbstractContextManager[None]:
+    """Let runs wait for what they have started to translate."""
+    return policy(replace(SHARED.policy, waits=True))
 
 
 def by_length(rounds: int, lengths: tuple[int, ...] = LENGTHS) -> Iterator[Figure]:
@@ -112,7 +114,7 @@ def beside_cheapest(
 ) -> Iterator[Figure]:
     """Each cost and its ratio to the cheapest, measured in turns: the machine's speed drifts.
 
-    A turn begins with the last one. So what is short is measured behind what is long: whoever has
+    A turn begins with the last one. So what is short is measured after what is long: whoever has
     waited for another process finds the host's caches cold.
 
     once    names of those that are measured in the first round only

@@ -6,10 +6,10 @@ from statistics import median
 from time import perf_counter, process_time
 
 from benchmarks.figure import Figure
+from benchmarks.flatness import policy
 from benchmarks.workload import INSTRUCTIONS, chip, products
+from soc.jit.code_cache import INTERPRET_ALL
 from soc.run_many import Run, run_many
-from soc.state import NEVER
-from soc.translation import WARM, Translator
 
 CYCLES = 535  # of one product and its barrier on eight cores
 SHORT = 50_000  # cycles: a kernel of the autotuner
@@ -62,11 +62,10 @@ def overhead(rounds: int) -> Figure:
     lengths = SHORT // CYCLES, 10 * SHORT // CYCLES
     runs = [[Run(products(spec, length), spec)] * 20 for length in lengths]
     fixed = []
-    Translator.warm = NEVER  # else long runs would cost less per cycle
-    for _ in range(rounds):
-        short, long = (_milliseconds(some) for some in runs)
-        fixed.append(short - (long - short) / (lengths[1] / lengths[0] - 1))
-    Translator.warm = WARM
+    with policy(INTERPRET_ALL):  # else long runs would cost less per cycle
+        for _ in range(rounds):
+            short, long = (_milliseconds(some) for some in runs)
+            fixed.append(short - (long - short) / (lengths[1] / lengths[0] - 1))
     return Figure("fixed cost of a run", median(fixed), "ms", most=MOST_OVERHEAD)
 
 

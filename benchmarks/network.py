@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from benchmarks.figure import Figure
-from soc.spec import SocSpec, load_chip
+from soc.chip.spec import SocSpec, load_chip
 from trainlib.launch import launch
 
 L1_SIZE = 0x40000

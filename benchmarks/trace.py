@@ -11,9 +11,9 @@ from benchmarks.command import MOST_MEMORY
 from benchmarks.figure import Figure
 from benchmarks.flatness import warm_up
 from benchmarks.workload import elf
-from pulpsim.run import STOPPED
-from soc.recorder import Recording
-from soc.trace import Trace
+from pulpsim.commands.run.command import STOPPED
+from soc.trace.reader import Trace
+from soc.trace.recorder import Recording
 
 PROGRAM = "speed2_mm_hwl"
 EVENTS = 10_000_000

@@ -7,14 +7,14 @@ from pathlib import Path
 from firmware.registers import ZERO
 from firmware.runtime import new_kernel, team_of
 from isa.program import Program
-from soc.spec import SocSpec, load_chip
+from soc.chip.spec import SocSpec, load_chip
+from trainlib.gemm.matmul import matmul_f32
 from trainlib.primitive.tensor import WORD
-from trainlib.product.matmul import matmul_f32
 
 DATA = Path(__file__).parent / "data"
 DEPTH, WIDTH, ROWS = 16, 8, 2  # of the products; rows are those of one core
 INSTRUCTIONS = 500
-"""Of one core's share of a product and the barrier behind it, nearly: what repetitions are for."""
+"""Of one core's share of a product and the barrier after it, nearly: what repetitions are for."""
 
 
 @cache
@@ -32,7 +32,7 @@ def chip(cores: int = 8, banks: int = 16) -> SocSpec:
 
 
 def products(spec: SocSpec, repetitions: int, *, working: int | None = None) -> Program:
-    """Small matrix products, one after the other, a barrier behind each.
+    """Small matrix products, one after the other, a barrier after each.
 
     working    cores that compute, the others of the chip sleep at a barrier; None: all
     """

@@ -1,0 +1,99 @@
+"""Training steps of networks, deployed from PyTorch: cycles, memory, and the time to get there.
+
+Cycles are those of a third batch of one example, its update included. Published: users of PULP's
+and Deeploy's training deployers, on GVSoC, without the optimiser; orientation only.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from time import process_time
+
+from benchmarks.figure import Figure
+from soc.chip.spec import load_chip
+from trainlib.deploy import SGD, Deployed, deploy
+
+BATCHES = 3
+STEPS = 100
+MB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a network should not exceed.
+
+    l2           bytes of the chip's L2 in MB
+    cycles       of a step
+    seconds      of processor time to build its program; training: 100 steps
+    values       bytes, with a second buffer for inputs; code, tables: bytes
+    published    cycles
+    """
+
+    l2: int = 2
+    cycles: int | None = None
+    seconds: float | None = None
+    training: float | None = None
+    values: int | None = None
+    code: int | None = None
+    tables: int | None = None
+    published: int | None = None
+
+
+TARGETS: Mapping[str, Target] = {
+    "AE-tiny": Target(cycles=110_000, training=20, published=480_000),
+    "Deep AE": Target(cycles=650_000),
+    "DSCNN-XS": Target(cycles=180_000, published=800_000),
+    "DS-CNN": Target(cycles=2_000_000, training=45),
+    "ResNet8": Target(
+        cycles=7_200_000,
+        seconds=3,
+        values=1_115_000,
+        code=90_000,
+        tables=80_000,
+        published=47_800_000,
+    ),
+    "MobileNetV1": Target(l2=4, seconds=8, code=120_000, tables=202_000, published=53_100_000),
+    "CCT-2": Target(l2=4),
+    "LSTM": Target(),
+    "GRU": Target(),
+}
+
+
+def networks(is_long: bool = False) -> Iterator[Figure]:
+    """All networks that have targets."""
+    for name, target in TARGETS.items():
+        yield from network(name, target, is_long)
+
+
+def network(name: str, target: Target, is_long: bool) -> Iterator[Figure]:
+    """Cycles, seconds and bytes of a network; is_long: of 100 steps, too."""
+    from benchmarks.models import MODELS
+
+    model = MODELS[name]
+    batches = model.batches(BATCHES)
+    chip = load_chip("pulp", {"l2": {"size": target.l2 * MB}})
+    how = {"loss": model.loss, "batch": batches[0], "optimizer": SGD(lr=0.01), "chip": chip}
+    deployed = deploy(model.module(), **how)
+    started = process_time()
+    deployed.built()
+    seconds = process_time() - started
+    cycles = deployed.train(batches).report.batches[-1].cycles
+    yield Figure(
+        *(f"{name}: a step, {target.l2} MB of L2", cycles, "cycles"),
+        most=target.cycles,
+        published=target.published,
+    )
+    yield Figure(f"{name}: values and a second input", _values(deployed), "B", most=target.values)
+    for what in ("code", "tables"):
+        size = getattr(deployed.memory, what)
+        yield Figure(f"{name}: {what}", size, "B", most=getattr(target, what))
+    yield Figure(f"{name}: to build it", seconds, "s", most=target.seconds)
+    if is_long and target.training:
+        started = process_time()
+        deployed.train(model.batches(STEPS))
+        yield Figure(f"{name}: {STEPS} steps", process_time() - started, "s", most=target.training)
+
+
+def _values(deployed: Deployed) -> int:
+    """Bytes of values, and of the inputs once more: for those that come meanwhile."""
+    inputs = deployed.schedule.graph.of_role("input")
+    return deployed.memory.peak + sum(value.size for value in inputs)
