@@ -22,6 +22,9 @@ CYCLE = 126_000
 SEEN = 190_000
 """Cycles that the picture has run for, and the one to which it has gone back."""
 
+QUEUES = 8
+"""More than a key passes through: the application, a widget, the widgets around it, the screen."""
+
 REMOTE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """What a picture would fetch from the network."""
 
@@ -52,8 +55,14 @@ async def settled(view: LiveView, pilot: Pilot) -> None:
 
 
 async def press(view: LiveView, pilot: Pilot, key: str) -> None:
-    """Press a key, and wait until what it stands for is shown."""
+    """Press a key, and wait until what it stands for is shown.
+
+    The key passes from the application to the widget in focus and up through its parents, each
+    with a queue of its own: a pause for each of these queues, before anything can be expected.
+    """
     view.simulate_key(key)
+    for _ in range(QUEUES):
+        await pilot.pause(0)
     await settled(view, pilot)
 
 
