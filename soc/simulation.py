@@ -235,8 +235,12 @@ class Simulation:
     def _before_icache(self) -> None:
         """The instruction cache changes in this cycle: no hart may have run past it."""
         now = int(self.env.now)
-        if self.engine == "compiled" and now >= self.careful and is_any_ahead(self.chip, now):
-            raise RanAheadError(now)
+        if self._may_be_ahead(now) and is_any_ahead(self.chip, now):
+            raise RanAheadError(now, "the instruction cache changes")
+
+    def _may_be_ahead(self, cycle: int) -> bool:
+        """Do harts run ahead in this cycle?"""
+        return self.engine == "compiled" and cycle >= self.careful
 
     def _begin_anew(self, error: RanAheadError) -> None:
         """Begin again, carefully; where that cannot be, the run ends."""
@@ -367,6 +371,8 @@ class Simulation:
             else:
                 self.run_briefly(self.now[0])
         self._know(self.code.decode_again(changes) | self.code.decode_for_waiting_harts())
+        if self._may_be_ahead(self.now[0]) and self.code.is_foreseen_wrong():
+            raise RanAheadError(self.now[0], "code changes that it jumps to")
 
     def decode_again(self, rows: list[int]) -> None:
         """Decode rows anew whose words have changed from outside."""

@@ -5,7 +5,7 @@ Sources: the timing measured on RTL (table, rules Q, S and W).
 
 import numpy as np
 
-from soc.core.decoded_index import is_split, is_target_split, row_index
+from soc.core.decoded_index import is_split, row_index
 from soc.core.fpu import wrong_path_cycles
 from soc.core.int_div import division_cycles
 from soc.icache.prefetch_buffer import fetch_jump
@@ -43,7 +43,7 @@ def jump(chip, hart, row, target):
     hart["counts"][JUMPS] += 1
     ex_ready = hart["ex_ready"]
     asked = hart["in_id"] if row["kind"] == JUMP else max(hart["in_id"], hart["jump_ready"])
-    split = is_split(chip, target)
+    split = is_split(chip, hart, target)
     if split and hart["ri5cy"]:
         in_id = max(asked + 3, ex_ready)
     else:
@@ -76,7 +76,7 @@ def shadow_cycles(chip, hart, after, target, cycle):
     if hart["ri5cy"] == 0:
         return wrong_path_cycles(chip, hart, row, target, cycle)
     if row["flags"] & DIVISION:
-        return division_after_branch(hart, row, is_target_split(chip, target))
+        return division_after_branch(hart, row, is_split(chip, hart, target))
     return 0
 
 
@@ -86,7 +86,7 @@ def taken_branch(chip, hart, fetch, row, pc, start, target):
     size = int(row["size"])
     if row["flags"] & TO_NEXT:
         target = pc + size
-    split = is_target_split(chip, target)
+    split = is_split(chip, hart, target)
     wait = 2 + split
     if hart["ri5cy"] or hart["pending"]:
         wait += shadow_cycles(chip, hart, pc + size, target, start)

@@ -110,6 +110,7 @@ class CodeMemory:
         self.rows = chip.code.view(WHOLE_ROW)
         self.fence, self.writes = (chip.wheel[name].data for name in ("fence", "writes"))
         self.resume, self.pcs = chip.wheel["resume"].data, chip.harts["pc"].data
+        self.foreseen, self.id_valid = (chip.harts[name].data for name in ("foreseen", "id_valid"))
         self.written, self.last = chip.wheel["written"][0], chip.harts["last"].data
         self.runs: list[tuple[int, int]] = []
         self.count = self.kept = 0
@@ -217,6 +218,19 @@ class CodeMemory:
         if hints:
             self.flags[index] |= hints
         return size, extension
+
+    def is_foreseen_wrong(self) -> bool:
+        """Does a hart stand at an instruction that was decoded as longer or shorter than foreseen?
+
+        Then memory has changed since the hart, which was ahead, looked at where it jumps to.
+        """
+        for pc, foreseen, id_valid in zip(self.pcs, self.foreseen, self.id_valid, strict=True):
+            if foreseen and foreseen & ~1 == pc and not id_valid:
+                row = int(row_index.function(self.chip.config[0], pc))
+                is_long = self.chip.code[row]["size"] == 4
+                if self.kinds[row] != UNDECODED and is_long != foreseen & 1:
+                    return True
+        return False
 
     def changes(self) -> list[int]:
         """Rows that are no longer what memory holds, if a fence.i has asked for them."""

@@ -50,24 +50,28 @@ def _note(wheel, word):
 
 
 @inlined_step
-def is_split(chip, pc):
-    """Is there a 32-bit instruction at 2 mod 4, which takes one more fetch to arrive?"""
-    if pc & 2 == 0:
-        return 0
+def is_split(chip, hart, pc):
+    """Is there a 32-bit instruction at 2 mod 4, which takes one more fetch to arrive?
+
+    pc    what the hart goes to; as it was decoded: so the caches have it
+    """
     config = chip.config[0]
     index = row_index(config, pc)
-    if index < 0 or index >= config["rows"]:
+    if index < 0 or index >= config["rows"] or pc & 2 == 0:
         return 0
-    return 1 if chip.l2[np.uint64(index >> 1)] >> 16 & 3 == 3 else 0
+    row = chip.code[np.uint64(index)]
+    if row["kind"] == UNDECODED:
+        return foresee_split(chip, hart, pc, index)
+    return 1 if row["size"] == 4 else 0
 
 
-@inlined_step
-def is_target_split(chip, pc):
-    """The same of the target of a branch, which is as it was decoded: so the caches have it."""
-    config = chip.config[0]
-    index = row_index(config, pc)
-    if 0 <= index < config["rows"]:
-        row = chip.code[np.uint64(index)]
-        if row["kind"] != UNDECODED:
-            return 1 if pc & 2 and row["size"] == 4 else 0
-    return is_split(chip, pc)
+@cold_step
+def foresee_split(chip, hart, pc, index):
+    """The same of an instruction that is not decoded yet, as memory holds it now.
+
+    The hart may be ahead: what it goes to is decoded in the cycle of its jump, and then has to be
+    what was foreseen (soc.core.decode_cache.CodeMemory.is_foreseen_wrong).
+    """
+    split = 1 if chip.l2[np.uint64(index >> 1)] >> 16 & 3 == 3 else 0
+    hart["foreseen"] = pc | split
+    return split

@@ -150,6 +150,6 @@ def wrong_path_cycles(chip, hart, row, target, cycle):
     returns = hart["fpu_return"]
     if row["kind"] == CSR:
         return max(returns + 1 - arrives, 0)
-    if waits_at_jalr(hart, row) and arrives <= returns <= arrives + is_split(chip, target):
+    if waits_at_jalr(hart, row) and arrives <= returns <= arrives + is_split(chip, hart, target):
         return 1
     return 0

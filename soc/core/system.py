@@ -111,7 +111,7 @@ def serialising(chip, hart, row, pc, start):
     ready = start + FENCE_CYCLES
     if hart["ri5cy"] and hart["pending"]:  # rule Y
         ready = max(ready, hart["fpu_return"])
-    hart["in_id"] = ready + is_split(chip, hart["pc"])
+    hart["in_id"] = ready + is_split(chip, hart, hart["pc"])
     counted = 1 if row["flags"] & COUNTED else 0
     add_stall(chip, hart, FENCE_STALL, hart["in_id"] - start - counted)
     if kind == FENCE_I and chip.wheel[0]["writes"]:
@@ -140,7 +140,7 @@ def illegal_float(chip, hart, fetch, row, pc, start):
     hart["late_load"] = hart["late_fpu"] = np.uint64(0)
     hart["id_valid"] = 0
     state = exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
-    fetch_jump(fetch, hart["pc"], hart["in_id"] - 2 - is_split(chip, hart["pc"]))
+    fetch_jump(fetch, hart["pc"], hart["in_id"] - 2 - is_split(chip, hart, hart["pc"]))
     return state
 
 
@@ -175,5 +175,5 @@ def rare_instruction(chip, hart, fetch, row, pc, start, out, first, second):
     onward = hart["pc"]
     state = serialising(chip, hart, row, pc, start)
     if hart["pc"] != onward or kind == FENCE or kind == FENCE_I:
-        fetch_jump(fetch, hart["pc"], hart["in_id"] - 2 - is_split(chip, hart["pc"]))
+        fetch_jump(fetch, hart["pc"], hart["in_id"] - 2 - is_split(chip, hart, hart["pc"]))
     return state

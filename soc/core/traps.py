@@ -87,7 +87,7 @@ def system_instruction(chip, hart, row, pc, start):
     hart["pc"] = pc + row["size"]
     if operation == MRET:
         hart["pc"] = leave_trap(hart)
-        hart["in_id"] = start + MRET_CYCLES + is_split(chip, hart["pc"])
+        hart["in_id"] = start + MRET_CYCLES + is_split(chip, hart, hart["pc"])
         add_stall(chip, hart, TRAP_STALL, hart["in_id"] - start - 1)
         return RUN
     if operation == WFI_OP and chip.config[0]["wfi_sleeps"]:

@@ -1,10 +1,11 @@
-"""Harts that have run ahead of a change to the instruction cache, and how a run gets around that.
+"""Harts that have run ahead of a change to what they fetch, and how a run gets around that.
 
-Between two requests a hart runs up to `lookahead` cycles ahead. Nothing reaches it there but one
-thing: a store that switches or flushes the instruction cache, of which the others learn too late,
-since it takes effect a few cycles after its request (access.cluster_register). Hardly any program
-does so while other harts run. Then the run begins anew, and goes a cycle at a time for a while:
-the same run, but no hart is ahead of the store. What it has printed is not printed again.
+Between two requests a hart runs up to `lookahead` cycles ahead. Nothing reaches it there but two
+things. A store switches or flushes the instruction cache, of which the others learn too late, since
+it takes effect a few cycles after its request (access.cluster_register). A store changes how long
+the instruction is to which a hart jumps, before any has come to it (decoded_index.is_split). Hardly
+any program does so while other harts run. Then the run begins anew, and goes a cycle at a time for
+a while: the same run, but no hart is ahead of the store. What it has printed is not printed again.
 """
 
 import numpy as np
@@ -24,10 +25,8 @@ So it begins anew a few times at most, however often its program flushes the cac
 class RanAheadError(Exception):
     """A hart has issued instructions past this cycle, which depend on it."""
 
-    def __init__(self, cycle: int):
-        super().__init__(
-            f"a hart has run past cycle {cycle}, in which the instruction cache changes"
-        )
+    def __init__(self, cycle: int, what: str):
+        super().__init__(f"a hart has run past cycle {cycle}, in which {what}")
         self.cycle = cycle
 
 

@@ -130,6 +130,7 @@ HART = np.dtype(
         ("stack_start", "i8"),  # between these two sp may be, see soc.core.stack_check
         ("stack_end", "i8"),
         ("deepest", "i8"),  # the lowest sp so far that was inside the stack
+        ("foreseen", "i8"),  # an undecoded pc that it goes to, +1 if that is split; see is_split
         ("pad", "i8", (36,)),  # 36 cache lines: harts lie in different sets
     ],
     align=True,
