@@ -35,10 +35,10 @@ TRANSPOSED = {"y": "x", "x": "y", "w": "w"}
 
 
 class Extents(NamedTuple):
-    """What there is of a layer to be blocked and dealt out.
+    """What there is of a layer to be blocked and partitioned.
 
     rows, cols, channels    sums that a block can have at most
-    dealt, others           parts that a split can have at most
+    partitioned, others     parts that a split can have at most
     depth                   steps of the inner dimension
     is_product              are rows and columns those of a core's part, not of the whole?
     """
@@ -46,7 +46,7 @@ class Extents(NamedTuple):
     rows: int = NO_LIMIT
     cols: int = NO_LIMIT
     channels: int = NO_LIMIT
-    dealt: int = NO_LIMIT
+    partitioned: int = NO_LIMIT
     others: int = NO_LIMIT
     depth: int = NO_LIMIT
     is_product: bool = False
@@ -78,7 +78,7 @@ def extents(layer: Layer, method: str) -> Extents:
 
 
 def _of_product(rows: int, depth: int, cols: int) -> Extents:
-    return Extents(rows, cols, dealt=rows, others=cols, depth=depth, is_product=True)
+    return Extents(rows, cols, partitioned=rows, others=cols, depth=depth, is_product=True)
 
 
 def _of_convolution(layer: Layer, a: Any, step: str) -> Extents:
@@ -101,9 +101,9 @@ def _of_convolution(layer: Layer, a: Any, step: str) -> Extents:
     rows, channels = (inputs, outputs) if result == "x" else (outputs, inputs)
     axes = shape.ys, shape.xs
     sizes = [axis.inputs if result == "x" else axis.outputs for axis in axes]
-    dealt = rows if shape.groups == 1 else shape.groups
+    partitioned = rows if shape.groups == 1 else shape.groups
     others = channels if result == "w" else max(sizes)
-    return Extents(rows, max(sizes), channels, dealt, others)
+    return Extents(rows, max(sizes), channels, partitioned, others)
 
 
 def methods(layer: Layer) -> tuple[str, ...]:
@@ -155,9 +155,9 @@ def _method(layer: Layer, method: str) -> dict[str, Any]:
 def _splits(annotation: Any, cores: int, extent: Extents) -> list[Any]:
     if get_origin(annotation) is Literal:
         return list(get_args(annotation)[1:])  # the first is the primitive's own choice
-    rows, columns = (min(cores, extent.dealt), 1), (1, min(cores, extent.others))
+    rows, columns = (min(cores, extent.partitioned), 1), (1, min(cores, extent.others))
     both = [(r, cores // r) for r in range(cores - 1, 1, -1) if cores % r == 0]
-    fitting = [(r, c) for r, c in both if r <= extent.dealt and c <= extent.others]
+    fitting = [(r, c) for r, c in both if r <= extent.partitioned and c <= extent.others]
     return list(dict.fromkeys([rows, *fitting, columns]))
 
 
@@ -165,7 +165,7 @@ def _splits(annotation: Any, cores: int, extent: Extents) -> list[Any]:
 class PaperKernel:
     """One of the paper's kernels, numbered there from 0 to 23.
 
-    along     what is dealt out to the cores: "rows" or "columns" of the result
+    along     what is partitioned among the cores: "rows" or "columns" of the result
     """
 
     rows: int
@@ -175,7 +175,7 @@ class PaperKernel:
 
     def __str__(self) -> str:
         unrolled = f", {self.unroll} steps a round" if self.unroll > 1 else ""
-        return f"{self.rows} x {self.cols} sums, {self.along} dealt out{unrolled}"
+        return f"{self.rows} x {self.cols} sums, {self.along} partitioned{unrolled}"
 
     def on(self, layer: Layer, method: str, cores: int) -> Items:
         """As a blocking of a layer: where it has no such block, the largest that is not larger."""
@@ -188,7 +188,7 @@ class PaperKernel:
         elif "split" in free:
             is_rows = self.along == "rows"
             kernel["split"] = (
-                (min(cores, extent.dealt), 1) if is_rows else (1, min(cores, extent.others))
+                (min(cores, extent.partitioned), 1) if is_rows else (1, min(cores, extent.others))
             )
         if {"rows", "cols"} <= free and not fields["rows"].is_required():
             fitting: list[dict[str, Any]] = [

@@ -1,10 +1,10 @@
-"""Arenas: memory that is dealt out while a program is built, so that every address is a number."""
+"""Arenas: memory that is allocated while a program is built, so that every address is a number."""
 
 from firmware.registers import KernelError
 
 
 class Arena:
-    """Addresses base .. base + size - 1, dealt out from the bottom.
+    """Addresses base .. base + size - 1, allocated from the bottom.
 
     guard    bytes that stay free around every buffer
     """
@@ -15,7 +15,7 @@ class Arena:
 
     @property
     def left(self) -> int:
-        """Bytes that are not dealt out yet."""
+        """Bytes that are not allocated yet."""
         return max(self.base + self.size - self.guard - self.next, 0)
 
     def take(self, what: str, size: int, align: int = 16) -> int:

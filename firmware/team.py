@@ -72,7 +72,7 @@ class Team:
 
     @contextmanager
     def cyclic(self, count: int | Register) -> Iterator[Register]:
-        """Deal out count rounds like cards: core c runs the body with c, c + cores, ...
+        """Distribute count rounds cyclically: core c runs the body with c, c + cores, ...
 
         `as` the register that holds the round; the body must not change it.
         """
@@ -88,7 +88,7 @@ class Team:
 
     @contextmanager
     def static(self, count: int | Register) -> Iterator[Register]:
-        """Deal out count rounds in runs of equal length, the last ones shorter.
+        """Distribute count rounds in runs of equal length, the last ones shorter.
 
         `as` the register that holds the round; the body must not change it.
         """

@@ -153,8 +153,8 @@ def test_the_paper_has_24_kernels_and_they_fall_back_to_the_largest_that_a_layer
     assert large.on(Layer.of("relu_fw_f32", {"shape": [4]}), "direct", 8) == ()
     norm = Layer.of("layernorm_fw_f32", {"rows": 4, "columns": 8})
     assert large.on(norm, "direct", 8) == (("split", "columns"),)
-    assert str(large) == "4 x 4 sums, columns dealt out"
-    assert str(PaperKernel(1, 1, "rows", 2)) == "1 x 1 sums, rows dealt out, 2 steps a round"
+    assert str(large) == "4 x 4 sums, columns partitioned"
+    assert str(PaperKernel(1, 1, "rows", 2)) == "1 x 1 sums, rows partitioned, 2 steps a round"
 
 
 def test_the_papers_policy_is_given_as_many_points_as_another_had():

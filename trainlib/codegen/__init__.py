@@ -1,1 +1,1 @@
-"""Loops around code, dealt out to the cores of a team, and what they keep in registers."""
+"""Loops around code, partitioned among the cores of a team, and what they keep in registers."""

@@ -1,4 +1,4 @@
-"""Nests: loops over the elements of tensors in L1, dealt out to cores, around a few instructions.
+"""Nests: loops over elements of tensors in L1, partitioned among cores, around a few instructions.
 
 Dimensions that lie one after another in every tensor become one. If one is left, cores have runs
 of it; else they have parts of one dimension, which becomes the outermost: L1 is as fast in any
@@ -86,8 +86,8 @@ def merged(dims: Sequence[int], operands: Sequence[Operand], first: int = 0) -> 
     return _space(kept, operands)
 
 
-def dealt(dims: tuple[int, ...], operands: list[Operand], cores: int) -> Space:
-    """The same elements with the dimension to deal out first; the innermost may be cut for it."""
+def partitioned(dims: tuple[int, ...], operands: list[Operand], cores: int) -> Space:
+    """The same elements with the one to partition first; the innermost may be cut for it."""
     if len(dims) == 1 or cores == 1:
         return dims, operands
     axes = [(n, [o.steps[axis] for o in operands]) for axis, n in enumerate(dims)]
@@ -142,12 +142,12 @@ class Window:
 
 
 class Nest:
-    """One nest. `deal` loads what a core has, `start` the pointers to it, `run` emits the loops.
+    """One nest. `split_work` loads a core's part, `start` pointers to it, `run` emits the loops.
 
-    team    None: no dealing
+    team    None: nothing is partitioned
     late       sources, by their index, that the body itself loads
     windows    sources that it gets as a Window
-    is_ordered    the first dimension is dealt out, not the best
+    is_ordered    the first dimension is partitioned, not the best
     borrows       use address registers as pointers; `run` gives them back as they were
     loops         the body has loops itself, maybe hardware loops: there are none around it
     """
@@ -172,14 +172,14 @@ class Nest:
         self.borrowed: list[Register] = []
         self.cores = cores = team.cores if team else 1
         space = merged(dims, [*sources, *targets], first=1 if is_ordered else 0)
-        self.dims, operands = space if is_ordered else dealt(*space, cores)
+        self.dims, operands = space if is_ordered else partitioned(*space, cores)
         self.sources, self.targets = operands[: len(sources)], operands[len(sources) :]
         self.last = len(self.dims) - 1
         self.is_run = cores > 1 and not self.last  # a run of the only dimension for each core
         self.share = -(-self.dims[0] // cores)  # of the first dimension, but for the last cores
         length = self.share if self.is_run else self.dims[-1]
         self.unroll = -(-length // -(-length // unroll))
-        self.unit = self.unroll if self.is_run else 1  # of the first dimension, dealt out together
+        self.unit = self.unroll if self.is_run else 1  # of the first dimension, not divided
         self.share = self._share()
         self.is_even = self.dims[0] == self.share * cores
         self._take_registers()
@@ -225,7 +225,7 @@ class Nest:
     def _is_near(self, operand: Operand) -> bool:
         return abs(operand.steps[-1]) * self.unroll <= REACH
 
-    def deal(self) -> None:
+    def split_work(self) -> None:
         """Load how much of the first dimension this core has, in units."""
         k = self.k
         for step, register in self.far.items():

@@ -1,4 +1,4 @@
-"""Work dealt out to the cores of a team: parts of dimensions, known when the code is built."""
+"""Work partitioned among the cores of a team: parts of dimensions, known when the code is built."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +20,8 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dealt:
-    """A dimension dealt out in parts whose sizes differ by one element at most.
+class Partition:
+    """A dimension partitioned into parts whose sizes differ by one element at most.
 
     index    which part a core has, if there are several
     t        for constants

@@ -67,7 +67,7 @@ class Correlation:
     element           of all tensors
     is_paired         of halves, is each line of the input loaded once? See paired_schedule
     each        a register that says how many groups each core has, `groups` of all cores at most;
-                the code sets it free. None: they are dealt out here
+                the code sets it free. None: they are partitioned here
     """
 
     groups: int

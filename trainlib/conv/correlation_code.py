@@ -10,7 +10,7 @@ from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
-from trainlib.codegen.work_split import Dealt, Part, grid_of, heights
+from trainlib.codegen.work_split import Part, Partition, grid_of, heights
 from trainlib.conv.axis import Outputs
 from trainlib.conv.correlation import Correlation
 from trainlib.conv.correlation_schedule import POOL, Point, choose, pool_of
@@ -57,7 +57,7 @@ class Correlator:
             self.lines = Lines(k, x)
 
     def emit(self) -> None:
-        """Deal the work out, and do it."""
+        """Partition the work, and do it."""
         k, x, point = self.k, self.x, self.point
         with k.scope():
             names = GIVEN if x.bias is None else (*GIVEN, "bias")
@@ -65,11 +65,11 @@ class Correlator:
             given |= {"each": x.each} if x.each else {}
             given = {n: given[n] if n in given else k.x() for n in (*names, *given)}
             i, j, t = k.x(3)
-            dealt = Dealt(k, x.rows if x.groups == 1 else x.groups, point.split[0], i, t)
+            partition = Partition(k, x.rows if x.groups == 1 else x.groups, point.split[0], i, t)
             with grid_of(k, self.team, point.split, i, j, t):
                 self._load_lines(given, j, t)
-                for part in self._parts(dealt, given):
-                    self._load_starts(given, dealt, part)
+                for part in self._parts(partition, given):
+                    self._load_starts(given, partition, part)
                     with k.scope():
                         k.free(i, j, t)
                         if x.is_paired:
@@ -79,13 +79,13 @@ class Correlator:
                         else:
                             self._part(given, part.size)
 
-    def _parts(self, dealt: Dealt, given: dict[str, Register]) -> Iterator[Part]:
+    def _parts(self, partition: Partition, given: dict[str, Register]) -> Iterator[Part]:
         """Emit the loop's body for each size that cores' parts have; 0: a register says it."""
         if "each" not in given:
-            yield from dealt.parts_of_cores()
+            yield from partition.parts_of_cores()
             return
-        if dealt.parts > 1:
-            self.k.mul(dealt.index, dealt.index, given["each"])
+        if partition.parts > 1:
+            self.k.mul(partition.index, partition.index, given["each"])
         yield Part(0, 0)
 
     def _load_lines(self, given: dict[str, Register], j: Register, t: Register) -> None:
@@ -109,32 +109,32 @@ class Correlator:
             k.by_field(("p_min", "cv_min"), rd=t, rs1=j, rs2=t)
             k.add(first, first, t)
 
-    def _load_starts(self, given: dict[str, Register], dealt: Dealt, part: Part) -> None:
+    def _load_starts(self, given: dict[str, Register], partition: Partition, part: Part) -> None:
         """Load the addresses of the core's first panel and line, and what stands for the line.
 
         NOTE: a product that two addresses need is made once.
         """
-        k, x, t = self.k, self.x, dealt.t
+        k, x, t = self.k, self.x, partition.t
         is_row = x.groups == 1
         part = part if part.size else Part(1, 0)  # the core's index counts groups
         w_step = x.w.row if is_row else x.w.group
         y_step = x.y.channel if is_row else x.y.group
         if x.bias is not None:
             step = x.element.size * (1 if is_row else x.rows)
-            dealt.load_start(given["bias"], part, x.bias, step)
-        dealt.load_start(given["w_panel"], part, x.w.address, w_step)
+            partition.load_start(given["bias"], part, x.bias, step)
+        partition.load_start(given["w_panel"], part, x.w.address, w_step)
         k.add_constant(given["w_panel"], given["w_panel"], x.w.offset, t)
         x_step = 0 if is_row else x.x.group
-        if x_step == y_step and dealt.parts > 1 and part.first == 0:
+        if x_step == y_step and partition.parts > 1 and part.first == 0:
             k.li(t, part.size * y_step)
-            k.mul(t, dealt.index, t)
+            k.mul(t, partition.index, t)
             for name, base in (("y_panel", x.y.address), ("x_start", x.x.address)):
                 if isinstance(base, int):
                     k.li(given[name], base)
                 k.add(given[name], given[name] if isinstance(base, int) else base, t)
         else:
-            dealt.load_start(given["y_panel"], part, x.y.address, y_step)
-            dealt.load_start(given["x_start"], part, x.x.address, x_step)
+            partition.load_start(given["y_panel"], part, x.y.address, y_step)
+            partition.load_start(given["x_start"], part, x.x.address, x_step)
         if not self.is_single:
             add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
             self.lines.load_place(given["at_start"], given["x_start"], t)

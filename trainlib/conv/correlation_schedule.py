@@ -113,13 +113,13 @@ def turns(given: dict, is_square: bool) -> tuple[bool, ...]:
 
 def _splits(x: Correlation, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
     """Grids of at most so many cores."""
-    dealt = x.rows if x.groups == 1 else x.groups
+    partitioned = x.rows if x.groups == 1 else x.groups
     lines = 1 if x.lines or x.is_paired else x.ys.outputs
     least = cores if x.each else 1
-    splits = [(r, min(cores // r, lines)) for r in range(min(cores, dealt), least - 1, -1)]
+    splits = [(r, min(cores // r, lines)) for r in range(min(cores, partitioned), least - 1, -1)]
     if given is None:
         return splits
-    is_one = 1 <= given[0] <= dealt and 1 <= given[1] <= (1 if x.is_paired else x.ys.outputs)
+    is_one = 1 <= given[0] <= partitioned and 1 <= given[1] <= (1 if x.is_paired else x.ys.outputs)
     return [given] if is_one and given[0] * given[1] <= cores else []
 
 

@@ -9,7 +9,7 @@ from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.codegen.saved_values import kept
 from trainlib.codegen.strided_access import REACH
-from trainlib.codegen.work_split import Dealt, grid_of
+from trainlib.codegen.work_split import Partition, grid_of
 from trainlib.conv.axis import Axis
 from trainlib.conv.conv2d import Strides
 from trainlib.conv.im2col_layout import Columns
@@ -33,7 +33,7 @@ def im2col_f32(
 ) -> None:
     """columns[c, s, t, y, x] = X[c, ys.source(y, s), xs.source(x, t)], or 0 outside.
 
-    Channels and lines are dealt out to a grid of cores; axes are those of a forward convolution.
+    Channels and lines are partitioned among a grid of cores; axes are a forward convolution's.
     """
     parts = min(team.cores, channels)
     split = parts, min(team.cores // parts, ys.outputs)
@@ -41,13 +41,13 @@ def im2col_f32(
         px, pc, i, j, t = k.x(5)
         line = k.x()
         with grid_of(k, team, split, i, j, t):
-            lines = Dealt(k, ys.outputs, split[1], j, t)
+            lines = Partition(k, ys.outputs, split[1], j, t)
             for strip in lines.parts_of_cores():
                 lines.load_start(line, strip, -ys.pad, ys.stride)
-                dealt = Dealt(k, channels, split[0], i, t)
-                for part in dealt.parts_of_cores():
-                    dealt.load_start(px, part, x, image.channel)
-                    dealt.load_start(pc, part, columns, to.channel)
+                partition = Partition(k, channels, split[0], i, t)
+                for part in partition.parts_of_cores():
+                    partition.load_start(px, part, x, image.channel)
+                    partition.load_start(pc, part, columns, to.channel)
                     lines.add_start(px, strip, ys.stride * image.line)
                     k.add_constant(px, px, -ys.pad * image.line, t)
                     lines.add_start(pc, strip, to.line)

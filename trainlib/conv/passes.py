@@ -424,7 +424,7 @@ def clipped(point: Mapping[str, Any], conv: Conv2d, result: str) -> dict[str, An
         conv.ys.outputs, conv.xs.outputs
     )  # fmt: skip
     lines, places = reversed(sizes) if point.get("is_turned") else sizes
-    dealt = rows if conv.groups == 1 else conv.groups
+    partitioned = rows if conv.groups == 1 else conv.groups
     most = {"rows": rows, "channels": channels, "cols": places}
     others = channels if result == "w" else lines
     fitted = {
@@ -432,5 +432,5 @@ def clipped(point: Mapping[str, Any], conv: Conv2d, result: str) -> dict[str, An
         for name, value in point.items()
     }
     if split := point.get("split"):
-        fitted["split"] = (min(split[0], dealt), min(split[1], others))
+        fitted["split"] = (min(split[0], partitioned), min(split[1], others))
     return fitted

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
-from trainlib.codegen.work_split import Dealt, grid_of
+from trainlib.codegen.work_split import Partition, grid_of
 from trainlib.conv.im2col import move
 from trainlib.primitive.l1_layout import Level, Patch
 from trainlib.primitive.tensor import Address
@@ -15,7 +15,7 @@ def copy_patches_f32(
 ) -> None:
     """Copy patches from an image to its columns, say; far None: fill them with zeros.
 
-    The dimension that keeps most cores busy is dealt out, the longest of the others is the inner
+    The dimension that keeps most cores busy is partitioned, the longest of the others is the inner
     loop.
     """
     for patch in patches:
@@ -27,24 +27,24 @@ def _copy(k: Kernel, team: Team, far: Address | None, near: Address, patch: Patc
     run, levels = patch.runs
     item = patch.item
     levels = sorted([Level(run // item, item, item), *levels, Level(1, item, item)])
-    dealt = max(levels, key=lambda level: _balance(level.times, team.cores))
-    levels.remove(dealt)
+    partitioned = max(levels, key=lambda level: _balance(level.times, team.cores))
+    levels.remove(partitioned)
     *outer, inner = levels
-    parts = min(team.cores, dealt.times)
+    parts = min(team.cores, partitioned.times)
     with k.scope():
         target, i, t = k.x(3)
         source = None if far is None else k.x()
         with grid_of(k, team, (parts, 1), i, i, t):
-            whole = Dealt(k, dealt.times, parts, i, t)
+            whole = Partition(k, partitioned.times, parts, i, t)
             for part in whole.parts_of_cores():
-                whole.load_start(target, part, near, dealt.near)
+                whole.load_start(target, part, near, partitioned.near)
                 k.add_constant(target, target, patch.near, t)
                 if source is not None:
                     assert far is not None
-                    whole.load_start(source, part, far, dealt.far)
+                    whole.load_start(source, part, far, partitioned.far)
                     k.add_constant(source, source, patch.far, t)
                 pointers = [(target, 2)] if source is None else [(source, 1), (target, 2)]
-                _loops(k, pointers, [*outer, dealt._replace(times=part.size)], inner, item)
+                _loops(k, pointers, [*outer, partitioned._replace(times=part.size)], inner, item)
 
 
 def _balance(count: int, cores: int) -> float:

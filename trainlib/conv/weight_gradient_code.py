@@ -11,7 +11,7 @@ from firmware.runtime import Team
 from trainlib.codegen.saved_values import Kept
 from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
-from trainlib.codegen.work_split import Dealt, Part, grid_of, heights
+from trainlib.codegen.work_split import Part, Partition, grid_of, heights
 from trainlib.conv.weight_gradient_schedule import (
     Nest,
     Point,
@@ -67,14 +67,14 @@ class Code:
         self.nest = nest
 
     def emit(self) -> None:
-        """Deal the work out, and do it."""
+        """Partition the work, and do it."""
         k, g, point = self.k, self.g, self.point
         with k.scope():
             given = dict(zip(GIVEN, k.x(len(GIVEN)), strict=True))
             i, j, t = k.x(3)
             is_row = g.groups == 1
-            rows = Dealt(k, g.rows if is_row else g.groups, point.split[0], i, t)
-            channels = Dealt(k, g.channels, point.split[1], j, t)
+            rows = Partition(k, g.rows if is_row else g.groups, point.split[0], i, t)
+            channels = Partition(k, g.channels, point.split[1], j, t)
             with grid_of(k, self.team, point.split, i, j, t):
                 for part in rows.parts_of_cores():
                     self._load_starts(given, rows, part, is_row)
@@ -86,12 +86,16 @@ class Code:
                             self._part(given, part.size, strip.size)
 
     def _load_starts(
-        self, given: dict[str, Register], dealt: Dealt, part: Part, is_row: bool
+        self, given: dict[str, Register], partition: Partition, part: Part, is_row: bool
     ) -> None:
         g = self.g
-        dealt.load_start(given["dy"], part, g.dy.address, g.dy.channel if is_row else g.dy.group)
-        dealt.load_start(given["x_start"], part, g.x.address, 0 if is_row else g.x.group)
-        dealt.load_start(given["dw_row"], part, g.dw.address, g.dw.row if is_row else g.dw.group)
+        partition.load_start(
+            given["dy"], part, g.dy.address, g.dy.channel if is_row else g.dy.group
+        )
+        partition.load_start(given["x_start"], part, g.x.address, 0 if is_row else g.x.group)
+        partition.load_start(
+            given["dw_row"], part, g.dw.address, g.dw.row if is_row else g.dw.group
+        )
 
     def _part(self, given: dict[str, Register], size: int, channels: int) -> None:
         """All of a core: its groups, or its rows of the only one."""

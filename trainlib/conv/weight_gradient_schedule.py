@@ -211,11 +211,11 @@ def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
 
 
 def _splits(g: WeightGradient, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
-    dealt = g.rows if g.groups == 1 else g.groups
-    splits = [(r, min(cores // r, g.channels)) for r in range(min(cores, dealt), 0, -1)]
+    partitioned = g.rows if g.groups == 1 else g.groups
+    splits = [(r, min(cores // r, g.channels)) for r in range(min(cores, partitioned), 0, -1)]
     if given is None:
         return splits
-    is_one = 1 <= given[0] <= dealt and 1 <= given[1] <= g.channels
+    is_one = 1 <= given[0] <= partitioned and 1 <= given[1] <= g.channels
     return [given] if is_one and given[0] * given[1] <= cores else []
 
 

@@ -81,7 +81,7 @@ def map_nest(
                 loops=loops,
                 unroll=width,
             )
-            nest.deal()
+            nest.split_work()
             nest.start()
             nest.run(operation(k))
 

@@ -3,7 +3,7 @@
 A block of rows x cols sums stays in registers: rows + cols loads feed rows * cols multiply-adds. Of
 halves a sum is two columns of C, each of which takes the element of A and its own of B; with B
 stored as [m, k] it is two sums of every other product, which are added at last. Rows and columns
-are dealt out to a grid of cores, which differ by one row and one column at most; the code is
+are partitioned among a grid of cores, which differ by one row and one column at most; the code is
 specialised for the shape, so that what is left over costs no test.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
-from trainlib.codegen.work_split import Dealt, grid_of
+from trainlib.codegen.work_split import Partition, grid_of
 from trainlib.gemm.bias import bias_added
 from trainlib.gemm.operands import Operands, Packing, Scale
 from trainlib.gemm.outer_product import Outer
@@ -203,7 +203,7 @@ def _dealt(
     """Emit the loop's body for each size of part, pointers at the core's own."""
     i, j, t = grid
     pa, pb, pc, *bias = pointers
-    all_rows, all_cols = Dealt(k, n, split[0], i, t), Dealt(k, m, split[1], j, t)
+    all_rows, all_cols = Partition(k, n, split[0], i, t), Partition(k, m, split[1], j, t)
     for part in all_rows.parts_of_cores():
         all_rows.load_start(pa, part, x.a, x.a_row)
         all_rows.load_start(pc, part, x.c, x.c_row)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
-from trainlib.codegen.work_split import Dealt, grid_of
+from trainlib.codegen.work_split import Partition, grid_of
 from trainlib.primitive.element import Element, load_post, store_post
 from trainlib.primitive.tensor import WORD, Address
 
@@ -70,10 +70,10 @@ def _each(
         px, py, i, t, left = k.x(5)
         pointers = (px, py)
         with grid_of(k, team, (parts, 1), i, i, t):
-            dealt = Dealt(k, rows, parts, i, t)
-            for part in dealt.parts_of_cores():
+            partition = Partition(k, rows, parts, i, t)
+            for part in partition.parts_of_cores():
                 for pointer, (address, row, _) in zip(pointers, (source, target), strict=True):
-                    dealt.load_start(pointer, part, address, row)
+                    partition.load_start(pointer, part, address, row)
                 with k.loop(part.size):
                     _row(k, pointers, columns, left, body)
                     for pointer, (_, row, step) in zip(pointers, (source, target), strict=True):

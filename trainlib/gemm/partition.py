@@ -1,10 +1,10 @@
 """How a product is cut into pieces: whatever takes the fewest cycles, nearly.
 
 whole     one piece for all cores; some have a row more than others, which wait for them
-rest      what all cores have as many rows of; then the rows left over, dealt out by columns; for
+rest      what all cores have as many rows of; then the rows left over, partitioned by columns; for
           one core, some rows and the others, each with a block of their own
-strips    two strips side by side, each dealt out in equal parts to cores of its own, with a block
-          of its own; then a strip's rows left over, dealt out by columns to the cores of either
+strips    two strips side by side, each partitioned in equal parts to cores of its own, with a block
+          of its own; then a strip's rows left over, partitioned by columns to the cores of either
           one, or computed by one more core that has no part
 
           25 x 13, eight cores    columns 0..4: cores 0..2    columns 5..12: cores 3..7

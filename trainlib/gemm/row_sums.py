@@ -5,7 +5,7 @@ from collections.abc import Callable
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.codegen.strided_access import Strided
-from trainlib.codegen.work_split import Dealt, grid_of, heights
+from trainlib.codegen.work_split import Partition, grid_of, heights
 from trainlib.gemm.operands import Scale
 from trainlib.primitive.element import F32, Element, load, store
 from trainlib.primitive.tensor import WORD, Address
@@ -48,10 +48,10 @@ def sums_f32(
     with k.scope():
         px, py, i, t = k.x(4)
         with grid_of(k, team, (parts, 1), i, i, t):
-            dealt = Dealt(k, rows, parts, i, t)
-            for part in dealt.parts_of_cores():
-                dealt.load_start(px, part, x, row)
-                dealt.load_start(py, part, y, item)
+            partition = Partition(k, rows, parts, i, t)
+            for part in partition.parts_of_cores():
+                partition.load_start(px, part, x, row)
+                partition.load_start(py, part, y, item)
                 for count, times in heights(part.size, ROWS).items():
                     with k.loop(times):
                         _block(k, [px, py], Strided(count, row, term, item), terms, *how)

@@ -254,7 +254,7 @@ def interpolate_fw_f32(
     """y = the elements of x around, weighted.
 
     between    scratch, see Planes.between
-    split      what is dealt out: lines ("rows"), parts of each ("columns"), or what is best
+    split      what is partitioned: lines ("rows"), parts of each ("columns"), or what is best
     """
     if not start and (windows := copies(p, method)):
         avgpool2d_bw_f32(k, team, x, y, windows, share=1.0, unroll=unroll)

@@ -36,7 +36,7 @@ from trainlib.reference.halves import rounded_once
 class Arguments(CommonArguments):
     """x[b, c, h, w] to y[b, c, out height, out width]; layout "hwc": channels last.
 
-    split     what is dealt out: lines of outputs ("rows"), parts of each ("columns"), or the best
+    split     what is partitioned: lines of outputs ("rows"), parts of each ("columns"), or the best
     unroll    elements that are computed side by side
     """
 

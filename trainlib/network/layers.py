@@ -172,7 +172,7 @@ class ConvolutionLayer(_WithWeights):
         return {"batch": c.batch, "outputs": self.outputs, **sizes, **slides}
 
     def _naive(self, c: Context, step: str) -> dict[str, Any]:
-        """Output channels are dealt out; the gradient of the input is not by columns."""
+        """Output channels are partitioned; the gradient of the input is not by columns."""
         if step == "ig":
             return {"rows": 1, "cols": 1}
         split = min(c.cores, self.outputs), 1
@@ -201,7 +201,7 @@ class LinearLayer(_WithWeights):
         return {"batch": c.batch, "inputs": prod(c.shape), "outputs": self.outputs}
 
     def _naive(self, c: Context, step: str) -> dict[str, Any]:
-        """What is dealt out: outputs, or for the gradient of the input, inputs."""
+        """What is partitioned: outputs, or for the gradient of the input, inputs."""
         most = min(c.cores, prod(c.shape) if step == "ig" else self.outputs)
         return {"rows": 1, "cols": 1, "split": (most, 1) if step == "wg" else (1, most)}
 

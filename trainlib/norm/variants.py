@@ -39,7 +39,7 @@ class MapArguments(CommonArguments):
     tile      of c; what a mean is of is cut too, in several passes, where hw or b are given (groups
               and size of their channels for groupnorm), or no tile fits
     relu      y = max(0, y); backward takes that y too, and dy where it is above 0
-    split     what is dealt out: rows, parts of each row ("columns"), or what takes less time
+    split     what is partitioned: rows, parts of each row ("columns"), or what takes less time
     unroll    elements that are computed side by side, if registers allow
     """
 

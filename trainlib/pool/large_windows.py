@@ -114,7 +114,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class Wide:
-    """A pooling of wide windows, dealt out to cores; planes_first: a plane is one core's."""
+    """A pooling of wide windows, partitioned among cores; planes_first: a plane is one core's."""
 
     k: Kernel
     team: Team

@@ -32,7 +32,7 @@ RATE = 2.0  # elements of tokens per cycle, nearly
 class Arguments(CommonArguments):
     """A table of entries x columns; tokens are numbers of entries.
 
-    split     what is dealt out: tokens ("rows"), parts of each row ("columns"), or what is best
+    split     what is partitioned: tokens ("rows"), parts of each row ("columns"), or what is best
     unroll    elements that are moved side by side
     """
 

@@ -131,7 +131,7 @@ def _join(k: Kernel, most: Register, old: Register) -> None:
 class Arguments(CommonArguments):
     """A tensor of any shape, and the dimensions that are summed over.
 
-    split     what is dealt out: results ("rows"), parts of each sum ("columns"), or what is best
+    split     what is partitioned: results ("rows"), parts of each sum ("columns"), or what is best
     unroll    elements that are added side by side
     """
 

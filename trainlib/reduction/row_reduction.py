@@ -1,8 +1,8 @@
 """Rows: sums and maxima over parts of tensors in L1, and what is made of them.
 
 A tensor is seen as rows of elements, each of any dimensions: a row is what one sum goes over. Rows
-are dealt out to the cores; where these are few, each row is, and what cores have found in their
-parts meets in L1: all read all parts, in the same order, so that all have the same sum.
+are partitioned among the cores; where these are few, each row is, and the partial results of cores
+meet in L1: all read all parts, in the same order, so that all have the same sum.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from firmware.builder import LT, Kernel, Register
 from firmware.lanes import Lane, Lanes, load_constant
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand, dealt, merged
+from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand, merged, partitioned
 from trainlib.primitive.element import F32, Element, load, store_rounded
 from trainlib.primitive.tensor import WORD, Address, Tensor
 
@@ -46,7 +46,7 @@ class Field:
 
 
 def split_of(split: Split, rows: int, elements: int, reductions: int, cores: int) -> Split:
-    """What is dealt out; "auto": what takes less time."""
+    """What is partitioned; "auto": what takes less time."""
     if split != "auto":
         return split
     by_rows = -(-rows // cores) * (elements + START)
@@ -62,7 +62,7 @@ class Rows:
             [total] = rows.reduce(["x"], add, ["sum"])
             rows.sweep(["x"], ["y"], body)
 
-    The first dimension of rows is dealt out if is_ordered, else the one that is best.
+    The first dimension of rows is partitioned if is_ordered, else the one that is best.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Rows:
         space = tuple(rows), [Operand(0, s) for s in steps]
         self.cores = 1 if self.by_columns else team.cores
         if not is_ordered:
-            space = dealt(*merged(*space), self.cores)
+            space = partitioned(*merged(*space), self.cores)
         self.dims, operands = space
         self.steps = [operand.steps for operand in operands]
         self.offsets = dict(zip(steps, k.x(len(steps)), strict=True))
@@ -165,7 +165,7 @@ class Rows:
         with k.scope():
             width = unroll or self.unroll
             nest = Nest(k, team, self.elements, *operands, late=late, unroll=width)
-            nest.deal()
+            nest.split_work()
             nest.start()
             nest.run(body)
 

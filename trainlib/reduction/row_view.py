@@ -69,7 +69,7 @@ def line_of(
     unroll: int,
     element: Element = F32,
 ) -> View:
-    """One row of so many elements, dealt out among the cores; results have no elements."""
+    """One row of so many elements, partitioned among the cores; results have no elements."""
     step = (element.size,)
     own = {name: Field(address, (0,), step, element) for name, address in fields.items()}
     own |= {name: Field(address, (0,), (0,)) for name, address in results.items()}

@@ -141,7 +141,7 @@ class Arguments(CommonArguments):
     """A tensor of any shape.
 
     axis      the dimension, -1 for the last one
-    split     what is dealt out: rows, parts of each row ("columns"), or what takes less time
+    split     what is partitioned: rows, parts of each row ("columns"), or what takes less time
     unroll    elements that are computed side by side, if registers allow
     """
 

@@ -68,7 +68,7 @@ def test_every_point_has_cycles_or_a_reason(network: Path) -> None:
     assert "fc.fw: " in text
     how = r"as fast as the paper's policy with \d+ simulations of tiles"
     assert re.search(how + r": [\d,]+ cycles", text)
-    assert re.search(r"the best single kernel: \d x \d sums, (rows|columns) dealt out", text)
+    assert re.search(r"the best single kernel: \d x \d sums, (rows|columns) partitioned", text)
     assert re.search(
         r"a training step takes [\d,]+ cycles before, [\d,]+ after: \d\.\d\d times as fast", text
     )
