@@ -12,9 +12,6 @@ Programming    Program, new_kernel, team_of, crew_of, offload_of, Console, Dma
 Nothing is imported before it is used.
 """
 
-from importlib import import_module
-from typing import Any
-
 _HOME = {
     "run": "pulpsim.api.run",
     "tune": "pulpsim.api.tune",
@@ -42,11 +39,13 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "__version__":
         return _version()
     if name not in _HOME:
         raise AttributeError(f"module 'pulpsim' has no attribute {name!r}")
+    from importlib import import_module  # not above: an import of the command's, before signals
+
     import_module("soc.host.supported").require_supported_system()
     value = globals()[name] = getattr(import_module(_HOME[name]), name)
     return value

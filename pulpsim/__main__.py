@@ -2,13 +2,13 @@
 
 import _signal  # type: ignore  # of `signal`: there without an import that takes time
 
-from soc.host.supported import require_supported_system
-
 
 def main() -> None:
     """Run the command that the arguments name."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # it ends the command, as SIGTERM does
+    from soc.host.supported import require_supported_system
+
     try:
         require_supported_system()
     except ImportError as error:

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+from ast import literal_eval
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,15 @@ def test_compilers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
     command = compiling(tmp_path)
     command.end(signal.SIGKILL)
     assert command.left() == []
+
+
+def test_nothing_is_imported_before_a_signal_has_its_meaning() -> None:
+    """Else Ctrl-C in the first milliseconds is answered with Python's traceback."""
+    program = (
+        "import sys; before = {*sys.modules}; import pulpsim.__main__; "
+        "print({*sys.modules} - before)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-S", "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(literal_eval(found.stdout)) == {"pulpsim", "pulpsim.__main__"}
