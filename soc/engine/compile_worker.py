@@ -6,7 +6,6 @@ many at a time as there are CPUs.
 """
 
 import gc
-import json
 import os
 import pickle
 import sys
@@ -19,14 +18,14 @@ from soc.aot import compiler
 from soc.aot.unit import Unit
 from soc.aot.units import SHARED
 from soc.engine.interpreter import SOURCE, Interpreter
-from soc.host.child_process import end_with
+from soc.host.child_process import end_with, read_order
 from soc.host.compile_process import CODE, Files
 from soc.prelude import trace_points
 
 
 def main() -> None:
     """Compile what standard input names."""
-    names = json.loads(sys.stdin.buffer.readline())
+    names = read_order()
     parent = os.dup(sys.stdin.fileno())  # which the processes close
     end_with(parent)
     gc.disable()  # nearly all that is made is in use to the end: an eighth of the time

@@ -1,7 +1,21 @@
 """A process that another one has started ends with it: see soc.host.compile_process."""
 
+import json
 import os
+import sys
 from threading import Thread
+from typing import Any
+
+
+def read_order() -> Any:
+    """What this process has to do: a line of JSON on standard input.
+
+    raises    SystemExit if none comes, since who has started it has ended before
+    """
+    line = sys.stdin.buffer.readline()
+    if not line.endswith(b"\n"):
+        raise SystemExit(1)
+    return json.loads(line)
 
 
 def end_with(pipe: int) -> None:

@@ -5,7 +5,6 @@ of its file each superblock's text. A simulation does not wait for it; it takes 
 """
 
 import fcntl
-import json
 import os
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from soc.aot.cache_file import keep
 from soc.aot.unit import require
 from soc.engine.interpreter import Interpreter
 from soc.host.cache_folder import cache_folder
-from soc.host.child_process import end_with
+from soc.host.child_process import end_with, read_order
 from soc.jit.edit_llvm import calling_cold, with_scopes, without_forgotten
 
 KEPT = 4096
@@ -27,7 +26,7 @@ LOCK = "superblocks.lock"
 
 
 def main() -> None:
-    job = json.loads(sys.stdin.buffer.readline())
+    job = read_order()
     end_with(sys.stdin.fileno())
     for option, value in OPTIONS.items():
         llvm.set_option("", f"-{option}={value}")
