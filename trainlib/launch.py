@@ -23,6 +23,7 @@ from isa.declare import Isa
 from isa.program import Program
 from soc.chip.spec import SocSpec, load_chip
 from soc.config.toml import Layer, validated
+from soc.host.collector import paused_collector
 from soc.result import RunResult
 from soc.run import run_program
 from trainlib.primitive.arguments import CommonArguments
@@ -177,6 +178,7 @@ def _named(kernel: str) -> Iterator[None]:
         raise KernelError(f"{kernel}: {error}") from error
 
 
+@paused_collector()
 def _built(
     family: Family,
     point: CommonArguments,

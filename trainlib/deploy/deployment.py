@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from soc.chip.spec import SocSpec, load_chip
+from soc.host.collector import paused_collector
 from trainlib.deploy.budget import fitted
 from trainlib.deploy.fusion import MINUS_LR
 from trainlib.deploy.graph.values import DeployError, Graph
@@ -110,6 +111,7 @@ class Deployed:
         """What is computed, in its order."""
         return self.built().schedule
 
+    @paused_collector()
     def built(self, *, keeps_gradients: bool = False) -> Built:
         """The program of a training step.
 
@@ -129,6 +131,7 @@ class Deployed:
         pool = [_typed(schedule, inputs_of(self.built(), batch)) for batch in batches]
         return self._build(schedule, pool=pool, steps=steps)
 
+    @paused_collector()
     def _build(self, schedule: Schedule, **how: Any) -> Built:
         return build(schedule, self.chip, cores=self.cores, tiles=self._tiles, **how)
 
