@@ -35,8 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "sampled(every=0): a sweep, all of it with --full; otherwise every so-manieth case, or, "
         "by default, as many as have each value of each parameter at least once",
     )
-    # Processes that tests start, by the hundred, would compile all they import anew.
+    # Processes that tests start, by the hundred, would compile all they import anew; so would each
+    # run the tests themselves.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background; tests send it
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

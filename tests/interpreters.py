@@ -18,7 +18,6 @@ OPTIONAL = dict.fromkeys(interpreter.OPTIONAL.keys() - {"xcvsimd"}, "optional")
 
 PULP = profile("ri5cy", "x", small_floats=True)
 RTL = profile("ri5cy", "x", small_floats=True, apu_wop=7)
-STOCK = profile("ri5cy", "x", small_floats=True, apu_wop=6)
 CV32E40P = profile("cv32e40p", "f")
 
 FIRST = [
@@ -30,7 +29,6 @@ NEXT = [
     (RTL, "run run_hart", ""),
     (PULP, "run run_hart run_recording", "and all"),
     (RTL, "run", "and all"),
-    (STOCK, "run", "and all"),
 ]
 """Instruction set, entries; with the optional extensions, too."""
 

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 from ast import literal_eval
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,15 +31,21 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record_given(tmp_path_factory.mktemp("given"))
 
 
+@pytest.fixture(scope="module")
+def sweep_of(tmp_path_factory: pytest.TempPathFactory, given: Path) -> Callable[[str], Sweep]:
+    """The moments of a command: it runs undisturbed once for all signals."""
+    folder = tmp_path_factory.mktemp("sweeps")
+    return cache(lambda name: Sweep(name, folder, given, random.Random(name)))
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_command_that_is_ended_leaves_nothing(
-    number: signal.Signals, tmp_path: Path, given: Path, request: pytest.FixtureRequest
+    number: signal.Signals, sweep_of: Callable[[str], Sweep], request: pytest.FixtureRequest
 ) -> None:
     is_full = request.config.getoption("--full")
     for name in COMMANDS if is_full else ["run"]:
-        sweep = Sweep(name, tmp_path, given, random.Random(name))
         for _ in range(4 if is_full else 1):
-            _, wrong = sweep.signalled(number)
+            _, wrong = sweep_of(name).signalled(number)
             assert wrong == []
 
 

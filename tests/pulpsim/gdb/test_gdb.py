@@ -16,7 +16,13 @@ pytestmark = [needs_compiler, needs_gdb]
 NAMES = [*(f"core{core}" for core in range(8)), "fc"]
 
 
-@pytest.fixture(scope="module", params=["-O0", "-O2"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "program" in metafunc.fixturenames:
+        levels = ["-O0", "-O2"] if metafunc.config.getoption("--full") else ["-O2"]
+        metafunc.parametrize("program", levels, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def program(request, tmp_path_factory):
     return compiled("sum", tmp_path_factory.mktemp("c"), request.param)
 

@@ -8,10 +8,20 @@ SHORT = 20_000
 """Cycles up to which the event engine repeats a program."""
 
 RUNS = runs()
+STOCK = "ri5cy_zfinx_f16_stock"
+"""The configuration in which vectors of small floats are computed otherwise, in the same cycles."""
+
 BY_EVENTS = [run for run in RUNS if run.expected["total_cycles"] < SHORT]
 
 
-@pytest.mark.parametrize("run", RUNS, ids=str)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """All programs; regularly those for whose instructions an interpreter is compiled anyway."""
+    if "run" in metafunc.fixturenames:
+        is_full = metafunc.config.getoption("--full")
+        chosen = RUNS if is_full else [run for run in RUNS if run.configuration != STOCK]
+        metafunc.parametrize("run", chosen, ids=str)
+
+
 def test_a_program_takes_the_cycles_of_the_rtl(run: Run) -> None:
     result = run.simulate()
 

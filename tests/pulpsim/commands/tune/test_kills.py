@@ -147,7 +147,7 @@ def test_a_search_that_is_killed_again_and_again_ends_with_the_same_answer(
     is_full = request.config.getoption("--full")
     (tmp_path / "layer.toml").write_text(MANY if is_full else FEW)
     tuning = load_tuning(tmp_path / "layer.toml", Options())
-    wanted, moments = 100 if is_full else 3, random.Random(7)
+    wanted, moments = 100 if is_full else 2, random.Random(7)
     workers, searches, told, rows = 0, 0, dict[str, str](), dict[str, tuple]()
     while workers + searches < wanted:
         search = Search(tmp_path, "killed.db")
