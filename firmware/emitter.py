@@ -23,6 +23,7 @@ class _Pattern:
     """A form that instructions are made of.
 
     operands      what is written
+    names         of their fields
     has_target    does its word depend on where it lies?
     words         of those made before, by the values of their operands
     """
@@ -30,6 +31,7 @@ class _Pattern:
     def __init__(self, form: Form) -> None:
         self.form = form
         self.operands = [part for part in form.parts if isinstance(part, Operand)]
+        self.names = [operand.field.name for operand in self.operands]
         self.has_target = any(operand.kind == "target" for operand in self.operands)
         self.words: dict[tuple[Value, ...], int] = {}
 
@@ -200,18 +202,17 @@ class Emitter:
         raise KernelError(f"{name}: {len(arguments)} operands are given; write {syntaxes}")
 
     def _made(self, name: str, pattern: _Pattern, arguments: Sequence[Argument]) -> Instruction:
-        operands: dict[str, Value] = {}
-        for operand, argument in zip(pattern.operands, arguments, strict=True):
-            operands[operand.field.name] = self._value(name, operand, argument)
+        pairs = zip(pattern.operands, arguments, strict=True)
+        values = tuple([self._value(name, *pair) for pair in pairs])
+        operands = dict(zip(pattern.names, values, strict=True))
         instruction = Instruction(pattern.form, operands, caller())
-        if not pattern.has_target and all(isinstance(value, int) for value in operands.values()):
-            values = tuple(operands.values())
-            if values not in pattern.words:
-                pattern.words[values] = instruction.encode(syntax_of(self.isa), 0)
-            instruction.word = pattern.words[values]
-            if self.is_compressing:
-                return self._shortest(instruction)
-        return instruction
+        word = pattern.words.get(values)
+        if word is None:
+            if pattern.has_target or not all(isinstance(value, int) for value in values):
+                return instruction
+            word = pattern.words[values] = instruction.encode(syntax_of(self.isa), 0)
+        instruction.word = word
+        return self._shortest(instruction) if self.is_compressing else instruction
 
     def _shortest(self, instruction: Instruction) -> Instruction:
         """The same as a 16-bit instruction, if there is one."""

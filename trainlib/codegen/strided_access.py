@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from firmware.builder import Kernel, Register
@@ -19,11 +20,7 @@ class Strided:
     item           bytes of an element
     is_unsigned    of halves: zeros come above them
 
-    Three ways of loading them; whichever needs fewer registers for constants is taken:
-
-    first    element 0 steps, the others lie at offsets from the next place
-    last     the others at offsets, then element 0 steps
-    walk     each element steps to the next, the last one back and on
+    The way of loading them is that of way_of.
     """
 
     count: int
@@ -35,27 +32,12 @@ class Strided:
     @property
     def way(self) -> str:
         """How they are loaded."""
-        ways = ("first", "last", "walk")
-        return min(ways, key=lambda way: (not self._reaches(way), len(self._constants(way))))
-
-    def _reaches(self, way: str) -> bool:
-        ends = {
-            "first": ((self.count - 1) * self.across - self.along, self.across - self.along),
-            "last": ((self.count - 1) * self.across,),
-            "walk": (),
-        }[way]
-        return self.count == 1 or all(end in REACH for end in ends)
-
-    def _constants(self, way: str) -> set[int]:
-        steps = {self.along}
-        if way == "walk" and self.count > 1:
-            steps = {self.across, self.along - (self.count - 1) * self.across}
-        return {step for step in steps if step not in REACH}
+        return way_of(self.count, self.across, self.along)
 
     @property
-    def constants(self) -> set[int]:
+    def constants(self) -> frozenset[int]:
         """Steps that must be in registers."""
-        return self._constants(self.way)
+        return constants_of(self.count, self.across, self.along)
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -83,6 +65,41 @@ class Strided:
         else:
             offset = element * self.across - (self.along if way == "first" else 0)
             load(k, self.item, rd, offset, p, **kind)
+
+
+@cache
+def way_of(count: int, across: int, along: int) -> str:
+    """How elements are loaded: by whichever way needs fewer registers for constants.
+
+    first    element 0 steps, the others lie at offsets from the next place
+    last     the others at offsets, then element 0 steps
+    walk     each element steps to the next, the last one back and on
+    """
+    ends = {
+        "first": ((count - 1) * across - along, across - along),
+        "last": ((count - 1) * across,),
+        "walk": (),
+    }
+    reaching = {way: count == 1 or all(end in REACH for end in ends[way]) for way in ends}
+    return min(
+        ends, key=lambda way: (not reaching[way], len(_constants(way, count, across, along)))
+    )
+
+
+@cache
+def constants_of(count: int, across: int, along: int) -> frozenset[int]:
+    """Steps that must be in registers for a Strided of these.
+
+    NOTE: a function, since choosing the blocks of a product asks for it a thousand times.
+    """
+    return _constants(way_of(count, across, along), count, across, along)
+
+
+def _constants(way: str, count: int, across: int, along: int) -> frozenset[int]:
+    steps = {along}
+    if way == "walk" and count > 1:
+        steps = {across, along - (count - 1) * across}
+    return frozenset(step for step in steps if step not in REACH)
 
 
 def access_each(

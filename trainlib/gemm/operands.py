@@ -5,7 +5,7 @@ from typing import Literal
 
 from firmware.builder import Kernel, Register
 from firmware.lanes import load_constant
-from trainlib.codegen.strided_access import Strided
+from trainlib.codegen.strided_access import Strided, constants_of
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.tensor import WORD, Address
 
@@ -103,6 +103,7 @@ class Operands:
         item = self.element.size if self.lanes == "one" else WORD
         return Strided(cols, self.b_column, self.b_row, item)
 
-    def constants(self, rows: int, cols: int) -> set[int]:
+    def constants(self, rows: int, cols: int) -> frozenset[int]:
         """What a block's loads need in registers."""
-        return self.a_block(rows).constants | self.b_block(cols).constants
+        of_a = constants_of(rows, self.a_row, self.a_column)
+        return of_a | constants_of(cols, self.b_column, self.b_row)
