@@ -90,8 +90,7 @@ def outcome_of(result: RunResult) -> Outcome:
         return Outcome(None, size, f"wrong result: largest error {report.max_error}")
     if report.stray_writes:
         return Outcome(None, size, f"wrote to {report.stray_writes[0]:#010x}, not its own")
-    named = kernel.named(result)
-    return Outcome(layer_cycles(named), size, phases=phase_cycles(kernel, named))
+    return Outcome(layer_cycles(result), size, phases=phase_cycles(kernel, result))
 
 
 def phase_cycles(kernel: KernelProgram, result: RunResult) -> tuple[tuple[str, int], ...]:

@@ -19,6 +19,7 @@ from isa.assembler.disasm import listing
 from isa.assembler.syntax import syntax_of
 from isa.declare import Isa
 from isa.elf.attributes import RVC, architecture
+from isa.elf.region_names import MOST_REGIONS
 from isa.program import LineTable, Program, Section, Segment, Symbol
 
 __all__ = [
@@ -39,7 +40,6 @@ CODE = Arena("code", 0x1C010080, 0xFF80)
 """Where code lies if nothing else is said: L2 after its private banks and 32 vectors."""
 
 POISON = bytes.fromhex("a5a5a5ff")  # a NaN; as an index, far outside
-MOST_REGIONS = 1024  # what the markers' immediate can say
 
 
 class CodeTooLarge(KernelError):
@@ -208,6 +208,7 @@ class Kernel(Control):
             RVC * any(insn.encoding.size == 2 for insn in insns),
             LineTable(lines),
             self.name,
+            regions=dict(self.regions),
         )
 
     def _with_labels(self) -> Iterator[tuple[int, bytes]]:

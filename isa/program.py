@@ -2,7 +2,7 @@
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,8 @@ from isa.elf import reader as elf
 from isa.elf.call_frames import CallFrames
 from isa.elf.dwarf import LineRange
 from isa.elf.reader import LARGEST_FILE, ElfError, Section, Segment, Symbol
+from isa.elf.region_names import SECTION as REGION_NAMES
+from isa.elf.region_names import read_region_names, write_region_names
 from isa.elf.source_lines import LineTable
 from isa.elf.writer import write
 
@@ -32,6 +34,7 @@ class Program:
     lines           source lines
     name            for messages; no part of the program's value
     frames          where functions keep their callers' registers; no part of it, either
+    regions         names of what it measures, by number; nor are these
     """
 
     segments: tuple[Segment, ...]
@@ -43,6 +46,7 @@ class Program:
     lines: LineTable = field(default_factory=LineTable)
     name: str = field(default="program", compare=False)
     frames: CallFrames = field(default_factory=CallFrames, compare=False)
+    regions: Mapping[int, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def from_elf(cls, source: str | os.PathLike | bytes, name: str | None = None) -> "Program":
@@ -54,6 +58,7 @@ class Program:
             name = "ELF" if isinstance(source, bytes) else os.fspath(source)
         try:
             contents = elf.read(source if isinstance(source, bytes) else _contents(Path(source)))
+            regions = _region_names(contents.notes)
         except ElfError as error:
             raise ElfError(f"{name}: {error}") from None
         return cls(
@@ -66,6 +71,7 @@ class Program:
             LineTable(sections=contents.notes),
             name,
             CallFrames(contents.notes.get(FRAMES, b"")),
+            regions,
         )
 
     def __repr__(self) -> str:
@@ -75,6 +81,8 @@ class Program:
     def to_elf(self) -> bytes:
         """Write the program as an ELF file."""
         notes = self.lines.sections() | ({FRAMES: self.frames.data} if self.frames.data else {})
+        if self.regions:
+            notes[REGION_NAMES] = write_region_names(self.regions)
         if self.architecture is not None:
             notes[ATTRIBUTES] = attributes.write_architecture(self.architecture)
         sections = self.sections or tuple(_sections_of(self.segments))
@@ -190,3 +198,10 @@ def _sections_of(segments: tuple[Segment, ...]) -> Iterator[Section]:
             yield Section(name, segment.start, filled, *kind)
         if segment.size > filled:
             yield Section(".bss", segment.start + filled, segment.size - filled, *kind, True)
+
+
+def _region_names(notes: Mapping[str, bytes]) -> dict[int, str]:
+    try:
+        return read_region_names(notes.get(REGION_NAMES, b""))
+    except ValueError as error:
+        raise ElfError(f"{REGION_NAMES}: {error}") from None

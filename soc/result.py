@@ -71,7 +71,6 @@ class RunResult:
     engine: str
     seconds: float
     warnings: tuple[str, ...] = ()
-    region_names: dict[int, str] = field(default_factory=dict)
     processor_seconds: float = 0.0
     issues: np.ndarray | None = None
     effects: dict[int, list[str]] | None = None
@@ -186,7 +185,7 @@ class RunResult:
         total = region["total"]
         return {
             "id": number,
-            "name": self.region_names.get(number, f"region {number}"),
+            "name": self.program.regions.get(number, f"region {number}"),
             "count": int(region["count"]),
             "first_start": int(region["first_start"]),
             "cycles": int(region["cycles"]),

@@ -11,7 +11,7 @@ or step by step:
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -43,7 +43,6 @@ class KernelProgram:
     """A primitive's program with its data.
 
     isa        of the chip that it is for
-    regions    names of what it measures, by number
     inputs     arrays in L2, by name
     outputs    address in L2 and tensor, by name
     between    addresses and bytes of buffers in L2 that it leaves undefined
@@ -53,7 +52,6 @@ class KernelProgram:
     family: Family
     arguments: CommonArguments
     isa: Isa
-    regions: dict[int, str]
     inputs: dict[str, np.ndarray]
     outputs: dict[str, tuple[int, Tensor]]
     between: tuple[tuple[int, int], ...] = ()
@@ -62,9 +60,10 @@ class KernelProgram:
         """Its instructions, and the Python that emitted them."""
         return python_listing(self.program, self.isa)
 
-    def named(self, result: RunResult) -> RunResult:
-        """The result of a run of this program, its regions with their names."""
-        return replace(result, region_names=self.regions)
+    @property
+    def regions(self) -> Mapping[int, str]:
+        """Names of what it measures, by number."""
+        return self.program.regions
 
     def read(self, result: RunResult) -> dict[str, np.ndarray]:
         """The outputs that a run has left in L2."""
@@ -78,7 +77,7 @@ class KernelProgram:
         with np.errstate(all="ignore"):  # data may be infinite, or NaN
             expected = self.family.reference(self.arguments, self.inputs)
         return Report(
-            self.named(result),
+            result,
             self.family.macs(self.arguments),
             self.read(result),
             expected,
@@ -208,7 +207,7 @@ def _built(
         k.poison()
     outputs = {name: (l2[name], t) for name, t in tensors.items() if t.role != "in"}
     parts = values, outputs, between
-    return KernelProgram(k.build(), family, point, k.isa, dict(k.regions), *parts)
+    return KernelProgram(k.build(), family, point, k.isa, *parts)
 
 
 def launch(

@@ -8,6 +8,9 @@
 #define COUNT 8192
 #define PART 128 /* elements */
 
+#define SUM 0
+region_name(SUM, "sum");
+
 static float x[COUNT], y[COUNT];
 static float result;
 
@@ -49,9 +52,9 @@ static void add_up(void *argument)
 static void dot(void *argument)
 {
     total = 0;
-    region_begin(0);
+    region_begin(SUM);
     cluster_fork(cluster_cores(), add_up, NULL);
-    region_end(0);
+    region_end(SUM);
     result = total;
 }
 

@@ -56,6 +56,13 @@
 #define region_begin(n) __asm__ volatile("slti x0, x0, %0" ::"i"(2 * (n)) : "memory")
 #define region_end(n) __asm__ volatile("slti x0, x0, %0" ::"i"(2 * (n) + 1) : "memory")
 
+/* The name that results and traces give region n, a decimal number or a macro of one. It is a
+   section of the ELF file and takes no memory. At file scope, or in a function. */
+#define region_name(n, name) PULP_REGION_NAME(n, name)
+#define PULP_REGION_NAME(n, name)                             \
+    __asm__(".pushsection .pulpsim.regions,\"\",%progbits\n\t" \
+            ".asciz \"" #n " " name "\"\n\t.popsection")
+
 #ifdef PULP_CV32E40P
 #define PULP_ELW ".insn i 0x0b, 3, %0, %2(%1)"
 #else

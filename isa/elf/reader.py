@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from isa.elf.region_names import SECTION as REGION_NAMES
+
 HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
 PROGRAM_HEADER = struct.Struct("<8I")  # type offset vaddr paddr filesz memsz flags align
 SECTION_HEADER = struct.Struct("<10I")  # name type flags addr offset size link info align entsize
@@ -40,8 +42,15 @@ LARGEST_MEMORY = 1 << 30  # bytes of all segments together; not allocated
 MOST_SYMBOLS = 1 << 18
 LONGEST_NAME = 1 << 10
 
-# Sections that are read beside segments: what it was compiled for, source lines, call frames
-NOTES = (".riscv.attributes", ".debug_line", ".debug_line_str", ".debug_str", ".debug_frame")
+# Sections that are read beside segments: what it was compiled for, source lines, call frames, ...
+NOTES = (
+    ".riscv.attributes",
+    ".debug_line",
+    ".debug_line_str",
+    ".debug_str",
+    ".debug_frame",
+    REGION_NAMES,
+)
 
 
 class ElfError(Exception):

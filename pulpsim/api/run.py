@@ -79,7 +79,6 @@ def run(
         )
     except UnfitProgramError as error:
         raise ConfigError([f"{code.name}: {error}"]) from None
-    result = kernel.named(result) if kernel else result
     if ready.json and ready.json != STANDARD_OUTPUT:
         write_json(result.to_json(), ready.json)
     return result

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +41,7 @@ def check_textual() -> None:
         raise ConfigError([WITHOUT_TEXTUAL])
 
 
-def watch(program: Program, ready: Run, region_names: Mapping[int, str]) -> RunResult:
+def watch(program: Program, ready: Run) -> RunResult:
     """Run a program under the person's eyes; what it leaves when the person leaves.
 
     raises    as soc.run.run_program does; ConfigError without Textual
@@ -63,7 +63,7 @@ def watch(program: Program, ready: Run, region_names: Mapping[int, str]) -> RunR
     )
     session.get_ready()
     is_shown = True
-    source = RunSource(session, f"{Path(program.name).name} on {ready.chip.name}", region_names)
+    source = RunSource(session, f"{Path(program.name).name} on {ready.chip.name}")
     _show(lambda: Player(source, is_running=True))
     return source.result()
 

@@ -36,7 +36,7 @@ def example() -> Player:
     ready = load_run(EXAMPLE, Options())
     assert isinstance(ready.program, KernelProgram)
     session = Session(ready.program.program, ready.chip, on_console=lambda text: source.print(text))
-    source = RunSource(session, "train_f32 on pulp", ready.program.regions)
+    source = RunSource(session, "train_f32 on pulp")
     while source.cycle < SEEN:
         source.run(1.0, SEEN)
     source.go_to(CYCLE - 1)

@@ -1,6 +1,6 @@
 """The live view's source that is a simulation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from time import perf_counter
 
@@ -35,8 +35,8 @@ CONSOLE = 1 << 16
 class RunSource:
     """A session with its samples."""
 
-    def __init__(self, session: Session, title: str, region_names: Mapping[int, str]):
-        self.session, self.title, self.region_names = session, title, region_names
+    def __init__(self, session: Session, title: str):
+        self.session, self.title = session, title
         self.names = [
             "fc" if hart["external"] else f"core{h}" for h, hart in enumerate(session.chip.harts)
         ]
@@ -155,7 +155,7 @@ class RunSource:
             begun = of_harts["open"] * now[:, COUNT.instructions]
             found.append(
                 RegionNow(
-                    self.region_names.get(number, f"region {number}"),
+                    self.session.program.regions.get(number, f"region {number}"),
                     int(seen.sum()),
                     int(of_harts["count"].sum()),
                     int((of_harts["cycles"] + going).max()),

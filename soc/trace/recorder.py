@@ -53,14 +53,12 @@ class Recording:
 
     limit      of events: after it the run goes on without
     filters    see soc.trace.filter
-    regions    names of regions, by number
     about      fields for the header
     """
 
     file: Path
     limit: int | None = None
     filters: tuple[str, ...] = ()
-    regions: Mapping[int, str] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -113,14 +111,14 @@ class Recorder:
     ):
         self.chip, self.spec, self.recording, self.warn = chip, spec, recording, warn
         harts, initiators = hart_names(spec), initiator_names(spec)
-        self.wanted = trace_filter(recording.filters, initiators, program, recording.regions)
+        self.wanted = trace_filter(recording.filters, initiators, program, program.regions)
         self.sieve = Sieve(self.wanted, len(harts))
         self.first, end = self.wanted.cycles or (0, 1 << 62)
         self.end = min(end, self.first + MOST_CYCLES)
         about = {
             "first_cycle": self.first,
             "filters": list(recording.filters),
-            "regions": {str(number): name for number, name in recording.regions.items()},
+            "regions": {str(number): name for number, name in program.regions.items()},
             **recording.about,
         }
         try:

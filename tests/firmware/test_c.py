@@ -11,6 +11,7 @@ import pytest
 
 from firmware import stacks
 from firmware.platform import DMA_EVENT, EVENT_UNIT, SOFTWARE_EVENT, WAITED_FOR, address_of
+from isa.program import Program
 from soc import simulation
 from soc.chip.spec import load_chip
 from soc.run import ENGINES, run_program
@@ -49,6 +50,7 @@ def test_the_example_adds_up_on_all_cores(tmp_path):
     subprocess.run(["make", "-C", EXAMPLES, f"OUT={tmp_path}"], check=True, capture_output=True)
     sums = sum((i % 7 - 3) * (i % 5 - 1) for i in range(8192))
     assert run(tmp_path / "dot.elf") == ("exit", 0, f"x . y = {sums}\n")
+    assert Program.from_elf(tmp_path / "dot.elf").regions == {0: "sum"}
 
 
 @needs_compiler

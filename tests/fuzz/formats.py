@@ -227,7 +227,7 @@ class Json(Format):
 
         kernel = launch.program(PRODUCT["kernel"], PRODUCT["args"])
         result = run_program(kernel.program)
-        report = kernel.named(result).to_json() | {"program": kernel.report(result).to_json()}
+        report = result.to_json() | {"program": kernel.report(result).to_json()}
         (folder / "result.json").write_text(json.dumps(report))
 
     def prepare(self, samples: Path) -> None:
@@ -252,10 +252,9 @@ class TraceFile(Format):
         from trainlib import launch
 
         kernel = launch.program(PRODUCT["kernel"], PRODUCT["args"])
-        regions = kernel.regions
-        run_program(kernel.program, trace=Recording(folder / "run.trace", regions=regions))
+        run_program(kernel.program, trace=Recording(folder / "run.trace"))
         filters = ("kind=issue,stall,memory", "hart=0-3")
-        run_program(kernel.program, trace=Recording(folder / "part.trace", 2000, filters, regions))
+        run_program(kernel.program, trace=Recording(folder / "part.trace", 2000, filters))
         recording(folder)
 
     def prepare(self, samples: Path) -> None:

@@ -27,7 +27,7 @@ KERNELS = {
 
 def described(built: KernelProgram) -> str:
     """Cycles, instructions and regions of every hart, then what the program consists of."""
-    result = built.named(run_program(built.program, max_cycles=1_000_000))
+    result = run_program(built.program, max_cycles=1_000_000)
     lines = [f"{result.cycles} cycles"]
     for hart in result.to_json()["harts"]:
         regions = ", ".join(f"{r['name']} {r['cycles']}" for r in hart["regions"])

@@ -35,7 +35,6 @@ ROUNDED = 256  # bytes: code arenas are multiples of it
 class Built:
     """A program with its plan.
 
-    regions      names of what it measures, by number
     addresses    of all values, by name
     calls        those of kernels in their order, as the program's records have them
     macs         multiply-adds of a step
@@ -45,7 +44,6 @@ class Built:
     schedule: Schedule
     chip: SocSpec
     memory: Memory
-    regions: dict[int, str]
     addresses: Mapping[str, int]
     calls: tuple[Emitted, ...]
     macs: int
@@ -170,7 +168,6 @@ class _Maker:
             self.schedule,
             self.chip,
             replace(memory, code=size, tables=tables),
-            dict(k.regions),
             dict(self.addresses),
             tuple(self._recorded(program, records)),
             sum(family.macs(point) for family, point in self.points),

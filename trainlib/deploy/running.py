@@ -117,7 +117,7 @@ class Running:
         self.write(arrays)
         self._wait()
         cycle, regions = self.exchange.cycle, self._seen()
-        layers = _layers(self.built.regions, self._regions, regions)
+        layers = _layers(self.built.program.regions, self._regions, regions)
         self.batches.append(BatchReport(cycle - self._cycle, layers))
         self._cycle, self._regions = cycle, regions
 

@@ -49,11 +49,11 @@ def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = Fal
         check_writable("--checkpoint-at", ready.checkpoint[1], *sources)
     program, kernel = loaded(ready.program)
     if is_live and _can_be_watched(ready):
-        result = _watched(program, ready, kernel.regions if kernel else {})
+        result = _watched(program, ready)
     else:
         recording = recording_of(ready, kernel) if ready.trace else None
         result = _simulate(program, ready, is_quiet, recording)
-    report = (kernel.named(result) if kernel else result).to_json()
+    report = result.to_json()
     if report["exit"]["reason"] != "exit":
         report["where"] = [one.to_json() for one in whereabouts(result)]
     if kernel:
@@ -104,8 +104,7 @@ def recording_of(ready: Run, kernel: "KernelProgram | None") -> Recording:
     if kernel:
         about["kernel"] = kernel.family.name
         about["arguments"] = kernel.arguments.model_dump(mode="json")
-    regions = kernel.regions if kernel else {}
-    return Recording(ready.trace, ready.trace_limit, ready.trace_filters, regions, about)
+    return Recording(ready.trace, ready.trace_limit, ready.trace_filters, about)
 
 
 def _simulate(
@@ -169,11 +168,11 @@ def _can_be_watched(ready: Run) -> bool:
     return True
 
 
-def _watched(program: Program, ready: Run, region_names: dict[int, str]) -> RunResult:
+def _watched(program: Program, ready: Run) -> RunResult:
     from pulpsim.tui.command import is_served, watch
 
     try:
-        result = watch(program, ready, region_names)
+        result = watch(program, ready)
     except UnfitProgramError as error:
         raise ConfigError([f"{program.name}: {error}"]) from None
     if ready.json != STANDARD_OUTPUT and not is_served():

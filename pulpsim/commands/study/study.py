@@ -4,7 +4,7 @@ A file of a study ends in STUDY; pulpsim.commands.study.catalogue lists the file
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
@@ -26,24 +26,23 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class Measured(Program):
-    """A program with the names of its regions, and what it should compute if it is a kernel's."""
+    """A program, and what it should compute if it is a kernel's."""
 
-    regions: Mapping[int, str] = field(default_factory=dict)
     kernel: KernelProgram | None = None
 
     @classmethod
     def of(cls, k: Kernel) -> "Measured":
         """What is under construction, as a program."""
-        return cls(**_content(k.build()), regions=dict(k.regions))
+        return cls(**_content(k.build()))
 
     @classmethod
     def of_kernel(cls, built: KernelProgram) -> "Measured":
         """A kernel's program."""
-        return cls(**_content(built.program), regions=built.regions, kernel=built)
+        return cls(**_content(built.program), kernel=built)
 
     def result(self, run: RunResult) -> Result:
         """What is kept of a run: its counters as JSON, a kernel's report, no times of the host."""
-        kept = replace(run, region_names=dict(self.regions)).to_json()
+        kept = run.to_json()
         if self.kernel:
             kept["program"] = self.kernel.report(run).to_json()
         return {name: value for name, value in kept.items() if name not in ("host", "schema")}

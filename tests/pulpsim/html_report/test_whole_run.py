@@ -35,11 +35,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Recor
     """The run's JSON, its trace and its figures."""
     file = tmp_path_factory.mktemp("run") / "train.trace"
     built = program("train_f32", NETWORK)
-    result = run_program(built.program, trace=recorder.Recording(file, regions=built.regions))
+    result = run_program(built.program, trace=recorder.Recording(file))
     assert result.exit.reason == "exit"
     figures = of_trace(Trace.open(Path(file)))
     assert figures.recording is not None
-    return built.named(result).to_json(), figures.recording, figures
+    return result.to_json(), figures.recording, figures
 
 
 Run = tuple[dict[str, Any], Recording, Figures]

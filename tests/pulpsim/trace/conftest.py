@@ -40,7 +40,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """A matrix product on eight cores: regions, barriers, DMA, conflicts, no calls."""
     kernel = launch.program("matmul_f32", {"n": 16, "k": 16, "m": 16})
     file = tmp_path_factory.mktemp("traces") / "product.trace"
-    result = run_program(kernel.program, trace=Recording(file, regions=kernel.regions))
+    result = run_program(kernel.program, trace=Recording(file))
     return Recorded(Trace.open(file), result)
 
 

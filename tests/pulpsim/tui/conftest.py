@@ -1,5 +1,6 @@
 """Programs to look at, and a recording."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,5 +29,5 @@ def hello() -> Program:
 @pytest.fixture(scope="module")
 def trace(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("trace") / "run.trace"
-    run_program(program, trace=Recording(file, regions={0: "first"}))
+    run_program(replace(program, regions={0: "first"}), trace=Recording(file))
     return file

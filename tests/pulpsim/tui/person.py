@@ -1,5 +1,7 @@
 """A person at the live view: keys and what the screen shows; no terminal, no threads."""
 
+from dataclasses import replace
+
 import numpy as np
 from rich.text import Text
 
@@ -89,6 +91,7 @@ class Person:
 
 def live(program: Program, **how: int) -> RunSource:
     source: RunSource
-    session = Session(program, on_console=lambda text: source.print(text), **how)
-    source = RunSource(session, "a program", {0: "first"})
+    named = replace(program, regions={0: "first"})
+    session = Session(named, on_console=lambda text: source.print(text), **how)
+    source = RunSource(session, "a program")
     return source

@@ -1,5 +1,7 @@
 """The live view: what it shows is what happened, and looking changes nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,7 +56,7 @@ def test_no_line_of_the_overview_is_wider_than_the_screen(
 ) -> None:
     for banks in (4, 16, 64):
         chip = load_chip("pulp", {"l1.banks": banks})
-        person = Person(RunSource(Session(program, chip), "wide " * 40, {}), width, height)
+        person = Person(RunSource(Session(program, chip), "wide " * 40), width, height)
         person.press("space")
         count = 4 + len(person.source.names) + (person.layout.heat + 4 if width > 80 else 0)
         assert max(map(len, person.lines[:count])) <= width
@@ -78,8 +80,9 @@ def test_the_columns_add_up_to_the_counters(program: Program) -> None:
 def test_names_of_the_program_give_no_orders_to_the_terminal(program: Program) -> None:
     name = "[red]\x1b[2J\n\t\x1b]0;x\x07[/]"
     symbols = tuple(Symbol(name, s.address, s.size, s.kind) for s in program.symbols)
-    evil = Program(program.segments, program.entry, symbols, program.sections)
-    source = RunSource(Session(evil), name, dict.fromkeys(range(8), name))
+    regions = dict.fromkeys(range(8), name)
+    evil = replace(program, symbols=symbols, regions=regions)
+    source = RunSource(Session(evil), name)
     source.print(name)
     person = Person(source, 140, 40)
     person.press("space", "left")
@@ -149,7 +152,7 @@ def test_changed_registers_are_marked(hello: Program) -> None:
 def test_every_register_is_shown(floats: list[str], program: Program) -> None:
     session = Session(program)
     session.chip.harts["f_registers"] = bool(floats)
-    person = Person(RunSource(session, "a program", {}))
+    person = Person(RunSource(session, "a program"))
     now = person.frame
     for panel, names in (("registers", X_NAMES), ("floats", floats)):
         page = person.page(panel, now)

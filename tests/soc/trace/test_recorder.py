@@ -1,6 +1,7 @@
 """A recorded run: as without a trace, and every event in its cycle."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -45,7 +46,7 @@ def matmul():
 def whole(matmul, tmp_path_factory):
     """A trace of all that happens in a matrix product, with DMA, barriers and regions."""
     file = tmp_path_factory.mktemp("whole") / "run.trace"
-    return recorded(file, matmul.program, regions=matmul.regions)
+    return recorded(file, matmul.program)
 
 
 @pytest.mark.parametrize("name", ["hello", "speed2_mm_hwl", "speed2_mm_naive"])
@@ -124,7 +125,7 @@ def test_the_size_of_batches_changes_nothing(whole, file, matmul, monkeypatch):
     monkeypatch.setattr("soc.trace.recorder.BUFFER", 1)
     for module in ("soc.trace.recorder", "soc.trace.open_waits"):
         monkeypatch.setattr(f"{module}.PATIENCE", 10)
-    result, trace = recorded(file, matmul.program, regions=matmul.regions)
+    result, trace = recorded(file, matmul.program)
     check(trace, result)
     assert trace.events.tolist() == whole[1].events.tolist()
 
@@ -168,7 +169,7 @@ def test_waits_longer_than_the_buffer_are_told_as_one(long_sleep):
 
 def test_the_limit_ends_the_recording_and_not_the_run(whole, file, matmul):
     result, trace = whole
-    limited, start = recorded(file, matmul.program, regions=matmul.regions, limit=5000)
+    limited, start = recorded(file, matmul.program, limit=5000)
     assert numbers(limited)["harts"] == numbers(result)["harts"]
     assert start.events.tolist() == trace.events[:5000].tolist()
     end = start.events["cycle"][-1] + 1
@@ -219,7 +220,7 @@ FILTERS = {
 @pytest.mark.parametrize("text", FILTERS)
 def test_filters_keep_what_they_say(text, whole, file, matmul):
     result, trace = whole
-    filtered, some = recorded(file, matmul.program, regions=matmul.regions, filters=(text,))
+    filtered, some = recorded(file, matmul.program, filters=(text,))
     expected = np.array(trace.select(**FILTERS[text]))
     expected["cycle"] -= some.first_cycle
     assert some.events.tolist() == expected.tolist()
@@ -270,10 +271,9 @@ def test_a_region_keeps_each_hart_between_its_markers(whole, file, matmul):
         for begin, end in marks.reshape(-1, 2):
             inside = trace.events[begin : end + 1]
             expected += inside[(inside["hart"] == h) & (inside["kind"] == Kind.STALL)].tolist()
-    regions = {"regions": matmul.regions}
     for text in ("region=compute", f"region={number}"):
         filters = (text, "kind=stall")
-        _, some = recorded(file, matmul.program, filters=filters, **regions)
+        _, some = recorded(file, matmul.program, filters=filters)
         assert sorted(some.events.tolist()) == sorted(expected)
         assert expected
 
@@ -388,5 +388,5 @@ BAD = {
 @pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
 def test_a_filter_with_a_mistake_is_refused(text, file):
     with pytest.raises(ValueError, match=f"^{re.escape(f'trace filter {BAD[text]}')}$"):
-        recorded(file, elf("hello"), filters=(text,), regions={0: "outer"})
+        recorded(file, replace(elf("hello"), regions={0: "outer"}), filters=(text,))
     assert not file.exists()
