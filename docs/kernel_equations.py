@@ -79,6 +79,7 @@ EQUATIONS: dict[str, tuple[str, Shape]] = {
     ),
     "accumulate_f32": ("g += scale x", FLAT),
     "adam_corrections_f32": ("c_i = 1 - beta_i (1 - c_i): 1 - beta_i^t of the next step", {}),
+    "change_scale_f32": ("scale *= growth after interval finite totals, else backoff", {}),
     "adam_f32": (
         "g += weight_decay w; m, v: running means of g and g^2; w -= lr m' / (sqrt(v') + eps)",
         FLAT,

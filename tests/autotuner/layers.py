@@ -68,7 +68,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """By the first word of the name; SHAPE for all others."""
 
-OF_ONE_SIZE = ("adam_corrections_f32",)
+OF_ONE_SIZE = ("adam_corrections_f32", "change_scale_f32")
 
 
 class Shaped(NamedTuple):

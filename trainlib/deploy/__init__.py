@@ -6,6 +6,7 @@ from trainlib.deploy import SGD, deploy
 from trainlib.deploy.deployment import Deployed, Evaluated, Trained, deploy
 from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.optimizers import SGD, Adam, AdamW
+from trainlib.deploy.precision import LossScale
 
 __all__ = [
     "SGD",
@@ -15,6 +16,7 @@ __all__ = [
     "Deployed",
     "Evaluated",
     "Graph",
+    "LossScale",
     "Trained",
     "deploy",
 ]

@@ -21,6 +21,7 @@ from trainlib.deploy.fusion import MINUS_LR
 from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.memory import Memory
 from trainlib.deploy.optimizers import LR, Optimizer
+from trainlib.deploy.precision import SINGLE, Precision, Scale
 from trainlib.deploy.program import Built, build
 from trainlib.deploy.running import Report, Running, inputs_of
 from trainlib.deploy.schedule import Schedule
@@ -81,6 +82,7 @@ class Deployed:
     evaluated     the graph in evaluation mode, and the output's name; None: there is none
     accumulate    batches of a step, whose gradients are added, or averaged if `mean`
     tuned         tiles of kernels that have been measured, see trainlib.deploy.tiles
+    precision     what is computed with halves, see trainlib.deploy.precision
     """
 
     graph: Graph
@@ -91,6 +93,7 @@ class Deployed:
     mean: bool = False
     cores: int | None = None
     tuned: Tuned | None = None
+    precision: Precision = SINGLE
     engine: str = "compiled"
     progress: Callable = nullcontext
     _built: dict[Any, Built] = field(default_factory=dict, repr=False)
@@ -120,7 +123,7 @@ class Deployed:
         if keeps_gradients not in self._built:
             how: dict[str, Any] = {"mean": self.mean, "keeps_gradients": keeps_gradients}
             how["fits"] = self._tiles.fits
-            how |= {"accumulate": self.accumulate}
+            how |= {"accumulate": self.accumulate, "precision": self.precision}
             of = partial(training, self.graph, self.optimizer, **how)
             self._built[keeps_gradients] = fitted(lambda names: of(recomputed=names), self._build)
         return self._built[keeps_gradients]
@@ -201,7 +204,7 @@ class Deployed:
         if self.evaluated is None:
             raise DeployError("this network has no forward graph to evaluate")
         if "evaluation" not in self._built:
-            schedule = evaluation(*self.evaluated())
+            schedule = evaluation(*self.evaluated(), self.precision)
             self._built["evaluation"] = self._build(schedule)
         built = self._built["evaluation"]
         graph = built.schedule.graph
@@ -214,7 +217,7 @@ class Deployed:
         for batch in batches:
             running.batch(inputs_of(built, batch))
             losses += self._loss(running, graph)
-            outputs.append(running.read([output])[output])
+            outputs.append(running.read([output])[output].astype(np.float32))
         return Evaluated(losses, outputs, running.report())
 
     def _loss(self, running: Running, graph: Graph) -> list[float]:
@@ -248,13 +251,21 @@ def deploy(
     loss: Any = None,
     optimizer: Optimizer,
     chip: SocSpec | str | PathLike = "pulp",
+    dtype: str = "f32",
+    dtypes: Mapping[str, str] | None = None,
+    master: str = "f32",
+    loss_scale: Scale = None,
     **how: Any,
 ) -> Deployed:
     """Plan the training of a torch.nn.Module.
 
-    batch    (x, target): the shapes and types of every batch
-    loss     loss(output, target); None: the model's forward takes both and returns the loss
-    how      of Deployed: accumulate, mean, cores, tuned, engine, progress
+    batch         (x, target): the shapes and types of every batch
+    loss          loss(output, target); None: the model's forward takes both and returns the loss
+    dtype         what layers compute with: "f32", "f16" or "bf16"
+    dtypes        the same by patterns of their names: {"head.*": "f32"}
+    master        of parameters and the optimiser's state: "f32"
+    loss_scale    None, a power of two, "dynamic", or a LossScale
+    how           of Deployed: accumulate, mean, cores, tuned, engine, progress
 
     raises    DeployError; ImportError without torch
     """
@@ -274,7 +285,8 @@ def deploy(
             for module, mode in was_training.items():
                 module.training = mode
 
-    return Deployed(graph, optimizer, spec, evaluated, **how)
+    precision = Precision.of(dtype, dtypes, loss_scale, master)
+    return Deployed(graph, optimizer, spec, evaluated, precision=precision, **how)
 
 
 __all__ = ["Deployed", "Evaluated", "Trained", "deploy", "replace"]

@@ -26,9 +26,11 @@ ADDED = {"conv2d_ig": "dX", "linear_ig": "dX"}
 UPDATING = ("linear_wg", "conv2d_wg")
 Fits = Callable[[Graph, Node], bool]
 """Can a node be computed on the chip?"""
+Takes = Callable[[Graph, Node, Node], bool]
+"""Is a node, the second, as good as a plain one and what it has beside it?"""
 
 
-def fuse_relus(graph: Graph) -> None:
+def fuse_relus(graph: Graph, takes: Takes) -> None:
     """Let what gives the inputs of ReLUs, for them alone, clip its outputs by itself."""
     readers = _readers(graph)
     made = {value: number for number, node in enumerate(graph.nodes) for value in _outputs(node)}
@@ -45,7 +47,10 @@ def fuse_relus(graph: Graph) -> None:
             continue
         outputs = {**node.outputs, CLIPPED[node.op]: y}
         attributes = {**node.attributes, "relu": True}
-        graph.nodes[place] = replace(node, outputs=outputs, attributes=attributes)
+        fused = replace(node, outputs=outputs, attributes=attributes)
+        if not takes(graph, node, fused):
+            continue
+        graph.nodes[place] = fused
         del graph.values[x]
         gone.add(number)
     _drop(graph, gone)
@@ -68,6 +73,8 @@ def _fuse_sum(graph: Graph, number: int, held: str, late: str) -> bool:
     if graph.values[root].elements != graph.values[other].elements:
         return False
     if graph.values[held].elements != graph.values[root].elements:
+        return False
+    if graph.values[root].dtype != graph.values[other].dtype:
         return False
     touching = [n for n, node in enumerate(graph.nodes) if root in _roots(graph, node)]
     alone = [n for n, node in enumerate(graph.nodes) if other in _roots(graph, node)]
@@ -97,7 +104,7 @@ def fuse_updates(graph: Graph, fits: Fits) -> None:
     for number, node in enumerate(graph.nodes):
         own = [node.outputs[name] for name in RESULTS if name in node.outputs]
         mine = [updates[name] for name in own if name in updates and readers[name] == 1]
-        if node.op not in UPDATING or not own or len(mine) != len(own):
+        if node.op not in UPDATING or node.element != "f32" or not own or len(mine) != len(own):
             continue
         graph.values.setdefault(MINUS_LR, replace(graph.values[LR], name=MINUS_LR))
         graph.arrays.setdefault(MINUS_LR, np.asarray(-graph.arrays[LR]))

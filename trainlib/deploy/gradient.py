@@ -14,8 +14,10 @@ from trainlib.deploy.graph.registry import OPERATORS, add_node
 from trainlib.deploy.graph.values import Attributes, DeployError, Graph, Node, Shape
 
 
-def differentiate(graph: Graph) -> Graph:
+def differentiate(graph: Graph, seed: str | None = None) -> Graph:
     """The graph with the nodes of all gradients after its own; `gradients` names them.
+
+    seed    what the gradient of the loss is, a value of one element; None: 1
 
     Parameters that the loss does not depend on have none, and do not learn, as in PyTorch.
 
@@ -24,7 +26,7 @@ def differentiate(graph: Graph) -> Graph:
     result = graph.copy()
     if result.loss is None:
         raise DeployError("the graph has no loss; training needs one")
-    tape = _Tape(result)
+    tape = _Tape(result, seed)
     for node in reversed(graph.nodes):
         tape.back(node)
     for name in result.trained:
@@ -38,13 +40,13 @@ def differentiate(graph: Graph) -> Graph:
 class _Tape:
     """Gradients that are known so far, by value."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, seed: str | None) -> None:
         self.graph = graph
         self.needed = _needed(graph)
         self.parts: dict[str, list[str]] = {}
         assert graph.loss is not None
-        self.one = graph.constant("one", np.ones(1, np.float32))
-        self.parts[graph.loss] = [self.one]
+        self.one = None if seed else graph.constant("one", np.ones(1, np.float32))
+        self.parts[graph.loss] = [seed or graph.constant("one", np.ones(1, np.float32))]
         self.layer = ""
         self.children: dict[str, list[str]] = {}
         for name, value in graph.values.items():

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from firmware.builder import CodeTooLarge, Kernel, KernelError
+from firmware.builder import NE, CodeTooLarge, Kernel, KernelError, Label
+from firmware.registers import ZERO
 from firmware.runtime import Team, new_kernel, team_of
 from isa.program import Program
 from soc.chip.spec import SocSpec
@@ -185,7 +186,9 @@ class _Maker:
         for name in graph.values:
             root, offset = graph.place(name)
             if root in memory.blocks:
-                self.addresses[name] = memory.blocks[root].address + WORD * offset
+                self.addresses[name] = (
+                    memory.blocks[root].address + graph.values[root].item * offset
+                )
         self.blocks = memory.blocks
         records = sum(WORD * len(function.operands) for function in self.functions)
         lack = memory.end + records + ROUNDED - (k.l2.base + k.l2.size)
@@ -217,6 +220,10 @@ class _Maker:
 
     def _section(self, k: Kernel, team: Team, section: Section, calls: range) -> None:
         graph = self.schedule.graph
+        end = k.label()
+        if section.skipped:
+            name, number = section.skipped
+            _jump_if(k, self.addresses[name] + WORD * number, end)
         if section.takes_batch:
             with k.region("next batch"):
                 if self.pool:
@@ -228,10 +235,11 @@ class _Maker:
             with k.region(self.calls[number].region):
                 self.functions[number].call(self._operands(number))
         if section.takes_batch:
-            seeds = [v.name for v in graph.of_role("state") if v.dtype == "int32"]
+            seeds = dict.fromkeys(n.inputs["seed"] for n in section.nodes if n.op == "dropout")
             emit_seeds(k, team, [self.addresses[name] for name in seeds])
             if self.pool and graph.loss:
                 self.pool.emit_note(k, team, self.addresses[graph.loss])
+        k.place(end)
 
     def _operands(self, number: int) -> dict[str, int]:
         """Addresses of a call's operands and workspaces."""
@@ -247,6 +255,16 @@ class _Maker:
             at = dict(zip(record.operands, decoded(words), strict=True))
             spaces = tuple((at.pop(name), size) for name, size in function.workspaces.items())
             yield Emitted(call, at, spaces)
+
+
+def _jump_if(k: Kernel, address: int, label: Label) -> None:
+    """Jump if the word at an address is not 0."""
+    with k.scope():
+        word = k.x()
+        k.li(word, address)
+        k.lw(word, 0, word)
+        with k.if_(NE, word, ZERO):
+            k.j(label)
 
 
 def _data(program: Program, address: int, size: int) -> bytes:

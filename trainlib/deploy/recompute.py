@@ -66,7 +66,8 @@ def _again(graph: Graph, node: Node) -> str:
         inputs = {n: inputs[n] for n in ("x", "gamma", "beta") if n in inputs}
         inputs |= {n: node.outputs[n] for n in MEANS[node.op]}
     named = {"y": f"{node.outputs['y']}.again"}
-    made = add_node(graph, op, inputs, attributes, layer=node.layer, step="backward", named=named)
+    how = {"layer": node.layer, "element": node.element}
+    made = add_node(graph, op, inputs, attributes, **how, step="backward", named=named)
     return made["y"]
 
 

@@ -16,9 +16,9 @@ from trainlib.deploy.graph.registry import written
 from trainlib.deploy.graph.values import Graph, Node
 from trainlib.network.layers import Call
 from trainlib.network.training_graph import point_of
-from trainlib.primitive.tensor import WORD
 
 DEAD = -1
+UNIT = 2  # bytes: the least element
 
 
 @dataclass(frozen=True)
@@ -52,20 +52,20 @@ class _Meaning:
 
 
 class Replay:
-    """Memory, word by word: the number of a root's version, and the word's place in it."""
+    """Memory, by units: the number of a root's version, and the unit's place in it."""
 
     def __init__(self, graph: Graph, reference: Sequence[Node], start: int, end: int) -> None:
         """The graph as it was before anything was put in place of something else."""
         self.graph, self.meaning = graph, _Meaning(graph, reference)
         self.start = start
-        self.words = np.full((end - start) // WORD, DEAD, np.int64)
+        self.units = np.full((end - start) // UNIT, DEAD, np.int64)
         self.numbers = {name: number for number, name in enumerate(graph.values)}
         self.faults: list[str] = []
 
     def place(self, name: str, address: int, version: int = 0) -> None:
         """Let a value be there before the first call."""
         value = self.graph.values[name]
-        self._write(name, address, 0, value.elements, version, f"{name} at first")
+        self._write(name, address, 0, value.size, version, f"{name} at first")
 
     def call(self, emitted: Emitted, node: Node) -> None:
         """Carry out a call: check what it reads, note what it writes."""
@@ -77,48 +77,50 @@ class Replay:
             if tensor.role in ("in", "inout"):
                 name = emitted.call.operands[operand]
                 root, offset = self.graph.place(name)
-                wanted = self._tags(root, read[root], offset, tensor.elements)
-                found = self._at(emitted.addresses[operand], tensor.elements)
+                wanted = self._tags(root, read[root], offset * tensor.item, tensor.size)
+                found = self._at(emitted.addresses[operand], tensor.size)
                 if found is None or not np.array_equal(found, wanted):
                     self.faults.append(self._fault(where, operand, name, found, wanted))
         for address, size in emitted.workspaces:
-            self._put(address, np.full(size // WORD, DEAD), f"{where}: workspace")
+            self._put(address, np.full(size // UNIT, DEAD), f"{where}: workspace")
         for operand, tensor in tensors.items():
             if tensor.role in ("out", "inout"):
                 root, offset = self.graph.place(emitted.call.operands[operand])
                 address = emitted.addresses[operand]
-                how = root, address, offset, tensor.elements, written[root], f"{where}: {operand}"
-                self._write(*how)
+                how = root, address, offset * tensor.item, tensor.size, written[root]
+                self._write(*how, f"{where}: {operand}")
 
     def check(self, name: str, address: int, why: str) -> None:
         """Must a value be there now, in its last version?"""
         root, offset = self.graph.place(name)
-        elements = self.graph.values[name].elements
-        wanted = self._tags(root, self.meaning.versions.get(root, 0), offset, elements)
-        found = self._at(address, elements)
+        value = self.graph.values[name]
+        version = self.meaning.versions.get(root, 0)
+        wanted = self._tags(root, version, offset * value.item, value.size)
+        found = self._at(address, value.size)
         if found is None or not np.array_equal(found, wanted):
             self.faults.append(self._fault(why, "result", name, found, wanted))
 
-    def _tags(self, root: str, version: int, offset: int, count: int) -> np.ndarray:
-        first = (self.numbers[root] << 40) + (version << 32) + offset
-        return np.arange(first, first + count)
+    def _tags(self, root: str, version: int, offset: int, size: int) -> np.ndarray:
+        """Of so many bytes of a version of a root."""
+        first = (self.numbers[root] << 40) + (version << 32) + offset // UNIT
+        return np.arange(first, first + size // UNIT)
 
     def _write(
-        self, root: str, address: int, offset: int, count: int, version: int, where: str
+        self, root: str, address: int, offset: int, size: int, version: int, where: str
     ) -> None:
-        self._put(address, self._tags(root, version, offset, count), where)
+        self._put(address, self._tags(root, version, offset, size), where)
 
     def _put(self, address: int, tags: np.ndarray, where: str) -> None:
-        index = (address - self.start) // WORD
-        if not 0 <= index <= index + tags.size <= self.words.size:
+        index = (address - self.start) // UNIT
+        if not 0 <= index <= index + tags.size <= self.units.size:
             self.faults.append(f"{where}: writes {address:#010x}, outside of the values' memory")
             return
-        self.words[index : index + tags.size] = tags
+        self.units[index : index + tags.size] = tags
 
-    def _at(self, address: int, count: int) -> np.ndarray | None:
-        index = (address - self.start) // WORD
-        inside = 0 <= index <= index + count <= self.words.size
-        return self.words[index : index + count] if inside else None
+    def _at(self, address: int, size: int) -> np.ndarray | None:
+        index, count = (address - self.start) // UNIT, size // UNIT
+        inside = 0 <= index <= index + count <= self.units.size
+        return self.units[index : index + count] if inside else None
 
     def _fault(
         self, where: str, operand: str, name: str, found: np.ndarray | None, wanted: np.ndarray
@@ -135,7 +137,9 @@ class Replay:
         if tag == DEAD:
             return "nothing that is still there"
         names = list(self.graph.values)
-        return f"word {tag & 0xFFFFFFFF} of {names[tag >> 40]}, version {tag >> 32 & 0xFF}"
+        value = self.graph.values[names[tag >> 40]]
+        element = (tag & 0xFFFFFFFF) * UNIT // value.item
+        return f"element {element} of {value.name}, version {tag >> 32 & 0xFF}"
 
 
 def replayed(

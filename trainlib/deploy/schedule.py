@@ -7,11 +7,15 @@ from trainlib.deploy.graph.values import Graph, Node
 
 @dataclass(frozen=True)
 class Section:
-    """Nodes that are computed one after the other, so many times; a batch each time, or none."""
+    """Nodes that are computed one after the other, so many times; a batch each time, or none.
+
+    skipped    a value with a word that is not 0 where they are left out, and the word's number
+    """
 
     nodes: tuple[Node, ...]
     times: int = 1
     takes_batch: bool = True
+    skipped: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,15 @@ from trainlib.deploy.graph.passes import in_place, updates_at_once, without_dead
 from trainlib.deploy.graph.registry import add_node
 from trainlib.deploy.graph.values import DeployError, Graph, Node
 from trainlib.deploy.optimizers import Optimizer, layer_of
+from trainlib.deploy.precision import (
+    SINGLE,
+    SKIPS,
+    STEPS,
+    LossScale,
+    Precision,
+    check_gradients,
+    mix,
+)
 from trainlib.deploy.recompute import recompute
 from trainlib.deploy.schedule import Schedule, Section
 
@@ -27,6 +36,7 @@ def training(
     keeps_gradients: bool = False,
     fits: Fits | None = None,
     recomputed: Collection[str] = (),
+    precision: Precision = SINGLE,
 ) -> Schedule:
     """The schedule that trains a graph.
 
@@ -35,23 +45,28 @@ def training(
     keeps_gradients    let gradients be there when the step is done
     fits               can a gradient of weights that changes them at once be computed? None: none
     recomputed         values that are computed again for the backward pass, see recompute
+    precision          what is computed with halves
 
     raises    DeployError
     """
     graph = graph.copy()
-    fuse_relus(graph)
-    graph = differentiate(graph)
+    fuse_relus(graph, precision.takes)
+    graph = differentiate(graph, precision.seed(graph))
     if not graph.trained:
         raise DeployError("no parameter learns: all have requires_grad = False")
     if accumulate < 1:
         raise DeployError(f"accumulate = {accumulate}; it is a number of batches from 1 on")
     loss = graph.loss
     assert loss is not None
-    fuse_sums(graph)
     without_dead(graph, [loss, *graph.gradients.values()])
+    if precision != SINGLE:
+        mix(graph, precision)
+    fuse_sums(graph)
     recompute(graph, recomputed)
     kept = [loss, *(graph.gradients.values() if keeps_gradients else ())]
-    if accumulate == 1:
+    if accumulate > 1:
+        return _accumulated(graph, optimizer, accumulate, mean, precision)
+    if not isinstance(precision.scale, LossScale):
         _add_updates(graph, optimizer, graph.gradients)
         if fits and not keeps_gradients:
             fuse_updates(graph, fits)
@@ -59,10 +74,26 @@ def training(
         updates_at_once(graph)
         in_place(graph, graph.nodes, kept)
         return Schedule(graph, (Section(tuple(graph.nodes)),), tuple(kept), reference)
-    return _accumulated(graph, optimizer, accumulate, mean)
+    check_gradients(graph, precision.scale, graph.gradients)
+    count = len(graph.nodes)
+    _add_updates(graph, optimizer, graph.gradients)
+    reference, updates = graph.copy(), graph.nodes[count:]
+    graph.nodes = graph.nodes[:count]
+    updates_at_once(graph)
+    in_place(graph, graph.nodes, [loss, *graph.gradients.values()])
+    sections = Section(tuple(graph.nodes)), _skippable(updates)
+    graph.nodes = [*graph.nodes, *updates]
+    return Schedule(graph, sections, tuple(kept), reference)
 
 
-def _accumulated(graph: Graph, optimizer: Optimizer, count: int, mean: bool) -> Schedule:
+def _skippable(updates: Sequence[Node]) -> Section:
+    """Updates, left out where gradients are not finite."""
+    return Section(tuple(updates), takes_batch=False, skipped=(STEPS, SKIPS))
+
+
+def _accumulated(
+    graph: Graph, optimizer: Optimizer, count: int, mean: bool, precision: Precision
+) -> Schedule:
     """First batch: gradients go to accumulators. Next ones: they are added. Then the updates."""
     assert graph.loss is not None
     first, loss = list(graph.nodes), graph.loss
@@ -88,16 +119,21 @@ def _accumulated(graph: Graph, optimizer: Optimizer, count: int, mean: bool) -> 
             graph.values[y] = replace(graph.values[y], base=total)
     shares = graph.nodes
     graph.nodes = [*first, *later]
+    if isinstance(precision.scale, LossScale):
+        check_gradients(graph, precision.scale, sums)
+    place = len(graph.nodes)
     _add_updates(graph, optimizer, sums)
-    updates = [*shares, *graph.nodes[len(first) + len(later) :]]
-    graph.nodes = [*first, *later, *updates]
+    checks = graph.nodes[len(first) + len(later) : place]
+    updates = [*shares, *graph.nodes[place:]]
+    graph.nodes = [*first, *later, *checks, *updates]
     reference = graph.copy()
     for nodes in (first, later):
         in_place(graph, nodes, [loss])
     sections = (
         Section(tuple(first)),
         Section(tuple(later), count - 1),
-        Section(tuple(updates), takes_batch=False),
+        *([Section(tuple(checks), takes_batch=False)] if checks else ()),
+        _skippable(updates) if checks else Section(tuple(updates), takes_batch=False),
     )
     graph.gradients = sums
     return Schedule(graph, sections, (loss, *sums.values()), reference)
@@ -156,12 +192,14 @@ def _add_updates(graph: Graph, optimizer: Optimizer, gradients: Mapping[str, str
         optimizer.update(graph, name, gradient, shared)
 
 
-def evaluation(graph: Graph, output: str) -> Schedule:
+def evaluation(graph: Graph, output: str, precision: Precision = SINGLE) -> Schedule:
     """The schedule that computes the loss and an output, and changes nothing."""
     graph = graph.copy()
-    fuse_relus(graph)
+    fuse_relus(graph, precision.takes)
     kept = [name for name in (graph.loss, output) if name]
     without_dead(graph, kept)
+    if precision != SINGLE:
+        mix(graph, precision)
     reference = graph.copy()
     in_place(graph, graph.nodes, kept)
     return Schedule(graph, (Section(tuple(graph.nodes)),), tuple(kept), reference)

@@ -35,6 +35,16 @@ def deploy(
         int | None, typer.Option(metavar="N", help="Batches whose gradients are added for a step.")
     ] = None,
     mean: Annotated[bool, typer.Option("--mean", help="Of those gradients, not the sum.")] = False,
+    dtype: Annotated[
+        str, typer.Option(metavar="f32|f16|bf16", help="Of layers; weights learn in f32.")
+    ] = "f32",
+    layer_dtype: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN=TYPE", help="Of layers so named, as head.*=f32."),
+    ] = None,
+    loss_scale: Annotated[
+        str | None, typer.Option(metavar="X|dynamic", help="A power of two; none by default.")
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(metavar="FILE.npz", help="x and target by example; random by default."),
@@ -107,5 +117,6 @@ def deploy(
             *(network, shape, loss, optimizer, learning, accumulate, mean, data, against, steps),
             *(chip, settings or (), cores, output, save, json, seed, plan_only, verify),
             *(tuned, database, layers, report),
+            {"dtype": dtype, "dtypes": layer_dtype or (), "loss_scale": loss_scale},
         )
         raise typer.Exit(command.run(options))

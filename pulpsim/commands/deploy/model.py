@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -182,6 +182,28 @@ def optimizer_of(name: str, options: dict[str, Any]) -> Optimizer:
         return kind(**given)
     except DeployError as error:
         raise ConfigError([str(error)]) from None
+
+
+def precision_of(
+    dtype: str = "f32", dtypes: Sequence[str] = (), loss_scale: str | None = None
+) -> dict[str, Any]:
+    """What --dtype, --layer-dtype and --loss-scale say, as `deploy` takes it.
+
+    raises    ConfigError
+    """
+    by_layer = {}
+    for written in dtypes:
+        pattern, equals, name = written.rpartition("=")
+        if not equals or not pattern:
+            raise ConfigError([f"--layer-dtype {written}: PATTERN=TYPE, such as head.*=f32"])
+        by_layer[pattern] = name
+    scale: float | str | None = loss_scale
+    if loss_scale not in (None, "dynamic"):
+        try:
+            scale = float(str(loss_scale))
+        except ValueError:
+            raise ConfigError([f"--loss-scale {loss_scale}: a number, or dynamic"]) from None
+    return {"dtype": dtype, "dtypes": by_layer, "loss_scale": scale}
 
 
 def check_numbers(options: Mapping[str, int | None]) -> None:

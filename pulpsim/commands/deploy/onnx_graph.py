@@ -8,6 +8,7 @@ import numpy as np
 from soc.chip.spec import SocSpec
 from soc.config.toml import ConfigError
 from trainlib.deploy import SGD, Deployed, Trained
+from trainlib.deploy.precision import SINGLE, Precision
 from trainlib.deploy.tiles import Tuned
 from trainlib.npz import read_npz
 
@@ -24,6 +25,7 @@ def onnx_deployment(
     mean: bool,
     cores: int | None,
     tuned: Tuned | None = None,
+    precision: Precision = SINGLE,
 ) -> tuple[Deployed, list[Any]]:
     """A training graph on a chip, and its batches.
 
@@ -39,6 +41,7 @@ def onnx_deployment(
     training = read(network, optimizer, _arrays(data))
     count = accumulate or training.accumulate
     how: dict[str, Any] = {"accumulate": count, "mean": mean, "cores": cores, "tuned": tuned}
+    how["precision"] = precision
     deployed = Deployed(training.graph, SGD(lr=training.lr), chip, **how)
     batches = list(training.sequence())
     return deployed, batches[: len(batches) // count * count] or batches * count

@@ -1,8 +1,8 @@
 """pulpsim deploy: a network, planned for a chip, trained there, and held against PyTorch."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pulpsim.commands.deploy.model import (
     examples_of,
     loss_of,
     optimizer_of,
+    precision_of,
     shape_of,
     torch_module,
 )
@@ -30,6 +31,7 @@ from pulpsim.commands.deploy.tables import json_of, show_plan, show_run
 from pulpsim.commands.deploy.verification import verified
 from soc.config.toml import ConfigError, Mistakes
 from trainlib.deploy import Deployed, DeployError, Trained, deploy
+from trainlib.deploy.precision import Precision
 
 SUCCESS, WRONG = 0, 1
 
@@ -61,6 +63,7 @@ class Options:
     database: Path | None = None
     layers: Path | None = None
     report: Path | None = None
+    precision: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run(options: Options) -> int:
@@ -105,6 +108,7 @@ def _torch(options: Options, chip: Any) -> _Job:
     batches = list(examples.batches((options.steps or 1) * accumulate))
     how: dict[str, Any] = {"accumulate": accumulate, "mean": options.mean, "cores": options.cores}
     how["tuned"] = _tuned(options, chip)
+    how |= precision_of(**options.precision)
     with progress("planning"):
         deployed = deploy(model, batch=batches[0], loss=loss, optimizer=optimizer, chip=chip, **how)
         deployed.built()
@@ -123,11 +127,13 @@ def _onnx(options: Options, chip: Any) -> _Job:
     if options.data is None:
         raise ConfigError(["--data is missing: an .npz file with the inputs of the graph"])
     optimizer = Path(options.optimizer) if options.optimizer.endswith(".onnx") else None
+    precision = Precision.of(**precision_of(**options.precision))
     how: dict[str, Any] = {
         "accumulate": options.accumulate,
         "mean": options.mean,
         "cores": options.cores,
         "tuned": _tuned(options, chip),
+        "precision": precision,
     }
     with progress("planning"):
         network = Path(options.network)

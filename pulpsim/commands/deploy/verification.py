@@ -1,8 +1,8 @@
-"""`pulpsim deploy --verify`: a training on the chip held against PyTorch, in float32 and float64.
+"""`pulpsim deploy --verify`: a training on the chip held against PyTorch, narrow and in float64.
 
-A gradient of the first step may be as far from float64 as FACTOR times what PyTorch's float32 is at
-most, in its tensor, and FLOOR of the tensor's largest. Losses may differ by LOSS, relatively where
-they are larger than 1.
+A gradient of the first step may be as far from float64 as FACTOR times what PyTorch's float32, or
+its autocast to halves, is at most, in its tensor, and a part of the tensor's largest. Losses may
+differ by LOSS, or half a unit of halves in the last place, relatively where they are larger than 1.
 """
 
 import copy
@@ -14,7 +14,9 @@ import numpy as np
 from trainlib.deploy import Deployed, Trained
 from trainlib.deploy.optimizers import SGD, Optimizer
 
-FACTOR, FLOOR, LOSS = 4, 1e-7, 1e-5
+FACTOR = 4
+FLOOR = {"f32": 1e-7, "f16": 2.0**-6, "bf16": 2.0**-3}  # of halves: 32 roundings, of long sums
+LOSS = {"f32": 1e-5, "f16": 2.0**-11, "bf16": 2.0**-8}
 
 
 def verified(
@@ -23,16 +25,21 @@ def verified(
     """What differs: gradients of the first step by parameter, losses of all batches; "correct"."""
     import torch
 
-    narrow = _trained(model, loss, batches, deployed, torch.float32)
+    dtype = deployed.precision.narrowest
+    narrow = _trained(model, loss, batches, deployed, torch.float32, dtype)
     exact = _trained(model, loss, batches, deployed, torch.float64)
     gradients = {}
     for name, gradient in exact[1].items():
         error = float(np.abs(trained.gradients[0][name] - gradient).max())
         spread = float(np.abs(narrow[1][name] - gradient).max())
-        bound = FACTOR * spread + FLOOR * float(np.abs(gradient).max())
+        bound = FACTOR * spread + FLOOR[dtype] * float(np.abs(gradient).max())
         gradients[name] = {"error": error, "bound": bound, "correct": bool(error <= bound)}
     losses = [
-        {"loss": found, "wanted": wanted, "correct": bool(abs(found - wanted) <= _allowed(wanted))}
+        {
+            "loss": found,
+            "wanted": wanted,
+            "correct": bool(abs(found - wanted) <= _allowed(wanted, dtype)),
+        }
         for found, wanted in zip(trained.losses, exact[0], strict=True)
     ]
     first = deployed.accumulate  # further steps begin with weights that differ by rounding
@@ -44,14 +51,22 @@ def verified(
     }
 
 
-def _allowed(loss: float) -> float:
-    return LOSS * max(1.0, abs(loss))
+def _allowed(loss: float, dtype: str) -> float:
+    return LOSS[dtype] * max(1.0, abs(loss))
 
 
 def _trained(
-    model: Any, loss: Any, batches: Sequence[Any], deployed: Deployed, dtype: Any
+    model: Any,
+    loss: Any,
+    batches: Sequence[Any],
+    deployed: Deployed,
+    dtype: Any,
+    narrow: str = "f32",
 ) -> tuple[list[float], dict[str, np.ndarray]]:
-    """PyTorch's losses, and gradients of the first step."""
+    """PyTorch's losses, and gradients of the first step; by autocast if narrow says halves."""
+    import torch
+
+    halves = {"f16": torch.float16, "bf16": torch.bfloat16}
     module = copy.deepcopy(model).to(dtype)
     learning = [p for p in module.parameters() if p.requires_grad]
     optimizer = _optimizer(deployed.optimizer, learning)
@@ -59,7 +74,8 @@ def _trained(
     gradients: dict[str, np.ndarray] = {}
     for number, (x, target) in enumerate(batches, 1):
         values = [v.to(dtype) if v.is_floating_point() else v for v in (x, target)]
-        value = loss(module(values[0]), values[1])
+        with torch.autocast("cpu", dtype=halves.get(narrow), enabled=narrow in halves):
+            value = loss(module(values[0]), values[1])
         losses.append(value.item())
         (value / deployed.accumulate if deployed.mean else value).backward()
         if number % deployed.accumulate == 0:

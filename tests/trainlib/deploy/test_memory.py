@@ -98,7 +98,7 @@ def test_the_replay_finds_a_value_that_lies_where_another_one_lives(built):
     ]
     found = faults(built, calls=moved)
     assert schedule.graph.place("1.relu.y") != schedule.graph.place("0.relu.y")
-    assert "word 0 of 0.relu.y, version 1" in found[0]
+    assert "element 0 of 0.relu.y, version 1" in found[0]
 
 
 def test_the_replay_finds_an_update_before_the_last_use(built):
@@ -110,8 +110,8 @@ def test_the_replay_finds_an_update_before_the_last_use(built):
     for swapped in (nodes, calls):
         swapped[reader], swapped[update] = swapped[update], swapped[reader]
     assert faults(built, nodes=nodes, calls=calls)[0] == (
-        "1 backward, linear_ig_f32: W must be word 0 of 1.weight, version 0, and finds word 0 of "
-        "1.weight, version 1"
+        "1 backward, linear_ig_f32: W must be element 0 of 1.weight, version 0, and finds element "
+        "0 of 1.weight, version 1"
     )
 
 
@@ -121,7 +121,9 @@ def test_the_replay_finds_a_stale_record(built):
     stale = {**calls[number].addresses, "X": calls[number].addresses["X"] + 64}
     calls[number] = Emitted(calls[number].call, stale)
     found = faults(built, calls=calls)
-    assert found[0].startswith("2 backward, linear_wg_f32: X must be word 0 of 1.relu.y, version 1")
+    assert found[0].startswith(
+        "2 backward, linear_wg_f32: X must be element 0 of 1.relu.y, version 1"
+    )
     outside = {**calls[number].addresses, "dW": built.memory.end}
     calls[number] = Emitted(calls[number].call, outside)
     assert any("outside of the values' memory" in fault for fault in faults(built, calls=calls))

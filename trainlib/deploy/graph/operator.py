@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from trainlib.deploy.graph.values import Attributes, Shape
+from trainlib.deploy.graph.values import Attributes, DeployError, Shape
 from trainlib.network.operators import PRIMITIVES
 from trainlib.primitive.operator import Family
-from trainlib.primitive.tensor import INT32
+from trainlib.primitive.tensor import Tensors
 
 Shapes = Mapping[str, Shape]
 
@@ -23,10 +23,15 @@ class Invocation:
     kernel: str
     arguments: Mapping[str, Any]
 
-    @property
-    def family(self) -> Family:
-        """The primitive."""
-        return PRIMITIVES[f"{self.kernel}_f32"]
+    def family(self, element: str) -> Family:
+        """The primitive for a type of elements.
+
+        raises    DeployError if there is none
+        """
+        name = f"{self.kernel}_{element}"
+        if name not in PRIMITIVES:
+            raise DeployError(f"{self.kernel}: there is no kernel for {element}")
+        return PRIMITIVES[name]
 
 
 class Backward(Protocol):
@@ -95,13 +100,17 @@ class Operator:
     in_place: tuple[tuple[str, str], ...] = ()
 
     def outputs(
-        self, shapes: Shapes, attributes: Attributes, types: Mapping[str, str]
+        self,
+        shapes: Shapes,
+        attributes: Attributes,
+        types: Mapping[str, str],
+        element: str = "f32",
     ) -> dict[str, tuple[Shape, str]]:
         """Shapes and types of outputs, given those of inputs.
 
-        raises    ValueError (KernelError, pydantic's) if it does not take such inputs
+        raises    ValueError (DeployError, KernelError, pydantic's) if it does not take such inputs
         """
-        tensors = self._tensors(shapes, attributes)
+        tensors = self.tensors(shapes, attributes, element)
         known = self.shaped(shapes, attributes)
         missing = [n for n, t in tensors.items() if t.role in ("in", "inout") and n not in shapes]
         surplus = [name for name in shapes if name not in tensors]
@@ -113,27 +122,27 @@ class Operator:
             if name not in known and _elements(shape) != _elements(wanted):
                 raise ValueError(f"{name} has shape {list(shape)}; it takes {list(wanted)}")
         for name, dtype in types.items():
-            if dtype != _dtype(tensors[name]):
-                raise ValueError(f"{name} is {dtype}; it takes {_dtype(tensors[name])}")
+            if dtype != tensors[name].dtype.name:
+                raise ValueError(f"{name} is {dtype}; it takes {tensors[name].dtype.name}")
         return {
-            name: (tuple(known.get(name, t.shape)), _dtype(t))
+            name: (tuple(known.get(name, t.shape)), t.dtype.name)
             for name, t in tensors.items()
             if t.role == "out"
         }
 
-    def changed(self, shapes: Shapes, attributes: Attributes) -> list[str]:
+    def changed(self, shapes: Shapes, attributes: Attributes, element: str = "f32") -> list[str]:
         """Inputs that it overwrites."""
-        tensors = self._tensors(shapes, attributes)
+        tensors = self.tensors(shapes, attributes, element)
         return [name for name, tensor in tensors.items() if tensor.role == "inout"]
 
-    def _tensors(self, shapes: Shapes, attributes: Attributes) -> Mapping[str, Any]:
+    def tensors(self, shapes: Shapes, attributes: Attributes, element: str = "f32") -> Tensors:
+        """Operands of its kernel for a type of elements.
+
+        raises    as `outputs`
+        """
         invocation = self.lower(shapes, attributes)
-        family = invocation.family
+        family = invocation.family(element)
         return family.tensors(family.arguments.model_validate(dict(invocation.arguments)))
-
-
-def _dtype(tensor: Any) -> str:
-    return "int32" if tensor.dtype == INT32 else "float32"
 
 
 def _elements(shape: Shape) -> int:

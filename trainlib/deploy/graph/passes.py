@@ -100,6 +100,7 @@ def in_place(graph: Graph, nodes: Sequence[Node], kept: Collection[str] = ()) ->
             name, output = node.inputs[operand], graph.values[node.outputs[result]]
             root = graph.values[graph.root(name)]
             is_whole = root.elements == graph.values[name].elements == output.elements
+            is_whole &= root.dtype == output.dtype
             is_free = root.role == "temporary" and last[root.name] == number
             others = [v for o, v in node.inputs.items() if o != operand and v != name]
             is_alone = all(graph.root(other) != root.name for other in others)

@@ -21,11 +21,13 @@ def add_node(
     *,
     layer: str = "",
     step: Step = "forward",
+    element: str = "f32",
     named: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Add a node and its outputs; return their names by the operator's.
 
     inputs    None: left out
+    element   of its kernel
     named     names of outputs; others are called after the layer
 
     raises    DeployError if the operator does not take such inputs
@@ -35,14 +37,14 @@ def add_node(
     shapes = {name: graph.values[value].shape for name, value in given.items()}
     given_types = {name: graph.values[value].dtype for name, value in given.items()}
     try:
-        types = OPERATORS[op].outputs(shapes, how, given_types)
+        types = OPERATORS[op].outputs(shapes, how, given_types, element)
     except ValueError as error:
         raise DeployError(f"{layer or op}: {op}: {_sentence(error)}") from None
     outputs = {}
     for name, (shape, dtype) in types.items():
         wanted = (named or {}).get(name) or f"{layer or op}.{name}"
         outputs[name] = graph.add(graph.fresh(wanted), shape, "temporary", dtype)
-    graph.nodes.append(Node(op, given, outputs, how, layer, step))
+    graph.nodes.append(Node(op, given, outputs, how, layer, step, element))
     return outputs
 
 
@@ -61,7 +63,7 @@ def shapes_of(graph: Graph, node: Node) -> Shapes:
 
 def written(graph: Graph, node: Node) -> list[str]:
     """Values that a node writes: outputs, and inputs that it overwrites."""
-    changed = OPERATORS[node.op].changed(shapes_of(graph, node), node.attributes)
+    changed = OPERATORS[node.op].changed(shapes_of(graph, node), node.attributes, node.element)
     return [*node.outputs.values(), *(node.inputs[name] for name in changed)]
 
 
@@ -70,4 +72,4 @@ def call_of(graph: Graph, node: Node) -> Call:
     invocation = OPERATORS[node.op].lower(shapes_of(graph, node), node.attributes)
     region = f"{node.layer or node.op} {node.step}"
     operands = {**node.inputs, **node.outputs}
-    return Call(region, f"{invocation.kernel}_f32", invocation.arguments, operands)
+    return Call(region, f"{invocation.kernel}_{node.element}", invocation.arguments, operands)

@@ -121,6 +121,15 @@ def _losses() -> list[Operator]:
     return [Operator("cross_entropy_loss", _cross_entropy, rule=_loss_rule), *of_elements]
 
 
+def _changed_scale(_: Shapes, attributes: Attributes) -> Invocation:
+    return Invocation("change_scale", dict(attributes))
+
+
+def _cast(shapes: Shapes, attributes: Attributes) -> Invocation:
+    """From the type `source` to the node's own."""
+    return Invocation(f"cast_{attributes['source']}", {"shape": shapes["X"]})
+
+
 def _corrections(_: Shapes, attributes: Attributes) -> Invocation:
     return Invocation("adam_corrections", dict(attributes))
 
@@ -136,4 +145,6 @@ OPERATORS = (
     *(Operator(name, element_wise(name, "w")) for name in ("sgd", "sgd_momentum", "adam", "adamw")),
     Operator("accumulate", element_wise("accumulate", "g")),
     Operator("adam_corrections", _corrections),
+    Operator("change_scale", _changed_scale),
+    Operator("cast", _cast),
 )

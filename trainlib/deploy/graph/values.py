@@ -21,13 +21,16 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import numpy as np
 
-from trainlib.primitive.tensor import FLOAT32, INT32, WORD
+from trainlib.primitive.element import ELEMENTS
+from trainlib.primitive.tensor import INT32
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Any]
 Role = Literal["input", "parameter", "buffer", "constant", "state", "temporary"]
 Step = Literal["forward", "backward", "update"]
-DTYPES = {"float32": FLOAT32, "int32": INT32}
+TYPES = {element.name: element.dtype.name for element in ELEMENTS}
+"""Of values, by the names that kernels have for elements."""
+DTYPES = {"int32": INT32, **{element.dtype.name: element.dtype for element in ELEMENTS}}
 FORMAT = "pulpsim.graph/1"
 
 
@@ -53,7 +56,7 @@ class Value:
 
     role      "input": of each batch; "parameter", "buffer": of the network, by state_dict's names;
               "constant"; "state": of the optimiser; "temporary": what nodes write and read
-    dtype     "float32" or "int32"
+    dtype     "float32", "int32", or halves: "float16", "bfloat16"
     base      the value that it is a view of
     offset    elements from the start of the base to its own
     """
@@ -73,7 +76,12 @@ class Value:
     @property
     def size(self) -> int:
         """Bytes."""
-        return WORD * self.elements
+        return self.item * self.elements
+
+    @property
+    def item(self) -> int:
+        """Bytes of an element."""
+        return DTYPES[self.dtype].itemsize
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ class Node:
     inputs       values by the operator's names; also those that it reads and then overwrites
     outputs      likewise
     layer        whose cycles its own are, by the name that the network has for it
+    element      what its kernel computes with: "f32", "f16" or "bf16"
     """
 
     op: str
@@ -92,6 +101,7 @@ class Node:
     attributes: Attributes = field(default_factory=dict)
     layer: str = ""
     step: Step = "forward"
+    element: str = "f32"
 
     def reads(self, name: str) -> bool:
         """Is this value an input?"""

@@ -68,6 +68,23 @@ def test_a_module_is_trained_and_held_against_torch(model: Path, tmp_path: Path)
     np.testing.assert_allclose(losses, said["losses"], 1e-5)
 
 
+def test_halves_are_held_against_autocast(model: Path, tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("run.json", "weights.npz", "layers.toml")}
+    result = deploy(
+        *(f"{model}:build", "--input", "2x6", "--verify", "--dtype", "bf16"),
+        *("--layer-dtype", "2=f16", "--loss-scale", "dynamic", "--layers", files["layers.toml"]),
+        *("--json", files["run.json"], "--save", files["weights.npz"]),
+    )
+    assert result.exit_code == 0, result.output
+    assert "4 of 4 gradients are as near as they must be" in result.output
+    assert json.loads(files["run.json"].read_text())["verify"]["correct"]
+    assert np.load(files["weights.npz"])["loss_scale"].tolist() == [2.0**16, 2.0**-16]
+    kernels = {
+        table["kernel"] for table in tomllib.loads(files["layers.toml"].read_text())["layers"]
+    }
+    assert {"linear_fw_bf16", "linear_fw_f16", "sgd_f32", "change_scale_f32"} <= kernels
+
+
 def test_the_readmes_network_is_deployed() -> None:
     file = Path(__file__).parents[4] / "examples/network.py"
     result = deploy(f"{file}:build", "--input", "1x1x8x8", "--plan-only")
@@ -151,6 +168,18 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
             [build, "--input", "2x6", "--optimizer", "adam", "--momentum", "0.9"],
             "--momentum: adam has none; leave it out, or take sgd",
         ),
+        "dtype": (
+            [build, "--input", "2x6", "--dtype", "fp8"],
+            f"{build}: dtype = 'fp8'; there are f32, f16, bf16",
+        ),
+        "layer_dtype": (
+            [build, "--input", "2x6", "--layer-dtype", "2"],
+            "--layer-dtype 2: PATTERN=TYPE, such as head.*=f32",
+        ),
+        "loss_scale": (
+            [build, "--input", "2x6", "--loss-scale", "large"],
+            "--loss-scale large: a number, or dynamic",
+        ),
         "steps": ([build, "--input", "2x6", "--steps", "0"], "--steps 0: a number from 1 on"),
         "cores": (
             [build, "--input", "2x6", "--cores", "9"],
@@ -172,7 +201,7 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
 
 NAMES = (
     "network form file name kind input shape loss optimizer momentum steps cores operator onnx "
-    "database data"
+    "database data dtype layer_dtype loss_scale"
 ).split()
 
 

@@ -1,0 +1,222 @@
+"""Mixed precision: halves beside single precision, scaled losses, steps that are skipped."""
+
+import copy
+import re
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from tests.trainlib.primitives import check, check_in_registers  # noqa: E402
+from trainlib.deploy import SGD, Adam, DeployError, LossScale, deploy  # noqa: E402
+from trainlib.deploy.interpret import Interpreter  # noqa: E402
+
+TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8}
+HALVES = pytest.mark.parametrize("dtype", TYPES)
+CHANNELS = 6
+PLACES = 2 * 7 * 5  # terms of the longest sums, which are rounded after each
+
+
+class Small(nn.Module):
+    """What ResNets and DS-CNNs consist of, with an odd number of places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, CHANNELS, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(CHANNELS)
+        self.depth = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, groups=CHANNELS)
+        self.point = nn.Conv2d(CHANNELS, CHANNELS, 1)
+        self.out = nn.Linear(CHANNELS, 4)
+
+    def forward(self, x):
+        y = F.relu(self.norm(self.stem(x)))
+        y = F.relu(self.point(self.depth(y)) + y)
+        return self.out(y.mean((2, 3)))
+
+
+def small(**how):
+    """The network on the chip, its module, and a batch."""
+    torch.manual_seed(3)
+    module = Small()
+    batch = torch.randn(2, 3, 7, 5), torch.tensor([1, 3])
+    how = {"optimizer": SGD(lr=0.1)} | how
+    return deploy(module, loss=F.cross_entropy, batch=batch, **how), module, batch
+
+
+def gradients(module, batch, dtype=None):
+    """PyTorch's loss and gradients: in float64, or by autocast to a type."""
+    module = copy.deepcopy(module)
+    x, target = batch
+    if dtype is None:
+        loss = F.cross_entropy(module.double()(x.double()), target)
+    else:
+        with torch.autocast("cpu", dtype=dtype):
+            loss = F.cross_entropy(module(x), target)
+    loss.backward()
+    return loss.item(), {n: p.grad.double().numpy() for n, p in module.named_parameters()}
+
+
+@HALVES
+def test_gradients_are_as_near_to_float64_as_rounded_sums_can_be(dtype):
+    """Errors of n roundings, independent of each other: sqrt(n) of one; twice that is allowed."""
+    deployed, module, batch = small(dtype=dtype, loss_scale=256.0)
+    trained = deployed.train([batch], gradients=True)
+    loss, exact = gradients(module, batch)
+    cast, _ = gradients(module, batch, TYPES[dtype])
+    assert abs(trained.losses[0] - loss) <= ROUNDING[dtype] * loss
+    assert abs(trained.losses[0] - cast) <= ROUNDING[dtype] * loss
+    for name, gradient in exact.items():
+        error = np.linalg.norm(trained.gradients[0][name] - gradient)
+        assert error <= 2 * PLACES**0.5 * ROUNDING[dtype] * np.linalg.norm(gradient), name
+
+
+@HALVES
+def test_a_step_is_what_the_kernels_references_say_in_their_order(dtype):
+    deployed, _, batch = small(dtype=dtype, loss_scale=256.0)
+    built = deployed.built(keeps_gradients=True)
+    trained = deployed.train([batch], gradients=True)
+    graph = built.schedule.reference
+    inputs = dict(zip(built.schedule.inputs, (b.numpy() for b in batch), strict=True))
+    meant = Interpreter(graph, inputs)
+    meant.run()
+    ours = np.concatenate([g.ravel() for g in trained.gradients[0].values()])
+    theirs = np.concatenate([meant.get(g).ravel() for g in graph.gradients.values()])
+    same = np.isclose(ours, theirs, rtol=1e-6, atol=0)
+    assert same.mean() > 0.9  # others are rounded the other way, where a norm's sum is a tie
+    assert np.abs(ours - theirs).max() <= 2 * ROUNDING[dtype] * np.abs(theirs).max()
+
+
+def test_a_scale_changes_no_bit_where_nothing_is_too_small():
+    plain, _, batch = small(dtype="bf16")
+    scaled, _, _ = small(dtype="bf16", loss_scale=2.0**20)
+    runs = [each.train([batch], gradients=True) for each in (plain, scaled)]
+    assert runs[0].losses == runs[1].losses
+    for name, gradient in runs[0].gradients[0].items():
+        np.testing.assert_array_equal(runs[1].gradients[0][name], gradient)
+
+
+def test_gradients_below_the_least_half_are_there_with_a_scale():
+    def found(scale):
+        torch.manual_seed(0)
+        module = nn.Linear(4, 2)
+        batch = torch.randn(2, 4) * 1e-3, torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+        how = {"loss": lambda y, t: F.mse_loss(y, t) * 1e-5, "optimizer": SGD(lr=0.1)}
+        deployed = deploy(module, batch=batch, dtype="f16", loss_scale=scale, **how)
+        return deployed.train([batch], gradients=True).gradients[0]["weight"]
+
+    assert not found(None).any()
+    assert found(2.0**16).all()
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("optimizer", [SGD(lr=0.1), Adam(clip_norm=1.0)], ids=["sgd", "adam"])
+def test_a_step_that_overflows_is_skipped_and_the_scale_backs_off(accumulate, optimizer):
+    scale = LossScale(initial=2.0**30, backoff=2.0**-8, interval=2)
+    deployed, module, batch = small(
+        dtype="f16", loss_scale=scale, accumulate=accumulate, optimizer=optimizer
+    )
+    assert deployed.built().faults() == []
+    first = deployed.train([batch] * accumulate)
+    for name, parameter in module.named_parameters():
+        np.testing.assert_array_equal(first.weights[name], parameter.detach().numpy())
+    assert list(first.states["loss_scale"]) == [2.0**22, 2.0**-22]
+    assert list(first.states["loss_scale.steps"]) == [0, 1, 1]
+    more = deployed.train([batch] * 5 * accumulate, states=first.states, weights=first.weights)
+    scale, inverse = more.states["loss_scale"]
+    _, skipped, times = more.states["loss_scale.steps"]
+    assert scale * inverse == 1
+    assert (skipped, times < 5) == (0, True)
+    assert more.weights["out.weight"].tolist() != module.out.weight.tolist()
+    assert more.losses[-1] < more.losses[0]
+
+
+def test_layers_have_types_of_their_own_and_optimisers_single_precision():
+    deployed, module, batch = small(dtype="bf16", dtypes={"out": "f32", "depth": "f16"})
+    types = {(n.layer, n.op): n.element for n in deployed.schedule.nodes}
+    assert types["out", "linear_fw"] == types["out", "linear_wg"] == "f32"
+    assert types["stem", "conv2d_fw"] == "bf16"
+    assert types["depth", "conv2d_fw"] == types["depth", "conv2d_ig"] == "f16"
+    assert {element for (_, op), element in types.items() if op == "sgd"} == {"f32"}
+    exact, _ = gradients(module, batch)
+    trained = deployed.train([batch])
+    assert abs(trained.losses[0] - exact) <= ROUNDING["bf16"] * exact
+    assert trained.weights["stem.weight"].dtype == np.float32
+    evaluated = deployed.evaluate([batch])
+    assert evaluated.outputs[0].dtype == np.float32
+
+
+@HALVES
+@pytest.mark.parametrize("scale", [None, LossScale(initial=256.0)], ids=["none", "dynamic"])
+def test_memory_is_right_and_losses_stay_those_of_single_precision(dtype, scale):
+    wide, _, batch = small()
+    mixed, _, _ = small(dtype=dtype, loss_scale=scale)
+    assert mixed.built().faults() == []
+    assert mixed.memory.peak < wide.memory.peak
+    losses = [each.train([batch] * 20).losses[-1] for each in (wide, mixed)]
+    assert abs(losses[1] - losses[0]) <= max(0.02 * losses[0], 0.01)
+
+
+@pytest.mark.parametrize("total", [1.5, np.nan, -np.inf])
+@pytest.mark.parametrize("scale", [8.0, 2.0**-126, 2.0**126])
+def test_the_scale_changes_as_pytorchs_does(total, scale):
+    how = {"growth": 4.0, "backoff": 0.25, "interval": 3}
+    inputs = {
+        "total": np.array([total], np.float32),
+        "scale": np.array([scale, 1 / scale], np.float32),
+        "steps": np.array([2, 1, 7], np.int32),
+    }
+    found = check("change_scale_f32", how, inputs)
+    wanted, steps = torch.tensor([scale]), torch.tensor([2], dtype=torch.int32)
+    overflow = torch.tensor([0.0 if np.isfinite(total) else 1.0])
+    torch._amp_update_scale_(wanted, steps, overflow, how["growth"], how["backoff"], 3)
+    within = 2.0**-126 <= wanted.item() <= 2.0**126
+    assert found["scale"][0] == (wanted.item() if within else np.float32(scale))
+    assert found["steps"].tolist() == [steps.item(), int(overflow), 7 + int(overflow)]
+
+
+def test_the_scale_takes_addresses_in_registers():
+    check_in_registers("change_scale_f32", {"interval": 1})
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"dtype": "fp8"}, "dtype = 'fp8'; there are f32, f16, bf16"),
+        ({"dtypes": {"out": "int8"}}, "dtype = 'int8'; there are f32, f16, bf16"),
+        (
+            {"dtype": "f16", "master": "f16"},
+            "master = 'f16'; parameters and the optimiser's state are f32: halves lose updates "
+            "that are small beside them",
+        ),
+        ({"loss_scale": "auto"}, "loss_scale = 'auto'; it is a number, or 'dynamic'"),
+        (
+            {"loss_scale": 1000.0},
+            f"loss scale: loss_scale = 1000; it is a power of two from {2.0**-126:g} to "
+            f"{2.0**126:g}",
+        ),
+    ],
+)
+def test_what_is_no_precision_is_said(how, message):
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        small(**how)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"growth": 3.0}, "loss scale: growth = 3; it is a power of two from 2 to 65536"),
+        (
+            {"backoff": 1.0},
+            "loss scale: backoff = 1; it is a power of two from 1.52588e-05 to 0.5",
+        ),
+        ({"interval": 0}, "loss scale: interval = 0; it is 1 or more"),
+    ],
+)
+def test_what_is_no_loss_scale_is_said(how, message):
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        LossScale(**how)

@@ -1,0 +1,275 @@
+"""Mixed precision: halves where they are fast, single precision where sums and updates need it.
+
+    deploy(model, ..., dtype="bf16")
+    deploy(model, ..., dtype="f16", loss_scale="dynamic", dtypes={"head*": "f32"})
+
+As in PyTorch's autocast, layers compute with halves, losses and what has no kernel for halves with
+single precision; values are cast between them. Sums of norms, softmax and reductions are single
+precision inside of their kernels, as are the norms' parameters and statistics. Parameters and
+the optimiser's state are single precision: each step casts parameters to what layers take.
+
+A loss scale keeps small gradients above the least half: gradients of the scaled loss are computed,
+and divided by the scale before anything else is done with them. A dynamic one is that of
+torch.amp.GradScaler: a step whose gradients are not finite is skipped, and the scale is halved.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from math import frexp
+from typing import Any, Literal
+
+import numpy as np
+
+from trainlib.deploy.graph.registry import OPERATORS, add_node, shapes_of
+from trainlib.deploy.graph.values import DTYPES, TYPES, DeployError, Graph, Node, Shape
+from trainlib.deploy.optimizers import layer_of
+
+SCALE = "loss_scale"
+STEPS = "loss_scale.steps"
+SKIPS = 1  # of these: is this step skipped?
+LOSSES = ("cross_entropy_loss", "mse_loss", "l1_loss", "berhu_loss", "huber_loss")
+WIDE = (*LOSSES, "exp", "log", "sqrt", "rsqrt", "reciprocal", "erf", "take", "put")
+"""Operators that compute with single precision though there are kernels for halves."""
+NAMES = {dtype: element for element, dtype in TYPES.items()}
+
+
+@dataclass(frozen=True)
+class LossScale:
+    """A scale that grows until gradients are not finite any more: powers of two.
+
+    initial     at first
+    growth      what it is multiplied by after `interval` steps in a row with finite gradients
+    backoff     after a step without; that one is skipped
+    """
+
+    initial: float = 65536.0
+    growth: float = 2.0
+    backoff: float = 0.5
+    interval: int = 2000
+
+    def __post_init__(self) -> None:
+        _check_power("initial", self.initial, 2.0**-126, 2.0**126)
+        _check_power("growth", self.growth, 2.0, 2.0**16)
+        _check_power("backoff", self.backoff, 2.0**-16, 0.5)
+        if self.interval < 1:
+            raise DeployError(f"loss scale: interval = {self.interval}; it is 1 or more")
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Of the operator that changes it."""
+        return {"growth": self.growth, "backoff": self.backoff, "interval": self.interval}
+
+
+Scale = float | LossScale | Literal["dynamic"] | None
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What a network is computed with.
+
+    dtype     "f32", "f16" or "bf16"
+    dtypes    of layers, by patterns of their names ("layer1.*"), the last that fits
+    scale     of the loss: None, a power of two, or one that is changed while it trains
+    """
+
+    dtype: str = "f32"
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    scale: float | LossScale | None = None
+
+    @classmethod
+    def of(
+        cls,
+        dtype: str = "f32",
+        dtypes: Mapping[str, str] | None = None,
+        loss_scale: Scale = None,
+        master: str = "f32",
+    ) -> "Precision":
+        """What `deploy` is given.
+
+        raises    DeployError
+        """
+        for name in (dtype, *(dtypes or {}).values()):
+            if name not in TYPES:
+                raise DeployError(f"dtype = {name!r}; there are {', '.join(TYPES)}")
+        if master != "f32":
+            raise DeployError(
+                f"master = {master!r}; parameters and the optimiser's state are f32: halves lose "
+                f"updates that are small beside them"
+            )
+        if isinstance(loss_scale, str):
+            if loss_scale != "dynamic":
+                raise DeployError(f"loss_scale = {loss_scale!r}; it is a number, or 'dynamic'")
+            loss_scale = LossScale()
+        elif isinstance(loss_scale, int | float):
+            loss_scale = float(loss_scale)
+            _check_power("loss_scale", loss_scale, 2.0**-126, 2.0**126)
+        return cls(dtype, dict(dtypes or {}), loss_scale)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Is anything computed with halves?"""
+        return {self.dtype, *self.dtypes.values()} != {"f32"}
+
+    @property
+    def narrowest(self) -> str:
+        """The type that loses most of what layers compute with."""
+        return max((self.dtype, *self.dtypes.values()), key=list(TYPES).index)
+
+    def element(self, graph: Graph, node: Node) -> str:
+        """What a node computes with: halves, if there is such a kernel."""
+        wanted = self.dtype
+        for pattern, dtype in self.dtypes.items():
+            wanted = dtype if fnmatchcase(node.layer, pattern) else wanted
+        gives_loss = graph.loss in [graph.root(name) for name in node.outputs.values()]
+        if wanted == "f32" or node.op in WIDE or gives_loss:
+            return "f32"
+        try:
+            OPERATORS[node.op].tensors(shapes_of(graph, node), node.attributes, wanted)
+        except ValueError:
+            return "f32"
+        return wanted
+
+    def takes(self, graph: Graph, node: Node, fused: Node) -> bool:
+        """Does a fused node compute with what the plain one does?"""
+        return self.element(graph, node) == self.element(graph, fused)
+
+    def seed(self, graph: Graph) -> str | None:
+        """Add the scale: what the loss's own gradient is; None: 1."""
+        if self.scale is None:
+            return None
+        scale = self.scale if isinstance(self.scale, float) else self.scale.initial
+        graph.add(SCALE, (2,), "state", array=np.array([scale, 1 / scale]))
+        return graph.view(f"{SCALE}.value", SCALE, (1,))
+
+
+SINGLE = Precision()
+
+
+def mix(graph: Graph, precision: Precision) -> None:
+    """Let every node compute with what it should, with casts of values between nodes.
+
+    Gradients of parameters become single precision, divided by the scale.
+    """
+    nodes, graph.nodes = graph.nodes, []
+    casts = _Casts(graph)
+    for node in nodes:
+        typed = replace(node, element=precision.element(graph, node))
+        operator = OPERATORS[node.op]
+        tensors = operator.tensors(shapes_of(graph, node), node.attributes, typed.element)
+        inputs = {
+            name: casts.of(value, tensors[name].dtype.name, node)
+            for name, value in node.inputs.items()
+        }
+        graph.nodes.append(replace(typed, inputs=inputs))
+        for name, value in node.outputs.items():
+            graph.values[value] = replace(graph.values[value], dtype=tensors[name].dtype.name)
+    _retype_views(graph)
+    for name, gradient in graph.gradients.items():
+        graph.gradients[name] = _single(graph, name, gradient)
+    _drop_unused(graph)
+
+
+class _Casts:
+    """Casts of values that have been made, by what they are of."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.known: dict[tuple[str, int, int, str], str] = {}
+
+    def of(self, name: str, dtype: str, node: Node) -> str:
+        """A value in the type that a node takes."""
+        graph, value = self.graph, self.graph.values[name]
+        root, offset = graph.place(name)
+        have = graph.values[root].dtype
+        if have == dtype or "int32" in (have, dtype):
+            return name
+        whole = graph.values[root]
+        if whole.role in ("parameter", "constant", "input"):
+            return graph.view(
+                f"{name}.{NAMES[dtype]}",
+                self._cast(whole.name, 0, whole.shape, dtype, node),
+                value.shape,
+                offset,
+            )
+        return self._cast(root, offset, value.shape, dtype, node)
+
+    def _cast(self, root: str, offset: int, shape: Shape, dtype: str, node: Node) -> str:
+        graph = self.graph
+        count = int(np.prod(shape))
+        key = root, offset, count, dtype
+        if key not in self.known:
+            value = graph.values[root]
+            if value.role == "constant":
+                array = graph.arrays[root].astype(DTYPES[dtype])
+                self.known[key] = graph.constant(f"{root}.{NAMES[dtype]}", array, dtype)
+            else:
+                part = graph.view(f"{root}.part", root, (count,), offset)
+                how = {"layer": node.layer, "step": node.step}
+                self.known[key] = cast(graph, part, value.dtype, dtype, root, **how)
+        return graph.reshaped(self.known[key], shape)
+
+
+def cast(graph: Graph, name: str, source: str, target: str, called: str, **how: Any) -> str:
+    """Add the cast of a flat value; return its name. Halves become others by way of single."""
+    if "float32" not in (source, target):
+        name = cast(graph, name, source, "float32", called, **how)
+        source = "float32"
+    named = {"Y": f"{called}.{NAMES[target]}"}
+    about = {"source": NAMES[source]}
+    return add_node(graph, "cast", {"X": name}, about, element=NAMES[target], named=named, **how)[
+        "Y"
+    ]
+
+
+def _single(graph: Graph, name: str, gradient: str) -> str:
+    """The gradient of a parameter as the optimiser takes it."""
+    how: dict[str, Any] = {"layer": layer_of(graph, name), "step": "update"}
+    value = graph.values[gradient]
+    flat = graph.reshaped(gradient, (value.elements,))
+    if value.dtype != "float32":
+        flat = cast(graph, flat, value.dtype, "float32", gradient, **how)
+    if SCALE in graph.values:
+        inverse = graph.view(f"{SCALE}.inverse", SCALE, (1,), 1)
+        flat = add_node(graph, "multiply", {"a": flat, "b": inverse}, **how)["y"]
+    return graph.reshaped(flat, value.shape)
+
+
+def _retype_views(graph: Graph) -> None:
+    for name, value in graph.values.items():
+        dtype = graph.values[graph.root(name)].dtype
+        if value.dtype != dtype:
+            graph.values[name] = replace(value, dtype=dtype)
+
+
+def _drop_unused(graph: Graph) -> None:
+    """Constants that only halves of are read."""
+    read = {graph.root(name) for node in graph.nodes for name in node.inputs.values()}
+    for name, value in list(graph.values.items()):
+        if value.role == "constant" and name not in read:
+            del graph.values[name]
+            graph.arrays.pop(name, None)
+
+
+def check_gradients(graph: Graph, scale: LossScale, gradients: Mapping[str, str]) -> str:
+    """Add what changes the scale by whether all gradients are finite; return the value of its
+    steps: those in a row with finite gradients, whether to skip this one, and how many were.
+    """
+    steps = graph.add(STEPS, (3,), "state", "int32", np.zeros(3, np.int32))
+    how: dict[str, Any] = {"layer": SCALE, "step": "update"}
+    total = ""
+    for gradient in gradients.values():
+        flat = graph.reshaped(gradient, (graph.values[gradient].elements,))
+        part = add_node(graph, "reduce", {"x": flat}, {"axes": (0,), "what": "sum"}, **how)["y"]
+        part = graph.reshaped(part, (1,))
+        total = add_node(graph, "add", {"a": total, "b": part}, **how)["y"] if total else part
+    inputs = {"total": total, "scale": SCALE, "steps": steps}
+    add_node(graph, "change_scale", inputs, scale.attributes, **how)
+    return steps
+
+
+def _check_power(name: str, value: float, low: float, high: float) -> None:
+    if not (low <= value <= high and frexp(value)[0] == 0.5):
+        raise DeployError(
+            f"loss scale: {name} = {value:g}; it is a power of two from {low:g} to {high:g}"
+        )
