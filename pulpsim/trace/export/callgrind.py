@@ -5,6 +5,7 @@ those selected. Source: Valgrind's manual, "Callgrind Format Specification", ver
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -17,6 +18,7 @@ from pulpsim.trace.selection import Selection
 from soc.prelude.counters import CAUSES
 from soc.trace.reader import EVENT, Kind, Trace
 
+ROOT = Path(__file__).parents[3]
 COSTS = ("Cycles", "Instructions", "Conflicts", *CAUSES)
 CYCLES, INSTRUCTIONS, CONFLICTS, FIRST_CAUSE = range(4)
 HELD = 64
@@ -222,4 +224,14 @@ class _Names:
     def _named(self, kind: str, file: str) -> str:
         is_new = file not in self.files
         number = self.files.setdefault(file, len(self.files) + 1)
-        return f"{kind}=({number})" + (f" {one_line(file)}" if is_new else "")
+        return f"{kind}=({number})" + (f" {one_line(self._place(file))}" if is_new else "")
+
+    def _place(self, file: str) -> str:
+        """The absolute path of a source file, if it is found; else its name as the program has it.
+
+        Relative names are those of this project's own files, or as the compiler was given them.
+        """
+        for folder in (ROOT, self.code.trace.path.parent, Path()):
+            if (folder / file).is_file():
+                return str((folder / file).resolve())
+        return file

@@ -14,15 +14,20 @@ Writer = Callable[[Trace, Selection, BinaryIO], None]
 
 
 class Format(NamedTuple):
-    """Where a format is written, and the suffix of its files."""
+    """Where a format is written, and the suffix of its files.
+
+    view    suffix of a second file beside it, which the module's `view` makes: it tells the viewer
+            what to show; "" if there is none
+    """
 
     module: str
     suffix: str
+    view: str = ""
 
 
 FORMATS = {
     "perfetto": Format("perfetto", ".pftrace"),
-    "vcd": Format("vcd", ".vcd"),
+    "vcd": Format("vcd", ".vcd", ".gtkw"),
     "konata": Format("konata", ".kanata"),
     "spike": Format("spike", ".log"),
     "speedscope": Format("speedscope", ".speedscope.json"),
@@ -41,6 +46,8 @@ def target(trace: Trace, name: str, output: Path | None) -> Path:
         raise ConfigError([f"--to {name}: must be of {', '.join(FORMATS)}"])
     file = output or trace.path.with_suffix(FORMATS[name].suffix)
     check_writable("-o", file, trace.path)
+    if FORMATS[name].view:
+        check_writable("-o", file.with_suffix(FORMATS[name].view), trace.path, file)
     return file
 
 
@@ -49,6 +56,10 @@ def export(trace: Trace, name: str, selection: Selection, file: Path) -> None:
 
     raises    ConfigError if the file cannot be written
     """
-    write: Writer = getattr(import_module(f"pulpsim.trace.export.{FORMATS[name].module}"), name)
+    module = import_module(f"pulpsim.trace.export.{FORMATS[name].module}")
+    write: Writer = getattr(module, name)
     with written("-o", file) as stream:
         write(trace, selection, stream)
+    if FORMATS[name].view:
+        with written("-o", file.with_suffix(FORMATS[name].view)) as stream:
+            stream.write(module.view(trace, file))

@@ -6,10 +6,14 @@
     l1.bankN_lost    how many initiators lost the arbitration
     dma.LANE_reads   a beat from L1, and LANE_writes to it
 
-Source: IEEE 1364-2005, section 18.
+Beside it lies a save file of GTKWave, FILE.gtkw, which opens it with these signals in groups.
+
+Sources: IEEE 1364-2005, section 18; GTKWave 3.3 Wave Analyzer User's Guide, appendix on save files.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -25,6 +29,10 @@ RUN = len(CAUSES)
 STALLS = (*CAUSES, "run")
 FIRST_CODE, CODES = ord("!"), 94
 """Characters that identifiers are made of."""
+
+HEXADECIMAL, BINARY, TEXT = 0x22, 0x28, 0x820
+GROUP_BEGIN, GROUP_END = 0x800200, 0x1000200
+"""How GTKWave shows the lines that follow: flags of its save files."""
 
 Changes = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Cycles since the trace's first, signals, and their values from then on."""
@@ -194,6 +202,22 @@ def _signals(trace: Trace) -> Iterator[Signal]:
 def _code(number: int) -> str:
     code = chr(FIRST_CODE + number % CODES)
     return code if number < CODES else _code(number // CODES - 1) + code
+
+
+def view(trace: Trace, file: Path) -> bytes:
+    """GTKWave's save file for a VCD of this trace: `gtkwave FILE.gtkw` shows it."""
+    lines = [
+        f'[dumpfile] "{one_line(str(file.resolve()))}"',
+        f"[timestart] {trace.first_cycle}",
+    ]
+    for scope, signals in groupby(_signals(trace), lambda signal: signal.scope):
+        lines += [f"@{GROUP_BEGIN:x}", f"-{scope}"]
+        for signal in signals:
+            bits = f"[{signal.bits - 1}:0]" if signal.kind == "wire" and signal.bits > 1 else ""
+            flags = TEXT if signal.kind == "string" else HEXADECIMAL if bits else BINARY
+            lines += [f"@{flags:x}", f"{scope}.{signal.name}{bits}"]
+        lines += [f"@{GROUP_END:x}", f"-{scope}"]
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _plain(trace: Trace) -> str:

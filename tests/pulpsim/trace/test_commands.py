@@ -84,7 +84,8 @@ def test_every_format_is_written_beside_the_trace_or_where_told(trace: Trace, na
     other = file.with_name("other")
     assert pulpsim("trace", "export", trace.path, "--to", name, "-o", other).exit_code == 0
     assert content(other, name) == content(file, name)
-    assert sorted(trace.path.parent.iterdir()) == sorted([trace.path, file, other])
+    views = [each.with_suffix(".gtkw") for each in (file, other) if name == "vcd"]
+    assert sorted(trace.path.parent.iterdir()) == sorted([trace.path, file, other, *views])
 
 
 @pytest.mark.parametrize("name", [name for name in formats.FORMATS if name != "parquet"])

@@ -1,5 +1,6 @@
 """Exports of timelines, read by other tools' readers."""
 
+import re
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -91,6 +92,18 @@ def test_a_vcd_reader_finds_every_issue_stall_access_and_conflict(
         changes = waves.signals[f"{name}.pc"][1:]
         assert changes == list(zip(issues["cycle"].tolist(), issues["a"].tolist(), strict=True))
     assert waves.end == result.cycles
+
+
+def test_the_view_of_a_vcd_names_the_file_and_all_its_signals_in_groups(
+    product: Recorded, tmp_path: Path
+) -> None:
+    file = exported(product.trace, "vcd", tmp_path)
+    lines = file.with_suffix(".gtkw").read_text().splitlines()
+    assert lines[0] == f'[dumpfile] "{file.resolve()}"'
+    shown = [re.sub(r"\[\d+:0\]$", "", line) for line in lines[1:] if line[0] not in "[@-"]
+    assert shown == list(_Waves(file).signals)
+    groups = [line[1:] for line in lines if line.startswith("-")]
+    assert groups[::2] == groups[1::2] == [*product.trace.harts, "l1", "dma"]
 
 
 class _Waves:

@@ -219,6 +219,14 @@ def test_the_cost_of_calls_is_all_that_the_functions_they_call_take(
     assert called["puth"][0] == 8
 
 
+def test_callgrind_has_absolute_paths_of_sources(product: Recorded, tmp_path: Path) -> None:
+    text = exported(product.trace, "callgrind", tmp_path).read_text()
+    files = {Path(name) for name in re.findall(r"^(?:fl|fi|cfi)=\(\d+\) (.+)$", text, re.M)}
+    files -= {Path("???")}  # code without lines
+    assert len(files) > 1
+    assert all(file.is_absolute() and file.is_file() for file in files)
+
+
 def _callgrind(file: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """By function: what it takes itself, what calls of it take (how often, how much), its calls."""
     names: dict[str, str] = {}
