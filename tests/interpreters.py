@@ -21,16 +21,19 @@ RTL = profile("ri5cy", "x", small_floats=True, apu_wop=7)
 CV32E40P = profile("cv32e40p", "f")
 
 FIRST = [
-    (PULP, "run run_hart run_recording", ""),
+    (PULP, "run", ""),
 ]
 NEXT = [
-    (PULP, "superblocks", ""),
+    (PULP, "run_hart run_recording superblocks", ""),
     (CV32E40P, "run run_hart run_recording superblocks", ""),
     (RTL, "run run_hart", ""),
     (PULP, "run run_hart run_recording", "and all"),
     (RTL, "run", "and all"),
 ]
-"""Instruction set, entries; with the optional extensions, too."""
+"""Instruction set, entries; with the optional extensions, too.
+
+Few are first, since what two processes compile of one kind of interpreter takes longer than in one.
+"""
 
 
 def named(isa: Isa, entries: str, rest: str) -> Iterator[Interpreter]:

@@ -58,14 +58,17 @@ def batches(names: Iterable[str], processes: int) -> list[list[str]]:
     """Units that one process compiles, one after the other; what takes longest first.
 
     Interpreters of one kind call the same step functions: the second one of a process takes half as
-    long. With trace points or constants of its own, a step function is another one.
+    long. With trace points or constants of its own, a step function is another one. So a kind is
+    divided only where there are more processes than kinds.
     """
     alike = defaultdict(list)
     for name in sorted(names):
         unit = unit_of(name)
         kind = (unit.records, unit.is_bitcode) if isinstance(unit, Interpreter) else name
         alike[kind].append(name)
-    found = [each[first::processes] for each in alike.values() for first in range(processes)]
+    kinds = sum(isinstance(kind, tuple) for kind in alike)
+    parts = -(-processes // max(kinds, 1))
+    found = [each[first::parts] for each in alike.values() for first in range(parts)]
     return sorted(filter(None, found), key=lambda batch: (batch[0] in SHARED, -len(batch)))
 
 

@@ -184,14 +184,14 @@ def emit_product(
         grid = k.x(3)
         block = outer or Block(k, x, point.rows, point.cols, point.unroll)
         with grid_of(k, team, point.split, *grid):
-            for height, width in _dealt(k, x, n, m, point.split, pointers, grid):
+            for height, width in _partitioned(k, x, n, m, point.split, pointers, grid):
                 with k.scope():
                     k.free(*grid)
                     with block.registers(pointers, height, width):
                         block.part(height, width)
 
 
-def _dealt(
+def _partitioned(
     k: Kernel,
     x: Operands,
     n: int,

@@ -54,8 +54,8 @@ def cycles_of_part(x: Operands, height: Any, width: Any, rows: int, cols: int) -
             cycles = cycles + panels * blocks * (x.depth * step + around)
             code, passed = code + new, passed + panels * new
         cycles = cycles + panels * AROUND
-    lost = np.maximum(0, 1 - OWN_CODE / code)
-    return (cycles + FETCH * (code + lost * passed)).astype(int)
+    lost = (code > OWN_CODE) * (1 - OWN_CODE / code)
+    return cycles + FETCH * (code + lost * passed)
 
 
 def least_cycles(x: Operands, n: int, m: int, shares: bool) -> np.ndarray:
@@ -68,7 +68,7 @@ def least_cycles(x: Operands, n: int, m: int, shares: bool) -> np.ndarray:
         fit = [fits(x, rows + h, cols + w, rows, cols, shares) for h, w in rests]
         if any(fit):
             heights, widths = np.ogrid[rows : n + 1, cols : m + 1]
-            cycles = cycles_of_part(x, heights, widths, rows, cols)
+            cycles = cycles_of_part(x, heights, widths, rows, cols).astype(int)
             room = np.reshape(fit, (rows, cols))[heights % rows, widths % cols]
             part = least[rows:, cols:]
             part[room] = np.minimum(part, cycles)[room]

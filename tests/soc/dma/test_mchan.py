@@ -26,7 +26,7 @@ from soc.dma.mchan import DmaSpec, ask, error_message, grant_ports, is_idle, new
 
 ROOT = Path(__file__).parents[3]
 
-EVERY = dict.fromkeys(("1d", "al", "2d"), 10) | {"mu": 2}
+EVERY = dict.fromkeys(("1d", "al", "2d"), 20) | {"mu": 2}
 """Of how many tests of a family one is run regularly, where that is not every one."""
 
 

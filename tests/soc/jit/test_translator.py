@@ -111,7 +111,7 @@ def test_random_programs_leave_what_the_event_engine_does(request: pytest.Fixtur
     is_full = request.config.getoption("--full")
     cache = new_cache(EARLIER)
     for seed in range(40 if is_full else 1):
-        program, limit = random_program(seed, rounds=10, pieces=3), 30_000 if is_full else 10_000
+        program, limit = random_program(seed, rounds=10, pieces=3), 30_000 if is_full else 4_000
         results = [
             run_program(program, engine=engine, max_cycles=limit, code_cache=cache)
             for engine in ("compiled", "event")
