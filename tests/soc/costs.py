@@ -7,6 +7,7 @@ and each takes Python some 3 us.
 """
 
 import argparse
+import gc
 import resource
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from time import process_time
 
 from isa.extensions.profiles import profile
 from isa.program import Program, Segment
+from soc.host.collector import paused_collector
 from soc.result import RunResult
 from soc.run import run_program
 from tests.soc.hostile_programs import CODE, CONTROLLER, START, Code
@@ -168,12 +170,14 @@ def python_calls(program: Program, cycles: int) -> tuple[int, RunResult]:
         nonlocal calls
         calls += event == "call"
 
+    gc.collect()  # what others have left would call its finalizers meanwhile
     before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        result = run_program(program, max_cycles=cycles)
-    finally:
-        sys.setprofile(before)
+    with paused_collector():
+        sys.setprofile(count)
+        try:
+            result = run_program(program, max_cycles=cycles)
+        finally:
+            sys.setprofile(before)
     return calls, result
 
 
