@@ -371,8 +371,9 @@ class Simulation:
             else:
                 self.run_briefly(self.now[0])
         self._know(self.code.decode_again(changes) | self.code.decode_for_waiting_harts())
-        if self._may_be_ahead(self.now[0]) and self.code.is_foreseen_wrong():
-            raise RanAheadError(self.now[0], "code changes that it jumps to")
+        if any(self.code.foreseen) and self._may_be_ahead(self.now[0]):
+            if self.code.is_foreseen_wrong():
+                raise RanAheadError(self.now[0], "code changes that it jumps to")
 
     def decode_again(self, rows: list[int]) -> None:
         """Decode rows anew whose words have changed from outside."""

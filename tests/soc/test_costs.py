@@ -29,7 +29,7 @@ PER_ACCESS = {
 }
 """Calls for an access to a register at most."""
 
-PER_CYCLE = {costs.fences: 0.01, costs.changes: 10, costs.islands: 10}
+PER_CYCLE = {costs.fences: 0.01, costs.changes: 10, costs.islands: 9}
 """Calls for a cycle of nine harts at most."""
 
 
