@@ -1,5 +1,6 @@
 """Options of the test suite."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -39,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # run the tests themselves.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    gc.disable()  # until all is collected: half of that time
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background; tests send it
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -68,6 +70,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if compiler := session.config.stash.get(COMPILER, None):
         compiler.kill()
         compiler.wait()
+
+
+def pytest_collection_finish() -> None:
+    """Let Python's collector leave alone what stays to the end: tests and modules."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
