@@ -10,12 +10,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd, prod
+from typing import Any
 
 from firmware.builder import EQ, LT, Kernel, Register
 from firmware.hwloop import MOST, SHORTEST
 from firmware.lanes import Lane, Lanes
 from firmware.registers import SP, ZERO
 from firmware.runtime import Team
+from trainlib.codegen.half_words import HALF, Words, mask
 from trainlib.primitive.element import (
     F32,
     Element,
@@ -150,6 +152,9 @@ class Nest:
     is_ordered    the first dimension is partitioned, not the best
     borrows       use address registers as pointers; `run` gives them back as they were
     loops         the body has loops itself, maybe hardware loops: there are none around it
+    by_words      two halves that lie together are loaded, and stored, as a word
+    masked        index of a source that counts where the last one, which the body does not get,
+                  is above 0; else it is 0
     """
 
     def __init__(
@@ -165,9 +170,12 @@ class Nest:
         is_ordered: bool = False,
         borrows: bool = False,
         loops: bool = False,
+        by_words: bool = False,
+        masked: int | None = None,
         unroll: int = UNROLL,
     ) -> None:
         self.k, self.late, self.windows = k, late, windows
+        self.by_words, self.masked = by_words, masked
         self.borrows, self.loops = borrows, loops
         self.borrowed: list[Register] = []
         self.cores = cores = team.cores if team else 1
@@ -387,8 +395,7 @@ class Nest:
         """Load `width` elements, run the body, store its results."""
         k = self.k
         with k.scope():
-            values = [self._value(i, operand, width) for i, operand in enumerate(self.sources)]
-            results = body(Lanes(k, width), *values)
+            results = body(Lanes(k, width), *self._values(width))
             written = [register for result in results for register in result]
             if any(operand.element.is_rounded for operand in self.targets):
                 assert len({*written}) == len(written), "a result is rounded where it is, once"
@@ -403,6 +410,45 @@ class Nest:
                     k.add_constant(
                         pointer, pointer, width * operand.steps[-1], k.x() if far else ZERO
                     )
+
+    def _values(self, width: int) -> list[Any]:
+        """What the body gets: all words of halves are loaded before they are taken apart."""
+        values: list[Any] = [None] * len(self.sources)
+        words: dict[int, Words] = {}
+        order = list(enumerate(self.sources))
+        if self.by_words and self.masked is not None:
+            order = [order[-1], *order[:-1]]  # what is used first is loaded first
+        for index, operand in order:
+            if self._is_in_words(operand, width) and index not in (*self.late, *self.windows):
+                words[index] = Words(self.k, operand.element, width)
+                self._load_words(operand, words[index])
+            else:
+                values[index] = self._value(index, operand, width)
+        if self.masked is not None:
+            last = len(values) - 1
+            if self.masked in words and last in words:
+                words[self.masked].mask(words.pop(last))
+            else:
+                for index in words.keys() & {self.masked, last}:
+                    values[index] = words.pop(index).widened()
+                mask(Lanes(self.k, width), values[self.masked], values[last])
+            values.pop()
+        for index, found in words.items():
+            values[index] = found.widened()
+        return values
+
+    def _is_in_words(self, operand: Operand, width: int) -> bool:
+        element = operand.element
+        return self.by_words and width > 1 and element.is_rounded and operand.steps[-1] == HALF
+
+    def _load_words(self, operand: Operand, words: Words) -> None:
+        k, pointer, step = self.k, self.pointers[operand, False], words.width * HALF
+        stays = self.pointers.get((operand, True)) == pointer  # the store will advance it
+        for number, (register, size) in enumerate(words.parts):
+            if number or stays:
+                load(k, size, register, WORD * number - (0 if stays else step), pointer)
+            else:
+                load_post(k, size, register, step, pointer)
 
     def _value(self, index: int, operand: Operand, width: int) -> Lane | Register | Load | Window:
         if index in self.windows:
@@ -435,7 +481,16 @@ class Nest:
         k, pointer, step = self.k, self.pointers[operand, True], operand.steps[-1]
         size = operand.element.size
         result = [operand.element.narrow(k, register, register) for register in result]
-        if self._is_near(operand):
+        if self._is_in_words(operand, width):
+            whole = width // 2
+            for low, high in zip(result[: 2 * whole : 2], result[1::2], strict=True):
+                k.p_insert(low, high, 15, 16)
+            parts = [(low, WORD) for low in result[: 2 * whole : 2]]
+            parts += [(last, HALF) for last in result[2 * whole :]]
+            store_post(k, parts[0][1], parts[0][0], width * HALF, pointer)
+            for number, (register, part) in enumerate(parts[1:], 1):
+                store(k, part, register, WORD * number - width * HALF, pointer)
+        elif self._is_near(operand):
             store_post(k, size, result[0], width * step, pointer)
             for lane in range(1, width):
                 store(k, size, result[lane], (lane - width) * step, pointer)

@@ -154,9 +154,9 @@ def mix(graph: Graph, precision: Precision) -> None:
     nodes, graph.nodes = graph.nodes, []
     casts = _Casts(graph)
     for node in nodes:
-        typed = replace(node, element=precision.element(graph, node))
+        typed = _by_columns(replace(node, element=precision.element(graph, node)))
         operator = OPERATORS[node.op]
-        tensors = operator.tensors(shapes_of(graph, node), node.attributes, typed.element)
+        tensors = operator.tensors(shapes_of(graph, node), typed.attributes, typed.element)
         inputs = {
             name: casts.of(value, tensors[name].dtype.name, node)
             for name, value in node.inputs.items()
@@ -168,6 +168,15 @@ def mix(graph: Graph, precision: Precision) -> None:
     for name, gradient in graph.gradients.items():
         graph.gradients[name] = _single(graph, name, gradient)
     _drop_unused(graph)
+
+
+def _by_columns(node: Node) -> Node:
+    """Convolutions with a stride as products: outputs side by side read no neighbouring halves."""
+    how = node.attributes
+    is_strided = how.get("stride", (1, 1))[1] > 1 and how.get("groups", 1) == 1
+    if node.element == "f32" or node.op not in ("conv2d_fw", "conv2d_wg") or not is_strided:
+        return node
+    return replace(node, attributes={"method": "columns", **how})
 
 
 class _Casts:

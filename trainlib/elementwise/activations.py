@@ -19,14 +19,6 @@ def clip(v: Lanes, y: Lane) -> None:
     v.floats(y, words)
 
 
-def mask(v: Lanes, dy: Lane, y: Lane) -> None:
-    """dy = dy where y > 0, else 0; y, what clip has left, is lost."""
-    keeps, words = v.words(y), v.words(dy)
-    v.slt(keeps, ZERO, keeps)
-    v.mul(words, words, keeps)
-    v.floats(dy, words)
-
-
 def relu_forward(k: Kernel) -> Body:
     """y = x where x > 0, else 0."""
     zero = constant(k, 0.0)

@@ -20,7 +20,7 @@ from typing import Any
 from firmware.builder import Register
 from firmware.lanes import Lane, Lanes, constant, load_constant
 from trainlib.codegen.loop_nest import Body
-from trainlib.elementwise.activations import clip, mask
+from trainlib.elementwise.activations import clip
 from trainlib.reduction.row_reduction import Kind, Rows
 
 Step = Callable[..., Any]
@@ -166,18 +166,10 @@ class RowNorm:
         if self.how.relu:
             clip(v, y)
 
-    def _masked(self, sources: list[str], step: Step) -> tuple[list[str], Step]:
-        """What reads these, where dy counts, see mask."""
-        if not self.how.relu:
-            return sources, step
-        place = sources.index("dy") - len(sources)
-
-        def masked(v: Lanes, *lanes: Lane) -> Any:
-            *others, y = lanes
-            mask(v, others[place], y)
-            return step(v, *others)
-
-        return [*sources, "y"], masked
+    @property
+    def _mask(self) -> tuple[str, str] | None:
+        """dy counts where y is above 0, if there is a ReLU."""
+        return ("dy", "y") if self.how.relu else None
 
     # Backward, where a row has one gamma
 
@@ -190,7 +182,7 @@ class RowNorm:
             v.fadd_s(sums, sums, dy)
             v.fmadd_s(products, x, dy, products)
 
-        sums, products = self.rows.reduce(*self._masked(["x", "dy"], step), ["sum", "sum"])
+        sums, products = self.rows.reduce(["x", "dy"], step, ["sum", "sum"], mask=self._mask)
         self.k.fmul_s(products, products, rstd)
         return products, sums
 
@@ -207,8 +199,7 @@ class RowNorm:
             v.fmul_s(dy, dy, factor)
             return [dy]
 
-        sources, masked = self._masked(["dy"], body)
-        self.rows.sweep(sources, ["dx"], masked)
+        self.rows.sweep(["dy"], ["dx"], body, mask=self._mask)
 
     def slope(
         self,
@@ -235,8 +226,7 @@ class RowNorm:
             v.fmadd_s(dy, x, products, dy)
             return [dy]
 
-        sources, masked = self._masked(["x", "dy"], body)
-        self.rows.sweep(sources, ["dx"], masked)
+        self.rows.sweep(["x", "dy"], ["dx"], body, mask=self._mask)
 
     # Backward, where elements of a row have their own gamma
 
@@ -252,7 +242,7 @@ class RowNorm:
             v.fmadd_s(products, x, dy, products)
 
         kinds: list[Kind] = ["sum"] * (1 + self.how.is_centred)
-        return self.rows.reduce(*self._masked(["x", "dy", "gamma"], step), kinds)
+        return self.rows.reduce(["x", "dy", "gamma"], step, kinds, mask=self._mask)
 
     def weighted_slope(
         self, mean: Register | None, rstd: Register, products: Register, sums: list[Register]
@@ -268,8 +258,7 @@ class RowNorm:
             k.fsgnjn_s(total, total, total)
         k.fmul_s(products, products, rstd)
         body = _weighted(mean, rstd, products, sums)
-        sources, masked = self._masked(["x", "dy", "gamma"], body)
-        self.rows.sweep(sources, ["dx"], masked)
+        self.rows.sweep(["x", "dy", "gamma"], ["dx"], body, mask=self._mask)
 
     def parameter_sums(self) -> dict[str, Register]:
         """dgamma, and dbeta if there is a mean, where a row is what has the same gamma."""
@@ -290,8 +279,8 @@ class RowNorm:
         if not self.how.is_centred:
             [products] = self.rows.reduce(sources, plain, ["sum"])
             return {"dgamma": products}
-        masked = self._masked([*sources, "mean"], centred)
-        products, sums = self.rows.reduce(*masked, ["sum", "sum"])
+        sources.append("mean")
+        products, sums = self.rows.reduce(sources, centred, ["sum", "sum"], mask=self._mask)
         return {"dgamma": products, "dbeta": sums}
 
 

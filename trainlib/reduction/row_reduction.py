@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 from firmware.builder import LT, Kernel, Register
 from firmware.lanes import Lane, Lanes, load_constant
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand, merged, partitioned
-from trainlib.primitive.element import F32, Element, load, store_rounded
+from trainlib.primitive.element import F16, F32, Element, load, store_rounded
 from trainlib.primitive.tensor import WORD, Address, Tensor
 
 Split = Literal["auto", "rows", "columns"]
@@ -80,7 +80,7 @@ class Rows:
     ) -> None:
         self.k, self.team, self.elements, self.partials = k, team, tuple(elements), partials
         self.by_columns = split == "columns" and team.cores > 1
-        self.fields, self.unroll = fields, unroll
+        self.fields, self.unroll, self.sizes = fields, unroll, tuple(rows)
         self.reductions = 0
         steps = list(dict.fromkeys(f.rows for f in fields.values() if any(f.rows)))
         space = tuple(rows), [Operand(0, s) for s in steps]
@@ -156,18 +156,37 @@ class Rows:
         body: Body,
         *,
         late: Sequence[int] = (),
+        mask: tuple[str, str] | None = None,
         unroll: int | None = None,
     ) -> None:
-        """Go through the elements of the row, or this core's part of them: see Nest."""
+        """Go through the elements of the row, or this core's part of them: see Nest.
+
+        mask    a source that counts as 0 where another field, which the body does not get, is 0
+        """
         k = self.k
+        masked = None
+        if mask:
+            masked, sources = sources.index(mask[0]), [*sources, mask[1]]
         operands = [[self._operand(name) for name in names] for names in (sources, targets)]
         team = self.team if self.by_columns else None
         with k.scope():
             width = unroll or self.unroll
-            nest = Nest(k, team, self.elements, *operands, late=late, unroll=width)
+            by_words = width % 2 == 0 and (bool(mask) or self._gain_by_words([*sources, *targets]))
+            how: Any = {"late": late, "by_words": by_words, "masked": masked}
+            nest = Nest(k, team, self.elements, *operands, **how, unroll=width)
             nest.split_work()
             nest.start()
             nest.run(body)
+
+    def _gain_by_words(self, names: Sequence[str]) -> bool:
+        """Are two halves faster as a word? Where these begin rows, and widening needs no FPU."""
+        if F16 in [self.fields[name].element for name in names]:
+            return False
+        return not any(
+            count > 1 and step % WORD
+            for name in names
+            for count, step in zip(self.sizes, self.fields[name].rows, strict=False)
+        )
 
     def reduce(
         self,
@@ -177,6 +196,7 @@ class Rows:
         *,
         targets: Sequence[str] = (),
         late: Sequence[int] = (),
+        mask: tuple[str, str] | None = None,
     ) -> list[Register]:
         """Sums or maxima over the row, in new registers.
 
@@ -191,7 +211,7 @@ class Rows:
         def body(v: Lanes, *values: Lane) -> Sequence[Lane]:
             return step(v, *(total[: v.width] for total in totals), *values) or ()
 
-        self.sweep(sources, targets, body, late=late)
+        self.sweep(sources, targets, body, late=late, mask=mask)
         for total, kind in zip(totals, kinds, strict=True):
             for other in total[1:]:
                 self.join(kind, total[0], other)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL
-from trainlib.elementwise.elementwise import fitting
-from trainlib.primitive.element import F32, Element
+from trainlib.elementwise.elementwise import fits, fitting
+from trainlib.primitive.element import BF16, F32, Element
 from trainlib.primitive.tensor import Address
 from trainlib.reduction.row_reduction import Field, Rows, Split, split_of
 
@@ -46,7 +47,12 @@ class View:
             with k.scope():
                 work(Rows(k, team, *of, unroll=width, is_ordered=self.is_ordered))
 
-        fitting(k, team, emit, self.unroll)
+        width = self.unroll
+        if BF16 in [field.element for field in self.fields.values()]:
+            width *= 2  # two halves are one load
+            while width > 2 and not fits(k, team, partial(emit, width=width)):
+                width -= 2
+        fitting(k, team, emit, width)
 
 
 def field_along(
