@@ -18,7 +18,8 @@ ROOMS = {
     " loss recurrent attention tiling network deploy.graph deploy.importers deploy .",
     "autotuner": ".",
     "pulpsim": ". commands.cli gdb trace trace.export tui html_report fidelity commands.inspect"
-    " commands.run commands.tune commands.study commands.deploy commands.trace commands api",
+    " commands.new commands.run commands.tune commands.study commands.deploy"
+    " commands.trace commands api",
 }
 """Rooms of each package, in the order of imports; "." are the package's own files.
 

@@ -330,6 +330,25 @@ def _isa(
         typer.echo(instruction_pages(name) if name else all_mnemonics())
 
 
+@app.command("new")
+def _new(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="That is to be made.")],
+) -> None:
+    """Make a project: a C program for all cores, its config, a Makefile, and a Python script."""
+    with reporting_bad_input():
+        from pulpsim.commands.new.command import new
+
+        typer.echo(new(folder), nl=False)
+
+
+@app.command("sdk")
+def _sdk() -> None:
+    """Print the folder of the C SDK: header, start-up file, linker script."""
+    from pulpsim.commands.new.command import SDK
+
+    typer.echo(SDK)
+
+
 app.command("deploy")(deploy)
 app.command("gdb")(gdb)
 app.add_typer(trace_app, name="trace")

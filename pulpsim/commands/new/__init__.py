@@ -1,0 +1,1 @@
+"""pulpsim new: a project to start from."""
