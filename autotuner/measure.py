@@ -231,7 +231,7 @@ def failure(error: Exception) -> Outcome:
 
 
 def is_lasting(result: Outcome | Exception) -> bool:
-    """Would it be the same again? Not if a process died, or somebody has stopped it."""
+    """Would it be the same again? Not if a process died, or it was interrupted."""
     if isinstance(result, Outcome):
         return not result.reason.startswith("interrupted")
     return isinstance(result, KernelError)

@@ -127,7 +127,7 @@ class Part:
 
 
 def part_of(result: RunResult) -> Part | Outcome:
-    """The part that was run, or the outcome of a run that somebody has stopped.
+    """The part that was run, or the outcome of a run that was interrupted.
 
     raises    TraceError, RuntimeError if the trace cannot be read, or is not whole
     """

@@ -200,7 +200,7 @@ def siblings(space: Space, point: Point, fields: Sequence[str]) -> list[Point]:
 
 
 def promising(space: Space, kernel: Items) -> list[Point]:
-    """Points of a blocking, by what trainlib expects; what the primitive does untold is first.
+    """Points of a blocking, by what trainlib expects; what the primitive does by default is first.
 
     kernel    (): the primitive's own, by each of its methods
     """

@@ -104,7 +104,7 @@ class SqliteFile:
                     self.connection.execute(statement)
 
     def _write_ahead(self) -> None:
-        """Let readers go on beside a writer. SQLite waits for nobody here, so this does."""
+        """Let readers go on beside a writer. SQLite does not wait here, so this does."""
         end = monotonic() + WAIT
         while True:
             try:

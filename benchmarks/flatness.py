@@ -25,7 +25,7 @@ WARM_UP = 50_000_000  # instructions
 
 
 def first_cost(program: Program, spec: SocSpec) -> float:
-    """The same of a program that nobody has run: it is over before any of it is translated."""
+    """The same of a program that has not run before: it is over before any of it is translated."""
     with policy(INTERPRET_ALL):
         return ns_per_instruction(simulate(program, spec))
 

@@ -105,7 +105,7 @@ def _at_reset(spec: SocSpec, registers: str, harts: int) -> Image:
         ),
         "l2_port": l2_state(spec.l2),
         "recorder": np.zeros(1, RECORDER),
-        "control": control_state(),  # last: mostly it is zeros, which nobody copies
+        "control": control_state(),  # last: mostly it is zeros, which are not copied
     }
     return image(arrays)
 

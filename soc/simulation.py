@@ -60,7 +60,7 @@ class Simulation:
     """A chip with a program in it."""
 
     recorder_of: type[Recorder] = Recorder
-    """What takes up the events of a run that is recorded."""
+    """What notes the events of a run that is recorded."""
 
     is_checked = False
     """The chip has shadow memory."""

@@ -82,7 +82,7 @@ class Server:
                     waits = not channel.is_open
 
     def _run_until(self, listening: socket.socket) -> None:
-        """Let the program run on until somebody comes."""
+        """Let the program run on until a debugger connects."""
         while self.session.end is None:
             self.session.advance(1 << 62)
             if select.select([listening], [], [], 0)[0]:

@@ -1,6 +1,6 @@
 """What the page's script reads: the pictures' numbers, in their own bins and in finer ones.
 
-The finer ones are drawn as soon as somebody looks closer; they lie in the page compressed.
+The finer ones are drawn as soon as the reader zooms in; they lie in the page compressed.
 """
 
 import json

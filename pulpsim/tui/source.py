@@ -46,7 +46,7 @@ class HartNow:
 
 @dataclass(frozen=True)
 class RegionNow:
-    """A region so far: cycles of the slowest hart, instructions of all; is somebody in it?"""
+    """A region so far: cycles of the slowest hart, instructions of all; is a hart in it?"""
 
     name: str
     harts: int

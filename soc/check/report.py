@@ -17,10 +17,10 @@ CHECKS = ("races", "memory", "stack", "performance")
 
 KINDS = {
     RACE: ("races", "race", "neither happened before the other"),
-    UNWRITTEN: ("memory", "unwritten", "nobody has written it"),
+    UNWRITTEN: ("memory", "unwritten", "nothing has written it"),
     OUTSIDE: ("memory", "outside", "it belongs to no section, buffer or stack"),
     CONSTANT: ("memory", "constant", "it is code or a constant"),
-    IN_FLIGHT: ("memory", "in_flight", "nobody has seen the end of this copy"),
+    IN_FLIGHT: ("memory", "in_flight", "no core has waited for the end of this copy"),
     LEAK: ("memory", "leak", "it was never freed"),
 }
 """Check, name and what is wrong, by kind."""

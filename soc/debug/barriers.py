@@ -1,4 +1,4 @@
-"""Barriers as somebody sees them who looks at the chip between two cycles."""
+"""Barriers as a debugger sees them between two cycles."""
 
 from soc.chip.state import Chip
 from soc.prelude.counters import COUNT

@@ -16,7 +16,7 @@ MOST = 64
 
 
 MOST_NEAR = 8
-"""Checkpoints that are kept before cycles which somebody has gone back to."""
+"""Checkpoints that are kept before cycles to which the session has gone back."""
 
 
 class History:
@@ -42,7 +42,7 @@ class History:
         self.unsaved = 0.0
 
     def keep_near(self, simulation: Simulation) -> None:
-        """Keep a checkpoint where somebody is about to go back from, too."""
+        """Keep a checkpoint where the session is about to go back from, too."""
         if is_idle(simulation):
             self.near = [*self.near[1 - MOST_NEAR :], checkpoint(simulation)]
 

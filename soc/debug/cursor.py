@@ -45,7 +45,7 @@ class Cursor:
 
     after      hits after this are ahead
     before     hits before this lie back
-    is_told    looks whether somebody wants to interrupt
+    is_told    polls for an interrupt by the debugger
     """
 
     def __init__(self, session: Session, is_told: Callable[[], bool] = lambda: False):

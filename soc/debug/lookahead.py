@@ -1,6 +1,6 @@
 """A simulation that goes ahead of another one, to find out what happens when.
 
-It notes issues and accesses by the trace points, which change no cycle. Its chip is nobody's
+It notes issues and accesses by the trace points, which change no cycle. Its chip is no
 result: what it finds are cycles, to which the simulation itself then runs as ever.
 """
 

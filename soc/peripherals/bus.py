@@ -36,7 +36,7 @@ class BusError(Exception):
 
 
 class Peripherals(Mapping[str, Peripheral]):
-    """Peripherals by name, each of them made when somebody asks for it first.
+    """Peripherals by name, each of them made at its first access.
 
     A program uses few of them. Making one may change nothing else.
 

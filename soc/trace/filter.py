@@ -168,9 +168,9 @@ class _Names:
         """Of a symbol; without a size it ends where the next one begins."""
         if size:
             return address, address + size
-        behind = [s.address for s in self.program.symbols if s.address > address]
+        later = [s.address for s in self.program.symbols if s.address > address]
         ends = [part.address + part.size for part in self.program.code if part.address <= address]
-        return address, min([*behind, *(end for end in ends if end > address)], default=ADDRESSES)
+        return address, min([*later, *(end for end in ends if end > address)], default=ADDRESSES)
 
     def _regions(self, value: str) -> list[int]:
         if _is_number(value):

@@ -89,7 +89,7 @@ def _check_header(header: Any) -> None:
 
 
 def _check_values(header: dict[str, Any]) -> None:
-    """Refuse numbers and texts that nobody writes into a header, and that nobody can use."""
+    """Refuse numbers and texts that no recorder writes into a header and no reader can use."""
     from isa.extensions.profiles import profile_named
 
     for name, (least, most) in LIMITS.items():

@@ -167,9 +167,9 @@ class Trace:
         if hart is not None:
             events = taken(events, _is_one_of(events["hart"], hart))
         if pc is not None:
-            first, behind = pc if isinstance(pc, tuple) else (pc, pc + 1)
+            first, limit = pc if isinstance(pc, tuple) else (pc, pc + 1)
             pcs = pcs_of(events)
-            events = taken(events, (pcs >= first) & (pcs < behind))
+            events = taken(events, (pcs >= first) & (pcs < limit))
         return events
 
     def _position(self, cycle: int | None, default: int) -> int:
@@ -246,12 +246,12 @@ def _is_one_of(values: np.ndarray, wanted: int | Iterable[int]) -> np.ndarray:
 def _steps(ranges: list[tuple[int, int | None, str]]) -> tuple[np.ndarray, np.ndarray]:
     """Addresses from which on a name holds, and these names; a range without end goes on."""
     steps: dict[int, str] = {}
-    behind = 1 << 62  # where the next range begins
+    following = 1 << 62  # where the next range begins
     for start, end, name in sorted(ranges, key=lambda each: each[0], reverse=True):
-        if end is not None and end < behind:
+        if end is not None and end < following:
             steps[end] = ""
         steps[start] = name
-        behind = start
+        following = start
     starts = sorted(steps)
     names = [steps[start] for start in starts]
     return np.array(starts, np.int64), np.array([*names, ""], object)

@@ -137,7 +137,7 @@ def hart_names(spec: SocSpec) -> list[str]:
 
 
 def initiator_names(spec: SocSpec) -> list[str]:
-    """Names of the initiators of L1, by number; "" for numbers between them that nobody has."""
+    """Names of the initiators of L1, by number; "" for numbers between them that none has."""
     external = [f"external{port}" for port in range(EXTERNAL_PORTS)]
     if spec.fabric_controller.present:
         external[0] = "fc"
@@ -156,8 +156,8 @@ def _symbols(program: Program) -> list[list]:
         best = [program.symbol_at(address) for address in sorted(inside)]
         named = [symbol for symbol in best if symbol is not None]
         ends = [*(symbol.address for symbol in named), end][1:]
-        for symbol, behind in zip(named, ends, strict=True):
-            rows.append([symbol.address, symbol.size or behind - symbol.address, symbol.name])
+        for symbol, end in zip(named, ends, strict=True):
+            rows.append([symbol.address, symbol.size or end - symbol.address, symbol.name])
     return sorted(rows)
 
 

@@ -58,7 +58,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Operands:
-    """Names of a layer's tensors in the network; dx None: nobody needs it."""
+    """Names of a layer's tensors in the network; dx None: no layer needs it."""
 
     x: str
     y: str

@@ -29,7 +29,7 @@ class Load:
 def busy_banks(cores: int, banks: int, requesting: float) -> float:
     """Mean number of banks that are asked if each core asks a random one with this probability.
 
-    A core asks a given bank with requesting / banks; nobody asks it with the rest, to the power of
+    A core asks a given bank with requesting / banks; no core asks it with the rest, to the power of
     the cores.
     """
     return banks * (1 - (1 - requesting / banks) ** cores)

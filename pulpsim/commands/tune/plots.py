@@ -157,7 +157,7 @@ def _scatter(axes: "Axes", marks: Sequence[tuple[Found, float, float]]) -> None:
 
 
 def _mark(axes: "Axes", layer: Tuned, place: Callable[[Found], tuple[float, Any]]) -> None:
-    """Marks around the best point and around what the layer does untold."""
+    """Marks around the best point and around what the layer does by default."""
     own = next((f for f in layer.found if f.point == layer.space.default()), None)
     rings = [("the best", layer.best, "o", 130), ("the layer's own choice", own, "s", 170)]
     for label, found, mark, size in rings:

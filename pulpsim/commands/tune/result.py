@@ -128,7 +128,7 @@ def one_size(layers: Sequence[Tuned]) -> OneSize | None:
 
 
 def own_total(layers: Sequence[Tuned]) -> int | None:
-    """Cycles of all layers, each as its primitive does untold; None if one fails."""
+    """Cycles of all layers, each as its primitive does by default; None if one fails."""
     return _total((layer.default.cycles, layer.count) for layer in layers)
 
 

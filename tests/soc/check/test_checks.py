@@ -61,7 +61,7 @@ def test_a_race_says_who_did_what_when_and_where():
     [
         (
             "unwritten_word",
-            r"memory: 0x10000000 \(word\): core0 reads it {at}; nobody has written it",
+            r"memory: 0x10000000 \(word\): core0 reads it {at}; nothing has written it",
         ),
         (
             "past_the_end",
@@ -75,7 +75,7 @@ def test_a_race_says_who_did_what_when_and_where():
         (
             "copy_in_flight_read",
             r"memory: 0x10000004 \(target\+0x4\): core0 reads it {at}; the DMA for core0 writes it "
-            r"{at}; nobody has seen the end of this copy",
+            r"{at}; no core has waited for the end of this copy",
         ),
         (
             "counter_kept",
