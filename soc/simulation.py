@@ -1,6 +1,5 @@
 """One simulation: SimPy owns time, the clock domain runs the clocked parts between its events."""
 
-import codecs
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -14,6 +13,7 @@ from soc.chip.spec import SocSpec
 from soc.chip.stacks import know_stacks
 from soc.chip.state import Chip
 from soc.cluster.phases import Phase
+from soc.console_text import ConsoleText
 from soc.core.decode_cache import CodeMemory, KnownRows, known_rows
 from soc.core.decoded_index import RUN_AHEAD
 from soc.diagnosis import Diagnosis
@@ -78,13 +78,16 @@ class Simulation:
     ):
         self.guards, self.recording = guards, recording
         self.program, self.spec, self.engine = program, spec, engine
-        self.on_console, self.progress = on_console, progress
-        self.is_recorded, self.code_cache = recording is not None, code_cache
+        self.is_recorded, self.progress, self.code_cache = (
+            recording is not None,
+            progress,
+            code_cache,
+        )
         self.registers = float_registers(spec, program)
         self.isa = isa_of(spec, self.registers)
         self.careful = 0  # it goes a cycle at a time up to this one: see soc.engine.run_ahead
         self.is_repeatable = True  # nothing has come from outside since it began
-        self.shown = 0  # characters printed so far, also before the run has begun anew
+        self.console = ConsoleText(on_console, guards.console_limit)
         self.end: Exit | None = None
         self.first = 0  # cycle from which it goes on: that of a checkpoint
         self._begin()
@@ -113,9 +116,8 @@ class Simulation:
 
     def _forget(self) -> None:
         """Know nothing of what a run has done."""
-        self.printed = self.nulls = self.written = 0
-        self.text: list[str] = []
-        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.nulls = 0
+        self.console.begin()
         self.warnings: list[str] = []
         self.faults: list[tuple[int, int, str, str]] = []
         self.limit: int | None = None
@@ -198,19 +200,10 @@ class Simulation:
                 self.warn(wrong_on_rtl_warning(self.program, self.isa, pc, word))
 
     def _put(self, byte: int) -> None:
-        limit = self.guards.console_limit
-        self.printed += 1
-        if self.printed > limit:
-            if self.printed == limit + 1 and self.guards.is_strict:
-                self._stop(int(self.env.now), PERIPHERAL, console_warning(limit), "warning")
-            return
-        text = self.decoder.decode(bytes([byte]))
-        if text:
-            self.text.append(text)
-            self.written += len(text)
-            if self.written > self.shown:
-                self.shown = self.written
-                self.on_console(text)
+        self.console.put(byte)
+        limit = self.console.limit
+        if self.console.printed == limit + 1 and self.guards.is_strict:
+            self._stop(int(self.env.now), PERIPHERAL, console_warning(limit), "warning")
 
     def run(self, max_cycles: int | None = None) -> Exit:
         """Simulate up to the program's end, or this cycle; returns how it ended."""
@@ -487,14 +480,15 @@ class Simulation:
 
     def _said(self) -> tuple[str, tuple[str, ...]]:
         """What the program has printed, and the warnings, one of which may be of that."""
-        text, limit = "".join(self.text), self.guards.console_limit
+        text, printed = "".join(self.console.text), self.console.printed
+        limit = self.console.limit
         if self.spec.control_page:
             page = self.chip.control[0]
-            self.printed, limit = int(page["length"]), min(limit, page["text"].size)
-            text = bytes(page["text"][: min(self.printed, limit)]).decode("utf-8", "replace")
+            printed, limit = int(page["length"]), min(limit, page["text"].size)
+            text = bytes(page["text"][: min(printed, limit)]).decode("utf-8", "replace")
         warnings = told(self.warnings)
-        if self.printed > limit:
-            warnings = (*warnings, console_warning(limit, self.printed - limit))
+        if printed > limit:
+            warnings = (*warnings, console_warning(limit, printed - limit))
         return text, warnings
 
     def _let_go(self) -> None:

@@ -135,12 +135,12 @@ def _host(simulation: Simulation) -> Host:
     platform = simulation.platform
     return Host(
         [_plain(part) for part in host_parts(platform)] if platform else [],
-        list(simulation.text),
+        list(simulation.console.text),
         list(simulation.warnings),
-        simulation.printed,
+        simulation.console.printed,
         simulation.nulls,
         simulation.extensions,
-        simulation.decoder.getstate(),
+        simulation.console.decoder,
         deepcopy(simulation.code.remembered()),
     )
 
@@ -149,11 +149,9 @@ def _let_be(simulation: Simulation, cycle: int, host: Host) -> None:
     """Bring everything but the chip's arrays into a state."""
     if cycle:
         simulation.env.run(until=cycle)  # no one acts on the way: the clocked parts stand
-    simulation.text[:], simulation.warnings[:] = host.text, host.warnings
-    simulation.printed, simulation.nulls = host.printed, host.nulls
-    simulation.written = simulation.shown = sum(map(len, host.text))
+    simulation.console.restore(host.text, host.printed, host.decoder)
+    simulation.warnings[:], simulation.nulls = host.warnings, host.nulls
     simulation.use(host.extensions)
-    simulation.decoder.setstate(host.decoder)
     vars(simulation.code).update(deepcopy(host.code))
     if simulation.platform:
         for part, state in zip(host_parts(simulation.platform), host.parts, strict=True):

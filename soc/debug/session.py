@@ -328,7 +328,7 @@ class Session:
             code_cache=now.code_cache,
         )
         self._history.restore(self._simulation, cycle)
-        self._written = sum(map(len, self._simulation.text))
+        self._written = sum(map(len, self._simulation.console.text))
         self.end = None
         for distance in STEPS_BACK:  # whoever goes back once most likely does so again
             if cycle - self._simulation.cycle > 2 * distance:

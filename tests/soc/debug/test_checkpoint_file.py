@@ -89,7 +89,7 @@ def test_programs_go_on_from_random_cycles_to_the_same_end(
             assert_same(here, again)
             assert again.run(NEVER) == end
             assert_same(whole, again)
-            assert again.text == whole.text
+            assert again.console.text == whole.console.text
 
 
 def test_the_trace_of_what_comes_after_is_the_same(
@@ -128,7 +128,7 @@ def test_a_cycle_in_which_the_host_side_is_busy_is_come_to_from_an_earlier_one(t
     for cycle in range(100, 112):
         here = kept_at(program, cycle, tmp_path / "c")
         again = resumed(program, tmp_path / "c")
-        assert again.text == here.text
+        assert again.console.text == here.console.text
         assert_same(here, again)
         again.run_on(400)
         here.run_on(400)

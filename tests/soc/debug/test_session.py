@@ -121,7 +121,7 @@ def test_what_is_printed_again_is_shown_once() -> None:
     assert "".join(text) == "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     session.go_to(300)
     reference = uninterrupted(session.program, 300)
-    assert session._simulation.text == reference.text
+    assert session._simulation.console.text == reference.console.text
 
 
 def test_a_checkpoint_has_all_that_peripherals_remember() -> None:
