@@ -334,7 +334,7 @@ def _isa(
 def _new(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="That is to be made.")],
 ) -> None:
-    """Make a project: a C program for all cores, its config, a Makefile, and a Python script."""
+    """Make a project: C for all cores, config, Makefile, Python script."""
     with reporting_bad_input():
         from pulpsim.commands.new.command import new
 
@@ -343,7 +343,7 @@ def _new(
 
 @app.command("sdk")
 def _sdk() -> None:
-    """Print the folder of the C SDK: header, start-up file, linker script."""
+    """Print the folder of the C SDK: header, start-up, linker script."""
     from pulpsim.commands.new.command import SDK
 
     typer.echo(SDK)

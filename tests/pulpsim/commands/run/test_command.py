@@ -209,7 +209,7 @@ def test_chips_lists_chips_and_fields() -> None:
 
 def test_help_says_in_one_line_what_each_command_does() -> None:
     lines = pulpsim("--help").stdout.partition("Commands:\n")[2].splitlines()
-    assert len(lines) == 16
+    assert len(lines) == 18
     assert not [line for line in lines if not line.endswith(".") or line.endswith("...")]
 
 
