@@ -334,7 +334,7 @@ def _isa(
 def _new(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="That is to be made.")],
 ) -> None:
-    """Make a project: C for all cores, config, Makefile, Python script."""
+    """Make a project: C for all cores, config, Makefile, script."""
     with reporting_bad_input():
         from pulpsim.commands.new.command import new
 
