@@ -269,6 +269,9 @@ def _fidelity(
     engine: Annotated[
         str, typer.Option(metavar="event|compiled", help="event: what is under 20,000 cycles.")
     ] = "compiled",
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Measurements at a time.")
+    ] = None,
     json: Json = None,
 ) -> None:
     """Repeat what was measured on PULP's RTL; show every difference.
@@ -279,7 +282,7 @@ def _fidelity(
     with reporting_bad_input():
         from pulpsim.fidelity.report import fidelity
 
-        raise typer.Exit(fidelity(only or (), engine, json))
+        raise typer.Exit(fidelity(only or (), engine, json, workers))
 
 
 Core = Annotated[str | None, typer.Option(metavar="ri5cy|cv32e40p", help="Whose instructions.")]

@@ -4,6 +4,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,6 +17,7 @@ from pulpsim.commands.cli.terminal import compact_table, page_console, progress
 from pulpsim.fidelity import dma, icache, l2, programs
 from pulpsim.fidelity.comparison import GROUPS, Comparison, Measurement
 from soc.config.toml import ConfigError
+from soc.run_many import processors
 
 SCHEMA = "pulpsim.fidelity/1"
 EQUAL, DIFFERENT = 0, 1
@@ -39,11 +41,14 @@ class Summary:
     error: float
 
 
-def fidelity(only: Sequence[str], engine: str, file: Path | None) -> int:
+def fidelity(
+    only: Sequence[str], engine: str, file: Path | None, workers: int | None = None
+) -> int:
     """Repeat the measurements that `only` chooses; returns the command's exit status.
 
-    only    groups, and names or configurations with * and ?; all if empty
-    file    for the whole result as JSON; STANDARD_OUTPUT: in place of the table
+    only       groups, and names or configurations with * and ?; all if empty
+    file       for the whole result as JSON; STANDARD_OUTPUT: in place of the table
+    workers    measurements at a time; None: as many as there are processors
 
     raises    ConfigError
     """
@@ -59,7 +64,7 @@ def fidelity(only: Sequence[str], engine: str, file: Path | None) -> int:
                 f"programs under {SHORT:,} cycles"
             ]
         )
-    rows = list(_repeated(chosen, engine))
+    rows = list(_repeated(chosen, engine, workers or processors()))
     if file == STANDARD_OUTPUT:
         sys.stdout.write(_text(rows, engine))
     else:
@@ -105,14 +110,20 @@ def _is_short(measurement: Measurement) -> bool:
     return "event" in measurement.engines and measurement.cycles < SHORT
 
 
-def _repeated(chosen: Sequence[Measurement], engine: str) -> Iterator[Row]:
+def _repeated(chosen: Sequence[Measurement], engine: str, workers: int) -> Iterator[Row]:
     by_group = defaultdict(list)
-    for measurement in chosen:
-        by_group[measurement.group].append(measurement)
-    for group, members in by_group.items():
-        with progress(f"{group}: {len(members)} runs"):
-            for measurement in members:
-                yield measurement, measurement.repeat(engine)
+    with ThreadPoolExecutor(workers) as threads:
+        for measurement in chosen:
+            future = threads.submit(measurement.repeat, engine)
+            by_group[measurement.group].append((measurement, future))
+        try:
+            for group, members in by_group.items():
+                with progress(f"{group}: {len(members)} runs"):
+                    for measurement, future in members:
+                        yield measurement, future.result()
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def summaries(rows: Iterable[Row]) -> list[Summary]:

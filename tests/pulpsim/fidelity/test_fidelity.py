@@ -87,6 +87,15 @@ def test_equal_runs_are_shown_with_both_cycles_and_a_summary() -> None:
     )
 
 
+def test_several_at_a_time_give_the_same() -> None:
+    one, three = (
+        fidelity("--only", "contention", "--json", "-", "--workers", workers)
+        for workers in ("1", "3")
+    )
+    assert len(json.loads(one.stdout)["runs"]) > 10
+    assert (three.exit_code, three.stdout) == (one.exit_code, one.stdout)
+
+
 def test_a_difference_is_named_and_makes_the_command_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(programs.CONFIGURATIONS, "nocluster_lat1", {"wfi_sleeps": False})
 
