@@ -2,6 +2,7 @@
 
 fuse_relus      a ReLU goes into what gives its input, before gradients are derived
 fuse_sums       a sum of two gradients goes into the kernel that computes the later one
+fuse_casts      casts of gradients, and their division by a scale, go into updates
 fuse_updates    plain SGD goes into the kernels of gradients of weights: each adds its whole sums,
                 times -lr, where the weights are: rounded once, as by a pass of its own
 """
@@ -15,6 +16,7 @@ import numpy as np
 from trainlib.deploy.graph.registry import written
 from trainlib.deploy.graph.values import Graph, Node
 from trainlib.deploy.optimizers import LR
+from trainlib.deploy.precision import SCALE
 
 MINUS_LR = "optimizer.minus_lr"
 RESULTS = ("dW", "dbias")
@@ -24,6 +26,7 @@ CLIPPED = {**{f"{norm}_fw": "y" for norm in NORMS}, "add": "y", "linear_fw": "Y"
 ADDED = {"conv2d_ig": "dX", "linear_ig": "dX"}
 """Operators that can add to what is there, and their outputs."""
 UPDATING = ("linear_wg", "conv2d_wg")
+OPTIMIZERS = ("sgd", "sgd_momentum", "adam", "adamw")
 Fits = Callable[[Graph, Node], bool]
 """Can a node be computed on the chip?"""
 Takes = Callable[[Graph, Node, Node], bool]
@@ -120,6 +123,37 @@ def fuse_updates(graph: Graph, fits: Fits) -> None:
     graph.nodes = nodes
 
 
+def fuse_casts(graph: Graph) -> None:
+    """Let updates take gradients in halves, and scaled ones, that are for them alone."""
+    readers = _readers(graph)
+    made = {graph.root(value): node for node in graph.nodes for value in _outputs(node)}
+    gone: set[int] = set()
+    nodes = []
+    for node in graph.nodes:
+        name = node.inputs.get("g", "")
+        maker = made.get(graph.root(name)) if node.op in OPTIMIZERS else None
+        inputs, attributes = dict(node.inputs), dict(node.attributes)
+        if maker and _is_unscaling(graph, maker) and readers[graph.root(name)] == 1:
+            inputs |= {"inverse": maker.inputs["b"]}
+            attributes |= {"unscale": True}
+            gone.add(id(maker))
+            name = maker.inputs["a"]
+            maker = made.get(graph.root(name))
+        if maker and maker.op == "cast" and readers[graph.root(name)] == 1:
+            attributes |= {"gradient": maker.attributes["source"]}
+            gone.add(id(maker))
+            name = maker.inputs["X"]
+        if attributes != node.attributes:
+            inputs["g"] = graph.reshaped(name, graph.values[node.inputs["w"]].shape)
+            node = replace(node, inputs=inputs, attributes=attributes)
+        nodes.append(node)
+    graph.nodes = [node for node in nodes if id(node) not in gone]
+
+
+def _is_unscaling(graph: Graph, node: Node) -> bool:
+    return node.op == "multiply" and graph.root(node.inputs["b"]) == SCALE
+
+
 def _last_reader(graph: Graph, updating: Node, others: set[int]) -> int:
     """The last node, but for others, that reads what a node changes."""
     changed = {graph.root(updating.inputs[name]) for name in RESULTS if name in updating.inputs}
@@ -139,7 +173,8 @@ def _changes(graph: Graph, updating: Node, start: int, end: int) -> bool:
 
 
 def _is_plain(node: Node) -> bool:
-    return node.op == "sgd" and not node.attributes.get("weight_decay")
+    others = ("weight_decay", "gradient", "unscale")
+    return node.op == "sgd" and not any(node.attributes.get(name) for name in others)
 
 
 def _fused(node: Node, updates: list[Node]) -> Node:

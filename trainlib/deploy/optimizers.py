@@ -45,6 +45,11 @@ class Optimizer:
                 _check(self, name, most > 0, "above 0")
 
     @property
+    def clips_nothing(self) -> bool:
+        """Do updates take gradients as they are?"""
+        return self.clip_norm is None and self.clip_value is None
+
+    @property
     def states(self) -> tuple[str, ...]:
         """What it keeps for each parameter, zero at first, by the kernel's names."""
         return ()

@@ -8,7 +8,7 @@ Sources: D. Kingma, J. Ba, Adam: A Method for Stochastic Optimization, algorithm
 F. Hutter, Decoupled Weight Decay Regularization, algorithms 1 and 2.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Annotated, Any, Literal
@@ -17,15 +17,16 @@ import numpy as np
 from ml_dtypes import finfo
 from pydantic import Field
 
-from firmware.builder import Kernel, Register
+from firmware.builder import Kernel, KernelError, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import Body
+from trainlib.codegen.loop_nest import Body, Operand
 from trainlib.elementwise.elementwise import (
     Arguments,
     Operation,
     map_f32,
     map_families,
+    map_nest,
     map_pairs,
     no_macs,
     packed,
@@ -41,6 +42,9 @@ from trainlib.reference.halves import add, multiply_add, rounded_once
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["operand"]
+OF_ALL = ("lr", "gradient", "unscale")
+"""Arguments of all optimisers."""
+BY_NAME = {element.name: element for element in ELEMENTS}
 LoadRate = Callable[[Kernel], Register]
 """Takes a register that holds the learning rate."""
 
@@ -233,9 +237,14 @@ def adam_corrections_f32(
 
 
 class SgdArguments(Arguments):
-    """lr    a number, or "operand": a word, the operand lr, which may change from step to step"""
+    """lr          a number, or "operand": a word, the operand lr, which steps may change
+    gradient    type of g, for weights in f32; None: that of the weights
+    unscale     g is multiplied by the operand inverse, that of a loss scale, before all else
+    """
 
     lr: Rate
+    gradient: Literal["f16", "bf16"] | None = None
+    unscale: bool = False
     weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False)
 
 
@@ -258,6 +267,25 @@ class AdamwArguments(AdamArguments):
     weight_decay: float = Field(1e-2, ge=0, allow_inf_nan=False)
 
 
+def _unscaled(operation: Operation, inverse: Address) -> Operation:
+    """The same, with the gradient multiplied by a word first."""
+
+    def scaled(k: Kernel) -> Body:
+        own, factor = operation(k), k.f()
+        with k.scope():
+            base = k.x()
+            k.set(base, inverse)
+            k.fload(factor, 0, base)
+
+        def body(v: Lanes, *values: Lane) -> Sequence[Lane]:
+            v.fmul_s(values[-1], values[-1], factor)
+            return own(v, *values)
+
+        return body
+
+    return scaled
+
+
 def _family(
     element: Element,
     stem: str,
@@ -277,13 +305,21 @@ def _family(
     """
     name = f"{stem}_{element.name}"
     states = names.split()
-    whole = ("corrections", "lr")
+    whole = ("corrections", "lr", "inverse")
 
     def tensors(point: Any) -> Tensors:
+        if element.is_half and (point.gradient or point.unscale):
+            raise KernelError(
+                f"{name}: gradient and unscale are for weights in single precision; take {stem}_f32"
+            )
         of = {name: packed(point.shape, "inout", element) for name in states}
         more = {"corrections": Tensor((2,))} if "betas" in arguments.model_fields else {}
-        more |= {"g": packed(point.shape, "in", element)}
+        more |= {"g": packed(point.shape, "in", gradient_of(point))}
+        more |= {"inverse": Tensor((1,))} if point.unscale else {}
         return {**of, **more, **({"lr": Tensor((1,))} if point.lr == "operand" else {})}
+
+    def gradient_of(point: Any) -> Element:
+        return element if point.gradient is None else BY_NAME[point.gradient]
 
     def meaning(point: Any, values: Arrays) -> dict[str, Expected]:
         if element.is_half and pairs(element, point):
@@ -291,6 +327,8 @@ def _family(
             w, g = (values[name].astype(np.float64) for name in "wg")
             return {"w": (multiply_add(element.dtype, g, step, w), 0.0)}
         lr = float(values["lr"][0]) if point.lr == "operand" else point.lr
+        if point.unscale:
+            values = {**values, "g": values["g"].astype(np.float64) * float(values["inverse"][0])}
         results = dict(zip(states, expected(point, lr, values), strict=True))
         return rounded_once(element.dtype, results)
 
@@ -303,11 +341,23 @@ def _family(
             map_pairs(k, team, of_pairs, read, written, count, unroll=unroll)
             return
         own = operation(point, l1)
+        if point.gradient or point.unscale:
+            types = [*[element] * len(states), gradient_of(point)]
+            types[-1].check(k, name)
+            pairs_of = list(zip((read, written), (types, types[:-1]), strict=True))
+            operands = [
+                [Operand(a, (e.size,), element=e) for a, e in zip(*group, strict=True)]
+                for group in pairs_of
+            ]
+            own = _unscaled(own, l1["inverse"]) if point.unscale else own
+            map_nest(k, team, own, (count,), *operands, unroll=unroll)
+            return
         map_f32(k, team, own, read, written, count, element=element, unroll=unroll)
 
     def drawn(point: Any, numbers: np.random.Generator) -> Arrays:
         rate = {"lr": numbers.uniform(0, 0.1, 1).astype(np.float32)}
-        return {**draw(point, numbers), **(rate if point.lr == "operand" else {})}
+        inverse = {"inverse": np.array([0.125], np.float32)} if point.unscale else {}
+        return {**draw(point, numbers), **inverse, **(rate if point.lr == "operand" else {})}
 
     family = Family(name, arguments, tensors, meaning, no_macs, emit, draw=drawn)
     return tiled_by_axes(family, whole=whole)
@@ -317,7 +367,7 @@ def _sgd(
     stem: str, arguments: type[Arguments], names: str, of: Any, meaning: Any, **how: Any
 ) -> tuple[Family, ...]:
     """Of of(k, rate, **options), and meaning(*arrays, lr, **options); for each type."""
-    options = [n for n in arguments.model_fields if n not in (*Arguments.model_fields, "lr")]
+    options = [n for n in arguments.model_fields if n not in (*Arguments.model_fields, *OF_ALL)]
 
     def operation(point: Any, l1: Addresses) -> Operation:
         how = {name: getattr(point, name) for name in options}

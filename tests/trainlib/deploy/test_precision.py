@@ -161,6 +161,18 @@ def test_memory_is_right_and_losses_stay_those_of_single_precision(dtype, scale)
     assert abs(losses[1] - losses[0]) <= max(0.02 * losses[0], 0.01)
 
 
+@pytest.mark.parametrize("optimizer", [SGD(lr=0.1, momentum=0.5), Adam()], ids=["sgd", "adam"])
+def test_updates_that_take_halves_leave_what_casts_and_updates_do(optimizer):
+    deployed, _, batch = small(dtype="f16", loss_scale=256.0, optimizer=optimizer)
+    fused, apart = (deployed.train([batch] * 2, gradients=g) for g in (False, True))
+    ops = [[n.op for n in deployed.built(keeps_gradients=g).schedule.nodes] for g in (False, True)]
+    assert ops[0].count("cast") < ops[1].count("cast")
+    assert deployed.built().faults() == []
+    assert fused.losses == apart.losses
+    for name, weight in apart.weights.items():
+        np.testing.assert_array_equal(fused.weights[name], weight)
+
+
 @pytest.mark.parametrize("total", [1.5, np.nan, -np.inf])
 @pytest.mark.parametrize("scale", [8.0, 2.0**-126, 2.0**126])
 def test_the_scale_changes_as_pytorchs_does(total, scale):

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from firmware.builder import KernelError
 from soc.config.toml import ConfigError
-from tests.trainlib.primitives import check, check_in_registers, check_with_torch
-from trainlib.launch import checked, program
+from tests.trainlib.primitives import WARM, check, check_in_registers, check_with_torch
+from trainlib.launch import checked, launch, program
 from trainlib.registry import family_of
 
 POINTS = (
@@ -23,6 +24,13 @@ POINTS = (
 BY_WORD = tuple(
     (name, options | {"lr": "operand"}) for name, options in POINTS if not name.startswith("acc")
 )
+BY_HALVES = (
+    ("sgd_f32", {"lr": 0.1, "gradient": "bf16"}),
+    ("sgd_f32", {"lr": "operand", "gradient": "f16", "unscale": True, "weight_decay": 0.01}),
+    ("sgd_momentum_f32", {"lr": "operand", "momentum": 0.9, "unscale": True}),
+    ("adam_f32", {"lr": "operand", "gradient": "bf16", "unscale": True, "weight_decay": 0.01}),
+    ("adamw_f32", {"gradient": "f16"}),
+)
 SHAPES = (
     {"shape": (1,)},
     {"shape": (7,), "cores": 3},
@@ -37,15 +45,40 @@ def each(points):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@each(POINTS + BY_WORD)
+@each(POINTS + BY_WORD + BY_HALVES)
 @pytest.mark.sampled
 def test_every_shape_and_team_is_right(name, options, shape):
     check(name, options | shape)
 
 
-@each([POINTS[1], POINTS[3], POINTS[5], POINTS[6], POINTS[9], *BY_WORD[-4:]])
+@each([POINTS[1], POINTS[3], POINTS[5], POINTS[6], POINTS[9], *BY_WORD[-4:], *BY_HALVES])
 def test_addresses_may_be_in_registers(name, options):
     check_in_registers(name, options | {"shape": (37,), "cores": 4})
+
+
+@each(BY_HALVES)
+def test_gradients_of_halves_are_cast_and_scaled_first(name, options):
+    """To the bit what the plain update makes of the gradient that PyTorch widens and scales."""
+    kind = {"f16": "float16", "bf16": "bfloat16"}.get(options.get("gradient", ""))
+    torch = pytest.importorskip("torch")
+    g = torch.randn(33, generator=torch.Generator().manual_seed(4))
+    narrow = g.to(getattr(torch, kind)) if kind else g
+    family = family_of(name)
+    how = options | {"shape": (33,)}
+    inputs = dict(family.random(checked(name, how)))
+    inputs["g"] = narrow.float().numpy().astype(inputs["g"].dtype)
+    found = check(name, how, inputs)
+    plain = {n: v for n, v in how.items() if n not in ("gradient", "unscale")}
+    scale = inputs.pop("inverse", np.ones(1, np.float32))
+    wanted = check(name, plain, inputs | {"g": narrow.float().numpy() * scale})
+    for output, value in wanted.items():
+        np.testing.assert_array_equal(found[output], value)
+
+
+def test_weights_in_halves_take_gradients_like_them():
+    message = r"^sgd_bf16: gradient and unscale are for weights in single precision; take sgd_f32$"
+    with pytest.raises(KernelError, match=message):
+        launch("sgd_bf16", {"shape": (3,), "lr": 0.1, "unscale": True}, WARM)
 
 
 @each(POINTS)
