@@ -6,6 +6,7 @@ and Deeploy's training deployers, on GVSoC, without the optimiser; orientation o
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from time import process_time
 
 from benchmarks.figure import Figure
@@ -14,6 +15,7 @@ from trainlib.deploy import SGD, Deployed, deploy
 
 BATCHES = 3
 STEPS = 100
+HALF_STEPS, EXAMPLES = 200, 8
 MB = 1 << 20
 
 
@@ -26,6 +28,7 @@ class Target:
     seconds      of processor time to build its program; training: 100 steps
     values       bytes, with a second buffer for inputs; code, tables: bytes
     published    cycles
+    halves       cycles in bfloat16, FP32 in weights
     """
 
     l2: int = 2
@@ -36,13 +39,14 @@ class Target:
     code: int | None = None
     tables: int | None = None
     published: int | None = None
+    halves: int | None = None
 
 
 TARGETS: Mapping[str, Target] = {
     "AE-tiny": Target(cycles=110_000, training=20, published=480_000),
     "Deep AE": Target(cycles=650_000),
     "DSCNN-XS": Target(cycles=180_000, published=800_000),
-    "DS-CNN": Target(cycles=2_000_000, training=45),
+    "DS-CNN": Target(cycles=2_000_000, training=45, halves=1_310_000),
     "ResNet8": Target(
         cycles=7_200_000,
         seconds=3,
@@ -50,6 +54,7 @@ TARGETS: Mapping[str, Target] = {
         code=90_000,
         tables=80_000,
         published=47_800_000,
+        halves=4_390_000,
     ),
     "MobileNetV1": Target(l2=4, seconds=8, code=120_000, tables=202_000, published=53_100_000),
     "CCT-2": Target(l2=4),
@@ -82,6 +87,8 @@ def network(name: str, target: Target, is_long: bool) -> Iterator[Figure]:
         most=target.cycles,
         published=target.published,
     )
+    if target.halves:
+        yield from _in_halves(name, target, deployed, is_long)
     yield Figure(f"{name}: values and a second input", _values(deployed), "B", most=target.values)
     for what in ("code", "tables"):
         size = getattr(deployed.memory, what)
@@ -91,6 +98,23 @@ def network(name: str, target: Target, is_long: bool) -> Iterator[Figure]:
         started = process_time()
         deployed.train(model.batches(STEPS))
         yield Figure(f"{name}: {STEPS} steps", process_time() - started, "s", most=target.training)
+
+
+def _in_halves(name: str, target: Target, single: Deployed, is_long: bool) -> Iterator[Figure]:
+    """A step in bfloat16; is_long: how far its loss is from FP32's after 200 steps."""
+    from benchmarks.models import MODELS
+
+    model = MODELS[name]
+    batches = model.batches(EXAMPLES)
+    how = {"loss": model.loss, "batch": batches[0], "optimizer": SGD(lr=0.01)}
+    halves = deploy(model.module(), **how, chip=single.chip, dtype="bf16")
+    cycles = halves.train(batches[:BATCHES]).report.batches[-1].cycles
+    yield Figure(f"{name}: a step, bf16", cycles, "cycles", most=target.halves)
+    if is_long:
+        many = batches * (HALF_STEPS // EXAMPLES)
+        last = [fmean(each.train(many).losses[-EXAMPLES:]) for each in (single, halves)]
+        most = max(0.02 * last[0], 0.01)
+        yield Figure(f"{name}: loss in bf16 less FP32's", abs(last[1] - last[0]), "", most=most)
 
 
 def _values(deployed: Deployed) -> int:
