@@ -67,6 +67,8 @@ class Exchange:
             self._simulation.is_repeatable = False
         limit = None if max_cycles is None else self.cycle + max_cycles
         self._end = self._simulation.run(limit)
+        if self._end.reason != "max_cycles":
+            self._simulation.console.finish()
         self.seconds += thread_time() - started
         return self._end
 

@@ -23,10 +23,12 @@ class Guards(NamedTuple):
 
     console_limit    bytes that the program may print; the rest is dropped, and counted
     is_strict        the first warning ends the run, with the reason "warning"
+    is_raw           characters keep the order of their stores, instead of a line a core
     """
 
     console_limit: int = CONSOLE_LIMIT
     is_strict: bool = False
+    is_raw: bool = False
 
 
 DEFAULT_GUARDS = Guards()

@@ -146,5 +146,6 @@ def carry_out(simulation: Simulation, max_cycles: int | None) -> RunResult:
     """Let a simulation run to its end, or this cycle."""
     started, worked = perf_counter(), thread_time()
     end = simulation.run(max_cycles)
+    simulation.console.finish()
     seconds, processor_seconds = perf_counter() - started, thread_time() - worked
     return replace(simulation.result(end, seconds), processor_seconds=processor_seconds)

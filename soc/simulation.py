@@ -87,7 +87,7 @@ class Simulation:
         self.isa = isa_of(spec, self.registers)
         self.careful = 0  # it goes a cycle at a time up to this one: see soc.engine.run_ahead
         self.is_repeatable = True  # nothing has come from outside since it began
-        self.console = ConsoleText(on_console, guards.console_limit)
+        self.console = ConsoleText(on_console, guards.console_limit, guards.is_raw)
         self.end: Exit | None = None
         self.first = 0  # cycle from which it goes on: that of a checkpoint
         self._begin()
@@ -199,8 +199,8 @@ class Simulation:
                 pc, word = self.spec.l2.base + 2 * row, int(self.chip.code[row]["word"])
                 self.warn(wrong_on_rtl_warning(self.program, self.isa, pc, word))
 
-    def _put(self, byte: int) -> None:
-        self.console.put(byte)
+    def _put(self, byte: int, cluster: int, core: int) -> None:
+        self.console.put(byte, cluster * 16 + core)
         limit = self.console.limit
         if self.console.printed == limit + 1 and self.guards.is_strict:
             self._stop(int(self.env.now), PERIPHERAL, console_warning(limit), "warning")
@@ -480,7 +480,7 @@ class Simulation:
 
     def _said(self) -> tuple[str, tuple[str, ...]]:
         """What the program has printed, and the warnings, one of which may be of that."""
-        text, printed = "".join(self.console.text), self.console.printed
+        text, printed = self.console.everything, self.console.printed
         limit = self.console.limit
         if self.spec.control_page:
             page = self.chip.control[0]

@@ -27,6 +27,7 @@ def run(
     trace_limit: int | None = None,
     trace_filters: Sequence[str] = (),
     console_limit: int | None = None,
+    console: Literal["lines", "raw"] | None = None,
     strict: bool | None = None,
     on_console: Callable[[str], None] | None = None,
 ) -> RunResult:
@@ -41,6 +42,7 @@ def run(
     trace_limit      events that are recorded; each takes 16 bytes
     trace_filters    what is recorded: "kind=issue,stall", "hart=0-3", "cycle=1000-5000"
     console_limit    bytes that the program may print; the rest is dropped
+    console          "lines", whole ones of each core; "raw", characters as they are stored
     strict           let the first warning end the run
     on_console       gets the program's text as it comes; the result has all of it
 
@@ -62,6 +64,7 @@ def run(
         trace_limit=trace_limit,
         trace_filters=trace_filters,
         console_limit=console_limit,
+        console=console,
         strict=strict,
         chip=chip_option(chip),
     )

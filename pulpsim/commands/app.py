@@ -84,6 +84,10 @@ def _run(
         int | None,
         typer.Option(metavar="BYTES", help="That the program may print; a million by default."),
     ] = None,
+    console: Annotated[
+        str | None,
+        typer.Option(metavar="lines|raw", help="A line a core, or characters as they are stored."),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="The first warning ends the run, with status 3.")
     ] = False,
@@ -153,7 +157,9 @@ def _run(
         where = json, max_cycles, issue_trace
         guards = console_limit, strict or None
         options = Options(engine, elf, chip, settings or (), *where, *traced, *program, *guards)
-        options = replace(options, check=check, values=values, start=start, checkpoint=checkpoint)
+        options = replace(
+            options, check=check, values=values, console=console, start=start, checkpoint=checkpoint
+        )
         raise typer.Exit(run(config, options, quiet, tui))
 
 

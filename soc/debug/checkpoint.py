@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from soc.chip.state import ARRAYS, OF_THIS_RUN, PAGE, Packed, pack
+from soc.console_text import ConsoleState
 from soc.peripherals.platform import Platform
 from soc.peripherals.timer import Counter
 from soc.prelude.counters import CAUSES, COUNT, COUNTS
@@ -27,7 +28,7 @@ class Host:
     """What a simulation remembers outside of its chip.
 
     parts         plain attributes of each part of the platform
-    decoder       of the console's bytes, in the middle of a character
+    lines         of the console, where it is in the midst of some: a ConsoleState
     code          what soc.core.decode_cache remembers of what is decoded
     """
 
@@ -37,7 +38,7 @@ class Host:
     printed: int
     nulls: int
     extensions: frozenset[str]
-    decoder: tuple[bytes, int]
+    lines: ConsoleState
     code: Plain
 
 
@@ -140,7 +141,7 @@ def _host(simulation: Simulation) -> Host:
         simulation.console.printed,
         simulation.nulls,
         simulation.extensions,
-        simulation.console.decoder,
+        simulation.console.state,
         deepcopy(simulation.code.remembered()),
     )
 
@@ -149,7 +150,7 @@ def _let_be(simulation: Simulation, cycle: int, host: Host) -> None:
     """Bring everything but the chip's arrays into a state."""
     if cycle:
         simulation.env.run(until=cycle)  # no one acts on the way: the clocked parts stand
-    simulation.console.restore(host.text, host.printed, host.decoder)
+    simulation.console.restore(host.text, host.printed, host.lines)
     simulation.warnings[:], simulation.nulls = host.warnings, host.nulls
     simulation.use(host.extensions)
     vars(simulation.code).update(deepcopy(host.code))

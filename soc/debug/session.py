@@ -358,6 +358,8 @@ class Session:
             is_whole, is_new = target - self.cycle == self._piece, target > self.latest
             started = perf_counter()
             self.end = self._carry(self._simulation, target)
+            if self.end:
+                self._simulation.console.finish()
             seconds = perf_counter() - started
             if is_whole:
                 self._piece = min(max(WINDOW, int(self._piece * PIECE / seconds)), 2 * self._piece)

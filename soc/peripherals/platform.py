@@ -58,7 +58,7 @@ class Platform:
 
     Ports
         exit             out   exit code
-        console          out   byte
+        console          out   byte, cluster and core of its address
         warn             out   a sentence
         fault            out   hart, why: nothing answers at the address of its request
         changed          out   called when something here has changed the clocked parts
@@ -71,7 +71,7 @@ class Platform:
         spec: SocSpec,
         chip: Chip,
         exit: Callable[[int], None],
-        console: Callable[[int], None],
+        console: Callable[[int, int, int], None],
         warn: Callable[[str], None],
         fault: Callable[[int, str], None],
     ):
@@ -209,7 +209,7 @@ MAKERS: dict[str, Callable[[Platform], Peripheral]] = {
     "interrupt_controller": lambda of: of.interrupts,
     "fabric_timer_0": lambda of: of._timer("fabric_timer_0", of._fabric_event),
     "fabric_timer_1": lambda of: of._timer("fabric_timer_1", lambda line: None),
-    "stdout": lambda of: Console(of.warn, lambda byte, cluster, core: of.console(byte)),
+    "stdout": lambda of: Console(of.warn, of.console),
     **{name: _plain(name, block) for name, block in PLAIN.items()},
     **{name: _fll(name) for name in FLLS},
 }

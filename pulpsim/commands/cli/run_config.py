@@ -8,6 +8,7 @@
     engine = "compiled"         # or "event"
     max_cycles = 100_000_000    # no limit if left out
     console_limit = 1_000_000   # bytes that the program may print; the rest is dropped
+    console = "lines"           # a line a core; "raw": characters as they are stored
     strict = false              # true: the first warning ends the run
     check = ["races", "memory"] # what the program is checked for; also "stack", "performance"
     [report]
@@ -73,6 +74,7 @@ class RunTable(FileTable):
     engine: Engine = "compiled"
     max_cycles: int | None = Field(default=None, ge=1, lt=1 << 62)
     console_limit: int = Field(default=CONSOLE_LIMIT, ge=0, le=MOST_CONSOLE)
+    console: Literal["lines", "raw"] = "lines"
     strict: bool = False
     check: tuple[Literal["races", "memory", "stack", "performance"], ...] = ()
 
@@ -129,6 +131,7 @@ class Options:
     console_limit: int | None = None
     strict: bool | None = None
     check: str | None = None  # "races,memory"
+    console: str | None = None  # "lines" or "raw"
     program: "Program | KernelProgram | None" = None  # in place of a file
     values: bool = False
     start: Path | None = None
@@ -211,7 +214,7 @@ def load_run(file: Path | None, options: Options) -> Run:
         trace,
         config.trace.limit,
         config.trace.filters,
-        Guards(config.run.console_limit, config.run.strict),
+        Guards(config.run.console_limit, config.run.strict, config.run.console == "raw"),
         config.run.check,
         options.values,
         start,
@@ -279,6 +282,7 @@ def _option_layers(options: Options) -> list[Layer]:
             "--engine": ("run", "engine", options.engine),
             "--max-cycles": ("run", "max_cycles", options.max_cycles),
             "--console-limit": ("run", "console_limit", options.console_limit),
+            "--console": ("run", "console", options.console),
             "--strict": ("run", "strict", options.strict),
             "--check": ("run", "check", options.check and options.check.split(",")),
             "--trace": ("trace", "file", options.trace and str(options.trace)),

@@ -262,10 +262,12 @@ def test_an_issue_trace_is_written(tmp_path: Path) -> None:
 
 def test_options_say_how_a_run_is_watched(simulation: Simulation, elf: Path) -> None:
     pulpsim("run", "--elf", elf)
-    assert simulation.asked["guards"] == (1_000_000, False)
+    assert simulation.asked["guards"] == (1_000_000, False, False)
     simulation.result["warnings"] = ["something"]
     assert pulpsim("run", "--elf", elf, "--strict", "--console-limit", "5").exit_code == 3
-    assert simulation.asked["guards"] == (5, True)
+    assert simulation.asked["guards"] == (5, True, False)
+    pulpsim("run", "--elf", elf, "--console", "raw")
+    assert simulation.asked["guards"] == (1_000_000, False, True)
 
 
 def test_a_null_pointer_ends_a_strict_run(tmp_path: Path) -> None:
