@@ -431,7 +431,7 @@ class Simulation:
         self.is_asleep = True
         self._note_exits()
         if self.end is None and self.env.peek() == INFINITY:
-            self._end_in_deadlock(max(self.now[0] - 1, int(self.env.now)))
+            self._end_in_deadlock(max(int(self.chip.wheel["acted"][0]), int(self.env.now)))
 
     def _end_in_deadlock(self, last: int) -> None:
         """Nothing happens any more: told in the cycle after the last in which something did.

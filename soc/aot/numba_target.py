@@ -35,7 +35,7 @@ class TextLibrary(codegen.CodeLibrary):
         self._finalized = True
 
     def get_pointer_to_function(self, name):
-        return 1  # nobody calls it in this process
+        return 1  # it is not called in this process
 
     def get_function(self, name):
         raise NotImplementedError

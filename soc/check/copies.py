@@ -1,7 +1,7 @@
-"""Copies of the DMA as the checks see them: from the command to where somebody has seen its end.
+"""Copies of the DMA as the checks see them: from the command to where a hart has waited for it.
 
 Each is taken as a whole when its command enters the queue: what it reads and writes is marked, and
-carries the clock of who has started it. Where bytes are copied that nobody has written, the copies
+carries the clock of who has started it. Where bytes are copied that nothing has written, the copies
 are not written either.
 """
 
@@ -183,7 +183,7 @@ def _mark(chip, first, size, bits, is_set):
 
 @cold_step
 def end_copies(chip, counter):
-    """All copies of a counter are done, though nobody may have seen it yet."""
+    """All copies of a counter are done, though no hart may have waited for them."""
     check = chip.check[0]
     join(check, check["ended"][counter], check["begun"][counter])
     forget(check, check["begun"][counter])

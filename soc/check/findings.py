@@ -9,8 +9,8 @@ from soc.chip.shadow import MOST_FINDINGS
 from soc.prelude.step import cold_step, inlined_step
 
 RACE, UNWRITTEN, OUTSIDE, CONSTANT, IN_FLIGHT, LEAK = range(6)
-"""Kinds: no order; a byte that nobody has written; nobody has given; that may not be written; that
-a copy under way writes or reads; a counter of the DMA that was never freed."""
+"""Kinds: no order; a byte that was not written; was not given; that may not be written; that a copy
+under way writes or reads; a counter of the DMA that was never freed."""
 
 NOBODY = -1
 HART_SHIFT = 56

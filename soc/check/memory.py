@@ -1,7 +1,7 @@
-"""Memory: bytes that are read before anybody has written them, or accessed where nothing is.
+"""Memory: bytes that are read before they are written, or accessed where nothing is.
 
 Every byte has a state (soc.chip.shadow); those of a word are tested together. From the command of a
-copy until somebody has seen its end, what it writes is not to be touched, and what it reads is not
+copy until a hart has waited for it, what it writes is not to be touched, and what it reads is not
 to be written.
 """
 

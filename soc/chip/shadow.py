@@ -28,8 +28,8 @@ times in `readers`."""
 
 WRITTEN, GIVEN, READ_ONLY, FILLING, DRAINING, SYNC, SPLIT, PADDED = (1 << bit for bit in range(8))
 """Bits of a byte's state: it has been written; the program has it, and may write it or not; a copy
-that nobody has waited for writes it, reads it; harts synchronise by it; the word's bytes have cells
-of their own (in its first byte); it may be padding, which is loaded with the element before it."""
+that no hart has waited for writes it, reads it; harts synchronise by it; bytes of the word have
+cells of their own (in its first byte); it may be padding, loaded with the element before it."""
 
 CELL = np.dtype(
     [
@@ -49,7 +49,7 @@ READER = np.dtype([("clock", "i8"), ("cycle", "i8"), ("pc", "u4")], align=True)
 MOST_COPIES = 128
 COPY = np.dtype(
     [
-        ("is_open", "i8"),  # nobody has waited for it
+        ("is_open", "i8"),  # no hart has waited for it
         ("is_done", "i8"),
         ("counter", "i8"),
         ("hart", "i8"),  # who started it

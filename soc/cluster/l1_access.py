@@ -50,9 +50,9 @@ def note_l1_grant(chip, h, row, index, half, now):
 
 @inlined_step
 def add_contention(chip, h, lost):
-    """Charge a core with the cycles in which it has lost the arbitration of its bank.
+    """Add the cycles to a core's stalls in which it has lost the arbitration of its bank.
 
-    NOTE: no branch on whether it has lost any, since nobody can predict it. So `cause` is never
+    NOTE: no branch on whether it has lost any, since it would not be predicted. So `cause` is never
     contention, which is over when it is added.
     """
     chip.harts[np.uint64(h)]["counts"][L1_CONTENTION] += lost

@@ -299,6 +299,8 @@ def make_run(advance: Callable) -> Callable:
                     wheel["now"] = now
                     continue
                 slots[slot] = np.uint64(0)
+                if due or control["busy"] | wheel["dma_busy"] or unit["next"] <= now:
+                    wheel["acted"] = now
                 going, served = pass_phases(chip, due, now)
             while going:
                 h = lowest_index(going)

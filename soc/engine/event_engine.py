@@ -27,7 +27,7 @@ HARTS = 64
 class EventEngine:
     """Drives the clocked parts of a chip by SimPy alone.
 
-    acted    the last cycle in which a part did something
+    acted    the last cycle in which a part did something, but for the instruction cache
 
     Ports
         parts      the step functions, compiled
@@ -199,7 +199,7 @@ class EventEngine:
         """Clock the instruction cache; it may have been woken for nothing."""
         self.icache_cycle = NEVER
         if self.icache_wake[0] <= self.now:
-            self.parts.step_icache(self.chip, self.act())
+            self.parts.step_icache(self.chip, self.now)
         self.deliver()
 
     def generator(self) -> Generator[Event, None, None]:

@@ -204,6 +204,7 @@ def make_run_words_beside_dma(go_on: Callable) -> Callable:
             wheel["now"] = now
             if wheel["stop"] != END or is_full(chip):
                 break
+        wheel["acted"] = now - 1
         return now
 
     return run_words_beside_dma

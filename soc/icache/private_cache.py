@@ -26,7 +26,7 @@ FETCH = np.dtype(
         ("left", "i8"),  # STEADY: the cycle in which that word left
         ("target", "i8"),  # STEADY: the last jump went here and found its lines
         ("loop_pc", "i8"),  # STEADY: a loop goes back after the instruction here, or -1
-        ("fresh", "i8"),  # nobody has taken note of `miss` yet
+        ("fresh", "i8"),  # `miss` is not noted yet
         ("sets", "i8"),
         ("ways", "i8"),
         # The rest.

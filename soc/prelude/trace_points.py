@@ -2,8 +2,8 @@
 
 The events lie in the chip's `trace`, a buffer, in the order in which they are noted;
 soc.trace.recorder sorts them by cycle and writes them away. One unit is compiled without trace
-points, see RECORDING. In the others `recorder` says what is wanted: nothing unless somebody
-records.
+points, see RECORDING. In the others `recorder` says what is wanted: nothing unless a run
+is recorded.
 
 The cycles of a hart are noted without gaps: `accounted` is the cycle from which its next stall
 counts. A wait that is under way when the buffer is written away is written too, with 0 cycles; the
@@ -64,7 +64,7 @@ def record_if(chip, is_there, kind, hart, cycle, extra, a, b):
 
 @inlined_step
 def is_wanted(chip, kind):
-    """Does somebody record events of this kind?"""
+    """Are events of this kind recorded?"""
     if RECORDING:
         return chip.recorder[0]["kinds"] >> np.uint64(kind) & np.uint64(1) != 0
     return False
@@ -121,7 +121,7 @@ def note_stall(chip, hart, cause, cycles):
 def note_lost(chip, h, cycles):
     """A hart has waited for the bank that is its own now.
 
-    NOTE: no branch on whether it has lost anything, since nobody can predict it.
+    NOTE: no branch on whether it has lost anything, since it would not be predicted.
     """
     if RECORDING:
         hart = chip.harts[np.uint64(h)]

@@ -27,6 +27,7 @@ WHEEL = np.dtype(
         ("shared", "u8", (RING,)),  # cycle % RING: banks that several of these are for
         ("now", "i8"),
         ("due", "u8"),  # harts that are in some slot
+        ("acted", "i8"),  # last cycle in which a request was served, or the DMA or event unit acted
         ("resume", "u8"),  # harts that go on in this cycle, once their code is decoded
         ("fence", "i8"),  # what a fence.i asks for, see soc.core.decoded_index
         ("dma_busy", "i8"),
