@@ -288,6 +288,7 @@ def make_run(advance: Callable) -> Callable:
                 is_raised = control["irq_cycle"] == now
                 if is_raised:
                     interrupt_from_control_page(chip, now)
+                    wheel["acted"] = now
                 due = slots[slot]
                 next_part = min(unit["next"], icache["wake"])
                 if due == 0 and control["busy"] | wheel["dma_busy"] == 0 and next_part > now:

@@ -24,6 +24,10 @@ HARTS = 64
 """Priorities of SimPy's events in a phase, one for each hart. SimPy's own are 0 and 1."""
 
 
+AFTER_DMA = 1
+"""Place in a phase of the generator, which has the DMA's ports: its store of a word is the last."""
+
+
 class EventEngine:
     """Drives the clocked parts of a chip by SimPy alone.
 
@@ -209,7 +213,7 @@ class EventEngine:
             self.generating = self.env.event()
             self.generated = self.act()
             self.parts.generator_request(self.chip, self.now)
-            yield self.at(self.env.event(), self.now, Phase.DMA_ACCESS)
+            yield self.at(self.env.event(), self.now, Phase.DMA_ACCESS, AFTER_DMA)
             self.parts.cycle_generator(self.chip, self.now)
             self.deliver()
 
