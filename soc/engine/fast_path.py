@@ -149,7 +149,7 @@ def make_run_words(go_on: Callable) -> Callable:
                 step_icache(chip, now)
             wake = icache["wake"]
             now += 1
-            if wheel["due"]:
+            if wheel["due"] and wheel["stop"] == END:
                 until = min(last, wake)
                 while now < until and slots[np.uint64(now) % np.uint64(SLOTS)] == 0:
                     now += 1

@@ -12,7 +12,7 @@ from tests.soc.guard_pages import ChildDied, guarded_chip, in_child
 from tests.soc.hostile import verdict
 from tests.soc.hostile_programs import CHIPS, attack
 
-FAILED = (576, 1091, 4615, 9140, 11299)
+FAILED = (576, 1091, 4615, 9140, 11299, 12878, 15811)
 """Seeds that once did not."""
 
 REGULAR, FULL = 8, 2000
