@@ -238,7 +238,7 @@ def adam_corrections_f32(
 
 class SgdArguments(Arguments):
     """lr          a number, or "operand": a word, the operand lr, which steps may change
-    gradient    type of g, for weights in f32; None: that of the weights
+    gradient    type of g, for weights in f32; else that of the weights
     unscale     g is multiplied by the operand inverse, that of a loss scale, before all else
     """
 
