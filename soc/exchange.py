@@ -62,7 +62,7 @@ class Exchange:
         if self.cycle and self._end.reason != "exit":
             raise ValueError(f"the run has ended: {self._end.message or self._end.reason}")
         started = thread_time()
-        self._simulation.end = None
+        self._simulation.ending.exit = None
         if self.cycle:
             self._simulation.is_repeatable = False
         limit = None if max_cycles is None else self.cycle + max_cycles

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-import numpy as np
 from simpy import Environment
 
 from isa.program import Program
@@ -14,10 +13,10 @@ from soc.chip.stacks import know_stacks
 from soc.chip.state import Chip
 from soc.cluster.phases import Phase
 from soc.console_text import ConsoleText
-from soc.core.decode_cache import CodeMemory, KnownRows, known_rows
+from soc.core.decode_cache import CodeMemory, known_rows
 from soc.core.decoded_index import RUN_AHEAD
 from soc.diagnosis import Diagnosis
-from soc.dma.mchan import error_message
+from soc.ending import Ending
 from soc.engine.event_engine import EventEngine
 from soc.engine.interpreter import (
     Interpreter,
@@ -30,12 +29,11 @@ from soc.engine.interpreter import (
 )
 from soc.engine.run_ahead import CAREFUL, RanAheadError
 from soc.final_counts import close_counts, close_trace
-from soc.guards import DEFAULT_GUARDS, Guards, console_warning, told, wrong_on_rtl_warning
+from soc.guards import DEFAULT_GUARDS, Guards
 from soc.jit.code_cache import SHARED, CodeCache
 from soc.jit.translator import Translator
-from soc.peripherals.bus import later, step
+from soc.peripherals.bus import step
 from soc.peripherals.platform import Platform
-from soc.prelude import hart_state as harts_module
 from soc.prelude.stop_reasons import ASLEEP, DECODE, DMA_ERROR, END, HALT, POLL, TRACE
 from soc.reset import load, new_chip
 from soc.result import Exit, RunResult
@@ -51,9 +49,6 @@ LONGEST_WINDOW = 1 << 20
 """Cycles between two looks at the world outside: signals, progress."""
 
 INFINITY = float("inf")
-
-PERIPHERAL = 1 << 8
-"""Who is told to have stopped a run, where that is no hart and not the DMA."""
 
 
 class Simulation:
@@ -78,33 +73,32 @@ class Simulation:
     ):
         self.guards, self.recording = guards, recording
         self.program, self.spec, self.engine = program, spec, engine
-        self.is_recorded, self.progress, self.code_cache = (
-            recording is not None,
-            progress,
-            code_cache,
-        )
+        self.is_recorded = recording is not None
+        self.progress, self.code_cache = progress, code_cache
         self.registers = float_registers(spec, program)
         self.isa = isa_of(spec, self.registers)
         self.careful = 0  # it goes a cycle at a time up to this one: see soc.engine.run_ahead
         self.is_repeatable = True  # nothing has come from outside since it began
         self.console = ConsoleText(on_console, guards.console_limit, guards.is_raw)
-        self.end: Exit | None = None
         self.first = 0  # cycle from which it goes on: that of a checkpoint
         self._begin()
 
     def _begin(self) -> None:
         """Let the chip be at reset, with the program in it, and nothing be known of its run."""
-        self._forget()
+        self.console.begin()
+        self.is_asleep = False  # nothing happens in the clocked parts before something outside
         self.extensions = base_extensions(self.isa)
         self._machine_code()  # all that is not kept at once: the chip at reset needs a part of it
         self.chip = self._new_chip()
         wheel = self.chip.wheel
-        self.now, self.host, self.noted = (wheel[name].data for name in ("now", "host", "nulls"))
-        self.diagnosis = Diagnosis(self.chip, self.program, self.spec, self.isa)
-        self.code = CodeMemory(self.chip, self._known_rows())
+        self.now, self.host = (wheel[name].data for name in ("now", "host"))
+        self.env = Environment()
+        diagnosis = Diagnosis(self.chip, self.program, self.spec, self.isa)
+        self.ending = Ending(self.chip, self.env, diagnosis, self.guards, self.console)
+        known = known_rows(self.isa, self.registers, self.spec.core)
+        self.code = CodeMemory(self.chip, known)
         kind = superblock_kind(self.is_recorded)
         self.translator = Translator(self.chip, self.code, kind, self.code_cache)
-        self.env = Environment()
         self.driver: EventEngine | None = None
         self.platform = None if self.spec.control_page else self._new_platform()
         self.recorder = self._new_recorder()
@@ -114,15 +108,6 @@ class Simulation:
             self.extensions |= self.translator.expect(pc)
         self._compile()
 
-    def _forget(self) -> None:
-        """Know nothing of what a run has done."""
-        self.nulls = 0
-        self.console.begin()
-        self.warnings: list[str] = []
-        self.faults: list[tuple[int, int, str, str]] = []
-        self.limit: int | None = None
-        self.is_asleep = False  # nothing happens in the clocked parts before something outside
-
     def _new_chip(self) -> Chip:
         events = buffer_size(self.spec) if self.recording else 1
         chip = new_chip(self.spec, self.registers, events, self.is_checked)
@@ -130,18 +115,15 @@ class Simulation:
         know_stacks(chip, self.program)
         return chip
 
-    def _known_rows(self) -> KnownRows:
-        return known_rows(self.isa, self.registers, self.spec.core)
-
     def _new_platform(self) -> Platform:
         platform = Platform(
             self.env,
             self.spec,
             self.chip,
-            self._exit,
+            self.ending.returned,
             self._put,
-            self.warn,
-            self._fault_at_bus,
+            self.ending.warn,
+            self.ending.fault_at_bus,
         )
         platform.changed = self._wake
         platform.before_icache = self._before_icache
@@ -150,7 +132,9 @@ class Simulation:
     def _new_recorder(self) -> Recorder | None:
         if self.recording is None:
             return None
-        return self.recorder_of(self.chip, self.spec, self.program, self.recording, self.warn)
+        return self.recorder_of(
+            self.chip, self.spec, self.program, self.recording, self.ending.warn
+        )
 
     def _machine_code(self) -> Interpreter | Parts:
         """The step functions for the extensions that the program uses, compiled if need be."""
@@ -176,48 +160,23 @@ class Simulation:
         for core in range(self.spec.cores):
             start_hart(self.chip, core, pc, self.spec.core.reset_cycle)
 
-    def _exit(self, code: int) -> None:
-        self.end = Exit("exit", code)
-
-    def warn(self, text: str, who: int = PERIPHERAL) -> None:
-        """Tell what is legal but hardly meant; see _stop for `who`."""
-        self.warnings.append(text)
-        if self.guards.is_strict and self.end is None:
-            self._stop(max(int(self.env.now), self.cycle - 1), who, text, "warning")
-
-    def _warn_of_nulls(self) -> None:
-        """Tell of accesses through null pointers that are new."""
-        for place in range(self.nulls, self.noted[0]):
-            self.warn(*self.diagnosis.null_warning(place))
-        self.nulls = self.noted[0]
-
-    def _warn_of_wrong_instructions(self) -> None:
-        """Tell of what is decoded since and the RTL computes otherwise."""
-        for row, is_told in self.code.wrong.items():
-            if not is_told:
-                self.code.wrong[row] = True
-                pc, word = self.spec.l2.base + 2 * row, int(self.chip.code[row]["word"])
-                self.warn(wrong_on_rtl_warning(self.program, self.isa, pc, word))
-
     def _put(self, byte: int, cluster: int, core: int) -> None:
         self.console.put(byte, cluster * 16 + core)
-        limit = self.console.limit
-        if self.console.printed == limit + 1 and self.guards.is_strict:
-            self._stop(int(self.env.now), PERIPHERAL, console_warning(limit), "warning")
+        self.ending.printed()
 
     def run(self, max_cycles: int | None = None) -> Exit:
         """Simulate up to the program's end, or this cycle; returns how it ended."""
-        self.limit = max_cycles
-        self._warn_of_wrong_instructions()
-        while self.end is None:
+        self.ending.limit = max_cycles
+        self.ending.warn_of_wrong_instructions(self.code)
+        while self.ending.exit is None:
             try:
                 self._run()
             except KeyboardInterrupt:
                 self.interrupt()
             except RanAheadError as error:
                 self._begin_anew(error)
-                self.limit = max_cycles
-        return self.end
+                self.ending.limit = max_cycles
+        return self.ending.exit
 
     def _run(self) -> None:
         if self.engine == "event":
@@ -238,13 +197,15 @@ class Simulation:
     def _begin_anew(self, error: RanAheadError) -> None:
         """Begin again, carefully; where that cannot be, the run ends."""
         if not self.is_repeatable:
-            self.end = Exit("interrupted", 0, f"{error}; engine='event' lets none do so")
+            self.ending.exit = Exit("interrupted", 0, f"{error}; engine='event' lets none do so")
             return
         self.careful = CAREFUL * error.cycle
         if self.recorder:
             self.recorder.drop()
         self._let_go()
+        before = self.ending
         self._begin()
+        self.ending.exit = before.exit  # interrupted meanwhile
 
     def run_on(self, cycle: int) -> Exit | None:
         """Simulate up to the start of a cycle, from wherever it is: changes nothing but the time.
@@ -254,7 +215,7 @@ class Simulation:
         end = self.run(cycle)
         if end.reason != "max_cycles":
             return end
-        self.end = None
+        self.ending.exit = None
         return None
 
     def use(self, extensions: frozenset[str]) -> None:
@@ -265,18 +226,19 @@ class Simulation:
 
     def interrupt(self) -> None:
         """Let the run end in the cycles under way; any thread may say so."""
-        self.end = Exit("interrupted", 0, f"interrupted in cycle {self.cycle}")
+        self.ending.interrupt()
 
     def _run_compiled(self) -> None:
         """Run the clocked parts in lock step, each time up to SimPy's next event."""
         env, now = self.env, self.now
         queue = env._queue  # NOTE: SimPy's peek() takes longer than to look
-        limit = INFINITY if self.limit is None else self.limit
+        ending = self.ending
+        limit = INFINITY if ending.limit is None else ending.limit
         self.is_asleep = False
-        while self.end is None:
+        while ending.exit is None:
             due, cycle = queue[0][0] if queue else INFINITY, now[0]
             if cycle >= limit:
-                self.end = self._limit_reached()
+                ending.reach_limit()
             elif due <= cycle:  # others act before the clocked parts' cycle
                 step(env)
             elif self.is_asleep and due < INFINITY:
@@ -291,17 +253,17 @@ class Simulation:
 
     def _run_by_events(self) -> None:
         """Let SimPy drive every part, up to the end, or to where nothing happens any more."""
-        env, wheel = self.env, self.chip.wheel[0]
+        env, ending, wheel = self.env, self.ending, self.chip.wheel[0]
         if self.driver is None:
             self.driver = self._new_driver()
         noted, most = (self.chip.recorder[name].data for name in ("count", "limit"))
-        while self.end is None:
+        while ending.exit is None:
             if env.peek() == INFINITY:
-                self._end_in_deadlock(self.driver.acted)
+                ending.deadlock(self.driver.acted)
                 return
-            if self.limit is not None and env.peek() >= self.limit:
-                self.end = self._limit_reached()
-                wheel["now"] = self.limit
+            if ending.limit is not None and env.peek() >= ending.limit:
+                ending.reach_limit()
+                wheel["now"] = ending.limit
                 return
             is_peripheral = self.driver.is_peripheral_next
             env.step()
@@ -318,9 +280,6 @@ class Simulation:
             self.platform.changed = driver.deliver
         return driver
 
-    def _limit_reached(self) -> Exit:
-        return Exit("max_cycles", 0, f"cycle limit of {self.limit} reached")
-
     def _changed(self) -> None:
         """Event engine: a hart asked the host, or stopped, or has exited."""
         wheel = self.chip.wheel[0]
@@ -330,7 +289,12 @@ class Simulation:
         driver = self.driver
         if driver and self.spec.control_page:  # the others' instructions of this cycle still count
             end = driver.at(self.env.event(), int(self.env.now), Phase.END)
-            end.callbacks.append(lambda _: self._note_exits())
+            end.callbacks.append(lambda _: self.ending.note_exits())
+
+    @property
+    def end(self) -> Exit | None:
+        """How it ended, None while it goes on."""
+        return self.ending.exit
 
     @property
     def cycle(self) -> int:
@@ -375,7 +339,7 @@ class Simulation:
     def _know(self, extensions: set[str]) -> None:
         """Be able to execute what has been decoded."""
         if self.code.wrong:
-            self._warn_of_wrong_instructions()
+            self.ending.warn_of_wrong_instructions(self.code)
         for extension in extensions - self.extensions:
             self.extensions = with_group_of(self.isa, self.extensions, extension)
             self._compile()
@@ -389,70 +353,19 @@ class Simulation:
         if asking and self.platform:
             self.host[0] = 0
             self.platform.access.serve(asking)
-        if self.nulls != self.noted[0]:
-            self._warn_of_nulls()
+        if self.ending.nulls != self.ending.noted[0]:
+            self.ending.warn_of_nulls()
         if reason in (HALT, DMA_ERROR):
-            self._note_faults()
+            self.ending.note_faults()
         elif reason == ASLEEP:
             self._fall_asleep()
-
-    def _note_faults(self) -> None:
-        """What stops the simulation: harts, perhaps several in a cycle, and the DMA."""
-        for h in np.flatnonzero(self.chip.harts["state"] == harts_module.STOPPED).tolist():
-            self._stop(self.diagnosis.fault_cycle(h), h, self.diagnosis.fault_message(h))
-        if self.chip.dma[0]["error"]:
-            text = f"cycle {self.cycle - 1}: dma: {error_message(self.chip.dma[0])}"
-            self._stop(self.cycle - 1, self.chip.harts.size, text)
-
-    def _fault_at_bus(self, h: int, why: str) -> None:
-        """A hart's request to a peripheral leads nowhere: that stops the run."""
-        cycle = int(self.env.now)
-        self._stop(cycle, h, self.diagnosis.located_access(h, why, cycle))
-
-    def _stop(self, cycle: int, who: int, message: str, reason: str = "trap") -> None:
-        """End the run because of what happened in this cycle, where no hart is ahead of it.
-
-        who    did it: a hart, or after all harts the DMA, or PERIPHERAL. The first is told, of one
-               cycle's also
-        """
-        if all(who != other for _, other, *_ in self.faults):
-            self.faults.append((cycle, who, message, reason))
-            last = cycle + int(self.chip.config[0]["lookahead"])
-            later(self.env, max(0, last - self.env.now), self._stopped)
-
-    def _stopped(self) -> None:
-        if self.end is None:
-            _, who, message, reason = min(self.faults)
-            is_hart = 0 <= who < self.chip.harts.size
-            self.end = Exit(reason, 0, message, who if is_hart else None)
 
     def _fall_asleep(self) -> None:
         """Nothing is due in the clocked parts: has the program ended, or is it stuck?"""
         self.is_asleep = True
-        self._note_exits()
-        if self.end is None and self.env.peek() == INFINITY:
-            self._end_in_deadlock(max(int(self.chip.wheel["acted"][0]), int(self.env.now)))
-
-    def _end_in_deadlock(self, last: int) -> None:
-        """Nothing happens any more: told in the cycle after the last in which something did.
-
-        last    cycle in which a part did, but for instructions of harts that ran ahead
-        """
-        last = max(last, int(self.chip.harts["issued"].max()))
-        if self.limit is not None and last + 1 >= self.limit:
-            self.now[0], self.end = self.limit, self._limit_reached()
-        else:
-            self.now[0] = last + 1
-            self.end = Exit("deadlock", 0, self.diagnosis.deadlock_message())
-
-    def _note_exits(self) -> None:
-        """On the test benches the program has ended when all cores have."""
-        if not self.spec.control_page:
-            return
-        cores = self.chip.harts[: self.spec.cores]
-        if cores["exited"].all():
-            codes = [int(code) for code in cores["exit_code"] if code]
-            self.end = Exit("exit", codes[0] if codes else 0)
+        self.ending.note_exits()
+        if self.ending.exit is None and self.env.peek() == INFINITY:
+            self.ending.deadlock(max(int(self.chip.wheel["acted"][0]), int(self.env.now)))
 
     def result(self, end: Exit, seconds: float) -> RunResult:
         """Close the counters and return what the run leaves."""
@@ -464,7 +377,7 @@ class Simulation:
         if self.recorder:
             close_trace(self.recorder, self.chip, rest, cycles, end)
         self._let_go()
-        text, warnings = self._said()
+        text, warnings = self.ending.said()
         return RunResult(
             end,
             cycles,
@@ -477,19 +390,6 @@ class Simulation:
             warnings,
             trace_events=self.recorder.events if self.recorder else None,
         )
-
-    def _said(self) -> tuple[str, tuple[str, ...]]:
-        """What the program has printed, and the warnings, one of which may be of that."""
-        text, printed = self.console.everything, self.console.printed
-        limit = self.console.limit
-        if self.spec.control_page:
-            page = self.chip.control[0]
-            printed, limit = int(page["length"]), min(limit, page["text"].size)
-            text = bytes(page["text"][: min(printed, limit)]).decode("utf-8", "replace")
-        warnings = told(self.warnings)
-        if printed > limit:
-            warnings = (*warnings, console_warning(limit, printed - limit))
-        return text, warnings
 
     def _let_go(self) -> None:
         """Part with what refers to each other in circles: Python frees the rest at once then.

@@ -62,7 +62,7 @@ EMPTY_AT_FIRST = ("code", "regions")
 def is_idle(simulation: Simulation) -> bool:
     """Is nothing under way on the host side, so that a checkpoint would be whole?"""
     idle = simulation.env.peek() == float("inf") and simulation.end is None
-    return simulation.engine == "compiled" and idle and not simulation.faults
+    return simulation.engine == "compiled" and idle and not simulation.ending.faults
 
 
 def checkpoint(simulation: Simulation) -> Checkpoint:
@@ -137,9 +137,9 @@ def _host(simulation: Simulation) -> Host:
     return Host(
         [_plain(part) for part in host_parts(platform)] if platform else [],
         list(simulation.console.text),
-        list(simulation.warnings),
+        list(simulation.ending.warnings),
         simulation.console.printed,
-        simulation.nulls,
+        simulation.ending.nulls,
         simulation.extensions,
         simulation.console.state,
         deepcopy(simulation.code.remembered()),
@@ -151,7 +151,8 @@ def _let_be(simulation: Simulation, cycle: int, host: Host) -> None:
     if cycle:
         simulation.env.run(until=cycle)  # no one acts on the way: the clocked parts stand
     simulation.console.restore(host.text, host.printed, host.lines)
-    simulation.warnings[:], simulation.nulls = host.warnings, host.nulls
+    ending = simulation.ending
+    ending.warnings[:], ending.nulls = host.warnings, host.nulls
     simulation.use(host.extensions)
     vars(simulation.code).update(deepcopy(host.code))
     if simulation.platform:
