@@ -108,9 +108,12 @@ def marked(mark: str) -> Iterator[str]:
 
 
 def answer(output: str) -> str:
-    """What a command says, without what differs from run to run: times, rates, progress."""
+    """What a command says, without what differs from run to run: times, rates, progress.
+
+    Nor does it say how much was simulated now: what a killed run has written is used again.
+    """
     kept = [line for line in output.splitlines() if "compiling" not in line and "\r" not in line]
-    return re.sub(r"\d[\d.,]*( MIPS| s\b|/s| ms)", "", "\n".join(kept))
+    return re.sub(r"\d[\d.,]*( MIPS| s\b|/s| ms| simulated now)", "", "\n".join(kept))
 
 
 def is_of_python(output: str) -> bool:
