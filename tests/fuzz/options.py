@@ -30,6 +30,8 @@ WORKING = {
     "chips": ["pulp"],
     "kernels": ["matmul_f32"],
     "build": ["kernel.toml"],
+    "new": ["missing"],
+    "sdk": [],
     "tune": ["layers.toml"],
     "deploy": ["missing.py:build"],
     "gdb": ["missing.elf"],

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.fuzz.campaign import ROOT, outcomes
 from tests.fuzz.formats import FORMATS
+from tests.fuzz.options import WORKING
 from tests.fuzz.worker import complaint
 
 SLICE = 12  # files of each format
@@ -22,6 +23,15 @@ def test_damaged_files_are_refused_with_a_sentence_in_2_seconds_and_512_mb(tmp_p
     assert [end for end in ends if end["problem"]] == []
     assert (len(ends), run.stderr) == (SLICE * len(FORMATS), "")
     assert {end["format"] for end in ends if end["status"] == 2} == set(FORMATS)
+
+
+def test_options_of_every_command_are_damaged(tmp_path: Path) -> None:
+    """A command that is new has its working words there; all cases of all are made."""
+    options = FORMATS["options"]
+    options.make_samples(tmp_path)
+    options.prepare(tmp_path)
+    commands = {command for command, _, _ in options.cases}
+    assert commands == set(WORKING) - {"sdk"}  # which takes nothing
 
 
 def test_what_a_command_must_not_say_is_found() -> None:
