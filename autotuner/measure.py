@@ -5,6 +5,7 @@ measure([point])[0].cycles
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,8 @@ from soc.chip.spec import SocSpec
 from soc.result import RunResult
 from soc.run_many import Run
 from trainlib.launch import KernelProgram, program
+from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.operator import Family
 
 LIMIT = 100_000_000  # cycles, unless it is said otherwise
 REGIONS = ("dma_in", "compute", "dma_out")  # they follow each other, from L2 to L2
@@ -95,9 +98,17 @@ def outcome_of(result: RunResult) -> Outcome:
 
 def phase_cycles(kernel: KernelProgram, result: RunResult) -> tuple[tuple[str, int], ...]:
     """Cycles of each phase, of the slowest core; those of the same name together."""
-    phases = kernel.family.phases
-    names = phases(kernel.arguments).named if phases else ()
+    names = phase_names(kernel.family, kernel.arguments)
     return tuple((n, _cycles(result, (n,))) for n in names if n in kernel.regions.values())
+
+
+def phase_names(family: Family, point: CommonArguments) -> tuple[str, ...]:
+    """Of the phases that a point may be computed in: with an update, gradients have none."""
+    if family.phases is None:
+        return ()
+    with suppress(KernelError):
+        return tuple(family.phases(point).named)
+    return ()
 
 
 def layer_cycles(result: RunResult) -> int:
@@ -174,8 +185,7 @@ class Measure:
     @cached_property
     def _kinds(self) -> list[tuple[str, Kind]]:
         """How the database knows phases by their names."""
-        phases = self.layer.family.phases
-        names = phases(self.layer.checked({})).named if phases else ()
+        names = phase_names(self.layer.family, self.layer.checked({}))
         return [(name, Kind(f" ({name})", self.kind.made_by)) for name in names]
 
     def key(self, point: Point, kind: Kind | None = None) -> str:

@@ -45,6 +45,17 @@ def test_cycles_are_those_from_l2_to_l2_all_in_l1_or_by_tiles():
     assert measure.simulated == 2
 
 
+def test_an_update_that_is_fused_with_its_gradient_is_measured():
+    """It has tiles of all of it alone: phases are refused with it."""
+    shape = {"inputs": 4, "outputs": 8, "height": 8, "width": 8, "kernel": 3, "padding": 1}
+    layer = Layer.of("conv2d_wg_f32", shape | {"scale": "operand"})
+    space = Space.of(layer.kernel, layer.given, CHIP, sizes=2)
+    for point in (space.default(), next(point for point in space if point.tile)):
+        outcome = one(Measure(layer, CHIP, Database(":memory:"), ONE), point)
+        assert (outcome.reason, outcome.phases) == ("", ())
+        assert outcome.cycles
+
+
 def test_nothing_is_simulated_twice_not_even_after_the_file_was_closed(tmp_path):
     file = tmp_path / "tuned.db"
     first = Measure(LAYER, CHIP, Database(file), ONE)
