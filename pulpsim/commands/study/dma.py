@@ -144,11 +144,12 @@ def explain(rows: Sequence[Row]) -> str:
         best = max(some, key=lambda row: row["bandwidth"])
         limit = BEAT * len(set(DIRECTIONS[direction]))
         same = [row for row in some if row["burst"] == best["burst"]]
+        sizes = sorted(row["size"] for row in same)
         enough = min(row["size"] for row in same if row["bandwidth"] >= 0.9 * best["bandwidth"])
         parts.append(
             f"{direction}: {best['bandwidth']:.2f} of {limit} bytes in a cycle at best, with "
             f"bursts of {best['burst']:,} bytes and copies of {best['size']:,}, two under way; "
-            f"copies of {enough:,} bytes reach 90 % of that."
+            + _enough(enough, best["size"], sizes)
         )
     shared = [row for row in rows if row["slow_down"]]
     if shared:
@@ -161,6 +162,16 @@ def explain(rows: Sequence[Row]) -> str:
             f"when {100 * least['dma_refused']:.0f} % of its requests to L1 are refused."
         )
     return " ".join(parts)
+
+
+def _enough(size: int, best: int, sizes: Sequence[int]) -> str:
+    """From which size on copies reach nearly as much, as far as the sizes tried can tell."""
+    if best == size == sizes[-1]:
+        less = f"; copies of {sizes[-2]:,} bytes reach less than 90 % of that" if sizes[1:] else ""
+        return f"larger ones, which were not tried, may be faster{less}."
+    if size == sizes[0]:
+        return f"copies of {size:,} bytes, the smallest tried, reach 90 % of that."
+    return f"copies of {size:,} bytes reach 90 % of that."
 
 
 def _way(row: Row) -> str:
