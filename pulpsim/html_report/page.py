@@ -71,7 +71,9 @@ def _headline(figures: Figures) -> str:
         (percent(asleep, cycles), "of core-cycles asleep"),
     ]
     if figures.kernel.get("macs_per_cycle"):
-        tiles.append((f"{figures.kernel['macs_per_cycle']:.2f}", "multiply-adds a cycle"))
+        tiles.append(
+            (f"{figures.kernel['macs_per_cycle']:.2f}", "multiply-adds a cycle in compute")
+        )
     cells = "".join(f"<div><b>{value}</b><span>{what}</span></div>" for value, what in tiles)
     return f'<div class="figures">{cells}</div>'
 

@@ -48,7 +48,7 @@ def parts(result: Result, title: str, console: Console) -> Iterator[RenderableTy
     if any(_counts(result["dma"])):
         yield dma_line(result["dma"])
     if "program" in result:
-        yield kernel_line(result["program"], result["exit"]["reason"] == "exit")
+        yield kernel_line(result["program"], result["exit"]["reason"] == "exit", result["cycles"])
     if "trace" in result:
         yield trace_line(result["trace"])
     if "checks" in result:
@@ -124,14 +124,19 @@ def conflicts_table(lines: list[Result]) -> Table:
     return table
 
 
-def kernel_line(kernel: Result, has_ended: bool) -> str:
-    """What a kernel computed, how fast, and whether it is right."""
+def kernel_line(kernel: Result, has_ended: bool, cycles: int) -> str:
+    """What a kernel computed, how fast, and whether it is right.
+
+    cycles    of the whole run, with the copies and the controller's part
+    """
     if not has_ended:
         return f"{kernel['macs']:,} multiply-adds, not all of them done"
     rate, error = kernel["macs_per_cycle"], kernel["max_error"]
+    is_once = rate is not None and cycles and not kernel.get("warm")
     return (
         f"{kernel['macs']:,} multiply-adds"
-        + (f", {rate:.2f} a cycle" if rate is not None else "")
+        + (f", {rate:.2f} a cycle in compute" if rate is not None else "")
+        + (f", {kernel['macs'] / cycles:.2f} in the whole run" if is_once else "")
         + (f"; largest error {error:.2g}" if error is not None else "; not finite")
         + ("" if kernel["correct"] else ": WRONG")
     )

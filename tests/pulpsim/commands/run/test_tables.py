@@ -129,18 +129,35 @@ def test_the_last_line_says_why_the_run_ended(
 
 
 @pytest.mark.parametrize(
-    ("rate", "error", "is_correct", "line"),
+    ("rate", "error", "is_correct", "rest"),
     [
-        (5.149, 8.6e-6, True, "262,144 multiply-adds, 5.15 a cycle; largest error 8.6e-06"),
-        (0.5, 0.1, False, "262,144 multiply-adds, 0.50 a cycle; largest error 0.1: WRONG"),
-        (None, None, False, "262,144 multiply-adds; not finite: WRONG"),
+        (
+            5.149,
+            8.6e-6,
+            True,
+            ", 5.15 a cycle in compute, 4.00 in the whole run; largest error 8.6e-06",
+        ),
+        (
+            0.5,
+            0.1,
+            False,
+            ", 0.50 a cycle in compute, 4.00 in the whole run; largest error 0.1: WRONG",
+        ),
+        (None, None, False, "; not finite: WRONG"),
     ],
 )
 def test_a_kernel_is_told_by_its_work_rate_and_error(
-    result: dict[str, Any], rate: float | None, error: float | None, is_correct: bool, line: str
+    result: dict[str, Any], rate: float | None, error: float | None, is_correct: bool, rest: str
 ) -> None:
     kernel = {"macs": 64**3, "macs_per_cycle": rate, "max_error": error, "correct": is_correct}
-    assert report({**result, "program": kernel}, "x").splitlines()[-5] == line
+    whole = {**result, "program": kernel, "cycles": 65_536}
+    assert report(whole, "x").splitlines()[-5] == f"262,144 multiply-adds{rest}"
+
+
+def test_a_rate_with_warm_caches_is_of_the_second_of_two_runs(result: dict[str, Any]) -> None:
+    kernel = {"macs": 64**3, "macs_per_cycle": 5.3, "max_error": 0.0, "correct": True, "warm": True}
+    lines = report({**result, "program": kernel}, "x").splitlines()
+    assert "262,144 multiply-adds, 5.30 a cycle in compute; largest error 0" in lines
 
 
 def test_a_result_that_is_not_complete_is_not_called_wrong(result: dict[str, Any]) -> None:
