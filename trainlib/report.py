@@ -38,7 +38,7 @@ class Report:
     """A run of a primitive, compared with its reference.
 
     result          the whole run: its cycles are those of boot, DMA and exit too
-    macs            multiply-adds
+    macs            multiply-adds; those with the padding of an image are not counted
     outputs         what it has left
     expected        what it should have
     stray_writes    addresses of bytes that hold something else than before, without being part of

@@ -103,6 +103,11 @@ class Axis:
         return [o for o in range(self.outputs) if self.source(o, tap) is not None]
 
     @property
+    def reads(self) -> int:
+        """How many inputs all outputs read, those of padding not counted."""
+        return sum(len(self.readers(tap)) for tap in range(self.taps))
+
+    @property
     def middle(self) -> range:
         """The outputs none of whose reads is outside."""
         reach, last = (self.taps - 1) * self.dilation, self.inputs - 1

@@ -26,9 +26,9 @@ class Shape:
 
     @property
     def macs(self) -> int:
-        """Multiply-adds, those with padding counted."""
-        weights = self.outputs * self.inputs // self.groups * self.ys.taps * self.xs.taps
-        return self.batch * weights * self.ys.outputs * self.xs.outputs
+        """Multiply-adds of inputs: those with padding are no work."""
+        channels = self.outputs * self.inputs // self.groups
+        return self.batch * channels * self.ys.reads * self.xs.reads
 
     @property
     def sliding(self) -> Sliding:

@@ -275,17 +275,11 @@ def _blocks(
     lanes: int,
 ) -> float:
     """Cycles of all blocks of a core's rows and channels, nearly."""
-    lines, total = _lines(ys), 0.0
+    total = 0.0
     all_heights, all_depths = (heights(*both) for both in zip(size, block, strict=True))
     for (height, panels), (depth, times) in product(all_heights.items(), all_depths.items()):
         for taps in tap_blocks(xs.taps, block[0] * block[1]):
             line = least(xs, cols, height, depth, taps, element, lanes)
             around = ys.taps * (AROUND + 2 * height * depth * len(taps))
-            total += panels * times * (lines * line + around)
+            total += panels * times * (ys.reads * line + around)
     return total
-
-
-@cache
-def _lines(ys: Axis) -> int:
-    """Lines that are read, all taps together."""
-    return sum(len(ys.readers(tap)) for tap in range(ys.taps))

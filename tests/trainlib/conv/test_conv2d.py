@@ -467,3 +467,15 @@ def test_columns_of_a_large_image_are_made_tile_by_tile():
     point = {"inputs": 16, "outputs": 8, "height": 31, "width": 29, "kernel": 3, "padding": 1}
     for step in ("fw", "wg"):
         right(f"conv2d_{step}_f32", point | {"method": "columns", "tile": {}}, PULP)
+
+
+@pytest.mark.parametrize("kernel", ["conv2d_fw_f32", "conv2d_wg_f32", "conv2d_ig_f32"])
+def test_multiply_adds_with_padding_are_not_counted(kernel):
+    """A kernel of ones over an image of ones sums as many inputs as it has multiply-adds."""
+    torch = pytest.importorskip("torch")
+    shape = {"height": 9, "width": 7, "kernel": 3, "stride": 2, "padding": [1, 2, 0, 1]}
+    family = family_of(kernel)
+    point = family.arguments.model_validate({"inputs": 4, "outputs": 6, "groups": 2, **shape})
+    padded = torch.nn.functional.pad(torch.ones(1, 4, 9, 7), (0, 1, 1, 2))
+    sums = torch.nn.functional.conv2d(padded, torch.ones(6, 2, 3, 3), stride=2, groups=2)
+    assert family.macs(point) == sums.sum()
