@@ -11,7 +11,7 @@ from isa.elf import attributes
 from isa.elf import reader as elf
 from isa.elf.call_frames import CallFrames
 from isa.elf.dwarf import LineRange
-from isa.elf.reader import LARGEST_FILE, ElfError, Section, Segment, Symbol
+from isa.elf.reader import LARGEST_FILE, ORIGIN, ElfError, Section, Segment, Symbol
 from isa.elf.region_names import SECTION as REGION_NAMES
 from isa.elf.region_names import read_region_names, write_region_names
 from isa.elf.source_lines import LineTable
@@ -35,6 +35,7 @@ class Program:
     name            for messages; no part of the program's value
     frames          where functions keep their callers' registers; no part of it, either
     regions         names of what it measures, by number; nor are these
+    origin          what it was made of, in words of what has made it; nor is this
     """
 
     segments: tuple[Segment, ...]
@@ -47,6 +48,7 @@ class Program:
     name: str = field(default="program", compare=False)
     frames: CallFrames = field(default_factory=CallFrames, compare=False)
     regions: Mapping[int, str] = field(default_factory=dict, compare=False)
+    origin: bytes = field(default=b"", compare=False)
 
     @classmethod
     def from_elf(cls, source: str | os.PathLike | bytes, name: str | None = None) -> "Program":
@@ -72,6 +74,7 @@ class Program:
             name,
             CallFrames(contents.notes.get(FRAMES, b"")),
             regions,
+            contents.notes.get(ORIGIN, b""),
         )
 
     def __repr__(self) -> str:
@@ -83,6 +86,8 @@ class Program:
         notes = self.lines.sections() | ({FRAMES: self.frames.data} if self.frames.data else {})
         if self.regions:
             notes[REGION_NAMES] = write_region_names(self.regions)
+        if self.origin:
+            notes[ORIGIN] = self.origin
         if self.architecture is not None:
             notes[ATTRIBUTES] = attributes.write_architecture(self.architecture)
         sections = self.sections or tuple(_sections_of(self.segments))

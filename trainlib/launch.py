@@ -9,9 +9,10 @@ or step by step:
     report = built.report(run_program(built.program, "pulp"))
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -207,7 +208,15 @@ def _built(
         k.poison()
     outputs = {name: (l2[name], t) for name, t in tensors.items() if t.role != "in"}
     parts = values, outputs, between
-    return KernelProgram(k.build(), family, point, k.isa, *parts)
+    return KernelProgram(
+        replace(k.build(), origin=_origin(family, point)), family, point, k.isa, *parts
+    )
+
+
+def _origin(family: Family, point: CommonArguments) -> bytes:
+    """What trainlib.rebuild builds it of again."""
+    arguments = point.model_dump(mode="json", exclude_unset=True)
+    return json.dumps({"kernel": family.name, "arguments": arguments}).encode()
 
 
 def launch(

@@ -43,6 +43,7 @@ MOST_SYMBOLS = 1 << 18
 LONGEST_NAME = 1 << 10
 
 # Sections that are read beside segments: what it was compiled for, source lines, call frames, ...
+ORIGIN = ".pulpsim.origin"
 NOTES = (
     ".riscv.attributes",
     ".debug_line",
@@ -50,6 +51,7 @@ NOTES = (
     ".debug_str",
     ".debug_frame",
     REGION_NAMES,
+    ORIGIN,
 )
 
 

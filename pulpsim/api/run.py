@@ -69,7 +69,7 @@ def run(
         chip=chip_option(chip),
     )
     ready = load_run(file, options)
-    code, kernel = loaded(ready.program)
+    code, kernel = loaded(ready.program, ready.chip)
     try:
         result = run_program(
             code,

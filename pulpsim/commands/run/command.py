@@ -1,18 +1,23 @@
 """pulpsim run: load, simulate, report; its exit status says how the program ended."""
 
 import gzip
+from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 import pulpsim
 from isa.program import Program
 from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write, write_json
 from pulpsim.commands.cli.run_config import Options, Run, load_run
-from pulpsim.commands.cli.terminal import GuestConsole, progress, report_console
+from pulpsim.commands.cli.terminal import GuestConsole, one_line, progress, report_console
 from pulpsim.commands.run.tables import show
 from soc.chip.profile import UnfitProgramError, float_registers, isa_of
+from soc.chip.spec import SocSpec
 from soc.config.toml import ConfigError, Mistakes
 from soc.debug.checkpoint_file import save_at
 from soc.debug.whereabouts import whereabouts
@@ -47,7 +52,7 @@ def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = Fal
         check_writable("--trace", ready.trace, *sources)
     if ready.checkpoint:
         check_writable("--checkpoint-at", ready.checkpoint[1], *sources)
-    program, kernel = loaded(ready.program)
+    program, kernel = loaded(ready.program, ready.chip, _silence if is_quiet else _say)
     if is_live and _can_be_watched(ready):
         result = _watched(program, ready)
     else:
@@ -76,11 +81,38 @@ def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = Fal
     return ended
 
 
-def loaded(program: "Path | Program | KernelProgram") -> "tuple[Program, KernelProgram | None]":
-    """The program that is run, and the kernel's that it belongs to, if there is one."""
+def _silence(text: str) -> None:
+    """Tell nothing."""
+
+
+def _say(text: str) -> None:
+    typer.echo(one_line(f"pulpsim: {text}"), err=True)
+
+
+def loaded(
+    program: "Path | Program | KernelProgram",
+    chip: SocSpec,
+    tell: Callable[[str], None] = _silence,
+) -> "tuple[Program, KernelProgram | None]":
+    """The program that is run, and the kernel's that it belongs to, if there is one.
+
+    tell    called with why the result of a file that says it was built of a kernel is not checked
+    """
     if isinstance(program, Path):
-        return Program.from_elf(program), None
+        file = Program.from_elf(program)
+        return file, _kernel_of(file, chip, tell) if file.origin else None
     return (program, None) if isinstance(program, Program) else (program.program, program)
+
+
+def _kernel_of(file: Program, chip: SocSpec, tell: Callable[[str], None]) -> "KernelProgram | None":
+    """The kernel's program that `pulpsim build` has written, unless it was changed since."""
+    from trainlib.rebuild import OriginError, rebuilt
+
+    try:
+        return replace(rebuilt(file, chip), program=file)
+    except OriginError as error:
+        tell(f"{file.name}: its result is not checked: {error}")
+        return None
 
 
 def status(result: dict[str, Any]) -> int:

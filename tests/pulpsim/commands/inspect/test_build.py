@@ -1,5 +1,6 @@
 """The command build."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,28 @@ def test_a_program_is_built_for_a_chip_and_its_settings(config: Path) -> None:
     assert build(config, "--chip", "pulp-cv32e40p", "--set", "cores=2").exit_code == 0
     elf = Program.from_elf(config.with_suffix(".elf"))
     assert "xcv" in (elf.architecture or "")
+
+
+def test_a_run_of_the_elf_is_compared_with_the_reference(config: Path) -> None:
+    build(config)
+    elf, report = config.with_suffix(".elf"), config.with_suffix(".json")
+    run = CliRunner().invoke(cli.app, ["run", str(elf), "--json", str(report)])
+    assert run.exit_code == 0
+    assert "512 multiply-adds" in run.stderr
+    assert json.loads(report.read_text())["program"]["correct"] is True
+    assert "not checked" not in run.stderr
+
+
+def test_a_run_of_an_elf_that_was_changed_says_that_it_is_not_compared(config: Path) -> None:
+    build(config)
+    elf = config.with_suffix(".elf")
+    elf.write_bytes(elf.read_bytes().replace(b'"n": 8', b'"n": 9'))
+    run = CliRunner().invoke(cli.app, ["run", str(elf)])
+    assert run.exit_code == 0
+    what = "this version builds another program of matmul_f32 for this chip"
+    assert f"pulpsim: {elf}: its result is not checked: {what}\n" in run.stderr
+    assert "multiply-adds" not in run.stderr
+    assert "not checked" not in CliRunner().invoke(cli.app, ["run", str(elf), "--quiet"]).stderr
 
 
 @pytest.mark.parametrize(
