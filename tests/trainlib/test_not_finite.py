@@ -36,6 +36,17 @@ def test_a_value_that_is_not_finite_spreads_as_the_reference_says(kernel, point,
     assert report.is_correct, wrong
 
 
+@pytest.mark.parametrize("scale", [100, 1e4])
+@pytest.mark.parametrize(("kernel", "point", "name"), CASES[:4], ids=[c[0] for c in CASES[:4]])
+def test_large_values_that_saturate_are_right_and_called_so(kernel, point, name, scale):
+    values = program(kernel, point).inputs
+    values = values | {name: values[name] * np.float32(scale)}
+    _, report = launch(kernel, point, inputs=values, max_cycles=1_000_000)
+    assert report.is_correct, report.max_error
+    bounds = [np.asarray(bound) for _, bound in report.expected.values()]
+    assert all(np.isfinite(bound).all() for bound in bounds)
+
+
 @pytest.mark.parametrize("aligned", [None, False, True])
 @pytest.mark.parametrize("out", [(9, 4), (3, 11), (1, 7), (2, 2)])
 def test_interpolation_of_what_is_not_finite_means_what_pytorch_means(aligned, out):

@@ -127,22 +127,32 @@ class Near:
     def tanh(self) -> "Near":
         """The steepest slope is that of the value nearest to 0."""
         y = np.tanh(self.value)
-        error = self.error * (1 - np.tanh(self._least()) ** 2)
+        with np.errstate(over="ignore"):
+            error = self.error / np.cosh(self._least()) ** 2
         return Near(
             y, error + activations.TANH * ROUNDING * (np.abs(y) + error) + activations.SMALLEST
         )
 
     def sigmoid(self) -> "Near":
         """The steepest slope is that of the value nearest to 0."""
-        y, least = activations.sigmoid(self.value), activations.sigmoid(self._least())
-        error = self.error * least * (1 - least)
+        y, least = activations.sigmoid(self.value), self._least()
+        error = self.error * activations.sigmoid(least) * activations.sigmoid(-least)
         return Near(y, error + activations.SIGMOID * ROUNDING * (y + error) + activations.SMALLEST)
 
     def softmax(self) -> "Near":
-        """Along the last axis: the errors of a row are factors of its powers and of their sum."""
+        """Along the last axis: the errors of a row are factors of its powers and of their sum.
+
+        Where they are large, the result lies between the powers of the two ends of its logarithm.
+        """
         y, bound = softmax.forward(self.value, -1)
-        factor = np.exp(2 * self.error.max(-1, keepdims=True))
-        return Near(y, bound * factor + y * (1 - y) * (factor - 1))
+        spread = 2 * self.error.max(-1, keepdims=True)
+        factor = np.exp(np.minimum(spread, 1))
+        near = bound * factor + y * (1 - y) * (factor - 1)
+        away = self.value - self.value.max(-1, keepdims=True)
+        log = away - np.log(np.exp(away).sum(-1, keepdims=True))
+        most, least = np.exp(np.minimum(log + spread, 0)), np.exp(log - spread)
+        far = bound + np.maximum(most - y, y - least)
+        return Near(y, np.where(spread <= 1, near, np.minimum(far, 1)))
 
     def softmax_backward(self, dy: "Near") -> "Near":
         """self (dy - sum of self dy): the gradient of what softmax gave self for."""

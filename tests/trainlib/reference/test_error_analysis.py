@@ -67,3 +67,27 @@ def test_float32_stays_within_the_bound(name):
     got = near(Near.of(x), Near.of(y))
     assert (abs(plain(x, y).astype(np.float64) - got.value) <= got.error).all()
     assert got.error.max() < 1e-5
+
+
+@pytest.mark.parametrize("away", [30.0, 37.0, 60.0, 300.0])
+def test_slopes_far_from_zero_do_not_cancel(away):
+    """Where 1 - y is 0 in float64, too, y goes on changing by its own part."""
+    for value in (away, -away):
+        got = Near(np.array([value]), np.array([ERROR])).sigmoid()
+        moved = abs(sigmoid(np.array([value - ERROR, value + ERROR])) - sigmoid(value)).max()
+        assert moved * 0.99 <= got.error[0]
+        assert got.error[0] < 2 * moved + 1e-6 * got.value[0] + 1e-37
+        got = Near(np.array([value]), np.array([ERROR])).tanh()
+        assert got.error[0] < 1e-6
+
+
+@pytest.mark.parametrize("error", [0.4, 0.6, 30.0, 1e3, 1e6])
+def test_scores_with_large_errors_have_a_bound_that_holds(error):
+    """It was not a number where the power of an error overflows."""
+    x = np.array([[0.0, -3.0, -50.0], [-2e3, -1e3, -2.0]])
+    got = Near(x, np.full(x.shape, error)).softmax()
+    assert (got.error <= 1).all()
+    for signs in product((-1, 1), repeat=x.size):
+        other = x + error * np.reshape(signs, x.shape)
+        other = softmax(other - other.max(-1, keepdims=True))
+        assert (abs(other - got.value) <= got.error * (1 + 1e-9)).all()
