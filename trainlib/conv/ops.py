@@ -112,7 +112,9 @@ class Convolution(Images):
 
     method    "direct", or a product whose rows, cols and split are those of matmul_f32: with the
               "columns" that the cores make of the images (im2col, in "hwc" im2row), or that come
-              as "columns_by_dma" from L2, those of the next tile while this one is computed
+              as "columns_by_dma" from L2, those of the next tile while this one is computed.
+              Columns hold the zeros of the padding, by which what is not finite gives NaN, as
+              in PyTorch; directly, nothing is multiplied with the padding
     """
 
     inputs: Size

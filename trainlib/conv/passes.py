@@ -383,7 +383,8 @@ class Step:
 
     def expected(self, a: Wanted, values: Arrays) -> dict[str, Expected]:
         """What it means."""
-        shape, how, result = a.shape, a.shape.sliding, self.names[self.result]
+        shape, result = a.shape, self.names[self.result]
+        how = replace(shape.sliding, skips=not a.by_columns)
         if self.element.is_half:
             return dict(
                 halves.expected(self.result, self.names, self.biased, a, self.element, values)

@@ -16,12 +16,17 @@ from trainlib.reference.tolerances import of_sum
 
 @dataclass(frozen=True)
 class Sliding:
-    """How kernels slide over images; pads are those on top, at the bottom, left, right."""
+    """How kernels slide over images; pads are those on top, at the bottom, left, right.
+
+    skips    nothing is multiplied with padding: what is not finite gives nothing there; else it
+             gives NaN, as PyTorch's convolutions have it
+    """
 
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     groups: int = 1
+    skips: bool = False
 
     def padded(self, x: np.ndarray) -> np.ndarray:
         """Images with zeros around them."""
@@ -29,18 +34,28 @@ class Sliding:
         return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
 
     def windows(
-        self, taps: tuple[int, ...], outputs: tuple[int, ...]
-    ) -> Iterator[tuple[int, int, slice, slice]]:
-        """For each tap, the lines and places of padded images that outputs read through it."""
+        self, taps: tuple[int, ...], outputs: tuple[int, ...], size: tuple[int, ...]
+    ) -> Iterator[tuple[int, int, tuple[slice, slice], tuple[slice, slice]]]:
+        """For each tap, the lines and places of outputs that read through it, and those of padded
+        images that they read.
+
+        size    lines and places of images without padding
+        """
         for s, t in np.ndindex(*taps):
-            first = s * self.dilation[0], t * self.dilation[1]
-            yield (
-                *(s, t),
-                *(
-                    slice(start, start + step * (count - 1) + 1, step)
-                    for start, step, count in zip(first, self.stride, outputs, strict=True)
-                ),
-            )
+            of = zip((s, t), outputs, size, (0, 1), strict=True)
+            ys, xs = (self._window(*axis) for axis in of)
+            yield s, t, (ys[0], xs[0]), (ys[1], xs[1])
+
+    def _window(self, tap: int, outputs: int, size: int, axis: int) -> tuple[slice, slice]:
+        step, shift, pad = self.stride[axis], tap * self.dilation[axis], self.pads[2 * axis]
+        first, end = 0, outputs
+        if self.skips:
+            first = min(max(0, -((shift - pad) // step)), outputs)
+            end = min(outputs, (size - 1 + pad - shift) // step + 1)
+        if end <= first:
+            return slice(0), slice(0)
+        start = shift + first * step
+        return slice(first, end), slice(start, start + (end - first - 1) * step + 1, step)
 
     def by_group(self, array: np.ndarray, axis: int) -> np.ndarray:
         """Split an axis of channels into groups and channels of each."""
@@ -74,8 +89,8 @@ def _forward(x: np.ndarray, w: np.ndarray, how: Sliding) -> np.ndarray:
     outputs = outputs_of(x.shape[2:], w.shape[2:], how)
     images, kernels = how.by_group(how.padded(x), 1), how.by_group(w, 0)
     y = np.zeros((len(x), how.groups, len(w) // how.groups, *outputs))
-    for s, t, lines, places in how.windows(w.shape[2:], outputs):
-        y += np.einsum("gri,ngiyx->ngryx", kernels[..., s, t], images[..., lines, places])
+    for s, t, at, read in how.windows(w.shape[2:], outputs, x.shape[2:]):
+        y[:, :, :, *at] += np.einsum("gri,ngiyx->ngryx", kernels[..., s, t], images[:, :, :, *read])
     return y.reshape(len(x), len(w), *outputs)
 
 
@@ -104,9 +119,9 @@ def _input_gradient(
     channels = w.shape[1] * how.groups
     dx = how.padded(np.zeros((len(dy), channels, *size)))
     gradients, kernels = how.by_group(dy, 1), how.by_group(w, 0)
-    for s, t, lines, places in how.windows(w.shape[2:], dy.shape[2:]):
-        part = np.einsum("gri,ngryx->ngiyx", kernels[..., s, t], gradients)
-        dx[:, :, lines, places] += part.reshape(len(dy), channels, *dy.shape[2:])
+    for s, t, at, read in how.windows(w.shape[2:], dy.shape[2:], size):
+        part = np.einsum("gri,ngryx->ngiyx", kernels[..., s, t], gradients[:, :, :, *at])
+        dx[:, :, *read] += part.reshape(len(dy), channels, *part.shape[3:])
     top, _, left, _ = how.pads
     return dx[:, :, top : top + size[0], left : left + size[1]]
 
@@ -124,8 +139,9 @@ def weight_gradient(
     for a, b, _, d in _pairs(dy, x, None, start):
         images, gradients = how.by_group(how.padded(b), 1), how.by_group(a, 1)
         dw = np.zeros((a.shape[1], images.shape[2], *taps))
-        for s, t, lines, places in how.windows(taps, a.shape[2:]):
-            part = np.einsum("ngryx,ngiyx->gri", gradients, images[..., lines, places])
+        for s, t, at, read in how.windows(taps, a.shape[2:], b.shape[2:]):
+            some = gradients[:, :, :, *at], images[:, :, :, *read]
+            part = np.einsum("ngryx,ngiyx->gri", *some)
             dw[..., s, t] = part.reshape(dw.shape[:2])
         results.append(dw if d is None else dw + d)
     return results[0], of_sum(terms, results[1])

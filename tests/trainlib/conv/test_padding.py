@@ -1,9 +1,9 @@
-"""Weights that are no finite numbers, where they meet nothing but the padding of an image."""
+"""Weights and gradients that are no finite numbers, where they meet the padding of an image."""
 
 import numpy as np
 import pytest
 
-from trainlib.launch import launch
+from trainlib.launch import launch, program
 from trainlib.registry import KERNELS
 
 POINT = {"inputs": 1, "outputs": 1, "height": 1, "width": 4, "kernel": 3, "padding": 1}
@@ -32,3 +32,31 @@ def test_what_is_computed_directly_leaves_zeros_out(value):
     inputs, y = outputs("direct", value)
     inputs["W"][0, 0, 0, 1] = 0
     assert y.tobytes() == launch("conv2d_fw_f32", POINT, inputs=inputs)[0]["Y"].tobytes()
+
+
+SQUARE = {"height": 6, "width": 5, "kernel": 3, "padding": 1}
+SPREADING = [
+    ("conv2d_fw_f32", {"inputs": 2, "outputs": 3}, "W"),
+    ("conv2d_wg_f32", {"inputs": 2, "outputs": 3}, "dY"),
+    ("conv2d_wg_f32", {"inputs": 2, "outputs": 3, "stride": 2}, "dY"),
+    ("conv2d_wg_f32", {"inputs": 2, "outputs": 3, "method": "columns"}, "dY"),
+    ("conv2d_wg_f32", {"inputs": 2, "outputs": 3, "tile": {"y": 3}}, "dY"),
+    ("conv2d_ig_f32", {"inputs": 2, "outputs": 3}, "dY"),
+    ("dwconv2d_fw_f32", {"inputs": 3}, "W"),
+    ("dwconv2d_wg_f32", {"inputs": 3}, "dY"),
+    ("tconv2d_fw_f32", {"inputs": 2, "outputs": 3}, "X"),
+    ("tconv2d_wg_f32", {"inputs": 2, "outputs": 3}, "X"),
+]
+
+
+@VALUES
+@pytest.mark.parametrize(("kernel", "more", "name"), SPREADING)
+def test_the_reference_knows_what_meets_padding(kernel, more, name, value):
+    """By columns it is multiplied with zeros, as in PyTorch; directly, with nothing."""
+    arguments = SQUARE | more
+    inputs = {n: array.copy() for n, array in program(kernel, arguments).inputs.items()}
+    for place in (0, inputs[name].size // 2):
+        inputs[name].flat[place] = value
+        _, report = launch(kernel, arguments, inputs=inputs)
+        assert report.is_correct
+        inputs[name].flat[place] = 1
