@@ -220,6 +220,9 @@ def _report(
     cycles: Annotated[
         str | None, typer.Option("--cycle", metavar="FROM-TO", help="Of a trace, before TO.")
     ] = None,
+    is_tried: Annotated[
+        bool, typer.Option("--try", help="Simulate what would help a kernel, too.")
+    ] = False,
 ) -> None:
     """Draw a recorded run as one HTML page.
 
@@ -230,7 +233,7 @@ def _report(
     with reporting_bad_input():
         from pulpsim.html_report.command import report
 
-        typer.echo(report(file, output, cycles))
+        typer.echo(report(file, output, cycles, is_tried))
 
 
 @app.command("study")

@@ -33,6 +33,35 @@ class Loss:
     help: str = ""
 
 
+@dataclass(frozen=True)
+class Trial:
+    """A change that would make a loss less, and what came of it when it was simulated.
+
+    loss        its name
+    predicted   cycles of the run if nothing of this loss were left, and all else stayed
+    cycles      of the run with the change; None if it cannot be built, or ends otherwise
+    """
+
+    loss: str
+    change: str
+    predicted: int
+    cycles: int | None
+
+    def sentence(self, before: int) -> str:
+        """What came of it.
+
+        before    cycles of the recorded run
+        """
+        if self.cycles is None:
+            return f"{self.change}: this kernel cannot be built so for this chip"
+        saved, hoped = (100 * (1 - cycles / before) for cycles in (self.cycles, self.predicted))
+        return (
+            f"{self.change}: {self.cycles:,} cycles instead of {before:,}, "
+            + (f"{saved:.1f} % fewer" if saved > 0 else "no fewer")
+            + f"; {hoped:.1f} % if nothing of this loss were left"
+        )
+
+
 SIMPLE = (
     ("fetch", "Instruction-cache misses", ("fetch",), advice.fetch),
     ("wait", "Loads used at once", ("load_use",), advice.load_use),

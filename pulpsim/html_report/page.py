@@ -1,7 +1,7 @@
 """The page: sections in order, one file without any network, whole without its script."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pulpsim import __version__
@@ -10,7 +10,7 @@ from pulpsim.html_report.checks import checks_section
 from pulpsim.html_report.detail import FINE, data, fine_data, packed
 from pulpsim.html_report.evidence import Evidence
 from pulpsim.html_report.figures import Figures
-from pulpsim.html_report.losses import LARGEST, Loss, losses
+from pulpsim.html_report.losses import LARGEST, Loss, Trial, losses
 from pulpsim.html_report.matrix import matrix
 from pulpsim.html_report.recording import Recording
 from pulpsim.html_report.region_table import region_table
@@ -32,11 +32,11 @@ Section = tuple[str, str, str]
 """Anchor, heading, contents."""
 
 
-def page(figures: Figures) -> str:
-    """The HTML of a run's page."""
+def page(figures: Figures, trials: Sequence[Trial] = ()) -> str:
+    """The HTML of a run's page, with what was simulated for its losses."""
     name = figures.about or figures.file
     timeline = Timeline(figures.recording) if figures.recording else None
-    sections = list(_sections(figures, timeline))
+    sections = list(_sections(figures, timeline, trials))
     links = "".join(f'<a href="#{anchor}">{heading}</a>' for anchor, heading, _ in sections)
     bodies = "".join(
         f'<section id="{anchor}"><h2>{heading}</h2>{body}</section>'
@@ -78,11 +78,13 @@ def _headline(figures: Figures) -> str:
     return f'<div class="figures">{cells}</div>'
 
 
-def _sections(figures: Figures, timeline: Timeline | None) -> Iterator[Section]:
+def _sections(
+    figures: Figures, timeline: Timeline | None, trials: Sequence[Trial]
+) -> Iterator[Section]:
     recording = figures.recording
     if figures.checks:
         yield "checks", "What the checks have found", checks_section(figures.checks)
-    yield "explain", "The largest losses", _explain(figures)
+    yield "explain", "The largest losses", _explain(figures, trials)
     yield "stalls", "Where each hart's cycles went", _stalls(figures)
     if timeline:
         yield "timeline", "Over time", _timeline(timeline)
@@ -99,7 +101,7 @@ def _sections(figures: Figures, timeline: Timeline | None) -> Iterator[Section]:
         yield "spots", "Hot spots", _spots(recording)
 
 
-def _explain(figures: Figures) -> str:
+def _explain(figures: Figures, trials: Sequence[Trial]) -> str:
     evidence = Evidence(figures)
     found = losses(evidence)
     cores = len(evidence.cores)
@@ -107,7 +109,7 @@ def _explain(figures: Figures) -> str:
         return "<p>No cycle was lost.</p>"
     work = evidence.cycles - sum(loss.cycles for loss in found)
     rest = sum(loss.cycles for loss in found[LARGEST:])
-    items = "".join(_loss(loss, evidence.cycles, cores) for loss in found[:LARGEST])
+    items = "".join(_loss(loss, figures, evidence, trials) for loss in found[:LARGEST])
     return (
         f"<p>Of the {count(evidence.cycles)} cycles that {cores} "
         f"{'cores have' if cores > 1 else 'core has'} together, instructions take "
@@ -122,13 +124,16 @@ def _explain(figures: Figures) -> str:
     )
 
 
-def _loss(loss: Loss, whole: int, cores: int) -> str:
+def _loss(loss: Loss, figures: Figures, evidence: Evidence, trials: Sequence[Trial]) -> str:
+    whole, cores = evidence.cycles, len(evidence.cores)
+    own = (trial.sentence(figures.cycles) for trial in trials if trial.loss == loss.name)
+    tried = "".join(f"<p><b>Simulated:</b> {_prose(sentence)}.</p>" for sentence in own)
     each = f", {count(loss.cycles / cores)} a core" if cores > 1 else ""
     return (
         f'<li class="edge-{loss.key}"><h3>{shown(loss.name)}</h3>'
         f"<b>{percent(loss.cycles, whole)}: {count(loss.cycles)} cycles{each}</b>"
         f"<p>{_prose(loss.where)}</p>"
-        f"<p><b>What would help:</b> {_prose(loss.help)}</p></li>"
+        f"<p><b>What would help:</b> {_prose(loss.help)}</p>{tried}</li>"
     )
 
 
