@@ -5,7 +5,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from pulpsim.api.chip import Chip, chip_option
+from pulpsim.commands.cli.place import cluster_of
 from pulpsim.commands.study.config import Options, Plan, load_plan
 from pulpsim.commands.study.files import prepare_folder, write_files
 from pulpsim.commands.study.result_store import Store
@@ -65,6 +68,7 @@ def study(
     *,
     quick: bool = False,
     workers: int | None = None,
+    scheduler: str | None = None,
     database: str | PathLike[str] | None = None,
     **arguments: Any,
 ) -> StudyResult:
@@ -74,6 +78,7 @@ def study(
     chip         as for `run`
     quick        a sweep that takes seconds
     workers      simulations at a time; None: as many as there are processors
+    scheduler    of a Dask cluster that simulates, "tcp://HOST:PORT"
     database     file that keeps every simulation; None: one in the user's cache folder
     arguments    of the study, which `pulpsim study` lists: banks=[8, 16, 32]
 
@@ -87,12 +92,16 @@ def study(
         chip=chip_option(chip),
         quick=quick,
         workers=workers,
+        scheduler=scheduler,
         database=Path(database) if database else None,
     )
     plan = load_plan(fspath(what), options)
     store = Store(plan.database)
     try:
-        findings = Simulate(plan.study.name, store, workers=plan.workers)(plan.cases)
+        with cluster_of(plan.place, Console(quiet=True)) as place:
+            workers = plan.place.workers
+            simulate = Simulate(plan.study.name, store, workers=workers, place=place)
+            findings = simulate(plan.cases)
     finally:
         store.close()
     good = [finding for finding in findings if not finding.failure]

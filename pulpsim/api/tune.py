@@ -11,8 +11,8 @@ from rich.console import Console
 from autotuner.measurement_store import Database
 from autotuner.result import Found
 from pulpsim.api.chip import Chip, chip_option
+from pulpsim.commands.cli.place import place_of
 from pulpsim.commands.tune.config import Options, load_tuning
-from pulpsim.commands.tune.executor import place_of
 from pulpsim.commands.tune.progress import Pace
 from pulpsim.commands.tune.result import Tuned, tuned_toml
 from pulpsim.commands.tune.search import tuned
@@ -111,6 +111,7 @@ def tune(
     policy: Literal["guided", "exhaustive", "paper"] | None = None,
     sizes: int | None = None,
     workers: int | None = None,
+    scheduler: str | None = None,
     database: str | PathLike[str] | None = None,
 ) -> TuneResult:
     """Find the fastest tiles and blocking of layers, by simulation.
@@ -120,6 +121,7 @@ def tune(
     policy       "guided", "exhaustive" or "paper"; the config's, else "guided"
     sizes        of each dimension that are tried, at most
     workers      simulations at a time; None: as many as there are processors
+    scheduler    of a Dask cluster that measures, "tcp://HOST:PORT"
     database     file that keeps every measurement; None: one in the user's cache folder
 
     Layers are computed from L2 to L2, and every point's outputs are compared with the reference.
@@ -137,6 +139,7 @@ def tune(
         policy=policy,
         sizes=sizes,
         workers=workers,
+        scheduler=scheduler,
         database=Path(database) if database else None,
     )
     tuning = load_tuning(None if kernel else Path(what), options)

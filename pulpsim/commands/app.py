@@ -247,6 +247,12 @@ def _study(
     settings: Settings = None,
     quick: Annotated[bool, typer.Option("--quick", help="A sweep that takes seconds.")] = False,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Simulations at a time.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Simulate on a Dask cluster.")
+    ] = None,
+    local_cluster: Annotated[
+        int | None, typer.Option(metavar="N", help="Start a Dask cluster of N workers here.")
+    ] = None,
     database: Database = None,
     output: Annotated[
         Path | None,
@@ -263,7 +269,8 @@ def _study(
         from pulpsim.commands.study.command import study
         from pulpsim.commands.study.config import Options
 
-        given = chip, settings or (), quick, workers, database, output
+        place = workers, scheduler, local_cluster
+        given = chip, settings or (), quick, *place, database, output
         raise typer.Exit(study(what, Options(arguments or (), *given)))
 
 

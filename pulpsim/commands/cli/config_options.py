@@ -96,6 +96,11 @@ def _setting_layers(settings: Sequence[str], mistakes: Mistakes) -> list[Layer]:
     return layers
 
 
+def option_of(key: str) -> str:
+    """The option that says a key of a table."""
+    return f"--{key.replace('_', '-')}"
+
+
 def option_layers(options: Mapping[str, tuple[str, str, Any]]) -> list[Layer]:
     """What was said on the command line, over what a file says.
 

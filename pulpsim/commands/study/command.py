@@ -7,6 +7,7 @@ from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from pulpsim.commands.cli.place import cluster_of
 from pulpsim.commands.cli.terminal import (
     compact_table,
     neutralised,
@@ -42,11 +43,12 @@ def study(what: str | None, options: Options) -> int:
     store = Store(plan.database)
     console = report_console()
     try:
-        with shown_progress(plan, console) as progress:
+        with shown_progress(plan, console) as progress, cluster_of(plan.place, console) as place:
             simulate = Simulate(
                 plan.study.name,
                 store,
-                workers=plan.workers,
+                workers=plan.place.workers,
+                place=place,
                 on_built=progress.built,
                 on_end=progress.done,
                 progress=progress.compiling,

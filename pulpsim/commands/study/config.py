@@ -5,6 +5,8 @@ chip = "pulp"               # or a [chip] table, as for `pulpsim run`
 name = "banking"
 quick = false               # true: a sweep that takes seconds
 workers = 2                 # simulations at a time; as many as processors if left out
+scheduler = "tcp://..."     # of a Dask cluster that simulates, in place of workers here
+local_cluster = 2           # the same, of so many workers, started for the study
 database = "studies.db"     # relative to this file; in the user's cache folder if left out
 output = "figures"          # a folder, relative to this file; study-NAME if left out
 [study.args]                # what `pulpsim study` lists
@@ -30,6 +32,7 @@ from pulpsim.commands.cli.config_options import (
     cache_file,
     option_layers,
 )
+from pulpsim.commands.cli.place import Asked, check_place, place_layers, without_place
 from pulpsim.commands.study.catalogue import STUDIES
 from pulpsim.commands.study.study import Case, Study
 from soc.chip.spec import DEFAULT_CHIP, SocSpec
@@ -42,6 +45,8 @@ class StudyTable(FileTable):
     name: str
     quick: bool = False
     workers: Workers | None = None
+    scheduler: str | None = None
+    local_cluster: Workers | None = None
     database: FileName | None = None
     output: FileName | None = None
     args: dict[str, Any] = Field(default_factory=dict)  # checked as the study's arguments
@@ -63,6 +68,8 @@ class Options:
     settings: Sequence[str] = ()  # "l1.banks=32"
     quick: bool = False
     workers: int | None = None
+    scheduler: str | None = None
+    local_cluster: int | None = None
     database: Path | None = None
     output: Path | None = None
 
@@ -75,7 +82,7 @@ class Plan:
     arguments: BaseModel
     chip: SocSpec
     cases: Sequence[Case]
-    workers: int | None
+    place: Asked
     database: Path
     output: Path
 
@@ -88,6 +95,7 @@ def load_plan(what: str, options: Options) -> Plan:
     is_file = what.endswith(".toml") or "/" in what
     source, folder = (what, Path(what).parent) if is_file else (COMMAND, Path())
     table = read_toml(Path(what)) if is_file else {"study": {"name": what}}
+    table = without_place(table, "study", options)
     if "study" not in table:
         raise ConfigError([f'{source}: no study: it needs a [study] table with name = "banking"'])
     mistakes = Mistakes()
@@ -98,6 +106,7 @@ def load_plan(what: str, options: Options) -> Plan:
         chip = chosen.spec
     with mistakes.collected():
         config = validated(StudyConfig, [Layer(source, table), *_option_layers(options)])
+        check_place(source, "study", config.study, options)
     study, point = _with_arguments(source, table["study"], options, mistakes)
     if chip and study and point:
         with mistakes.collected():
@@ -113,7 +122,7 @@ def load_plan(what: str, options: Options) -> Plan:
         point,
         chip,
         cases,
-        how.workers,
+        how,
         options.database or (folder / how.database if how.database else cache_file("studies.db")),
         options.output or folder / (how.output or f"study-{study.name}"),
     )
@@ -165,8 +174,5 @@ def _cases(study: Study, point: BaseModel, chip: SocSpec) -> Sequence[Case]:
 
 def _option_layers(options: Options) -> list[Layer]:
     return option_layers(
-        {
-            "--quick": ("study", "quick", options.quick or None),
-            "--workers": ("study", "workers", options.workers),
-        }
+        {"--quick": ("study", "quick", options.quick or None)} | place_layers("study", options)
     )

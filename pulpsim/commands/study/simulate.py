@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 
+from autotuner.executors import Place
 from firmware.builder import KernelError
 from pulpsim.commands.study.result_store import Store, key_of
 from pulpsim.commands.study.study import Case, Finding, Measured, Result
@@ -21,6 +22,7 @@ class Simulate:
 
     store        what is known, and gets what is found
     workers      simulations at a time; None: as many as there are processors
+    place        carries them out, if not threads of this process
     on_built     called when a case's program is built, or cannot be
     on_end       called with each finding
     progress     as in run_program
@@ -34,11 +36,12 @@ class Simulate:
         store: Store,
         *,
         workers: int | None = None,
+        place: Place | None = None,
         on_built: Callable[[], None] = lambda: None,
         on_end: OnEnd = lambda finding: None,
         progress: Callable = nullcontext,
     ) -> None:
-        self.study, self.store, self.workers = study, store, workers
+        self.study, self.store, self.workers, self.place = study, store, workers, place
         self.on_built, self.on_end, self.progress = on_built, on_end, progress
         self.simulated = 0
 
@@ -90,8 +93,12 @@ class Simulate:
                 self.store.keep(keys[index], self.study, finding)
             self._note(found, index, finding)
 
+        runs = [Run(programs[i], cases[i].chip, max_cycles=LIMIT) for i in missing]
+        if self.place:
+            self.place.carry_out(runs, kept, ended)
+            return
         run_many(
-            [Run(programs[i], cases[i].chip, max_cycles=LIMIT) for i in missing],
+            runs,
             workers=self.workers,
             keep=kept,
             on_end=ended,

@@ -34,13 +34,14 @@ from pulpsim.commands.cli.config_options import (
     Workers,
     cache_file,
     option_layers,
+    option_of,
     program_table,
 )
+from pulpsim.commands.cli.place import check_place, place_layers, without_place
 from pulpsim.commands.inspect.networks import config_file
 from soc.chip.spec import DEFAULT_CHIP, SocSpec
-from soc.config.toml import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
+from soc.config.toml import ConfigError, Layer, Mistakes, merged, read_toml, validated
 
-PLACES = "workers", "scheduler", "local_cluster"  # where points are measured
 Policy = Literal["guided", "exhaustive", "paper"]
 COMMAND = "command line"
 
@@ -126,14 +127,14 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     source, folder = (str(file), file.parent) if file else (COMMAND, Path())
     mistakes = Mistakes()
     own = program_table(options.kernel, options.arguments, "inputs=640", mistakes)
-    table = merged(_without_place(file, options), own)
+    table = merged(without_place(read_toml(file) if file else {}, "tune", options), own)
     chip, config, entries = None, None, dict[str, ProgramTable]()
     with mistakes.collected():
         given = options.chip, options.settings
         chip = _fitting(ChosenChip.of(source, folder, table, *given, mistakes))
     with mistakes.collected():
         config = validated(TuneConfig, [Layer(source, table), *_option_layers(options)])
-        _check_places(source, config.tune, options)
+        check_place(source, "tune", config.tune, options)
         entries = _entries(source, config)
         if chip:
             _check_cores(source, config.tune, chip.spec)
@@ -181,31 +182,9 @@ def _fitting(chip: ChosenChip) -> ChosenChip:
 
 def _option_layers(options: Options) -> list[Layer]:
     return option_layers(
-        {_option(key): ("tune", key, getattr(options, key)) for key in ("policy", "sizes", *PLACES)}
+        {option_of(key): ("tune", key, getattr(options, key)) for key in ("policy", "sizes")}
+        | place_layers("tune", options)
     )
-
-
-def _option(key: str) -> str:
-    """The option that says a key of [tune]."""
-    return f"--{key.replace('_', '-')}"
-
-
-def _without_place(file: Path | None, options: Options) -> Table:
-    """What the file says; of places to measure only if the options name none."""
-    table = read_toml(file) if file else {}
-    how = table.get("tune")
-    if isinstance(how, dict) and any(getattr(options, place) is not None for place in PLACES):
-        table["tune"] = {key: value for key, value in how.items() if key not in PLACES}
-    return table
-
-
-def _check_places(source: str, how: TuneTable, options: Options) -> None:
-    given = [place for place in PLACES if getattr(how, place) is not None]
-    if len(given) < 2:
-        return
-    if any(getattr(options, place) is not None for place in PLACES):
-        raise ConfigError([f"{' and '.join(map(_option, given))}; give one of them"])
-    raise ConfigError([f"{source}: tune: {' and '.join(given)}; give one of them"])
 
 
 def _check_cores(source: str, how: TuneTable, chip: SocSpec) -> None:

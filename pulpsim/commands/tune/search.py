@@ -20,9 +20,9 @@ from autotuner.space import PAPER_TILES, Point, Space
 from autotuner.tuned import keep_best
 from pulpsim.commands.cli.config_options import ChosenChip
 from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write
+from pulpsim.commands.cli.place import place_of
 from pulpsim.commands.cli.terminal import report_console
 from pulpsim.commands.tune.config import Options, Tuning, load_tuning
-from pulpsim.commands.tune.executor import place_of
 from pulpsim.commands.tune.plots import check_picture, write_picture
 from pulpsim.commands.tune.progress import Pace, Progress
 from pulpsim.commands.tune.result import Paper, Tuned, report_json, tuned_toml

@@ -112,6 +112,32 @@ def test_a_sweep_that_grows_simulates_what_is_new(tmp_path: Path, simulated: lis
     assert simulated == [2, 1, 3]
 
 
+def test_a_cluster_finds_what_this_process_finds(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
+    found = []
+    for name, options in {"here": (), "cluster": ("--local-cluster", "1")}.items():
+        given = "--database", tmp_path / f"{name}.db", "-o", tmp_path / name
+        arguments = ["--arg", "offsets=[0, 1]", "--arg", "strides=[1, 16]", "--arg", "reads=64"]
+        assert pulpsim("study", "stride", *arguments, *given, *options).exit_code == 0
+        found.append(json.loads((tmp_path / name / "stride.json").read_text())["rows"])
+    assert len(found[0]) == 4
+    assert found[0] == found[1]
+
+
+def test_one_place_is_asked_for(tmp_path: Path) -> None:
+    two = pulpsim("study", "stride", "--workers", "2", "--local-cluster", "2")
+    assert (two.exit_code, two.stderr) == (
+        2,
+        "pulpsim: --workers and --local-cluster; give one of them\n",
+    )
+    file = tmp_path / "study.toml"
+    file.write_text('study = {name = "stride", workers = 1, scheduler = "tcp://127.0.0.1:1"}\n')
+    assert "study: workers and scheduler; give one of them" in pulpsim("study", file).stderr
+    lost = pulpsim("study", "stride", "--scheduler", "nowhere", "--quick")
+    assert lost.exit_code == 2
+    assert "nowhere" in lost.stderr
+
+
 def test_a_config_file_says_all_and_options_win(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     file.write_text(

@@ -10,8 +10,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from pulpsim.commands import app as cli
+from pulpsim.commands.cli.place import place_of
 from pulpsim.commands.tune.config import Options, TuneTable, load_tuning
-from pulpsim.commands.tune.executor import place_of
 from soc.config.toml import ConfigError
 
 CONFIG = """
@@ -66,7 +66,7 @@ def test_a_cluster_without_workers_is_waited_for(monkeypatch: pytest.MonkeyPatch
     console = Console(file=StringIO(), width=100)
     place_of(TuneTable(scheduler="tcp://host:8786"), console)
     assert console.file.getvalue() == (
-        "tcp://host:8786: has no workers yet; the search waits for `dask worker tcp://host:8786`\n"
+        "tcp://host:8786: has no workers yet; it waits for `dask worker tcp://host:8786`\n"
     )
 
 
