@@ -76,6 +76,7 @@ class Kernel(Control):
         super().__init__(isa, name)
         self.code_at, self.l1, self.l2, self.stack = code_at, l1, l2, stack
         self.regions: dict[int, str] = {}
+        self._after: Label | None = None  # of the last region
         self._symbols: list[Symbol] = []
         self._values: list[Symbol] = []  # that are no places in memory
         self._parts: list[Symbol] = []  # of buffers
@@ -158,12 +159,20 @@ class Kernel(Control):
     def region(self, name: str) -> Iterator[None]:
         """Measure the body under this name: the hints slti x0, x0, 2k and 2k+1 around it.
 
+        The body's code has a symbol, the kernel's name and this one; after it goes on what was.
+
         raises    KernelError if there are too many names
         """
         number = self.region_number(name)
+        items = self.code.items
+        around = next((i.name for i in reversed(items) if isinstance(i, Label) and i.name), "")
+        if items and items[-1] is self._after:
+            items.pop()  # two regions meet: nothing is between them
+        self.place(self.label(f"{self.name}.{name}"))
         self.slti(ZERO, ZERO, 2 * number)
         yield
         self.slti(ZERO, ZERO, 2 * number + 1)
+        self._after = self.place(self.label(around))
 
     def region_number(self, name: str) -> int:
         """The number k of a region's markers.

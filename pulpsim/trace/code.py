@@ -39,7 +39,8 @@ class Code:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.places = Places()
-        self.functions, self.lines = [""], [""]
+        names = dict.fromkeys(name for _, _, name in trace.symbols if name)
+        self.functions, self.lines = ["", *names], [""]  # the same numbers in whatever parts
         self._known = np.zeros(0, bool)
         self._function, self._line = np.zeros(0, np.int32), np.zeros(0, np.int32)
         self._flow, self._size = np.zeros(0, np.uint8), np.zeros(0, np.uint8)

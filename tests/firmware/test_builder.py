@@ -244,6 +244,24 @@ def test_regions_are_numbered_in_the_order_of_their_names():
     assert k.regions == {0: "outer", 1: "inner"}
 
 
+def test_the_code_of_a_region_has_a_symbol_and_after_it_is_what_was():
+    k = new_kernel()
+    k.here("start")
+    k.nop()
+    with k.region("outer"):
+        k.nop()
+        with k.region("inner"):
+            k.nop()
+    with k.region("next"):
+        k.nop()
+    k.nop()
+    program, base = k.build(), k.code_at.base
+    names = [program.symbol_at(address) for address in range(base, base + 4 * 11, 4)]
+    own = [f"{k.name}.{name}" for name in ("outer", "inner", "next")]
+    wanted = ["start", *[own[0]] * 2, *[own[1]] * 3, own[0], *[own[2]] * 3, "start"]
+    assert [symbol and symbol.name for symbol in names] == wanted
+
+
 def test_more_regions_than_markers_can_say_are_refused():
     k = new_kernel()
     for number in range(1024):
