@@ -1,4 +1,4 @@
-"""A Dask cluster as the place where points are measured: its scheduler and workers, on any machine.
+"""A Dask cluster as the place of simulations: its scheduler and workers, on any machine.
 
 Source: distributed.dask.org, "Client", "Resilience". Runs of a worker that is lost are given to
 another one by the scheduler.
@@ -7,7 +7,7 @@ another one by the scheduler.
 import logging
 import pickle
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ class OtherVersion:
 
     worker: str
     version: str
+    asked: str
 
 
 class Cluster:
@@ -81,15 +82,21 @@ class Cluster:
 
     def carry_out(self, runs: Sequence[Run], keep: Keep, on_end: OnRun) -> None:
         """As every Place."""
-        version, executor = measuring_version(), self.client.get_executor(pure=False)
-        with self._losses():
-            futures = [
-                executor.submit(pickle.loads, pickle.dumps(Order(version, run, keep)))
-                for run in runs
-            ]
-        tell_ends(futures, lambda number, future: on_end(number, self._outcome(future)))
+        futures = [self.submit(carry_out_here, run, keep) for run in runs]
+        tell_ends(futures, lambda number, future: on_end(number, self.outcome(future)))
 
-    def _outcome(self, future: Future) -> Any:
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
+        """Call a function on a worker: one that pickle finds by its name, as it finds arguments."""
+        order = Order(version_beside(function.__module__), function, arguments)
+        with self._losses():
+            executor = self.client.get_executor(pure=False)
+            return executor.submit(pickle.loads, pickle.dumps(order))
+
+    def outcome(self, future: Future) -> Any:
+        """What the function returned, once it has; a RuntimeError if it ended its workers.
+
+        raises    what it raised; ConfigError if the cluster is lost, or has another simulator
+        """
         from distributed import KilledWorker
 
         with self._losses():
@@ -102,7 +109,7 @@ class Cluster:
                 [
                     f"{self.scheduler}: the worker {outcome.worker} has version "
                     f"{outcome.version[:SHOWN]} of the simulator, this is version "
-                    f"{measuring_version()[:SHOWN]}; install the same there"
+                    f"{outcome.asked[:SHOWN]}; install the same there"
                 ]
             )
         return outcome
@@ -140,32 +147,34 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Order:
-    """A run, as a worker gets it: when it is unpickled it becomes the run's outcome.
+    """A call, as a worker gets it: when it is unpickled it becomes what the function returns.
 
     NOTE: a scheduler unpickles the functions and arguments that go to workers. All that this one
     sees is a function of Python's own and bytes, so it need not have the simulator.
     """
 
     version: str
-    run: Run
-    keep: Keep
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return carry_out_as, (self.version, pickle.dumps((self.run, self.keep)))
+        called = pickle.dumps((self.function, self.arguments))
+        return call_as, (self.version, self.function.__module__, called)
 
 
-def carry_out_as(version: str, pickled: bytes) -> Any:
-    """The outcome of a run in this worker, if it has that version of the simulator."""
+def call_as(version: str, module: str, pickled: bytes) -> Any:
+    """What a function returns in this worker, if it has that version of the simulator."""
     from distributed import get_worker
 
-    if version != measuring_version():
-        return OtherVersion(get_worker().address, measuring_version())
-    return carry_out_here(*pickle.loads(pickled))
+    if version != version_beside(module):
+        return OtherVersion(get_worker().address, version_beside(module), version)
+    function, arguments = pickle.loads(pickled)
+    return function(*arguments)
 
 
-def measuring_version() -> str:
-    """A digest of what measures: the simulator, and this folder."""
-    return version_of((*FOLDERS, "autotuner"))
+def version_beside(module: str) -> str:
+    """A digest of what measures: the simulator, this folder, and the package of a module."""
+    return version_of(tuple(sorted({*FOLDERS, "autotuner", module.split(".")[0]})))
 
 
 def _distributed(wanted: str) -> Any:

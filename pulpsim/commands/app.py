@@ -288,6 +288,13 @@ def _fidelity(
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Measurements at a time.")
     ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Repeat them on a Dask cluster.")
+    ] = None,
+    local_cluster: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Start a Dask cluster of N workers here."),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Repeat what was measured on PULP's RTL; show every difference.
@@ -296,9 +303,10 @@ def _fidelity(
     differs, 2 bad input.
     """
     with reporting_bad_input():
-        from pulpsim.fidelity.report import fidelity
+        from pulpsim.fidelity.report import Where, fidelity
 
-        raise typer.Exit(fidelity(only or (), engine, json, workers))
+        where = Where(workers, scheduler, local_cluster)
+        raise typer.Exit(fidelity(only or (), engine, json, where))
 
 
 Core = Annotated[str | None, typer.Option(metavar="ri5cy|cv32e40p", help="Whose instructions.")]

@@ -3,17 +3,18 @@
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.table import Table
 
 from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write
-from pulpsim.commands.cli.terminal import compact_table, page_console, progress
+from pulpsim.commands.cli.place import check_place, cluster_of
+from pulpsim.commands.cli.terminal import compact_table, page_console, progress, report_console
 from pulpsim.fidelity import dma, icache, l2, programs
 from pulpsim.fidelity.comparison import GROUPS, Comparison, Measurement
 from soc.config.toml import ConfigError
@@ -41,14 +42,25 @@ class Summary:
     error: float
 
 
-def fidelity(
-    only: Sequence[str], engine: str, file: Path | None, workers: int | None = None
-) -> int:
+@dataclass(frozen=True)
+class Where:
+    """Where measurements are repeated: here, so many at a time, or on a Dask cluster.
+
+    workers          None: as many as there are processors
+    scheduler        of a cluster, "tcp://HOST:PORT"
+    local_cluster    the workers of one that is started for them
+    """
+
+    workers: int | None = None
+    scheduler: str | None = None
+    local_cluster: int | None = None
+
+
+def fidelity(only: Sequence[str], engine: str, file: Path | None, where: Where = Where()) -> int:
     """Repeat the measurements that `only` chooses; returns the command's exit status.
 
     only       groups, and names or configurations with * and ?; all if empty
     file       for the whole result as JSON; STANDARD_OUTPUT: in place of the table
-    workers    measurements at a time; None: as many as there are processors
 
     raises    ConfigError
     """
@@ -64,7 +76,10 @@ def fidelity(
                 f"programs under {SHORT:,} cycles"
             ]
         )
-    rows = list(_repeated(chosen, engine, workers or processors()))
+    check_place("", "fidelity", where, where)
+    threads = Threads(where.workers or processors())
+    with threads, cluster_of(where, report_console()) as cluster:
+        rows = list(_repeated(chosen, engine, cluster or threads))
     if file == STANDARD_OUTPUT:
         sys.stdout.write(_text(rows, engine))
     else:
@@ -110,20 +125,41 @@ def _is_short(measurement: Measurement) -> bool:
     return "event" in measurement.engines and measurement.cycles < SHORT
 
 
-def _repeated(chosen: Sequence[Measurement], engine: str, workers: int) -> Iterator[Row]:
+class Pool(Protocol):
+    """What calls functions elsewhere: threads of this process, or the workers of a cluster."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future: ...
+
+    def outcome(self, future: Future) -> Any: ...
+
+
+class Threads(ThreadPoolExecutor):
+    """Threads of this process; what has not begun when an error ends the context never does."""
+
+    def outcome(self, future: Future) -> Any:
+        """What the function returned."""
+        return future.result()
+
+    def __exit__(self, *error: Any) -> None:
+        self.shutdown(wait=error[0] is None, cancel_futures=True)
+
+
+def _repeated(chosen: Sequence[Measurement], engine: str, pool: Pool) -> Iterator[Row]:
     by_group = defaultdict(list)
-    with ThreadPoolExecutor(workers) as threads:
-        for measurement in chosen:
-            future = threads.submit(measurement.repeat, engine)
-            by_group[measurement.group].append((measurement, future))
-        try:
-            for group, members in by_group.items():
-                with progress(f"{group}: {len(members)} runs"):
-                    for measurement, future in members:
-                        yield measurement, future.result()
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
+    for measurement in chosen:
+        future = pool.submit(_repeat, measurement.repeat, engine)
+        by_group[measurement.group].append((measurement, future))
+    for group, members in by_group.items():
+        with progress(f"{group}: {len(members)} runs"):
+            for measurement, future in members:
+                outcome = pool.outcome(future)
+                if isinstance(outcome, Exception):
+                    raise ConfigError([f"{measurement.title}: {outcome}"])
+                yield measurement, outcome
+
+
+def _repeat(repeat: Callable[[str], Comparison], engine: str) -> Comparison:
+    return repeat(engine)
 
 
 def summaries(rows: Iterable[Row]) -> list[Summary]:

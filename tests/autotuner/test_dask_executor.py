@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from autotuner.dask_executor import Cluster, measuring_version
+from autotuner.dask_executor import Cluster, version_beside
 from autotuner.executors import Place, Threads
 from autotuner.measure import Limits, Measure
 from autotuner.measurement import Outcome
@@ -187,7 +187,7 @@ def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path, space: 
         with pytest.raises(
             ConfigError,
             match=rf"^{cluster.address}: the worker tcp://127\.0\.0\.1:\d+ has version "
-            rf"[0-9a-f]{{12}} of the simulator, this is version {measuring_version()[:12]}; "
+            rf"[0-9a-f]{{12}} of the simulator, this is version {version_beside('soc')[:12]}; "
             r"install the same there$",
         ):
             searched(space, place, Database(":memory:"))

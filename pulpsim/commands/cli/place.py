@@ -1,13 +1,16 @@
 """Where simulations are carried out: processes of this machine, or a Dask cluster."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 
 from autotuner.executors import Place, Processes, Threads
 from pulpsim.commands.cli.config_options import option_of
 from soc.config.toml import ConfigError, Table
+
+if TYPE_CHECKING:
+    from autotuner.dask_executor import Cluster
 
 PLACES = "workers", "scheduler", "local_cluster"
 """What a table and the options say it by; one of them."""
@@ -33,6 +36,20 @@ def place_of(how: Asked, console: Console) -> AbstractContextManager[Place]:
     """
     if how.local_cluster is None and how.scheduler is None:
         return nullcontext(Threads(1)) if how.workers == 1 else Processes(how.workers)
+    return _cluster(how, console)
+
+
+def cluster_of(how: Asked, console: Console) -> "AbstractContextManager[Cluster | None]":
+    """The cluster that is asked for, None if none is; it ends with the context.
+
+    raises    ConfigError if there is no such cluster
+    """
+    if how.local_cluster is None and how.scheduler is None:
+        return nullcontext()
+    return _cluster(how, console)
+
+
+def _cluster(how: Asked, console: Console) -> "Cluster":
     from autotuner.dask_executor import Cluster
 
     if how.local_cluster is not None:
@@ -45,16 +62,6 @@ def place_of(how: Asked, console: Console) -> AbstractContextManager[Place]:
             highlight=False,
         )
     return cluster
-
-
-def cluster_of(how: Asked, console: Console) -> AbstractContextManager[Place | None]:
-    """The cluster that is asked for, None if none is; it ends with the context.
-
-    raises    ConfigError if there is no such cluster
-    """
-    if how.local_cluster is None and how.scheduler is None:
-        return nullcontext()
-    return place_of(how, console)
 
 
 def without_place(table: Table, name: str, options: Asked) -> Table:

@@ -96,6 +96,27 @@ def test_several_at_a_time_give_the_same() -> None:
     assert (three.exit_code, three.stdout) == (one.exit_code, one.stdout)
 
 
+def test_a_cluster_gives_the_same() -> None:
+    here, there = (
+        fidelity("--only", "c8_eu", "--json", "-", *place)
+        for place in ((), ("--local-cluster", "1"))
+    )
+    assert len(json.loads(here.stdout)["runs"]) > 0
+    assert (there.exit_code, there.stdout) == (here.exit_code, here.stdout)
+
+
+def test_one_place_is_given() -> None:
+    both = fidelity("--workers", "2", "--scheduler", "tcp://127.0.0.1:1")
+    lost = fidelity("--only", "c8_eu", "--scheduler", "tcp://127.0.0.1:1")
+
+    assert (both.exit_code, both.stderr) == (
+        2,
+        "pulpsim: --workers and --scheduler; give one of them\n",
+    )
+    assert lost.exit_code == 2
+    assert "tcp://127.0.0.1:1: no Dask scheduler answers" in lost.stderr
+
+
 def test_a_difference_is_named_and_makes_the_command_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(programs.CONFIGURATIONS, "nocluster_lat1", {"wfi_sleeps": False})
 
