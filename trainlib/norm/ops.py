@@ -206,8 +206,8 @@ class Forward(Step):
         resident.forward(k, team, self.norm.layout(point), l1, self.how(point))
 
     def phases(self, phases: NormPhases) -> tuple[list[Phase], dict[str, int]]:
-        """Passes, and nothing between them."""
-        return phases.forward(), {}
+        """Passes, and what the first ones leave for the next."""
+        return phases.forward(), phases.between_forward
 
 
 class Apply(Step):

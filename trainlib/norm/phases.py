@@ -39,7 +39,7 @@ class NormPhases:
         return {name: role} if self.how.is_centred else {}
 
     def forward(self) -> list[Phase]:
-        """Means, then roots of variances, then y; frozen: just y."""
+        """Means, then roots of variances, which correct them, then y; frozen: just y."""
         means, mean = self.layout.means, self._centred("in", "mean")
         given: dict[str, Role] = {"x": "in", "gamma": "in", **self._centred("in", "beta")}
         stats: dict[str, Role] = RUNNING if self.how.is_frozen else {**mean, "rstd": "in"}
@@ -50,7 +50,8 @@ class NormPhases:
         moved: dict[str, Role] = {}
         if self.how.momentum is not None:
             moved = dict.fromkeys(RUNNING, "inout")
-        roots: dict[str, Role] = {"x": "in", **mean, "rstd": "out", **moved}
+        corrected = {**self._centred("inout", "mean"), **self._centred("out", "rest")}
+        roots: dict[str, Role] = {"x": "in", **corrected, "rstd": "out", **moved}
         x: dict[str, Role] = {"x": "in", "mean": "out"}
         return [
             *([self._phase("means", tiles.means, means, x)] if mean else []),
@@ -81,6 +82,12 @@ class NormPhases:
         read["dx"] = "out"
         phases.append(self._phase("gradients", last, layout.means, read, is_sum=False))
         return phases
+
+    @property
+    def between_forward(self) -> dict[str, int]:
+        """Bytes of buffers between tiles of forward: what rounded means leave."""
+        is_corrected = self.how.is_centred and not self.how.is_frozen
+        return {"rest": self.layout.bytes_of_means} if is_corrected else {}
 
     @property
     def between(self) -> dict[str, int]:

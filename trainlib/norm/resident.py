@@ -74,8 +74,8 @@ def _outputs(norm: RowNorm) -> None:
         mean = norm.sum() if norm.how.is_centred else None
         if mean is not None:
             norm.average(mean)
-        variance = norm.squares(mean)
-        norm.average(variance)
+        variance, *rest = norm.deviations(mean)
+        norm.variance(mean, variance, *rest)
         norm.run_on(mean, variance)
         norm.invert_root(variance)
         if mean is not None:

@@ -6,10 +6,14 @@ beta. With g = dy gamma and h = (x - mean) rstd,
 
     dx = rstd (g - mean(g) - h mean(g h)),    dgamma = sum of dy h,    dbeta = sum of dy
 
-The variance is the mean of (x - mean)^2, in a second pass: no digits cancel.
+The variance is the mean of (x - mean)^2, in a second pass. What the rounded mean leaves, the sum of
+x - mean, corrects both: equal elements have no deviation. The mean is subtracted before anything is
+multiplied: no digits cancel.
 
 Sources: S. Ioffe, C. Szegedy, Batch Normalization, algorithm 1 and section 3; Y. Wu, K. He, Group
-Normalization, section 3.1; B. Zhang, R. Sennrich, Root Mean Square Layer Normalization, section 4.
+Normalization, section 3.1; B. Zhang, R. Sennrich, Root Mean Square Layer Normalization, section 4;
+T. Chan, G. Golub, R. LeVeque, Algorithms for Computing the Sample Variance, the corrected two-pass
+algorithm.
 """
 
 from collections.abc import Callable
@@ -17,11 +21,15 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
+import numpy as np
+
 from firmware.builder import Register
 from firmware.lanes import Lane, Lanes, constant, load_constant
 from trainlib.codegen.loop_nest import Body
 from trainlib.elementwise.activations import clip
 from trainlib.reduction.row_reduction import Kind, Rows
+
+LARGEST = float(np.finfo(np.float32).max)
 
 Step = Callable[..., Any]
 """What is done with elements: returns lanes for Rows.sweep, nothing for Rows.reduce."""
@@ -70,16 +78,37 @@ class RowNorm:
         [total] = self.rows.reduce(["x"], add, ["sum"])
         return total
 
-    def squares(self, mean: Register | None) -> Register:
-        """The sum of (x - mean)^2."""
+    def deviations(self, mean: Register | None) -> list[Register]:
+        """The sums of (x - mean)^2, and of x - mean; of x^2 alone if there is no mean."""
+        if mean is None:
 
-        def square(v: Lanes, total: Lane, x: Lane) -> None:
-            if mean is not None:
-                v.fsub_s(x, x, mean)
-            v.fmadd_s(total, x, x, total)
+            def square(v: Lanes, squares: Lane, x: Lane) -> None:
+                v.fmadd_s(squares, x, x, squares)
 
-        [total] = self.rows.reduce(["x"], square, ["sum"])
-        return total
+            return self.rows.reduce(["x"], square, ["sum"])
+
+        def deviate(v: Lanes, squares: Lane, rest: Lane, x: Lane) -> None:
+            v.fsub_s(x, x, mean)
+            v.fadd_s(rest, rest, x)
+            v.fmadd_s(squares, x, x, squares)
+
+        return self.rows.reduce(["x"], deviate, ["sum", "sum"])
+
+    def variance(self, mean: Register | None, squares: Register, *rest: Register) -> None:
+        """Make a variance of the sum of (x - mean)^2; correct the mean by the sum of x - mean."""
+        k = self.k
+        self.average(squares)
+        for left in rest:
+            assert mean is not None
+            self.average(left)
+            with k.scope():
+                largest = constant(k, LARGEST)
+                k.fmin_s(left, left, largest)  # not NaN: an infinite mean stays so
+                k.fadd_s(mean, mean, left)
+                k.fmul_s(left, left, left)
+                k.fmin_s(left, left, largest)  # infinite squares stay so
+            k.fsub_s(squares, squares, left)
+            k.fsgnjx_s(squares, squares, squares)  # may be rounded to less than 0; NaN stays
 
     def average(self, total: Register) -> None:
         """Make a mean of a sum."""
@@ -126,12 +155,10 @@ class RowNorm:
         if not any(self.rows.fields["gamma"].elements):
             self._apply_row(mean, rstd)
             return
-        shift = self.k.f()
-        if mean is not None:
-            self.k.fmul_s(shift, mean, rstd)
 
         def scale(v: Lanes, x: Lane, gamma: Lane, beta: Lane) -> list[Lane]:
-            v.fmsub_s(x, x, rstd, shift)
+            v.fsub_s(x, x, mean)
+            v.fmul_s(x, x, rstd)
             v.fmadd_s(x, x, gamma, beta)
             self._clip(v, x)
             return [x]
@@ -152,9 +179,9 @@ class RowNorm:
         k = self.k
         gamma, beta = self.rows.load("gamma"), self.rows.load("beta")
         k.fmul_s(gamma, gamma, rstd)
-        k.fnmsub_s(beta, mean, gamma, beta)
 
         def scale(v: Lanes, x: Lane) -> list[Lane]:
+            v.fsub_s(x, x, mean)
             v.fmadd_s(x, x, gamma, beta)
             self._clip(v, x)
             return [x]

@@ -24,15 +24,20 @@ def means(norm: RowNorm, tile: TileShape) -> None:
 
 
 def roots(norm: RowNorm, tile: TileShape) -> None:
-    """rstd = 1 / sqrt(the mean of (x - mean)^2 + eps); running means too."""
+    """rstd = 1 / sqrt(the mean of (x - mean)^2 + eps); the mean corrected; running means too."""
     with norm.rows.each():
         mean = norm.load_mean()
-        total = norm.squares(mean)
+        total, *rest = norm.deviations(mean)
         add_old(norm.rows, tile, "rstd", total)
+        for left in rest:
+            add_old(norm.rows, tile, "rest", left)
+            norm.rows.store("rest", left)
         if tile.is_last:
-            norm.average(total)
+            norm.variance(mean, total, *rest)
             norm.run_on(mean, total)
             norm.invert_root(total)
+            if mean is not None:
+                norm.rows.store("mean", mean)
         norm.rows.store("rstd", total)
 
 

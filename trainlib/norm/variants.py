@@ -28,7 +28,7 @@ from trainlib.reduction.row_view import View, field_along
 
 Axes = tuple[str, ...]
 LIKE_X = ("x", "y", "dx", "dy")
-MEANS = ("mean", "rstd", "sums", "products")
+MEANS = ("mean", "rstd", "rest", "sums", "products")
 """What a part of x that a mean is of has one of."""
 PARAMETERS = ("gamma", "beta", "dgamma", "dbeta", "running_mean", "running_var")
 

@@ -22,8 +22,7 @@ def _apply(
     """y; errors are those of the mean, and of rstd relative to it, in u."""
     of_mean, of_rstd = errors
     h = (x - mean) * rstd
-    most = (np.abs(x) + np.abs(mean)) * rstd
-    error = np.abs(gamma) * (np.abs(h) * (of_rstd + 2) + rstd * of_mean + 3 * most)
+    error = np.abs(gamma) * (np.abs(h) * (of_rstd + 4) + rstd * of_mean)
     return bounded(h * gamma + beta, error, 2 * np.abs(beta))
 
 
@@ -36,11 +35,14 @@ def forward(
     with np.errstate(invalid="ignore", over="ignore"):
         centred = x if is_centred else np.zeros_like(x)
         mean = centred.mean(axes, keepdims=True)
-        of_mean = (n + 2) * np.abs(centred).mean(axes, keepdims=True)
         d = x - mean
         variance = (d * d).mean(axes, keepdims=True)
-        shifted = (of_mean * ROUNDING) ** 2 / (variance + eps) / ROUNDING
-        of_rstd = n + 8 + shifted
+        # What the first mean leaves, and the error of the sum that corrects it.
+        left = (n + 2) * ROUNDING * np.abs(centred).mean(axes, keepdims=True)
+        of_mean = 2 * np.abs(mean) + (n + 4) * (np.abs(d).mean(axes, keepdims=True) + left)
+        of_mean *= is_centred
+        shifted = ((of_mean * ROUNDING) ** 2 / ROUNDING + (n + 8) * left**2) / (variance + eps)
+        of_rstd = n + 8 + shifted * is_centred
         rstd = 1 / np.sqrt(variance + eps)
         y = _apply(x, gamma, beta, mean, rstd, (of_mean, of_rstd))
         of_variance = 2 * of_rstd * (variance + eps)

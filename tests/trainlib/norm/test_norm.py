@@ -132,6 +132,57 @@ def test_a_mean_far_from_zero_leaves_the_variance_its_digits():
     np.testing.assert_allclose(outputs["rstd"], exact, rtol=3e-5)
 
 
+LARGER_THAN_L1 = pytest.mark.parametrize(
+    "shape", [(2, 3, 50), (1, 2, 3000)], ids=["in_l1", "larger_than_l1"]
+)
+
+
+@LARGER_THAN_L1
+@pytest.mark.parametrize("name", ["batchnorm", "layernorm"])
+def test_equal_elements_are_their_mean_and_give_beta(name, shape):
+    outputs, report = normalised(name, np.full(shape, 1000.1, np.float32), 1e-8)
+    assert report.is_correct
+    assert outputs["mean"].tolist() == [np.float32(1000.1)] * outputs["mean"].size
+    assert not outputs["y"].any()
+    np.testing.assert_allclose(outputs["rstd"], 1e4, rtol=1e-7)
+
+
+@LARGER_THAN_L1
+@pytest.mark.parametrize("name", ["batchnorm", "layernorm"])
+def test_a_large_mean_costs_no_more_digits_than_in_torch(name, shape):
+    torch = pytest.importorskip("torch")
+    x = (1000 + 0.1 * np.random.default_rng(3).standard_normal(shape)).astype(np.float32)
+    outputs, report = normalised(name, x, 1e-5)
+    assert report.is_correct
+    axes = 1 if name == "layernorm" else (0, 2)
+    wide = x.astype(np.float64).reshape(-1, shape[-1]) if name == "layernorm" else x.astype(float)
+    mean, variance = (f(wide, axis=axes, keepdims=True) for f in (np.mean, np.var))
+    exact = ((wide - mean) / np.sqrt(variance + 1e-5)).reshape(-1)
+    f = torch.nn.functional
+    if name == "layernorm":
+        single = f.layer_norm(torch.tensor(x), shape[-1:], eps=1e-5)
+    else:
+        single = f.batch_norm(torch.tensor(x), None, None, training=True, eps=1e-5)
+    torchs = np.abs(single.numpy().astype(np.float64).reshape(-1) - exact).max()
+    assert np.abs(outputs["y"].reshape(-1) - exact).max() <= 4 * torchs + 2**-24 * exact.max()
+
+
+def normalised(name, x, eps):
+    """Normalised with gamma 1 and beta 0, on a chip with 16 kB of L1."""
+    *_, channels, places = x.shape
+    if name == "layernorm":
+        point, n = {"rows": x.size // places, "columns": places}, places
+    else:
+        point, n = {"b": len(x), "c": channels, "hw": places}, channels
+    zeros, ones = np.zeros(n, np.float32), np.ones(n, np.float32)
+    inputs = {"x": x.reshape(-1, places) if name == "layernorm" else x, "gamma": ones}
+    inputs |= {"beta": zeros}
+    if name == "batchnorm":
+        inputs |= {"running_mean": zeros, "running_var": ones}
+    chip = load_chip("pulp", {"l1.size": 0x4000})
+    return launch(f"{name}_fw_f32", point | {"eps": eps}, chip, inputs=inputs)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_nan_and_infinity_make_their_row_nan(value):
     x = np.ones((3, 5), np.float32)

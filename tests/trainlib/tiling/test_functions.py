@@ -95,7 +95,7 @@ def test_a_function_gives_what_a_program_of_its_own_gives(case):
         for name, expected in alone.items():
             found = np.frombuffer(result.read(at[name], expected.nbytes), expected.dtype)
             np.testing.assert_array_equal(found, expected.reshape(-1), name)
-    assert bool(function.workspaces) is (case == "buffers between phases")
+    assert bool(function.workspaces) is (case in ("buffers between phases", "phases"))
     assert bool(function.tables) is (case != "all in L1")
     tables = {symbol.name for symbol in program.symbols} & {"schedule", "stops"}
     assert ("stops" in tables) is (case == "each core by itself")
@@ -237,5 +237,5 @@ def test_a_networks_code_and_tables_grow_by_its_unique_calls():
 
     (code, tables, calls), (code_alone, tables_alone, _) = sizes(True), sizes(False)
     assert calls == 29
-    assert code <= 11_688 < 0.4 * code_alone
+    assert code <= 11_812 < 0.4 * code_alone
     assert tables <= 4_936 < 0.36 * tables_alone
