@@ -16,7 +16,9 @@ highlight_language = "text"  # of blocks that name none: output
 smartquotes = False  # quotes in tables are those of values
 
 html_theme = "furo"
+html_show_copyright = False
 html_title = f"pulpsim {release}"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 pygments_style = "friendly"
 pygments_dark_style = "monokai"

@@ -102,6 +102,7 @@ td.left,th.left{text-align:left}
 tbody tr:hover{background:var(--card)}
 tfoot td{border-top:1px solid var(--line);font-weight:600}
 td.code{white-space:pre}
+td.meaning{white-space:normal;min-width:180px}
 table.tight th{white-space:normal;max-width:100px}
 table.many{font-size:11.5px}
 table.many th,table.many td{padding-right:6px}
@@ -125,7 +126,7 @@ summary .name{overflow-wrap:anywhere}
  .scroll,figure{overflow:visible}
  table,code,.code{font-size:8.5px}
  th,td{padding:1px 5px 1px 0}
- td.meaning,th{white-space:normal}
+ th{white-space:normal}
  .figures{grid-template-columns:repeat(6,1fr)}
  .figures b,.losses h3{font-size:13px}
  .figures span,.losses p,.legend,p,.note,figcaption{font-size:10px}
