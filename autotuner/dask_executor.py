@@ -80,7 +80,7 @@ class Cluster:
         """How many workers are there now."""
         return len(self.client.scheduler_info(n_workers=-1)["workers"])
 
-    def carry_out(self, runs: Sequence[Run], keep: Keep, on_end: OnRun) -> None:
+    def carry_out(self, runs: Sequence[Run], keep: Keep | None, on_end: OnRun) -> None:
         """As every Place."""
         futures = [self.submit(carry_out_here, run, keep) for run in runs]
         tell_ends(futures, lambda number, future: on_end(number, self.outcome(future)))

@@ -19,7 +19,7 @@ OnRun = Callable[[int, Any], None]
 class Place(Protocol):
     """Somewhere to carry out runs."""
 
-    def carry_out(self, runs: Sequence[Run], keep: Keep, on_end: OnRun) -> None:
+    def carry_out(self, runs: Sequence[Run], keep: Keep | None, on_end: OnRun) -> None:
         """Carry out runs side by side; on_end gets each one's number and outcome as it ends.
 
         keep    what of a result is the outcome; what goes wrong is an outcome too: an exception
@@ -34,7 +34,7 @@ class Threads:
     def __init__(self, count: int | None = None) -> None:
         self.count = count
 
-    def carry_out(self, runs: Sequence[Run], keep: Keep, on_end: OnRun) -> None:
+    def carry_out(self, runs: Sequence[Run], keep: Keep | None, on_end: OnRun) -> None:
         """As every Place."""
         run_many(runs, workers=self.count, keep=keep, on_end=on_end)
 
@@ -52,6 +52,6 @@ class Processes(worker_process.Processes):
         super().__init__(carry_out_here, ATTEMPTS)
         self.count = count or processors()
 
-    def carry_out(self, runs: Sequence[Run], keep: Keep, on_end: OnRun) -> None:
+    def carry_out(self, runs: Sequence[Run], keep: Keep | None, on_end: OnRun) -> None:
         """As every Place."""
         carry_out_all(self, runs, keep, on_end, self.count)

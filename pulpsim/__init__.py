@@ -4,7 +4,7 @@
     outputs, report = ps.launch("matmul_f32", {"n": 64, "k": 64, "m": 64})
     chip = ps.load_chip("pulp", {"l1.banks": 32})
 
-Running        run, launch, load_chip, Session, Trace, Recording
+Running        run, run_many, Run, launch, load_chip, Session, Trace, Recording
 Training       deploy, SGD, Adam, AdamW
 Searching      tune, study
 Programming    Program, new_kernel, team_of, crew_of, offload_of, Console, Dma
@@ -14,6 +14,8 @@ Nothing is imported before it is used.
 
 _HOME = {
     "run": "pulpsim.api.run",
+    "run_many": "pulpsim.api.run",
+    "Run": "soc.run_many",
     "tune": "pulpsim.api.tune",
     "study": "pulpsim.api.study",
     "launch": "trainlib.launch",

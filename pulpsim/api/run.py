@@ -1,9 +1,9 @@
-"""pulpsim.run: run a program on a chip, as `pulpsim run` does, and return what it leaves."""
+"""pulpsim.run and run_many: run programs on chips, as `pulpsim run` does."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from isa.program import Program
 from pulpsim.api.chip import Chip, chip_option
@@ -14,6 +14,8 @@ from soc.chip.profile import UnfitProgramError
 from soc.config.toml import ConfigError
 from soc.result import RunResult
 from soc.run import run_program
+from soc.run_many import Run
+from soc.run_many import run_many as run_here
 from trainlib.launch import KernelProgram
 
 
@@ -95,3 +97,49 @@ def _named(
         return None, None, program
     file = Path(program)
     return (file, None, None) if file.suffix == ".toml" else (None, file, None)
+
+
+def run_many(
+    runs: Iterable[Run],
+    *,
+    workers: int | None = None,
+    isolation: Literal["thread", "process"] = "thread",
+    scheduler: str | None = None,
+    keep: Callable[[RunResult], Any] | None = None,
+    on_end: Callable[[int, Any], None] | None = None,
+) -> list[Any]:
+    """Carry out runs side by side; return the outcome of each, in the order of `runs`.
+
+    An outcome is the run's RunResult, which says so if it met a trap, a deadlock or its cycle
+    limit; or an exception, if it could not even begin or its process died.
+
+    runs         Run(program, chip="pulp", engine="compiled", max_cycles=None)
+    workers      runs at a time; as many as processors if left out
+    isolation    "process": each in a process of its own; a script must guard what it starts by
+                 `if __name__ == "__main__"`
+    scheduler    of a Dask cluster that simulates, "tcp://HOST:PORT", in place of workers here
+    keep         what of a result is the outcome: a function that pickle finds by its name, unless
+                 it is for threads
+    on_end       called with each run's number and outcome, as the runs end
+
+    raises    ValueError for another isolation, or no workers; ConfigError if there is no such
+              cluster, or it is lost
+
+        chips = [ps.load_chip("pulp", {"l1.banks": banks}) for banks in (8, 16)]
+        slow, fast = ps.run_many([ps.Run("prog.elf", chip) for chip in chips])
+    """
+    if scheduler is None:
+        how: Any = {"workers": workers, "isolation": isolation, "keep": keep, "on_end": on_end}
+        return run_here(runs, **how)
+    from autotuner.dask_executor import Cluster
+
+    outcomes: dict[int, Any] = {}
+
+    def ended(number: int, outcome: Any) -> None:
+        outcomes[number] = outcome
+        if on_end:
+            on_end(number, outcome)
+
+    with Cluster(scheduler) as cluster:
+        cluster.carry_out(list(runs), keep, ended)
+    return [outcomes[number] for number in sorted(outcomes)]

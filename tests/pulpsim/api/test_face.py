@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import pulpsim as ps
+from autotuner.dask_executor import Cluster
 from isa.extensions.docs import page
 from pulpsim import _HOME
 from soc.host.notebook import MOST_ROWS, frame, html_table
+from soc.result import RunResult
 from soc.trace.reader import Kind
 from trainlib.deploy.memory import Block, plan
 from trainlib.launch import program
@@ -80,6 +82,23 @@ def test_a_chip_is_a_name_a_table_or_a_whole_one(small: ps.Program) -> None:
     assert table.spec == ps.run(small, ps.load_chip("pulp", {"l1.banks": 4})).spec
     assert table.spec.l1.banks == 4
     assert ps.run(small, "pulp").cycles < table.cycles
+
+
+def test_many_runs_have_their_outcomes_in_order_wherever_they_are_carried_out(
+    small: ps.Program,
+) -> None:
+    runs = [ps.Run(small, ps.load_chip("pulp", {"l1.banks": banks})) for banks in (4, 16)]
+    ended: dict[int, int] = {}
+    here = ps.run_many(runs, workers=2, keep=cycles, on_end=ended.__setitem__)
+    with Cluster.local(1) as cluster:
+        there = ps.run_many(runs, scheduler=cluster.scheduler, keep=cycles)
+    assert here == there == [ended[0], ended[1]] == [ps.run(r.program, r.chip).cycles for r in runs]
+    with pytest.raises(ps.ConfigError, match="no Dask scheduler answers"):
+        ps.run_many(runs, scheduler="tcp://127.0.0.1:1")
+
+
+def cycles(result: RunResult) -> int:
+    return result.cycles
 
 
 def test_settings_are_those_of_the_command(tmp_path: Path, small: ps.Program) -> None:
