@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pulpsim.fidelity.dma_notes import ACCESSES, note, note_bursts, note_lanes, note_outputs, step
+from soc.aot.kept_steps import keep
 from soc.dma.mchan import DmaSpec, ask, grant_ports, is_idle, new_dma, request_lanes, tick
 from soc.interconnect.axi_l2 import L2Spec, l2_state
 from soc.interconnect.rr_arbiter import arbitrate
@@ -80,6 +81,7 @@ def initial_l2() -> np.ndarray:
     return (7 * i + 13 * (i >> 8) + 29 * (i >> 16) + 3).astype(np.uint8).view(np.int32)
 
 
+@keep
 @step
 def memory_hash(octets):
     """FNV-1a with the offset basis that the measurements used."""
@@ -120,6 +122,7 @@ def run(script: Script, *, until: int = 0, limit: int = LIMIT) -> Run:
     )
 
 
+@keep
 @step
 def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
     """Run until nothing is left to do, or an error; the cycle, rows of each log, the logs."""

@@ -102,8 +102,8 @@ def key(name: str, modules: Iterable[str]) -> str:
     """A name for the content of a unit whose step functions are declared in these modules."""
     digest = hashlib.sha256(name.encode())
     for file in sources((*COMPILER, *sorted(modules))):
-        digest.update(file.name.encode() + b"\0" + _content(file))
-    digest.update(_environment())
+        digest.update(file.name.encode() + b"\0" + content(file))
+    digest.update(environment())
     return digest.hexdigest()[:32]
 
 
@@ -129,18 +129,18 @@ _IMPORT = re.compile(rb"^from ((?:isa|soc)[\w.]*) import (\([^)]*\)|.*)", re.MUL
 def _imported(file: Path) -> tuple[Path, ...]:
     """Files that the modules or names after each `import` may be in."""
     names = set()
-    for module, imported in _IMPORT.findall(_content(file)):
+    for module, imported in _IMPORT.findall(content(file)):
         names |= {module, *(module + b"." + name for name in re.findall(rb"\w+", imported))}
     return tuple(ROOT / f"{name.decode().replace('.', '/')}.py" for name in names)
 
 
 @cache
-def _content(file: Path) -> bytes:
+def content(file: Path) -> bytes:
     return file.read_bytes()
 
 
 @cache
-def _environment() -> bytes:
+def environment() -> bytes:
     """Everything outside of the sources on which machine code depends."""
     host = llvmlite.binding
     versions = [f"{name} {version(name)}" for name in ("numpy", "numba", "llvmlite")]

@@ -17,6 +17,7 @@ from numba.np.numpy_support import from_dtype
 from isa.floats import hostfloat
 from isa.jitable import compile_as
 from soc.aot import numba_chip as chip_types
+from soc.aot.kept_steps import begin_keeping, end_keeping, keep
 from soc.aot.numba_chip import ARRAY_TYPES, CHIP_TYPE
 from soc.aot.numba_passes import ColdCompiler, LeanCompiler, RenamingCompiler
 from soc.aot.unit import WORDS, Link, Unit
@@ -34,7 +35,19 @@ building: Unit | None = None
 
 
 class StepDispatcher(CPUDispatcher):
-    """Numba's dispatcher, which compiles a function once, not again for each constant argument."""
+    """Numba's dispatcher, which compiles a function once, not again for each constant argument.
+
+    What Python itself calls is kept for the next process, with all that it calls.
+    """
+
+    def compile(self, sig):
+        if building is not None or not begin_keeping():
+            return super().compile(sig)
+        try:
+            keep(self)
+            return super().compile(sig)
+        finally:
+            end_keeping()
 
     def get_call_template(self, args, kws):
         return super().get_call_template(

@@ -80,10 +80,10 @@ def test_a_unit_depends_on_what_its_functions_import_and_not_on_other_units():
 
 def test_the_key_changes_with_the_name_and_with_any_source(monkeypatch):
     before = {unit.name: key(unit.name, unit.modules) for unit in (units.DMA, units.REGISTERS)}
-    content = unit_cache._content
+    content = unit_cache.content
     monkeypatch.setattr(
         unit_cache,
-        "_content",
+        "content",
         lambda file: content(file) + (b"#" if file.name == "aligner.py" else b""),
     )
     assert key(units.DMA.name, units.DMA.modules) != before["dma"]

@@ -1,0 +1,100 @@
+"""Keeps the machine code of step functions that Python itself calls, for the next process.
+
+Numba's cache of functions, in the user's cache folder. Numba sees changes of a function's own file
+only; here the name of the folder is a digest of all that may be called.
+"""
+
+import hashlib
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.dispatcher import Dispatcher
+
+from soc.aot.cache import content, environment
+from soc.host.cache_folder import cache_folder
+from soc.host.compile_process import ROOT
+
+
+class StepLocator(_CacheLocator):
+    """Where the code of a function is."""
+
+    def __init__(self, file: Path, line: int) -> None:
+        self.file, self.line = file, line
+
+    def get_cache_path(self):
+        return str(cache_folder() / f"steps-{digest(self.file.parent)}")
+
+    def get_source_stamp(self):
+        return ""  # the folder's name is one
+
+    def get_disambiguator(self):
+        return f"{hashlib.sha256(_name(self.file)).hexdigest()[:16]}-{self.line}"
+
+    @classmethod
+    def from_function(cls, py_func, py_file):
+        return cls(Path(py_file), py_func.__code__.co_firstlineno)
+
+
+class StepCacheImpl(CompileResultCacheImpl):
+    """Numba's, with that locator."""
+
+    _locator_classes = (StepLocator,)
+
+
+class StepCache(FunctionCache):
+    """The code of a function, with all that it calls."""
+
+    _impl_class = StepCacheImpl
+
+
+def keep(function: Any) -> Any:
+    """Let the code of Numba's object for a function be kept and found again; return the object.
+
+    Not that of a function without a file, nor a function itself, where NUMBA_DISABLE_JIT says so.
+    """
+    if not isinstance(function, Dispatcher):
+        return function
+    kept: Any = function
+    has_file = Path(kept.py_func.__code__.co_filename).exists()
+    if has_file and not isinstance(kept._cache, StepCache):
+        kept._cache = StepCache(kept.py_func)
+    return kept
+
+
+class _Thread(threading.local):
+    is_compiling = False
+
+
+_thread = _Thread()
+
+
+def begin_keeping() -> bool:
+    """Is this what Python calls, and no function that it calls in turn?"""
+    if _thread.is_compiling:
+        return False
+    _thread.is_compiling = True
+    return True
+
+
+def end_keeping() -> None:
+    """What Python calls is compiled."""
+    _thread.is_compiling = False
+
+
+@cache
+def digest(beside: Path) -> str:
+    """Of isa/, soc/ and a folder, as they are, and of what compiles them."""
+    found = hashlib.sha256(environment())
+    for folder in (ROOT / "isa", ROOT / "soc", beside):
+        for file in sorted(folder.rglob("*.py")):
+            found.update(_name(file) + b"\0" + content(file))
+    return found.hexdigest()[:32]
+
+
+def _name(file: Path) -> bytes:
+    """The same for a file in every clone."""
+    own = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
+    return str(own).encode()
