@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -181,9 +181,11 @@ def _mistakes(
     rules: dict[KeyPath, list[str]] = {}  # a value that fits no form of several breaks several
     for mistake in error.errors(include_url=False):
         path = _written_path(table, mistake["loc"])
+        if mistake["type"] == "too_short" and _is_long_enough(_lookup(table, path), mistake):
+            continue  # but for elements that are mistakes themselves
         prefix = _origin(layers, path).prefix
         rule = _rule_in_context(mistake, error) or _rule(
-            model, path, mistake["type"], mistake["msg"], prefix
+            _place(model, table, path), mistake["type"], mistake["msg"], prefix
         )
         rules.setdefault(path, []).append(rule)
     units = {key: field_note(field, "unit") for key, field in fields(model)}
@@ -207,10 +209,16 @@ def _rule_in_context(mistake: Any, error: ValidationError) -> str:
         name = mistake["ctx"]["discriminator"].strip("'")
         tags = mistake["ctx"]["expected_tags"]
         return f'{name} = "{mistake["ctx"]["tag"]}": must be one of {tags}'
+    if mistake["type"] == "union_tag_not_found":
+        return f"{mistake['ctx']['discriminator'].strip(chr(39))}: missing"
     if mistake["type"] != "missing" or not isinstance(last, int):
         return ""
     missing = [each["loc"][-1] for each in error.errors() if [*each["loc"][:-1]] == of]
     return f"must be a list of {max(index for index in missing if isinstance(index, int)) + 1}"
+
+
+def _is_long_enough(value: Any, mistake: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) >= mistake["ctx"]["min_length"]
 
 
 def _either(rules: Sequence[str]) -> str:
@@ -221,7 +229,7 @@ def _either(rules: Sequence[str]) -> str:
 def _line(layers: Sequence[Layer], table: Table, path: KeyPath, rule: str, unit: str | None) -> str:
     layer = _origin(layers, path)
     value = _lookup(table, path)
-    key = layer.prefix + ".".join(path)
+    key = layer.prefix + shown_path(path)
     if value is not ABSENT and not isinstance(value, dict):
         key += f" = {shown_value(value)}"
         rule += f" ({unit})" if unit else ""
@@ -239,22 +247,103 @@ def shown_value(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
 
 
+def shown_path(path: KeyPath) -> str:
+    """A path as one writes it: layers[0].kernel."""
+    return ".".join(path).replace(".[", "[")
+
+
 def _lookup(table: Any, path: KeyPath) -> Any:
     for name in path:
-        if not (isinstance(table, dict) and name in table):
+        if isinstance(table, dict) and name in table:
+            table = table[name]
+        elif isinstance(table, list | tuple) and _is_table_in(table, index := name.strip("[]")):
+            table = table[int(index)]
+        else:
             return ABSENT
-        table = table[name]
     return table
 
 
+def _is_table_in(array: Sequence[Any], index: int | str) -> bool:
+    """Is that an index of an array, and are there tables in it?"""
+    is_index = str(index).isdecimal() and int(index) < len(array)
+    return is_index and any(isinstance(each, dict) for each in array)
+
+
 def _written_path(table: Table, location: tuple[int | str, ...]) -> KeyPath:
-    """Where a mistake lies: pydantic's location without array indices and forms of a union."""
+    """Where a mistake lies: pydantic's location without forms of a union and indices of values.
+
+    The index of a table in an array is an element of its own, "[2]".
+    """
     path: KeyPath = ()
-    for name in location:
-        if not isinstance(_lookup(table, path), dict):
+    for number, name in enumerate(location):
+        place = _lookup(table, path)
+        if isinstance(place, list | tuple) and _is_table_in(place, name):
+            path += (f"[{name}]",)
+        elif not isinstance(place, dict):
             break
-        path += (str(name),)
+        elif name in place or not _is_form(place, path, number, location):
+            path += (str(name),)
     return path
+
+
+def _is_form(place: Table, path: KeyPath, number: int, location: tuple[int | str, ...]) -> bool:
+    """Is it the form that a table in an array has, as "conv2d" of layers[0], and no key?"""
+    in_array = bool(path) and path[-1].startswith("[")
+    return in_array and number < len(location) - 1 and location[number] in place.values()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table that stands by itself: the whole one, or the innermost of an array around a mistake.
+
+    models    the forms that it may have
+    path      of the mistake from there on
+    prefix    where the table is
+    """
+
+    models: list[type[BaseModel]]
+    path: KeyPath
+    prefix: str = ""
+
+
+def _place(model: type[BaseModel], table: Table, path: KeyPath) -> Place:
+    models, start = [model], 0
+    for number, name in enumerate(path, 1):
+        if name.startswith("["):
+            inside = _names(path[start : number - 1])
+            forms = [form for each in models for form in _element_forms(each, inside)]
+            value = _lookup(table, path[:number])
+            is_table = isinstance(value, dict)
+            models = [form for form in forms if is_table and _fits(form, value)] or forms
+            start = number
+    return Place(models, path[start:], f"{shown_path(path[:start])}." if start else "")
+
+
+def _names(path: KeyPath) -> KeyPath:
+    return tuple(name for name in path if not name.startswith("["))
+
+
+def _element_forms(model: type[BaseModel], path: KeyPath) -> list[type[BaseModel]]:
+    """What the tables of an array may be."""
+    return [
+        form for key, field in fields(model) if key == path for form in _models(field.annotation)
+    ]
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for each in get_args(annotation) for model in _models(each)]
+
+
+def _fits(form: type[BaseModel], table: Table) -> bool:
+    """Has a table the words that tell this form from others, such as kind = "conv2d"?"""
+    words = {
+        name: get_args(field.annotation)
+        for name, field in form.model_fields.items()
+        if get_origin(field.annotation) is Literal
+    }
+    return all(table.get(name) in allowed for name, allowed in words.items() if name in table)
 
 
 def _origin(layers: Sequence[Layer], path: KeyPath) -> Layer:
@@ -266,12 +355,13 @@ def _origin(layers: Sequence[Layer], path: KeyPath) -> Layer:
     return layers[0]
 
 
-def _rule(model: type[BaseModel], path: KeyPath, kind: str, message: str, prefix: str) -> str:
+def _rule(place: Place, kind: str, message: str, prefix: str) -> str:
+    path = place.path
     if kind == "extra_forbidden":
-        return f"no such field; {_suggestion(model, path, prefix)}"
+        return f"no such field; {_suggestion(place, prefix)}"
     if kind == "missing":
         return "missing"
-    if kind in ("model_type", "dict_type"):
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
         return "must be a table"
     if kind == "value_error":
         return message.partition(", ")[2].removeprefix(f"{path[-1]}: " if path else "")
@@ -297,14 +387,16 @@ def field_note(field: FieldInfo, note: str) -> str:
     return str(extra.get(note, "")) if isinstance(extra, dict) else ""
 
 
-def _suggestion(model: type[BaseModel], path: KeyPath, prefix: str) -> str:
+def _suggestion(place: Place, prefix: str) -> str:
     """Near names of the same table first, then of any table, else what the table holds."""
-    known = [key for key, _ in fields(model)]
-    place = len(path) - 1
-    here = sorted({key[place] for key in known if key[:place] == path[:-1] and len(key) > place})
+    path, prefix = place.path, prefix + place.prefix
+    known = list(dict.fromkeys(key for model in place.models for key, _ in fields(model)))
+    level = len(path) - 1
+    here = sorted({key[level] for key in known if key[:level] == path[:-1] and len(key) > level})
     table = "".join(f"{name}." for name in path[:-1])
     near = [table + name for name in get_close_matches(path[-1], here, n=2)]
     near = near or [".".join(key) for key in known if get_close_matches(path[-1], key[-1:])][:3]
     if near:
         return f"did you mean {' or '.join(prefix + key for key in near)}?"
-    return f"{table.removesuffix('.') or 'this table'} has {', '.join(here)}"
+    name = (place.prefix + table).removesuffix(".") or "this table"
+    return f"{name} has {', '.join(here)}"

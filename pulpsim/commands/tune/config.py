@@ -205,10 +205,10 @@ def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
     if program.kernel:
         return {program.kernel: program}
     mistakes, found = Mistakes(), dict[str, ProgramTable]()
-    for number, written in enumerate(config.layers, 1):
+    for number, written in enumerate(config.layers):
         table = written if isinstance(written, dict) else {}
         with mistakes.collected():
-            layer = validated(LayerTable, [Layer(source, table, prefix=f"layers.{number}.")])
+            layer = validated(LayerTable, [Layer(source, table, prefix=f"layers[{number}].")])
             for name, step in _steps(layer):
                 if name in found:
                     raise ConfigError([f"{source}: layers: there are two of the name {name}"])

@@ -220,7 +220,21 @@ class Drawing(BaseModel):
         ({"sizes": []}, "sizes = []: must be a list of at least 1"),
         (
             {"shapes": [{"kind": "oval"}]},
-            "shapes = [{'kind': 'oval'}]: kind = \"oval\": must be one of 'round', 'square'",
+            "shapes[0]: kind = \"oval\": must be one of 'round', 'square'",
+        ),
+        ({"shapes": [{"kind": "round"}, {}]}, "shapes[1]: kind: missing"),
+        ({"shapes": [{"kind": "round"}, 5]}, "shapes[1] = 5: must be a table"),
+        (
+            {"shapes": [{"kind": "square"}, {"kind": "round", "radios": 3}]},
+            "shapes[1].radios = 3: no such field; did you mean shapes[1].radius?",
+        ),
+        (
+            {"shapes": [{"kind": "square", "radius": 3}]},
+            "shapes[0].radius = 3: no such field; shapes[0] has kind",
+        ),
+        (
+            {"shapes": [{"kind": "round", "radius": "x"}]},
+            'shapes[0].radius = "x": must be a valid integer',
         ),
         ({"frame": {"sice": 4}}, "frame.sice = 4: no such field; did you mean frame.size?"),
         ({"shapes": {"kind": 4}}, "shapes: must be a list, such as [4, 2]"),

@@ -55,13 +55,17 @@ def plain(text: str) -> str:
         ),
         (
             '[[layers]]\nname = "a"\nkernel = "relu_fw_f32"\ncount = 0\n[[layers]]\nname = "b"',
-            r"{file}: layers.1.count = 0: must be greater than or equal to 1\n"
-            r"{file}: layers.2.kernel: missing",
+            r"{file}: layers\[0\].count = 0: must be greater than or equal to 1\n"
+            r"{file}: layers\[1\].kernel: missing",
         ),
-        ('layers = ["a"]', r"{file}: layers.1.kernel: missing\n{file}: layers.1.name: missing"),
+        (
+            'layers = ["a"]',
+            r"{file}: layers\[0\].kernel: missing\n{file}: layers\[0\].name: missing",
+        ),
         (
             '[[layers]]\nname = "a"\nkernel = "relu_fw_f32"\nstep = ["fw"]',
-            r"{file}: layers.1.step = \('fw',\): no such field; did you mean layers.1.steps\?",
+            r"{file}: layers\[0\].step = \(.fw.,\): no such field; "
+            r"did you mean layers\[0\].steps\?",
         ),
         (
             '[program]\nkernel = "conv2d_fw_f32"\n'
