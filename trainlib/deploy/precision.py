@@ -112,9 +112,9 @@ class Precision:
         return {self.dtype, *self.dtypes.values()} != {"f32"}
 
     @property
-    def narrowest(self) -> str:
-        """The type that loses most of what layers compute with."""
-        return max((self.dtype, *self.dtypes.values()), key=list(TYPES).index)
+    def coarsest(self) -> str:
+        """Of the types that layers compute with, the one with the fewest digits."""
+        return max((self.dtype, *self.dtypes.values()), key=("f32", "f16", "bf16").index)
 
     def element(self, graph: Graph, node: Node) -> str:
         """What a node computes with: halves, if there is such a kernel."""

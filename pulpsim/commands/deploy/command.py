@@ -66,7 +66,7 @@ def deploy(
         Path | None, typer.Option(metavar="FILE.npz", help="Weights and states after training.")
     ] = None,
     json: Json = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of random batches.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of weights and random batches.")] = 0,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Do not run it.")] = False,
     tuned: Annotated[
         bool, typer.Option("--tuned", help="Take the tiles that `pulpsim tune` has found.")

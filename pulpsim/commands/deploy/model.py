@@ -40,8 +40,10 @@ class Examples:
             yield torch.from_numpy(self.x[part].copy()), torch.from_numpy(self.target[part].copy())
 
 
-def torch_module(written: str) -> Any:
+def torch_module(written: str, seed: int) -> Any:
     """The torch.nn.Module of "FILE.py:NAME": NAME is one, or a function that returns one.
+
+    seed    of PyTorch's random numbers before the file is run: the same weights each time
 
     raises    ConfigError
     """
@@ -55,6 +57,7 @@ def torch_module(written: str) -> Any:
     path = Path(file)
     if not path.is_file():
         raise ConfigError([f"{file}: there is no such file"])
+    torch.manual_seed(seed)
     found = getattr(_imported(path), name, None)
     if found is None:
         raise ConfigError([f"{written}: {file} has no {name}"])

@@ -102,7 +102,7 @@ def _torch(options: Options, chip: Any) -> _Job:
         raise ConfigError(["--input is missing: a shape such as 4x3x32x32, the batch first"])
     optimizer = optimizer_of(options.optimizer, options.learning)
     shape, loss = shape_of(options.input), loss_of(options.loss)
-    model = torch_module(options.network)
+    model = torch_module(options.network, options.seed)
     examples = examples_of(model, shape, options.loss, options.data, options.seed)
     accumulate = options.accumulate or 1
     batches = list(examples.batches((options.steps or 1) * accumulate))

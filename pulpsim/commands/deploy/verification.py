@@ -25,7 +25,7 @@ def verified(
     """What differs: gradients of the first step by parameter, losses of all batches; "correct"."""
     import torch
 
-    dtype = deployed.precision.narrowest
+    dtype = deployed.precision.coarsest
     narrow = _trained(model, loss, batches, deployed, torch.float32, dtype)
     exact = _trained(model, loss, batches, deployed, torch.float64)
     gradients = {}

@@ -86,7 +86,7 @@ def test_the_deployed_example_trains_clean():
 
     torch.manual_seed(1)
     batch = torch.randn(4, 1, 8, 8), torch.randint(0, 10, (4,))
-    module = torch_module(f"{ROOT}/examples/network.py:build")
+    module = torch_module(f"{ROOT}/examples/network.py:build", seed=0)
     assert_trains_clean(module, torch.nn.functional.cross_entropy, [batch])
 
 

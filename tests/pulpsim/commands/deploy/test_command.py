@@ -85,6 +85,15 @@ def test_halves_are_held_against_autocast(model: Path, tmp_path: Path) -> None:
     assert {"linear_fw_bf16", "linear_fw_f16", "sgd_f32", "change_scale_f32"} <= kernels
 
 
+def test_the_seed_is_that_of_the_weights(model: Path, tmp_path: Path) -> None:
+    def program(seed: int, file: str) -> bytes:
+        how = "--input", "2x6", "--plan-only", "--seed", str(seed), "-o", tmp_path / file
+        assert deploy(f"{model}:build", *how).exit_code == 0
+        return (tmp_path / file).read_bytes()
+
+    assert program(3, "a.elf") == program(3, "b.elf") != program(4, "c.elf")
+
+
 def test_the_readmes_network_is_deployed() -> None:
     file = Path(__file__).parents[4] / "examples/network.py"
     result = deploy(f"{file}:build", "--input", "1x1x8x8", "--plan-only")
