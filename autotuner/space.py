@@ -22,6 +22,7 @@ from autotuner.tilings import Cut
 from firmware.builder import KernelError
 from firmware.runtime import new_kernel
 from soc.chip.spec import SocSpec
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.tiling.resident import Resident
 
 PAPER_TILES = 8
@@ -47,7 +48,10 @@ class Space(Cut):
                   do not fit L2, or no tile fits
         """
         layer = Layer.of(kernel, arguments)
-        given = layer.checked({}).cores
+        checked = layer.checked({})
+        if not isinstance(checked, TiledArguments):
+            raise KernelError(f"{kernel}: it has no tiles; tune the kernels of its layers")
+        given = checked.cores
         own = (chip.cores, max(chip.cores // 2, 1)) if given is None else (given,)
         space = cls(layer, chip, sizes, tuple(dict.fromkeys(cores or own)))
         space.check()

@@ -15,7 +15,7 @@ from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team, new_kernel
 from soc.chip.spec import SocSpec
 from trainlib.launch import BURST
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.phases import check_tile
 from trainlib.primitive.tensor import Tensors
 from trainlib.primitive.tile_spec import Tiling
@@ -116,7 +116,7 @@ class Cut:
         cut = self.layer.family.tiling
         return cut(self._arguments(method)) if cut else None
 
-    def _arguments(self, method: str) -> CommonArguments:
+    def _arguments(self, method: str) -> TiledArguments:
         return self.layer.checked({} if method == "direct" else {"method": method})
 
     def choice(self, buffers: int, method: str = "direct") -> Choice | None:

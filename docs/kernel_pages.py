@@ -10,6 +10,7 @@ from docs.markdown import code, page, table, text_block
 from pulpsim.commands.inspect.kernels import EVERYWHERE, paragraphs, shown_type
 from soc.config.toml import shown_value
 from trainlib.launch import checked, launch
+from trainlib.primitive.operator import Family
 from trainlib.registry import KERNELS
 
 ELEMENTS = ("f32", "f16", "bf16")
@@ -77,7 +78,7 @@ def kernel_page(stem: str) -> str:
         (code(argument), shown_type(field.annotation), default_of(field) + only(names, argument))
         for argument, field in family.arguments.model_fields.items()
     ]
-    meaning = "\n\n".join([*paragraphs(family), *everywhere()])
+    meaning = "\n\n".join([*paragraphs(family), *everywhere(family)])
     return page(
         ", ".join(names),
         text_block(equation),
@@ -109,9 +110,10 @@ def tensors(names: list[str], shape: Mapping[str, Any]) -> list[tuple[str, str, 
     ]
 
 
-def everywhere() -> Iterator[str]:
-    """The arguments that every kernel has."""
-    yield "\n".join(f"{argument:<10}{text}" for argument, text in EVERYWHERE.items())
+def everywhere(family: Family) -> Iterator[str]:
+    """The arguments that kernels have in common, if this one has them."""
+    fields = family.arguments.model_fields
+    yield "\n".join(f"{name:<10}{text}" for name, text in EVERYWHERE.items() if name in fields)
 
 
 def default_of(field: Any) -> str:

@@ -20,7 +20,7 @@ from soc.chip.spec import SocSpec
 from soc.config.toml import ConfigError
 from soc.run import run_program
 from trainlib.launch import checked, program
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import CommonArguments, TiledArguments
 from trainlib.registry import family_of
 
 MOST_TIMES = 4  # as many cycles as the recorded run: then a changed one ends
@@ -81,10 +81,11 @@ def _recorded(evidence: Evidence, file: str) -> tuple[str, dict[str, Any], SocSp
 def changes(loss: Loss, kernel: str, point: CommonArguments, chip: SocSpec) -> Iterator[Change]:
     """What the kernel and the chip have an option for that may make a loss less."""
     if loss.name == "Waits for the DMA":
-        if family_of(kernel).tiling and point.tile is None:
-            yield Change("tile = {}, buffers = 2", {"tile": {}, "buffers": 2})
-        elif point.buffers == 1 and point.tile is not None:
-            yield Change("buffers = 2", {"buffers": 2})
+        if isinstance(point, TiledArguments):
+            if family_of(kernel).tiling and point.tile is None:
+                yield Change("tile = {}, buffers = 2", {"tile": {}, "buffers": 2})
+            elif point.buffers == 1 and point.tile is not None:
+                yield Change("buffers = 2", {"buffers": 2})
         yield _larger("l1", "size", chip.l1.size, 4)
     elif loss.name == "Conflicts at L1's banks":
         yield _larger("l1", "banks", chip.l1.banks, 2)

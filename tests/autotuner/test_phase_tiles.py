@@ -22,8 +22,6 @@ from trainlib.registry import KERNELS
 CHIP = load_chip("pulp")
 ONE = Limits(workers=1)
 LSTM = Shaped("lstm_fw_f32", {"steps": 3, "inputs": 64, "hidden": 64}, True)
-ONE_WAY = (*OF_ONE_SIZE, "train_f32")
-"""Primitives that a number of cores computes in one way alone."""
 PHASES = ("bias_sums", "input_sums", "steps")
 
 
@@ -39,7 +37,8 @@ def is_sampled(of: Shaped) -> bool:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "of" in metafunc.fixturenames:
         is_full = metafunc.config.getoption("--full")
-        chosen = EVERY if is_full else list(filter(is_sampled, EVERY))
+        tiled = [of for of in EVERY if of.kernel != "train_f32"]
+        chosen = tiled if is_full else list(filter(is_sampled, tiled))
         metafunc.parametrize("of", chosen, ids=lambda of: f"{of.kernel}-{of.is_large}")
 
 
@@ -47,10 +46,10 @@ def test_every_primitive_has_points_in_l1_and_larger(of, request):
     is_full = request.config.getoption("--full")
     how = {"sizes": 3} if is_full else {"sizes": 2, "cores": (8,)}
     space = Space.of(of.kernel, of.arguments, CHIP, **how)
-    assert len(space) > (is_full or of.kernel not in ONE_WAY)
+    assert len(space) > (is_full or of.kernel not in OF_ONE_SIZE)
     assert space.is_resident is not of.is_large
     assert space.has(space.default())
-    assert (space.default().tile is None) is (not of.is_large or of.kernel == "train_f32")
+    assert (space.default().tile is None) is (not of.is_large)
 
 
 def test_each_tile_of_each_phase_is_in_a_point_and_none_says_half_of_one():

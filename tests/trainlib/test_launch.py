@@ -14,7 +14,7 @@ from soc.config.toml import ConfigError
 from soc.run import run_program
 from trainlib.launch import launch, program
 from trainlib.npz import read_npz
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import INT32, Tensor
 from trainlib.registry import KERNELS
@@ -299,7 +299,7 @@ def pick_family():
 
     return Family(
         "pick",
-        CommonArguments,
+        TiledArguments,
         tensors,
         reference,
         lambda _: 0,

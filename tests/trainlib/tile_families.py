@@ -4,7 +4,7 @@ import numpy as np
 from pydantic import Field
 
 from firmware.registers import ZERO
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.operator import Family
 from trainlib.primitive.slices import Spread, Window
 from trainlib.primitive.tensor import INT32, Tensor
@@ -28,7 +28,7 @@ def rows_of_cores(k, team, rows):
             yield row
 
 
-class Product(CommonArguments):
+class Product(TiledArguments):
     n: int = Field(ge=1)
     k: int = Field(ge=1)
     m: int = Field(ge=1)
@@ -85,7 +85,7 @@ PRODUCT = Family(
 )
 
 
-class Windows(CommonArguments):
+class Windows(TiledArguments):
     channels: int = 2
     height: int = Field(ge=1)
     width: int = Field(ge=1)
@@ -235,7 +235,7 @@ SPREAD = Family(
 )
 
 
-class Vector(CommonArguments):
+class Vector(TiledArguments):
     count: int = Field(ge=1)
 
 

@@ -13,7 +13,7 @@ from firmware.runtime import Team
 from trainlib.attention.heads import Shape, mhsa_bw_f32, mhsa_fw_f32
 from trainlib.attention.phases import backward_phases, buffers, forward_phases
 from trainlib.elementwise.in_single import in_single
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phases
@@ -25,7 +25,7 @@ from trainlib.reference import attention as reference
 LARGEST = 1 << 20  # elements of a dimension
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """Multi-head self-attention, as torch's MultiheadAttention with batch_first.
 
     X, Y[batch, length, embed]    W[3 heads size, embed]    Wo[embed, heads size]

@@ -13,7 +13,7 @@ from trainlib.conv.passes import Step
 from trainlib.conv.phases import in_phases
 from trainlib.conv.shape import Shape
 from trainlib.elementwise.fused_update import Factor, with_update
-from trainlib.primitive.arguments import CommonArguments, pair_of
+from trainlib.primitive.arguments import TiledArguments, pair_of
 from trainlib.primitive.element import ELEMENTS
 from trainlib.primitive.operator import Family
 
@@ -31,7 +31,7 @@ PadPair = Annotated[tuple[Pad, Pad], BeforeValidator(pair_of)]
 Pads = Annotated[tuple[Pad, Pad, Pad, Pad], BeforeValidator(_pads)]
 
 
-class Images(CommonArguments):
+class Images(TiledArguments):
     """What all convolutions have.
 
     height, width    of the images X

@@ -15,7 +15,7 @@ from trainlib.codegen.loop_nest import UNROLL, Body, Operand, row_major
 from trainlib.codegen.pairs import in_words
 from trainlib.elementwise.activations import clip, clip_pairs
 from trainlib.elementwise.elementwise import Operation, map_nest, map_pairs, no_macs, packed
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
@@ -125,7 +125,7 @@ def map_halves(
     map_nest(k, team, operation(pairs), dims, sources, targets, unroll=unroll)
 
 
-class BroadcastArguments(CommonArguments):
+class BroadcastArguments(TiledArguments):
     """Two tensors whose shapes NumPy broadcasts to one; b's is a's if it is not said."""
 
     a: tuple[PositiveInt, ...] = Field(min_length=1)

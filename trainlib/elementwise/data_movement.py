@@ -19,7 +19,7 @@ from trainlib.elementwise.elementwise import (
     map_pairs,
 )
 from trainlib.elementwise.fill import fill_f32
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Window
@@ -111,7 +111,7 @@ def residual_bw_f32(
     emit(k, team, operation, [dy], [da, db], count, unroll=unroll)
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """A tensor of any shape.
 
     unroll    elements that are moved side by side, if registers allow

@@ -17,7 +17,7 @@ from firmware.arena import Arena
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import BITS, ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Role, Tensor, Tensors
@@ -130,7 +130,7 @@ def map_pairs(
         map_nest(k, team, operation, (1,), *last, unroll=1)
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """Tensors of one shape, element by element.
 
     unroll    elements that are computed side by side, if registers allow

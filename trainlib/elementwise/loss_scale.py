@@ -12,7 +12,7 @@ from firmware.builder import EQ, LT, NE, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.elementwise.elementwise import no_macs
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.tensor import INT32, WORD, Address, Addresses, Arrays, Tensor, Tensors
 
@@ -22,7 +22,7 @@ INVERSE = 254  # the sum of both exponents
 NOT_FINITE = 255
 
 
-class ScaleArguments(CommonArguments):
+class ScaleArguments(TiledArguments):
     """growth, backoff    powers of two that the scale is multiplied by, see interval
     interval              steps in a row with finite gradients, after which it grows
     """

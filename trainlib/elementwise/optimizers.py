@@ -31,7 +31,7 @@ from trainlib.elementwise.elementwise import (
     no_macs,
     packed,
 )
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Tensor, Tensors
@@ -406,7 +406,7 @@ def _drawn(
     return {**found, "v": found["v"].astype(element.dtype)}
 
 
-class CorrectionArguments(CommonArguments):
+class CorrectionArguments(TiledArguments):
     betas: tuple[Beta, Beta] = (0.9, 0.999)
 
 

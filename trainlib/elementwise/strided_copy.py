@@ -13,7 +13,7 @@ from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, Body, Operand, row_major
 from trainlib.elementwise.elementwise import map_nest, no_macs
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape, Window
 from trainlib.primitive.tensor import Address, Addresses, Arrays, Tensor, Tensors
@@ -71,7 +71,7 @@ def concat_f32(
             map_nest(k, team, _copied, own, [row_major(x, own)], [target], unroll=unroll)
 
 
-class SliceArguments(CommonArguments):
+class SliceArguments(TiledArguments):
     """A box of x: y[i] = x[start + step i] for i < size, in each dimension.
 
     step      1 in each dimension if it is not said; 0 repeats an element
@@ -89,7 +89,7 @@ class SliceArguments(CommonArguments):
         return self.step or (1,) * len(self.shape)
 
 
-class ConcatArguments(CommonArguments):
+class ConcatArguments(TiledArguments):
     """y of a shape, made of tensors x0, x1, ... along one axis.
 
     sizes     elements that each has along the axis

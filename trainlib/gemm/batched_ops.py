@@ -10,7 +10,7 @@ from firmware.runtime import Team
 from trainlib.codegen.batch_loop import images_of
 from trainlib.gemm.matmul import matmul_f32
 from trainlib.gemm.matmul_ops import LARGEST, PAD, POINT, RATE, UNIT, clipped
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import Addresses, Arrays, Tensor, Tensors
@@ -18,7 +18,7 @@ from trainlib.primitive.tile_spec import Dim, Tiling
 from trainlib.reference.matmul import matmul
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """C[batch, n, m] = A[batch, n, k] B[batch, k, m], matrix by matrix.
 
     trans_a       A is stored as [batch, k, n]

@@ -19,7 +19,7 @@ from trainlib.gemm.conv1x1 import (
 )
 from trainlib.gemm.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32
 from trainlib.gemm.matmul_ops import POINT
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import F32
 from trainlib.primitive.slices import Axis
 from trainlib.primitive.tile_spec import Dim
@@ -34,7 +34,7 @@ Size = Callable[[str], int]
 """Elements of a tile by dimension."""
 
 
-class Layer(CommonArguments):
+class Layer(TiledArguments):
     """A fully connected layer; the blocking is that of matmul_f32.
 
     X[batch, inputs]    W[outputs, inputs]    Y[batch, outputs]

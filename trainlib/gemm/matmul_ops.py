@@ -9,7 +9,7 @@ from pydantic import Field
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.gemm.matmul import lanes_of, matmul_f32
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
@@ -26,7 +26,7 @@ PAD = 1  # words after rows in L1 that are read side by side: they begin in diff
 SMALL = 1 << 13  # elements of a matrix whose rows may well have up to 15 words after them
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """C[n, m] = A[n, k] B[k, m].
 
     trans_a       A is stored as [k, n]

@@ -22,7 +22,7 @@ from trainlib.interpolate.separable import Directions
 from trainlib.interpolate.tiles import Tiles
 from trainlib.interpolate.weights import Method
 from trainlib.pool.windows import Layout
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phases
@@ -33,7 +33,7 @@ from trainlib.reference import interpolate as reference
 from trainlib.reference.halves import rounded_once
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """x[b, c, h, w] to y[b, c, out height, out width]; layout "hwc": channels last.
 
     split     what is partitioned: lines of outputs ("rows"), parts of each ("columns"), or the best

@@ -28,7 +28,7 @@ from trainlib.loss.cross_entropy import (
     weights_of,
 )
 from trainlib.loss.elementwise import ALL, Reduction, Share
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phase, Phases
@@ -43,7 +43,7 @@ from trainlib.reference import loss as reference
 from trainlib.reference.halves import rounded_once
 
 
-class CrossEntropyArguments(CommonArguments):
+class CrossEntropyArguments(TiledArguments):
     """x[b, classes]; t[b], class numbers, or is_soft: t[b, classes], weights."""
 
     b: PositiveInt = 1

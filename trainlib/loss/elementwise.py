@@ -14,7 +14,7 @@ from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL
 from trainlib.elementwise.clipping import Clamp
 from trainlib.elementwise.elementwise import no_macs, packed
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
@@ -115,7 +115,7 @@ class Sign:
             v.fcvt_s_w(d, above)
 
 
-class ElementArguments(CommonArguments):
+class ElementArguments(TiledArguments):
     """x and t of one shape.
 
     reduction    the mean of the elements' losses, or their sum

@@ -35,10 +35,8 @@ def tensors(a: Arguments) -> Tensors:
 
 
 def _check(a: Arguments) -> None:
-    if a.warm or a.tile is not None:
-        name = "warm" if a.warm else "tile"
-        way = "take more steps" if a.warm else "they are chosen where tensors do not fit L1"
-        raise KernelError(f"train_f32: it has no {name}; leave it out: {way}")
+    if a.warm:
+        raise KernelError("train_f32: it has no warm; leave it out: take more steps")
     if a.momentum and a.optimizer != "sgd":
         raise KernelError(f"train_f32: {a.optimizer} has no momentum; leave it out, or take sgd")
     if a.nesterov and not a.momentum:

@@ -18,7 +18,7 @@ from pydantic import Field, PositiveInt
 
 from firmware.builder import KernelError
 from trainlib.codegen.loop_nest import UNROLL, row_major
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import WORD, Addresses
@@ -33,7 +33,7 @@ MEANS = ("mean", "rstd", "rest", "sums", "products")
 PARAMETERS = ("gamma", "beta", "dgamma", "dbeta", "running_mean", "running_var")
 
 
-class MapArguments(CommonArguments):
+class MapArguments(TiledArguments):
     """x[b, c, hw] or, layout "hwc", x[b, hw, c]: images, channels, places.
 
     tile      of c; what a mean is of is cut too, in several passes, where hw or b are given (groups
@@ -90,7 +90,7 @@ class GroupArguments(MapArguments):
         return {"groups": self.groups, "size": self.c // self.groups}
 
 
-class RowArguments(CommonArguments):
+class RowArguments(TiledArguments):
     """x[rows, columns].
 
     tile    of rows; rows are cut, in several passes, where columns are given, or no row fits

@@ -15,7 +15,7 @@ from trainlib.pool.avg_pool import avgpool2d_bw_f32, avgpool2d_fw_f32
 from trainlib.pool.max_pool import maxpool2d_bw_f32, maxpool2d_fw_f32
 from trainlib.pool.tiles import Tiles
 from trainlib.pool.windows import Layout, Pooling
-from trainlib.primitive.arguments import CommonArguments, pair_of
+from trainlib.primitive.arguments import TiledArguments, pair_of
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.tensor import INT32, Addresses, Arrays, Tensor, Tensors
@@ -27,7 +27,7 @@ Pair = Annotated[tuple[PositiveInt, PositiveInt], BeforeValidator(pair_of)]
 PadPair = Annotated[tuple[NonNegativeInt, NonNegativeInt], BeforeValidator(pair_of)]
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """x[b, c, h, w] or, layout "hwc", x[b, h, w, c].
 
     kernel    height and width of a window, or one for both; so are stride and pad

@@ -17,11 +17,6 @@ class CommonArguments(BaseModel):
 
     cores      None: all of the chip
     seed       of random inputs
-    tile       sizes of tiles by dimension, for tensors in L2; those left out are chosen. Of phases,
-               {"dX": {"rows": 8}} or {"dX.rows": 8} is for dX alone. {}: cores may each have items
-               of their own instead, see trainlib.tiling.per_core_loop. None: no tiles if all fits
-               L1
-    buffers    of each tensor in L1: 1 to copy, then compute; 2 for both at the same time
     warm       compute twice from the same values, and measure the second time, when the caches
                have the instructions
     """
@@ -30,9 +25,21 @@ class CommonArguments(BaseModel):
 
     cores: int | None = Field(None, ge=1, le=MOST_CORES)
     seed: int = Field(0, ge=0, lt=1 << 63)
+    warm: bool = False
+
+
+class TiledArguments(CommonArguments):
+    """Those of a primitive whose tensors may be larger than L1.
+
+    tile       sizes of tiles by dimension, for tensors in L2; those left out are chosen. Of phases,
+               {"dX": {"rows": 8}} or {"dX.rows": 8} is for dX alone. {}: cores may each have items
+               of their own instead, see trainlib.tiling.per_core_loop. None: no tiles if all fits
+               L1
+    buffers    of each tensor in L1: 1 to copy, then compute; 2 for both at the same time
+    """
+
     tile: dict[str, int] | None = None
     buffers: int = Field(2, ge=1, le=2)
-    warm: bool = False
 
     @field_validator("tile", mode="before")
     @classmethod

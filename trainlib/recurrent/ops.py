@@ -13,7 +13,7 @@ from pydantic import Field
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.elementwise.in_single import in_single
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phases
@@ -28,7 +28,7 @@ from trainlib.reference.error_analysis import Near
 LARGEST = 1 << 20  # elements of a dimension
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """A layer over sequences.
 
     tile    rows, inputs, sums: of products for all steps, of all sequences, numbers and gates;

@@ -14,7 +14,7 @@ from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL
 from trainlib.elementwise.elementwise import no_macs, packed
 from trainlib.elementwise.rounded_sums import rounded_sums
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
@@ -29,7 +29,7 @@ from trainlib.reference.halves import rounded_once
 RATE = 2.0  # elements of tokens per cycle, nearly
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """A table of entries x columns; tokens are numbers of entries.
 
     split     what is partitioned: tokens ("rows"), parts of each row ("columns"), or what is best

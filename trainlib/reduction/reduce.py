@@ -14,7 +14,7 @@ from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, row_major
 from trainlib.elementwise.elementwise import no_macs, packed
 from trainlib.elementwise.rounded_sums import rounded_sums
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
@@ -128,7 +128,7 @@ def _join(k: Kernel, most: Register, old: Register) -> None:
             k.fmax_s(most, most, old)
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """A tensor of any shape, and the dimensions that are summed over.
 
     split     what is partitioned: results ("rows"), parts of each sum ("columns"), or what is best

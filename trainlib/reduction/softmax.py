@@ -13,7 +13,7 @@ from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, Body
 from trainlib.elementwise.approximations import ExpOfNegative
 from trainlib.elementwise.elementwise import no_macs, packed
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phase, Phases
@@ -137,7 +137,7 @@ def _product(v: Lanes, total: Lane, a: Lane, b: Lane) -> None:
     v.fmadd_s(total, a, b, total)
 
 
-class Arguments(CommonArguments):
+class Arguments(TiledArguments):
     """A tensor of any shape.
 
     axis      the dimension, -1 for the last one

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import CommonArguments, TiledArguments
 from trainlib.primitive.operator import Family
 from trainlib.tiling.phases import Workspace, emit_phases
 from trainlib.tiling.plan import Plan
@@ -34,7 +34,11 @@ def emit_from_l2(
     """
     tensors = family.tensors(point)
     resident = Resident.of(family, point, tensors)
-    if point.tile is None and resident.fits(k.l1):
+    tile: dict[str, int] | None = None
+    buffers = 2
+    if isinstance(point, TiledArguments):
+        tile, buffers = point.tile, point.buffers
+    if tile is None and resident.fits(k.l1):
         resident.emit(k, team, l2, is_warm=point.warm)
     elif family.emit_l2:
         if point.warm:
@@ -43,12 +47,12 @@ def emit_from_l2(
     elif family.phases and not has_tiles(k, family, point, team.cores):
         if point.warm:
             check_repeatable(k, tensors)
-        way = family.phases(point), l2, point.tile or {}, point.buffers
+        way = family.phases(point), l2, tile or {}, buffers
         emit_phases(k, team, *way, is_warm=point.warm, workspace=workspace)
     elif family.tiling is not None:
-        how = family.tiling(point), tensors, l2, point.tile or {}, point.buffers
+        how = family.tiling(point), tensors, l2, tile or {}, buffers
         emit_tiled(k, team, *how, is_warm=point.warm)
-    elif point.tile is not None:
+    elif tile is not None:
         raise KernelError(f"{family.name}: it has no tiles; leave tile out")
     else:
         resident.emit(k, team, l2, is_warm=point.warm)
@@ -56,7 +60,7 @@ def emit_from_l2(
 
 def has_tiles(k: Kernel, family: Family, point: CommonArguments, cores: int) -> bool:
     """Are there tiles of all of it that fit, and have the dimensions that are asked for?"""
-    if family.tiling is None:
+    if family.tiling is None or not isinstance(point, TiledArguments):
         return False
     tiling, tensors = family.tiling(point), family.tensors(point)
     names = {dim.name for dim in tiling.dims}

@@ -18,7 +18,7 @@ from firmware.builder import Kernel, KernelError, Label
 from firmware.code import Code
 from firmware.registers import RA, SP, A
 from firmware.runtime import Team
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import WORD
 from trainlib.tiling.dispatch import emit_from_l2
@@ -112,7 +112,7 @@ class Functions:
             k.li(value, k.l2.base)
             k.sw(value, 0, at)
 
-    def of(self, family: Family, point: CommonArguments) -> Function:
+    def of(self, family: Family, point: TiledArguments) -> Function:
         """The function of a primitive, emitted when it is asked for the first time.
 
         raises    KernelError as emit_from_l2 does, or if there are too many operands
@@ -132,7 +132,7 @@ class Functions:
         """Bytes of L2 that they read."""
         return sum(function.tables for function in self.each.values())
 
-    def _emit(self, family: Family, point: CommonArguments) -> Function:
+    def _emit(self, family: Family, point: TiledArguments) -> Function:
         k = self.k
         tensors = family.tensors(point)
         names = [name for name, tensor in tensors.items() if tensor.role != "scratch"]

@@ -11,7 +11,7 @@ from rich.console import Group
 
 from pulpsim.commands.cli.terminal import WIDTH, compact_table
 from soc.config.toml import shown_value
-from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.arguments import CommonArguments, TiledArguments
 from trainlib.primitive.operator import Family
 from trainlib.registry import KERNELS, family_of
 
@@ -24,9 +24,9 @@ EVERYWHERE = {
     "buffers": "2: the DMA loads the next tile while this one is computed",
     "warm": "true: compute twice, and measure the second time, when caches are warm",
 }
-"""The arguments that every kernel has."""
+"""The arguments that kernels have in common."""
 
-GENERAL = BaseModel, CommonArguments
+GENERAL = BaseModel, CommonArguments, TiledArguments
 """What says nothing of one kernel."""
 
 
@@ -52,10 +52,13 @@ def arguments_table(name: str) -> Group:
     """
     family = family_of(name)
     table = compact_table("argument", "value", "default", left=3)
-    for argument, field in family.arguments.model_fields.items():
+    fields = family.arguments.model_fields
+    for argument, field in fields.items():
         default = "required" if field.is_required() else shown_value(field.default)
         table.add_row(argument, shown_type(field.annotation), default.replace("None", "chosen"))
-    common = [f"{argument:<10}{text}" for argument, text in EVERYWHERE.items()]
+    common = [
+        f"{argument:<10}{text}" for argument, text in EVERYWHERE.items() if argument in fields
+    ]
     meaning = "\n\n".join(paragraphs(family))
     return Group(name, "", meaning, "", *common, "", table)
 

@@ -421,10 +421,6 @@ REFUSED = (
     ({"nesterov": True}, "nesterov without a momentum; it looks ahead along that"),
     ({"warm": True}, "it has no warm; leave it out: take more steps"),
     (
-        {"tile": {}},
-        "it has no tile; leave it out: they are chosen where tensors do not fit L1",
-    ),
-    (
         {"input": [5], "layers": [CONVOLUTION]},
         "layer 0, conv2d, gets [5]; it takes channels, height and width",
     ),
@@ -442,5 +438,12 @@ def test_what_is_no_network_is_refused(change, message):
 
 
 def test_an_unknown_layer_is_told():
-    with pytest.raises(ConfigError, match=r"^train_f32: layers = .*'relu'.*$"):
+    with pytest.raises(ConfigError, match=r"^train_f32: layers\[0\]: kind = \"rulu\": .*'relu'.*$"):
         program("train_f32", SMALL | {"layers": [{"kind": "rulu"}]})
+
+
+@pytest.mark.parametrize("ignored", [{"buffers": 1}, {"tile": {"rows": 4}}], ids=str)
+def test_arguments_of_tiles_are_refused(ignored):
+    [name] = ignored
+    with pytest.raises(ConfigError, match=rf"^train_f32: {name}( = 1)?: no such field; "):
+        program("train_f32", SMALL | ignored)
