@@ -5,6 +5,7 @@ only; here the name of the folder is a digest of all that may be called.
 """
 
 import hashlib
+import inspect
 import threading
 from functools import cache
 from pathlib import Path
@@ -53,13 +54,15 @@ class StepCache(FunctionCache):
 def keep(function: Any) -> Any:
     """Let the code of Numba's object for a function be kept and found again; return the object.
 
-    Not that of a function without a file, nor a function itself, where NUMBA_DISABLE_JIT says so.
+    Not that of a function without a file, nor of one whose module is not in `sys.modules`, which
+    Numba imports by name to load the code; nor a function itself, where NUMBA_DISABLE_JIT says so.
     """
     if not isinstance(function, Dispatcher):
         return function
     kept: Any = function
     has_file = Path(kept.py_func.__code__.co_filename).exists()
-    if has_file and not isinstance(kept._cache, StepCache):
+    has_module = inspect.getmodule(kept.py_func) is not None
+    if has_file and has_module and not isinstance(kept._cache, StepCache):
         kept._cache = StepCache(kept.py_func)
     return kept
 

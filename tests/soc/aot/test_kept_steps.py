@@ -1,6 +1,9 @@
 """Code of step functions that Python calls: found again, and made anew if a source has changed."""
 
+import gc
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,27 +25,51 @@ def twice_and_one(number):
 """
 
 
-def called(file: Path) -> tuple[int, Any]:
+def called(file: Path, module: ModuleType) -> tuple[int, Any]:
     """What a function of a module gives, and Numba's object for it."""
     kept_steps.digest.cache_clear()
     kept_steps.content.cache_clear()
-    names: dict[str, Any] = {"__name__": "twice"}
-    exec(compile(file.read_text(), str(file), "exec"), names)
-    found: Step = names["twice_and_one"]
+    exec(compile(file.read_text(), str(file), "exec"), vars(module))
+    found: Step = module.twice_and_one
     return found(5), found.dispatcher.stats
 
 
-def test_code_is_found_again_until_a_source_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def kept_files(folder: Path) -> list[str]:
+    """The functions whose code is kept."""
+    return sorted(path.name.partition("-")[0] for path in folder.rglob("*.nbc"))
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file for the module, and a cache folder of its own."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     file = tmp_path / "sources" / "twice.py"
     file.parent.mkdir()
+    return file
+
+
+def test_code_is_found_again_until_a_source_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: Path
+) -> None:
+    module = ModuleType("twice")
+    monkeypatch.setitem(sys.modules, "twice", module)
     for factor, hits in ((2, 0), (2, 1), (3, 0), (2, 1)):
-        file.write_text(TEXT.format(factor=factor))
-        result, stats = called(file)
+        sources.write_text(TEXT.format(factor=factor))
+        result, stats = called(sources, module)
         assert result == 5 * factor + 1
         assert sum(stats.cache_hits.values()) == hits
+        gc.collect()  # Numba's objects for the code of before, which would hide what is not found
     # Nothing of what it calls is kept by itself.
-    kept = list((tmp_path / "cache").rglob("*.nbc"))
-    assert [path.name.partition("-")[0] for path in kept] == ["twice.twice_and_one"] * 2
+    assert kept_files(tmp_path / "cache") == ["twice.twice_and_one"] * 2
+
+
+def test_code_of_a_module_that_cannot_be_imported_is_not_kept(
+    tmp_path: Path, sources: Path
+) -> None:
+    sources.write_text(TEXT.format(factor=2))
+    for _ in range(2):
+        result, stats = called(sources, ModuleType("twice"))
+        assert result == 11
+        assert sum(stats.cache_hits.values()) == 0
+        gc.collect()
+    assert kept_files(tmp_path / "cache") == []
