@@ -19,6 +19,7 @@ PLANS = 4096  # bodies that are remembered: those of layers and tiles are often 
 STEPS = range(-2048, 2048)  # bytes that the step of a load says
 CACHED = 120  # instructions of a loop that a core's own cache holds, 128 less what stands around
 REFETCH = 0.65  # cycles more that an instruction takes which comes from the shared cache
+LEAST = 2  # registers of the pool that a multiply-add needs
 AHEAD = 4  # multiply-adds for whose operands loads are looked for
 
 
@@ -91,39 +92,77 @@ class Use(NamedTuple):
 Step = Load | Use
 
 
-def plan(macs: Sequence[Mac], pool: int) -> list[Step]:
-    """Order loads and multiply-adds, with so many registers for what is loaded; 2 at least."""
+Slide = tuple[Value, Value]
+"""A value of a round, and the one of the round before that is the same float."""
+
+
+def window_of(values: Iterable[Value], strides: Mapping[str, int]) -> tuple[Slide, ...]:
+    """What a round of a loop reads that the round before it has loaded.
+
+    Nothing, if it has been loaded two rounds before: registers would have to be exchanged.
+    """
+    known = dict.fromkeys(values)
+    slides = [(v, v._replace(offset=v.offset + strides[v.stream])) for v in known]
+    found = [(v, before) for v, before in slides if before != v and before in known]
+    return () if {v for v, _ in found} & {before for _, before in found} else tuple(found)
+
+
+def plan(macs: Sequence[Mac], pool: int, window: Sequence[Slide] = ()) -> list[Step]:
+    """Order loads and multiply-adds, with so many registers for what is loaded; 2 at least.
+
+    window    what the last registers hold at first, and what they hold at last
+
+    returns   nothing, if the registers of the window can't be had in time
+    """
     uses: dict[Value, list[int]] = {}
     for at, mac in enumerate(macs):
         for value in mac[1:]:
             uses.setdefault(value, []).append(at)
-    held: dict[Value, int] = {}
-    free = list(range(pool))
+    others = pool - len(window)
+    held = {first: register for register, (first, _) in enumerate(window, others)}
+    home = {last: register for register, (_, last) in enumerate(window, others)}
+    free = list(range(others))
     steps: list[Step] = []
     at = 0
     while at < len(macs):
-        window = (value for mac in macs[at : at + AHEAD] for value in mac[1:])
-        missing = next((value for value in window if value not in held), None)
+        ahead = [v for mac in macs[at : at + AHEAD] for v in mac[1:] if v not in held]
         now = macs[at][1:]
-        if missing is not None and not free and missing in now:
-            kept = [value for value in held if value not in now]
+        taken = held.values()
+        missing = next((v for v in ahead if (home[v] not in taken if v in home else free)), None)
+        if missing is None and ahead and ahead[0] in now:
+            kept = [v for v in held if v not in now and held[v] < others]
+            if ahead[0] in home or not kept:
+                return []
+            missing = ahead[0]
             farthest = max(kept, key=lambda value: next(u for u in uses[value] if u >= at))
             free.append(held.pop(farthest))
-        if missing is not None and free:
-            held[missing] = free.pop(0)
+        if missing is not None:
+            held[missing] = home[missing] if missing in home else free.pop(0)
             steps.append(Load(held[missing], missing))
             continue
         steps.append(Use(macs[at].acc, held[now[0]], held[now[1]]))
         at += 1
         for value in dict.fromkeys(now):
-            if uses[value][-1] < at:
-                free.append(held.pop(value))
+            if uses[value][-1] < at and value not in home:
+                register = held.pop(value)
+                if register < others:
+                    free.append(register)
     return steps
 
 
 @lru_cache(PLANS)
-def _remembered(macs: tuple[Mac, ...], pool: int) -> tuple[Step, ...]:
-    return tuple(plan(macs, pool))
+def _remembered(macs: tuple[Mac, ...], pool: int, window: tuple[Slide, ...]) -> tuple[Step, ...]:
+    return tuple(plan(macs, pool, window))
+
+
+def cycles_of(steps: Iterable[Step]) -> int:
+    """Cycles of steps; a load that is used at once takes one more."""
+    steps = list(steps)
+    stalls = sum(
+        isinstance(first, Load) and isinstance(use, Use) and first.register in use[1:]
+        for first, use in pairwise(steps)
+    )
+    return stalls + sum(step.value.cycles if isinstance(step, Load) else 1 for step in steps)
 
 
 @dataclass(frozen=True)
@@ -196,6 +235,7 @@ class Body:
     strides     bytes that each stream's pointers step on, once
     reaches     what each pointer reaches, where other bodies share the pointers
     multiply    emit acc += u * v, given registers
+    times       rounds of its loop: what one has loaded for the next stays in registers
     """
 
     def __init__(
@@ -205,25 +245,43 @@ class Body:
         strides: Mapping[str, int],
         reaches: Sequence[Reach] | None = None,
         multiply: Multiply = single,
+        times: int = 1,
     ) -> None:
         self.macs, self.pool, self.strides = macs, pool, strides
-        self.multiply = multiply
+        self.multiply, self.times = multiply, times
         self.reaches = reaches_of(macs, strides) if reaches is None else reaches
 
     @cached_property
+    def _planned(self) -> tuple[tuple[Slide, ...], tuple[Step, ...]]:
+        """The window, where it saves cycles, and the steps."""
+        macs = tuple(self.macs)
+        steps = _remembered(macs, self.pool, ())
+        window = window_of((v for m in macs for v in m[1:]), self.strides) if self.times > 1 else ()
+        if not window or self.pool - len(window) < LEAST:
+            return (), steps
+        saving = _remembered(macs, self.pool, window)
+        gain = self.times * (cycles_of(steps) - cycles_of(saving)) - len(window)
+        return (window, saving) if saving and gain > 0 else ((), steps)
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         """Loads and multiply-adds in order."""
-        return _remembered(tuple(self.macs), self.pool)
+        return self._planned[1]
+
+    @property
+    def window(self) -> tuple[Slide, ...]:
+        """What the last registers of the pool must hold before the loop."""
+        return self._planned[0]
 
     @property
     def cycles(self) -> int:
-        """Cycles of the body; a load that is used at once takes one more."""
-        stalls = sum(
-            isinstance(first, Load) and isinstance(use, Use) and first.register in use[1:]
-            for first, use in pairwise(self.steps)
-        )
-        loads = sum(step.value.cycles for _, step in self._loads)
-        return len(self.macs) + loads + stalls
+        """Cycles of the body."""
+        return cycles_of(self.steps)
+
+    @property
+    def entry_cycles(self) -> int:
+        """Cycles of what is loaded before the loop."""
+        return sum(value.cycles for value, _ in self.window)
 
     @cached_property
     def pointers(self) -> list[Pointer]:
@@ -239,6 +297,14 @@ class Body:
         """Steps that must be in registers."""
         steps = {self.strides[stream] for stream, _ in self.reaches}
         return sorted(step for step in steps if step not in STEPS)
+
+    def enter(self, k: Kernel, pool: Sequence[Register], pointers: Sequence[Register]) -> None:
+        """Load what must be in registers before the loop; pointers in the order of its own."""
+        of = {(p.stream, o): i for i, p in enumerate(self.pointers) for o in p.offsets}
+        first = self.pool - len(self.window)
+        for register, (value, _) in zip(pool[first : self.pool], self.window, strict=True):
+            index = of[value[:2]]
+            value.load(k, register, value.offset - self.pointers[index].bias, pointers[index])
 
     def emit(
         self,

@@ -225,6 +225,7 @@ class Code:
         with k.hwloop(count):
             for index, (run, body) in enumerate(zip(nest.runs, nest.bodies, strict=True)):
                 if run.times > 1 and body.macs:
+                    body.enter(k, self.pool, self.pointers)
                     k.li(self.scratch[0], run.times)
                     with k.hwloop(self.scratch[0]):
                         body.emit(k, sums, self.pool, self.pointers, steps)

@@ -25,10 +25,11 @@ from trainlib.conv.inner_loop import (
     Value,
     loop_cycles,
     reaches_of,
+    window_of,
 )
 from trainlib.primitive.element import F32, Element
 
-ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 8), (1, 2, 3, 4, 6), (1, 2, 4, 8)
+ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 8), (1, 2, 3, 4, 6), (1, 2, 3, 4, 8)
 AROUND = 40  # instructions around all lines of a block besides its stores, nearly
 PLANNED = 8  # blocks whose inner loops are planned to choose among them
 
@@ -105,7 +106,7 @@ class Nest:
                 step = bases[index + 1] - bases[index] if index + 1 < len(bases) else 0
             strides = {"g": run.first.width * g.dy.place, "x": step * g.x.place}
             multiply = arithmetic(g.element, g.lanes, is_one=False)
-            self.bodies.append(Body(macs[index], pool, strides, reaches, multiply))
+            self.bodies.append(Body(macs[index], pool, strides, reaches, multiply, run.times))
 
     def _macs(self, run: Run) -> list[Mac]:
         g, count, width = self.g, len(self.taps), run.first.width
@@ -145,8 +146,11 @@ class Nest:
         cycles = least = 1
         for run, body in zip(self.runs, self.bodies, strict=True):
             values = {value for mac in body.macs for value in mac[1:]}
-            least += run.times * (len(body.macs) + sum(value.cycles for value in values))
-            cycles += run.times * body.cycles
+            window = window_of(values, body.strides) if run.times > 1 else ()
+            loads = sum(value.cycles for value in values)
+            kept = sum(value.cycles for value, _ in window)
+            least += run.times * (len(body.macs) + loads - kept) + kept
+            cycles += run.times * body.cycles + body.entry_cycles
         return cycles / least
 
     def back(self, index: int) -> dict[str, int]:
@@ -239,14 +243,17 @@ def fitting(g: WeightGradient, point: Point) -> Nest | None:
 def least(
     xs: Axis, cols: int, rows: int, channels: int, taps: range, element: Element, lanes: int
 ) -> float:
-    """Cycles of a line, nearly, if a body loads everything once."""
-    bodies = []
+    """Cycles of a line, nearly, if a body loads everything once that no round before has."""
+    bodies, entry = [], 0
     for run in xs.runs(cols, is_trimmed=True, lanes=lanes):
         reads = [read for read in reads_of(run.first, element, lanes) if read.tap in taps]
         values = {Value("x", read.place * element.size, read.kind) for read in reads}
+        window = window_of(values, {"x": run.step * element.size}) if run.times > 1 else ()
+        kept = channels * sum(value.cycles for value, _ in window)
         loads = rows * -(-run.first.width // lanes) + channels * sum(v.cycles for v in values)
-        bodies.append((run.times, loads + rows * channels * len(reads)))
-    total = sum(count * loop_cycles(body) + 3 for count, body in bodies)
+        bodies.append((run.times, loads - kept + rows * channels * len(reads)))
+        entry += kept
+    total = entry + sum(count * loop_cycles(body) + 3 for count, body in bodies)
     if sum(body for _, body in bodies) > CACHED:
         total += REFETCH * sum(body for _, body in bodies if body <= CACHED)
     return total

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trainlib.conv.axis import Axis, Line, Read
-from trainlib.conv.inner_loop import Body, Load, Mac, Use, Value, plan, reaches_of
+from trainlib.conv.inner_loop import Body, Load, Mac, Use, Value, plan, reaches_of, window_of
 
 AXES = (
     Axis(6, 8, 3),
@@ -118,6 +118,55 @@ def test_a_plan_does_every_multiply_add_in_order_with_the_values_it_names(pool, 
         else:
             done.append(Mac(step.acc, held[step.u], held[step.v]))
     assert done == macs
+
+
+def outputs_of(width, rows=3, taps=3):
+    """A body of a gradient of weights: neighbouring outputs along x for some rows."""
+    return [
+        Mac(taps * r + t, Value("g", 64 * r + 4 * q), Value("x", 4 * (q + t)))
+        for q in range(width)
+        for r in range(rows)
+        for t in range(taps)
+    ]
+
+
+@pytest.mark.parametrize("width", [2, 3, 4, 8])
+@pytest.mark.parametrize("pool", [4, 5, 6, 9])
+def test_what_a_round_has_loaded_for_the_next_is_where_that_looks_for_it(width, pool):
+    macs, strides = outputs_of(width), {"g": 4 * width, "x": 4 * width}
+    window = window_of((value for mac in macs for value in mac[1:]), strides)
+    assert window == tuple((Value("x", 4 * i), Value("x", 4 * (i + width))) for i in range(2))
+    steps = plan(macs, pool, window)
+    if not steps:
+        assert width < 3 or pool < 5, "there are registers enough"
+        return
+    held = {pool - 2 + at: value for at, (value, _) in enumerate(window)}
+    for round_ in range(3):
+        done = []
+        for step in steps:
+            if isinstance(step, Load):
+                held[step.register] = step.value
+            else:
+                done.append(Mac(step.acc, held[step.u], held[step.v]))
+        assert done == macs, round_
+        held = {
+            register: value._replace(offset=value.offset - strides[value.stream])
+            for register, value in held.items()
+        }
+
+
+def test_a_window_saves_loads_in_a_loop_and_is_none_in_a_body_that_runs_once():
+    macs, strides = outputs_of(3), {"g": 12, "x": 12}
+    once, often = Body(macs, 7, strides), Body(macs, 7, strides, times=4)
+    assert not once.window
+    assert once.cycles == 27 + 9 + 5
+    assert often.cycles == 27 + 9 + 3
+    assert often.entry_cycles == 2
+
+
+def test_there_is_no_window_that_a_round_shifts_within():
+    """One output a round: of three taps, two are loaded two rounds before their last use."""
+    assert not window_of([Value("x", 4 * t) for t in range(3)], {"x": 4})
 
 
 def test_a_plan_with_enough_registers_loads_everything_once_and_waits_for_nothing():
