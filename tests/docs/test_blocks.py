@@ -31,7 +31,7 @@ from trainlib.registry import KERNELS
 PACKAGES = {"isa", "soc", "firmware", "trainlib", "autotuner", "pulpsim"}
 EXTRAS = {"torch", "onnx", "matplotlib", "distributed", "pandas"}
 COMPILER = "riscv64-unknown-elf-gcc"
-PROGRAMS = {"python", "python3", "make", "pip", "git", "cd", ".", "dask", "jupyter", "export"}
+PROGRAMS = set("python python3 make pip git cd . dask jupyter export gdb-multiarch".split())
 """First words of commands, besides pulpsim and paths, that a block may have."""
 
 
