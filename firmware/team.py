@@ -127,3 +127,32 @@ class Team:
         k = self.k
         with k.if_(LT, ZERO, left), k.loop(left, step=step):
             yield
+
+
+class Group(Team):
+    """Neighbouring cores of a team, which share a part of its work.
+
+    Its barrier is the whole team's, so all groups have to meet equally often. Core 0 means the
+    first core of each group: `only(0)` runs once a group.
+    """
+
+    def __init__(self, team: Team, cores: int) -> None:
+        """Split the team into groups of so many cores: a power of two that divides the team's.
+
+        raises    KernelError for other numbers
+        """
+        super().__init__(team.k, cores)
+        if cores < 1 or cores & (cores - 1) or team.cores % cores:
+            raise KernelError(
+                f"group: {cores} of {team.cores} cores; it is a power of two that divides them"
+            )
+
+    def core(self, rd: Register) -> None:
+        """Load the number of the core in its group: rd = 0 .. cores-1."""
+        super().core(rd)
+        self.k.andi(rd, rd, self.cores - 1)
+
+    def number(self, rd: Register) -> None:
+        """Load the number of the core's group."""
+        super().core(rd)
+        self.k.srli(rd, rd, self.cores.bit_length() - 1)

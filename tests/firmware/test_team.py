@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from firmware.builder import KernelError
 from firmware.fork import crew_of, offload_of
 from firmware.registers import SP, ZERO, A
 from firmware.runtime import STACK, new_kernel, team_of
 from firmware.stacks import OVERFLOW
+from firmware.team import Group, Team
 from isa.assembler.names import CSRS, RI5CY_CSRS
 from soc import simulation
 from soc.chip.spec import load_chip
@@ -284,3 +286,33 @@ def test_the_program_of_the_manual_runs():
     assert names["result"] == "done\n"
     result = finished(names["k"])
     assert numbers(result, names["counts"], 100) == [n * n for n in range(100)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_a_group_shares_work_among_its_cores_alone(size):
+    """Place 4 * group + round has the core that did it, and one of each group counts."""
+    k = new_kernel(PULP)
+    place, firsts = k.buffer(k.l1, "place", 4 * 4 * 8), k.buffer(k.l1, "firsts", 4 * 8)
+    with team_of(k, PULP, 8) as team:
+        group = Group(team, size)
+        with group.cyclic(4) as index, k.scope():
+            number = k.x()
+            group.number(number)
+            k.slli(number, number, 2)
+            k.add(number, number, index)
+            store_core(k, team, place, number)
+        with group.only(), k.scope():
+            number = k.x()
+            group.number(number)
+            store_core(k, team, firsts, number)
+        group.barrier()
+    result, groups = finished(k), 8 // size
+    wanted = [group * size + index % size + 1 for group in range(groups) for index in range(4)]
+    assert numbers(result, place, 4 * groups) == wanted
+    assert numbers(result, firsts, groups) == [group * size + 1 for group in range(groups)]
+
+
+@pytest.mark.parametrize(("cores", "size"), [(8, 3), (6, 4), (8, 0), (4, 8)])
+def test_a_group_that_does_not_divide_its_team_is_refused(cores, size):
+    with pytest.raises(KernelError, match=rf"^group: {size} of {cores} cores; it is a power of"):
+        Group(Team(new_kernel(PULP), cores), size)

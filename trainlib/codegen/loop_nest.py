@@ -178,7 +178,8 @@ class Nest:
         self.by_words, self.masked = by_words, masked
         self.borrows, self.loops = borrows, loops
         self.borrowed: list[Register] = []
-        self.cores = cores = team.cores if team else 1
+        self.team = team or Team(k, 1)
+        self.cores = cores = self.team.cores
         space = merged(dims, [*sources, *targets], first=1 if is_ordered else 0)
         self.dims, operands = space if is_ordered else partitioned(*space, cores)
         self.sources, self.targets = operands[: len(sources)], operands[len(sources) :]
@@ -241,7 +242,7 @@ class Nest:
         if self.is_even:
             return
         share, rounds = self.share // self.unit, self.rounds
-        Team(k, self.cores).core(rounds)
+        self.team.core(rounds)
         with k.scope():
             t = k.x()
             k.li(t, share)
@@ -268,7 +269,7 @@ class Nest:
             if step:
                 spare = (p for p in pointers if p not in self.borrowed)
                 first = next(spare, None) or k.x()
-                Team(k, self.cores).core(away)
+                self.team.core(away)
                 k.li(first, self.share * step)
                 k.mul(away, away, first)
             for pointer, operand in pointers.items():
@@ -370,7 +371,7 @@ class Nest:
         if tail:
             with k.scope():
                 core, last = k.x(2)
-                Team(k, self.cores).core(core)
+                self.team.core(core)
                 k.li(last, whole // share)
             with k.if_(EQ, core, last):
                 self._elements(tail, body)

@@ -1,7 +1,7 @@
 """Normalisations as primitives, forward and backward."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -19,6 +19,7 @@ from trainlib.norm.variants import (
     NORMS,
     Axes,
     BatchArguments,
+    Layout,
     MapArguments,
     Norm,
     RowArguments,
@@ -26,7 +27,7 @@ from trainlib.norm.variants import (
 from trainlib.primitive.element import ELEMENTS
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phase, Phases
-from trainlib.primitive.slices import Axis, TileShape, Window
+from trainlib.primitive.slices import Axis, Sized, TileShape, Window
 from trainlib.primitive.tensor import Addresses, Arrays, Role, Tensor, Tensors
 from trainlib.primitive.tile_spec import Dim
 from trainlib.primitive.uniform_tiles import tiled
@@ -35,6 +36,8 @@ from trainlib.reference import norm as reference
 from trainlib.reference.halves import rounded_once
 
 RUNNING = ("running_mean", "running_var")
+CORES = 8  # usually
+FORWARD, APPLIED, BACKWARD, SUMS = 10, 4, 11, 6  # cycles of an element, about
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,24 @@ class Step:
         of = self.norm.arguments, self.tensors, self.expected, no_macs, self.emit
         name = f"{self.norm.name}_{direction}_{self.norm.element.name}"
         family = Family(name, *of, draw=self.draw, phases=self.passes)
-        return tiled(family, self.dims, self.boxes, _smaller, SCRATCH, self.emit_part)
+        how = _smaller, SCRATCH, self.emit_part
+        return tiled(family, self.dims, self.boxes, *how, work=self.work)
+
+    def work(self, point: Any) -> Callable[[Sized], Any]:
+        """Cycles of a tile, about, given its size."""
+        [dim] = self.dims(point)
+        cores = point.cores or CORES
+
+        def cycles(size: float) -> float:
+            part = point.model_copy(update=_smaller(point, {dim.name: int(size)}))
+            layout = self.norm.layout(part)
+            return sum(layout.cycles(cores, *view) for view in self.views(layout))
+
+        return lambda sizes: np.vectorize(cycles, otypes=[float])(sizes[dim.name])
+
+    @abstractmethod
+    def views(self, layout: Layout) -> list[tuple[Axes, int, int]]:
+        """Axes of the rows that it goes over, how often they are reduced, cycles of an element."""
 
     def dims(self, point: Any) -> list[Dim]:
         """What is cut."""
@@ -148,7 +168,7 @@ def _box(axes: Axes, sizes: Mapping[str, int]) -> list[Axis]:
     return box
 
 
-def _smaller(point: Any, tile: TileShape) -> dict[str, Any]:
+def _smaller(point: Any, tile: TileShape | Mapping[str, int]) -> dict[str, Any]:
     if isinstance(point, RowArguments):
         return {"rows": tile["rows"]}
     if "groups" in type(point).model_fields:
@@ -200,6 +220,12 @@ class Forward(Step):
         var = numbers.standard_normal(gamma, np.float32) ** 2
         return {"running_var": var} if self.norm.has_running else {}
 
+    def views(self, layout: Layout) -> list[tuple[Axes, int, int]]:
+        """Sums, deviations, outputs; frozen: outputs alone."""
+        if self.norm.is_frozen:
+            return [(layout.rows, 0, APPLIED)]
+        return [(layout.rows, 1 + self.norm.is_centred, FORWARD)]
+
     def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
         """Emit it, all in L1."""
         self.norm.element.check(k, self.norm.name)
@@ -238,6 +264,10 @@ class Apply(Step):
         """Roots are not negative."""
         mean, _ = self.shapes(point)
         return {"rstd": np.abs(numbers.standard_normal(mean, np.float32)) + np.float32(0.1)}
+
+    def views(self, layout: Layout) -> list[tuple[Axes, int, int]]:
+        """Outputs."""
+        return [(layout.rows, 0, APPLIED)]
 
     def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
         """Emit it, all in L1."""
@@ -305,6 +335,12 @@ class Backward(Step):
         shape, _ = self.shapes(point)
         x = x.astype(self.norm.element.dtype)
         return {"x": x} | {n: a.reshape(shape).astype(np.float32) for n, a in drawn.items()}
+
+    def views(self, layout: Layout) -> list[tuple[Axes, int, int]]:
+        """Sums and slopes; of parameters' gradients too, if elements have gammas of their own."""
+        if layout.has_own_gammas:
+            return [(layout.gamma, 1, SUMS), (layout.rows, 1, BACKWARD)]
+        return [(layout.rows, 1, BACKWARD)]
 
     def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
         """Emit it, all in L1."""

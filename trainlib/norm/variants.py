@@ -23,7 +23,7 @@ from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import WORD, Addresses
 from trainlib.reduction.phases import Passes
-from trainlib.reduction.row_reduction import Split
+from trainlib.reduction.row_reduction import Split, effort, sharing_of
 from trainlib.reduction.row_view import View, field_along
 
 Axes = tuple[str, ...]
@@ -184,7 +184,14 @@ class Layout:
             if name != "partials"
         }
         sizes = self.shape(rows), self.shape(elements)
-        return View(*sizes, fields, at["partials"], self.split, self.unroll, is_ordered)
+        how: Any = {"is_ordered": is_ordered, "in_groups": True}
+        return View(*sizes, fields, at["partials"], self.split, self.unroll, **how)
+
+    def cycles(self, cores: int, rows: Axes, reductions: int, each: int) -> float:
+        """Cycles of a view on so many cores, about; each: cycles of an element."""
+        count = prod(self.shape(rows))
+        sizes = count, prod(self.sizes.values()) // count, reductions, cores
+        return each * effort(*sizes, sharing_of(self.split, *sizes, in_groups=True))
 
     def _steps(self, name: str) -> dict[str, int]:
         """Bytes along a tensor's axes."""

@@ -80,6 +80,7 @@ class Tiling:
                   tile's shape, or arrays of the sizes that are tried
     rate          multiply-adds, or elements where there are none, per cycle of all cores: to choose
                   the sizes of tiles by
+    work          given sizes of dimensions, as scratch is, cycles of a tile; None: by the rate
     tells_last    does the code for a tile depend on is_last? If not, fewer functions do
     streams       is copying what takes longest? Then the last tile of all is cut once more along
                   the innermost dimension that is cut, since nothing hides its computation; and
@@ -101,6 +102,7 @@ class Tiling:
     emit: Callable[[Kernel, Team, TileShape, Addresses], None]
     scratch: Callable[[Sized], dict[str, Any]] | None = None
     rate: float = 4.0
+    work: Callable[[Sized], Any] | None = None
     tells_last: bool = False
     streams: bool = False
     forms: Forms = field(default_factory=dict)

@@ -25,13 +25,14 @@ def tiled(
     *,
     tells_last: bool = False,
     rate: Callable[[Any], float] = lambda _: Tiling.rate,
+    work: Callable[[Any], Callable[[Sized], Any] | None] = lambda _: None,
 ) -> Family:
     """The family with a tiling.
 
     smaller      what of the arguments is another for a tile
     scratch      bytes of further buffers
     emit_part    what emits a tile, given all arguments and the smaller ones; None: the family's
-    tells_last, rate   see Tiling
+    tells_last, rate, work   see Tiling
     """
     emit_l1 = family.emit_l1
     assert emit_l1 is not None
@@ -46,7 +47,7 @@ def tiled(
 
         axes = {name: tuple(box) for name, box in boxes(point).items()}
         further = scratch if callable(scratch) else lambda _: dict(scratch)
-        how: Any = {"tells_last": tells_last, "rate": rate(point)}
+        how: Any = {"tells_last": tells_last, "rate": rate(point), "work": work(point)}
         return Tiling(tuple(dims(point)), axes, emit, further, **how)
 
     return replace(family, tiling=tiling)

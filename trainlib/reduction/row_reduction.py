@@ -1,8 +1,9 @@
 """Rows: sums and maxima over parts of tensors in L1, and what is made of them.
 
 A tensor is seen as rows of elements, each of any dimensions: a row is what one sum goes over. Rows
-are partitioned among the cores; where these are few, each row is, and the partial results of cores
-meet in L1: all read all parts, in the same order, so that all have the same sum.
+are partitioned among the cores; where these are few, each row is, among all cores or a group of
+them, and the partial results of cores meet in L1: all read all parts, in the same order, so that
+all have the same sum.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Literal
 from firmware.builder import LT, Kernel, Register
 from firmware.lanes import Lane, Lanes, load_constant
 from firmware.registers import ZERO
-from firmware.runtime import Team
+from firmware.team import Group, Team
 from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand, merged, partitioned
 from trainlib.primitive.element import F16, F32, Element, load, store_rounded
 from trainlib.primitive.tensor import WORD, Address, Tensor
@@ -45,13 +46,30 @@ class Field:
     element: Element = F32
 
 
-def split_of(split: Split, rows: int, elements: int, reductions: int, cores: int) -> Split:
-    """What is partitioned; "auto": what takes less time."""
+def sharing_of(
+    split: Split, rows: int, elements: int, reductions: int, cores: int, *, in_groups: bool = False
+) -> int:
+    """How many cores share a row: 1 by rows, all of them by columns; "auto": what is fastest.
+
+    in_groups    may some of the cores share a row, and others another?
+    """
     if split != "auto":
-        return split
-    by_rows = -(-rows // cores) * (elements + START)
-    by_columns = rows * (-(-elements // cores) + START + MEETING * reductions)
-    return "rows" if by_rows <= by_columns else "columns"
+        return 1 if split == "rows" else cores
+    tried = [1, cores]
+    if in_groups:
+        tried[1:1] = [
+            n for n in (2, 4, 8) if n < cores and not cores % n and not rows % (cores // n)
+        ]
+    return min(tried, key=lambda n: effort(rows, elements, reductions, cores, n))
+
+
+def effort(rows: int, elements: int, reductions: int, cores: int, sharing: int) -> int:
+    """Of all rows: elements that would take a core as long.
+
+    sharing    cores that share a row
+    """
+    meetings = MEETING * reductions if sharing > 1 else 0
+    return -(-rows // (cores // sharing)) * (-(-elements // sharing) + START + meetings)
 
 
 class Rows:
@@ -63,6 +81,8 @@ class Rows:
             rows.sweep(["x"], ["y"], body)
 
     The first dimension of rows is partitioned if is_ordered, else the one that is best.
+
+    sharing    how many cores share a row; all of them, if the rows are not as many for each group
     """
 
     def __init__(
@@ -73,21 +93,23 @@ class Rows:
         elements: Sequence[int],
         fields: Mapping[str, Field],
         partials: Address,
-        split: Split,
+        sharing: int,
         *,
         unroll: int = UNROLL,
         is_ordered: bool = False,
     ) -> None:
         self.k, self.team, self.elements, self.partials = k, team, tuple(elements), partials
-        self.by_columns = split == "columns" and team.cores > 1
+        self.by_columns = sharing > 1
         self.fields, self.unroll, self.sizes = fields, unroll, tuple(rows)
         self.reductions = 0
         steps = list(dict.fromkeys(f.rows for f in fields.values() if any(f.rows)))
         space = tuple(rows), [Operand(0, s) for s in steps]
-        self.cores = 1 if self.by_columns else team.cores
-        if not is_ordered:
-            space = partitioned(*merged(*space), self.cores)
-        self.dims, operands = space
+        for self.groups in (team.cores // sharing, 1):
+            ordered = space if is_ordered else partitioned(*merged(*space), self.groups)
+            self.dims, operands = ordered
+            if not self.by_columns or self.dims[0] % self.groups == 0:
+                break
+        self.own = Group(team, sharing) if self.by_columns and self.groups > 1 else team
         self.steps = [operand.steps for operand in operands]
         self.offsets = dict(zip(steps, k.x(len(steps)), strict=True))
         self.scratch = k.x()
@@ -96,7 +118,7 @@ class Rows:
     def each(self) -> Iterator[None]:
         """Loop over the rows that this core has; the body, with its registers, is one row's."""
         k = self.k
-        least, more = divmod(self.dims[0], self.cores)
+        least, more = divmod(self.dims[0], self.groups)
         with k.scope():
             counts = [k.x() if n > 1 else ZERO for n in (least, *self.dims[1:])]
             if more and counts[0] == ZERO:
@@ -110,12 +132,14 @@ class Rows:
                     self.team.barrier()  # before the next row's parts replace those of this one
 
     def _start(self, count: Register, least: int, more: int) -> None:
-        """Load the offsets of this core's first row, and how many it has: every `cores`th."""
+        """Load the offsets of this core's first row, and how many it has: every `groups`th."""
         k, core = self.k, self.scratch
-        if self.cores > 1:
+        if isinstance(self.own, Group):
+            self.own.number(core)
+        elif self.groups > 1:
             self.team.core(core)
         for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
-            if self.cores > 1:
+            if self.groups > 1:
                 k.li(offset, steps[0])
                 k.mul(offset, offset, core)
             else:
@@ -141,7 +165,7 @@ class Rows:
                 return
             for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
                 inside = self.dims[level + 1] * steps[level + 1] if steps[level + 1 :] else 0
-                step = steps[level] * (1 if level else self.cores)
+                step = steps[level] * (1 if level else self.groups)
                 k.add_constant(offset, offset, step - inside, self.scratch)
 
     def _operand(self, name: str) -> Operand:
@@ -168,7 +192,7 @@ class Rows:
         if mask:
             masked, sources = sources.index(mask[0]), [*sources, mask[1]]
         operands = [[self._operand(name) for name in names] for names in (sources, targets)]
-        team = self.team if self.by_columns else None
+        team = self.own if self.by_columns else None
         with k.scope():
             width = unroll or self.unroll
             by_words = width % 2 == 0 and (bool(mask) or self._gain_by_words([*sources, *targets]))
@@ -227,7 +251,7 @@ class Rows:
         (self.k.fadd_s if kind == "sum" else self.k.fmax_s)(total, total, other)
 
     def _meet(self, results: list[Register], kinds: Sequence[Kind]) -> None:
-        """Let every core have the totals of all cores."""
+        """Let every core have the totals of all cores that share the row."""
         k = self.k
         places = [WORD * CORES * (self.reductions * KINDS + i) for i in range(len(kinds))]
         with k.scope():
@@ -242,10 +266,16 @@ class Rows:
         with k.scope():
             base, parts = k.x(), k.f(2)
             k.set(base, self.partials)
+            if isinstance(self.own, Group):
+                with k.scope():
+                    first = k.x()
+                    self.own.number(first)
+                    k.slli(first, first, (WORD * self.own.cores).bit_length() - 1)
+                    k.add(base, base, first)
             for place, result, kind in zip(places, results, kinds, strict=True):
                 k.fload(result, place, base)
-                for core in range(1, self.team.cores, 2):
-                    pair = parts[: self.team.cores - core]
+                for core in range(1, self.own.cores, 2):
+                    pair = parts[: self.own.cores - core]
                     for index, part in enumerate(pair):
                         k.fload(part, place + WORD * (core + index), base)
                     for part in pair:
@@ -265,11 +295,11 @@ class Rows:
         element.widen(self.k, [value])
 
     def once(self) -> AbstractContextManager[None]:
-        """Let one core do it if all share the row: what the others would read, it may store next.
+        """Let one of the cores that share the row do it: what others would read, it may store next.
 
         What it computes is for what it stores alone: others do not have it.
         """
-        return self.team.only(0) if self.by_columns else nullcontext()
+        return self.own.only(0) if self.by_columns else nullcontext()
 
     def store(self, name: str, value: Register) -> None:
         """Set the row's value of a field without elements, once."""

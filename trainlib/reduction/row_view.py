@@ -11,7 +11,7 @@ from trainlib.codegen.loop_nest import UNROLL
 from trainlib.elementwise.elementwise import fits, fitting
 from trainlib.primitive.element import BF16, F32, Element
 from trainlib.primitive.tensor import Address
-from trainlib.reduction.row_reduction import Field, Rows, Split, split_of
+from trainlib.reduction.row_reduction import Field, Rows, Split, sharing_of
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class View:
     rows, elements    sizes by dimension
     fields            tensors by name
     partials          scratch, as large as trainlib.reduction.row_reduction.PARTIALS
+    in_groups         may some of the cores share a row, and others another?
     """
 
     rows: tuple[int, ...]
@@ -30,6 +31,7 @@ class View:
     split: Split = "auto"
     unroll: int = UNROLL
     is_ordered: bool = False
+    in_groups: bool = False
 
     def emit(
         self, k: Kernel, team: Team, work: Callable[[Rows], None], *, reductions: int = 1
@@ -40,8 +42,9 @@ class View:
         reductions    of each row
         """
         sizes = prod(self.rows), prod(self.elements)
-        split = split_of(self.split, *sizes, reductions, team.cores)
-        of = self.rows, self.elements, self.fields, self.partials, split
+        how = reductions, team.cores
+        sharing = sharing_of(self.split, *sizes, *how, in_groups=self.in_groups)
+        of = self.rows, self.elements, self.fields, self.partials, sharing
 
         def emit(k: Kernel, team: Team, width: int) -> None:
             with k.scope():

@@ -420,7 +420,12 @@ class Grid:
 
     @property
     def work(self) -> np.ndarray:
-        """Cycles of all cores' computing; a tile counts as if it were whole units."""
+        """Cycles of all cores' computing; a tile counts as if it were whole units.
+
+        Where the tiling says what a tile takes, the smaller ones at the ends count as whole ones.
+        """
+        if self.choice.tiling.work is not None:
+            return np.asarray(self.tiles * self.choice.tiling.work(self._all_sizes))
         padded = []
         for i, (dim, sizes) in enumerate(zip(self.dims, self.tried, strict=True)):
             units = [

@@ -21,6 +21,8 @@ MAP_POINTS = (
     {"b": 2, "c": 4, "hw": 9, "groups": 4, "split": "columns", "layout": "hwc", "cores": 2},
     {"b": 5, "c": 17, "hw": 3, "groups": 17, "split": "rows", "cores": 8},
     {"b": 1, "c": 3, "hw": 600, "groups": 1, "layout": "hwc", "cores": 1},
+    {"b": 2, "c": 4, "hw": 90, "groups": 4, "cores": 8},  # two cores share a channel
+    {"b": 1, "c": 6, "hw": 250, "groups": 2, "layout": "hwc", "cores": 8},  # four
 )
 ROW_POINTS = (
     {"rows": 1, "columns": 2},
@@ -28,6 +30,7 @@ ROW_POINTS = (
     {"rows": 3, "columns": 130, "split": "columns"},
     {"rows": 19, "columns": 16, "cores": 8},
     {"rows": 2, "columns": 33, "cores": 1},
+    {"rows": 2, "columns": 300, "cores": 8},
 )
 
 
@@ -50,6 +53,18 @@ def test_every_map_and_split_is_right(name, pass_, point):
 @pytest.mark.sampled
 def test_every_row_and_split_is_right(name, pass_, point):
     check(f"{name}_{pass_}_f32", point)
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+@PASSES
+def test_groups_of_cores_share_channels_faster_than_one_core_or_all(pass_, channels):
+    point = {"c": channels, "hw": 512, "cores": 8}
+    cycles = {}
+    for split in ("auto", "rows", "columns"):
+        _, report = launch(f"batchnorm_{pass_}_f32", point | {"split": split})
+        assert report.is_correct
+        cycles[split] = report.cycles
+    assert cycles["auto"] < min(cycles["rows"], cycles["columns"])
 
 
 @pytest.mark.parametrize("point", MAP_POINTS[1::2], ids=str)
