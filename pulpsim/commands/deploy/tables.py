@@ -1,5 +1,6 @@
 """What a deployment tells: tables for a person, JSON for a program."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from trainlib.deploy.running import LayerStep
 SCHEMA = "pulpsim.deploy/1"
 LONGEST = 40  # characters of a layer's name
 SHOWN = 20  # losses; the JSON has all
+KERNELS = 2  # of a layer's step; the JSON has all
 STEPS = ("forward", "backward", "update")
 
 
@@ -62,8 +64,9 @@ def show_plan(deployed: Deployed, console: Console) -> None:
 def show_run(deployed: Deployed, trained: Trained, name: str, console: Console) -> None:
     """Cycles by layer, and losses."""
     report = trained.report
-    table = compact_table("layer", "step", "cycles", "%", "MAC/cycle", "IPC", "stalls %", left=2)
-    macs = macs_by_layer(deployed)
+    columns = "layer", "step", "kernels", "cycles", "%", "MAC/cycle", "IPC", "stalls %"
+    table = compact_table(*columns, left=3)
+    macs, kernels = macs_by_layer(deployed), kernels_by_layer(deployed)
     batches = len(report.batches)
     for layer in report.layers:
         share = 100 * layer.cycles / report.cycles
@@ -73,7 +76,8 @@ def show_run(deployed: Deployed, trained: Trained, name: str, console: Console) 
         waited = 100 * sum(layer.stalls.values()) / (cores * layer.cycles)
         numbers = f"{layer.cycles / batches:,.0f}", f"{share:.1f}", rate
         busy = f"{layer.instructions / layer.cycles:.2f}", f"{waited:.0f}"
-        table.add_row(_short(layer.layer), layer.step, *numbers, *busy)
+        called = _first(kernels.get((layer.layer, layer.step), ()))
+        table.add_row(_short(layer.layer), layer.step, called, *numbers, *busy)
     print_whole(console, table)
     console.print(
         f"{name} on {deployed.chip.name}: {batches} batches, {report.cycles:,} cycles, "
@@ -93,6 +97,21 @@ def _short(layer: str) -> str:
     return name if len(name) <= LONGEST else f"...{name[3 - LONGEST :]}"
 
 
+def _first(kernels: Sequence[str]) -> str:
+    """The first kernels of a layer's step, and how many there are besides."""
+    shown = ", ".join(kernels[:KERNELS])
+    return f"{shown}, +{len(kernels) - KERNELS}" if len(kernels) > KERNELS else shown
+
+
+def kernels_by_layer(deployed: Deployed) -> dict[tuple[str, str], list[str]]:
+    """Kernels that a step calls, by layer and direction: each once, in the order of first calls."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for emitted in deployed.built().calls:
+        layer, _, step = emitted.call.region.rpartition(" ")
+        found.setdefault((layer, step), {})[emitted.call.kernel] = None
+    return {key: list(kernels) for key, kernels in found.items()}
+
+
 def macs_by_layer(deployed: Deployed) -> dict[tuple[str, str], int]:
     """Multiply-adds of a step, by layer and direction."""
     from trainlib.network.training_graph import point_of
@@ -110,7 +129,7 @@ def json_of(
     deployed: Deployed, name: str, trained: Trained | None, verified: dict[str, Any] | None
 ) -> dict[str, Any]:
     """All of it, as the schema pulpsim.deploy/1 has it."""
-    built = deployed.built()
+    built, kernels = deployed.built(), kernels_by_layer(deployed)
     result: dict[str, Any] = {
         "schema": SCHEMA,
         "network": name,
@@ -124,7 +143,7 @@ def json_of(
         result["losses"] = trained.losses
         result["cycles"] = trained.report.cycles
         result["batches"] = [
-            {"cycles": batch.cycles, "layers": [_layer(layer) for layer in batch.layers]}
+            {"cycles": batch.cycles, "layers": [_layer(layer, kernels) for layer in batch.layers]}
             for batch in trained.report.batches
         ]
     if verified is not None:
@@ -132,10 +151,11 @@ def json_of(
     return result
 
 
-def _layer(layer: LayerStep) -> dict[str, Any]:
+def _layer(layer: LayerStep, kernels: dict[tuple[str, str], list[str]]) -> dict[str, Any]:
     return {
         "layer": layer.layer,
         "step": layer.step,
+        "kernels": kernels.get((layer.layer, layer.step), []),
         "cycles": layer.cycles,
         "instructions": layer.instructions,
         "stalls": dict(layer.stalls),

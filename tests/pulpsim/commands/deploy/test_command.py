@@ -57,8 +57,11 @@ def test_a_module_is_trained_and_held_against_torch(model: Path, tmp_path: Path)
     assert said["verify"]["correct"]
     assert len(said["losses"]) == len(said["batches"]) == 2
     assert said["cycles"] == sum(batch["cycles"] for batch in said["batches"])
-    layers = {(part["layer"], part["step"]) for part in said["batches"][0]["layers"]}
-    assert {("0", "forward"), ("2", "backward"), ("2", "update")} <= layers
+    parts = said["batches"][0]["layers"]
+    kernels = {(part["layer"], part["step"]): part["kernels"] for part in parts}
+    assert {("0", "forward"), ("2", "backward"), ("2", "update")} <= kernels.keys()
+    assert kernels["0", "forward"] == ["linear_fw_f32"]
+    assert " 0 forward linear_fw_f32 " in " ".join(["", *result.output.split()])
     memory = said["memory"]
     assert memory["static"] < memory["values"] == memory["live"]
     assert {block["name"] for block in memory["blocks"]} >= {"0.weight", "x", "target"}
