@@ -76,6 +76,13 @@ class Axis:
             return self.dilation
         return -self.dilation // gcd(self.stride, self.dilation)
 
+    @property
+    def apart(self) -> int:
+        """Outputs from one to the next that reads neighbouring inputs; 0: there is none."""
+        if self.is_transposed:
+            return self.stride
+        return 1 if self.stride == 1 else 0
+
     def base(self, output: int) -> int:
         """The input that a block's places count from, if it starts with this output."""
         return output // self.stride if self.is_transposed else output * self.stride

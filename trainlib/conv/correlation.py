@@ -109,16 +109,38 @@ class Correlation:
 
     @property
     def lanes(self) -> int:
-        """Neighbouring outputs along x in a register: two halves where they read neighbours."""
+        """Outputs along x in a register: two halves where they read neighbours.
+
+        Those a stride apart of a gradient are stored one by one, and none of them is loaded.
+        """
+        if self.accumulates and self.xs.apart > 1:
+            return 1
         return lanes_of(self.element, self.xs, self.x.place, self.y.place)
+
+    @property
+    def unit(self) -> int:
+        """Neighbouring outputs along x whose sums fill their registers."""
+        return self.lanes * self.apart
+
+    @property
+    def apart(self) -> int:
+        """Outputs from one in a register to the next."""
+        return self.xs.apart if self.lanes > 1 else 1
 
     def sums(self, width: int) -> int:
         """Registers for the sums of so many neighbouring outputs."""
-        return -(-width // self.lanes)
+        whole, rest = divmod(width, self.unit)
+        return whole * self.apart + min(rest, self.apart)
+
+    def outputs_of(self, number: int, width: int) -> list[int]:
+        """The outputs of a sum, counted in a block of so many."""
+        whole, rest = divmod(number, self.apart)
+        first = whole * self.unit + rest
+        return [q for q in range(first, first + self.unit, self.apart) if q < width]
 
     def reads(self, block: Outputs) -> tuple[Lane, ...]:
         """What a block's sums read: one input each, or two, of which one may be outside."""
-        return reads_of(block, self.element, self.lanes)
+        return reads_of(block, self.element, self.lanes, self.apart)
 
     def body(self, height: int, block: Outputs, pool: int) -> Body:
         """The inner loop of a block: all taps along x."""
@@ -146,9 +168,9 @@ class Correlation:
 
 
 def lanes_of(element: Element, xs: Axis, x_place: int, y_place: int) -> int:
-    """Neighbouring outputs in a register: two of halves that lie together as their inputs do."""
+    """Outputs in a register: two of halves that read neighbours, which lie together."""
     is_near = x_place == y_place == element.size < WORD
-    return 2 if is_near and xs.stride == 1 else 1
+    return 2 if is_near and xs.apart else 1
 
 
 def arithmetic(element: Element, lanes: int, *, is_one: bool) -> Multiply:
@@ -159,18 +181,22 @@ def arithmetic(element: Element, lanes: int, *, is_one: bool) -> Multiply:
 
 
 @cache
-def reads_of(block: Outputs, element: Element, lanes: int) -> tuple[Lane, ...]:
-    """What sums of so many lanes read: see Correlation.reads."""
+def reads_of(block: Outputs, element: Element, lanes: int, apart: int = 1) -> tuple[Lane, ...]:
+    """What sums of so many lanes read: see Correlation.reads.
+
+    apart    outputs from one lane to the next
+    """
     if lanes == 1:
         kind: Kind = "half" if element.is_half else "word"
         return tuple(Lane(*read, kind) for read in block.reads)
     places = {(read.tap, read.q): read.place for read in block.reads}
-    found = []
-    for tap, q in dict.fromkeys((tap, q // 2 * 2) for tap, q in places):
-        low, high = places.get((tap, q)), places.get((tap, q + 1))
+    found, unit = [], 2 * apart
+    for tap, q in dict.fromkeys((tap, q // unit * unit + q % apart) for tap, q in places):
+        low, high = places.get((tap, q)), places.get((tap, q + apart))
+        number = q // unit * apart + q % apart
         if low is None:
             assert high is not None
-            found.append(Lane(q // 2, tap, high, "high"))
+            found.append(Lane(number, tap, high, "high"))
         else:
-            found.append(Lane(q // 2, tap, low, "low" if high is None else "word"))
+            found.append(Lane(number, tap, low, "low" if high is None else "word"))
     return tuple(found)

@@ -223,7 +223,24 @@ class Correlator:
         if body.macs:
             with self._where_it_reads():
                 self._sum(body, sums)
-        self._each_sum(partial(store, k, x.lanes * x.element.size), sums, height)
+        self._store(sums, height, block.width)
+
+    def _store(self, sums: list[Register], height: int, width: int) -> None:
+        """Store a block; outputs that lie apart one by one."""
+        k, x = self.k, self.x
+        if x.apart == 1:
+            self._each_sum(partial(store, k, x.lanes * x.element.size), sums, height)
+            return
+        count = len(sums) // height
+        for lane in range(x.lanes):
+            floats = {}
+            for at, register in enumerate(sums):
+                outputs = x.outputs_of(at % count, width)
+                if lane < len(outputs):
+                    floats[at // count * x.y.channel + outputs[lane] * x.y.place] = register
+            for register in floats.values() if lane else ():
+                k.srli(register, register, 8 * x.element.size)
+            self._access(partial(store, k, x.element.size), floats)
 
     def _load_start(self, acc: Register, offset: int, p: Register) -> None:
         """Load what a sum starts with."""
@@ -294,5 +311,9 @@ class Correlator:
             at // width * y.channel + at % width * self.x.lanes * y.place: register
             for at, register in enumerate(sums)
         }
+        self._access(access, floats)
+
+    def _access(self, access: Callable, floats: dict[int, Register]) -> None:
+        """Load or store registers by their distance from the block's first output."""
         place = self.v.load("y_block", self.scratch[0])
         access_each(self.k, access, floats, place, self.scratch[1], self.scratch[2])

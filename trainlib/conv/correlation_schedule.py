@@ -10,7 +10,7 @@ taps read nothing, have code of their own along x, and shorter loops along y.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import accumulate, product
 
 from firmware.builder import KernelError
 from trainlib.codegen.work_split import heights
@@ -79,13 +79,13 @@ def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
     heights = (given["rows"],) if given["rows"] else BLOCKS
     for is_turned in (False,) if is_straight else turns(given, x.ys.outputs == x.xs.outputs):
         turned = x.turned if is_turned else x
-        lanes = turned.lanes
-        widths = (given["cols"],) if given["cols"] else tuple(lanes * block for block in BLOCKS)
+        lanes, unit = turned.lanes, turned.unit
+        widths = (given["cols"],) if given["cols"] else tuple(unit * block for block in BLOCKS)
         for rows, cols in product(heights, widths):
-            is_one = rows <= turned.rows and cols // lanes <= turned.sums(turned.xs.outputs)
+            is_one = rows <= turned.rows and cols < turned.xs.outputs + unit
             if x.is_paired and not is_paired(x, rows, cols):
                 continue
-            if is_one and cols % lanes == 0 and rows * cols // lanes < REGISTERS - POOL:
+            if is_one and cols % unit == 0 and rows * cols // lanes < REGISTERS - POOL:
                 for split in _splits(turned, cores, given["split"]):
                     yield Point(rows, cols, split, is_turned)
 
@@ -143,14 +143,37 @@ def least(reads: Sequence[Lane], place: int, rows: int) -> int:
 
 
 @cache
+def _reads(ys: Axis, parts: int) -> float:
+    """What a line reads, on the average.
+
+    Of a gradient with a stride, whose neighbouring lines differ: on the average of the part that
+    reads most.
+    """
+    reads = [ys.line(y).reads for y in range(ys.outputs)]
+    if not ys.is_transposed or ys.stride == 1:
+        return sum(reads) / ys.outputs
+    least, extra = divmod(ys.outputs, parts)
+    counts = [least + 1] * extra + [least] * (parts - extra)
+    ends = list(accumulate(counts))
+    most = max(sum(reads[end - count : end]) for count, end in zip(counts, ends, strict=True))
+    return most / max(counts)
+
+
+@cache
 def _line(
-    ys: Axis, xs: Axis, channels: int, rows: int, cols: int, element: Element, lanes: int
+    reads: float,
+    xs: Axis,
+    channels: int,
+    rows: int,
+    cols: int,
+    element: Element,
+    lanes: int,
+    apart: int,
 ) -> float:
-    """Cycles of a line, nearly."""
-    reads = sum(ys.line(y).reads for y in range(ys.outputs)) / ys.outputs
+    """Cycles of a line that reads through so many taps, nearly."""
     total = code = float(AROUND)
     for run in xs.runs(cols):
-        inner = least(reads_of(run.first, element, lanes), element.size, rows)
+        inner = least(reads_of(run.first, element, lanes, apart), element.size, rows)
         around = AROUND + 2 * rows * -(-run.first.width // lanes)
         total += run.times * (reads * (channels * loop_cycles(inner) + 4) + around)
         code += inner + around
@@ -176,11 +199,13 @@ def cycles(x: Correlation, point: Point) -> float:
     if x.is_paired:
         return groups * rows * cycles_of_paired_row(x, point.cols)
     lines = -(-x.ys.outputs // point.split[1])
+    of_halves = x.element, x.lanes, x.apart
+    reads = _reads(x.ys, point.split[1])
     return (
         meeting
         * groups
         * sum(
-            panels * lines * _line(x.ys, x.xs, x.channels, height, point.cols, x.element, x.lanes)
+            panels * lines * _line(reads, x.xs, x.channels, height, point.cols, *of_halves)
             for height, panels in heights(rows, point.rows).items()
         )
     )

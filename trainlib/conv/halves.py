@@ -61,9 +61,10 @@ def is_paired(result: str, a: Wanted, element: Element) -> bool:
     return may_pair(s.ys, s.xs, s.inputs // s.groups)
 
 
-def _lanes(a: Wanted) -> int:
-    """Neighbouring outputs along x that are summed up together."""
-    return 2 if a.shape.layout == "chw" and a.shape.xs.stride == 1 else 1
+def _lanes(a: Wanted, result: str = "w") -> int:
+    """Outputs along x that are summed up together; of dX those that are a stride apart."""
+    has_neighbours = a.shape.xs.stride == 1 or result == "x" and not a.accumulate
+    return 2 if a.shape.layout == "chw" and has_neighbours else 1
 
 
 def expected(
@@ -108,7 +109,8 @@ def expected(
     found = reference.correlation(
         *(element.dtype, images, by_group, *axes, start),
         is_flipped=axes[0].is_transposed and axes[0].stride == 1,
-        lanes=_lanes(a),
+        lanes=_lanes(a, result),
+        apart=axes[1].apart or 1,
         order=taps_of(axes[1]) if is_paired(result, a, element) else None,
     )
     yield names[result], (found.transpose(back), 0.0)

@@ -39,6 +39,7 @@ def correlation(
     *,
     is_flipped: bool = False,
     lanes: int = 1,
+    apart: int = 1,
     order: Sequence[int] | None = None,
 ) -> np.ndarray:
     """Y[n, g r, y, x]: the start, and product by product taps along y, channels, taps along x.
@@ -47,6 +48,7 @@ def correlation(
     is_flipped    the last tap along y comes first
     lanes         outputs along x that are summed up together: what one of them reads outside is 0
                   where another one reads something, else it is left out
+    apart         outputs from one of them to the next
     order         of taps along x; then sums without a start begin with a product. None: as counted
     """
     groups, rows, channels, *_ = w.shape
@@ -64,7 +66,7 @@ def correlation(
         sources = [ys.source(line, s) or 0 for line in lines]
         for c in range(channels):
             for t in order or range(xs.taps) if lines else ():
-                places, read, is_inside = _places(xs, t, lanes)
+                places, read, is_inside = _places(xs, t, lanes, apart)
                 if not places:
                     continue
                 values = images[:, :, :, c][..., sources, :][..., read] * is_inside
@@ -78,13 +80,16 @@ def correlation(
 
 
 @cache
-def _places(xs: Reading, tap: int, lanes: int) -> tuple[list[int], list[int], np.ndarray]:
+def _places(
+    xs: Reading, tap: int, lanes: int, apart: int = 1
+) -> tuple[list[int], list[int], np.ndarray]:
     """The outputs that are computed through a tap, what each reads, and whether that is inside."""
     sources = [xs.source(output, tap) for output in range(xs.outputs)]
+    unit = lanes * apart
     found = [
         output
         for output in range(xs.outputs)
-        if any(_is_any(sources[output // lanes * lanes :][:lanes]))
+        if any(_is_any(sources[output // unit * unit + output % apart :: apart][:lanes]))
     ]
     read: Sequence[int | None] = [sources[output] for output in found]
     is_inside = np.array([source is not None for source in read], np.float64)

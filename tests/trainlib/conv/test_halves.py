@@ -67,6 +67,27 @@ def test_every_block_of_sums_is_the_references(step):
         check(f"conv2d_{step}_bf16", shape | {"rows": rows, "cols": cols})
 
 
+APART = (
+    {"stride": 2, "padding": 1},
+    {"stride": 2, "padding": 1, "width": 8, "rows": 2, "cols": 8},
+    {"stride": 2, "kernel": 1, "width": 9},
+    {"stride": (1, 3), "padding": (0, 0, 2, 0), "width": 14},
+    {"stride": 2, "dilation": 2, "padding": 2, "width": 13, "batch": 2},
+    {"stride": (2, 4), "width": 3, "tile": {"y": 3}},
+    {"stride": 2, "padding": 1, "accumulate": True},
+)
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize("shape", APART, ids=str)
+@pytest.mark.sampled(4)
+def test_outputs_that_are_a_stride_apart_are_the_references(shape, element):
+    whole = {"inputs": 5, "outputs": 6, "height": 5, "width": 11, "kernel": 3} | shape
+    check(f"conv2d_ig_{element.name}", whole)
+    if "tile" not in shape:
+        check(f"tconv2d_fw_{element.name}", whole | {"height": 3, "width": 4, "cols": None})
+
+
 METHODS = ("columns", "columns_by_dma")
 BY_COLUMNS = (
     *(shape for name, shape in SHAPES.items() if name != "groups"),
