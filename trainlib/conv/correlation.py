@@ -109,12 +109,7 @@ class Correlation:
 
     @property
     def lanes(self) -> int:
-        """Outputs along x in a register: two halves where they read neighbours.
-
-        Those a stride apart of a gradient are stored one by one, and none of them is loaded.
-        """
-        if self.accumulates and self.xs.apart > 1:
-            return 1
+        """Outputs along x in a register: two halves where they read neighbours."""
         return lanes_of(self.element, self.xs, self.x.place, self.y.place)
 
     @property

@@ -207,7 +207,9 @@ class Correlator:
         """Compute one block of sums and store it."""
         k, x = self.k, self.x
         sums = self.sums[: height * x.sums(block.width)]
-        if x.accumulates:
+        if x.accumulates and x.apart > 1:
+            self._load_apart(sums, height, block.width)
+        elif x.accumulates:
             self._each_sum(self._load_start, sums, height)
         elif x.bias is not None:
             bias = self.v.load("bias", self.scratch[0])
@@ -231,16 +233,33 @@ class Correlator:
         if x.apart == 1:
             self._each_sum(partial(store, k, x.lanes * x.element.size), sums, height)
             return
-        count = len(sums) // height
         for lane in range(x.lanes):
-            floats = {}
-            for at, register in enumerate(sums):
-                outputs = x.outputs_of(at % count, width)
-                if lane < len(outputs):
-                    floats[at // count * x.y.channel + outputs[lane] * x.y.place] = register
+            floats = self._lane(sums, height, width, lane)
             for register in floats.values() if lane else ():
                 k.srli(register, register, 8 * x.element.size)
             self._access(partial(store, k, x.element.size), floats)
+
+    def _load_apart(self, sums: list[Register], height: int, width: int) -> None:
+        """Load what sums of outputs that lie apart start with, one by one."""
+        k, size, high = self.k, self.x.element.size, self.pool[POOL]
+
+        def load_high(acc: Register, offset: int, p: Register) -> None:
+            load(k, size, high, offset, p)
+            k.p_insert(acc, high, 15, 16)
+
+        self._access(partial(load, k, size), self._lane(sums, height, width, 0))
+        self._access(load_high, self._lane(sums, height, width, 1))
+
+    def _lane(
+        self, sums: list[Register], height: int, width: int, lane: int
+    ) -> dict[int, Register]:
+        """By its distance from a block's first output, the sum that has it in this lane."""
+        x, count, floats = self.x, len(sums) // height, {}
+        for at, register in enumerate(sums):
+            outputs = x.outputs_of(at % count, width)
+            if lane < len(outputs):
+                floats[at // count * x.y.channel + outputs[lane] * x.y.place] = register
+        return floats
 
     def _load_start(self, acc: Register, offset: int, p: Register) -> None:
         """Load what a sum starts with."""

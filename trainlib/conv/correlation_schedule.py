@@ -129,8 +129,9 @@ def pool_of(x: Correlation, rows: int, cols: int) -> int:
     bodies = [x.body(rows, run.first, POOL) for run in runs]
     addresses = max(len(b.reaches) for b in bodies) + max(len(b.constants) for b in bodies)
     left = REGISTERS - rows * x.sums(cols) - addresses
+    fewest = POOL + (x.accumulates and x.apart > 1)  # one to load the upper half of a start
     wanted = 2 + max(len({read[2:] for read in x.reads(run.first)}) for run in runs)
-    return 0 if left < POOL else max(POOL, min(left, wanted))
+    return 0 if left < fewest else max(fewest, min(left, wanted))
 
 
 def least(reads: Sequence[Lane], place: int, rows: int) -> int:

@@ -63,7 +63,7 @@ def is_paired(result: str, a: Wanted, element: Element) -> bool:
 
 def _lanes(a: Wanted, result: str = "w") -> int:
     """Outputs along x that are summed up together; of dX those that are a stride apart."""
-    has_neighbours = a.shape.xs.stride == 1 or result == "x" and not a.accumulate
+    has_neighbours = a.shape.xs.stride == 1 or result == "x"
     return 2 if a.shape.layout == "chw" and has_neighbours else 1
 
 

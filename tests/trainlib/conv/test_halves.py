@@ -75,6 +75,7 @@ APART = (
     {"stride": 2, "dilation": 2, "padding": 2, "width": 13, "batch": 2},
     {"stride": (2, 4), "width": 3, "tile": {"y": 3}},
     {"stride": 2, "padding": 1, "accumulate": True},
+    {"stride": (2, 3), "kernel": (3, 2), "width": 14, "accumulate": True},
 )
 
 
