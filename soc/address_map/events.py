@@ -33,6 +33,7 @@ FABRIC_EVENTS = (  # pulp_soc rtl/pulp_soc/soc_peripherals.sv, fc_events_o
     Event("reference_clock", 14, 1, "edge of the reference clock"),
     Event("gpio", 15, 1, "a pin changed"),
     Event("soc", 26, 1, "the SoC event FIFO holds an event"),
+    Event("lost", 29, 1, "a SoC event was lost"),
 )
 
 

@@ -22,8 +22,8 @@ from soc.address_map.registers import (
     SOC_EVENTS,
     STDOUT,
     TIMER,
-    UDMA,
 )
+from soc.address_map.udma import UDMA_CORE
 
 
 class Kind(IntEnum):
@@ -105,7 +105,7 @@ _SOC = (  # name, base, size, block
     ("fll_peripheral", 0x1A100010, 0x10, FLL),
     ("fll_cluster", 0x1A100020, 0x10, FLL),
     ("gpio", 0x1A101000, 0x1000, GPIO),
-    ("udma", 0x1A102000, 0x2000, UDMA),
+    ("udma", 0x1A102000, 0x2000, UDMA_CORE),
     ("soc_control", 0x1A104000, 0x1000, SOC_CONTROL),
     ("soc_events", 0x1A106000, 0x1000, SOC_EVENTS),
     ("pmu", 0x1A107000, 0x1000, PMU),

@@ -300,14 +300,6 @@ GPIO = Block(
         Register("PAD_CONFIG", 0x20, "8 bits a pin", count=8),
     ),
 )
-UDMA = Block(
-    "udma",
-    "udma_core; the channels' registers are not modelled",
-    (
-        Register("CLOCK_GATE", 0x00, "a bit per channel"),
-        Register("EVENT_IN", 0x04, "four events that channels can wait for"),
-    ),
-)
 PMU = Block("pmu", "GVSoC's pulp-open; its registers are not modelled", ())
 DEBUG = Block("debug", "GVSoC's pulp-open; its registers are not modelled", ())
 

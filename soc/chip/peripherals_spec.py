@@ -5,6 +5,17 @@ from pydantic import BaseModel, ConfigDict
 from soc.prelude.field import setting
 
 
+class UartSpec(BaseModel):
+    """What is at the other end of the UART's line. What it sends goes to the console."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str = setting(
+        "", "", 'what it receives: path of a file, "-": standard input, "pty": a pseudo-terminal'
+    )
+    loopback: bool = setting(False, "", "it receives what it sends, as in pulp's tb_pulp.sv")
+
+
 class PeripheralsSpec(BaseModel):
     """Sizes and rates of the SoC's peripherals."""
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from soc.address_map.memory_map import CLUSTER_ALIAS_SIZE, CLUSTER_SPACE, SOC_SPACE
 from soc.chip.core_spec import AccessSpec, CoreSpec, FabricControllerSpec
-from soc.chip.peripherals_spec import PeripheralsSpec
+from soc.chip.peripherals_spec import PeripheralsSpec, UartSpec
 from soc.config.toml import (
     ConfigError,
     Layer,
@@ -60,6 +60,7 @@ class SocSpec(BaseModel):
     icache: IcacheSpec = IcacheSpec()
     event_unit: EventUnitSpec = EventUnitSpec()
     peripherals: PeripheralsSpec = PeripheralsSpec()
+    uart: UartSpec = UartSpec()
     access: AccessSpec = AccessSpec()
     control_page: int = setting(
         0,

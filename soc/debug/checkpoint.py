@@ -176,7 +176,9 @@ def host_parts(platform: Platform) -> Iterator[Any]:
     yield platform
     yield from platform.targets.values()
     yield from platform.dma_ports.values()
-    yield from platform.peripherals.values()
+    for part in platform.peripherals.values():
+        yield part
+        yield from getattr(part, "parts", tuple)()
 
 
 def _plain(part: Any) -> Plain:
@@ -189,4 +191,4 @@ def is_plain(value: Any) -> bool:
         return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
     if isinstance(value, (list, tuple)):
         return all(is_plain(entry) for entry in value)
-    return value is None or isinstance(value, (bool, int, str, Counter))
+    return value is None or isinstance(value, (bool, int, str, bytes, Counter))

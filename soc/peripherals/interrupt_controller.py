@@ -26,6 +26,7 @@ class InterruptController(RegisterBlock, write_only=(*SET, *CLEAR), read_only=("
     Ports
         warn         out   see RegisterBlock
         interrupt    out   line that the core is asked to take, or NONE; one cycle after its cause
+        room         out   called when an event has been taken out of the FIFO
         set_event, push_soc_event, take     in
     """
 
@@ -38,6 +39,7 @@ class InterruptController(RegisterBlock, write_only=(*SET, *CLEAR), read_only=("
     ):
         super().__init__("interrupt_controller", INTERRUPT_CONTROLLER, warn)
         self.env, self.depth, self.interrupt = env, spec.interrupt_fifo, interrupt
+        self.room: Callable[[], None] = lambda: None
         self.fifo: list[int] = []
         self.asked = NONE
 
@@ -45,13 +47,24 @@ class InterruptController(RegisterBlock, write_only=(*SET, *CLEAR), read_only=("
         """An event line is active in this cycle."""
         self._change("STATUS", self.word("STATUS") | 1 << line)
 
+    def has_room(self) -> bool:
+        """Can the FIFO take an event of the SoC?"""
+        return len(self.fifo) < self.depth
+
     def push_soc_event(self, number: int) -> bool:
-        """Offer an event of the SoC. False: the FIFO is full."""
-        if len(self.fifo) == self.depth:
+        """Offer an event of the SoC. False: the FIFO is full.
+
+        It is valid one cycle later, and sets its line in STATUS in the next.
+        """
+        if not self.has_room():
             return False
         self.fifo.append(number)
-        self._change("STATUS", self.word("STATUS") | SOC_EVENT)
+        later(self.env, 1, self._note_soc_event)
         return True
+
+    def _note_soc_event(self) -> None:
+        if self.fifo:
+            self._change("STATUS", self.word("STATUS") | SOC_EVENT)
 
     def take(self, line: int) -> None:
         """The core takes an interrupt."""
@@ -77,6 +90,7 @@ class InterruptController(RegisterBlock, write_only=(*SET, *CLEAR), read_only=("
         if name == "STATUS" and self.fifo and not value & SOC_EVENT:
             self.put("FIFO", 0, self.fifo.pop(0))
             value |= SOC_EVENT if self.fifo else 0
+            self.room()
         self.put(name, 0, value)
         later(self.env, 1, self._ask)
 

@@ -8,7 +8,7 @@ from simpy import Environment
 from soc.address_map.events import CLUSTER_EVENTS, FABRIC_EVENTS, event_line
 from soc.address_map.memory_map import Master, memory_map
 from soc.address_map.register import Block
-from soc.address_map.registers import DEBUG, FABRIC_ICACHE_CONTROL, GPIO, ICACHE_CONTROL, PMU, UDMA
+from soc.address_map.registers import DEBUG, FABRIC_ICACHE_CONTROL, GPIO, ICACHE_CONTROL, PMU
 from soc.aot.units import (
     eu_push_soc_event,
     eu_set_event,
@@ -40,7 +40,7 @@ START_CYCLES = 2
 DMA_PORTS = {"dma_shared": 8, "dma_fabric": 9}
 """Control ports of the DMA by their regions: the cluster's, the fabric controller's."""
 
-PLAIN = {"gpio": GPIO, "udma": UDMA, "pmu": PMU, "debug": DEBUG, **dict.fromkeys(DMA_PORTS, PMU)}
+PLAIN = {"gpio": GPIO, "pmu": PMU, "debug": DEBUG, **dict.fromkeys(DMA_PORTS, PMU)}
 """Regions of registers that only remember. At the DMA's, its control ports answer instead."""
 
 FLLS = ("fll_soc", "fll_peripheral", "fll_cluster")
@@ -151,6 +151,34 @@ class Platform:
         self.changed()
         return is_taken
 
+    def _soc_events(self) -> SocEvents:
+        interrupts, lost = self.interrupts, event_line(FABRIC_EVENTS, "lost")
+        unit = SocEvents(
+            self.env,
+            self.spec.peripherals,
+            self.warn,
+            interrupts.push_soc_event,
+            self._cluster_soc_event,
+            interrupts.has_room,
+            lambda: interrupts.set_event(lost),
+        )
+        interrupts.room = unit.go_on
+        return unit
+
+    def _trigger(self, number: int) -> None:
+        """A peripheral's event goes to the SoC event unit."""
+        unit = self.peripherals["soc_events"]
+        assert isinstance(unit, SocEvents)
+        unit.trigger(number)
+
+    def _udma(self) -> Peripheral:
+        from soc.peripherals.udma import L2Window, Udma
+        from soc.peripherals.udma_parts import udma_parts
+
+        l2 = L2Window(self.chip, self.spec.l2.base, self.spec.l2.size, self.warn)
+        parts = udma_parts(self.spec, self.console, self.warn)
+        return Udma(self.env, l2, self.warn, self._trigger, parts)
+
     def _fabric_event(self, line: int) -> None:
         low = event_line(CLUSTER_EVENTS, "timer")
         self.interrupts.set_event(event_line(FABRIC_EVENTS, "timer") + line - low)
@@ -196,13 +224,8 @@ MAKERS: dict[str, Callable[[Platform], Peripheral]] = {
         lambda: of._flush_icache(False),
     ),
     "soc_control": lambda of: SocControl(of.spec.cores, of.warn, of.exit, of.control.enable_all),
-    "soc_events": lambda of: SocEvents(
-        of.env,
-        of.spec.peripherals,
-        of.warn,
-        of.interrupts.push_soc_event,
-        of._cluster_soc_event,
-    ),
+    "soc_events": lambda of: of._soc_events(),
+    "udma": lambda of: of._udma(),
     "fabric_icache": lambda of: IcacheControl(
         "fabric_icache", FABRIC_ICACHE_CONTROL, of.warn, lambda _: None, lambda: None
     ),

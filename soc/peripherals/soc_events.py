@@ -1,27 +1,33 @@
 """The SoC event unit: numbered events of peripherals to the fabric controller and the cluster.
 
-Source: pulp_soc rtl/pulp_soc/soc_event_generator.sv, soc_event_queue.sv. The RTL serves waiting
-events round robin, here they are served in the order of their arrival.
+Source: pulp_soc rtl/pulp_soc/soc_event_generator.sv, soc_event_queue.sv, soc_event_arbiter.sv.
 """
 
-from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 
-from simpy import Environment, Event, Store
+from simpy import Environment
 
 from soc.address_map.registers import SOC_EVENTS
 from soc.chip.peripherals_spec import PeripheralsSpec
-from soc.peripherals.register_block import RegisterBlock, loads, stores
+from soc.peripherals.bus import later
+from soc.peripherals.register_block import WORD, RegisterBlock, loads, stores
 
 
 class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
-    """Delivers one event per cycle to everybody whose mask lets it pass.
+    """Delivers one event per cycle, round robin, to all whose masks let it pass, at once.
+
+    Where one of them has no room, it is offered again in the next cycle, and everybody waits.
 
     Ports
         warn         out   see RegisterBlock
-        fabric       out   number -> accepted; offered again every cycle until it is
+        fabric       out   number -> accepted
         cluster      out   the same
+        has_room     out   can the fabric controller take one?
+        lost         out   called when an event is lost
         trigger      in    a peripheral's event
+        go_on        in    the fabric controller has room again
+
+    State: `queued`, events of each number that wait; `last`, the number delivered last.
     """
 
     def __init__(
@@ -31,33 +37,58 @@ class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
         warn: Callable[[str], None],
         fabric: Callable[[int], bool],
         cluster: Callable[[int], bool],
+        has_room: Callable[[], bool] = lambda: True,
+        lost: Callable[[], None] = lambda: None,
     ):
         super().__init__("soc_events", SOC_EVENTS, warn)
         self.env, self.spec = env, spec
         self.fabric, self.cluster = fabric, cluster
-        self.queue = Store(env)
-        self.queued: Counter[int] = Counter()
-        env.process(self._deliver())
+        self.has_room, self.lost = has_room, lost
+        self.queued: dict[int, int] = {}
+        self.last = -1
+        self.is_due = False  # the arbiter chooses in a cycle to come
+        self.is_reported = False
 
     def trigger(self, number: int) -> None:
         """Queue an event. One too many of a number is lost and noted in ERROR."""
-        if self.queued[number] == self.spec.event_queue:
+        if self.queued.get(number, 0) == self.spec.event_queue:
             index, bit = divmod(number, 32)
             self.put("ERROR", index, self.word("ERROR", index) | 1 << bit)
+            self.lost()
+            if not self.is_reported:
+                self.is_reported = True
+                self.warn(f"soc_events: event {number} is lost: {self.spec.event_queue} of it wait")
             return
-        self.queued[number] += 1
-        self.queue.put(number)
+        self.queued[number] = self.queued.get(number, 0) + 1
+        self.go_on()
 
-    def _deliver(self) -> Generator[Event, int, None]:
-        while True:
-            number = yield self.queue.get()
-            yield self.env.timeout(1)
-            for mask, offer in (("FC_MASK", self.fabric), ("CLUSTER_MASK", self.cluster)):
-                index, bit = divmod(number, 32)
-                passes = not self.word(mask, index) >> bit & 1
-                while passes and not offer(number):
-                    yield self.env.timeout(1)
-            self.queued[number] -= 1
+    def go_on(self) -> None:
+        """Let the arbiter choose in the next cycle, if anything waits."""
+        if self.queued and not self.is_due:
+            self.is_due = True
+            later(self.env, 1, self._deliver)
+
+    def _is_masked(self, mask: str, number: int) -> bool:
+        index, bit = divmod(number, 32)
+        return bool(self.word(mask, index) >> bit & 1)
+
+    def _deliver(self) -> None:
+        """Deliver the next number after the last one that waits, if all can take it."""
+        self.is_due = False
+        number = min(self.queued, key=lambda number: (number <= self.last, number))
+        to_fabric = not self._is_masked("FC_MASK", number)
+        if to_fabric and not self.has_room():
+            return  # go_on is called when there is some
+        if not self._is_masked("CLUSTER_MASK", number) and not self.cluster(number):
+            self.go_on()
+            return
+        if to_fabric:
+            self.fabric(number)
+        self.last = number
+        self.queued[number] -= 1
+        if not self.queued[number]:
+            del self.queued[number]
+        self.go_on()
 
     @stores("EVENT")
     def _trigger_some(self, name: str, index: int, value: int) -> None:
@@ -69,4 +100,4 @@ class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
     def _errors(self, name: str, index: int) -> int:
         errors = self.word(name, index)
         self.put(name, index, 0)
-        return errors
+        return errors & WORD

@@ -81,6 +81,18 @@ def test_blocks_are_copied_filled_and_compared_at_every_level(level, is_library_
 
 
 @needs_compiler
+def test_uart_and_console_print_the_same_and_the_uart_receives(tmp_path):
+    (tmp_path / "typed").write_bytes(b"typed, and more")
+    chip = load_chip("pulp", {"uart.source": str(tmp_path / "typed")})
+    elf = compiled(HERE / "uart.c", tmp_path, "-O2")
+    results = [run_program(elf, chip, engine=name, max_cycles=200_000) for name in ENGINES]
+    assert results[0].console == "Hello, UART!\nHello, UART!\ntyped"
+    assert results[0].cycles == results[1].cycles
+    assert results[0].warnings == results[1].warnings
+    assert re.fullmatch(r"soc_events: event 1 is lost: 3 of it wait", "".join(results[0].warnings))
+
+
+@needs_compiler
 def test_floats_are_printed_as_the_emitted_code_prints_them(tmp_path):
     finite = [value for value in FLOATS if math.isfinite(value)]
     floats = ", ".join(f"{value!r}f" for value in finite)

@@ -313,7 +313,7 @@ def test_soc_events_queue_after_interrupt_26():
     store(bench.itc, "FIFO", 1)
     bench.at(70)
     assert found == [60, 61, 62, 63]
-    assert bench.log == [(1, 26), (41, NONE)]
+    assert bench.log == [(2, 26), (41, NONE)]
 
 
 class Events:
@@ -327,6 +327,7 @@ class Events:
             lambda text: self.log.append(text),
             lambda number: self.offer("fabric", number),
             lambda number: self.offer("cluster", number),
+            lambda: not self.refusals["fabric"],
         )
 
     def offer(self, receiver, number):
@@ -350,7 +351,7 @@ def test_an_event_goes_where_its_mask_is_open_one_per_cycle():
     for number in (40, 7, 255):
         bench.unit.trigger(number)
     bench.env.run(until=30)
-    assert bench.log == [(11, "fabric", 40), (11, "cluster", 40), (13, "cluster", 255)]
+    assert bench.log == [(12, "cluster", 40), (12, "fabric", 40), (13, "cluster", 255)]
 
 
 def test_software_triggers_events_after_those_of_peripherals():
@@ -363,13 +364,39 @@ def test_software_triggers_events_after_those_of_peripherals():
     assert load(bench.unit, "EVENT") == 0
 
 
-def test_an_event_is_offered_until_it_is_accepted():
+def test_an_event_is_offered_to_the_cluster_until_it_is_accepted():
     bench = Events()
-    bench.open("FC_MASK", 5)
-    bench.refusals["fabric"] = 3
+    bench.open("CLUSTER_MASK", 5)
+    bench.refusals["cluster"] = 3
     bench.unit.trigger(5)
     bench.env.run(until=10)
-    assert bench.log == [(4, "fabric", 5)]
+    assert bench.log == [(4, "cluster", 5)]
+
+
+def test_a_full_fabric_controller_blocks_the_events_of_all_others():
+    bench = Events()
+    bench.open("FC_MASK", 5)
+    bench.open("CLUSTER_MASK", 6)
+    bench.refusals["fabric"] = 1
+    bench.unit.trigger(5)
+    bench.unit.trigger(6)
+    bench.env.run(until=10)
+    assert bench.log == []
+    bench.refusals["fabric"] = 0
+    bench.unit.go_on()
+    bench.env.run(until=20)
+    assert bench.log == [(11, "fabric", 5), (12, "cluster", 6)]
+
+
+def test_waiting_events_are_served_round_robin():
+    bench = Events()
+    for number in (3, 9, 40):
+        bench.open("CLUSTER_MASK", number)
+    for number in (9, 9, 40, 3):
+        bench.unit.trigger(number)
+    bench.env.run(until=10)
+    served = [(1, "cluster", 3), (2, "cluster", 9), (3, "cluster", 40), (4, "cluster", 9)]
+    assert bench.log == served
 
 
 def test_one_event_too_many_is_lost_and_noted():
@@ -379,7 +406,11 @@ def test_one_event_too_many_is_lost_and_noted():
         bench.unit.trigger(37)
     store(bench.unit, "ERROR", 0, 1)
     bench.env.run(until=10)
-    assert bench.log == [(1, "fabric", 37), (2, "fabric", 37)]
+    assert bench.log == [
+        "soc_events: event 37 is lost: 2 of it wait",
+        (1, "fabric", 37),
+        (2, "fabric", 37),
+    ]
     assert [load(bench.unit, "ERROR", 1) for _ in range(2)] == [1 << 5, 0]
 
 
