@@ -99,6 +99,10 @@ for name in ("batchnorm", "instancenorm", "groupnorm", "batchnorm_frozen"):
             MAP | groups,
             MAP | groups | {"layout": "hwc", "relu": True, "split": "columns"},
             MAP | groups | {"tile": {"hw": 3}},
+            MAP | groups | {"hw": 8, "relu": True},
+            MAP | groups | {"b": 1, "hw": 133, "relu": True, "split": "columns"},
+            MAP | groups | {"hw": 8, "relu": True},
+            MAP | groups | {"b": 1, "hw": 133, "relu": True, "split": "columns"},
         )
 for name in ("layernorm", "rmsnorm"):
     for step in ("fw", "bw", "apply"):

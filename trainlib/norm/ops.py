@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from firmware.builder import Kernel
@@ -24,7 +25,7 @@ from trainlib.norm.variants import (
     Norm,
     RowArguments,
 )
-from trainlib.primitive.element import ELEMENTS
+from trainlib.primitive.element import BF16, ELEMENTS
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phase, Phases
 from trainlib.primitive.slices import Axis, Sized, TileShape, Window
@@ -37,7 +38,8 @@ from trainlib.reference.halves import rounded_once
 
 RUNNING = ("running_mean", "running_var")
 CORES = 8  # usually
-FORWARD, APPLIED, BACKWARD, SUMS = 10, 4, 11, 6  # cycles of an element, about
+UNIT = float(ml_dtypes.finfo(BF16.dtype).eps) / 2
+FORWARD, PAIRS, APPLIED, BACKWARD, SUMS = 10, 8, 4, 11, 6  # cycles of an element, about
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,10 @@ class Step:
         found = {n: layout.gather(n, r, tensors[n].shape) for n, r in results.items()}
         wide = {n: r for n, r in found.items() if n in LIKE_X}
         return found | rounded_once(self.norm.element.dtype, wide)
+
+    def in_pairs(self, layout: Layout, y: Expected, *given: Any) -> Expected:
+        """y, computed two at a time or one by one."""
+        return reference.applied_in_pairs(y, *given, unit=UNIT) if layout.in_pairs else y
 
     def passes(self, point: Any) -> Phases:
         """Of rows that are cut."""
@@ -199,10 +205,12 @@ class Forward(Step):
         given = x["x"], x["gamma"], x.get("beta", np.zeros(()))
         if norm.is_frozen:
             stats = x["running_mean"], x["running_var"]
-            return {"y": reference.frozen_forward(*given, *stats, point.eps)}
+            y = reference.frozen_forward(*given, *stats, point.eps)
+            rstd = 1 / np.sqrt(stats[1].astype(np.float64) + point.eps)
+            return {"y": self.in_pairs(layout, y, *given, stats[0], rstd)}
         how = layout.averaged, point.eps, norm.is_centred
-        y, mean, rstd, variance = reference.forward(*given, *how)
-        results = {"y": y}
+        y, mean, rstd, variance = reference.forward(*given, *how, is_shifted=layout.in_pairs)
+        results = {"y": self.in_pairs(layout, y, *given, mean[0], rstd[0])}
         if norm.has_running:
             n = layout.count
             new = {"running_mean": (mean, 1.0), "running_var": (variance, n / max(n - 1, 1))}
@@ -224,6 +232,8 @@ class Forward(Step):
         """Sums, deviations, outputs; frozen: outputs alone."""
         if self.norm.is_frozen:
             return [(layout.rows, 0, APPLIED)]
+        if layout.in_pairs:
+            return [(layout.rows, 1, PAIRS)]
         return [(layout.rows, 1 + self.norm.is_centred, FORWARD)]
 
     def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
@@ -254,7 +264,7 @@ class Apply(Step):
         """y."""
         nothing = np.zeros(())
         given = x["x"], x["gamma"], x.get("beta", nothing), x.get("mean", nothing), x["rstd"]
-        return {"y": reference.applied(*given)}
+        return {"y": self.in_pairs(self.norm.layout(point), reference.applied(*given), *given)}
 
     def clipped(self, point: Any, x: Arrays) -> dict[str, Expected]:
         """It with a ReLU."""
@@ -312,9 +322,15 @@ class Backward(Step):
         given, axes = (x["x"], x["dy"], x["gamma"]), (layout.averaged, layout.numbers(layout.gamma))
         if norm.is_frozen:
             rstd = 1 / np.sqrt(x["running_var"].astype(np.float64) + point.eps)
-            results = reference.backward(*given, x["running_mean"], rstd, *axes, True)
+            stats = x["running_mean"], rstd
         elif norm.is_centred:
-            results = reference.backward(*given, x["mean"], x["rstd"], *axes)
+            stats = x["mean"], x["rstd"]
+        if norm.is_centred:
+            dx, *others = reference.backward(*given, *stats, *axes, norm.is_frozen)
+            if layout.in_pairs:
+                how: Any = axes[0], UNIT, norm.is_frozen
+                dx = reference.slope_in_pairs(dx, *given, *stats, *how)
+            results = dx, *others
         else:
             results = reference.rms_backward(*given, x["rstd"], *axes)
         return dict(zip(("dx", "dgamma", *self.centred("dbeta")), results, strict=True))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, Register
 from firmware.runtime import Team
 from trainlib.elementwise.fill import fill_f32
 from trainlib.norm.row_norm import How, RowNorm
@@ -22,7 +22,8 @@ def forward(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How) -> N
     if how.is_frozen:
         _emit(k, team, view, how, _applied, reductions=0)
     else:
-        _emit(k, team, view, how, _outputs, reductions=1 + how.is_centred)
+        reductions = 1 + (how.is_centred and not layout.in_pairs)
+        _emit(k, team, view, how, _outputs, reductions=reductions)
 
 
 def apply(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How) -> None:
@@ -71,17 +72,25 @@ def _emit(
 def _outputs(norm: RowNorm) -> None:
     rows = norm.rows
     with rows.each():
-        mean = norm.sum() if norm.how.is_centred else None
-        if mean is not None:
-            norm.average(mean)
-        variance, *rest = norm.deviations(mean)
-        norm.variance(mean, variance, *rest)
+        mean, variance = _means(norm)
         norm.run_on(mean, variance)
         norm.invert_root(variance)
         if mean is not None:
             rows.store("mean", mean)
         rows.store("rstd", variance)
         norm.apply(mean, variance)
+
+
+def _means(norm: RowNorm) -> tuple[Register | None, Register]:
+    """Mean, if there is one, and variance of a row."""
+    if norm.in_pairs:
+        return norm.shifted_means()
+    mean = norm.sum() if norm.how.is_centred else None
+    if mean is not None:
+        norm.average(mean)
+    variance, *rest = norm.deviations(mean)
+    norm.variance(mean, variance, *rest)
+    return mean, variance
 
 
 def _applied(norm: RowNorm) -> None:

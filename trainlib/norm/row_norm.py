@@ -16,7 +16,7 @@ T. Chan, G. Golub, R. LeVeque, Algorithms for Computing the Sample Variance, the
 algorithm.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
@@ -25,8 +25,10 @@ import numpy as np
 
 from firmware.builder import Register
 from firmware.lanes import Lane, Lanes, constant, load_constant
+from firmware.registers import ZERO
 from trainlib.codegen.loop_nest import Body
-from trainlib.elementwise.activations import clip
+from trainlib.elementwise.activations import clip, clip_pairs
+from trainlib.primitive.element import BF16
 from trainlib.reduction.row_reduction import Kind, Rows
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -110,6 +112,23 @@ class RowNorm:
             k.fsub_s(squares, squares, left)
             k.fsgnjx_s(squares, squares, squares)  # may be rounded to less than 0; NaN stays
 
+    def shifted_means(self) -> tuple[Register, Register]:
+        """Mean and variance in one pass over halves, of distances from the row's first element.
+
+        Halves have so few digits that what cancels in single precision is less than what their
+        own rounding has left; the first element keeps it so beside a mean that is far from 0.
+        """
+        first = self.rows.load("x")
+
+        def add(v: Lanes, squares: Lane, total: Lane, x: Lane) -> None:
+            v.fsub_s(x, x, first)
+            v.fadd_s(total, total, x)
+            v.fmadd_s(squares, x, x, squares)
+
+        squares, total = self.rows.reduce(["x"], add, ["sum", "sum"])
+        self.variance(first, squares, total)
+        return first, squares
+
     def average(self, total: Register) -> None:
         """Make a mean of a sum."""
         self.k.fmul_s(total, total, self.share)
@@ -179,6 +198,9 @@ class RowNorm:
         k = self.k
         gamma, beta = self.rows.load("gamma"), self.rows.load("beta")
         k.fmul_s(gamma, gamma, rstd)
+        if self.in_pairs:
+            self._apply_pairs(mean, gamma, beta)
+            return
 
         def scale(v: Lanes, x: Lane) -> list[Lane]:
             v.fsub_s(x, x, mean)
@@ -187,6 +209,87 @@ class RowNorm:
             return [x]
 
         self.rows.sweep(["x"], ["y"], scale)
+
+    # bfloat16, two at a time: mean, factors and what is added are rounded; what the rounded mean
+    # leaves is part of what is added
+
+    @property
+    def in_pairs(self) -> bool:
+        """Are y and dx computed two at a time? They lie together, and a row has one gamma."""
+        fields = self.rows.fields
+        x = fields.get("x") or fields["dy"]
+        is_near = x.element == BF16 and x.elements[-1] == BF16.size
+        return is_near and not any(fields["gamma"].elements)
+
+    def _round_twice(self, *values: Register) -> None:
+        """Let registers have the nearest half twice."""
+        for value in values:
+            BF16.narrow(self.k, value, value)
+            self.k.p_insert(value, value, 15, 16)
+
+    def _round_mean(self, mean: Register, factor: Register, added: Register) -> None:
+        """Round the mean, to be subtracted twice; added += (that - mean) factor."""
+        k = self.k
+        with k.scope():
+            left, near = k.x(2)
+            k.mv(left, mean)
+            self._round_twice(mean)
+            k.p_bclr(near, mean, 15, 0)
+            k.fsub_s(left, near, left)
+            k.fmadd_s(added, left, factor, added)
+
+    def _apply_pairs(self, mean: Register, factor: Register, beta: Register) -> None:
+        self._round_mean(mean, factor, beta)
+        self._round_twice(factor, beta)
+
+        def body(v: Lanes, x: Lane) -> list[Lane]:
+            y = v.x()
+            v.vfsub_ah(x, x, mean)
+            v.mv(y, beta)
+            v.vfmac_ah(y, x, factor)
+            if self.how.relu:
+                clip_pairs(v, y)
+            return [y]
+
+        self.rows.sweep_pairs(["x"], ["y"], body)
+
+    def _mask_pairs(self, v: Lanes, dy: Lane, y: Sequence[Lane]) -> None:
+        """dy = 0 where y, which is lost, is not above 0; without y it stays."""
+        for keeps in y:
+            v.pv_cmpgt_h(keeps, keeps, ZERO)
+            v.and_(dy, dy, keeps)
+
+    def _slope_pairs(
+        self, mean: Register, factor: Register, products: Register, sums: Register
+    ) -> None:
+        self._round_mean(mean, products, sums)
+        self._round_twice(factor, products, sums)
+
+        def body(v: Lanes, x: Lane, dy: Lane, *y: Lane) -> list[Lane]:
+            self._mask_pairs(v, dy, y)
+            dx = v.x()
+            v.vfsub_ah(x, x, mean)
+            v.mv(dx, sums)
+            v.vfmac_ah(dx, dy, factor)
+            v.vfmac_ah(dx, x, products)
+            return [dx]
+
+        self.rows.sweep_pairs(["x", "dy", *self._masking], ["dx"], body)
+
+    def _frozen_slope_pairs(self, factor: Register) -> None:
+        self._round_twice(factor)
+
+        def body(v: Lanes, dy: Lane, *y: Lane) -> list[Lane]:
+            self._mask_pairs(v, dy, y)
+            v.vfmul_ah(dy, dy, factor)
+            return [dy]
+
+        self.rows.sweep_pairs(["dy", *self._masking], ["dx"], body)
+
+    @property
+    def _masking(self) -> list[str]:
+        """What says whether dy counts."""
+        return ["y"] if self.how.relu else []
 
     def _clip(self, v: Lanes, y: Lane) -> None:
         """y = max(0, y), if there is a ReLU."""
@@ -221,6 +324,9 @@ class RowNorm:
 
     def frozen_slope(self, factor: Register) -> None:
         """dx = factor dy."""
+        if self.in_pairs:
+            self._frozen_slope_pairs(factor)
+            return
 
         def body(v: Lanes, dy: Lane) -> list[Lane]:
             v.fmul_s(dy, dy, factor)
@@ -246,6 +352,9 @@ class RowNorm:
             k.fmul_s(total, total, factor)
             k.fsgnjn_s(total, total, total)
         k.fmul_s(products, products, rstd)
+        if self.in_pairs:
+            self._slope_pairs(mean, factor, products, sums)
+            return
 
         def body(v: Lanes, x: Lane, dy: Lane) -> list[Lane]:
             v.fsub_s(x, x, mean)

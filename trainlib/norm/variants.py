@@ -19,7 +19,7 @@ from pydantic import Field, PositiveInt
 from firmware.builder import KernelError
 from trainlib.codegen.loop_nest import UNROLL, row_major
 from trainlib.primitive.arguments import TiledArguments
-from trainlib.primitive.element import F32, Element
+from trainlib.primitive.element import BF16, F32, Element
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import WORD, Addresses
 from trainlib.reduction.phases import Passes
@@ -151,6 +151,11 @@ class Layout:
     def has_own_gammas(self) -> bool:
         """Have elements that a mean is of their own gammas?"""
         return not set(self.gamma) <= set(self.means)
+
+    @property
+    def in_pairs(self) -> bool:
+        """Are y and dx computed two at a time? See trainlib.norm.row_norm."""
+        return self.element == BF16 and not self.has_own_gammas and self.x[-1] not in self.rows
 
     @property
     def rows(self) -> Axes:

@@ -8,7 +8,7 @@ all have the same sum.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from firmware.lanes import Lane, Lanes, load_constant
 from firmware.registers import ZERO
 from firmware.team import Group, Team
 from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand, merged, partitioned
-from trainlib.primitive.element import F16, F32, Element, load, store_rounded
+from trainlib.primitive.element import BITS, F16, F32, Element, load, store_rounded
 from trainlib.primitive.tensor import WORD, Address, Tensor
 
 Split = Literal["auto", "rows", "columns"]
@@ -201,6 +201,36 @@ class Rows:
             nest.split_work()
             nest.start()
             nest.run(body)
+
+    def sweep_pairs(self, sources: Sequence[str], targets: Sequence[str], body: Body) -> None:
+        """Go through the row as sweep does, two halves that lie together at a time.
+
+        The body computes with words of both; the last of an odd number is one with no other.
+        """
+        *others, count = self.elements
+        pairs, rest = divmod(count, 2)
+        team, parts = self.own if self.by_columns else None, ((pairs, F32, 0), (rest, BITS, pairs))
+        for number, element, skipped in parts:
+            if not number:
+                continue
+            operands = [
+                [
+                    replace(
+                        operand,
+                        steps=(*operand.steps[:-1], element.size),
+                        shift=WORD * skipped,
+                        element=element,
+                    )
+                    for operand in map(self._operand, names)
+                ]
+                for names in (sources, targets)
+            ]
+            with self.k.scope():
+                width = max(1, self.unroll // 2)
+                nest = Nest(self.k, team, (*others, number), *operands, unroll=width)
+                nest.split_work()
+                nest.start()
+                nest.run(body)
 
     def _gain_by_words(self, names: Sequence[str]) -> bool:
         """Are two halves faster as a word? Where these begin rows, and widening needs no FPU."""

@@ -27,9 +27,19 @@ def _apply(
 
 
 def forward(
-    x: Array, gamma: Array, beta: Array, axes: Axes, eps: float, is_centred: bool
+    x: Array,
+    gamma: Array,
+    beta: Array,
+    axes: Axes,
+    eps: float,
+    is_centred: bool,
+    *,
+    is_shifted: bool = False,
 ) -> tuple[Expected, Expected, Expected, Expected]:
-    """y, mean, rstd, and the variance."""
+    """y, mean, rstd, and the variance.
+
+    is_shifted    may means be of distances from the first element, in one pass?
+    """
     x, gamma, beta = wide(x, gamma, beta)
     n = _count(x, axes)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -43,6 +53,13 @@ def forward(
         of_mean *= is_centred
         shifted = ((of_mean * ROUNDING) ** 2 / ROUNDING + (n + 8) * left**2) / (variance + eps)
         of_rstd = n + 8 + shifted * is_centred
+        if is_shifted:
+            first = x
+            for axis in axes:
+                first = np.take(first, [0], axis)
+            far = np.abs(x - first).mean(axes, keepdims=True)
+            of_mean = np.maximum(of_mean, 2 * np.abs(mean) + (n + 4) * far)
+            of_rstd += (n + 8) * 2 * (mean - first) ** 2 / (variance + eps)
         rstd = 1 / np.sqrt(variance + eps)
         y = _apply(x, gamma, beta, mean, rstd, (of_mean, of_rstd))
         of_variance = 2 * of_rstd * (variance + eps)
@@ -110,6 +127,51 @@ def backward(
         size = np.abs(g), means(np.abs(g)), np.abs(h) * means(np.abs(g * h))
         error = 6 * size[0] + (n + 8) * (size[1] + size[2])
         return bounded(dx, rstd * error), dgamma, dbeta
+
+
+def applied_in_pairs(
+    y: Expected, x: Array, gamma: Array, beta: Array, mean: Array, rstd: Array, *, unit: float
+) -> Expected:
+    """y, where the mean, gamma rstd, beta and each result are rounded to a half.
+
+    unit    half a unit in the last place of 1, of halves
+    """
+    x, gamma, beta, mean, rstd = wide(x, gamma, beta, mean, rstd)
+    with np.errstate(invalid="ignore", over="ignore"):
+        factor = np.abs(gamma * rstd)
+        more = 2 * factor * np.abs(x - mean) + np.abs(beta) + 3 * unit * factor * np.abs(mean)
+        return y[0], y[1] + _grown(unit) * more
+
+
+def slope_in_pairs(
+    dx: Expected,
+    x: Array,
+    dy: Array,
+    gamma: Array,
+    mean: Array,
+    rstd: Array,
+    axes: Axes,
+    unit: float,
+    is_frozen: bool = False,
+) -> Expected:
+    """dx likewise: factors and sums are rounded, and each result."""
+    x, dy, gamma, mean, rstd = wide(x, dy, gamma, mean, rstd)
+    with np.errstate(invalid="ignore", over="ignore"):
+        g, h = rstd * dy * gamma, (x - mean) * rstd
+        if is_frozen:
+            return dx[0], dx[1] + _grown(unit) * np.abs(g)
+        products = np.abs((g * h).mean(axes, keepdims=True))
+        sums = np.abs(g.mean(axes, keepdims=True)) + unit * np.abs(mean) * rstd * products
+        more = (
+            2 * (np.abs(g) + sums + np.abs(h) * products)
+            + 2 * unit * np.abs(mean) * rstd * products
+        )
+        return dx[0], dx[1] + _grown(unit) * more
+
+
+def _grown(unit: float) -> float:
+    """A rounding, those after it, which round what it has left, included."""
+    return unit * (1 + 4 * unit)
 
 
 def rms_backward(

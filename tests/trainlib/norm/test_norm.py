@@ -8,6 +8,7 @@ from soc.chip.spec import load_chip
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
 from trainlib.launch import checked, launch, program
 from trainlib.norm.variants import NORMS
+from trainlib.primitive.element import BF16
 from trainlib.registry import KERNELS
 
 MAPS = ["batchnorm", "batchnorm_frozen", "instancenorm", "groupnorm"]
@@ -182,7 +183,20 @@ def test_a_large_mean_costs_no_more_digits_than_in_torch(name, shape):
     assert np.abs(outputs["y"].reshape(-1) - exact).max() <= 4 * torchs + 2**-24 * exact.max()
 
 
-def normalised(name, x, eps):
+def test_the_mean_of_halves_is_no_less_exact_far_from_zero():
+    """bfloat16's deviations are sums of two units in the last place: none of them is lost."""
+    x = np.random.default_rng(3).choice([1000, 1008, 1016], (2, 3, 51)).astype(BF16.dtype)
+    outputs, report = normalised("batchnorm", x, 1e-5, "bf16")
+    assert report.is_correct
+    wide = x.astype(np.float64)
+    mean, variance = (f(wide, axis=(0, 2)) for f in (np.mean, np.var))
+    np.testing.assert_allclose(outputs["mean"], mean, rtol=2e-7)
+    np.testing.assert_allclose(outputs["rstd"], 1 / np.sqrt(variance + 1e-5), rtol=1e-5)
+    equal, _ = normalised("batchnorm", np.full((2, 3, 51), 1016, BF16.dtype), 1e-5, "bf16")
+    assert not equal["y"].astype(np.float32).any()
+
+
+def normalised(name, x, eps, element="f32"):
     """Normalised with gamma 1 and beta 0, on a chip with 16 kB of L1."""
     *_, channels, places = x.shape
     if name == "layernorm":
@@ -195,7 +209,7 @@ def normalised(name, x, eps):
     if name == "batchnorm":
         inputs |= {"running_mean": zeros, "running_var": ones}
     chip = load_chip("pulp", {"l1.size": 0x4000})
-    return launch(f"{name}_fw_f32", point | {"eps": eps}, chip, inputs=inputs)
+    return launch(f"{name}_fw_{element}", point | {"eps": eps}, chip, inputs=inputs)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
