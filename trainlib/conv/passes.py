@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -131,6 +132,8 @@ class Step:
         how |= {"alone": lambda: self._alone(a)} if is_walked else {}
         how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
         taps = 1 if a.by_columns else a.shape.ys.taps * a.shape.xs.taps
+        if self.element.is_half and a.shape.groups > 1:  # of what is not cut
+            taps *= prod(size for name, size in self._sizes(a).items() if name not in cut)
         rate = (
             RATE * WORD / self.element.size / taps
         )  # with columns, it is how they are copied that tells tiles apart
@@ -190,10 +193,7 @@ class Step:
         return {name: name for name in names}
 
     def _dims(self, a: Wanted, cut: Mapping[str, str]) -> list[Dim]:
-        s = a.shape
-        lines = (s.ys.inputs, s.xs.inputs) if self.result == "x" else (s.ys.outputs, s.xs.outputs)
-        sizes = {"n": s.batch, "y": lines[0], "x": lines[1], "g": s.groups}
-        sizes |= {"co": s.outputs, "ci": s.inputs}
+        sizes = self._sizes(a)
         if self.result == "w":
             order = ["g", "co", "ci", "n", "y", "x"]
             if self.biased == "x":
@@ -215,6 +215,13 @@ class Step:
             for name in order
             if name in cut
         ]
+
+    def _sizes(self, a: Wanted) -> dict[str, int]:
+        """Of the dimensions that multiply-adds are in, but for taps."""
+        s = a.shape
+        lines = (s.ys.inputs, s.xs.inputs) if self.result == "x" else (s.ys.outputs, s.xs.outputs)
+        sizes = {"n": s.batch, "y": lines[0], "x": lines[1]}
+        return sizes | ({"co": s.outputs, "ci": s.inputs} if s.groups == 1 else {"g": s.groups})
 
     def _channels(self, a: Wanted, cut: Mapping[str, str]) -> tuple[Along, Along]:
         """What the channels of x and of y follow."""

@@ -12,6 +12,7 @@ from trainlib.codegen.saved_values import Kept
 from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
 from trainlib.codegen.work_split import Part, Partition, grid_of, heights
+from trainlib.conv.paired_gradient import PairedGradient, may_load_once
 from trainlib.conv.weight_gradient_schedule import (
     Nest,
     Point,
@@ -50,6 +51,9 @@ def weight_gradient(
     if RA in k.registers.live:
         raise KernelError(f"{name}: {RA} is live, and would be lost; free some registers")
     given = {"rows": rows, "channels": channels, "cols": cols, "split": split}
+    if not any((*given.values(), is_turned)) and may_load_once(g):
+        PairedGradient(k, g, others).emit(team)
+        return
     point = choose(name, g, team.cores, given | {"is_turned": is_turned})
     Code(k, team, g.turned if point.is_turned else g, point, others).emit()
 

@@ -148,6 +148,25 @@ def test_channels_whose_lines_are_loaded_once_are_the_references(shape, element)
         check(f"dwconv2d_ig_{element.name}", CHANNELS | shape)
 
 
+GRADIENTS = (
+    *({"width": width} for width in (2, 4, 5, 6)),
+    {"height": 1, "kernel": (1, 3), "padding": (0, 0, 1, 1)},
+    {"height": 2, "width": 3},
+    {"height": 25, "width": 5, "inputs": 20, "tile": {"g": 8}},
+    {"batch": 2, "width": 5, "tile": {"n": 1, "g": 3}},
+    {"width": 5, "tile": {"y": 4, "g": 2}, "accumulate": True},
+    {"kernel": (3, 2), "padding": (1, 1, 0, 1), "width": 5, "bias": True},
+    {"kernel": (2, 3), "padding": (1, 0, 1, 1), "width": 5},
+)
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize("shape", GRADIENTS, ids=str)
+@pytest.mark.sampled(4)
+def test_gradients_of_channels_whose_lines_are_loaded_once_are_the_references(shape, element):
+    check(f"dwconv2d_wg_{element.name}", CHANNELS | {"padding": 1} | shape)
+
+
 def test_channels_whose_lines_are_loaded_once_are_not_dealt_out_by_lines():
     with pytest.raises(KernelError, match=r"^conv2d_fw_f16: split \(2, 2\): no such point for "):
         program("dwconv2d_fw_f16", CHANNELS | {"split": (2, 2)})
