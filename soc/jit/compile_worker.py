@@ -7,6 +7,7 @@ of its file each superblock's text. A simulation does not wait for it; it takes 
 import fcntl
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -21,8 +22,8 @@ from soc.jit.edit_llvm import calling_cold, with_scopes, without_forgotten
 KEPT = 4096
 """Superblocks kept; the oldest make room."""
 
-LOCK = "superblocks.lock"
-"""In the folder where machine code is kept: one such process is enough for a machine."""
+LOCK = "superblocks-{}.lock"
+"""In the folder where machine code is kept: one such process a processor at the most."""
 
 
 def main() -> None:
@@ -30,13 +31,27 @@ def main() -> None:
     end_with(sys.stdin.fileno())
     for option, value in OPTIONS.items():
         llvm.set_option("", f"-{option}={value}")
-    with (cache_folder() / LOCK).open("w") as lock:
+    with ExitStack() as turn:
+        if take_turn(turn, cache_folder(), os.cpu_count() or 1, job["waits"]):
+            os.nice(0 if job["waits"] else 10)
+            build(job)
+
+
+def take_turn(turn: ExitStack, folder: Path, most: int, waits: bool) -> bool:
+    """Be one of at most so many processes that translate for a folder, until `turn` is closed.
+
+    waits    for one of the others, if there are so many already; else False is returned
+    """
+    for number in range(most):
+        lock = turn.enter_context((folder / LOCK.format(number)).open("w"))
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if job["waits"] else fcntl.LOCK_NB))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return
-        os.nice(0 if job["waits"] else 10)
-        build(job)
+            continue
+        return True
+    if waits:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return waits
 
 
 def build(job: dict) -> None:
@@ -44,7 +59,6 @@ def build(job: dict) -> None:
     unit = Interpreter.named(job["unit"])
     require((unit,))
     assert unit.file
-    template = unit.file.read_bytes()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple())
@@ -54,13 +68,30 @@ def build(job: dict) -> None:
         codemodel="jitdefault",
         jit=True,
     )
+    template = prepared(unit.file.read_bytes(), machine)
     for file, text in job["superblocks"].items():
         if not Path(file).exists():
             keep(Path(file), translate(text, template, machine), KEPT)
 
 
+def prepared(steps: bytes, machine: llvm.TargetMachine) -> bytes:
+    """Return the bitcode of the step functions, with what they call inlined into each.
+
+    What is inlined into every superblock is inlined once then.
+    """
+    module = llvm.parse_bitcode(steps)
+    for each in module.functions:
+        if not each.is_declaration:
+            is_apart = any(b"noinline" in text for text in each.attributes)
+            each.add_function_attribute("cold" if is_apart else "alwaysinline")
+    _inline(module, _builder(machine))
+    return bytes(module.as_bitcode())
+
+
 def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
     """Return the object file of a superblock: the step functions are inlined into its text.
+
+    template    these functions, as `prepared` returns them
 
     Empty if it cannot be translated.
     """
@@ -69,26 +100,30 @@ def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
     for each in (*module.functions, *module.global_variables):
         if not each.is_declaration and not each.name.startswith("superblock_"):
             each.linkage = "internal"
-            if each.is_function:
-                is_apart = any(b"noinline" in text for text in each.attributes)
-                each.add_function_attribute("cold" if is_apart else "alwaysinline")
+    builder = _builder(machine)
+    _inline(module, builder)
+    module = llvm.parse_assembly(with_scopes(calling_cold(str(module))))
+    for function in module.functions:
+        if function.name.startswith("superblock_"):
+            builder.getFunctionPassManager().run(function, builder)
+    builder.getModulePassManager().run(module, builder)
+    text = without_forgotten(str(module))
+    return machine.emit_object(llvm.parse_assembly(text)) if text else b""
+
+
+def _builder(machine: llvm.TargetMachine) -> llvm.PassBuilder:
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     tuning.slp_vectorization = False  # for without_forgotten
-    builder = llvm.create_pass_builder(machine, tuning)
+    return llvm.create_pass_builder(machine, tuning)
+
+
+def _inline(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
     passes.run(module, builder)
-    for _ in range(ROUNDS):
-        module = llvm.parse_assembly(with_scopes(calling_cold(str(module))))
-        for function in module.functions:
-            if function.name.startswith("superblock_"):
-                builder.getFunctionPassManager().run(function, builder)
-    builder.getModulePassManager().run(module, builder)
-    text = without_forgotten(str(module))
-    return machine.emit_object(llvm.parse_assembly(text)) if text else b""
 
 
 OPTIONS = {
@@ -104,9 +139,6 @@ OPTIONS = {
 """Of LLVM; most say how far it looks back for what is overwritten or known: to where a superblock
 begins.
 """
-
-ROUNDS = 4
-"""What LLVM finds out of one instruction helps it with the next; more rounds find little."""
 
 if __name__ == "__main__":
     main()
