@@ -15,11 +15,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 
 import llvmlite.binding
+import numpy
 
 from soc.aot.versions import require_tested
 from soc.config.toml import ConfigError
@@ -113,25 +114,30 @@ def sources(modules: Iterable[str]) -> list[Path]:
     NOTE: what functions import is left out: it is not compiled.
     """
     found: set[Path] = set()
-    waiting = [ROOT / f"{module.replace('.', '/')}.py" for module in modules]
+    waiting = {ROOT / f"{module.replace('.', '/')}.py" for module in modules}
     while waiting:
         file = waiting.pop()
-        if file not in found and file.exists():
+        if _is_there(file):
             found.add(file)
-            waiting += _imported(file)
+            waiting |= _imported(file) - found
     return sorted(found)
+
+
+@cache
+def _is_there(file: Path) -> bool:
+    return file.exists()
 
 
 _IMPORT = re.compile(rb"^from ((?:isa|soc)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 @cache
-def _imported(file: Path) -> tuple[Path, ...]:
+def _imported(file: Path) -> frozenset[Path]:
     """Files that the modules or names after each `import` may be in."""
     names = set()
     for module, imported in _IMPORT.findall(content(file)):
         names |= {module, *(module + b"." + name for name in re.findall(rb"\w+", imported))}
-    return tuple(ROOT / f"{name.decode().replace('.', '/')}.py" for name in names)
+    return frozenset(ROOT / f"{name.decode().replace('.', '/')}.py" for name in names)
 
 
 @cache
@@ -143,9 +149,17 @@ def content(file: Path) -> bytes:
 def environment() -> bytes:
     """Everything outside of the sources on which machine code depends."""
     host = llvmlite.binding
-    versions = [f"{name} {version(name)}" for name in ("numpy", "numba", "llvmlite")]
+    versions = [f"numpy {numpy.__version__}", f"llvmlite {llvmlite.__version__}", _numba_version()]
     facts = (sys.version, *versions, host.get_host_cpu_name(), _features())
     return "\0".join(facts).encode()
+
+
+def _numba_version() -> str:
+    """The file that says it: importing Numba takes long, and so does reading its metadata."""
+    found = find_spec("numba")
+    assert found
+    assert found.origin
+    return (Path(found.origin).parent / "_version.py").read_text()
 
 
 def _features() -> str:
