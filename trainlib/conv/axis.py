@@ -1,7 +1,7 @@
 """One dimension of a convolution: which input each output reads through each tap of the kernel."""
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from math import gcd
 from typing import NamedTuple
@@ -109,7 +109,7 @@ class Axis:
         """The outputs that read something through a tap."""
         return [o for o in range(self.outputs) if self.source(o, tap) is not None]
 
-    @property
+    @cached_property
     def reads(self) -> int:
         """How many inputs all outputs read, those of padding not counted."""
         return sum(len(self.readers(tap)) for tap in range(self.taps))

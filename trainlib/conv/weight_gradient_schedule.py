@@ -223,6 +223,7 @@ def _splits(g: WeightGradient, cores: int, given: tuple[int, int] | None) -> lis
     return [given] if is_one and given[0] * given[1] <= cores else []
 
 
+@cache
 def tap_blocks(taps: int, sums: int) -> list[range]:
     """Taps in blocks of which `sums` blocks fit the registers."""
     most = max(1, (REGISTERS - POOL - 4) // sums)
@@ -271,7 +272,6 @@ def cycles(g: WeightGradient, point: Point) -> float:
     return meeting * groups * _blocks(g.ys, g.xs, *sizes, point.cols, *of_halves)
 
 
-@cache
 def _blocks(
     ys: Axis,
     xs: Axis,
@@ -282,11 +282,28 @@ def _blocks(
     lanes: int,
 ) -> float:
     """Cycles of all blocks of a core's rows and channels, nearly."""
+    sums = block[0] * block[1]
+    return sum(
+        panels * times * _block(ys, xs, height, depth, sums, cols, element, lanes)
+        for height, panels in heights(size[0], block[0]).items()
+        for depth, times in heights(size[1], block[1]).items()
+    )
+
+
+@cache
+def _block(
+    ys: Axis,
+    xs: Axis,
+    height: int,
+    depth: int,
+    sums: int,
+    cols: int,
+    element: Element,
+    lanes: int,
+) -> float:
+    """Cycles of a block of so many rows and channels; `sums` of a tap are those of the largest."""
     total = 0.0
-    all_heights, all_depths = (heights(*both) for both in zip(size, block, strict=True))
-    for (height, panels), (depth, times) in product(all_heights.items(), all_depths.items()):
-        for taps in tap_blocks(xs.taps, block[0] * block[1]):
-            line = least(xs, cols, height, depth, taps, element, lanes)
-            around = ys.taps * (AROUND + 2 * height * depth * len(taps))
-            total += panels * times * (ys.reads * line + around)
+    for taps in tap_blocks(xs.taps, sums):
+        line = least(xs, cols, height, depth, taps, element, lanes)
+        total += ys.reads * line + ys.taps * (AROUND + 2 * height * depth * len(taps))
     return total
