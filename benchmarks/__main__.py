@@ -17,8 +17,11 @@ from benchmarks import (
     export,
     flatness,
     kernels,
+    layers,
     many,
     network,
+    parts,
+    processes,
     speed,
     trace,
 )
@@ -42,6 +45,9 @@ def _memory(rounds: int, is_long: bool) -> Iterator[Figure]:
 
 BENCHMARKS: dict[str, Benchmark] = {
     "speed": lambda rounds, _: speed.speed(rounds),
+    "layers": lambda rounds, _: layers.layers(rounds),
+    "processes": lambda rounds, _: processes.processes(rounds),
+    "parts": lambda rounds, _: parts.parts(rounds),
     "lengths": _lengths,
     "chips": lambda rounds, _: flatness.by_chip(rounds),
     "asleep": lambda rounds, _: flatness.asleep(rounds),

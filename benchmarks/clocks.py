@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 from isa.program import Program
@@ -52,14 +54,20 @@ def ns_per_instruction(result: RunResult) -> float:
     return result.processor_seconds / result.instructions * 1e9
 
 
-def pulpsim(*arguments: str, cache: Path | None = None, status: int = 0) -> Cost:
+def pulpsim(
+    *arguments: str,
+    cache: Path | None = None,
+    status: int = 0,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> Cost:
     """Run the command to its end; what it prints is thrown away.
 
-    cache     where compiled interpreters are kept; None: where they are anyway
-    status    that it is to end with
-    raises    RuntimeError if it ends with another one
+    cache        where compiled interpreters are kept; None: where they are anyway
+    status       that it is to end with
+    variables    of its environment, beside those that are there
+    raises       RuntimeError if it ends with another one
     """
-    environment = os.environ | ({"PULPSIM_CACHE": str(cache)} if cache else {})
+    environment = {**os.environ, **({"PULPSIM_CACHE": str(cache)} if cache else {}), **variables}
     started = perf_counter()
     running = subprocess.Popen(
         [sys.executable, "-m", "pulpsim", *arguments],
@@ -76,12 +84,16 @@ def pulpsim(*arguments: str, cache: Path | None = None, status: int = 0) -> Cost
     return Cost(usage.ru_utime + usage.ru_stime, perf_counter() - started, kilobytes * 1024 / 1e6)
 
 
-def run_elf(program: Program, cache: Path | None = None) -> Cost:
+def run_elf(
+    program: Program,
+    cache: Path | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> Cost:
     """`pulpsim run` of a program in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "program.elf"
         file.write_bytes(program.to_elf())
-        return pulpsim("run", "--elf", str(file), cache=cache)
+        return pulpsim("run", "--elf", str(file), cache=cache, variables=variables)
 
 
 def middle(costs: list[Cost]) -> Cost:
