@@ -266,12 +266,12 @@ class RowNorm:
         self._round_twice(factor, products, sums)
 
         def body(v: Lanes, x: Lane, dy: Lane, *y: Lane) -> list[Lane]:
-            self._mask_pairs(v, dy, y)
             dx = v.x()
             v.vfsub_ah(x, x, mean)
             v.mv(dx, sums)
+            v.vfmac_ah(dx, x, products)  # what it waits for is done meanwhile, as is the mask
+            self._mask_pairs(v, dy, y)
             v.vfmac_ah(dx, dy, factor)
-            v.vfmac_ah(dx, x, products)
             return [dx]
 
         self.rows.sweep_pairs(["x", "dy", *self._masking], ["dx"], body)

@@ -162,10 +162,8 @@ def slope_in_pairs(
             return dx[0], dx[1] + _grown(unit) * np.abs(g)
         products = np.abs((g * h).mean(axes, keepdims=True))
         sums = np.abs(g.mean(axes, keepdims=True)) + unit * np.abs(mean) * rstd * products
-        more = (
-            2 * (np.abs(g) + sums + np.abs(h) * products)
-            + 2 * unit * np.abs(mean) * rstd * products
-        )
+        moved = (np.abs(h) + unit * np.abs(mean) * rstd) * products
+        more = np.abs(g) + 2 * sums + 3 * moved
         return dx[0], dx[1] + _grown(unit) * more
 
 
