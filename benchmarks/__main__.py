@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import (
     checks,
     command,
+    corners,
     debugger,
     deploy,
     elf_readers,
@@ -61,6 +62,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "export": lambda rounds, is_long: export.export(rounds, is_long),
     "elf": lambda rounds, _: elf_readers.elf_readers(rounds),
     "kernels": lambda *_: kernels.kernels(),
+    "corners": lambda *_: corners.corners(),
     "network": lambda *_: network.network(),
     "deploy": lambda _, is_long: deploy.networks(is_long),
     "first": lambda rounds, is_long: command.first_run() if is_long else iter(()),

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import deploy, kernels, limit, network
+from benchmarks import corners, deploy, kernels, limit, network
 from benchmarks.clocks import pulpsim, simulate
 from benchmarks.figure import Figure
 from benchmarks.workload import INSTRUCTIONS, chip, elf, products
 from isa.assembler.asm import assemble
 from isa.extensions.profiles import profile
 from soc.prelude.counters import COUNT
+from trainlib.launch import checked
 
 
 @pytest.mark.parametrize(
@@ -113,3 +114,16 @@ def test_a_deployed_network_stays_within_its_cycles_and_bytes() -> None:
     }  # fmt: skip
     assert [name for name, figure in figures.items() if figure.is_met is False] == []
     assert figures["AE-tiny: a step, 2 MB of L2"].is_met
+
+
+def test_a_corner_is_held_against_cycles_or_another_kernel() -> None:
+    product = kernels.Case("product", "matmul_f32", {"n": 4, "k": 4, "m": 4})
+    cases = corners.Corner(product, 1.0), corners.Corner(product, product)
+    slow, equal = corners.corners(cases=cases)
+    assert (slow.limit, slow.is_met) == (1.0, False)
+    assert (equal.ratio, equal.is_met, equal.unit) == (1.0, True, "cycles")
+
+
+def test_every_corner_is_a_point_of_its_kernel() -> None:
+    for corner in corners.CORNERS:
+        checked(corner.case.kernel, corner.case.arguments)

@@ -22,6 +22,12 @@ from trainlib.conv.correlation_code import correlate
 from trainlib.conv.weight_gradient_code import weight_gradient
 from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.gemm.bias import Along, bias_left
+from trainlib.gemm.conv1x1 import (
+    Pointwise,
+    pwconv2d_fw_f32,
+    pwconv2d_ig_f32,
+    pwconv2d_wg_f32,
+)
 from trainlib.gemm.open_sums import close_sums, open_sums
 from trainlib.gemm.row_sums import sums_f32
 from trainlib.primitive.element import F32, Element
@@ -120,6 +126,42 @@ class Conv2d:
         )
         return replace(whole, element=self.element, is_paired=self.is_paired)
 
+    def as_pointwise(self, point: Mapping[str, Any]) -> Pointwise | None:
+        """A convolution of 1 x 1 as a product, where that is meant: nothing is said of a point.
+
+        None: its images have borders, strides, gaps or groups, or are halves, of which the order of
+        sums is fixed.
+        """
+        axes = self.ys, self.xs
+        is_flat = all((a.taps, a.stride, a.pad, a.outputs) == (1, 1, 0, a.inputs) for a in axes)
+        is_free = all(value is None for value in point.values())
+        if not (is_flat and is_free) or self.groups > 1 or self.element.is_half:
+            return None
+        if self.w[:2] != (WORD * self.inputs, WORD):
+            return None
+        height, width = self.ys.inputs, self.xs.inputs
+        channels = (self.x, self.inputs), (self.y, self.outputs)
+        layout: Layout
+        if all(s == _compact((count, height, width), (1, 2, 3)) for s, count in channels):
+            layout = "chw"
+        elif all(s == _compact((height, width, count), (3, 1, 2)) for s, count in channels):
+            layout = "hwc"
+        else:
+            return None
+        return Pointwise(self.inputs, self.outputs, height * width, self.batch, layout)
+
+
+def _compact(sizes: Sequence[int], order: Sequence[int]) -> Strides:
+    """Strides of images without gaps.
+
+    sizes    of the axes after the image's, as they lie
+    order    where channel, line and place are among these, counted from 1
+    """
+    steps = [WORD]
+    for size in reversed(sizes):
+        steps.insert(0, steps[0] * size)
+    return Strides(steps[0], *(steps[axis] for axis in order))
+
 
 def _along(lengths: Sequence[int], strides: Strides) -> list[Along]:
     """The dimensions of images, with a bias of each channel."""
@@ -148,6 +190,9 @@ def conv2d_fw_f32(
 
     raises    KernelError if there is no such point
     """
+    if pointwise := shape.as_pointwise(point):
+        pwconv2d_fw_f32(k, team, x, w, y, pointwise, bias=bias, accumulate=accumulate)
+        return
     lengths = shape.batch, shape.outputs, shape.ys.outputs, shape.xs.outputs
     sizes = {"x": shape.x.image, "y": shape.y.image}
     with (
@@ -180,6 +225,10 @@ def conv2d_ig_f32(
 
     raises    KernelError if there is no such point
     """
+    if pointwise := shape.as_pointwise(point):
+        by: Any = {"bias": bias, "bias_by": "row" if pointwise.layout == "chw" else "column"}
+        pwconv2d_ig_f32(k, team, dy, w, dx, pointwise, accumulate=accumulate, **by)
+        return
     lengths = shape.batch, shape.inputs, shape.ys.inputs, shape.xs.inputs
     sizes = {"dx": shape.x.image, "dy": shape.y.image}
     with (
@@ -212,6 +261,10 @@ def conv2d_wg_f32(
     raises    KernelError if there is no such point
     """
     inputs, outputs = shape.channels
+    pointwise = shape.as_pointwise(point)
+    if pointwise and inputs * outputs >= team.cores and (dbias is None or not dbias_of_x):
+        pwconv2d_wg_f32(k, team, dy, x, dw, pointwise, dbias=dbias, accumulate=accumulate)
+        return
     sizes = {"x": shape.x.image, "dy": shape.y.image}
 
     def one(at: Mapping[str, Address], is_added: bool) -> None:

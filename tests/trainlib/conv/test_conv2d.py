@@ -91,6 +91,39 @@ def test_a_transposed_convolution_is_right(kernel, shape, layout):
     right(kernel, TRANSPOSED[shape] | {"layout": layout})
 
 
+POINTWISE = {"inputs": 7, "outputs": 13, "height": 9, "width": 11}
+VARIANTS = (
+    {},
+    {"layout": "hwc", "bias": True},
+    {"bias": True, "accumulate": True, "batch": 3},
+    {"layout": "hwc", "accumulate": True, "batch": 2},
+    {"tile": {"co": 5, "ci": 4, "y": 4}, "bias": True},
+    {"layout": "hwc", "tile": {"co": 7, "ci": 3, "x": 5}, "batch": 2},
+)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_kernel_of_1_is_right_as_a_product(variant):
+    for kernel in ("conv2d_fw_f32", "conv2d_wg_f32", "conv2d_ig_f32", "tconv2d_fw_f32"):
+        own = {n: v for n, v in variant.items() if n != "bias" or "ig" not in kernel}
+        right(kernel, POINTWISE | {"kernel": 1} | own)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kernel_of_1_takes_as_long_as_a_pointwise_convolution(step):
+    product = right(f"pwconv2d_{step}_f32", POINTWISE)
+    assert right(f"conv2d_{step}_f32", POINTWISE | {"kernel": 1}).cycles == product.cycles
+
+
+def test_too_few_weights_for_all_cores_are_summed_up_as_those_of_other_kernels():
+    few = {"inputs": 2, "outputs": 2, "height": 50, "width": 50, "warm": True}
+    direct, product = (
+        launch(kernel, few | more, "pulp")[1].cycles
+        for kernel, more in (("conv2d_wg_f32", {"kernel": 1}), ("pwconv2d_wg_f32", {}))
+    )
+    assert direct < product
+
+
 WALKED = (
     {"padding": 1},
     {"padding": (2, 0, 1, 1), "layout": "hwc", "multiplier": 2, "bias": True},
