@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from firmware.builder import Kernel
@@ -38,7 +37,6 @@ from trainlib.reference.halves import rounded_once
 
 RUNNING = ("running_mean", "running_var")
 CORES = 8  # usually
-UNIT = float(ml_dtypes.finfo(BF16.dtype).eps) / 2
 FORWARD, PAIRS, APPLIED, BACKWARD, SUMS = 10, 8, 4, 11, 6  # cycles of an element, about
 
 
@@ -102,11 +100,11 @@ class Step:
             results = self.results(point, spread)
         found = {n: layout.gather(n, r, tensors[n].shape) for n, r in results.items()}
         wide = {n: r for n, r in found.items() if n in LIKE_X}
-        return found | rounded_once(self.norm.element.dtype, wide)
+        return found if layout.in_pairs else found | rounded_once(self.norm.element.dtype, wide)
 
     def in_pairs(self, layout: Layout, y: Expected, *given: Any) -> Expected:
         """y, computed two at a time or one by one."""
-        return reference.applied_in_pairs(y, *given, unit=UNIT) if layout.in_pairs else y
+        return reference.applied_in_pairs(y, *given, BF16.dtype) if layout.in_pairs else y
 
     def passes(self, point: Any) -> Phases:
         """Of rows that are cut."""
@@ -328,7 +326,7 @@ class Backward(Step):
         if norm.is_centred:
             dx, *others = reference.backward(*given, *stats, *axes, norm.is_frozen)
             if layout.in_pairs:
-                how: Any = axes[0], UNIT, norm.is_frozen
+                how: Any = axes[0], BF16.dtype, norm.is_frozen
                 dx = reference.slope_in_pairs(dx, *given, *stats, *how)
             results = dx, *others
         else:

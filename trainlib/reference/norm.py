@@ -3,10 +3,12 @@
 Arrays have the same number of dimensions; axes are those that a mean goes over, means keep them.
 """
 
+import ml_dtypes
 import numpy as np
 
 from trainlib.primitive.operator import Expected
 from trainlib.reference.activations import Array, Outputs, bounded, wide
+from trainlib.reference.halves import add, multiply, multiply_add, rounded
 from trainlib.reference.tolerances import ROUNDING
 
 Axes = tuple[int, ...]
@@ -130,17 +132,20 @@ def backward(
 
 
 def applied_in_pairs(
-    y: Expected, x: Array, gamma: Array, beta: Array, mean: Array, rstd: Array, *, unit: float
+    y: Expected, x: Array, gamma: Array, beta: Array, mean: Array, rstd: Array, dtype: np.dtype
 ) -> Expected:
-    """y, where the mean, gamma rstd, beta and each result are rounded to a half.
-
-    unit    half a unit in the last place of 1, of halves
+    """y of halves as kernels compute it: the mean, gamma rstd and beta are rounded, then each
+    result. The bound is for means and roots of other last digits, which may round otherwise.
     """
     x, gamma, beta, mean, rstd = wide(x, gamma, beta, mean, rstd)
+    unit = _unit(dtype)
     with np.errstate(invalid="ignore", over="ignore"):
+        scale = _single(gamma * rstd)
+        near, start = _around(dtype, mean, scale, beta)
+        found = multiply_add(dtype, add(dtype, x, -near), rounded(dtype, scale), start)
         factor = np.abs(gamma * rstd)
         more = 2 * factor * np.abs(x - mean) + np.abs(beta) + 3 * unit * factor * np.abs(mean)
-        return y[0], y[1] + _grown(unit) * more
+        return found, 2 * (y[1] + _grown(unit) * (more + np.abs(y[0])))
 
 
 def slope_in_pairs(
@@ -151,20 +156,47 @@ def slope_in_pairs(
     mean: Array,
     rstd: Array,
     axes: Axes,
-    unit: float,
+    dtype: np.dtype,
     is_frozen: bool = False,
 ) -> Expected:
     """dx likewise: factors and sums are rounded, and each result."""
     x, dy, gamma, mean, rstd = wide(x, dy, gamma, mean, rstd)
+    unit = _unit(dtype)
     with np.errstate(invalid="ignore", over="ignore"):
-        g, h = rstd * dy * gamma, (x - mean) * rstd
+        g, h, scale = rstd * dy * gamma, (x - mean) * rstd, _single(gamma * rstd)
+        factor = rounded(dtype, scale)
         if is_frozen:
-            return dx[0], dx[1] + _grown(unit) * np.abs(g)
-        products = np.abs((g * h).mean(axes, keepdims=True))
-        sums = np.abs(g.mean(axes, keepdims=True)) + unit * np.abs(mean) * rstd * products
-        moved = (np.abs(h) + unit * np.abs(mean) * rstd) * products
-        more = np.abs(g) + 2 * sums + 3 * moved
-        return dx[0], dx[1] + _grown(unit) * more
+            more = np.abs(g)
+            found = multiply(dtype, dy, factor)
+        else:
+            slope = _single(-_single((dy * h).mean(axes, keepdims=True) * scale) * rstd)
+            total = -_single(dy.mean(axes, keepdims=True) * scale)
+            near, start = _around(dtype, mean, slope, total)
+            found = add(dtype, x, -near)
+            found = multiply_add(dtype, found, rounded(dtype, slope), start)
+            found = multiply_add(dtype, dy, factor, found)
+            products = np.abs((g * h).mean(axes, keepdims=True))
+            moved = unit * np.abs(mean) * rstd * products
+            sums = np.abs(g.mean(axes, keepdims=True)) + moved
+            more = np.abs(g) + 2 * sums + 3 * (np.abs(h) * products + moved)
+        return found, 2 * (dx[1] + _grown(unit) * (more + np.abs(dx[0])))
+
+
+def _around(dtype: np.dtype, mean: Array, factor: Array, added: Array) -> tuple[Array, Array]:
+    """The rounded mean; what is added, with what that leaves times the factor, rounded."""
+    mean = _single(mean)
+    near = rounded(dtype, mean)
+    return near, rounded(dtype, _single(_single(near - mean) * factor + added))
+
+
+def _single(values: Array) -> Array:
+    """The nearest numbers of single precision."""
+    return values.astype(np.float32).astype(np.float64)
+
+
+def _unit(dtype: np.dtype) -> float:
+    """Half a unit in the last place of 1."""
+    return float(ml_dtypes.finfo(dtype).eps) / 2
 
 
 def _grown(unit: float) -> float:

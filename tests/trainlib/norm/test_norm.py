@@ -183,6 +183,13 @@ def test_a_large_mean_costs_no_more_digits_than_in_torch(name, shape):
     assert np.abs(outputs["y"].reshape(-1) - exact).max() <= 4 * torchs + 2**-24 * exact.max()
 
 
+@pytest.mark.parametrize("shape", [{"b": 2, "c": 3, "hw": 25}, {"b": 1, "c": 4, "hw": 64}], ids=str)
+def test_outputs_of_halves_from_saved_means_are_the_references_bit_for_bit(shape):
+    outputs, report = launch("batchnorm_apply_bf16", shape | {"relu": True})
+    expected, _ = report.expected["y"]
+    np.testing.assert_array_equal(outputs["y"].astype(np.float64), expected)
+
+
 def test_the_mean_of_halves_is_no_less_exact_far_from_zero():
     """bfloat16's deviations are sums of two units in the last place: none of them is lost."""
     x = np.random.default_rng(3).choice([1000, 1008, 1016], (2, 3, 51)).astype(BF16.dtype)
