@@ -99,7 +99,7 @@ def expected(
     if result == "w":
         if a.bias and biased:
             held = of[bias] if a.accumulate else None
-            yield bias, (reference.channel_sums(element.dtype, read[biased], held), 0.0)
+            yield bias, (reference.channel_sums(read[biased], held), 0.0)
     if result == "w" or a.by_columns:
         return
     by_group = read["w"].reshape(s.groups, s.outputs // s.groups, *read["w"].shape[1:])

@@ -41,7 +41,7 @@ from trainlib.primitive.operator import Expected
 from trainlib.primitive.per_core import Alone
 from trainlib.primitive.slices import Axis as Along
 from trainlib.primitive.slices import Formed, Part, Sized, Spread, TileShape, Window
-from trainlib.primitive.tensor import WORD, Addresses, Arrays, Tensor, Tensors
+from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Arrays, Tensor, Tensors
 from trainlib.primitive.tile_spec import COUNT, EACH, ENDS, FIRST, Dim, Sizes, Tiling
 from trainlib.reference import conv2d as reference
 
@@ -94,7 +94,10 @@ class Step:
         if a.bias and self.biased:
             channels = a.shape.inputs if self.biased == "x" else a.shape.outputs
             of_bias: Any = written if self.result == "w" else "in"
-            of[self.bias] = Tensor((channels,), of_bias, self.element.dtype)
+            kind = (
+                FLOAT32 if self.result == "w" else self.element.dtype
+            )  # sums are single precision
+            of[self.bias] = Tensor((channels,), of_bias, kind)
         return of
 
     # Tiles

@@ -24,7 +24,7 @@ from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Role, Tensor, Tensors
 from trainlib.primitive.tile_spec import Dim, Tiling
-from trainlib.reference.halves import rounded_matmul
+from trainlib.reference.halves import rounded_matmul, sums_in_single
 from trainlib.reference.matmul import matmul
 
 RATE = 5.0  # multiply-adds per cycle, nearly
@@ -67,7 +67,7 @@ class Step:
         if a.bias and self.name == "fw":
             of["bias"] = Tensor((a.outputs,), dtype=kind)
         elif a.bias and self.name == "wg":
-            of["dbias"] = Tensor((a.outputs,), written, kind)
+            of["dbias"] = Tensor((a.outputs,), written)
         return of | ({"scale": Tensor((1,))} if a.added == "operand" else {})
 
     def _of(self, image: Callable, inputs: Any, outputs: Any) -> tuple[Any, Any, Any]:
@@ -172,9 +172,8 @@ class Step:
         sums = rounded_matmul(kind, u, v, start, in_halves and (a.period or a.inputs) > 1, a.period)
         yield self.names[2], (sums if self.name == "wg" else a.from_matrix(sums), 0.0)
         if a.bias and self.name == "wg":
-            start = of["dbias"] if a.accumulate else np.zeros(a.outputs)
-            ones = np.ones((1, len(of["dY"])))
-            yield "dbias", (rounded_matmul(kind, ones, of["dY"], start, False)[0], 0.0)
+            held = of["dbias"] if a.accumulate else None
+            yield "dbias", (sums_in_single(of["dY"], held), 0.0)
 
     def family(self, name: str, arguments: type[Layer]) -> Family:
         """The step of a kind of layer."""

@@ -1,13 +1,11 @@
 """Sums of rows of a matrix: the gradient of a bias."""
 
-from collections.abc import Callable
-
-from firmware.builder import Kernel, KernelError
+from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.codegen.strided_access import Strided
 from trainlib.codegen.work_split import Partition, grid_of, heights
 from trainlib.gemm.operands import Scale
-from trainlib.primitive.element import F32, Element, load, store
+from trainlib.primitive.element import F32, Element, store
 from trainlib.primitive.tensor import WORD, Address
 
 ROWS = 8  # summed up side by side
@@ -31,19 +29,9 @@ def sums_f32(
 
     row, term    bytes from one row to the next, and from one term to the next
     scale        add scale times whole sums
-    element      of halves, two rows are summed up at once where neighbours lie together and begin
-                 with a word: then what follows the last one is undefined. Each sum is rounded
-                 after each term
-
-    raises       KernelError for halves that are scaled
+    element      of x; sums are single precision
     """
-    if element.is_half and scale:
-        raise KernelError(f"sums_{element.name}: scaled; it is for f32")
-    item, add = element.size, element.scalar(k, "fadd")
-    if element.is_half and row == element.size:
-        rows, row, item = -(-rows * element.size // WORD), WORD, WORD
-        add = element.pairs(k, "vfadd")
-    how = accumulate, scale, add
+    how = accumulate, scale, element
     parts = min(team.cores, rows)
     with k.scope():
         px, py, i, t = k.x(4)
@@ -51,12 +39,12 @@ def sums_f32(
             partition = Partition(k, rows, parts, i, t)
             for part in partition.parts_of_cores():
                 partition.load_start(px, part, x, row)
-                partition.load_start(py, part, y, item)
+                partition.load_start(py, part, y, WORD)
                 for count, times in heights(part.size, ROWS).items():
                     with k.loop(times):
-                        _block(k, [px, py], Strided(count, row, term, item), terms, *how)
+                        _block(k, [px, py], Strided(count, row, term, element.size), terms, *how)
                         k.add_constant(px, px, count * row - terms * term, t)
-                        k.addi(py, py, item * count)
+                        k.addi(py, py, WORD * count)
 
 
 def _block(
@@ -66,7 +54,7 @@ def _block(
     terms: int,
     accumulate: bool,
     scale: Scale | None,
-    add: Callable[..., None],
+    element: Element,
 ) -> None:
     """Sum up some rows side by side."""
     px, py = pointers
@@ -78,15 +66,16 @@ def _block(
         sums, loaded, count = k.f(values.count), k.f(values.count), k.x()
         for e in range(values.count):
             if accumulate:
-                load(k, values.item, sums[e], values.item * e, py)
+                k.fload(sums[e], WORD * e, py)
             else:
                 k.fzero(sums[e])
         k.li(count, terms)
         with k.hwloop(count):
             for e in values.order:
                 values.load(k, loaded[e], e, px, steps)
+            element.widen(k, [loaded[e] for e in values.order])
             for e in values.order:
-                add(sums[e], sums[e], loaded[e])
+                k.fadd_s(sums[e], sums[e], loaded[e])
             if values.count == 1:
                 k.mv(count, count)
         if scale:
@@ -97,4 +86,4 @@ def _block(
                 k.fload(loaded[e], WORD * e, py)
                 k.fadd_s(total, total, loaded[e])
         for e in range(values.count):
-            store(k, values.item, sums[e], values.item * e, py)
+            store(k, WORD, sums[e], WORD * e, py)

@@ -104,7 +104,7 @@ class Step:
 
     def in_pairs(self, layout: Layout, y: Expected, *given: Any) -> Expected:
         """y, computed two at a time or one by one."""
-        return reference.applied_in_pairs(y, *given, BF16.dtype) if layout.in_pairs else y
+        return reference.applied_in_pairs(y, *given, dtype=BF16.dtype) if layout.in_pairs else y
 
     def passes(self, point: Any) -> Phases:
         """Of rows that are cut."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from trainlib.reference.halves import add, multiply_add, rounded, rounded_matmul
+from trainlib.reference.halves import add, multiply_add, rounded, rounded_matmul, sums_in_single
 
 
 class Reading(Hashable, Protocol):
@@ -143,13 +143,9 @@ def weight_gradient(
     return total.reshape(groups * rows, *size[2:])
 
 
-def channel_sums(dtype: np.dtype, x: np.ndarray, start: np.ndarray | None) -> np.ndarray:
-    """The sum of each channel of images: the start, then images, lines, places, one by one."""
-    terms = x.astype(np.float64).swapaxes(0, 1).reshape(x.shape[1], -1)
-    sums = np.zeros(len(terms)) if start is None else start.astype(np.float64)
-    for term in terms.T:
-        sums = add(dtype, sums, term)
-    return sums
+def channel_sums(x: np.ndarray, start: np.ndarray | None) -> np.ndarray:
+    """The sum of each channel of images in single precision: images, lines, places, one by one."""
+    return sums_in_single(x.swapaxes(0, 1).reshape(x.shape[1], -1).T, start)
 
 
 def by_columns(

@@ -56,6 +56,15 @@ def multiply(dtype: np.dtype, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return rounded(dtype, a * b)
 
 
+def sums_in_single(terms: np.ndarray, start: np.ndarray | None) -> np.ndarray:
+    """The start, if any, and terms[k, n], one after the other: each sum is single precision."""
+    sums = np.zeros(terms.shape[1], np.float32) if start is None else start.astype(np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for term in terms.astype(np.float32):
+            sums = sums + term
+    return sums.astype(np.float64)
+
+
 def rounded_matmul(
     dtype: np.dtype,
     a: np.ndarray,

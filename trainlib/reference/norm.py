@@ -132,7 +132,14 @@ def backward(
 
 
 def applied_in_pairs(
-    y: Expected, x: Array, gamma: Array, beta: Array, mean: Array, rstd: Array, dtype: np.dtype
+    y: Expected,
+    x: Array,
+    gamma: Array,
+    beta: Array,
+    mean: Array,
+    rstd: Array,
+    *,
+    dtype: np.dtype,
 ) -> Expected:
     """y of halves as kernels compute it: the mean, gamma rstd and beta are rounded, then each
     result. The bound is for means and roots of other last digits, which may round otherwise.

@@ -22,8 +22,8 @@ SHAPES = [(1, 1, 1), (7, 5, 3), (25, 36, 13), (9, 1, 6), (3, 300, 5), (16, 8, 41
 
 
 def patterns(array: np.ndarray) -> np.ndarray:
-    """The bits of halves."""
-    return np.ascontiguousarray(array).view(np.uint16)
+    """The bits of elements."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 
 
 def check(kernel: str, arguments: dict, inputs: dict | None = None) -> None:
