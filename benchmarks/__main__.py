@@ -23,6 +23,7 @@ from benchmarks import (
     network,
     parts,
     processes,
+    shapes,
     speed,
     trace,
 )
@@ -63,6 +64,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "elf": lambda rounds, _: elf_readers.elf_readers(rounds),
     "kernels": lambda *_: kernels.kernels(),
     "corners": lambda *_: corners.corners(),
+    "shapes": lambda *_: shapes.shapes(),
     "network": lambda *_: network.network(),
     "deploy": lambda _, is_long: deploy.networks(is_long),
     "first": lambda rounds, is_long: command.first_run() if is_long else iter(()),

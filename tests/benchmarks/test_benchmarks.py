@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import corners, deploy, kernels, limit, network
+from benchmarks import corners, deploy, kernels, limit, network, shapes
 from benchmarks.clocks import pulpsim, simulate
 from benchmarks.figure import Figure
 from benchmarks.workload import INSTRUCTIONS, chip, elf, products
@@ -127,3 +127,12 @@ def test_a_corner_is_held_against_cycles_or_another_kernel() -> None:
 def test_every_corner_is_a_point_of_its_kernel() -> None:
     for corner in corners.CORNERS:
         checked(corner.case.kernel, corner.case.arguments)
+
+
+def test_the_drawn_shapes_are_the_same_every_time_and_their_bounds_hold() -> None:
+    first = list(shapes.drawn(20))
+    assert first == list(shapes.drawn(20))
+    assert {case.kernel for case, _ in first} == set(shapes.KERNELS)
+    *figures, typical = shapes.shapes(count=3)
+    assert all(figure.ratio is not None and 0 < figure.ratio < 1 for figure in figures)
+    assert typical.ours == sorted(figure.ratio or 0 for figure in figures)[1]
