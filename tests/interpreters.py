@@ -26,7 +26,7 @@ FIRST = [
 NEXT = [
     (PULP, "run_hart run_recording superblocks", ""),
     (CV32E40P, "run run_hart run_recording superblocks", ""),
-    (RTL, "run run_hart", ""),
+    (RTL, "run run_hart superblocks", ""),
     (PULP, "run run_hart run_recording", "and all"),
     (RTL, "run", "and all"),
 ]
