@@ -300,7 +300,7 @@ def long_loop(chip: SocSpec, seed: int, length: int) -> Program:
 
 
 @pytest.mark.parametrize(("seed", "length"), [(0, 34), (2, 34), (6, 38)])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_what_a_superblock_finds_missing_is_asked_for_at_once(
     seed: int, length: int, early: CodeCache
 ) -> None:
@@ -348,7 +348,7 @@ def test_a_superblock_waits_until_it_is_known_where_its_loop_goes_back_to() -> N
     assert superblock_from(chip, row, ISSUE, left_loop=last) is not None
 
 
-@pytest.mark.parametrize("name", ["speed2_mm_hwl", "speed2_mm_naive"])
+@pytest.mark.parametrize("name", ["speed2_mm_naive", "speed2_mm_hwl"])
 @pytest.mark.sampled(2)
 def test_a_program_runs_again_as_it_did(name: str, early: CodeCache) -> None:
     runs = (run_program(product(name), max_cycles=CYCLES, code_cache=early) for _ in range(3))
