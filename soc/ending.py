@@ -127,7 +127,8 @@ class Ending:
         spec = self.diagnosis.spec
         if not spec.control_page:
             return
-        cores = self.chip.harts[: spec.cores]
+        first = spec.cores if spec.fabric_controller.present else 0
+        cores = self.chip.harts[first:]
         if cores["exited"].all():
             codes = [int(code) for code in cores["exit_code"] if code]
             self.exit = Exit("exit", codes[0] if codes else 0)

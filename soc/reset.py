@@ -24,14 +24,15 @@ from soc.core.float_state import FLOATS_OFF
 from soc.core.stack_check import HIGHEST
 from soc.dma.mchan import new_dma
 from soc.event_unit.state import event_unit_state
-from soc.icache.private_cache import IDEAL, STEADY
+from soc.icache.prefetch_buffer import fetch_through_port
+from soc.icache.private_cache import CV32E40P_PORT, IDEAL, RI5CY_PORT, STEADY
 from soc.interconnect.axi_l2 import l2_state
 from soc.interconnect.tcdm import DMA_PORTS, EXTERNAL_PORTS
 from soc.prelude.counters import REGIONS
 from soc.prelude.hart_state import OFF
 from soc.prelude.records import BANK, CONFIG, HART
 from soc.prelude.trace_event import RECORDER, SORTED_CYCLES
-from soc.prelude.wheel import WHEEL
+from soc.prelude.wheel import NEVER, WHEEL
 
 LONG_AGO = -10
 CLUSTER_BASE = 0x10200000
@@ -88,13 +89,16 @@ def _shadow_counts(spec: SocSpec, harts: int) -> dict[str, int]:
 def _at_reset(spec: SocSpec, registers: str, harts: int) -> Image:
     """All but the memories and what is noted of a run: copied, which is faster than to make it."""
     icache, fetch = icache_state(spec.icache, spec.cores, harts - spec.cores)
+    if spec.fabric_controller.present and spec.fabric_controller.fetch == "l2":
+        buffer = RI5CY_PORT if spec.core.isa == "ri5cy" else CV32E40P_PORT
+        fetch_through_port(fetch[spec.cores], buffer)
     arrays = {
         "config": _config(spec, registers, harts),
         "icache": icache,
         "fetch": fetch,
         "harts": _harts(spec, registers, harts),
         "banks": np.zeros(spec.l1.banks, BANK),
-        "wheel": np.zeros(1, WHEEL),
+        "wheel": _wheel(),
         "event_unit": event_unit_state(spec.event_unit, spec.cores),
         "dma": new_dma(
             spec.dma,
@@ -104,10 +108,17 @@ def _at_reset(spec: SocSpec, registers: str, harts: int) -> Image:
             l2_size=spec.l2.size,
         ),
         "l2_port": l2_state(spec.l2),
+        "l2_banks": np.zeros(spec.l2.private_banks + spec.l2.banks + 1, BANK),
         "recorder": np.zeros(1, RECORDER),
         "control": control_state(),  # last: mostly it is zeros, which are not copied
     }
     return image(arrays)
+
+
+def _wheel() -> np.ndarray:
+    wheel = np.zeros(1, WHEEL)
+    wheel["ports"] = NEVER
+    return wheel
 
 
 def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:
@@ -131,6 +142,10 @@ def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:
     record["control_page"] = spec.control_page
     record["controller_to_l1"] = spec.access.controller_to_l1
     record["l1_to_controller"] = spec.access.l1_to_controller
+    record["controller_ports"] = spec.fabric_controller.fetch == "l2"
+    record["one_way"] = spec.fabric_controller.way == "soc3"
+    record["controller_register"] = spec.access.controller_register
+    record["controller_to_cluster"] = spec.access.controller_to_cluster
     record["elw_resume"] = spec.event_unit.resume
     record["ideal_l2"] = spec.control_page != 0
     record["private_sets"] = private_sets(spec.icache)
@@ -149,6 +164,8 @@ def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:
     harts["boxed"] = registers == "f" and not spec.core.rtl_defects  # flex-v: EnableNanBox = 0
     harts["misa"] = MISA[spec.core.isa] | (1 << 23) | ((1 << 5) if registers == "f" else 0)
     harts["mstatus"] = MSTATUS_RESET
+    is_xcv = spec.core.encodings == "xcv" or (spec.core.encodings == "auto" and not ri5cy)
+    harts["loop_end_offset"] = 4 if is_xcv else 0
     harts["checks"] = FLOATS_OFF if registers == "f" and not ri5cy else 0
     harts["mtvec"] = spec.core.reset_pc & 0xFFFFFF00 | 1
     harts["mie"] = ALL_LINES if ri5cy else 0

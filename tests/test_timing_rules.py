@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pulpsim.fidelity.controller import measured as measured_controller
 from pulpsim.fidelity.programs import runs
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +31,7 @@ def test_every_rule_that_is_cited_is_on_the_page(folder: str) -> None:
 
 
 def test_every_program_that_the_page_names_is_measured() -> None:
-    names = {run.program for run in runs()}
+    names = {run.program for run in runs()} | set(measured_controller())
     named = re.findall(r"Programs?: (.*?)(?:\.\n|\n\n)", PAGE, re.DOTALL)
     programs = {p for line in named for p in re.findall(r"`([a-z0-9_*]+)`", line)} - {"ri5cy_*"}
     assert len(programs) > 20

@@ -10,6 +10,7 @@ GROUPS = {
     "kernels": "matrix products and compiled C on one core and on eight",
     "dma": "transfers of MCHAN: control ports, bursts, accesses to L1",
     "icache": "loops and products through the private and the shared instruction cache",
+    "controller": "the fabric controller: its fetch and data at L2's ports, registers, the cluster",
     "l2": "loads, stores and transfers on the whole chip",
 }
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write
 from pulpsim.commands.cli.place import check_place, cluster_of
 from pulpsim.commands.cli.terminal import compact_table, page_console, progress, report_console
-from pulpsim.fidelity import dma, icache, l2, programs
+from pulpsim.fidelity import controller, dma, icache, l2, programs
 from pulpsim.fidelity.comparison import GROUPS, Comparison, Measurement
 from soc.config.toml import ConfigError
 from soc.run_many import processors
@@ -92,7 +92,7 @@ def fidelity(only: Sequence[str], engine: str, file: Path | None, where: Where =
 def measurements() -> Iterator[Measurement]:
     """All of them, by group."""
     by_group = defaultdict(list)
-    for source in (programs, dma, icache, l2):
+    for source in (programs, dma, icache, controller, l2):
         for measurement in source.measurements():
             by_group[measurement.group].append(measurement)
     for group in GROUPS:

@@ -93,6 +93,8 @@ def bind_for_peripherals() -> None:
 PHASES = Unit("phases", uses=LINKED)
 collect_hart = PHASES.link("soc.engine.cycle_loop.collect_hart", Chip, int, int, returns=BITS)
 access_l1 = PHASES.link("soc.cluster.l1_access.access_l1", Chip, BITS, int, returns=BITS)
+collect_ports = PHASES.link("soc.cluster.l2_access.collect_ports", Chip, int)
+grant_ports_of_l2 = PHASES.link("soc.cluster.l2_access.grant_ports_of_l2", Chip, int, returns=BITS)
 signal_dma = PHASES.link("soc.cluster.phases.signal_dma", Chip, int)
 request_dma_lanes = PHASES.link("soc.cluster.phases.request_dma_lanes", Chip, int, returns=int)
 cycle_dma = PHASES.link("soc.cluster.phases.cycle_dma", Chip, int, int, int, returns=BITS)

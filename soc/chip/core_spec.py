@@ -20,6 +20,9 @@ class CoreSpec(BaseModel):
     isa: Literal["ri5cy", "cv32e40p"] = setting(
         "ri5cy", "", "pulp_cluster caaa973: CoreType = RI5CY"
     )
+    encodings: Literal["xpulpv2", "xcv", "auto"] = setting(
+        "auto", "", "RI5CY: xpulpv2, CV32E40P: xcv; PULP's fork of CV32E40P (7a49867): xpulpv2"
+    )
     float_registers: Literal["f", "x", "auto"] = setting(
         "auto", "", "pulp_cluster: Zfinx = FPU, x registers; auto: as the program says, else x"
     )
@@ -71,7 +74,7 @@ class CoreSpec(BaseModel):
     def instructions(self, registers: str) -> Isa:
         """What it executes with floats in these registers, "f" or "x"."""
         return profile(
-            self.isa,
+            {"xpulpv2": "ri5cy", "xcv": "cv32e40p", "auto": self.isa}[self.encodings],
             registers,
             self.small_floats,
             dot_products=self.dot_products,
@@ -85,6 +88,16 @@ class FabricControllerSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     present: bool = setting(True, "", "pulp_soc: fc_subsystem; false: the cluster starts by itself")
+    fetch: Literal["ideal", "l2"] = setting(
+        "ideal",
+        "",
+        "pulp_soc: l2, fetch and data meet at L2's banks, measured; ideal: they never do",
+    )
+    way: Literal["soc3", "soc5"] = setting(
+        "soc3",
+        "",
+        "pulp_soc 3.0.1: lint_2_axi has one access at a time; 5.0.1: axi_demux a load and a store",
+    )
     hart_id: int = setting(992, "", "pulp: cluster 31, core 0", ge=0)
 
 
@@ -98,7 +111,7 @@ class AccessSpec(BaseModel):
     )
     soc_register: int = setting(22, "cycles", f"cluster core to APB; {GVSOC}", ge=5, le=200)
     controller_register: int = setting(
-        8, "cycles", f"fabric controller to APB; {GVSOC}", ge=3, le=200
+        8, "cycles", f"fabric controller to APB; {GVSOC}", ge=1, le=200
     )
     controller_to_cluster: int = setting(
         14, "cycles", f"fabric controller to a cluster register; {GVSOC}", ge=3, le=200

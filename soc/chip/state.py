@@ -34,6 +34,7 @@ ARRAYS = {
     "event_unit": EU_STATE,  # [1]
     "dma": DMA_STATE,  # [1]
     "l2_port": L2_STATE,  # [1]
+    "l2_banks": BANK,  # [private, interleaved banks, ROM], see soc.interconnect.l2_banks
     "icache": ICACHE,  # [1]
     "fetch": FETCH,  # [harts]
     "recorder": RECORDER,  # [1]
@@ -175,6 +176,7 @@ class Chip:
         event_unit: np.ndarray
         dma: np.ndarray
         l2_port: np.ndarray
+        l2_banks: np.ndarray
         icache: np.ndarray
         fetch: np.ndarray
         recorder: np.ndarray

@@ -80,7 +80,8 @@ def start_hart(chip: Chip, h: int, pc: int, cycle: int) -> None:
     note_start(chip, h, pc, cycle)
     hart["state"] = RUN
     start_fetching(chip, h, pc, cycle)
-    schedule(chip, h, cycle)
+    if hart["state"] == RUN:
+        schedule(chip, h, cycle)
 
 
 @step

@@ -22,7 +22,7 @@ from soc.prelude.bits import lowest_index
 from soc.prelude.decoded import LOAD, STORE
 from soc.prelude.hart_state import ACCESS, FETCHING, L1_REQUEST, RUN, WAIT
 from soc.prelude.step import step
-from soc.prelude.wheel import NEVER, schedule
+from soc.prelude.wheel import NEVER, schedule, wake_ports
 
 
 def private_sets(spec: IcacheSpec) -> int:
@@ -92,6 +92,11 @@ def start_fetching(chip: Chip, h: int, pc: int, cycle: int) -> None:
     fetch = chip.fetch[np.uint64(h)]
     chip.harts[np.uint64(h)]["id_valid"] = 0
     fetch_jump(fetch, pc, cycle - 2)
+    if fetch["port"]:
+        fetch["fresh"] = 0
+        wake_ports(chip.wheel[0], max(cycle - 2, chip.wheel[0]["now"]))
+        chip.harts[np.uint64(h)]["state"] = FETCHING
+        return
     icache_note(chip.icache[0], fetch, h)
 
 

@@ -8,6 +8,7 @@ Source: the platform contract of the programs measured on RTL; rules J, L and T.
 
 import numpy as np
 
+from soc.cluster.port_generators import generator_write
 from soc.core.interrupts import raise_interrupt
 from soc.interconnect.tcdm import DMA_PORTS, ask_bank
 from soc.prelude.bits import bit
@@ -18,6 +19,9 @@ from soc.prelude.wheel import NEVER
 EXIT, PUT_CHARACTER, BARRIER, CORES, CYCLE = 0x00, 0x04, 0x10, 0x14, 0x18
 GENERATOR_BASE, GENERATOR_MODE, GENERATOR_START = 0x20, 0x24, 0x28
 INTERRUPT, INTERRUPT_CLEAR = 0x30, 0x34
+
+FIRST_PORT_GENERATOR = 0x100
+"""Registers of the generators at L2's ports: soc.cluster.port_generators."""
 
 WRITE_BIT = 8
 INTERRUPT_LINE = 16
@@ -59,6 +63,8 @@ def control_write(chip, h, offset, value, now):
             running = control["ports"] >> port & 1 and value
             control["next"][port] = now + 1 if running else NEVER
         control["busy"] = 1
+    elif FIRST_PORT_GENERATOR <= offset:
+        generator_write(chip, offset - FIRST_PORT_GENERATOR, value, now)
     elif offset == INTERRUPT:
         control["irq_cycle"] = now + value
     elif offset == INTERRUPT_CLEAR:

@@ -43,7 +43,7 @@ def find_loop_end(chip, hart, loop):
     Else, as nearly always, -1.
     """
     config = chip.config[0]
-    last = hart["lp_end"][loop] - (0 if hart["ri5cy"] else 4)
+    last = hart["lp_end"][loop] - hart["loop_end_offset"]
     hart["lp_last"][loop] = last
     index = row_index(config, last)
     if 0 <= index < config["rows"] and chip.code[np.uint64(index)]["flags"] & LOOP_END == 0:

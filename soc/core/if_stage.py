@@ -58,7 +58,17 @@ def await_hand_over(chip, hart, fetch, row, pc, ready):
 
     ready    first cycle in which EX can take it, or NEVER: see fetch_next
     """
-    given = fetch_next(fetch, pc, int(row["size"]), hart["in_id"] - 1, ready)
+    cycle = hart["in_id"] - 1
+    if fetch["port"]:
+        if hart["issued"] >= hart["memory_grant"]:  # what issued waits in EX for the access before
+            hart["ex_ready"] = max(hart["ex_ready"], hart["answer"])
+        if ready != NEVER:
+            ready = hart["ex_ready"]
+        if cycle > hart["issued"] and ready > cycle:
+            if ready == NEVER:
+                return False
+            cycle = ready
+    given = fetch_next(fetch, pc, int(row["size"]), cycle, ready)
     if given == NEVER:
         return False
     given += 1

@@ -14,6 +14,12 @@ from soc.chip.state import Chip
 from soc.cluster import testbench
 from soc.cluster.demux import l2_grant, redirect, serve
 from soc.cluster.l1_access import access_l1, bank_of, l1_word
+from soc.cluster.l2_access import (
+    collect_ports,
+    controller_request,
+    grant_ports_of_l2,
+    note_fetch,
+)
 from soc.cluster.phases import (
     clock_event_unit,
     cycle_dma,
@@ -57,7 +63,7 @@ from soc.prelude.hart_state import (
 from soc.prelude.step import cold_step, step
 from soc.prelude.stop_reasons import ASLEEP, DECODE, END, HALT, HOST, POLL, TRACE
 from soc.prelude.trace_points import is_full
-from soc.prelude.wheel import NEVER, SLOTS, enter_wheel, schedule
+from soc.prelude.wheel import NEVER, PORTS, SLOTS, enter_wheel, schedule
 
 
 @step
@@ -71,7 +77,9 @@ def collect_hart(chip, h, now):
     if hart["when"] > now:
         schedule(chip, h, hart["when"])
         return going
-    if hart["state"] == REQUEST and not redirect(chip, h, now):
+    if hart["external"] and chip.config[0]["controller_ports"] and hart["state"] == REQUEST:
+        going = controller_request(chip, h, now)
+    elif hart["state"] == REQUEST and not redirect(chip, h, now):
         going = serve(chip, h, now)
         if hart["state"] == STOPPED:
             chip.wheel[0]["stop"] = HALT
@@ -91,7 +99,10 @@ def collect(chip, due, now):
     while due:
         h = lowest_index(due)
         due &= due - np.uint64(1)
-        going |= collect_hart(chip, h, now)
+        if h == PORTS:
+            collect_ports(chip, now)
+        else:
+            going |= collect_hart(chip, h, now)
     return going
 
 
@@ -123,7 +134,9 @@ def pass_phases(chip, due, now):
     request_words(chip, words, now)
     served = grant_words(chip, words, now)
     if others:
-        going |= access_l1(chip, others, now)
+        going |= access_l1(chip, others & ~bit(PORTS), now)
+        if wheel["asked"]:
+            going |= np.uint64(grant_ports_of_l2(chip, now))
     if wheel["dma_busy"]:
         going |= cycle_dma(chip, granted, lanes, now)
     if control["busy"]:
@@ -136,9 +149,9 @@ def pass_phases(chip, due, now):
 @cold_step
 def have_exited(chip):
     """Have all cores ended? Then the run has, whatever the test bench still sends to L1."""
-    for h in range(chip.config[0]["cores"]):
+    for h in range(chip.harts.size):
         hart = chip.harts[np.uint64(h)]
-        if hart["exited"] == 0 or hart["state"] != OFF:
+        if hart["first_issue"] and (hart["exited"] == 0 or hart["state"] != OFF):
             return False
     return True
 
@@ -215,7 +228,11 @@ def make_run_hart(advance: Callable) -> Callable:
             wheel["resume"] |= bit(h)
         elif state == STOPPED:
             wheel["stop"] = HALT
-        icache_note(chip.icache[0], fetch, h)
+        if fetch["fresh"]:
+            if fetch["port"]:
+                note_fetch(chip, h)
+            else:
+                icache_note(chip.icache[0], fetch, h)
 
     return run_hart
 

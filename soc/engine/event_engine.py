@@ -18,7 +18,7 @@ from soc.cluster.phases import Phase
 from soc.engine.interpreter import Parts
 from soc.prelude.bits import lowest_index
 from soc.prelude.hart_state import GO_ON, L1_REQUEST, RUN
-from soc.prelude.wheel import NEVER
+from soc.prelude.wheel import NEVER, PORTS
 
 HARTS = 64
 """Priorities of SimPy's events in a phase, one for each hart. SimPy's own are 0 and 1."""
@@ -79,6 +79,8 @@ class EventEngine:
         self.generating = env.event()
         self.generated = -1
         self.irq_cycle = NEVER
+        self.ports_cycle = NEVER
+        self.ports, self.asked = wheel["ports"].data, wheel["asked"].data
         if self.has_page:
             env.process(self.generator())
         self.deliver()
@@ -120,7 +122,18 @@ class EventEngine:
             if self.state[h] == L1_REQUEST and self.when[h] <= now:
                 self.posted |= 1 << h
                 self.at(self.requests, now, Phase.ACCESS_L1)
+            if self.asked[0]:
+                self.at(self.requests, now, Phase.ACCESS_L1)
             self.deliver()
+
+    def collect_ports(self, _: Event) -> None:
+        """Let masters of L2's ports ask that are no harts; they may have been woken for nothing."""
+        self.ports_cycle = NEVER
+        if self.ports[0] <= self.now:
+            self.parts.collect_ports(self.chip, self.now)
+            if self.asked[0]:
+                self.at(self.requests, self.now, Phase.ACCESS_L1)
+        self.deliver()
 
     def run_on(self, h: int) -> Generator[Event, None, None]:
         """Issue a hart's next instruction, if that is in this cycle."""
@@ -169,6 +182,8 @@ class EventEngine:
             self.requests = self.env.event()
             posted, self.posted = self.posted, 0
             self.go_on(self.parts.access_l1(self.chip, posted, self.now))
+            if self.asked[0]:
+                self.go_on(self.parts.grant_ports_of_l2(self.chip, self.act()))
             self.deliver()
 
     def dma(self) -> Generator[Event, None, None]:
@@ -248,6 +263,7 @@ class EventEngine:
         if entered:
             self.entered[0] = 0
             self.slots.fill(0)
+            entered &= ~(1 << PORTS)
             while entered:
                 h = lowest_index(entered)
                 entered &= entered - 1
@@ -255,6 +271,11 @@ class EventEngine:
                 # A loser of L1's arbitration is due in the next cycle.
                 cycle = when if when > now or self.state[h] == RUN else now + 1
                 self.at(self.due[h], cycle, Phase.COLLECT, h)
+        ports = self.ports[0]
+        if ports < self.ports_cycle:
+            self.ports_cycle = int(ports)
+            event = self.at(self.env.event(), max(self.ports_cycle, now), Phase.COLLECT, PORTS)
+            event.callbacks.append(self.collect_ports)
         unit = self.unit_next[0]
         if unit < self.unit_cycle:
             self.unit_cycle = unit

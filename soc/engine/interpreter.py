@@ -213,6 +213,8 @@ class Parts(NamedTuple):
     run_hart: Link
     collect_hart: Link = units.collect_hart
     access_l1: Link = units.access_l1
+    collect_ports: Link = units.collect_ports
+    grant_ports_of_l2: Link = units.grant_ports_of_l2
     signal_dma: Link = units.signal_dma
     grant_ports: Link = units.grant_ports
     request_dma_lanes: Link = units.request_dma_lanes

@@ -30,9 +30,11 @@ the same model.
 import numpy as np
 
 from soc.icache.private_cache import (
+    CV32E40P_PORT,
     EXACT,
     IDEAL,
     PLACES,
+    RI5CY_PORT,
     START,
     STEADY,
     choose_victim,
@@ -126,7 +128,11 @@ def _ask_ahead(fetch):
     while fetch["miss"] == NEVER and fetch["next"] < head + 4:
         position = fetch["next"]
         wanted = arrivals[(position - 1) % PLACES]
-        if leaves[(position - 4) % PLACES] >= wanted:
+        if fetch["port"] == CV32E40P_PORT:
+            if position - 2 >= head:
+                return
+            wanted = max(wanted, leaves[(position - 2) % PLACES] + 1)
+        elif leaves[(position - 4) % PLACES] >= wanted:
             if position - 3 >= head:
                 return
             wanted = leaves[(position - 3) % PLACES] + 1
@@ -148,6 +154,8 @@ def _take_turn(fetch):
     if position > fetch["next"]:
         return
     cycle = max(fetch["turn_cycle"], fetch["arrivals"][(position - 1) % PLACES])
+    if fetch["port"]:
+        cycle = max(cycle, fetch["free"])
     if fetch["miss"] != NEVER and (fetch["sent"] or fetch["miss"] < cycle):
         return
     fetch["miss"] = NEVER
@@ -165,6 +173,7 @@ def _turn(fetch, target, cycle, stay):
     if fetch["mode"] == STEADY:
         _become_exact(fetch, 0, fetch["arrival"], fetch["left"])
     fetch["turn"] = fetch["head"] + stay
+    fetch["half"] = 0
     fetch["turn_target"] = target
     fetch["turn_cycle"] = cycle
     _take_turn(fetch)
@@ -203,6 +212,45 @@ def _next_exact(fetch, pc, size, cycle, ready):
     return cycle
 
 
+@step
+def _leave(fetch, cycle, ready):
+    """Let the next word leave the queue, from this cycle on; returns when, NEVER if it is open."""
+    head = fetch["head"]
+    if head >= fetch["next"] or 0 <= fetch["turn"] <= head:
+        return NEVER
+    arrival = fetch["arrivals"][head % PLACES]
+    if arrival > cycle:
+        if ready == NEVER:
+            return NEVER
+        cycle = max(arrival, ready)
+    fetch["leaves"][head % PLACES] = cycle
+    fetch["head"] = head + 1
+    _ask_ahead(fetch)
+    return cycle
+
+
+@step
+def _next_of_cv32e40p(fetch, pc, size, cycle, ready):
+    """fetch_next of CV32E40P: a word leaves as soon as its lower half does.
+
+    The aligner keeps the upper half. Of a jump to an instruction that begins there and ends in the
+    next word, the first word leaves a cycle before the instruction can.
+    """
+    if pc & 2 and fetch["half"] == 0 and size == 4:
+        first = _leave(fetch, cycle - 1, ready)
+        if first == NEVER:
+            return NEVER
+        fetch["half"] = 1
+    if pc & 2 and fetch["half"]:
+        cycle = max(cycle, fetch["leaves"][(fetch["head"] - 1) % PLACES] + 1)
+    if pc & 2 == 0 or fetch["half"] == 0 or size == 4:
+        cycle = _leave(fetch, cycle, ready)
+        if cycle == NEVER:
+            return NEVER
+    fetch["half"] = (pc + size) >> 1 & 1
+    return cycle
+
+
 @inlined_step
 def fetch_steadily(fetch, pc, size, cycle, sets):
     """fetch_next in STEADY mode, where the hand-over takes place in this cycle.
@@ -235,6 +283,8 @@ def fetch_next(fetch, pc, size, cycle, ready):
         fetch_steadily(fetch, pc, size, cycle, fetch["sets"])
         return cycle
     if mode == EXACT:
+        if fetch["port"] == CV32E40P_PORT:
+            return _next_of_cv32e40p(fetch, pc, size, cycle, ready)
         return _next_exact(fetch, pc, size, cycle, ready)
     return cycle
 
@@ -318,7 +368,7 @@ def fetch_control(fetch, pc, cycle, enabled):
 
     pc    of the instruction to be handed over next
     """
-    if fetch["mode"] == IDEAL:
+    if fetch["mode"] == IDEAL or fetch["port"]:
         return
     forget_lines(fetch)
     fetch["enabled"] = enabled
@@ -330,3 +380,36 @@ def fetch_control(fetch, pc, cycle, enabled):
         fetch["miss"] = max(fetch["miss"], cycle)
         fetch["fresh"] = 1
     _ask_ahead(fetch)
+
+
+@step
+def fetch_through_port(fetch, buffer):
+    """Let a hart fetch from a port of L2: each word is asked for, granted, and comes a cycle later.
+
+    buffer    RI5CY_PORT or CV32E40P_PORT
+    """
+    _become_exact(fetch, 0, 0, 0)
+    fetch["port"] = buffer
+    fetch["enabled"] = fetch["half"] = 0
+
+
+@step
+def fetch_asks(fetch, now):
+    """Does the prefetch buffer ask for a word in this cycle?
+
+    A jump takes over a request of RI5CY's that is not granted yet; CV32E40P's has to be granted.
+    """
+    if fetch["turn"] >= 0 and fetch["port"] == RI5CY_PORT and fetch["miss"] < now:
+        before = fetch["arrivals"][(fetch["turn"] - 1) % PLACES]
+        if fetch["turn"] <= fetch["next"] and max(fetch["turn_cycle"], before) <= now:
+            fetch["miss"] = NEVER
+            fetch["free"] = now
+            _take_turn(fetch)
+    return fetch["miss"] <= now
+
+
+@step
+def fetch_granted(fetch, now):
+    """The word asked for is granted in this cycle: it comes in the next one."""
+    fetch["misses"] += 1
+    fetch_arrives(fetch, now + 1)

@@ -13,6 +13,9 @@ from soc.prelude.step import cold_step, step
 IDEAL, STEADY, EXACT = range(3)
 """Modes."""
 
+THROUGH_CACHES, RI5CY_PORT, CV32E40P_PORT = range(3)
+"""Where a prefetch buffer asks: a private cache, or a port of L2, and whose buffer it is there."""
+
 LINE_BYTES = 16  # FETCH_DATA_WIDTH = 128: fixed in hier-icache
 PRIVATE_LINES = 256  # lines that a record can hold
 PLACES = 8  # of the rings: positions head - 4 .. head + 3
@@ -46,7 +49,8 @@ FETCH = np.dtype(
         ("enabled", "i8"),  # 0: every fetch goes past the caches to L2
         ("lfsr", "i8"),
         ("misses", "i8"),
-        ("pad", "i8", (2,)),  # whole cache lines, an odd number
+        ("port", "i8"),  # THROUGH_CACHES, or a port of L2 and whose buffer
+        ("half", "i8"),  # CV32E40P: the upper half of the last word that left is still to come
         ("recent", "i8", (PRIVATE_LINES,)),  # by set: a line that is in it, seen last
         ("lines", "i8", (PRIVATE_LINES,)),  # address / 16, or -1; by set * ways + way
     ],

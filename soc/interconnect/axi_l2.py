@@ -95,6 +95,8 @@ L2_STATE = np.dtype(
     [
         ("interleaved", "i8"),  # first address after the private banks
         ("banks", "i8"),
+        ("private_banks", "i8"),
+        ("private_size", "i8"),  # bytes
         ("there", "i8"),
         ("latency", "i8"),  # AR to R, last W to B
         ("demux", "i8"),
@@ -124,6 +126,8 @@ def l2_state(spec: L2Spec) -> np.ndarray:
     there, back = spec.crossings
     state["interleaved"] = spec.base + spec.private_banks * spec.private_size
     state["banks"] = spec.banks
+    state["private_banks"] = spec.private_banks
+    state["private_size"] = spec.private_size
     state["there"] = there
     state["latency"] = there + spec.bank_latency + back
     state["demux"] = spec.demux_cycles

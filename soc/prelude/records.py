@@ -94,6 +94,7 @@ HART = np.dtype(
         ("frm_cycle", "i8"),  # and the issue cycle of its last write
         ("checks", "i8"),  # states in which it is that matter to some instructions
         ("ri5cy", "i8"),
+        ("loop_end_offset", "i8"),  # from a loop's end to its last instruction, bytes
         ("lp_end", "i8", (2,)),
         ("jump_ready", "i8"),  # first cycle in which the last jalr could use its register
         ("jump_waits", "i8"),  # it does so for the register alone
@@ -130,8 +131,10 @@ HART = np.dtype(
         ("stack_start", "i8"),  # between these two sp may be, see soc.core.stack_check
         ("stack_end", "i8"),
         ("deepest", "i8"),  # the lowest sp so far that was inside the stack
+        ("answer", "i8"),  # cycle in which the answer of the last access comes: EX waits for it
+        ("far", "i8"),  # the last access went beyond L2: FAR_LOAD, FAR_STORE
         ("foreseen", "i8"),  # an undecoded pc that it goes to, +1 if that is split; see is_split
-        ("pad", "i8", (36,)),  # 36 cache lines: harts lie in different sets
+        ("pad", "i8", (33,)),  # 36 cache lines: harts lie in different sets
     ],
     align=True,
 )
@@ -189,7 +192,9 @@ CONFIG = np.dtype(
             harts cores inputs code_base code_alias rows l1_base l1_size banks l2_base l2_size
             cluster_base lookahead fpu_latency ri5cy f_registers thead wfi_sleeps trap_vectors
             control_page controller_to_l1 l1_to_controller ideal_l2 elw_resume
-            steady_fetch private_sets
+            steady_fetch private_sets controller_ports controller_register
+            one_way
+            controller_to_cluster
         """.split()
     ]
 )
@@ -206,6 +211,19 @@ CONTROL = np.dtype(
         ("done", "i8", (4,)),  # accesses made by each port
         ("next", "i8", (4,)),  # cycle of a port's next request
         ("irq_cycle", "i8"),
+        ("port_base", "i8", (5,)),  # of the generators at L2's ports: their settings,
+        ("port_stride", "i8", (5,)),
+        ("port_mode", "i8", (5,)),
+        ("port_count", "i8", (5,)),
+        ("port_done", "i8", (5,)),  # accesses made, cycle of the next one
+        ("port_next", "i8", (5,)),
+        ("beats_left", "i8", (2,)),  # of the burst that reads, that writes: beats still to come,
+        ("beat", "i8", (2,)),  # and the address of the next one
+        ("waiting_words", "i8", (4,)),  # at a port of a half of the bus: how many, and which
+        ("waiting_word", "i8", (4, 2)),
+        ("coming", "i8", (4,)),  # granted in the cycle before
+        ("answered", "i8", (4,)),  # whose answers wait for those of the other half
+        ("registers", "i4", (1024,)),  # that the test bench has in the place of peripherals
         ("text", "u1", (65536,)),
         ("length", "i8"),
     ],

@@ -17,6 +17,9 @@ WRITES = 1024
 NULL_PLACES = 64
 """Instructions that are noted for an access through a null pointer, at most."""
 
+PORTS = 63
+"""In the place of a hart: masters of L2's ports that are none."""
+
 NEVER = 1 << 62
 """A cycle that does not come."""
 
@@ -29,6 +32,8 @@ WHEEL = np.dtype(
         ("due", "u8"),  # harts that are in some slot
         ("acted", "i8"),  # last cycle in which a request was served, or the DMA or event unit acted
         ("resume", "u8"),  # harts that go on in this cycle, once their code is decoded
+        ("ports", "i8"),  # next cycle in which a master other than a hart asks for a port of L2
+        ("asked", "u8"),  # masters that ask for one in this cycle
         ("fence", "i8"),  # what a fence.i asks for, see soc.core.decoded_index
         ("dma_busy", "i8"),
         ("host", "u8"),  # harts whose request waits for the host
@@ -63,3 +68,11 @@ def schedule(chip, h, cycle):
     """Let a hart go on, or ask, in a cycle."""
     chip.harts[np.uint64(h)]["when"] = cycle
     enter_wheel(chip.wheel[0], bit(h), cycle)
+
+
+@inlined_step
+def wake_ports(wheel, cycle):
+    """Let the masters of L2's ports act in a cycle."""
+    if cycle < wheel["ports"]:  # NEVER is none
+        wheel["ports"] = cycle
+        enter_wheel(wheel, bit(PORTS), cycle)

@@ -30,6 +30,7 @@ def test_every_measured_program_transfer_and_loop_is_in_one_of_the_groups() -> N
         "kernels": 180,
         "dma": 12,
         "icache": 50,
+        "controller": 84,
         "l2": 14,
     }
 
@@ -50,7 +51,7 @@ def test_a_choice_that_matches_nothing_is_refused() -> None:
     with pytest.raises(
         ConfigError,
         match=r"^--only jmp8: no such measurement; the groups are programs, contention, kernels, "
-        r"dma, icache, l2; a program by name, many as in 'mm_\*'$",
+        r"dma, icache, controller, l2; a program by name, many as in 'mm_\*'$",
     ):
         select(["jmp8"])
 

@@ -129,14 +129,18 @@ def test_an_instruction_of_several_forms_has_a_page_of_each() -> None:
         assert f"{form}\n{'=' * len(form)}\n" in page
 
 
+CONTROLLERS = "fc-cv32e40p-soc5-rtl, fc-ri5cy-soc3-rtl, fc-ri5cy-soc5-rtl"
+ALL = f"cv32e40p-rtl, {CONTROLLERS}, pulp, pulp-cv32e40p, ri5cy-rtl"
+
+
 @pytest.mark.parametrize(
     ("name", "chips"),
     [
-        ("add", "cv32e40p-rtl, pulp, pulp-cv32e40p, ri5cy-rtl"),
-        ("c.lw", "cv32e40p-rtl, pulp, pulp-cv32e40p, ri5cy-rtl"),
-        ("p.mac", "pulp, ri5cy-rtl"),
+        ("add", ALL),
+        ("c.lw", ALL),
+        ("p.mac", f"{CONTROLLERS}, pulp, ri5cy-rtl"),
         ("cv.mac", "cv32e40p-rtl, pulp-cv32e40p"),
-        ("vfmac.h", "pulp, ri5cy-rtl"),
+        ("vfmac.h", "fc-ri5cy-soc3-rtl, fc-ri5cy-soc5-rtl, pulp, ri5cy-rtl"),
         ("vfdotp.h", "none; set core.dot_products = true"),
     ],
 )
