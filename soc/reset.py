@@ -110,7 +110,7 @@ def _at_reset(spec: SocSpec, registers: str, harts: int) -> Image:
         "l2_port": l2_state(spec.l2),
         "l2_banks": np.zeros(spec.l2.private_banks + spec.l2.banks + 1, BANK),
         "recorder": np.zeros(1, RECORDER),
-        "control": control_state(),  # last: mostly it is zeros, which are not copied
+        "control": _control(spec),  # last: mostly it is zeros, which are not copied
     }
     return image(arrays)
 
@@ -119,6 +119,12 @@ def _wheel() -> np.ndarray:
     wheel = np.zeros(1, WHEEL)
     wheel["ports"] = NEVER
     return wheel
+
+
+def _control(spec: SocSpec) -> np.ndarray:
+    control = control_state()
+    control["device_ports"] = sum(device.ports for device in spec.device)
+    return control
 
 
 def _config(spec: SocSpec, registers: str, harts: int) -> np.ndarray:

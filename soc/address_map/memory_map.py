@@ -118,14 +118,19 @@ _SOC = (  # name, base, size, block
 )
 
 
-def memory_map(l1_size: int, l2_size: int) -> tuple[Region, ...]:
+def memory_map(
+    l1_size: int, l2_size: int, devices: tuple[tuple[str, int, int], ...] = ()
+) -> tuple[Region, ...]:
     """The platform's regions, lowest address first; aliases of two masters may overlap.
 
     l1_size, l2_size    bytes; L2 begins with the two private banks
+    devices             name, base and bytes of components of the user's own
     """
+    own = [Region(name, base, size, _kind(base), Master.ALL, base) for name, base, size in devices]
     regions = [
         *_l1(l1_size),
         *(Region(n, base, size, k, m, base, b) for n, base, size, k, m, b in _CLUSTER),
+        *(region for region in own if region.kind == Kind.CLUSTER_PERIPHERAL),
     ]
     regions += [_core_alias(region) for region in regions]
     regions += _l2(l2_size)
@@ -133,7 +138,12 @@ def memory_map(l1_size: int, l2_size: int) -> tuple[Region, ...]:
         Region(name, base, size, Kind.SOC_PERIPHERAL, Master.ALL, base, block)
         for name, base, size, block in _SOC
     ]
+    regions += [region for region in own if region.kind == Kind.SOC_PERIPHERAL]
     return tuple(sorted(regions, key=lambda region: region.base))
+
+
+def _kind(base: int) -> Kind:
+    return Kind.CLUSTER_PERIPHERAL if base < CLUSTER_SPACE[1] else Kind.SOC_PERIPHERAL
 
 
 def _l1(size: int) -> list[Region]:

@@ -14,8 +14,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from soc.address_map.memory_map import CLUSTER_ALIAS_SIZE, CLUSTER_SPACE, SOC_SPACE
+from soc.address_map.memory_map import (
+    CLUSTER_ALIAS_SIZE,
+    CLUSTER_SPACE,
+    SOC_SPACE,
+    Kind,
+    memory_map,
+)
 from soc.chip.core_spec import AccessSpec, CoreSpec, FabricControllerSpec
+from soc.chip.device_spec import FOLDER, MOST_PORTS, ChipFolder, DeviceSpec
 from soc.chip.peripherals_spec import PeripheralsSpec, UartSpec
 from soc.config.toml import (
     ConfigError,
@@ -39,6 +46,7 @@ from soc.prelude.field import setting
 CONFIGS = Path(__file__).parents[2] / "configs"
 DEFAULT_CHIP = "pulp"
 MOST_CORES = 16
+SPACES = (CLUSTER_SPACE[0], CLUSTER_SPACE[0] + 0x4000), SOC_SPACE
 CONTROL_PAGE_SIZE = 0x1000
 L1_SPACE = 0x200000
 """Addresses of L1 and of its test-and-set alias, from L1's base (core_demux.sv)."""
@@ -62,6 +70,9 @@ class SocSpec(BaseModel):
     peripherals: PeripheralsSpec = PeripheralsSpec()
     uart: UartSpec = UartSpec()
     access: AccessSpec = AccessSpec()
+    device: tuple[DeviceSpec, ...] = setting(
+        (), "", "chip file: components of the user's own, a table each"
+    )
     control_page: int = setting(
         0,
         "address",
@@ -105,9 +116,33 @@ class SocSpec(BaseModel):
             for (one, base, end), (other, start, stop) in combinations(places, 2)
             if base < stop and start < end
         ]
+        mistakes += self._mistakes_of_devices()
         if mistakes:
             raise ValueError("; ".join(mistakes))
         return self
+
+    def _mistakes_of_devices(self) -> Iterator[str]:
+        """Windows of devices lie in the spaces of registers, where nothing else answers."""
+        known = [
+            (region.name, region.base, region.end)
+            for region in memory_map(self.l1.size, self.l2.size)
+            if region.kind in (Kind.CLUSTER_PERIPHERAL, Kind.SOC_PERIPHERAL)
+        ]
+        if self.device and self.control_page:
+            yield "device: test benches with a control_page have no peripherals"
+        for device in self.device:
+            window = f"device {device.name!r} {device.base:#010x}"
+            end = device.base + device.size
+            if not any(low <= device.base and end <= high for low, high in SPACES):
+                yield f"{window}: outside of the registers of cluster and SoC"
+            for name, base, stop in known:
+                if base < end and device.base < stop:
+                    yield f"{window} overlaps {name} {base:#010x}"
+                if name == device.name:
+                    yield f"device {name!r}: the chip has a region of that name"
+            known.append((device.name, device.base, end))
+        if sum(device.ports for device in self.device) > MOST_PORTS:
+            yield f"device: more than {MOST_PORTS} ports into L1"
 
     def _places(self) -> Iterator[tuple[str, int, int]]:
         """What addresses lead to: name, first address, first address after."""
@@ -166,6 +201,8 @@ def chip_layers(chip: str | Path, folder: Path = Path(), source: str = "") -> li
         files.append(file)
         table = read_toml(file)
         base = table.pop("base", None)
+        for device in _tables(table.get("device")):
+            device[FOLDER] = ChipFolder(file.parent.absolute())
         layers.insert(0, Layer(str(file), table))
         if base is None:
             return [Layer("chip", {"name": files[0].stem}), *layers]
@@ -176,6 +213,10 @@ def chip_layers(chip: str | Path, folder: Path = Path(), source: str = "") -> li
         file = _chip_file(base, file.parent, f"{file}: base: ")
     circle = " -> ".join(str(file) for file in [*files[files.index(file) :], file])
     raise ConfigError([f"{files[0]}: base: chips are based on each other: {circle}"])
+
+
+def _tables(written: Any) -> list[Table]:
+    return [entry for entry in written if isinstance(entry, dict)] if written else []
 
 
 def written_chip(source: str, written: Any) -> tuple[str, Table]:

@@ -161,3 +161,5 @@ def cycle_generator(chip, now):
             won = grant_bank(bank_of(chip, address >> 2), first + port)
             note_beat(chip, first + port, address, won, control["write"], now)
             testbench.generator_access(chip, port, won, now)
+    if control["device_busy"]:
+        testbench.device_access(chip, now)

@@ -14,7 +14,8 @@ from soc.interconnect.tcdm import DMA_PORTS, ask_bank
 from soc.prelude.bits import bit
 from soc.prelude.records import CONTROL
 from soc.prelude.step import cold_step, step
-from soc.prelude.wheel import NEVER
+from soc.prelude.trace_points import note_beat
+from soc.prelude.wheel import NEVER, RING
 
 EXIT, PUT_CHARACTER, BARRIER, CORES, CYCLE = 0x00, 0x04, 0x10, 0x14, 0x18
 GENERATOR_BASE, GENERATOR_MODE, GENERATOR_START = 0x20, 0x24, 0x28
@@ -105,7 +106,55 @@ def generator_request(chip, now):
         if control["next"][port] == now:
             bank = chip.banks[np.uint64(generator_address(control, port) >> 2 & last_bank)]
             ask_bank(bank, first + port)
+    if control["device_busy"]:
+        device_request(chip)
+        busy = 1
     control["busy"] = busy
+
+
+@cold_step
+def device_request(chip):
+    """Note what the banks have served for which ports of the user's own components ask."""
+    control = chip.control[0]
+    for port in range(control["device_ports"]):
+        if control["device_busy"] >> port & 1:
+            number = control["device_address"][port] >> 2 & chip.config[0]["banks"] - 1
+            control["device_seen"][port] = chip.banks[np.uint64(number)]["accesses"]
+
+
+@cold_step
+def device_access(chip, now):
+    """Perform accesses of the user's own components to banks that serve no other initiator.
+
+    So a HWPE is served (hci_interconnect.sv: its side of hci_arbiter has the low priority, and no
+    limit of stalls); of ports that ask for the same bank, the lowest.
+    """
+    control = chip.control[0]
+    asking = chip.wheel[0]["asking"][np.uint64(now) % np.uint64(RING)]
+    first = chip.config[0]["inputs"]
+    for port in range(control["device_ports"]):
+        if control["device_busy"] >> port & 1 == 0:
+            continue
+        address = control["device_address"][port]
+        number = np.uint64(address >> 2 & chip.config[0]["banks"] - 1)
+        bank = chip.banks[number]
+        # A core that has won and goes on after this has left its arbiter's state in `asking`.
+        granted = asking[number] == 0 and bank["accesses"] == control["device_seen"][port]
+        write = control["device_write"][port]
+        note_beat(chip, first + port, address, granted, write, now)
+        if not granted:
+            continue
+        bank["accesses"] += 1
+        word = np.uint64(address - chip.config[0]["l1_base"] >> 2)
+        done = control["device_done"][port]
+        if write:
+            chip.l1[word] = control["device_data"][port][done]
+        else:
+            control["device_data"][port][done] = chip.l1[word]
+        control["device_done"][port] = done + 1
+        control["device_address"][port] = address + control["device_stride"][port]
+        if done + 1 == control["device_count"][port]:
+            control["device_busy"] &= ~(1 << port)
 
 
 @step

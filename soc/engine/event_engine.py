@@ -74,7 +74,8 @@ class EventEngine:
         env.process(self.dma())
         self.icache_cycle = NEVER
         env.process(self.event_unit())
-        self.has_page = bool(chip.config[0]["control_page"])
+        self.asking = wheel["asking"]
+        self.has_page = bool(chip.config[0]["control_page"] | chip.control[0]["device_ports"])
         self.page_busy, self.page_irq = (chip.control[n].data for n in ("busy", "irq_cycle"))
         self.generating = env.event()
         self.generated = -1
@@ -229,6 +230,7 @@ class EventEngine:
             self.generated = self.act()
             self.parts.generator_request(self.chip, self.now)
             yield self.at(self.env.event(), self.now, Phase.DMA_ACCESS, AFTER_DMA)
+            self.asking.fill(0)  # requests that the other engine's short way would have served
             self.parts.cycle_generator(self.chip, self.now)
             self.deliver()
 

@@ -1,7 +1,8 @@
 """Wiring of the peripherals: SimPy components around the clocked parts, on one bus per master."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 from simpy import Environment
 
@@ -47,9 +48,11 @@ FLLS = ("fll_soc", "fll_peripheral", "fll_cluster")
 
 
 @cache
-def decoders(l1_size: int, l2_size: int) -> tuple[Decoder, Decoder]:
-    """Of the cores' accesses, and of the fabric controller's. Sizes in bytes."""
-    regions = memory_map(l1_size, l2_size)
+def decoders(
+    l1_size: int, l2_size: int, devices: tuple[tuple[str, int, int], ...] = ()
+) -> tuple[Decoder, Decoder]:
+    """Of the cores' accesses, and of the fabric controller's; arguments as for memory_map."""
+    regions = memory_map(l1_size, l2_size, devices)
     return Decoder(regions, Master.CORE), Decoder(regions, Master.FABRIC)
 
 
@@ -81,7 +84,8 @@ class Platform:
         self.before_icache: Callable[[], None] = lambda: None
         self.enabled = 0
         calls = Calls(env, lambda: self.changed())
-        cores, controller = decoders(spec.l1.size, spec.l2.size)
+        windows = tuple((device.name, device.base, device.size) for device in spec.device)
+        cores, controller = decoders(spec.l1.size, spec.l2.size, windows)
         self.targets = {target: Target() for target in (*cores.cluster, *controller.cluster)}
         self.dma_ports = {
             name: DmaPort(env, chip, number, self._dma_event(name), lambda: self.changed())
@@ -91,7 +95,7 @@ class Platform:
             env, spec.peripherals, warn, self._interrupt_controller
         )
         self.control = self._cluster_control()
-        self.peripherals = Peripherals(MAKERS, self)
+        self.peripherals = Peripherals(MAKERS | self._devices() if spec.device else MAKERS, self)
         self.access = PeripheralAccess(
             env,
             spec,
@@ -179,6 +183,31 @@ class Platform:
         parts = udma_parts(self.spec, self.console, self.warn)
         return Udma(self.env, l2, self.warn, self._trigger, parts)
 
+    def _devices(self) -> dict[str, Callable[["Platform"], Peripheral]]:
+        """How to make components of the user's own. Raises ConfigError for code not to be run."""
+        from soc.peripherals.device import DevicePorts
+        from soc.peripherals.device_code import device_class
+
+        makers: dict[str, Callable[[Platform], Peripheral]] = {}
+        first = 0
+        for spec in self.spec.device:
+            ports = DevicePorts(
+                self.env,
+                spec,
+                self.chip,
+                first,
+                self.spec.l2.bank_latency,
+                self.warn,
+                self._cluster_event,
+                lambda line: self.interrupts.set_event(line),
+                self._trigger,
+                lambda: self.changed(),
+            )
+            kind = device_class(spec)
+            makers[spec.name] = partial(_made, kind, ports)
+            first += spec.ports
+        return makers
+
     def _fabric_event(self, line: int) -> None:
         low = event_line(CLUSTER_EVENTS, "timer")
         self.interrupts.set_event(event_line(FABRIC_EVENTS, "timer") + line - low)
@@ -201,6 +230,10 @@ class Platform:
         self.before_icache()
         flush_icache(self.chip, self.env.now, int(shared))
         self.changed()
+
+
+def _made(kind: Callable[[Any], Peripheral], ports: Any, of: Platform) -> Peripheral:
+    return kind(ports)
 
 
 def _plain(name: str, block: Block) -> Callable[[Platform], Peripheral]:

@@ -226,6 +226,15 @@ CONTROL = np.dtype(
         ("registers", "i4", (1024,)),  # that the test bench has in the place of peripherals
         ("text", "u1", (65536,)),
         ("length", "i8"),
+        ("device_ports", "i8"),  # ports into L1 of components of the user's own, and of each:
+        ("device_busy", "i8"),  # a bit each: it asks for a word
+        ("device_address", "i8", (16,)),  # of that word
+        ("device_stride", "i8", (16,)),  # bytes to the next
+        ("device_count", "i8", (16,)),  # words of the access
+        ("device_done", "i8", (16,)),  # that were granted
+        ("device_write", "i8", (16,)),
+        ("device_seen", "i8", (16,)),  # what its bank had served before this cycle
+        ("device_data", "i4", (16, 256)),
     ],
     align=True,
 )

@@ -144,7 +144,8 @@ def initiator_names(spec: SocSpec) -> list[str]:
     names = [*(f"core{h}" for h in range(spec.cores)), *external]
     inputs = 1 << (len(names) + DMA_PORTS - 1).bit_length()
     unused = [""] * (inputs - DMA_PORTS - len(names))
-    return [*names, *unused, *(f"dma{lane}" for lane in range(DMA_PORTS))]
+    devices = [f"{device.name}{port}" for device in spec.device for port in range(device.ports)]
+    return [*names, *unused, *(f"dma{lane}" for lane in range(DMA_PORTS)), *devices]
 
 
 def _symbols(program: Program) -> list[list]:
