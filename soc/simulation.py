@@ -376,6 +376,8 @@ class Simulation:
         rest = close_counts(self.chip, cycles)
         if self.recorder:
             close_trace(self.recorder, self.chip, rest, cycles, end)
+        if self.platform:
+            self.platform.finish()
         self._let_go()
         text, warnings = self.ending.said()
         return RunResult(

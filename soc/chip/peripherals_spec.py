@@ -16,6 +16,16 @@ class UartSpec(BaseModel):
     loopback: bool = setting(False, "", "it receives what it sends, as in pulp's tb_pulp.sv")
 
 
+class HyperRamSpec(BaseModel):
+    """The HyperRAM on HyperBus."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size: int = setting(8 << 20, "bytes", "S27KS0641", ge=1 << 12, le=1 << 28, multiple_of=1 << 12)
+    load: str = setting("", "", "path of a file: its content at reset; the rest is 0xFF")
+    save: str = setting("", "", "path of a file that gets its content at the end of a run")
+
+
 class PeripheralsSpec(BaseModel):
     """Sizes and rates of the SoC's peripherals."""
 

@@ -183,6 +183,19 @@ class Platform:
         parts = udma_parts(self.spec, self.console, self.warn)
         return Udma(self.env, l2, self.warn, self._trigger, parts)
 
+    def finish(self) -> None:
+        """Save what is to be saved: the run is over.
+
+        raises    ConfigError for a file that cannot be written
+        """
+        if self.spec.hyperram.save:
+            from soc.peripherals.udma import Udma
+            from soc.peripherals.udma_parts import save_ram
+
+            udma = self.peripherals["udma"]
+            assert isinstance(udma, Udma)
+            save_ram(udma, self.spec.hyperram)
+
     def _devices(self) -> dict[str, Callable[["Platform"], Peripheral]]:
         """How to make components of the user's own. Raises ConfigError for code not to be run."""
         from soc.peripherals.device import DevicePorts

@@ -1,0 +1,228 @@
+"""HyperBus, served by the uDMA: transactions of eight queues between L2 and a HyperRAM.
+
+Its cycles are those of udma_hyper 83ab704, simulated with equal, aligned clocks, an L2 that always
+grants and an ideal HyperRAM: T = 2 H + 6 + c C, from the store that enables the channel to the end
+of the transaction, with H the half-words moved, C the chunks, and c = 58 for writes, 60 for reads,
+where the latency is 12 clocks (6 doubled) and the recovery 6. A transfer in lines has c 2 higher,
+and 4 instead of 6. Another latency changes c by 2 cycles a clock. A transaction that has waited for
+another ends T - 4 cycles after it.
+
+Not known from RTL: other recovery times, which change c by 4 cycles a step here. L2 is read 19
+cycles after the start and written at the end, not a word every four cycles; the events of chunks
+come with the end; the device is not cut off after SELECT_MAX; its registers are not modelled.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from soc.address_map.hyperbus import HYPERBUS, HYPERBUS_COMMON
+from soc.address_map.udma import ENABLE, HYPERBUS_COMMON_ID, HYPERBUS_QUEUES, PENDING
+from soc.peripherals.bus import later
+from soc.peripherals.register_block import RegisterBlock, loads, stores
+from soc.peripherals.udma import UdmaPorts
+
+SIZE = (1 << 20) - 1
+READ, REGISTER = 1 << 2, 1 << 1
+QUEUE = 8
+RX_EVENT, TX_EVENT, READ_EVENT, WRITE_EVENT = 0, 1, 2, 3
+OVERHEAD = 6
+WRITE_CHUNK, READ_CHUNK, LINE = 58, 60, 2
+LATENCY, RECOVERY = 12, 6
+FOLLOWING = 4
+FETCH = 19
+"""Cycles from the store that enables a write to its first read of L2."""
+PAGES = (128, 256, 512, 1024)
+
+
+class HyperRam:
+    """A HyperRAM: bytes from 0 on; past the end, reads find 0xFF and writes are lost.
+
+    content    bytes at reset, the rest is 0xFF, as GVSoC's S27KS0641 begins
+    """
+
+    def __init__(self, size: int, content: bytes = b""):
+        self.size = size
+        self.pages: dict[int, bytes] = {}
+        for start in range(0, min(size, len(content)), PAGE):
+            self.pages[start // PAGE] = content[start : start + PAGE].ljust(PAGE, b"\xff")
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes from an address on."""
+        data = b""
+        while len(data) < size:
+            page, place = divmod(address + len(data), PAGE)
+            data += self.pages.get(page, EMPTY)[place : place + size - len(data)]
+        return data
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write bytes from an address on."""
+        data = data[: max(0, self.size - address)]
+        while data:
+            page, place = divmod(address, PAGE)
+            part = data[: PAGE - place]
+            old = self.pages.get(page, EMPTY)
+            self.pages[page] = old[:place] + part + old[place + len(part) :]
+            address, data = address + len(part), data[len(part) :]
+
+    def content(self) -> bytes:
+        """All bytes."""
+        return b"".join(self.pages.get(page, EMPTY) for page in range(self.size // PAGE))
+
+
+PAGE = 4096
+EMPTY = b"\xff" * PAGE
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A side of a 2D transfer: lines of `count` bytes, `stride` from one to the next."""
+
+    is_active: bool
+    count: int
+    stride: int
+
+    def place(self, position: int) -> int:
+        """Offset of a byte of the transfer."""
+        if not self.is_active:
+            return position
+        line, rest = divmod(position, self.count)
+        return line * self.stride + rest
+
+    def left(self, position: int) -> int:
+        """Bytes to the end of its line."""
+        return self.count - position % self.count if self.is_active else SIZE + 1
+
+
+class HyperBusQueue(RegisterBlock, read_only=("STATUS",)):
+    """The registers of one transaction id."""
+
+    def __init__(self, ports: UdmaPorts, common: "HyperBus"):
+        super().__init__(ports.name, HYPERBUS, ports.warn)
+        self.common, self.number = common, ports.number - (HYPERBUS_COMMON_ID - HYPERBUS_QUEUES)
+
+    @stores("RX_CONFIG", "TX_CONFIG")
+    def _enable(self, name: str, index: int, value: int) -> None:
+        if value & ENABLE:
+            words = {r.name: self.word(r.name) for r in HYPERBUS.registers}
+            self.common.enqueue(self.number, name == "RX_CONFIG", words)
+
+    @loads("RX_CONFIG", "TX_CONFIG")
+    def _config(self, name: str, index: int) -> int:
+        waiting = self.common.waiting(self.number)
+        return ENABLE * (waiting > 0) | PENDING * (waiting > 1)
+
+    @loads("STATUS")
+    def _status(self, name: str, index: int) -> int:
+        waiting = self.common.waiting(self.number)
+        return int(waiting > 0) | max(0, waiting - 1) << 1
+
+
+class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
+    """The common registers, and the controller that carries out one transaction at a time.
+
+    Ports
+        ports    see UdmaPorts
+    """
+
+    def __init__(self, ports: UdmaPorts, ram: HyperRam):
+        super().__init__(ports.name, HYPERBUS_COMMON, ports.warn)
+        self.env, self.l2, self.event, self.ram = ports.env, ports.l2, ports.event, ram
+        self.queues: list[list[tuple[bool, dict[str, int]]]] = [[] for _ in range(HYPERBUS_QUEUES)]
+        self.serving = -1  # id of the transaction under way
+        self.last = -1
+        self.reported: list[str] = []
+
+    def parts(self) -> Iterator[object]:
+        """What has state besides."""
+        yield self.ram
+
+    def waiting(self, number: int) -> int:
+        """Transactions of an id that are not over."""
+        return len(self.queues[number])
+
+    def enqueue(self, number: int, is_read: bool, words: dict[str, int]) -> None:
+        """Take a transaction with its registers."""
+        if len(self.queues[number]) > QUEUE:
+            self._report(f"hyperbus: more than {QUEUE} transactions wait; RTL stalls the bus there")
+        self.queues[number].append((is_read, words))
+        if self.serving < 0:
+            self._serve(0)
+
+    def _report(self, text: str) -> None:
+        if text not in self.reported:
+            self.reported.append(text)
+            self.warn(text)
+
+    @loads("TRANSACTION")
+    def _free(self, name: str, index: int) -> int:
+        free = [number for number, queue in enumerate(self.queues) if not queue]
+        return free[0] if free else 0
+
+    def _serve(self, earlier: int) -> None:
+        """Carry out the transaction of the next id that has one; `earlier`: cycles saved."""
+        asking = [number for number, queue in enumerate(self.queues) if queue]
+        if not asking:
+            self.serving = -1
+            return
+        self.serving = min(asking, key=lambda number: (number <= self.last, number))
+        is_read, words = self.queues[self.serving][0]
+        if words["COMMAND"] & REGISTER:
+            later(self.env, 2 * (9 + self.word("RECOVERY")), self._end, is_read, words, [])
+            return
+        chunks = list(self._chunks(is_read, words))
+        each = (READ_CHUNK if is_read else WRITE_CHUNK) + 2 * (self._latency() - LATENCY)
+        each += 4 * (self.word("RECOVERY") - RECOVERY)
+        is_2d = bool(words["DEVICE_2D"] & 1 or words["L2_2D"] & 1)
+        each += LINE * is_2d
+        halves = sum((address + size + 1) // 2 - address // 2 for address, _, size in chunks)
+        later(
+            self.env,
+            2 * halves + OVERHEAD - LINE * is_2d + each * len(chunks) - earlier,
+            self._end,
+            is_read,
+            words,
+            chunks,
+        )
+        if not is_read:
+            later(self.env, FETCH, self._fetch, chunks)
+
+    def _fetch(self, chunks: list[tuple[int, int, int]]) -> None:
+        for address, place, size in chunks:
+            self.ram.write(address, self.l2.load(place, size))
+
+    def _latency(self) -> int:
+        return self.word("LATENCY") << (self.word("LATENCY_ADD") & 1)
+
+    def _chunks(self, is_read: bool, words: dict[str, int]) -> Iterator[tuple[int, int, int]]:
+        """Address in the device, offset in L2 and bytes of each chunk."""
+        side = "RX" if is_read else "TX"
+        total = words[f"{side}_SIZE"] & SIZE
+        device, start = words["ADDRESS"], self.l2.place(words[f"{side}_ADDRESS"], total)
+        bound = self.word("PAGE_BOUND") & 7
+        page = PAGES[bound] if bound < len(PAGES) else 1 << 32
+        sides = [
+            Lines(bool(words[f"{n}_2D"] & 1), words[f"{n}_COUNT"] or 1, words[f"{n}_STRIDE"])
+            for n in ("DEVICE", "L2")
+        ]
+        position = 0
+        while position < total:
+            address = device + sides[0].place(position)
+            left = min(side.left(position) for side in sides)
+            size = min(total - position, left, page - address % page)
+            yield address, start + sides[1].place(position), size
+            position += size
+        if device + total > self.ram.size:
+            self._report(f"hyperbus: {total} bytes at {device:#x} go past the end of the device")
+
+    def _end(
+        self, is_read: bool, words: dict[str, int], chunks: list[tuple[int, int, int]]
+    ) -> None:
+        for address, place, size in chunks if is_read else ():
+            self.l2.store(place, self.ram.read(address, size))
+        for _ in chunks:
+            self.event(RX_EVENT if is_read else TX_EVENT)
+        self.last = self.serving
+        self.queues[self.serving].pop(0)
+        if not self.queues[self.last]:
+            self.event(READ_EVENT if is_read else WRITE_EVENT)
+        self._serve(FOLLOWING)

@@ -1,0 +1,180 @@
+"""HyperBus by hand: the cycles of the RTL's transactions, and every byte where it belongs."""
+
+import random
+
+import numpy as np
+import pytest
+from simpy import Environment
+
+from soc.address_map.hyperbus import HYPERBUS, HYPERBUS_COMMON
+from soc.chip.peripherals_spec import HyperRamSpec
+from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
+from soc.peripherals.hyperbus import HyperRam
+from soc.peripherals.udma import Udma
+from soc.peripherals.udma_parts import ram_of, save_ram, udma_parts
+
+COMMON, BASE = 0x880, 0x480
+
+
+class Memory:
+    """A small L2."""
+
+    base, mask = 0x1C000000, 0xFFFFF
+
+    def __init__(self):
+        self.bytes = bytearray(random.Random(1).randbytes(1 << 20))
+
+    def place(self, address, size):
+        return address & self.mask
+
+    def load(self, offset, size):
+        return bytes(self.bytes[offset : offset + size])
+
+    def store(self, offset, data):
+        self.bytes[offset : offset + len(data)] = data
+
+
+class Bench:
+    """A uDMA with HyperBus, its clock on."""
+
+    def __init__(self, **fields):
+        chip = load_chip("pulp", {f"hyperram.{name}": value for name, value in fields.items()})
+        self.env, self.log, self.warnings, self.l2 = Environment(), [], [], Memory()
+        self.udma = Udma(
+            self.env,
+            self.l2,
+            self.warnings.append,
+            lambda number: self.log.append((self.env.now, number)),
+            udma_parts(chip, lambda *_: None, self.warnings.append),
+        )
+        self.udma.write(0, 1 << 8, 4)
+        self.common("PAGE_BOUND", 3)
+
+    @property
+    def ram(self):
+        return self.udma.part(16).ram
+
+    def common(self, name, value):
+        self.udma.write(COMMON + HYPERBUS_COMMON.offset(name), value, 4)
+
+    def put(self, name, value, queue=0):
+        self.udma.write(BASE + 0x80 * queue + HYPERBUS.offset(name), value, 4)
+
+    def get(self, name, queue=0):
+        return self.udma.read(BASE + 0x80 * queue + HYPERBUS.offset(name), 4)
+
+    def start(self, is_read, size, device=0, l2=0x1C000000, queue=0, **registers):
+        side = "RX" if is_read else "TX"
+        self.put("COMMAND", 5 if is_read else 1, queue)
+        self.put("ADDRESS", device, queue)
+        for name, value in registers.items():
+            self.put(name, value, queue)
+        self.put(f"{side}_ADDRESS", l2, queue)
+        self.put(f"{side}_SIZE", size, queue)
+        self.put(f"{side}_CONFIG", 0x10, queue)
+
+    def end(self):
+        self.env.run()
+        return [cycle for cycle, number in self.log if number in (34, 35)]
+
+
+@pytest.mark.parametrize(
+    ("size", "device", "page", "write", "read"),
+    [
+        (4, 0, 3, 68, 70),
+        (64, 0, 3, 128, 130),
+        (1024, 0, 3, 1088, 1090),
+        (4096, 0, 3, 4334, 4342),
+        (4096, 0, 0, 5958, 6022),
+        (4096, 0, 4, 4160, 4162),
+        (128, 1, 0, 252, 256),
+    ],
+)
+def test_transactions_take_the_cycles_of_the_rtl(size, device, page, write, read):
+    for is_read, cycles in ((False, write), (True, read)):
+        bench = Bench()
+        bench.common("PAGE_BOUND", page)
+        bench.env.run(until=100)
+        bench.start(is_read, size, device)
+        assert bench.get("STATUS") == 1
+        assert bench.end() == [100 + cycles]
+        assert bench.get("STATUS") == 0
+
+
+def test_lines_single_latency_and_waiting_transactions_take_the_cycles_of_the_rtl():
+    lines = {"DEVICE_2D": 1, "DEVICE_COUNT": 64, "DEVICE_STRIDE": 256}
+    for is_read, cycles in ((False, 1988), (True, 2020)):
+        bench = Bench()
+        bench.start(is_read, 1024, **lines)
+        assert bench.end() == [cycles]
+    for size, cycles in ((1024, 1076), (2048, 2146)):
+        bench = Bench()
+        bench.common("LATENCY_ADD", 0)
+        bench.start(False, size)
+        assert bench.end() == [cycles]
+    bench = Bench()
+    bench.start(True, 1024)
+    bench.start(True, 1024, queue=1)
+    assert bench.end() == [1090, 1090 + 1086]
+
+
+def test_copies_of_all_sizes_places_and_shapes_bring_every_byte():
+    draw = random.Random(2)
+    for _ in range(40):
+        bench = Bench()
+        size, device, l2 = draw.randint(1, 700), draw.randint(0, 3000), draw.randint(0, 300)
+        count, stride = draw.randint(1, 200), draw.randint(200, 300)
+        sides = draw.choice([(), ("DEVICE",), ("L2",), ("DEVICE", "L2")])
+        bench.common("PAGE_BOUND", draw.randint(0, 4))
+        setting = {}
+        for side in sides:
+            setting |= {f"{side}_2D": 1, f"{side}_COUNT": count, f"{side}_STRIDE": stride}
+        lined = [i // count * stride + i % count for i in range(size)]
+        there = [device + i for i in (lined if "DEVICE" in sides else range(size))]
+        here = [l2 + i for i in (lined if "L2" in sides else range(size))]
+        before = bytes(bench.l2.bytes)
+        bench.start(False, size, device, 0x1C000000 + l2, **setting)
+        bench.end()
+        content = np.full(bench.ram.size, 0xFF, np.uint8)
+        content[there] = np.frombuffer(before, np.uint8)[here]
+        assert bench.ram.content() == content.tobytes()
+        bench.start(True, size, device, 0x1C080000 + l2, **setting)
+        bench.end()
+        expected = np.frombuffer(before, np.uint8).copy()
+        expected[np.array(here) + 0x80000] = expected[here]
+        assert bytes(bench.l2.bytes) == expected.tobytes()
+
+
+def test_the_content_comes_from_a_file_and_is_saved_to_one(tmp_path):
+    (tmp_path / "in").write_bytes(b"before")
+    bench = Bench(load=str(tmp_path / "in"), size=8192)
+    bench.start(False, 4, 8)
+    bench.end()
+    save_ram(bench.udma, HyperRamSpec(save=str(tmp_path / "out")))
+    expected = (b"before\xff\xff" + bench.l2.load(0, 4)).ljust(8192, b"\xff")
+    assert (tmp_path / "out").read_bytes() == expected
+    (tmp_path / "in").write_bytes(bytes(4097))
+    with pytest.raises(ConfigError, match=r"^hyperram.load '.*in': more than 4096 bytes$"):
+        ram_of(HyperRamSpec(load=str(tmp_path / "in"), size=4096))
+    with pytest.raises(ConfigError, match=r"^hyperram.load '.*none': No such file or directory$"):
+        ram_of(HyperRamSpec(load=str(tmp_path / "none")))
+
+
+def test_past_the_end_of_the_device_writes_are_lost_and_warned_of():
+    bench = Bench(size=4096)
+    bench.start(False, 8, 4092)
+    bench.end()
+    assert bench.ram.content()[4092:] == bench.l2.load(0, 4)
+    assert HyperRam(4096).read(4094, 4) == b"\xff" * 4
+    assert bench.warnings == ["hyperbus: 8 bytes at 0xffc go past the end of the device"]
+
+
+def test_the_lowest_id_that_is_not_busy_is_offered():
+    bench = Bench()
+    found = []
+    for queue in range(8):
+        found.append(bench.udma.read(COMMON + HYPERBUS_COMMON.offset("TRANSACTION"), 4))
+        bench.start(True, 4, queue=queue)
+    assert found == list(range(8))
+    assert bench.udma.read(COMMON + HYPERBUS_COMMON.offset("TRANSACTION"), 4) == 0
