@@ -120,5 +120,5 @@ def test_digits_are_learnt() -> None:
         command, env=environment, check=True, capture_output=True, text=True
     ).stdout.splitlines()
     losses = [float(re.search(r"loss (\d\.\d+)", line)[1]) for line in lines[:-1]]
-    assert losses[-1] < losses[0]
+    assert losses[-1] < 0.85 * losses[0]
     assert float(lines[-1].partition(" ")[0]) > 60
