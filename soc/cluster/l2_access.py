@@ -212,7 +212,7 @@ def grant_generators(chip, asked, now):
 
 
 @cold_step
-def grant_ports_of_l2(chip: Chip, now: int) -> int:
+def grant_ports_of_l2(chip: Chip, now: int) -> np.uint64:
     """Let the ports choose; returns the harts that go on."""
     wheel = chip.wheel[0]
     asked = wheel["asked"]

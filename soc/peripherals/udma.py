@@ -33,9 +33,13 @@ class L2Window:
 
     def __init__(self, chip: Chip, base: int, size: int, warn: Callable[[str], None]):
         self.chip, self.base, self.warn = chip, base, warn
-        self.bytes = chip.l2.view(np.uint8)
         self.mask = (1 << size.bit_length() - 1) - 1
         self.is_reported = False
+
+    @property
+    def memory(self) -> np.ndarray:
+        """All of L2, uint8[size]."""
+        return self.chip.l2.view(np.uint8)
 
     def place(self, address: int, size: int) -> int:
         """Offset of an address from the start of L2; warns of what goes past the end."""
@@ -53,14 +57,14 @@ class L2Window:
         """Read bytes, from an offset of `place` on."""
         offset &= self.mask
         rest = max(0, offset + size - self.mask - 1)
-        return self.bytes[offset : offset + size].tobytes() + self.bytes[:rest].tobytes()
+        return self.memory[offset : offset + size].tobytes() + self.memory[:rest].tobytes()
 
     def store(self, offset: int, data: bytes) -> None:
         """Write bytes; code that they change is decoded anew after a fence.i."""
         offset &= self.mask
         until = min(offset + len(data), self.mask + 1)
         first = until - offset
-        self.bytes[offset:until] = np.frombuffer(data[:first], np.uint8)
+        self.memory[offset:until] = np.frombuffer(data[:first], np.uint8)
         for word in range(offset >> 2, until + 3 >> 2):
             note_write(self.chip, word)
         if first < len(data):
@@ -113,6 +117,7 @@ class Udma(RegisterBlock):
 
     def parts(self) -> Iterator[object]:
         """What has state besides, in a fixed order."""
+        yield self.l2
         for number in NAMES:
             part = self.part(number)
             yield part
