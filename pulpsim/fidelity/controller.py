@@ -7,15 +7,13 @@ with other masters (`mst_*`) are compared with RI5CY in 5.0.1 alone: the rule of
 """
 
 import hashlib
-import json
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from isa.program import Program
+from pulpsim.fidelity.archive import elfs_in, measured_in
 from pulpsim.fidelity.comparison import Comparison, Measurement, Part, compared
 from soc.chip.spec import load_chip
 from soc.result import RunResult
@@ -90,24 +88,14 @@ class Run:
         )
 
 
-@cache
 def measured() -> dict[str, Any]:
     """What was measured: program -> code, configs."""
-    with tarfile.open(DATA) as archive:
-        file = archive.extractfile("measured.json")
-        assert file is not None
-        return json.load(file)
+    return measured_in(DATA)
 
 
-@cache
 def elfs() -> dict[str, bytes]:
     """The ELF files by name, "line_pri0.elf"."""
-    with tarfile.open(DATA) as archive:
-        return {
-            member.name: file.read()
-            for member in archive
-            if member.name.endswith(".elf") and (file := archive.extractfile(member))
-        }
+    return elfs_in(DATA)
 
 
 def runs() -> list[Run]:

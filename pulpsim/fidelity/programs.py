@@ -5,15 +5,13 @@ configurations of the FPU. A region is the code between two markers.
 """
 
 import hashlib
-import json
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from isa.program import Program
+from pulpsim.fidelity.archive import elfs_in, measured_in
 from pulpsim.fidelity.comparison import Comparison, Measurement, Part, compared
 from soc.chip.spec import load_chip
 from soc.result import RunResult
@@ -96,24 +94,14 @@ class Run:
         )
 
 
-@cache
 def measured() -> dict[str, Any]:
     """What was measured: core -> program -> cores, configs."""
-    with tarfile.open(PROGRAMS) as archive:
-        file = archive.extractfile("measured.json")
-        assert file is not None
-        return json.load(file)
+    return measured_in(PROGRAMS)
 
 
-@cache
 def elfs() -> dict[str, bytes]:
     """The ELF files by name, "ri5cy/alu.elf"."""
-    with tarfile.open(PROGRAMS) as archive:
-        return {
-            member.name: file.read()
-            for member in archive
-            if member.name.endswith(".elf") and (file := archive.extractfile(member))
-        }
+    return elfs_in(PROGRAMS)
 
 
 def runs() -> list[Run]:
