@@ -118,6 +118,11 @@ class SocSpec(BaseModel):
             if base < stop and start < end
         ]
         mistakes += self._mistakes_of_devices()
+        if self.fabric_controller.fetch == "l2" and not self.control_page:
+            mistakes.append(
+                'fabric_controller.fetch = "l2" is for test benches with a control_page: what the '
+                'controller reaches beyond L2 is the bench\'s there; take "ideal"'
+            )
         if mistakes:
             raise ValueError("; ".join(mistakes))
         return self

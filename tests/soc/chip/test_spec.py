@@ -161,3 +161,10 @@ def test_places_of_a_chip_lie_apart() -> None:
     assert mistakes("cv32e40p-rtl", **{"control_page": 0x1C000000}) == [
         "chip: l2 0x1c000000..0x1c03ffff overlaps control_page 0x1c000000..0x1c000fff"
     ]
+
+
+def test_ports_of_l2_are_for_test_benches_alone():
+    assert mistakes("pulp", **{"fabric_controller.fetch": "l2"}) == [
+        'chip: fabric_controller.fetch = "l2" is for test benches with a control_page: what the '
+        'controller reaches beyond L2 is the bench\'s there; take "ideal"'
+    ]
