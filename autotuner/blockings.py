@@ -68,7 +68,7 @@ def extents(layer: Layer, method: str) -> Extents:
     """What there is of a layer by a method."""
     a = layer.checked({} if method == "direct" else {"method": method})
     step = layer.kernel.split("_")[1]
-    if isinstance(a, matmul_ops.Arguments):
+    if isinstance(a, matmul_ops.MatmulArguments):
         return _of_product(a.n, a.k, a.m)
     if isinstance(a, linear_ops.Layer):
         return _of_product(*a.product(step, lambda name: a.dims(step)[name].size))

@@ -22,7 +22,7 @@ from autotuner.measure import Kind, Measure, is_lasting
 from autotuner.measurement import Outcome
 from autotuner.periodicity import NoSteadyStateError
 from autotuner.point import Point
-from autotuner.sampled_program import Part, Shortener, TimedRun, part_of
+from autotuner.sampled_program import Sample, Shortener, TimedRun, sample_of
 from firmware.builder import KernelError
 
 WORST = 0.01  # bound of the error, of all cycles
@@ -52,7 +52,7 @@ class Estimate:
     l1_bytes: int
 
 
-def estimate(part: Part) -> Estimate | None:
+def estimate(part: Sample) -> Estimate | None:
     """All cycles, from those of a part; None if they do not follow."""
     if part.cycles is None:
         return None
@@ -97,7 +97,7 @@ class Steady:
 
         def on_end(number: int, part: Any) -> None:
             point, outcome = points[number], outcome_of(part)
-            if isinstance(part, Part | NoSteadyStateError) or is_lasting(part):
+            if isinstance(part, Sample | NoSteadyStateError) or is_lasting(part):
                 full.keep(point, outcome, KIND)
             self._note(point, outcome)
             found[point] = outcome
@@ -108,7 +108,7 @@ class Steady:
             for point in points
         ]
         if runs:
-            full.place.carry_out(runs, part_of, on_end)
+            full.place.carry_out(runs, sample_of, on_end)
         return found
 
     def _note(self, point: Point, outcome: Outcome) -> None:
@@ -121,9 +121,9 @@ def has_steps(point: Point) -> bool:
     return point.tile is not None and not point.is_phased
 
 
-def outcome_of(part: Part | Outcome | Exception) -> Outcome:
+def outcome_of(part: Sample | Outcome | Exception) -> Outcome:
     """The outcome of a point; NONE if its part does not tell."""
     if isinstance(part, KernelError):
         return Outcome(None, None, str(part))
-    found = estimate(part) if isinstance(part, Part) else None
+    found = estimate(part) if isinstance(part, Sample) else None
     return Outcome(found.cycles, found.l1_bytes) if found else NONE

@@ -112,7 +112,7 @@ class TimedRun(Run):
 
 
 @dataclass(frozen=True)
-class Part:
+class Sample:
     """What the run of a shortened program says.
 
     cycles       of all of it; None if it has not come to its end
@@ -126,7 +126,7 @@ class Part:
     l1_bytes: int
 
 
-def part_of(result: RunResult) -> Part | Outcome:
+def sample_of(result: RunResult) -> Sample | Outcome:
     """The part that was run, or the outcome of a run that was interrupted.
 
     raises    TraceError, RuntimeError if the trace cannot be read, or is not whole
@@ -139,11 +139,11 @@ def part_of(result: RunResult) -> Part | Outcome:
         return Outcome(None, None, f"{end.reason}: {end.message}")
     size = l1_bytes(program, result.spec)
     if (end.reason, end.code) != ("exit", 0):
-        return Part(None, (), program.repeat.times, size)
+        return Sample(None, (), program.repeat.times, size)
     starts = _starts(program)
     program.folder.remove()
     durations = program.repeat.durations(starts, program.kept)
-    return Part(_cycles(result), durations, program.repeat.times, size)
+    return Sample(_cycles(result), durations, program.repeat.times, size)
 
 
 def _starts(program: Shortened) -> Sequence[int]:

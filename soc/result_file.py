@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 Short = Annotated[list[Item], FailFast()]
 
 
-class Part(BaseModel):
+class JsonObject(BaseModel):
     """An object of the JSON."""
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -34,10 +34,10 @@ class Part(BaseModel):
 if TYPE_CHECKING:
     Stalls = dict[str, int]
 else:
-    Stalls = create_model("Stalls", __base__=Part, **dict.fromkeys(CAUSES, (Count, 0)))
+    Stalls = create_model("Stalls", __base__=JsonObject, **dict.fromkeys(CAUSES, (Count, 0)))
 
 
-class Region(Part):
+class Region(JsonObject):
     id: Count
     name: str
     count: Count
@@ -46,31 +46,31 @@ class Region(Part):
     stalls: Stalls
 
 
-class Hart(Part):
+class Hart(JsonObject):
     name: str
     instructions: Count
     stalls: Stalls
     regions: Short[Region] = Field(max_length=REGIONS)
 
 
-class Bank(Part):
+class Bank(JsonObject):
     accesses: Count
     conflicts: Count
 
 
-class L1(Part):
+class L1(JsonObject):
     banks: Short[Bank] = Field(max_length=MOST_BANKS)
 
 
-class Dma(Part):
+class Dma(JsonObject):
     l1_accesses: Count
 
 
-class Kernel(Part):
+class Kernel(JsonObject):
     macs_per_cycle: float | None = Field(None, ge=0, le=1 << 53, allow_inf_nan=False)
 
 
-class Access(Part):
+class Access(JsonObject):
     who: str
     cycle: Count
     does: str
@@ -78,7 +78,7 @@ class Access(Part):
     line: str
 
 
-class Finding(Part):
+class Finding(JsonObject):
     check: str
     kind: str
     what: str
@@ -87,20 +87,20 @@ class Finding(Part):
     accesses: Short[Access] = Field(max_length=2)
 
 
-class Conflicts(Part):
+class Conflicts(JsonObject):
     place: str
     accesses: Count
     conflicts: Count
     advice: str
 
 
-class Checks(Part):
+class Checks(JsonObject):
     made: Short[str] = Field(max_length=len(CHECKS))
     findings: Short[Finding] = Field(max_length=MOST_FINDINGS + COUNTERS)
     conflicts: Short[Conflicts] = Field(max_length=MOST_LINES)
 
 
-class Result(Part):
+class Result(JsonObject):
     """What is read of a result."""
 
     format: Literal["pulpsim.run/1"] = Field(alias="schema")

@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import inf, isinf, nextafter
 
 from isa.assembler.expression import ESCAPES, AsmError, Expression, tokenize
-from isa.assembler.layout import Layout, Part
+from isa.assembler.layout import Layout, Section
 
 LONGEST_EXACT = 400  # characters of a decimal number that is rounded exactly
 
@@ -40,7 +40,7 @@ def _section(layout: Layout, arguments: list[str]) -> None:
         writable, executable, is_loaded = "w" in flags, "x" in flags, "a" in flags
     if len(arguments) > 2:
         is_zero = arguments[2].lstrip("@%") == "nobits"
-    layout.select(Part(name, writable, executable, is_zero, is_loaded))
+    layout.select(Section(name, writable, executable, is_zero, is_loaded))
 
 
 def _select(name: str) -> Directive:

@@ -19,7 +19,7 @@ NOP, C_NOP = 0x00000013, 0x0001
 
 
 @dataclass
-class Part:
+class Section:
     """A section under assembly."""
 
     name: str
@@ -48,7 +48,7 @@ class Label(NamedTuple):
 class Pending(NamedTuple):
     """Bytes of a section that are known once addresses are: compute(address) returns them."""
 
-    part: Part
+    part: Section
     offset: int
     statement: Statement
     compute: Callable[[int], bytes]
@@ -59,9 +59,9 @@ class Layout:
 
     def __init__(self) -> None:
         self.parts = {
-            ".text": Part(".text", executable=True),
-            ".data": Part(".data", writable=True),
-            ".bss": Part(".bss", writable=True, is_zero=True),
+            ".text": Section(".text", executable=True),
+            ".data": Section(".data", writable=True),
+            ".bss": Section(".bss", writable=True, is_zero=True),
         }
         self.part = self.parts[".text"]
         self.previous = self.part
@@ -78,13 +78,13 @@ class Layout:
 
     # Statements
 
-    def select(self, part: Part) -> None:
+    def select(self, part: Section) -> None:
         """Continue in a section: the one of this name begun before, or else this new one."""
         self.previous = self.part
         self.part = self.parts.setdefault(part.name, part)
 
     @property
-    def loaded(self) -> list[Part]:
+    def loaded(self) -> list[Section]:
         """Sections that become a part of the program."""
         return [part for part in self.parts.values() if part.is_loaded]
 
@@ -244,7 +244,7 @@ def _shown(name: str) -> str:
     return f"local label {name.partition('#')[0]}" if "#" in name else name
 
 
-def _place_all(parts: list[Part], base: int) -> int:
+def _place_all(parts: list[Section], base: int) -> int:
     """Place sections one after the other; return where the last one ends."""
     for part in parts:
         part.base = base + -base % part.alignment

@@ -45,7 +45,7 @@ class Operand(NamedTuple):
         return value << -self.shift
 
 
-Part = Operand | str | int  # an operand, a punctuation mark, the number of a fixed register
+Piece = Operand | str | int  # an operand, a punctuation mark, the number of a fixed register
 Read = int | Expression  # what an operand is read as; an expression until symbols are known
 
 
@@ -53,7 +53,7 @@ class Form(NamedTuple):
     """One way to write an instruction."""
 
     text: str  # "mv rd, rs1"
-    parts: tuple[Part, ...]
+    parts: tuple[Piece, ...]
     insn: Insn
     fixed: dict[str, int | str]  # fields that are not written: a value, or a field of equal value
 
@@ -214,7 +214,7 @@ class Syntax:
         return str(operand.distance(value))
 
 
-def _parts(text: str, insn: Insn) -> Iterator[Part]:
+def _parts(text: str, insn: Insn) -> Iterator[Piece]:
     _, _, operands = text.partition(" ")
     for part in PART.finditer(operands):
         name = part["name"]

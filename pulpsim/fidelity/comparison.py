@@ -16,7 +16,7 @@ GROUPS = {
 
 
 @dataclass(frozen=True)
-class Part:
+class Deviation:
     """Numbers that belong together: a region, a transfer, the iterations of a loop.
 
     differences    "region 3.cycles.0: 12, RTL 13"
@@ -39,10 +39,10 @@ class Comparison:
 
     rtl_cycles: int
     cycles: int
-    parts: tuple[Part, ...]
+    parts: tuple[Deviation, ...]
     rtl_waits: int = 0
     waits: int = 0
-    whole: Part = Part()
+    whole: Deviation = Deviation()
 
     @property
     def exact(self) -> int:
@@ -84,14 +84,16 @@ class Measurement:
         return f"{self.name} {self.configuration}".strip()
 
 
-def compared(name: str, rtl: Any, simulated: Any, *, cycles: str = "cycles") -> Part:
+def compared(name: str, rtl: Any, simulated: Any, *, cycles: str = "cycles") -> Deviation:
     """A part from its numbers, in dicts and lists of the same form.
 
     cycles    the key of its cycles, where it has some
     """
     texts = tuple(differences(name, rtl, simulated))
     has_cycles = isinstance(rtl, dict) and cycles in rtl
-    return Part(texts, error_of(rtl[cycles], simulated[cycles]) if has_cycles and texts else 0.0)
+    return Deviation(
+        texts, error_of(rtl[cycles], simulated[cycles]) if has_cycles and texts else 0.0
+    )
 
 
 def differences(place: str, rtl: Any, simulated: Any) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from isa.program import Program
 from pulpsim.fidelity.archive import elfs_in, measured_in
-from pulpsim.fidelity.comparison import Comparison, Measurement, Part, compared
+from pulpsim.fidelity.comparison import Comparison, Deviation, Measurement, compared
 from soc.chip.spec import load_chip
 from soc.result import RunResult
 from soc.run import run_program
@@ -33,7 +33,7 @@ L2_BASE, L2_SIZE = 0x1C00_0000, 0x9_0000
 
 
 @dataclass(frozen=True)
-class Run:
+class ControllerRun:
     """A program in a configuration, a key of CHIPS."""
 
     program: str
@@ -78,13 +78,17 @@ class Run:
         }
         rtl = {**{key: expected[key] for key in whole if key in expected}, **expected["exit"][0]}
         rtl = {key: rtl[key] for key in whole}
-        ended = Part() if result.exit.reason == "exit" else Part((str(result.exit.message),), 1.0)
+        ended = (
+            Deviation()
+            if result.exit.reason == "exit"
+            else Deviation((str(result.exit.message),), 1.0)
+        )
         difference = compared("run", rtl, whole)
         return Comparison(
             expected["total_cycles"],
             result.cycles,
             tuple(parts),
-            whole=Part(ended.differences + difference.differences, ended.error),
+            whole=Deviation(ended.differences + difference.differences, ended.error),
         )
 
 
@@ -98,10 +102,10 @@ def elfs() -> dict[str, bytes]:
     return elfs_in(DATA)
 
 
-def runs() -> list[Run]:
+def runs() -> list[ControllerRun]:
     """All that was measured."""
     return [
-        Run(program, configuration)
+        ControllerRun(program, configuration)
         for program, entry in measured().items()
         for configuration in entry["configs"]
     ]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pulpsim.fidelity.comparison import Comparison, Measurement, Part, compared
-from pulpsim.fidelity.dma_bench import KINDS, Run, Script, memory_hash, parse_scripts, run
+from pulpsim.fidelity.comparison import Comparison, Deviation, Measurement, compared
+from pulpsim.fidelity.dma_bench import KINDS, Script, ScriptResult, memory_hash, parse_scripts, run
 from pulpsim.fidelity.dma_notes import AXI, BURSTS, EVENTS, LANES, STATUSES
 
 DATA = Path(__file__).parent / "data"
@@ -64,7 +64,7 @@ def measurements() -> Iterator[Measurement]:
 
 def repeat_family(name: str, _engine: str = "compiled") -> Comparison:
     """Repeat a family's tests: the DMA by itself, on the bench of the RTL."""
-    parts: list[Part] = []
+    parts: list[Deviation] = []
     rtl_cycles = cycles = rtl_waits = waits = 0
     for script, measured in measured_tests()[name]:
         rtl, simulated = repeat_test(script, measured)
@@ -100,7 +100,7 @@ def in_order(rows: list[list[Any]]) -> list[list[Any]]:
     return sorted(rows, key=lambda row: (row[0], str(row[1]), str(row[2])))
 
 
-def outcome(result: Run, *, is_traced: bool, memories: bool) -> dict[str, Any]:
+def outcome(result: ScriptResult, *, is_traced: bool, memories: bool) -> dict[str, Any]:
     """What the simulator did, in the form of the measurements."""
     logs = [log.tolist() for log in result.logs]
     won = [row for row in logs[LANES] if row[4]]

@@ -43,7 +43,7 @@ class Script:
 
 
 @dataclass
-class Run:
+class ScriptResult:
     """What a script did."""
 
     end: int
@@ -91,7 +91,7 @@ def memory_hash(octets):
     return value
 
 
-def run(script: Script, *, until: int = 0, limit: int = LIMIT) -> Run:
+def run(script: Script, *, until: int = 0, limit: int = LIMIT) -> ScriptResult:
     """Run a script to its end or the limit, and L1's rivals at least until a cycle."""
     options = script.options
     dma = new_dma(DmaSpec(), l1_size=L1_BYTES, l2_base=L2_BASE, l2_size=L2_BYTES)
@@ -112,7 +112,7 @@ def run(script: Script, *, until: int = 0, limit: int = LIMIT) -> Run:
         np.int64,
     )
     end, counts, logs = run_script(dma[0], l1, l2, path[0], gap, table, rivals, until, limit)
-    return Run(
+    return ScriptResult(
         int(end),
         [log[:count].copy() for log, count in zip(logs, counts, strict=True)],
         int(rivals[3]),

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from isa.assembler.asm import assemble
-from pulpsim.fidelity.comparison import Comparison, Measurement, Part, compared
+from pulpsim.fidelity.comparison import Comparison, Deviation, Measurement, compared
 from soc.chip.profile import isa_of
 from soc.chip.spec import load_chip
 from soc.result import RunResult
@@ -142,7 +142,7 @@ def repeat_transfers(
     )
     regions = _regions(way.run(code, engine))
     found = [region["cycles"] - AROUND for region in regions]
-    parts: tuple[Part, ...] = tuple(
+    parts: tuple[Deviation, ...] = tuple(
         compared(f"{size} bytes", {"cycles": rtl}, {"cycles": ours})
         for size, rtl, ours in zip(SIZES, cycles, found, strict=True)
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from isa.program import Program
 from pulpsim.fidelity.archive import elfs_in, measured_in
-from pulpsim.fidelity.comparison import Comparison, Measurement, Part, compared
+from pulpsim.fidelity.comparison import Comparison, Deviation, Measurement, compared
 from soc.chip.spec import load_chip
 from soc.result import RunResult
 from soc.run import run_program
@@ -39,7 +39,7 @@ L1_BASE, L1_SIZE = 0x1000_0000, 0x1_0000
 
 
 @dataclass(frozen=True)
-class Run:
+class ProgramRun:
     """A program on a core in a configuration."""
 
     core: str
@@ -75,8 +75,8 @@ class Run:
         """Hold the simulator's numbers against the RTL's."""
         result, expected = self.simulate(engine), self.expected
         if result.exit.reason != "exit":
-            regions = tuple(Part(("not reached",), 1.0) for _ in expected["regions"])
-            failed = Part((result.exit.message or result.exit.reason,), 1.0)
+            regions = tuple(Deviation(("not reached",), 1.0) for _ in expected["regions"])
+            failed = Deviation((result.exit.message or result.exit.reason,), 1.0)
             return Comparison(expected["total_cycles"], result.cycles, regions, whole=failed)
         simulated = numbers(result, expected["regions"])
         parts = [
@@ -104,10 +104,10 @@ def elfs() -> dict[str, bytes]:
     return elfs_in(PROGRAMS)
 
 
-def runs() -> list[Run]:
+def runs() -> list[ProgramRun]:
     """All that was measured."""
     return [
-        Run(core, program, configuration)
+        ProgramRun(core, program, configuration)
         for core, programs in measured().items()
         for program, entry in programs.items()
         for configuration in entry["configs"]

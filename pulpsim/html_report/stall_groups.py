@@ -7,7 +7,7 @@ from soc.prelude.counters import CAUSES
 
 
 @dataclass(frozen=True)
-class Part:
+class StallGroup:
     """Some of a hart's cycles.
 
     key       also its class in the style sheet
@@ -21,10 +21,10 @@ class Part:
 
 
 PARTS = (
-    Part("work", "instructions", ()),
-    Part("conflict", "L1 conflicts", ("l1_contention",)),
-    Part("fetch", "instruction cache", ("fetch",)),
-    Part(
+    StallGroup("work", "instructions", ()),
+    StallGroup("conflict", "L1 conflicts", ("l1_contention",)),
+    StallGroup("fetch", "instruction cache", ("fetch",)),
+    StallGroup(
         "wait",
         "waits for results",
         (
@@ -36,12 +36,12 @@ PARTS = (
             "fpu_writeback",
         ),
     ),
-    Part("flow", "branches, jumps", ("branch", "jump")),
-    Part("outside", "beyond L1", ("load_external", "store_external")),
-    Part("other", "misaligned, CSRs, traps", ("misaligned", "csr", "fence", "trap")),
-    Part("barrier", "asleep at barriers", ()),
-    Part("asleep", "asleep", ("event", "wfi")),
-    Part("off", "off", ("off",)),
+    StallGroup("flow", "branches, jumps", ("branch", "jump")),
+    StallGroup("outside", "beyond L1", ("load_external", "store_external")),
+    StallGroup("other", "misaligned, CSRs, traps", ("misaligned", "csr", "fence", "trap")),
+    StallGroup("barrier", "asleep at barriers", ()),
+    StallGroup("asleep", "asleep", ("event", "wfi")),
+    StallGroup("off", "off", ("off",)),
 )
 """In the order of pictures. A trace tells which sleep is at barriers; counters do not."""
 

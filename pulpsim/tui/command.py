@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from isa.program import Program
-from pulpsim.commands.cli.run_config import Run
+from pulpsim.commands.cli.run_config import PreparedRun
 from pulpsim.commands.cli.terminal import one_line, progress
 from pulpsim.tui.player import Player
 from pulpsim.tui.simulation_source import RunSource
@@ -41,7 +41,7 @@ def check_textual() -> None:
         raise ConfigError([WITHOUT_TEXTUAL])
 
 
-def watch(program: Program, ready: Run) -> RunResult:
+def watch(program: Program, ready: PreparedRun) -> RunResult:
     """Run a program under the person's eyes; what it leaves when the person leaves.
 
     raises    as soc.run.run_program does; ConfigError without Textual

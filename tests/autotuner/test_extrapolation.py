@@ -15,7 +15,7 @@ from autotuner.measurement_store import Database
 from autotuner.periodicity import LEAST, NoSteadyStateError, Repeat, longest_repeat
 from autotuner.point import Layer, Point
 from autotuner.result import Found
-from autotuner.sampled_program import Part, Shortener, TimedRun, part_of
+from autotuner.sampled_program import Sample, Shortener, TimedRun, sample_of
 from autotuner.search import confirmed
 from autotuner.space import Space
 from firmware.builder import KernelError
@@ -65,7 +65,7 @@ def layer_and_point(kernel, arguments, tile, buffers, cores=8):
 
 def part_at(layer, point, max_cycles=LIMIT):
     run = TimedRun(Shortener(layer, point, CHIP), CHIP, max_cycles=max_cycles)
-    [part] = run_many([run], keep=part_of)
+    [part] = run_many([run], keep=sample_of)
     return part
 
 
@@ -116,7 +116,7 @@ def test_the_bound_of_a_point_drawn_at_random_holds(request, seed):
     while found is None:
         layer, point = drawn(moments)
         part = part_at(layer, point)
-        found = estimate(part) if isinstance(part, Part) else None
+        found = estimate(part) if isinstance(part, Sample) else None
     [outcome] = Measure(layer, CHIP, Database(":memory:"), Limits(workers=1))([point])
     error = found.cycles / outcome.cycles - 1
     print(f"{layer.kernel} {point}: {outcome.cycles} cycles, {error:+.2%} of {found.error:.2%}")
@@ -131,7 +131,7 @@ def test_with_all_steps_it_is_the_launchers_program_and_periods_are_all_its_cycl
     assert repeat.times > repeat.enough
     whole = Shortener(layer, point, CHIP, repeat.times)()
     assert whole.segments == Builder(layer, point, CHIP)().segments
-    [part] = run_many([TimedRun(lambda: whole, CHIP)], keep=part_of)
+    [part] = run_many([TimedRun(lambda: whole, CHIP)], keep=sample_of)
     [outcome] = Measure(layer, CHIP, Database(":memory:"), Limits(workers=1))([point])
     assert part.cycles == outcome.cycles
     assert {len(periods) for periods in part.durations} == {repeat.times}
@@ -173,10 +173,10 @@ def test_where_little_would_be_spared_there_is_none():
 
 def test_the_first_quarter_of_the_periods_tells_nothing_and_the_bound_is_what_the_rest_differs():
     durations = (90, 80, 70, *[100] * 3, *[101] * 3, *[99] * 3)
-    part = Part(1500, (durations,), 112, 64)
+    part = Sample(1500, (durations,), 112, 64)
     assert estimate(part) is None  # of 11500 cycles 230 are unsure: 2 %
     durations = (90, 80, 70, *[1000] * 3, *[1001] * 3, *[999] * 3)
-    part = Part(9500, (durations, durations), 112, 64)
+    part = Sample(9500, (durations, durations), 112, 64)
     assert estimate(part) == Estimate(209500, 2 * 100 * (2 + 3) / 209500, 64)
 
 
@@ -194,7 +194,7 @@ def test_a_trace_with_a_gap_is_told_and_no_trace_is_left_behind():
     def shortened(result, size):
         folders.append(result.program.trace.parent)
         result.program.trace.write_bytes(result.program.trace.read_bytes()[:-size] if size else b"")
-        return part_of(result)
+        return sample_of(result)
 
     for size, message in ((0, "not a trace"), (160, "the file is truncated")):
         [error] = run_many([run], keep=partial(shortened, size=size))
@@ -237,7 +237,7 @@ def test_what_a_lost_process_had_is_measured_in_full_and_estimated_again_the_nex
 
     class Lossy(Threads):
         def carry_out(self, runs, keep, on_end):
-            lost = keep is part_of and not self.losses
+            lost = keep is sample_of and not self.losses
             self.losses += [RuntimeError("ended")] * lost
             for number in range(len(runs)) if lost else ():
                 on_end(number, self.losses[0])

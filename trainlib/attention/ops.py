@@ -25,7 +25,7 @@ from trainlib.reference import attention as reference
 LARGEST = 1 << 20  # elements of a dimension
 
 
-class Arguments(TiledArguments):
+class AttentionArguments(TiledArguments):
     """Multi-head self-attention, as torch's MultiheadAttention with batch_first.
 
     X, Y[batch, length, embed]    W[3 heads size, embed]    Wo[embed, heads size]
@@ -142,13 +142,13 @@ def backward_by_tiles(point: Any) -> Phases:
 
 IN_SINGLE = (
     Family(
-        *("mhsa_fw_f32", Arguments, forward, partial(expected, reference.mhsa_fw)),
+        *("mhsa_fw_f32", AttentionArguments, forward, partial(expected, reference.mhsa_fw)),
         *(partial(macs, 1), partial(emit, mhsa_fw_f32)),
         draw=draw,
         phases=forward_by_tiles,
     ),
     Family(
-        *("mhsa_bw_f32", Arguments, backward, partial(expected, reference.mhsa_bw)),
+        *("mhsa_bw_f32", AttentionArguments, backward, partial(expected, reference.mhsa_bw)),
         *(partial(macs, 2), partial(emit, mhsa_bw_f32)),
         draw=draw_backward,
         phases=backward_by_tiles,

@@ -12,7 +12,7 @@ from trainlib.primitive.tensor import Address
 QUOTIENT = 256  # core // c == core * ceil(256 / c) // 256 for core, c <= 16
 
 
-class Part(NamedTuple):
+class EqualParts(NamedTuple):
     """Some parts of a dimension: those of this size; part p starts at element p * size + first."""
 
     size: int
@@ -33,20 +33,20 @@ class Partition:
     index: Register
     t: Register
 
-    def parts_of_cores(self) -> Iterator[Part]:
+    def parts_of_cores(self) -> Iterator[EqualParts]:
         """Emit the loop's body for each size that parts have; a core runs its own."""
         least, extra = divmod(self.total, self.parts)
         if not extra:
-            yield Part(least, 0)
+            yield EqualParts(least, 0)
             return
         self.k.li(self.t, extra)
         with self.k.if_(LT, self.index, self.t):
-            yield Part(least + 1, 0)
+            yield EqualParts(least + 1, 0)
         if least:
             with self.k.else_():
-                yield Part(least, extra)
+                yield EqualParts(least, extra)
 
-    def load_start(self, rd: Register, part: Part, base: Address, step: int) -> None:
+    def load_start(self, rd: Register, part: EqualParts, base: Address, step: int) -> None:
         """Load the address of the core's first element: they lie `step` bytes apart from base."""
         k, t = self.k, self.t
         first = part.first * step
@@ -54,9 +54,9 @@ class Partition:
             k.li(rd, base + first)
         else:
             k.add_constant(rd, base, first, t)
-        self.add_start(rd, Part(part.size, 0), step)
+        self.add_start(rd, EqualParts(part.size, 0), step)
 
-    def add_start(self, rd: Register, part: Part, step: int) -> None:
+    def add_start(self, rd: Register, part: EqualParts, step: int) -> None:
         """Add the core's first element, in bytes: rd += e * step."""
         k, t = self.k, self.t
         if self.parts > 1 and step:

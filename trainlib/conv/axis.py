@@ -24,7 +24,7 @@ class Outputs(NamedTuple):
     reads: tuple[Read, ...]
 
 
-class Run(NamedTuple):
+class BlockRun(NamedTuple):
     """Blocks in a row that read alike, each `step` inputs after the one before."""
 
     first: Outputs
@@ -148,7 +148,7 @@ class Axis:
         )
         return Outputs(start, width, base, tuple(reads))
 
-    def runs(self, width: int, *, is_trimmed: bool = False, lanes: int = 1) -> list[Run]:
+    def runs(self, width: int, *, is_trimmed: bool = False, lanes: int = 1) -> list[BlockRun]:
         """All outputs in blocks of a width, those in a row that read alike taken together.
 
         is_trimmed    blocks at the borders are as short as can be, and thus their code
@@ -158,15 +158,15 @@ class Axis:
 
 
 @cache
-def _runs(axis: Axis, width: int, is_trimmed: bool, lanes: int) -> tuple[Run, ...]:
-    runs: list[Run] = []
+def _runs(axis: Axis, width: int, is_trimmed: bool, lanes: int) -> tuple[BlockRun, ...]:
+    runs: list[BlockRun] = []
     for start, end in pairwise(axis.starts(width, is_trimmed=is_trimmed, lanes=lanes)):
         block = axis.block(start, end - start)
         if runs:
             first, times, step = runs[-1]
             here = block.base - first.base - (times - 1) * step
             if block[1::2] == first[1::2] and (times == 1 or here == step):
-                runs[-1] = Run(first, times + 1, here)
+                runs[-1] = BlockRun(first, times + 1, here)
                 continue
-        runs.append(Run(block, 1, 0))
+        runs.append(BlockRun(block, 1, 0))
     return tuple(runs)

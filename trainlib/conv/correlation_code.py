@@ -10,7 +10,7 @@ from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
-from trainlib.codegen.work_split import Part, Partition, grid_of, heights
+from trainlib.codegen.work_split import EqualParts, Partition, grid_of, heights
 from trainlib.conv.axis import Outputs
 from trainlib.conv.correlation import Correlation
 from trainlib.conv.correlation_schedule import POOL, Point, choose, pool_of
@@ -79,14 +79,14 @@ class Correlator:
                         else:
                             self._part(given, part.size)
 
-    def _parts(self, partition: Partition, given: dict[str, Register]) -> Iterator[Part]:
+    def _parts(self, partition: Partition, given: dict[str, Register]) -> Iterator[EqualParts]:
         """Emit the loop's body for each size that cores' parts have; 0: a register says it."""
         if "each" not in given:
             yield from partition.parts_of_cores()
             return
         if partition.parts > 1:
             self.k.mul(partition.index, partition.index, given["each"])
-        yield Part(0, 0)
+        yield EqualParts(0, 0)
 
     def _load_lines(self, given: dict[str, Register], j: Register, t: Register) -> None:
         """Load how many lines the core has, and the place of their first."""
@@ -109,14 +109,16 @@ class Correlator:
             k.by_field(("p_min", "cv_min"), rd=t, rs1=j, rs2=t)
             k.add(first, first, t)
 
-    def _load_starts(self, given: dict[str, Register], partition: Partition, part: Part) -> None:
+    def _load_starts(
+        self, given: dict[str, Register], partition: Partition, part: EqualParts
+    ) -> None:
         """Load the addresses of the core's first panel and line, and what stands for the line.
 
         NOTE: a product that two addresses need is made once.
         """
         k, x, t = self.k, self.x, partition.t
         is_row = x.groups == 1
-        part = part if part.size else Part(1, 0)  # the core's index counts groups
+        part = part if part.size else EqualParts(1, 0)  # the core's index counts groups
         w_step = x.w.row if is_row else x.w.group
         y_step = x.y.channel if is_row else x.y.group
         if x.bias is not None:

@@ -7,7 +7,7 @@ from firmware.builder import LT, Kernel, Label, Register
 from firmware.registers import ZERO
 from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
-from trainlib.conv.axis import Run
+from trainlib.conv.axis import BlockRun
 from trainlib.conv.correlation import Correlation
 from trainlib.conv.correlation_schedule import Point
 from trainlib.conv.depthwise_schedule import (
@@ -134,7 +134,7 @@ class Channels:
                 self._line(line)
 
     @contextmanager
-    def _each(self, lines: Run) -> Iterator[None]:
+    def _each(self, lines: BlockRun) -> Iterator[None]:
         """Run the body for those of some lines that are the core's."""
         k, (count, t, _) = self.k, self.scratch
         if self.has_all_lines and lines.times == 1:

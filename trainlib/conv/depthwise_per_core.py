@@ -5,7 +5,7 @@ from typing import Any
 
 from firmware.builder import Kernel, KernelError, Label, Register
 from trainlib.codegen.strided_access import access_each
-from trainlib.conv.axis import Run
+from trainlib.conv.axis import BlockRun
 from trainlib.conv.correlation import Correlation
 from trainlib.conv.correlation_schedule import REGISTERS, Point, choose
 from trainlib.conv.depthwise_code import Channels
@@ -129,7 +129,7 @@ def lone_channels(
     )
 
 
-def _blocks(x: Correlation, runs: list[Run]) -> Iterator[Block]:
+def _blocks(x: Correlation, runs: list[BlockRun]) -> Iterator[Block]:
     """The blocks of a channel."""
     for kind, (first, times, step) in enumerate(runs):
         for number in range(times):
@@ -137,7 +137,7 @@ def _blocks(x: Correlation, runs: list[Run]) -> Iterator[Block]:
             yield Block(kind, source * x.x.place, result * x.y.place)
 
 
-def _like(x: Correlation, block: Run) -> Line | None:
+def _like(x: Correlation, block: BlockRun) -> Line | None:
     """The line that all are like, None: there are others, or it reads nothing."""
     line, *others = lines_of(x, block)
     return line if line.inputs and not others else None

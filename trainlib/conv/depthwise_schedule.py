@@ -14,7 +14,7 @@ from functools import cache
 from typing import NamedTuple
 
 from trainlib.codegen.strided_access import REACH
-from trainlib.conv.axis import Axis, Run
+from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Correlation
 from trainlib.conv.inner_loop import CACHED, STEPS
 
@@ -43,7 +43,7 @@ class Line(NamedTuple):
     outputs    bytes of each sum from the block's place
     """
 
-    lines: Run
+    lines: BlockRun
     inputs: tuple[Input, ...]
     outputs: tuple[int, ...]
 
@@ -86,14 +86,14 @@ class Round(NamedTuple):
         return self.taps[len(self.heads) :]
 
 
-def lines_of(x: Correlation, block: Run) -> list[Line]:
+def lines_of(x: Correlation, block: BlockRun) -> list[Line]:
     """The lines of a block, those that read alike taken together."""
     return list(_lines(x.ys, x.xs.taps, block, x.x.line, x.x.place, x.y.place))
 
 
 @cache
 def _lines(
-    ys: Axis, taps: int, block: Run, line_bytes: int, place_bytes: int, output_bytes: int
+    ys: Axis, taps: int, block: BlockRun, line_bytes: int, place_bytes: int, output_bytes: int
 ) -> tuple[Line, ...]:
     found = []
     for lines in ys.runs(1):
@@ -112,7 +112,7 @@ def _lines(
     return tuple(found)
 
 
-def round_of(x: Correlation, block: Run) -> Round | None:
+def round_of(x: Correlation, block: BlockRun) -> Round | None:
     """A block's lines as one loop, None: they have none."""
     lines, taps = lines_of(x, block), x.xs.taps
     line = max(lines, key=lambda each: len(each.inputs))

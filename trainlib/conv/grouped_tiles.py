@@ -10,7 +10,7 @@ from firmware.builder import Kernel, Register
 from firmware.runtime import Team
 from trainlib.conv.passes import GROUPS, RATE, UNIT, Step
 from trainlib.conv.shape import IMAGES, Wanted
-from trainlib.primitive.slices import Axis, Part, TileShape
+from trainlib.primitive.slices import Axis, TensorSlice, TileShape
 from trainlib.primitive.tensor import Addresses, Tensors
 from trainlib.primitive.tile_spec import Dim, Tiling
 
@@ -87,7 +87,7 @@ class GroupTiles:
                 k.free(bias)  # sums have it already
             self.step.emit(k, team, self.a, replace(tile, parts=parts), at)
 
-    def _joined(self, name: str, part: Part) -> Part:
+    def _joined(self, name: str, part: TensorSlice) -> TensorSlice:
         """A part with the channels of its groups as one axis."""
         axis, shape = self._axis(name), part.shape
         last = axis + 2 == len(shape)

@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from trainlib.codegen.strided_access import REACH
-from trainlib.conv.axis import Axis, Run
+from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Correlation
 from trainlib.primitive.tensor import WORD
 
@@ -90,7 +90,7 @@ class Block:
     """
 
     x: Correlation
-    run: Run
+    run: BlockRun
 
     @cached_property
     def products(self) -> list[Product]:

@@ -40,7 +40,7 @@ from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.per_core import Alone
 from trainlib.primitive.slices import Axis as Along
-from trainlib.primitive.slices import Formed, Part, Sized, Spread, TileShape, Window
+from trainlib.primitive.slices import Formed, Sized, Spread, TensorSlice, TileShape, Window
 from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Arrays, Tensor, Tensors
 from trainlib.primitive.tile_spec import COUNT, EACH, ENDS, FIRST, Dim, Sizes, Tiling
 from trainlib.reference import conv2d as reference
@@ -375,7 +375,7 @@ class Step:
             yield self.names["w"], Exchanged(self.names["w"], a.shape, counts, self.element.size)
 
     def _axis(
-        self, axis: Axis, is_cut: bool, index: int, parts: Mapping[str, Part], layout: Layout
+        self, axis: Axis, is_cut: bool, index: int, parts: Mapping[str, TensorSlice], layout: Layout
     ) -> Axis:
         """How a tile's outputs read its inputs."""
         x, y = parts["x"], parts["y"]

@@ -11,7 +11,7 @@ from itertools import pairwise
 from firmware.builder import Kernel, KernelError, Register
 from firmware.registers import ZERO
 from trainlib.codegen.spill import Values
-from trainlib.conv.axis import Run
+from trainlib.conv.axis import BlockRun
 from trainlib.conv.correlation import Correlation
 from trainlib.primitive.tensor import WORD
 
@@ -111,7 +111,7 @@ class Lines:
         self.k.srli(rd, rd, 32 - bits)
 
 
-def runs_of_blocks(v: Values, x: Correlation, cols: int) -> Iterator[Run]:
+def runs_of_blocks(v: Values, x: Correlation, cols: int) -> Iterator[BlockRun]:
     """Emit the loop's body for each run of blocks of a line, x_block and y_block at a block's."""
     for run, following in pairwise([*x.xs.runs(cols), None]):
         assert run

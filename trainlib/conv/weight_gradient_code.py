@@ -11,7 +11,7 @@ from firmware.runtime import Team
 from trainlib.codegen.saved_values import Kept
 from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
-from trainlib.codegen.work_split import Part, Partition, grid_of, heights
+from trainlib.codegen.work_split import EqualParts, Partition, grid_of, heights
 from trainlib.conv.paired_gradient import PairedGradient, may_load_once
 from trainlib.conv.weight_gradient_schedule import (
     Nest,
@@ -90,7 +90,7 @@ class Code:
                             self._part(given, part.size, strip.size)
 
     def _load_starts(
-        self, given: dict[str, Register], partition: Partition, part: Part, is_row: bool
+        self, given: dict[str, Register], partition: Partition, part: EqualParts, is_row: bool
     ) -> None:
         g = self.g
         partition.load_start(

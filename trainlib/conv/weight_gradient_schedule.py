@@ -13,7 +13,7 @@ from itertools import product
 
 from firmware.builder import KernelError
 from trainlib.codegen.work_split import heights
-from trainlib.conv.axis import Axis, Run
+from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of
 from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns
 from trainlib.conv.inner_loop import (
@@ -108,7 +108,7 @@ class Nest:
             multiply = arithmetic(g.element, g.lanes, is_one=False)
             self.bodies.append(Body(macs[index], pool, strides, reaches, multiply, run.times))
 
-    def _macs(self, run: Run) -> list[Mac]:
+    def _macs(self, run: BlockRun) -> list[Mac]:
         g, count, width = self.g, len(self.taps), run.first.width
         reads = reads_of(run.first, g.element, g.lanes)
         return [

@@ -7,7 +7,7 @@ from firmware.lanes import Lane, Lanes, constant, pattern
 from firmware.registers import ZERO
 from trainlib.codegen.loop_nest import Body
 from trainlib.elementwise.approximations import Sigmoid, Tanh
-from trainlib.elementwise.elementwise import Arguments, Operation, map_families
+from trainlib.elementwise.elementwise import ElementwiseArguments, Operation, map_families
 from trainlib.primitive.element import Element
 from trainlib.reference import activations as reference
 
@@ -185,7 +185,7 @@ def tanh_backward(k: Kernel) -> Body:
     return body
 
 
-class LeakyArguments(Arguments):
+class LeakyArguments(ElementwiseArguments):
     slope: float = Field(0.01, allow_inf_nan=False)
 
 

@@ -13,7 +13,7 @@ from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, Body, Operand
-from trainlib.elementwise.elementwise import Arguments, map_nest, no_macs
+from trainlib.elementwise.elementwise import ElementwiseArguments, map_nest, no_macs
 from trainlib.primitive.element import BF16, F16, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Role, Tensor, Tensors
@@ -99,7 +99,7 @@ def family(source: Element, target: Element) -> Family:
         cast(k, team, l1["X"], l1["Y"], *sizes, source, target, unroll=point.unroll)
 
     name = f"cast_{source.name}_{target.name}"
-    return tiled_by_axes(Family(name, Arguments, tensors, expected, no_macs, emit))
+    return tiled_by_axes(Family(name, ElementwiseArguments, tensors, expected, no_macs, emit))
 
 
 FAMILIES = tuple(family(*pair) for half in (F16, BF16) for pair in ((F32, half), (half, F32)))

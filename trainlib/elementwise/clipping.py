@@ -12,7 +12,7 @@ from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant, pattern
 from firmware.registers import ZERO
 from trainlib.codegen.loop_nest import Body
-from trainlib.elementwise.elementwise import Arguments, map_family
+from trainlib.elementwise.elementwise import ElementwiseArguments, map_family
 from trainlib.reference import clipping as reference
 
 NAN = pattern(float("nan"))
@@ -104,7 +104,7 @@ def absolute_backward(k: Kernel) -> Body:
     return body
 
 
-class ClampArguments(Arguments):
+class ClampArguments(ElementwiseArguments):
     """low, high    the limits; one of them may be left out"""
 
     low: float | None = Field(None, allow_inf_nan=False)

@@ -111,7 +111,7 @@ def residual_bw_f32(
     emit(k, team, operation, [dy], [da, db], count, unroll=unroll)
 
 
-class Arguments(TiledArguments):
+class MovementArguments(TiledArguments):
     """A tensor of any shape.
 
     unroll    elements that are moved side by side, if registers allow
@@ -121,13 +121,13 @@ class Arguments(TiledArguments):
     unroll: int = Field(UNROLL, ge=1, le=8)
 
 
-class TransposeArguments(Arguments):
+class TransposeArguments(MovementArguments):
     """axes    dimension i of the result is axes[i] of x"""
 
     axes: tuple[NonNegativeInt, ...]
 
 
-class PadArguments(Arguments):
+class PadArguments(MovementArguments):
     """before, after    elements that are added in each dimension; value: what they are"""
 
     before: tuple[NonNegativeInt, ...]
@@ -181,7 +181,7 @@ def families(element: Element) -> tuple[Family, ...]:
             family_of(
                 element,
                 "residual_bw",
-                Arguments,
+                MovementArguments,
                 lambda point: {
                     "dy": Tensor(point.shape),
                     "da": Tensor(point.shape, "out"),

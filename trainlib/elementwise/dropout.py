@@ -19,7 +19,7 @@ from firmware.lanes import Lane, Lanes, pattern
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, Body, Operand, Window
-from trainlib.elementwise.elementwise import Arguments, map_nest, no_macs, packed
+from trainlib.elementwise.elementwise import ElementwiseArguments, map_nest, no_macs, packed
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
@@ -92,7 +92,7 @@ def dropout_f32(
     map_nest(k, team, operation, (count,), sources, [target], windows=(1,), unroll=unroll)
 
 
-class DropoutArguments(Arguments):
+class DropoutArguments(ElementwiseArguments):
     """p    the part of elements that is not kept"""
 
     p: float = Field(0.5, ge=0, le=1)

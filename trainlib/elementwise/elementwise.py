@@ -130,7 +130,7 @@ def map_pairs(
         map_nest(k, team, operation, (1,), *last, unroll=1)
 
 
-class Arguments(TiledArguments):
+class ElementwiseArguments(TiledArguments):
     """Tensors of one shape, element by element.
 
     unroll    elements that are computed side by side, if registers allow
@@ -146,7 +146,7 @@ def map_family(
     inputs: str,
     outputs: str,
     reference: Callable[..., Any],
-    arguments: type[Arguments] = Arguments,
+    arguments: type[ElementwiseArguments] = ElementwiseArguments,
     *,
     late: Sequence[int] = (),
     element: Element = F32,
@@ -157,14 +157,16 @@ def map_family(
 
     inputs, outputs    names of tensors, in the operation's order; those in both are overwritten
     reference          of arrays of the inputs, with the options: what each output should be
-    arguments          those that Arguments does not have are options
+    arguments          those that ElementwiseArguments does not have are options
     late               inputs that the operation loads itself: see Nest
     pairs              given the type of halves and the options, the operation on pairs, if any
     rounds             given their dtype and arrays in float64, what that makes of them, if that is
                        not what the reference says, rounded once
     """
     sources, targets = inputs.split(), outputs.split()
-    options = [name for name in arguments.model_fields if name not in Arguments.model_fields]
+    options = [
+        name for name in arguments.model_fields if name not in ElementwiseArguments.model_fields
+    ]
 
     def chosen(point: Any) -> dict[str, Any]:
         return {name: getattr(point, name) for name in options}

@@ -13,7 +13,7 @@ from firmware.lanes import Lane, Lanes, constant, pattern
 from trainlib.codegen.loop_nest import Body
 from trainlib.elementwise.activations import clip
 from trainlib.elementwise.approximations import ExpOfNegative, Sigmoid
-from trainlib.elementwise.elementwise import Arguments, map_family
+from trainlib.elementwise.elementwise import ElementwiseArguments, map_family
 from trainlib.elementwise.polynomial import Stacked, near_minimax
 from trainlib.reference import exponential_units as reference
 
@@ -114,11 +114,11 @@ def elu_backward(k: Kernel, *, alpha: float, scale: float, slope: float) -> Body
     return body
 
 
-class SoftplusArguments(Arguments):
+class SoftplusArguments(ElementwiseArguments):
     beta: float = Field(1.0, gt=0, allow_inf_nan=False)
 
 
-class EluArguments(Arguments):
+class EluArguments(ElementwiseArguments):
     """alpha, scale, slope    see the equation; CELU's slope is 1 / alpha"""
 
     alpha: float = Field(1.0, allow_inf_nan=False)

@@ -16,7 +16,7 @@ from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
 from trainlib.codegen.loop_nest import Body, Load
 from trainlib.elementwise.approximations import SEED, Sigmoid
-from trainlib.elementwise.elementwise import Arguments, map_families
+from trainlib.elementwise.elementwise import ElementwiseArguments, map_families
 from trainlib.elementwise.polynomial import OfSquare, Stacked
 from trainlib.reference import activations as reference
 
@@ -177,7 +177,7 @@ def swiglu_backward(k: Kernel) -> Body:
     return body
 
 
-class GeluArguments(Arguments):
+class GeluArguments(ElementwiseArguments):
     approximate: Literal["none", "tanh"] = "none"
 
 

@@ -11,7 +11,7 @@ from firmware.lanes import Lane, Lanes
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import Body
-from trainlib.elementwise.elementwise import Arguments, map_f32, no_macs
+from trainlib.elementwise.elementwise import ElementwiseArguments, map_f32, no_macs
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.tensor import INT32, Addresses, Arrays, Tensor, Tensors
 from trainlib.primitive.uniform_tiles import tiled_by_axes
@@ -38,7 +38,7 @@ def replaced(k: Kernel, *, old: int, new: int) -> Body:
     return body
 
 
-class ReplaceArguments(Arguments):
+class ReplaceArguments(ElementwiseArguments):
     """old, new    integers: y is new where x is old"""
 
     old: Word

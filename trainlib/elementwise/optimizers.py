@@ -22,7 +22,7 @@ from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import Body, Operand
 from trainlib.elementwise.elementwise import (
-    Arguments,
+    ElementwiseArguments,
     Operation,
     map_f32,
     map_families,
@@ -236,7 +236,7 @@ def adam_corrections_f32(
                 k.fstore(value, WORD * index, base)
 
 
-class SgdArguments(Arguments):
+class SgdArguments(ElementwiseArguments):
     """lr          a number, or "operand": a word, the operand lr, which steps may change
     gradient    type of g, for weights in f32; else that of the weights
     unscale     g is multiplied by the operand inverse, that of a loss scale, before all else
@@ -253,7 +253,7 @@ class MomentumArguments(SgdArguments):
     nesterov: bool = False
 
 
-class AccumulateArguments(Arguments):
+class AccumulateArguments(ElementwiseArguments):
     scale: float = Field(1.0, allow_inf_nan=False)
 
 
@@ -289,7 +289,7 @@ def _unscaled(operation: Operation, inverse: Address) -> Operation:
 def _family(
     element: Element,
     stem: str,
-    arguments: type[Arguments],
+    arguments: type[ElementwiseArguments],
     names: str,
     operation: Callable[[Any, Addresses], Operation],
     expected: Callable[[Any, float, Arrays], Outputs],
@@ -364,10 +364,12 @@ def _family(
 
 
 def _sgd(
-    stem: str, arguments: type[Arguments], names: str, of: Any, meaning: Any, **how: Any
+    stem: str, arguments: type[ElementwiseArguments], names: str, of: Any, meaning: Any, **how: Any
 ) -> tuple[Family, ...]:
     """Of of(k, rate, **options), and meaning(*arrays, lr, **options); for each type."""
-    options = [n for n in arguments.model_fields if n not in (*Arguments.model_fields, *OF_ALL)]
+    options = [
+        n for n in arguments.model_fields if n not in (*ElementwiseArguments.model_fields, *OF_ALL)
+    ]
 
     def operation(point: Any, l1: Addresses) -> Operation:
         how = {name: getattr(point, name) for name in options}
@@ -381,7 +383,9 @@ def _sgd(
     return tuple(_family(element, *own, **how) for element in ELEMENTS)
 
 
-def _adam(stem: str, arguments: type[Arguments], *, is_decoupled: bool) -> tuple[Family, ...]:
+def _adam(
+    stem: str, arguments: type[ElementwiseArguments], *, is_decoupled: bool
+) -> tuple[Family, ...]:
     def operation(point: Any, l1: Addresses) -> Operation:
         return _Adam(l1, point, is_decoupled)
 

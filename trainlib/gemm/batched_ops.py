@@ -18,7 +18,7 @@ from trainlib.primitive.tile_spec import Dim, Tiling
 from trainlib.reference.matmul import matmul
 
 
-class Arguments(TiledArguments):
+class BatchedMatmulArguments(TiledArguments):
     """C[batch, n, m] = A[batch, n, k] B[batch, k, m], matrix by matrix.
 
     trans_a       A is stored as [batch, k, n]
@@ -42,7 +42,7 @@ class Arguments(TiledArguments):
     split: tuple[int, int] | None = None
 
 
-def tensors(a: Arguments) -> Tensors:
+def tensors(a: BatchedMatmulArguments) -> Tensors:
     """Operands by name; rows that are read side by side begin in different banks."""
     first = (a.k, a.n) if a.trans_a else (a.n, a.k)
     second = (a.m, a.k) if a.trans_b else (a.k, a.m)
@@ -53,7 +53,7 @@ def tensors(a: Arguments) -> Tensors:
     }
 
 
-def tiling(a: Arguments) -> Tiling:
+def tiling(a: BatchedMatmulArguments) -> Tiling:
     """How it is cut."""
     boxes: dict[str, tuple[Axis, ...]] = {
         "A": ("b", "k", "n") if a.trans_a else ("b", "n", "k"),
@@ -77,7 +77,7 @@ def tiling(a: Arguments) -> Tiling:
     return Tiling((Dim("b", a.batch), *cut, Dim("k", a.k, is_summed=True)), boxes, emit, rate=RATE)
 
 
-def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
+def expected(a: BatchedMatmulArguments, values: Arrays) -> dict[str, Expected]:
     """What it means."""
     found = [
         matmul(
@@ -94,7 +94,7 @@ def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
 FAMILIES = (
     Family(
         "matmul_batched_f32",
-        Arguments,
+        BatchedMatmulArguments,
         tensors,
         expected,
         lambda a: a.batch * a.n * a.k * a.m,

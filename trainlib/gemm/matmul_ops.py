@@ -26,7 +26,7 @@ PAD = 1  # words after rows in L1 that are read side by side: they begin in diff
 SMALL = 1 << 13  # elements of a matrix whose rows may well have up to 15 words after them
 
 
-class Arguments(TiledArguments):
+class MatmulArguments(TiledArguments):
     """C[n, m] = A[n, k] B[k, m].
 
     trans_a       A is stored as [k, n]
@@ -53,7 +53,7 @@ class Arguments(TiledArguments):
     split: tuple[int, int] | None = None
 
 
-def tensors(element: Element, arguments: Arguments) -> Tensors:
+def tensors(element: Element, arguments: MatmulArguments) -> Tensors:
     n, depth, m = arguments.n, arguments.k, arguments.m
     steps = arguments.trans_a or not arguments.trans_b
     if element.is_half and arguments.accumulate and arguments.bias:
@@ -81,7 +81,7 @@ def _rows(element: Element, shape: tuple[int, int], steps: bool) -> Tensor:
     return Tensor(shape, dtype=element.dtype, **layout)
 
 
-def tiling(element: Element, arguments: Arguments) -> Tiling:
+def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
     n, depth, m = arguments.n, arguments.k, arguments.m
     is_whole = element.is_half and arguments.trans_b  # the order of the sums is that of all of k
     steps: Axis = None if is_whole else "k"
@@ -130,7 +130,7 @@ def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, 
     }
 
 
-def expected(element: Element, arguments: Arguments, values: Arrays) -> dict[str, Expected]:
+def expected(element: Element, arguments: MatmulArguments, values: Arrays) -> dict[str, Expected]:
     a = values["A"].T if arguments.trans_a else values["A"]
     b = values["B"].T if arguments.trans_b else values["B"]
     starts = [values["C"]] if arguments.accumulate else []
@@ -143,7 +143,7 @@ def expected(element: Element, arguments: Arguments, values: Arrays) -> dict[str
     return {"C": matmul(a, b, *starts)}
 
 
-def macs(arguments: Arguments) -> int:
+def macs(arguments: MatmulArguments) -> int:
     return arguments.n * arguments.k * arguments.m
 
 
@@ -151,7 +151,7 @@ def family(element: Element) -> Family:
     """The products of matrices of this type."""
     return Family(
         f"matmul_{element.name}",
-        Arguments,
+        MatmulArguments,
         partial(tensors, element),
         partial(expected, element),
         macs,

@@ -33,7 +33,7 @@ from trainlib.reference import interpolate as reference
 from trainlib.reference.halves import rounded_once
 
 
-class Arguments(TiledArguments):
+class InterpolateArguments(TiledArguments):
     """x[b, c, h, w] to y[b, c, out height, out width]; layout "hwc": channels last.
 
     split     what is partitioned: lines of outputs ("rows"), parts of each ("columns"), or the best
@@ -54,7 +54,7 @@ class Arguments(TiledArguments):
         return Planes(self.b, self.c, (self.h, self.w), self.out, self.layout)
 
 
-class BilinearArguments(Arguments):
+class BilinearArguments(InterpolateArguments):
     """aligned    are the corners of x those of y?"""
 
     aligned: bool = False
@@ -70,7 +70,7 @@ def _family(
     element: Element,
     stem: str,
     expects: Callable[..., Expected],
-    arguments: type[Arguments],
+    arguments: type[InterpolateArguments],
     is_backward: bool,
 ) -> Family:
     """Backward, what is a sum is single precision until it is whole."""
@@ -132,8 +132,8 @@ FAMILIES = tuple(
     _family(element, *of)
     for element in ELEMENTS
     for of in (
-        ("nearest_fw", reference.nearest_forward, Arguments, False),
-        ("nearest_bw", reference.nearest_backward, Arguments, True),
+        ("nearest_fw", reference.nearest_forward, InterpolateArguments, False),
+        ("nearest_bw", reference.nearest_backward, InterpolateArguments, True),
         ("bilinear_fw", reference.bilinear_forward, BilinearArguments, False),
         ("bilinear_bw", reference.bilinear_backward, BilinearArguments, True),
     )

@@ -23,7 +23,7 @@ from itertools import product
 
 import numpy as np
 
-from trainlib.network.training_graph import Arguments, Plan, plan_of, point_of
+from trainlib.network.training_graph import Plan, TrainingArguments, plan_of, point_of
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import Arrays
 
@@ -34,7 +34,7 @@ Disturb = Callable[[str, Expected], np.ndarray]
 """disturb(name, expected): what becomes of a result with that name in the network."""
 
 
-def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
+def expected(a: TrainingArguments, values: Arrays) -> dict[str, Expected]:
     """The losses of all steps, parameters and states, and their largest errors."""
     plan = plan_of(a, a.cores or 1)
     exact = trained(a, plan, values, lambda _, result: result[0])
@@ -47,7 +47,9 @@ def expected(a: Arguments, values: Arrays) -> dict[str, Expected]:
     return {name: (array, _bound(moved[name])) for name, array in exact.items()}
 
 
-def trained(a: Arguments, plan: Plan, values: Arrays, disturb: Disturb) -> dict[str, np.ndarray]:
+def trained(
+    a: TrainingArguments, plan: Plan, values: Arrays, disturb: Disturb
+) -> dict[str, np.ndarray]:
     """The losses of all steps, parameters and states, when every result is disturbed."""
     state = {name: array.astype(np.float64) for name, array in values.items() if name != "T"}
     state["T"] = values["T"]

@@ -37,7 +37,7 @@ class PoolingLayer(Layer):
 
     def output(self, shape: Shape) -> Shape:
         """Shape of what comes out."""
-        return (shape[0], *pool_program.Arguments(**self._arguments(shape)).pooling.out)
+        return (shape[0], *pool_program.PoolArguments(**self._arguments(shape)).pooling.out)
 
     def kept(self, batch: int, shape: Shape) -> dict[str, Tensor]:
         """Where the largest are."""

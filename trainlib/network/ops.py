@@ -16,7 +16,7 @@ from trainlib.elementwise.fill import fill_f32
 from trainlib.network.error_bounds import expected
 from trainlib.network.layers import Call
 from trainlib.network.losses import emit_print
-from trainlib.network.training_graph import Arguments, Plan, drawn, plan_of, point_of
+from trainlib.network.training_graph import Plan, TrainingArguments, drawn, plan_of, point_of
 from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Tensor, Tensors
 from trainlib.tiling.functions import Function, Functions
@@ -26,7 +26,7 @@ from trainlib.tiling.warm_up import repeated
 Place = TypeVar("Place")
 
 
-def tensors(a: Arguments) -> Tensors:
+def tensors(a: TrainingArguments) -> Tensors:
     """Those of the plan, and a workspace for the buffers of primitives."""
     _check(a)
     plan = plan_of(a, a.cores or 1)
@@ -34,7 +34,7 @@ def tensors(a: Arguments) -> Tensors:
     return plan.tensors | {"workspace": Tensor((max(words // WORD, 1),), "scratch")}
 
 
-def _check(a: Arguments) -> None:
+def _check(a: TrainingArguments) -> None:
     if a.warm:
         raise KernelError("train_f32: it has no warm; leave it out: take more steps")
     if a.momentum and a.optimizer != "sgd":
@@ -47,7 +47,7 @@ def _aligned(size: int) -> int:
     return -(-size // 16) * 16
 
 
-def _resident(call: Call, a: Arguments) -> Resident:
+def _resident(call: Call, a: TrainingArguments) -> Resident:
     family, point = point_of(call, a.cores)
     return Resident.of(family, point, family.tensors(point), keeps_all=True)
 
@@ -56,7 +56,7 @@ def _operands(call: Call, at: Mapping[str, Place]) -> dict[str, Place]:
     return {name: at[wanted] for name, wanted in call.operands.items()}
 
 
-def emit_in_l1(k: Kernel, team: Team, a: Arguments, l1: Addresses) -> None:
+def emit_in_l1(k: Kernel, team: Team, a: TrainingArguments, l1: Addresses) -> None:
     """Emit all steps of training, tensors in L1."""
     plan = plan_of(a, team.cores)
     for name, value in plan.states.items():
@@ -73,7 +73,7 @@ def emit_in_l1(k: Kernel, team: Team, a: Arguments, l1: Addresses) -> None:
             team.barrier()
 
 
-def emit_in_l2(k: Kernel, team: Team, a: Arguments, l2: Mapping[str, int]) -> None:
+def emit_in_l2(k: Kernel, team: Team, a: TrainingArguments, l2: Mapping[str, int]) -> None:
     """Emit all steps of training, tensors in L2."""
     plan = plan_of(a, team.cores)
     between = {
@@ -101,7 +101,9 @@ def _workspaces(k: Kernel, functions: Iterable[Function]) -> dict[str, int]:
     return {name: k.buffer(k.l2, name, size) for name, size in sizes.items()}
 
 
-def _steps(k: Kernel, team: Team, a: Arguments, plan: Plan, at: Addresses) -> Iterator[Call]:
+def _steps(
+    k: Kernel, team: Team, a: TrainingArguments, plan: Plan, at: Addresses
+) -> Iterator[Call]:
     """The calls of a step, which is repeated; at its end the loss is kept."""
     with repeated(k, a.steps) as load_left:
         yield from plan.calls
@@ -118,12 +120,12 @@ def _steps(k: Kernel, team: Team, a: Arguments, plan: Plan, at: Addresses) -> It
             k.sw(value, 0, place)
 
 
-def emit_losses(k: Kernel, team: Team, a: Arguments, l2: Mapping[str, int]) -> None:
+def emit_losses(k: Kernel, team: Team, a: TrainingArguments, l2: Mapping[str, int]) -> None:
     """Print the losses of all steps: "step 1: loss 1.23457e-01"."""
     emit_print(k, team, l2["loss"], a.steps, "step")
 
 
-def macs(a: Arguments) -> int:
+def macs(a: TrainingArguments) -> int:
     """Multiply-adds of all steps."""
     points = (point_of(call, a.cores) for call in plan_of(a, a.cores or 1).calls)
     return a.steps * sum(family.macs(point) for family, point in points)
@@ -132,7 +134,7 @@ def macs(a: Arguments) -> int:
 FAMILIES = (
     Family(
         "train_f32",
-        Arguments,
+        TrainingArguments,
         tensors,
         expected,
         macs,

@@ -16,7 +16,7 @@ from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import Role, Tensor
 
 
-class Arguments(Training):
+class TrainingArguments(Training):
     """Training of a network: steps of an optimiser on a batch.
 
     input      shape of an image, without the batch
@@ -52,7 +52,7 @@ def point_of(call: Call, cores: int | None) -> tuple[Family, Any]:
     return family, family.arguments.model_validate({**call.arguments, "cores": cores})
 
 
-def plan_of(a: Arguments, cores: int) -> Plan:
+def plan_of(a: TrainingArguments, cores: int) -> Plan:
     """The step that is meant, on so many cores.
 
     raises    KernelError if a layer does not fit the one before
@@ -68,7 +68,7 @@ def plan_of(a: Arguments, cores: int) -> Plan:
 class _Maker:
     """A plan that grows layer by layer."""
 
-    def __init__(self, a: Arguments, cores: int) -> None:
+    def __init__(self, a: TrainingArguments, cores: int) -> None:
         self.a, self.cores = a, cores
         self.tensors = {"X": Tensor((a.batch, *a.input))}
         self.forward: list[Call] = []
@@ -156,7 +156,7 @@ class _Maker:
         self.tensors[name] = Tensor(shape, role)
 
 
-def drawn(a: Arguments, numbers: np.random.Generator) -> dict[str, np.ndarray]:
+def drawn(a: TrainingArguments, numbers: np.random.Generator) -> dict[str, np.ndarray]:
     """Weights and biases to begin with: even in +-1 / sqrt(numbers in a sum)."""
     plan = plan_of(a, 1)
     values = {}

@@ -27,7 +27,7 @@ Pair = Annotated[tuple[PositiveInt, PositiveInt], BeforeValidator(pair_of)]
 PadPair = Annotated[tuple[NonNegativeInt, NonNegativeInt], BeforeValidator(pair_of)]
 
 
-class Arguments(TiledArguments):
+class PoolArguments(TiledArguments):
     """x[b, c, h, w] or, layout "hwc", x[b, h, w, c].
 
     kernel    height and width of a window, or one for both; so are stride and pad
@@ -63,7 +63,7 @@ class Arguments(TiledArguments):
         return Pooling(self.b, self.c, self.h, self.w, kernel, stride, pad, self.layout)
 
 
-class AverageArguments(Arguments):
+class AverageArguments(PoolArguments):
     """counts_pad    are elements outside x zeros? Else they are no elements."""
 
     counts_pad: bool = True
@@ -75,12 +75,12 @@ def _family(
     inputs: str,
     output: str,
     expects: Any,
-    arguments: type[Arguments],
+    arguments: type[PoolArguments],
 ) -> Family:
     """Sums of gradients that windows share are single precision until they are whole."""
     kernel = emitter.__name__.replace("f32", element.name)
     names = [*inputs.split(), *output.split()]
-    options = [n for n in arguments.model_fields if n not in Arguments.model_fields]
+    options = [n for n in arguments.model_fields if n not in PoolArguments.model_fields]
 
     def tensors(point: Any) -> Tensors:
         p = point.pooling
@@ -149,8 +149,8 @@ FAMILIES = tuple(
     _family(element, *of)
     for element in ELEMENTS
     for of in (
-        (maxpool2d_fw_f32, "x", "y index", reference.max_forward, Arguments),
-        (maxpool2d_bw_f32, "dy index", "dx", reference.max_backward, Arguments),
+        (maxpool2d_fw_f32, "x", "y index", reference.max_forward, PoolArguments),
+        (maxpool2d_bw_f32, "dy index", "dx", reference.max_backward, PoolArguments),
         (avgpool2d_fw_f32, "x", "y", reference.average_forward, AverageArguments),
         (avgpool2d_bw_f32, "dy", "dx", reference.average_backward, AverageArguments),
     )

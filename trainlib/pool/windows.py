@@ -93,7 +93,7 @@ class Pooling:
 
 
 @dataclass(frozen=True)
-class Run:
+class WindowRun:
     """Outputs first .. first + count - 1 in one direction, whose windows lie in x alike.
 
     part      rows or columns of a window that are in x
@@ -108,9 +108,9 @@ class Run:
 
 def _runs(
     size: int, kernel: int, stride: int, pad: int, out: int, above: int = 0, below: int = 0
-) -> list[Run]:
+) -> list[WindowRun]:
     """All outputs; above, below: what the image has more than x."""
-    runs: list[Run] = []
+    runs: list[WindowRun] = []
     for at in range(out):
         start = at * stride - pad
         part = range(max(0, -start), min(kernel, size - start))
@@ -119,15 +119,15 @@ def _runs(
         if last and (last.part, last.inside) == (part, inside):
             runs[-1] = replace(last, count=last.count + 1)
         else:
-            runs.append(Run(at, 1, part, inside))
+            runs.append(WindowRun(at, 1, part, inside))
     return runs
 
 
 class Region(NamedTuple):
     """Outputs whose windows lie in x alike."""
 
-    rows: Run
-    columns: Run
+    rows: WindowRun
+    columns: WindowRun
 
     @property
     def first(self) -> Pair:
@@ -155,7 +155,7 @@ def regions(p: Pooling) -> Iterator[Region]:
 
 def all_outputs(p: Pooling) -> Region:
     """Outputs as if they had windows of one element."""
-    rows, columns = (Run(0, count, range(1)) for count in p.out)
+    rows, columns = (WindowRun(0, count, range(1)) for count in p.out)
     return Region(rows, columns)
 
 

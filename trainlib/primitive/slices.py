@@ -76,7 +76,7 @@ class Sized(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class TensorSlice:
     """What a tile has of a tensor in L1: row-major, rows `row` bytes apart.
 
     shape            elements
@@ -129,7 +129,7 @@ class TileShape:
     """
 
     sizes: tuple[tuple[str, int], ...]
-    parts: tuple[tuple[str, Part], ...]
+    parts: tuple[tuple[str, TensorSlice], ...]
     is_first: bool
     is_last: bool
     is_walked: bool = False
@@ -138,7 +138,7 @@ class TileShape:
     def __getitem__(self, dim: str) -> int:
         return dict(self.sizes)[dim]
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> TensorSlice:
         return dict(self.parts)[name]
 
 
@@ -150,7 +150,7 @@ class Box:
     """
 
     start: tuple[int, ...]
-    part: Part
+    part: TensorSlice
     some: tuple[range, ...] | None = None
 
     @classmethod
@@ -158,7 +158,7 @@ class Box:
         """The whole tensor."""
         nothing = (0,) * len(tensor.shape)
         whole = tensor.shape, nothing, nothing, nothing, tensor.row
-        return cls(nothing, Part(*whole, item=tensor.item, joined=tensor.joined))
+        return cls(nothing, TensorSlice(*whole, item=tensor.item, joined=tensor.joined))
 
     @property
     def copied(self) -> tuple[range, ...]:
@@ -215,7 +215,7 @@ def box_of(tensor: Tensor, axes: tuple[Axis, ...], there: Ranges) -> Box:
         range(max(r.start, 0), max(min(r.stop, size), max(r.start, 0)))
         for r, size in zip(wanted, tensor.shape, strict=True)
     ]
-    part = Part(
+    part = TensorSlice(
         tuple(len(r) for r in inside),
         tuple(i.start - w.start for i, w in zip(inside, wanted, strict=True)),
         tuple(w.stop - i.stop for i, w in zip(inside, wanted, strict=True)),

@@ -24,7 +24,7 @@ from trainlib.elementwise.elementwise import Operation
 from trainlib.gemm.linear import linear_fw_f32
 from trainlib.gemm.matmul import matmul_f32
 from trainlib.primitive.tensor import WORD
-from trainlib.recurrent.gates import Cell, Part, Recurrence
+from trainlib.recurrent.gates import Cell, GateSlice, Recurrence
 
 Activation = Literal["tanh", "relu"]
 FORWARD = {"tanh": tanh_forward, "relu": relu_forward}
@@ -34,13 +34,13 @@ BACKWARD = {"tanh": tanh_backward, "relu": relu_backward}
 def rnn_step(layer: Recurrence, *, activation: Activation) -> None:
     """Y_t from sums of the inputs in it, and h."""
     layer.hidden_sums("Y_t")
-    layer.each(FORWARD[activation], [Part("Y_t")], [Part("Y_t")])
+    layer.each(FORWARD[activation], [GateSlice("Y_t")], [GateSlice("Y_t")])
 
 
 def rnn_step_back(layer: Recurrence, *, activation: Activation) -> None:
     """dG_t, and dh0 of the step before, from dY_t and dh0."""
-    sources = [Part("Y_t"), Part("dY_t"), Part("dh0")]
-    layer.each(_through(BACKWARD[activation]), sources, [Part("dG_t")])
+    sources = [GateSlice("Y_t"), GateSlice("dY_t"), GateSlice("dh0")]
+    layer.each(_through(BACKWARD[activation]), sources, [GateSlice("dG_t")])
     layer.team.barrier()
     layer.hidden_gradient("dG_t")
 
@@ -62,15 +62,15 @@ def _through(backward: Operation) -> Operation:
 
 def lstm_step(layer: Recurrence) -> None:
     """Y_t, C_t and gates_t from sums of the inputs in the gates, h and c."""
-    i, f, g, o = (Part("gates_t", gate, 4) for gate in range(4))
+    i, f, g, o = (GateSlice("gates_t", gate, 4) for gate in range(4))
     layer.hidden_sums("gates_t")
     layer.each(sigmoid_forward, [i], [i], gates=2)
     layer.each(sigmoid_forward, [o], [o])
     layer.each(tanh_forward, [g], [g])
     layer.team.barrier()
-    layer.each(_cell, [i, f, g, Part("c")], [Part("C_t")])
+    layer.each(_cell, [i, f, g, GateSlice("c")], [GateSlice("C_t")])
     layer.team.barrier()
-    layer.each(_output, [Part("C_t"), o], [Part("Y_t")], late=(1,))
+    layer.each(_output, [GateSlice("C_t"), o], [GateSlice("Y_t")], late=(1,))
 
 
 def _cell(_: Kernel) -> Body:
@@ -97,12 +97,12 @@ def _output(k: Kernel) -> Body:
 
 def lstm_step_back(layer: Recurrence) -> None:
     """dG_t, and dh0 and dc0 of the step before; where do comes, there is tanh(C_t)."""
-    i, f, g, o = (Part("gates_t", gate, 4) for gate in range(4))
-    di, df, dg, do = (Part("dG_t", gate, 4) for gate in range(4))
-    dc, dh, dy = Part("dc0"), Part("dh0"), Part("dY_t")
+    i, f, g, o = (GateSlice("gates_t", gate, 4) for gate in range(4))
+    di, df, dg, do = (GateSlice("dG_t", gate, 4) for gate in range(4))
+    dc, dh, dy = GateSlice("dc0"), GateSlice("dh0"), GateSlice("dY_t")
     layer.each(_output_gradient, [dy, dh, do, o, dc], [do, dc])
     layer.team.barrier()
-    layer.each(_cell_gradients, [dc, i, f, g, Part("c")], [di, df, dg, dc])
+    layer.each(_cell_gradients, [dc, i, f, g, GateSlice("c")], [di, df, dg, dc])
     layer.team.barrier()
     layer.hidden_gradient("dG_t")
 
@@ -146,13 +146,13 @@ def _cell_gradients(k: Kernel) -> Body:
 
 def gru_step(layer: Recurrence) -> None:
     """Y_t, gates_t and N_t from sums of the inputs in the gates, and h."""
-    r, z, n = (Part("gates_t", gate, 3) for gate in range(3))
+    r, z, n = (GateSlice("gates_t", gate, 3) for gate in range(3))
     _hidden_sums(layer)
     layer.each(sigmoid_forward, [r], [r], gates=2)
     layer.team.barrier()
-    layer.each(_new, [n, r, Part("N_t")], [n], late=(1, 2))
+    layer.each(_new, [n, r, GateSlice("N_t")], [n], late=(1, 2))
     layer.team.barrier()
-    layer.each(_mix, [n, z, Part("h")], [Part("Y_t")])
+    layer.each(_mix, [n, z, GateSlice("h")], [GateSlice("Y_t")])
 
 
 def _hidden_sums(layer: Recurrence) -> None:
@@ -193,14 +193,14 @@ def _mix(_: Kernel) -> Body:
 
 def gru_step_back(layer: Recurrence) -> None:
     """dG_t, dGh_t, and dh0 of the step before, from dY_t and dh0."""
-    r, z, n = (Part("gates_t", gate, 3) for gate in range(3))
-    dr, dz, dn = (Part("dG_t", gate, 3) for gate in range(3))
-    drh, dzh, dnh = (Part("dGh_t", gate, 3) for gate in range(3))
-    dh = Part("dh0")
-    sources = [Part("dY_t"), dh, z, n, Part("h")]
+    r, z, n = (GateSlice("gates_t", gate, 3) for gate in range(3))
+    dr, dz, dn = (GateSlice("dG_t", gate, 3) for gate in range(3))
+    drh, dzh, dnh = (GateSlice("dGh_t", gate, 3) for gate in range(3))
+    dh = GateSlice("dh0")
+    sources = [GateSlice("dY_t"), dh, z, n, GateSlice("h")]
     layer.each(_mix_gradients, sources, [dz, dzh, dn, dh])
     layer.team.barrier()
-    layer.each(_reset_gradients, [dn, r, Part("N_t")], [dr, drh, dnh])
+    layer.each(_reset_gradients, [dn, r, GateSlice("N_t")], [dr, drh, dnh])
     layer.team.barrier()
     layer.hidden_gradient("dGh_t", accumulate=True)
 

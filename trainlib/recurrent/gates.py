@@ -57,7 +57,7 @@ class Shape:
         return WORD * self.batch * gates * self.hidden
 
 
-class Part(NamedTuple):
+class GateSlice(NamedTuple):
     """One of the gates that lie side by side in the rows of a tensor, and how many these are."""
 
     name: str
@@ -127,8 +127,8 @@ class Recurrence:
     def each(
         self,
         operation: Operation,
-        sources: Sequence[Part],
-        targets: Sequence[Part],
+        sources: Sequence[GateSlice],
+        targets: Sequence[GateSlice],
         *,
         rows: int | None = None,
         gates: int = 1,
@@ -145,7 +145,7 @@ class Recurrence:
             dims = rows or self.shape.batch, gates * self.shape.hidden
             map_nest(self.k, self.team, operation, dims, *operands, late=late)
 
-    def operand(self, address: Address, part: Part) -> Operand:
+    def operand(self, address: Address, part: GateSlice) -> Operand:
         """A gate in the rows of a tensor that is at an address."""
         hidden = self.shape.hidden
         return Operand(address, (WORD * part.gates * hidden, WORD), None, WORD * part.gate * hidden)
@@ -153,11 +153,11 @@ class Recurrence:
     def bias_sums(self, added: int) -> None:
         """bias = bias_x, and bias_h for the first so many gates."""
         s = self.shape
-        row = Part("bias", 0, s.gates)
-        both = [Part("bias_x", 0, s.gates), Part("bias_h", 0, s.gates)]
+        row = GateSlice("bias", 0, s.gates)
+        both = [GateSlice("bias_x", 0, s.gates), GateSlice("bias_h", 0, s.gates)]
         self.each(add, both, [row], rows=1, gates=added)
         if added < s.gates:
-            rest = [Part(name, added, s.gates) for name in ("bias_x", "bias")]
+            rest = [GateSlice(name, added, s.gates) for name in ("bias_x", "bias")]
             self.each(copy, rest[:1], rest[1:], rows=1, gates=s.gates - added)
         self.team.barrier()
 

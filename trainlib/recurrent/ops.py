@@ -28,7 +28,7 @@ from trainlib.reference.error_analysis import Near
 LARGEST = 1 << 20  # elements of a dimension
 
 
-class Arguments(TiledArguments):
+class RecurrentArguments(TiledArguments):
     """A layer over sequences.
 
     tile    rows, inputs, sums: of products for all steps, of all sequences, numbers and gates;
@@ -41,7 +41,7 @@ class Arguments(TiledArguments):
     batch: int = Field(1, ge=1, le=LARGEST)
 
 
-class RnnArguments(Arguments):
+class RnnArguments(RecurrentArguments):
     """h = f(Wx x + bias_x + Wh h + bias_h) for every step, as torch's RNN.
 
     X[steps, batch, inputs]    Y[steps, batch, hidden]    h0[batch, hidden]
@@ -53,7 +53,7 @@ class RnnArguments(Arguments):
     activation: Activation = "tanh"
 
 
-class LstmArguments(Arguments):
+class LstmArguments(RecurrentArguments):
     """c = f c + i g, h = o tanh(c) for every step, as torch's LSTM.
 
     X[steps, batch, inputs]    Y[steps, batch, hidden]    h0, c0[batch, hidden]
@@ -63,7 +63,7 @@ class LstmArguments(Arguments):
     """
 
 
-class GruArguments(Arguments):
+class GruArguments(RecurrentArguments):
     """n = tanh(Wx x + bias_x + r (Wh h + bias_h)), h = n + z (h - n) for every step: torch's GRU.
 
     X[steps, batch, inputs]    Y[steps, batch, hidden]    h0[batch, hidden]
@@ -77,7 +77,7 @@ class Layer(NamedTuple):
     """A kind of layer."""
 
     name: str
-    arguments: type[Arguments]
+    arguments: type[RecurrentArguments]
     cell: Cell
 
     def shape(self, point: Any) -> Shape:

@@ -8,7 +8,7 @@ from firmware.runtime import Team
 from trainlib.codegen.operand_addresses import places_of
 from trainlib.elementwise.activations import tanh_forward
 from trainlib.primitive.tensor import WORD, Addresses
-from trainlib.recurrent.gates import Cell, Part, Recurrence, Shape, copy, padded
+from trainlib.recurrent.gates import Cell, GateSlice, Recurrence, Shape, copy, padded
 
 
 def recurrent_fw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape, cell: Cell) -> None:
@@ -42,10 +42,12 @@ def recurrent_bw_f32(k: Kernel, team: Team, at: Addresses, shape: Shape, cell: C
     with places_of(k, at, moving, 1) as places:
         layer = Recurrence(k, team, shape, places)
         for name in cell.states:
-            layer.each(copy, [Part(f"d{name}n")], [Part(f"d{name}0")])
+            layer.each(copy, [GateSlice(f"d{name}n")], [GateSlice(f"d{name}0")])
         if "c" in cell.states:
             rows = shape.steps * shape.batch
-            layer.each(tanh_forward, [Part("C")], [Part("dG", 3, 4)], rows=rows)  # where do comes
+            layer.each(
+                tanh_forward, [GateSlice("C")], [GateSlice("dG", 3, 4)], rows=rows
+            )  # where do comes
         team.barrier()
         with layer.backward(names, before):
             cell.step_back(layer)

@@ -12,7 +12,7 @@ from trainlib.elementwise.elementwise import Operation, map_f32
 from trainlib.elementwise.fill import fill_f32
 from trainlib.gemm.linear import linear_ig_f32
 from trainlib.primitive.tensor import WORD, Address
-from trainlib.recurrent.gates import Part, Recurrence, Shape, add, copy
+from trainlib.recurrent.gates import GateSlice, Recurrence, Shape, add, copy
 
 
 class TileStep(Recurrence):
@@ -59,16 +59,20 @@ class TileStep(Recurrence):
                 fill_f32(self.k, self.team, dh, self.shape.batch * self.all)
 
     def each(
-        self, operation: Operation, sources: Sequence[Part], targets: Sequence[Part], **how: Any
+        self,
+        operation: Operation,
+        sources: Sequence[GateSlice],
+        targets: Sequence[GateSlice],
+        **how: Any,
     ) -> None:
         """Results of an operation on gates of the tile go to others."""
         own = ([self._own(part) for part in parts] for parts in (sources, targets))
         super().each(operation, *own, **how)
 
-    def _own(self, part: Part) -> Part:
+    def _own(self, part: GateSlice) -> GateSlice:
         return part._replace(name=f"{part.name}_tile") if part.name in self.wide else part
 
-    def operand(self, address: Address, part: Part) -> Operand:
+    def operand(self, address: Address, part: GateSlice) -> Operand:
         """A gate in the rows of a tensor that is at an address."""
         if part.name.removesuffix("_tile") in self.wide:
             return Operand(address, (WORD * self.all, WORD))
@@ -81,8 +85,10 @@ class TileStep(Recurrence):
         """
         s = self.shape
         if accumulate:
-            sources = [Part("dh0")] if self.is_all else [Part("dh_next"), Part("dh0")]
-            self.each(copy if self.is_all else add, sources, [Part("dh_next")])
+            sources = (
+                [GateSlice("dh0")] if self.is_all else [GateSlice("dh_next"), GateSlice("dh0")]
+            )
+            self.each(copy if self.is_all else add, sources, [GateSlice("dh_next")])
             self.team.barrier()
         with self.places.load(source, "Wh", "dh_next") as (dg, w, dh):
             operands = dg, w, dh, s.batch, self.all, s.sums

@@ -16,7 +16,7 @@ from trainlib.elementwise.activations import tanh_forward
 from trainlib.primitive.slices import Axis, Sized, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Role, Tensor, Tensors
 from trainlib.primitive.tile_spec import Dim, Tiling
-from trainlib.recurrent.gates import Cell, Part, Shape, copy, pad
+from trainlib.recurrent.gates import Cell, GateSlice, Shape, copy, pad
 from trainlib.recurrent.step_state import STATE, State
 from trainlib.recurrent.tile_step import TileStep
 
@@ -124,9 +124,9 @@ class Steps:
                     layer.copy_rows("c0", "c")
                 self.cell.step(layer)
                 team.barrier()
-                layer.each(copy, [Part("Y_t")], [Part("h_next")])
+                layer.each(copy, [GateSlice("Y_t")], [GateSlice("h_next")])
                 if "c0" in own:
-                    layer.each(copy, [Part("C_t")], [Part("c")])
+                    layer.each(copy, [GateSlice("C_t")], [GateSlice("c")])
         state.end()
 
     def backward(self) -> tuple[Tiling, Tensors]:
@@ -175,7 +175,7 @@ class Steps:
                     layer.copy_rows("dcn", "dc0")
                 layer.clear_next()
                 if "dc0" in own:
-                    layer.each(tanh_forward, [Part("C_t")], [Part("dG_t", 3, 4)])
+                    layer.each(tanh_forward, [GateSlice("C_t")], [GateSlice("dG_t", 3, 4)])
                     team.barrier()
                 self.cell.step_back(layer)
         state.end()

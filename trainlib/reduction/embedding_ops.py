@@ -29,7 +29,7 @@ from trainlib.reference.halves import rounded_once
 RATE = 2.0  # elements of tokens per cycle, nearly
 
 
-class Arguments(TiledArguments):
+class EmbeddingArguments(TiledArguments):
     """A table of entries x columns; tokens are numbers of entries.
 
     split     what is partitioned: tokens ("rows"), parts of each row ("columns"), or what is best
@@ -181,7 +181,7 @@ class Direction:
         """With its tiles."""
         of = self.tensors, self.expected, no_macs, self.emit
         family = tiled(
-            Family(f"{self.stem}_{self.element.name}", Arguments, *of),
+            Family(f"{self.stem}_{self.element.name}", EmbeddingArguments, *of),
             *(self.dims, self.boxes, _smaller, {"place": WORD}, self.emit_part),
             tells_last=self.summed == "tokens",
             rate=lambda point: self.rate * point.entries,

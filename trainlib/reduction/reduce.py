@@ -128,7 +128,7 @@ def _join(k: Kernel, most: Register, old: Register) -> None:
             k.fmax_s(most, most, old)
 
 
-class Arguments(TiledArguments):
+class ReduceArguments(TiledArguments):
     """A tensor of any shape, and the dimensions that are summed over.
 
     split     what is partitioned: results ("rows"), parts of each sum ("columns"), or what is best
@@ -206,7 +206,7 @@ def _emit_part(
 def family(element: Element) -> Family:
     """The reductions of this type: sums are in single precision."""
     tensors, expected, emit = (partial(of, element) for of in (_tensors, _expected, _emit))
-    of: Any = Arguments, tensors, expected, no_macs, emit
+    of: Any = ReduceArguments, tensors, expected, no_macs, emit
     whole = Family(f"reduce_{element.name}", *of)
     parts = _dims, _boxes, _smaller, SCRATCH, partial(_emit_part, element)
     return rounded_sums(tiled(whole, *parts, tells_last=True), element, ["y"])

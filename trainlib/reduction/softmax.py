@@ -137,7 +137,7 @@ def _product(v: Lanes, total: Lane, a: Lane, b: Lane) -> None:
     v.fmadd_s(total, a, b, total)
 
 
-class Arguments(TiledArguments):
+class SoftmaxArguments(TiledArguments):
     """A tensor of any shape.
 
     axis      the dimension, -1 for the last one
@@ -254,7 +254,7 @@ def _family(
         rows = WORD * prod(point.shape) // point.shape[point.axis]
         return Phases(_phases(element, point, output == "dx"), {"most": rows, "total": rows})
 
-    of = kernel, Arguments, tensors, expected, no_macs, emit
+    of = kernel, SoftmaxArguments, tensors, expected, no_macs, emit
     family = Family(*of, phases=phases)
     return tiled(
         family, _dims, lambda point: dict.fromkeys([*names, output], _box(point)), _smaller, SCRATCH

@@ -53,7 +53,7 @@ class Copied:
 
 
 @dataclass(frozen=True)
-class Part:
+class BlockRounds:
     """Rounds of a block of an item.
 
     begins, ends    are they the block's first, its last?
@@ -74,7 +74,7 @@ class Stop:
 
     copied: Copied | None
     item: int
-    part: Part
+    part: BlockRounds
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Share:
         cuts = [max(1, round(part * self.alone.rounds / WHOLE)) for part in BACK]
         return [self.alone.rounds - sum(cuts), *cuts]
 
-    def _parts(self, item: int) -> Iterator[Part]:
+    def _parts(self, item: int) -> Iterator[BlockRounds]:
         """The parts of an item, block by block."""
         rounds, last = self.alone.rounds, len(self.alone.blocks) - 1
         for block in range(last + 1):
@@ -192,7 +192,7 @@ class Share:
             elif last == 0 and self.ring == min(RINGS):
                 cuts = [rounds // 2, rounds - rounds // 2]
             for at, count in enumerate(cuts):
-                yield Part(block, count, at == 0, at == len(cuts) - 1)
+                yield BlockRounds(block, count, at == 0, at == len(cuts) - 1)
 
     def _copies(self, item: int) -> list[Copied | None]:
         """What is copied in the first parts of an item; the last one has `_written` at its end."""

@@ -13,7 +13,7 @@ from firmware.builder import Kernel, KernelError
 from firmware.drivers import Dma
 from firmware.runtime import Team
 from trainlib.primitive.operator import Family
-from trainlib.primitive.slices import Box, Part
+from trainlib.primitive.slices import Box, TensorSlice
 from trainlib.primitive.tensor import Addresses, Tensor, Tensors
 from trainlib.primitive.tile_spec import Tile, Tiling
 from trainlib.tiling.dma_commands import copies
@@ -144,7 +144,7 @@ class Resident:
             team.barrier()
 
 
-def _all_of(tensor: Tensor, box: Box) -> Part:
+def _all_of(tensor: Tensor, box: Box) -> TensorSlice:
     """The part that is needed, where all of the tensor lies: what is in front is less than none."""
     before = tuple(map(sub, box.part.before, box.start))
     return replace(box.part, shape=tensor.shape, before=before, row=tensor.row)

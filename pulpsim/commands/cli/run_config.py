@@ -139,7 +139,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Run:
+class PreparedRun:
     """A run that is ready to start.
 
     program        an ELF file, a program, or a kernel's program with its data; or a checkpoint's
@@ -169,7 +169,7 @@ class Run:
     checkpoint: tuple[int, Path] | None = None
 
 
-def load_run(file: Path | None, options: Options) -> Run:
+def load_run(file: Path | None, options: Options) -> PreparedRun:
     """The run that a config file, or an ELF file, and options describe; options win.
 
     raises    ConfigError with every mistake in the file, the chip and the options
@@ -204,7 +204,7 @@ def load_run(file: Path | None, options: Options) -> Run:
         raise ConfigError(["--issue-trace and a trace exclude each other; a trace has all issues"])
     if config.run.check and (options.issue_trace or trace):
         raise ConfigError([f"--check and a trace exclude each other: {ONE_BUFFER}; make two runs"])
-    return Run(
+    return PreparedRun(
         program,
         chip,
         config.run.engine,

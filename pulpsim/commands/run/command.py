@@ -13,7 +13,7 @@ import typer
 import pulpsim
 from isa.program import Program
 from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write, write_json
-from pulpsim.commands.cli.run_config import Options, Run, load_run
+from pulpsim.commands.cli.run_config import Options, PreparedRun, load_run
 from pulpsim.commands.cli.terminal import GuestConsole, one_line, progress, report_console
 from pulpsim.commands.run.tables import show
 from soc.chip.profile import UnfitProgramError, float_registers, isa_of
@@ -129,7 +129,7 @@ def status(result: dict[str, Any]) -> int:
     return INTERRUPTED if end["reason"] == "interrupted" else STOPPED
 
 
-def recording_of(ready: Run, kernel: "KernelProgram | None") -> Recording:
+def recording_of(ready: PreparedRun, kernel: "KernelProgram | None") -> Recording:
     """What is to be recorded, with what the trace tells of the program."""
     assert ready.trace
     about: dict[str, Any] = {"simulator": pulpsim.__version__}
@@ -140,7 +140,7 @@ def recording_of(ready: Run, kernel: "KernelProgram | None") -> Recording:
 
 
 def _simulate(
-    program: Program, ready: Run, is_quiet: bool, recording: Recording | None
+    program: Program, ready: PreparedRun, is_quiet: bool, recording: Recording | None
 ) -> RunResult:
     console = None if ready.json == STANDARD_OUTPUT else GuestConsole()
     try:
@@ -165,7 +165,7 @@ def _simulate(
     return result
 
 
-def _begin(ready: Run, simulation: Simulation) -> None:
+def _begin(ready: PreparedRun, simulation: Simulation) -> None:
     """Bring a simulation to where the run goes on, and take the checkpoint that is asked for."""
     if ready.start:
         ready.start.restore(simulation)
@@ -183,7 +183,7 @@ def _ended(end: Exit, cycle: int) -> str:
     return end.message or f"the program has returned {end.code} in cycle {cycle}"
 
 
-def _can_be_watched(ready: Run) -> bool:
+def _can_be_watched(ready: PreparedRun) -> bool:
     """Is there a terminal? If not, say so: the run goes on without being watched."""
     from pulpsim.tui.command import has_terminal
 
@@ -200,7 +200,7 @@ def _can_be_watched(ready: Run) -> bool:
     return True
 
 
-def _watched(program: Program, ready: Run) -> RunResult:
+def _watched(program: Program, ready: PreparedRun) -> RunResult:
     from pulpsim.tui.command import is_served, watch
 
     try:

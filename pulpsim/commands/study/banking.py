@@ -28,7 +28,7 @@ COLUMNS = 5  # of a table
 KERNELS = ("matmul_f32", "conv2d_fw_f32", "layernorm_fw_f32")
 
 
-class Arguments(BaseModel):
+class BankingArguments(BaseModel):
     """What is swept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,7 +38,7 @@ class Arguments(BaseModel):
     cores: Some[Cores] = Field((1, 2, 4, 8, 16), description="of the cluster")
 
 
-def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
+def cases(arguments: BankingArguments, chip: SocSpec) -> list[Case]:
     """A case for every kernel, number of cores and number of banks."""
     kernels = kernels_of(arguments.kernels)
     chips = {
@@ -56,7 +56,7 @@ def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
     ]
 
 
-def rows(arguments: Arguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
+def rows(arguments: BankingArguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
     """Cycles of the computation, its caches warm, and the share of conflicts in them."""
     return [_row(finding) for finding in findings]
 
@@ -183,7 +183,7 @@ def _draw_cycles(axes: "Axes", kernel: str, rows: Sequence[Row]) -> None:
 STUDY = Study(
     "banking",
     "cycles and conflicts of kernels by the number of banks and of cores",
-    Arguments,
+    BankingArguments,
     {"kernels": ("matmul_f32",), "banks": (4, 16), "cores": (1, 8)},
     cases,
     rows,

@@ -25,7 +25,7 @@ COLUMNS = 8  # of a table
 SHARED = 1024  # bytes of a copy while cores load
 
 
-class Arguments(BaseModel):
+class DmaArguments(BaseModel):
     """What is swept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,7 +43,7 @@ class Arguments(BaseModel):
     seed: int = Field(0, ge=0, lt=1 << 32, description="of the random loads")
 
 
-def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
+def cases(arguments: DmaArguments, chip: SocSpec) -> list[Case]:
     """Copies alone by direction, burst and size; copies and loads by direction and rate."""
     ideal = chip_with(chip, {"cores": max(arguments.cores + 1, chip.cores), "icache.kind": "ideal"})
     chips = {burst: chip_with(ideal, {"dma.burst": burst}) for burst in arguments.bursts}
@@ -67,7 +67,7 @@ def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
     return alone + shared
 
 
-def rows(arguments: Arguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
+def rows(arguments: DmaArguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
     """Bandwidths; and how much longer the loads take than without copies."""
     without = {
         f.case.point["rate"]: _load_cycles(f) for f in findings if f.case.point["direction"] == NONE
@@ -249,7 +249,7 @@ def _draw_shared(axes: "Axes", rows: Sequence[Row]) -> None:
 STUDY = Study(
     "dma",
     "bandwidth of the DMA by burst and size of copies, and what it and the cores cost each other",
-    Arguments,
+    DmaArguments,
     {"sizes": (64, 1024), "bursts": (16, 256), "rates": (0.5, 1.0), "slots": 512, "total": 4096},
     cases,
     rows,

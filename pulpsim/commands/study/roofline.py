@@ -44,7 +44,7 @@ KERNELS = (
 )
 
 
-class Arguments(BaseModel):
+class RooflineArguments(BaseModel):
     """What is measured."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,7 +52,7 @@ class Arguments(BaseModel):
     kernels: Some[Any] = Field(KERNELS, description="names, or tables with kernel and args")
 
 
-def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
+def cases(arguments: RooflineArguments, chip: SocSpec) -> list[Case]:
     """A case for every ceiling, and two for every kernel."""
     found = [
         Case({"what": name, "caches": ""}, chip, ceiling.program)
@@ -80,7 +80,7 @@ def _check_macs(table: KernelTable) -> None:
         )
 
 
-def rows(arguments: Arguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
+def rows(arguments: RooflineArguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
     """Ceilings, then kernels: what each computes for a byte, and in a cycle."""
     every = ceilings(chip)
     by_place = {(f.case.point["what"], f.case.point["caches"]): f.result for f in findings}
@@ -206,7 +206,7 @@ def draw(figure: "Figure", rows: Sequence[Row]) -> None:
 STUDY = Study(
     "roofline",
     "kernels against the ceilings of FPU, L1, L2 and DMA",
-    Arguments,
+    RooflineArguments,
     {"kernels": ("matmul_f32", "linear_fw_f32")},
     cases,
     rows,

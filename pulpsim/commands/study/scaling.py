@@ -36,7 +36,7 @@ HEADS = (
 )
 
 
-class Arguments(BaseModel):
+class ScalingArguments(BaseModel):
     """What is swept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,7 +48,7 @@ class Arguments(BaseModel):
     warm: bool = Field(False, description="true: measure the second pass, its instructions cached")
 
 
-def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
+def cases(arguments: ScalingArguments, chip: SocSpec) -> list[Case]:
     """A case for every kernel and number of cores, all on the same chip."""
     numbers = sorted({1, *arguments.cores})
     spec = chip_with(chip, {"cores": max(chip.cores, *numbers)})
@@ -63,7 +63,7 @@ def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
     ]
 
 
-def rows(arguments: Arguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
+def rows(arguments: ScalingArguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
     """Cycles from L2 to L2, speed-up, and core-cycles lost; kernels that one core can compute."""
     alone = {f.case.point["kernel"]: f for f in findings if f.case.point["cores"] == 1}
     return [
@@ -196,7 +196,7 @@ def _draw_parts(axes: "Axes", rows: Sequence[Row]) -> None:
 STUDY = Study(
     "scaling",
     "speed-up over cores, and the loss split into parts that add up to it",
-    Arguments,
+    ScalingArguments,
     {"kernels": ("matmul_f32", "linear_fw_f32"), "cores": (1, 8)},
     cases,
     rows,

@@ -22,7 +22,7 @@ LINES = 4  # offsets that are drawn as lines
 COLUMNS = 7  # of a table
 
 
-class Arguments(BaseModel):
+class StrideArguments(BaseModel):
     """What is swept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -36,7 +36,7 @@ class Arguments(BaseModel):
     reads: int = Field(128, ge=32, le=1024, multiple_of=4, description="of each core")
 
 
-def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
+def cases(arguments: StrideArguments, chip: SocSpec) -> list[Case]:
     """A case for every stride and offset."""
     cores, reads = arguments.cores, arguments.reads
     spec = chip_with(chip, {"cores": max(cores, chip.cores)})
@@ -51,12 +51,12 @@ def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
     ]
 
 
-def rows(arguments: Arguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
+def rows(arguments: StrideArguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
     """Lost arbitrations of all cores, measured and worked out."""
     return [_row(arguments, chip.l1.banks, finding) for finding in findings]
 
 
-def _row(arguments: Arguments, banks: int, finding: Finding) -> Row:
+def _row(arguments: StrideArguments, banks: int, finding: Finding) -> Row:
     cores, reads = arguments.cores, arguments.reads
     stride, offset = finding.case.point["stride"], finding.case.point["offset"]
     regions = [r for hart in finding.result["harts"] for r in hart["regions"] if r["name"] == READ]
@@ -222,7 +222,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 STUDY = Study(
     "stride",
     "conflicts by the stride of accesses and the offset between cores, beside the closed form",
-    Arguments,
+    StrideArguments,
     {"strides": (1, 2, 8, 16, 17), "offsets": (0, 1, 4), "reads": 32},
     cases,
     rows,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 COLUMNS = 4  # patterns of a table
 
 
-class Arguments(BaseModel):
+class TrafficArguments(BaseModel):
     """What is swept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,7 +46,7 @@ class Arguments(BaseModel):
     seed: int = Field(0, ge=0, lt=1 << 32, description="of the random loads")
 
 
-def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
+def cases(arguments: TrafficArguments, chip: SocSpec) -> list[Case]:
     """A case for every pattern and rate."""
     cores = arguments.cores
     spec = chip_with(chip, {"cores": max(cores, chip.cores), "icache.kind": "ideal"})
@@ -68,12 +68,12 @@ def cases(arguments: Arguments, chip: SocSpec) -> list[Case]:
     ]
 
 
-def rows(arguments: Arguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
+def rows(arguments: TrafficArguments, chip: SocSpec, findings: Sequence[Finding]) -> list[Row]:
     """Throughput and latency, with what bounds them."""
     return [_row(arguments, chip.l1.banks, finding) for finding in findings]
 
 
-def _row(arguments: Arguments, banks: int, finding: Finding) -> Row:
+def _row(arguments: TrafficArguments, banks: int, finding: Finding) -> Row:
     cores, rate = arguments.cores, finding.case.point["rate"]
     regions = compute_regions(finding.result, TRAFFIC)
     accesses = sum(region["l1_accesses"] for region in regions)
@@ -194,7 +194,7 @@ def _draw(axes: "Axes", rows: Sequence[Row], what: str) -> None:
 STUDY = Study(
     "traffic",
     "throughput and latency of L1 under uniform, hot-spot and strided loads, beside theory",
-    Arguments,
+    TrafficArguments,
     {"rates": (0.0, 0.5, 1.0), "slots": 128},
     cases,
     rows,

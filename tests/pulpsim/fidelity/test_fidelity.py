@@ -10,9 +10,9 @@ from isa.assembler.asm import assemble
 from isa.extensions.profiles import profile
 from pulpsim.commands.app import app
 from pulpsim.fidelity import programs
-from pulpsim.fidelity.comparison import GROUPS, Comparison, Part, compared, error_of
+from pulpsim.fidelity.comparison import GROUPS, Comparison, Deviation, compared, error_of
 from pulpsim.fidelity.l2 import measurements as l2_measurements
-from pulpsim.fidelity.programs import Run
+from pulpsim.fidelity.programs import ProgramRun
 from pulpsim.fidelity.report import measurements, select
 from soc.config.toml import ConfigError
 
@@ -131,7 +131,7 @@ def test_a_difference_is_named_and_makes_the_command_fail(monkeypatch: pytest.Mo
 def test_a_program_that_does_not_end_differs_in_all_its_regions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = Run("cv32e40p", "alu", "fpu_lat1")
+    run = ProgramRun("cv32e40p", "alu", "fpu_lat1")
     endless = assemble("_start:\n j _start\n", profile("cv32e40p", "f"), text_base=0x1C000080)
     monkeypatch.setattr(programs, "elfs", lambda: {"cv32e40p/alu.elf": endless.to_elf()})
 
@@ -173,7 +173,7 @@ def test_numbers_that_differ_are_named_by_their_place() -> None:
 
     assert part.differences == ("region 3.cycles.1: 21, RTL 20", "region 3.hash: 'b', RTL 'a'")
     assert part.error == 0.05
-    assert compared("region 3", rtl, rtl) == Part()
+    assert compared("region 3", rtl, rtl) == Deviation()
     assert compared("x", {"cycles": [1]}, {"cycles": [1, 2]}).differences == (
         "x.cycles: [1, 2], RTL [1]",
     )
@@ -181,8 +181,8 @@ def test_numbers_that_differ_are_named_by_their_place() -> None:
 
 
 def test_the_worst_error_is_that_of_a_part_or_of_the_whole_run() -> None:
-    assert Comparison(100, 101, (Part((), 0.0),)).error == 0.01
-    assert Comparison(100, 100, (Part(("x",), 0.5), Part())).error == 0.5
+    assert Comparison(100, 101, (Deviation((), 0.0),)).error == 0.01
+    assert Comparison(100, 100, (Deviation(("x",), 0.5), Deviation())).error == 0.5
 
 
 @pytest.mark.parametrize("engine", ["compiled", "event"])

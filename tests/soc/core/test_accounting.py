@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pulpsim.fidelity.programs import Run, runs
+from pulpsim.fidelity.programs import ProgramRun, runs
 from soc.result import RunResult
 from soc.run import run_program
 from tests.soc.random_programs import random_program
@@ -38,7 +38,7 @@ def test_every_cycle_of_every_measured_program_has_its_cause(
     assert checked > (3500 if is_full else 1000)
 
 
-def is_sampled(run: Run) -> bool:
+def is_sampled(run: ProgramRun) -> bool:
     """Is it short, and of a configuration whose interpreter other tests need, too?"""
     return run.expected["total_cycles"] < SHORT and not run.configuration.endswith("_stock")
 

@@ -16,8 +16,8 @@ from pulpsim.fidelity.dma_bench import (
     L2_BASE,
     LIMIT,
     STORE,
-    Run,
     Script,
+    ScriptResult,
     parse_scripts,
     run,
 )
@@ -121,7 +121,7 @@ def test_without_increment_every_beat_has_the_same_external_address():
     assert np.array_equal(result.l1[0x20:0x30], np.tile(INITIAL_L2[0x10:0x12], 8))
 
 
-def command_words(result: Run) -> list[tuple[int, int]]:
+def command_words(result: ScriptResult) -> list[tuple[int, int]]:
     """Cycle and port of each command word's grant."""
     stores = [row for row in result.logs[ACCESSES].tolist() if row[2] == STORE]
     first: dict[int, int] = {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pulpsim.fidelity.controller import CHIPS, Run, measured, runs
+from pulpsim.fidelity.controller import CHIPS, ControllerRun, measured, runs
 
 RUNS = runs()
 SAMPLE = ("hwl_intl", "data_pri0_pri0", "data_intl_intl", "jump_pri1", "per_pri0", "clu_intl")
@@ -12,7 +12,7 @@ SHORT = 8_000
 """Cycles up to which the event engine repeats a program."""
 
 
-def sample() -> list[Run]:
+def sample() -> list[ControllerRun]:
     few = set(SAMPLE[::2])
     return [
         run
@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("run", RUNS if is_full else sample(), ids=str)
 
 
-def test_a_program_takes_the_cycles_of_the_rtl(run: Run) -> None:
+def test_a_program_takes_the_cycles_of_the_rtl(run: ControllerRun) -> None:
     assert run.repeat().differences == []
 
 

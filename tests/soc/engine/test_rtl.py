@@ -2,7 +2,7 @@
 
 import pytest
 
-from pulpsim.fidelity.programs import Run, measured, numbers, runs
+from pulpsim.fidelity.programs import ProgramRun, measured, numbers, runs
 
 SHORT = 20_000
 """Cycles up to which the event engine repeats a program."""
@@ -22,7 +22,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("run", chosen, ids=str)
 
 
-def test_a_program_takes_the_cycles_of_the_rtl(run: Run) -> None:
+def test_a_program_takes_the_cycles_of_the_rtl(run: ProgramRun) -> None:
     result = run.simulate()
 
     assert result.exit.reason == "exit", result.exit.message
@@ -38,7 +38,7 @@ def test_every_measured_program_is_there() -> None:
     assert sum(len(run.expected["regions"]) for run in RUNS) == 4897
 
 
-def by_events(is_full: bool) -> list[Run]:
+def by_events(is_full: bool) -> list[ProgramRun]:
     """All short programs; regularly every third under 2,000 cycles, for which less is compiled."""
     if is_full:
         return BY_EVENTS

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from isa.extensions.profiles import profile
-from pulpsim.fidelity.programs import Run
+from pulpsim.fidelity.programs import ProgramRun
 from soc.run import ENGINES, run_program
 from soc.trace.issue_trace import ISSUE, issue_lines
 from soc.trace.recorder import Recording
@@ -23,13 +23,13 @@ ISA = profile("cv32e40p", "f")
 
 
 @cache
-def measured_lines() -> dict[Run, list[str]]:
+def measured_lines() -> dict[ProgramRun, list[str]]:
     """The RTL's traces, each up to the cycle in which its core ends."""
     lines = {}
     with tarfile.open(TRACES) as archive:
         for member in archive:
             program, configuration, _ = member.name.split(".")
-            run = Run("cv32e40p", program, configuration)
+            run = ProgramRun("cv32e40p", program, configuration)
             file = archive.extractfile(member)
             assert file is not None
             ends = run.expected["exit"]["exit_cycle"]
@@ -41,7 +41,7 @@ def measured_lines() -> dict[Run, list[str]]:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("run", measured_lines(), ids=str)
 def test_every_instruction_of_the_rtls_trace_issues_in_its_cycle(
-    run: Run, engine: str, request: pytest.FixtureRequest
+    run: ProgramRun, engine: str, request: pytest.FixtureRequest
 ) -> None:
     is_full = request.config.getoption("--full")
     if engine == "compiled" and "zfinx" in run.configuration and not is_full:

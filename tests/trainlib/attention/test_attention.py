@@ -5,7 +5,7 @@ import pytest
 
 from firmware.builder import KernelError
 from tests.trainlib.primitives import WARM, check, check_in_registers
-from trainlib.attention.ops import FAMILIES, Arguments
+from trainlib.attention.ops import FAMILIES, AttentionArguments
 from trainlib.launch import launch, program
 
 DIRECTION = pytest.mark.parametrize("direction", ["fw", "bw"])
@@ -33,7 +33,7 @@ def test_addresses_may_be_in_registers(direction):
 
 def test_large_scores_leave_one_element_each():
     family = FAMILIES[0]
-    point = Arguments(**SHAPES[1])
+    point = AttentionArguments(**SHAPES[1])
     inputs = family.random(point)
     inputs["X"] *= np.float32(30)
     outputs = check("mhsa_fw_f32", SHAPES[1], inputs)
@@ -41,7 +41,7 @@ def test_large_scores_leave_one_element_each():
 
 
 def test_nan_spreads_as_torchs():
-    inputs = FAMILIES[0].random(Arguments(**SHAPES[1]))
+    inputs = FAMILIES[0].random(AttentionArguments(**SHAPES[1]))
     inputs["X"][1, 2, 3] = np.nan
     outputs = check("mhsa_fw_f32", SHAPES[1], inputs)
     assert np.isnan(outputs["Y"]).all((1, 2)).tolist() == [False, True, False]
@@ -51,7 +51,7 @@ def test_nan_spreads_as_torchs():
 @pytest.mark.parametrize("point", [SHAPES[1], SHAPES[4]], ids=str)
 def test_the_references_are_torchs(point):
     torch = pytest.importorskip("torch")
-    point = Arguments(**point)
+    point = AttentionArguments(**point)
     forward, backward = FAMILIES[:2]
     given = {n: a.astype(np.float64) for n, a in forward.random(point).items()}
     of = {n: torch.tensor(a, requires_grad=True) for n, a in given.items()}
@@ -71,7 +71,7 @@ def test_the_references_are_torchs(point):
 
 def test_it_is_torchs_module_where_heads_divide_its_width():
     torch = pytest.importorskip("torch")
-    point = Arguments(**SHAPES[1])
+    point = AttentionArguments(**SHAPES[1])
     given = {n: a.astype(np.float64) for n, a in FAMILIES[0].random(point).items()}
     of = {n: torch.tensor(a) for n, a in given.items()}
     module = torch.nn.MultiheadAttention(6, 2, batch_first=True, dtype=torch.float64)
@@ -87,7 +87,7 @@ def test_it_is_torchs_module_where_heads_divide_its_width():
 
 def test_bounds_of_errors_are_small():
     """A bound that grows beyond float32's use would pass mistakes."""
-    point = Arguments(**SHAPES[1])
+    point = AttentionArguments(**SHAPES[1])
     for family in FAMILIES[:2]:
         for exact, bound in family.reference(point, family.random(point)).values():
             assert bound.max() < 1e-4 * abs(exact).max()

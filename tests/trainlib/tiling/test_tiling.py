@@ -8,7 +8,7 @@ import pytest
 
 from firmware.arena import Arena
 from firmware.builder import KernelError
-from trainlib.primitive.slices import Box, Part, Spread, Window
+from trainlib.primitive.slices import Box, Spread, TensorSlice, Window
 from trainlib.primitive.tensor import Tensor
 from trainlib.primitive.tile_spec import GROWTH, Dim, Tiling, growing
 from trainlib.tiling.dma_commands import Copy, copies
@@ -83,7 +83,7 @@ def copied(tensor, box):
 )
 def test_commands_copy_a_box_and_are_few(shape, start, count, pad, commands):
     tensor, zeros = Tensor(shape, pad=pad), (0,) * len(shape)
-    box = Box(start, Part(count, zeros, zeros, zeros, 4 * (count[-1] + pad)))
+    box = Box(start, TensorSlice(count, zeros, zeros, zeros, 4 * (count[-1] + pad)))
     l1, found = copied(tensor, box)
     inside = tuple(slice(s, s + c) for s, c in zip(start, count, strict=True))
     wanted = np.arange(tensor.elements).reshape(shape)[inside]
@@ -101,7 +101,7 @@ def test_what_one_command_cannot_say_takes_several():
     assert [copy.l1 for copy in whole] == [copy.l2 for copy in whole] == [
         131068 * n for n in range(10)
     ]  # fmt: skip
-    box = Box((0, 0), Part((300, 500), (0, 0), (0, 0), (0, 0), 2000))
+    box = Box((0, 0), TensorSlice((300, 500), (0, 0), (0, 0), (0, 0), 2000))
     assert copies(tensor, box) == [
         Copy(65 * 2000 * n, 65 * 4000 * n, 2000 * lines, 2000, 4000, 2000)
         for n, lines in enumerate((65, 65, 65, 65, 40))

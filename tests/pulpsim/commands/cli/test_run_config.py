@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pulpsim.commands.cli.output import STANDARD_OUTPUT
-from pulpsim.commands.cli.run_config import Options, Run, load_run
+from pulpsim.commands.cli.run_config import Options, PreparedRun, load_run
 from soc.chip.spec import load_chip
 from soc.config.toml import ConfigError
 from trainlib.launch import KernelProgram
@@ -54,7 +54,7 @@ def mistakes(file: Path | None, options: Options | None = None) -> list[str]:
 
 def test_a_config_file_says_it_all_with_paths_relative_to_it(written) -> None:
     file = written(WHOLE)
-    assert load_run(file, Options()) == Run(
+    assert load_run(file, Options()) == PreparedRun(
         program=file.parent / "hello.elf",
         chip=load_chip("pulp"),
         engine="event",
@@ -67,7 +67,7 @@ def test_options_override_the_file_with_paths_relative_to_the_caller(written) ->
     options = Options(
         engine="compiled", elf=Path("a.elf"), settings=["cores=4"], json=Path("-"), max_cycles=5
     )
-    assert load_run(written(WHOLE), options) == Run(
+    assert load_run(written(WHOLE), options) == PreparedRun(
         program=Path("a.elf"),
         chip=load_chip("pulp", {"cores": 4}),
         engine="compiled",
@@ -77,7 +77,7 @@ def test_options_override_the_file_with_paths_relative_to_the_caller(written) ->
 
 
 def test_an_elf_alone_runs_on_the_default_chip() -> None:
-    assert load_run(None, Options(elf=Path("a.elf"))) == Run(
+    assert load_run(None, Options(elf=Path("a.elf"))) == PreparedRun(
         Path("a.elf"), load_chip("pulp"), "compiled", None, None
     )
 
