@@ -9,9 +9,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
 
+from soc.aot.numba_internals import cpu_target, global_compiler_lock
 from soc.aot.numba_target import TextLibrary, replace_target
 from soc.aot.unit import Link, Unit
 

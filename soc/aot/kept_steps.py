@@ -11,10 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
-from numba.core.dispatcher import Dispatcher
-
 from soc.aot.cache import content, environment
+from soc.aot.numba_internals import (
+    CompileResultCacheImpl,
+    Dispatcher,
+    FunctionCache,
+    _CacheLocator,
+)
 from soc.host.cache_folder import cache_folder
 from soc.host.compile_process import ROOT
 

@@ -8,9 +8,6 @@ the same expressions are those of the object.
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.imputils import lower_getattr
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import (
     NativeValue,
     intrinsic,
@@ -19,8 +16,16 @@ from numba.extending import (
     typeof_impl,
     unbox,
 )
-from numba.np.arrayobj import make_array, populate_array
 
+from soc.aot.numba_internals import (
+    AttributeTemplate,
+    cgutils,
+    infer_getattr,
+    lower_getattr,
+    make_array,
+    populate_array,
+    types,
+)
 from soc.chip.state import ARRAYS, Chip
 from soc.chip.superblock_call import CONVENTION
 

@@ -3,10 +3,16 @@
 Step functions are plain: no closures, no context managers, no arrays made, no exceptions.
 """
 
-from numba.core import transforms, typed_passes, untyped_passes
-from numba.core.compiler import CompilerBase
-from numba.core.compiler_machinery import PassManager, _pass_registry, register_pass
-from numba.core.lowering import Lower
+from soc.aot.numba_internals import (
+    CompilerBase,
+    Lower,
+    PassManager,
+    _pass_registry,
+    register_pass,
+    transforms,
+    typed_passes,
+    untyped_passes,
+)
 
 PASSES = (
     untyped_passes.TranslateByteCode,

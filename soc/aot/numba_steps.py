@@ -6,19 +6,23 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core.funcdesc import ExternalFunctionDescriptor
-from numba.core.imputils import lower_constant
-from numba.core.registry import CPUDispatcher, cpu_target
-from numba.core.typing import make_concrete_template, signature
 from numba.extending import intrinsic, models, register_model, typeof_impl
-from numba.np.numpy_support import from_dtype
 
 from isa.floats import hostfloat
 from isa.jitable import compile_as
 from soc.aot import numba_chip as chip_types
 from soc.aot.kept_steps import begin_keeping, end_keeping, keep
 from soc.aot.numba_chip import ARRAY_TYPES, CHIP_TYPE
+from soc.aot.numba_internals import (
+    CPUDispatcher,
+    ExternalFunctionDescriptor,
+    cpu_target,
+    from_dtype,
+    lower_constant,
+    make_concrete_template,
+    signature,
+    types,
+)
 from soc.aot.numba_passes import ColdCompiler, LeanCompiler, RenamingCompiler
 from soc.aot.unit import WORDS, Link, Unit
 from soc.chip.state import Chip

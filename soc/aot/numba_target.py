@@ -10,11 +10,17 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils, codegen, cpu, typing
-from numba.core.registry import cpu_target
-from numba.core.runtime import rtsys
-from numba.core.typing.templates import Signature
+
+from soc.aot.numba_internals import (
+    Context,
+    Signature,
+    cgutils,
+    codegen,
+    cpu,
+    cpu_target,
+    rtsys,
+    types,
+)
 
 
 class TextLibrary(codegen.CodeLibrary):
@@ -78,7 +84,7 @@ class TextContext(cpu.CPUContext):
         pass
 
 
-class RememberingTyping(typing.Context):
+class RememberingTyping(Context):
     """Numba's typing, which finds out once what an operator or builtin makes of its operands."""
 
     def __init__(self):

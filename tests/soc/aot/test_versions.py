@@ -1,5 +1,6 @@
 """Nothing is compiled by versions of Numba and llvmlite for which the compiler is not tested."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -19,6 +20,12 @@ def test_the_bounds_are_those_of_the_package() -> None:
 
 def test_the_installed_versions_are_tested() -> None:
     versions.require_tested()
+
+
+def test_internals_of_numba_are_named_in_one_module() -> None:
+    files = [*(ROOT / "soc").rglob("*.py"), *(ROOT / "isa").rglob("*.py")]
+    naming = [f.name for f in files if re.search(r"^from numba\.(core|np)", f.read_text(), re.M)]
+    assert naming == ["numba_internals.py"]
 
 
 @pytest.mark.parametrize("numba", ["0.61.2", "0.69.0", "0.69.0rc1", "1.0.0"])
