@@ -12,12 +12,14 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
+from typing import IO
 
 import llvmlite.binding
 import numpy
@@ -30,6 +32,8 @@ from soc.host.temporary import TemporaryFolder
 
 LOCK = "units.lock"
 MANIFEST = "manifest.json"
+PAUSE = 0.05
+"""Seconds after which to look again for what another process compiles."""
 COMPILER = ("soc.aot.compiler", "soc.aot.units", "soc.aot.numba_chip")
 """Modules that go into every unit, with what they import."""
 
@@ -40,7 +44,7 @@ def kept(units: Mapping[str, Iterable[str]], progress: Progress = nullcontext) -
     units    modules of the step functions, by the unit's name
 
     If the cache folder refuses them, they go to a temporary one. One process compiles at a time:
-    the others wait for it, and find what it has made.
+    the others wait until it has made what they need.
 
     raises    ConfigError if nothing can be written, or the compiler is killed
     """
@@ -68,16 +72,30 @@ def _kept_in(
     raises      OSError if the folder cannot be written
     """
     folders = {name: folder / own for name, own in names.items()}
-    if not all(map(is_intact, folders.values())):
-        with _compiling, _alone(folder, progress):
-            missing = {name: own for name, own in folders.items() if not is_intact(own)}
-            if unknown := missing.keys() - compiled.keys():
-                require_tested()
-                with progress("compiling the interpreter (once; it is kept)"):
-                    compiled |= compile_units(unknown)
-            for name, own in missing.items():
-                _store(compiled[name], own)
+    while not all(map(is_intact, folders.values())):
+        with _compiling, _turn(folder, folders.values(), progress) as is_ours:
+            if is_ours:
+                _make(folders, compiled, progress)
+                break
     return [own / CODE for own in folders.values()]
+
+
+def _make(folders: dict[str, Path], compiled: dict[str, Files], progress: Progress) -> None:
+    """Compile and store those of these units that are missing; each as soon as it is compiled."""
+    missing = {name: own for name, own in folders.items() if not is_intact(own)}
+
+    def on_end(name: str, files: Files) -> None:
+        compiled[name] = files
+        with suppress(OSError):  # raised below, once the others are compiled
+            _store(files, missing[name])
+
+    if unknown := missing.keys() - compiled.keys():
+        require_tested()
+        with progress("compiling the interpreter (once; it is kept)"):
+            compile_units(unknown, on_end)
+    for name, own in missing.items():
+        if not own.exists():
+            _store(compiled[name], own)
 
 
 _compiling = Lock()
@@ -85,18 +103,29 @@ _compiling = Lock()
 
 
 @contextmanager
-def _alone(folder: Path, progress: Progress) -> Iterator[None]:
-    """Be the only process that compiles for a folder; wait for another one that does.
+def _turn(folder: Path, wanted: Collection[Path], progress: Progress) -> Iterator[bool]:
+    """Wait as long as another process compiles for a folder and has not made what is wanted.
 
-    The kernel releases the lock of a process that ends, however it ends.
+    Yields whether this is now the only one that may compile. The kernel releases the lock of a
+    process that ends, however it ends.
     """
     with (folder / LOCK).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        is_ours = _is_taken(lock)
+        if not is_ours:
             with progress("waiting for another process, which compiles the interpreter"):
-                fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+                while not (is_ours or all(own.exists() for own in wanted)):
+                    time.sleep(PAUSE)
+                    is_ours = _is_taken(lock)
+        yield is_ours
+
+
+def _is_taken(lock: IO[str]) -> bool:
+    """Take a lock, if no other process has it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def key(name: str, modules: Iterable[str]) -> str:

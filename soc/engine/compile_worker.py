@@ -1,6 +1,7 @@
 """Compiles units in processes of their own: python -m soc.engine.compile_worker
 
-Names of units come as a line of JSON on standard input; their files go to standard output, pickled.
+Names of units come as a line of JSON on standard input; each one's name and files go to standard
+output, pickled, as soon as they are made.
 What compiling needs (memory, Numba's state of hundreds of functions) ends with the processes, as
 many at a time as there are CPUs.
 """
@@ -10,7 +11,7 @@ import os
 import pickle
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 
@@ -29,11 +30,13 @@ def main() -> None:
     parent = os.dup(sys.stdin.fileno())  # which the processes close
     end_with(parent)
     gc.disable()  # nearly all that is made is in use to the end: an eighth of the time
-    sys.stdout.buffer.write(pickle.dumps(built(names, parent)))
+    for made in built(names, parent):
+        pickle.dump(made, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
-def built(names: Iterable[str], parent: int) -> dict[str, Files]:
-    """The files of units.
+def built(names: Iterable[str], parent: int) -> Iterator[tuple[str, Files]]:
+    """The names and files of units, as they are made.
 
     parent    a pipe with whose other side the processes end
 
@@ -41,7 +44,7 @@ def built(names: Iterable[str], parent: int) -> dict[str, Files]:
     """
     processes = os.cpu_count() or 1
     context = get_context("fork")
-    waiting, running, made = batches(names, processes), set[Connection](), dict[str, Files]()
+    waiting, running = batches(names, processes), set[Connection]()
     while waiting or running:
         while waiting and len(running) < processes:
             connection, theirs = context.Pipe(duplex=False)
@@ -49,9 +52,10 @@ def built(names: Iterable[str], parent: int) -> dict[str, Files]:
             theirs.close()
             running.add(connection)
         for connection in [c for c in wait(list(running)) if isinstance(c, Connection)]:
-            running.remove(connection)
-            made |= connection.recv()
-    return made
+            if made := connection.recv():
+                yield made
+            else:
+                running.remove(connection)
 
 
 def batches(names: Iterable[str], processes: int) -> list[list[str]]:
@@ -74,7 +78,9 @@ def batches(names: Iterable[str], processes: int) -> list[list[str]]:
 
 def _build(names: list[str], connection: Connection, parent: int) -> None:
     end_with(parent)
-    connection.send({name: files(name) for name in names})
+    for name in names:
+        connection.send((name, files(name)))
+    connection.send(None)
 
 
 def unit_of(name: str) -> Unit:

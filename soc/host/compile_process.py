@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO
 
 from soc.config.toml import ConfigError
 
@@ -51,11 +52,13 @@ def start(
     return process
 
 
-def compile_units(names: Iterable[str]) -> dict[str, Files]:
+def compile_units(names: Iterable[str], on_end: Callable[[str, Files], None]) -> None:
     """Compile units, named, in processes of their own; they are ended if this is interrupted.
 
+    on_end    gets each unit's name and files as soon as it is compiled
+
     raises    ConfigError if they cannot be started, or are killed; RuntimeError if compiling fails,
-              with its traceback on standard error
+              with its traceback on standard error; what on_end raises
     """
     try:
         process = start("soc.engine.compile_worker", sorted(names), subprocess.PIPE)
@@ -65,7 +68,8 @@ def compile_units(names: Iterable[str]) -> dict[str, Files]:
     try:
         with process:
             assert process.stdout
-            answer = process.stdout.read()
+            while made := _read(process.stdout):
+                on_end(*made)
     finally:
         stop(process)
         _compilers.remove(process)
@@ -75,7 +79,14 @@ def compile_units(names: Iterable[str]) -> dict[str, Files]:
         raise ConfigError([f"the interpreter cannot be compiled: {reason}"])
     if process.returncode:
         raise RuntimeError("compiling the interpreter has failed")
-    made: dict[str, Files] = pickle.loads(answer)
+
+
+def _read(stream: IO[bytes]) -> tuple[str, Files] | None:
+    """The next unit of a process that compiles; None if there is none any more."""
+    try:
+        made: tuple[str, Files] = pickle.load(stream)
+    except (EOFError, pickle.UnpicklingError):  # the latter in the midst of one: it has ended
+        return None
     return made
 
 

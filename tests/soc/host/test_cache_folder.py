@@ -4,8 +4,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -133,9 +134,10 @@ def test_on_a_full_disk_what_was_compiled_is_put_elsewhere(
         pytest.skip("file systems cannot be mounted here")
     compiled = []
 
-    def compile_units(names: set[str]) -> dict[str, dict[str, bytes]]:
+    def compile_units(names: set[str], on_end: Callable) -> None:
         compiled.append(sorted(names))
-        return {name: {"code.o": bytes(300_000)} for name in names}
+        for name in names:
+            on_end(name, {"code.o": bytes(300_000)})
 
     monkeypatch.setattr(unit_cache, "compile_units", compile_units)
     try:
@@ -158,12 +160,13 @@ from soc.aot.units import REGISTERS
 
 log = Path(sys.argv[1])
 
-def compile_units(names):
+def compile_units(names, on_end):
     with log.open("a") as file:
         file.write("compiled\\n")
     while log.read_text().count("waiting") < 3:
         time.sleep(0.01)
-    return {name: {"code.o": b"code"} for name in names}
+    for name in names:
+        on_end(name, {"code.o": b"code"})
 
 @contextmanager
 def progress(text):
@@ -175,6 +178,40 @@ unit_cache.compile_units = compile_units
 (file,) = unit_cache.kept({REGISTERS.name: REGISTERS.modules}, progress)
 assert file.read_bytes() == b"code"
 """
+
+
+NEXT_WAITS = """
+import sys, time
+from pathlib import Path
+from soc.aot import cache as unit_cache
+from soc.aot.units import DMA, REGISTERS
+
+log, *wanted = sys.argv[1:]
+
+def compile_units(names, on_end):
+    for name in sorted(names):
+        on_end(name, {"code.o": name.encode()})
+        while not Path(log).exists():  # until the other one has what it waits for
+            time.sleep(0.01)
+
+unit_cache.compile_units = compile_units
+units = {unit.name: unit.modules for unit in (REGISTERS, DMA) if unit.name in wanted}
+assert [file.read_text() for file in unit_cache.kept(units)] == wanted
+if wanted == ["csr"]:
+    Path(log).touch()
+"""
+
+
+def test_who_waits_goes_on_when_its_own_units_are_compiled(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", NEXT_WAITS, log]
+    compiler = subprocess.Popen([*command, "csr", "dma"], env=environment)
+    while not [*(tmp_path / "cache").glob("csr-*")]:
+        assert compiler.poll() is None
+        time.sleep(0.01)
+    assert subprocess.run([*command, "csr"], env=environment).returncode == 0
+    assert compiler.wait() == 0
 
 
 def test_of_processes_that_start_at_once_one_compiles_and_the_others_wait(tmp_path: Path) -> None:
