@@ -8,6 +8,7 @@ the same expressions are those of the object.
 import numba
 import numpy as np
 from llvmlite import ir
+from numba import types
 from numba.extending import (
     NativeValue,
     intrinsic,
@@ -24,7 +25,6 @@ from soc.aot.numba_internals import (
     lower_getattr,
     make_array,
     populate_array,
-    types,
 )
 from soc.chip.state import ARRAYS, Chip
 from soc.chip.superblock_call import CONVENTION

@@ -3,7 +3,7 @@
 What soc.aot makes of these is tested with the versions in soc.aot.versions.
 """
 
-from numba.core import cgutils, codegen, cpu, transforms, typed_passes, types, untyped_passes
+from numba.core import cgutils, codegen, cpu, transforms, typed_passes, untyped_passes
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_lock import global_compiler_lock
@@ -50,6 +50,5 @@ __all__ = [
     "signature",
     "transforms",
     "typed_passes",
-    "types",
     "untyped_passes",
 ]

@@ -6,6 +6,7 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
+from numba import types
 from numba.extending import intrinsic, models, register_model, typeof_impl
 
 from isa.floats import hostfloat
@@ -21,7 +22,6 @@ from soc.aot.numba_internals import (
     lower_constant,
     make_concrete_template,
     signature,
-    types,
 )
 from soc.aot.numba_passes import ColdCompiler, LeanCompiler, RenamingCompiler
 from soc.aot.unit import WORDS, Link, Unit

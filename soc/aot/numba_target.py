@@ -10,6 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
+from numba import types
 
 from soc.aot.numba_internals import (
     Context,
@@ -19,7 +20,6 @@ from soc.aot.numba_internals import (
     cpu,
     cpu_target,
     rtsys,
-    types,
 )
 
 
