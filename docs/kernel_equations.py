@@ -94,6 +94,9 @@ EQUATIONS: dict[str, tuple[str, Shape]] = {
     "sqrt_f32": ("y = sqrt(x)", FLAT),
     "rsqrt_f32": ("y = 1 / sqrt(x)", FLAT),
     "reciprocal_f32": ("y = 1 / x", FLAT),
+    "neg_f32": ("y = -x", FLAT),
+    "sin_f32": ("y = sin(x), x in radians; NaN beyond 2^17", FLAT),
+    "cos_f32": ("y = cos(x), x in radians; NaN beyond 2^17", FLAT),
     "mhsa_fw_f32": (
         "Q, K, V = W X; P = softmax(Q K^T / sqrt(size)); Y = (P V) Wo^T",
         {"length": 16, "embed": 32, "heads": 4},

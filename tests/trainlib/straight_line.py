@@ -80,6 +80,8 @@ MEANINGS = {
     "mul": lambda o: _word(o.s("rs1") * o.s("rs2")),
     "and_": lambda o: o.u("rs1") & o.u("rs2"),
     "or_": lambda o: o.u("rs1") | o.u("rs2"),
+    "xor": lambda o: o.u("rs1") ^ o.u("rs2"),
+    "sltu": lambda o: (o.u("rs1") < o.u("rs2")).astype(np.uint32),
     "slli": lambda o: _word(o.u("rs1").astype(np.int64) << o.i("shamt")),
     "srai": lambda o: _word(o.s("rs1") >> o.i("shamt")),
     "p_min": lambda o: _word(np.minimum(o.s("rs1"), o.s("rs2"))),

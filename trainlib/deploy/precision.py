@@ -29,7 +29,7 @@ SCALE = "loss_scale"
 STEPS = "loss_scale.steps"
 SKIPS = 1  # of these: is this step skipped?
 LOSSES = ("cross_entropy_loss", "mse_loss", "l1_loss", "berhu_loss", "huber_loss")
-WIDE = (*LOSSES, "exp", "log", "sqrt", "rsqrt", "reciprocal", "erf", "take", "put")
+WIDE = (*LOSSES, "exp", "log", "sqrt", "rsqrt", "reciprocal", "erf", "sin", "cos", "take", "put")
 """Operators that compute with single precision though there are kernels for halves."""
 NAMES = {dtype: element for element, dtype in TYPES.items()}
 

@@ -1,4 +1,4 @@
-"""Elementary functions of every element: exp, log, erf, roots and reciprocals.
+"""Functions of every element: exp, log, erf, roots, reciprocals, negatives, sine and cosine.
 
 Roots and quotients are the FPU's, rounded correctly. erf(x) = tanh(x P(x^2)), P a fit to
 atanh(erf(x)) / x on [0, 3 sqrt(2)], beyond which erf is 1 to float32.
@@ -12,6 +12,7 @@ from trainlib.codegen.loop_nest import Body
 from trainlib.elementwise.approximations import Exp, Log, Tanh
 from trainlib.elementwise.elementwise import map_families
 from trainlib.elementwise.polynomial import OfSquare
+from trainlib.elementwise.trigonometric import cosine, sine
 from trainlib.reference import math_functions as reference
 
 LOGIT = (
@@ -95,6 +96,16 @@ def reciprocal(k: Kernel) -> Body:
     return body
 
 
+def negative(_: Kernel) -> Body:
+    """y = -x."""
+
+    def body(v: Lanes, x: Lane) -> list[Lane]:
+        v.fsgnjn_s(x, x, x)
+        return [x]
+
+    return body
+
+
 MEANINGS = (
     ("exp", exp, reference.exp),
     ("log", log, reference.log),
@@ -102,6 +113,9 @@ MEANINGS = (
     ("sqrt", square_root, reference.sqrt),
     ("rsqrt", inverse_root, reference.rsqrt),
     ("reciprocal", reciprocal, reference.reciprocal),
+    ("neg", negative, reference.neg),
+    ("sin", sine, reference.sin),
+    ("cos", cosine, reference.cos),
 )
 FAMILIES = tuple(
     family

@@ -1,6 +1,7 @@
 """Elementary functions in float64, and how far float32 may be from them."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -9,6 +10,8 @@ from trainlib.reference.tolerances import ROUNDING
 
 EXP, LOG, ERF = 2, 2, 8  # u of trainlib.elementwise.approximations's functions
 EXP_VANISHES = 2.0**-125
+WAVE = 3  # u of trainlib.elementwise.trigonometric's functions
+TURNS_MOST = 2.0**17  # the largest angle
 
 
 def exp(x: Array) -> Outputs:
@@ -44,3 +47,22 @@ def reciprocal(x: Array) -> Outputs:
     with np.errstate(divide="ignore"):
         y = 1 / wide(x)[0]
     return (bounded(y, y),)
+
+
+def neg(x: Array) -> Outputs:
+    return ((-wide(x)[0], 0.0),)
+
+
+def sin(x: Array) -> Outputs:
+    return _wave(np.sin, x)
+
+
+def cos(x: Array) -> Outputs:
+    return _wave(np.cos, x)
+
+
+def _wave(function: Callable[[Array], Array], x: Array) -> Outputs:
+    """NaN of angles beyond the largest."""
+    (x,) = wide(x)
+    y = function(np.where(np.abs(x) <= TURNS_MOST, x, np.nan))
+    return (bounded(y, WAVE * y),)

@@ -105,7 +105,8 @@ def arranged(m, x):
 def functions(m, x):
     y = m.first(x)
     z = (y * y + 1).sqrt() + (y * y + 0.5).rsqrt() + (y**2 + 0.1).log() + y.erf() - y.abs() ** 3
-    z = z - z.logsumexp(1, keepdim=True) + z.var(1, keepdim=True) - z.std(1, keepdim=True)
+    z = z + (3 * y).sin() - (-y).cos() - z.logsumexp(1, keepdim=True)
+    z = z + z.var(1, keepdim=True) - z.std(1, keepdim=True)
     return F.normalize(z.clamp(max=2.0).clamp_min(-3.0), dim=1) - 1 / (2 + z * z)
 
 

@@ -46,6 +46,21 @@ def _erf_rule(b: Backward) -> None:
     b.give("x", _multiplied(b, _times(b, power, 2 / sqrt(pi)), b.gradient("y")))
 
 
+def _neg_rule(b: Backward) -> None:
+    b.give("x", b.emit("neg", {"x": b.gradient("y")})["y"])
+
+
+def _sin_rule(b: Backward) -> None:
+    """cos(x) dy."""
+    b.give("x", _multiplied(b, b.emit("cos", {"x": b.value("x")})["y"], b.gradient("y")))
+
+
+def _cos_rule(b: Backward) -> None:
+    """-sin(x) dy."""
+    slope = b.emit("neg", {"x": b.emit("sin", {"x": b.value("x")})["y"]})["y"]
+    b.give("x", _multiplied(b, slope, b.gradient("y")))
+
+
 def _reciprocal_rule(b: Backward) -> None:
     """-dy y^2."""
     square = _multiplied(b, b.value("y"), b.value("y"))
@@ -82,10 +97,13 @@ OPERATORS = (
     *(op for name in ("abs", "softplus", "elu") for op in activation(name, "x")),
     _clamp("fw", "x"),
     _clamp("bw", "dy"),
+    _unary("cos", _cos_rule),
     _unary("erf", _erf_rule),
     _unary("exp", _exp_rule),
     _unary("log", _log_rule),
+    _unary("neg", _neg_rule),
     _unary("reciprocal", _reciprocal_rule),
     _unary("rsqrt", _rsqrt_rule),
+    _unary("sin", _sin_rule),
     _unary("sqrt", _sqrt_rule),
 )
