@@ -85,6 +85,10 @@ def deploy(
     verify: Annotated[
         bool, typer.Option("--verify", help="Hold gradients and losses against PyTorch's.")
     ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Take a FILE.onnx although its backward nodes have defects."),
+    ] = False,
     operators: Annotated[
         bool, typer.Option("--operators", help="List the operators that a network may have.")
     ] = False,
@@ -106,7 +110,7 @@ def deploy(
                 ["which network? FILE.py:NAME, such as model.py:build, or a FILE.onnx"]
             )
         learning = {
-            "lr": (0.01 if optimizer == "sgd" else None) if lr is None else lr,
+            "lr": lr,
             "momentum": momentum,
             "nesterov": nesterov or None,
             "weight_decay": weight_decay,
@@ -118,5 +122,6 @@ def deploy(
             *(chip, settings or (), cores, output, save, json, seed, plan_only, verify),
             *(tuned, database, layers, report),
             {"dtype": dtype, "dtypes": layer_dtype or (), "loss_scale": loss_scale},
+            repair,
         )
         raise typer.Exit(command.run(options))

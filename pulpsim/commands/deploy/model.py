@@ -15,6 +15,7 @@ from trainlib.deploy.optimizers import OPTIMIZERS, Optimizer
 from trainlib.npz import read_npz
 
 LOSSES = ("cross_entropy", "mse", "l1")
+SGD_LR = 0.01
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,8 @@ def optimizer_of(name: str, options: dict[str, Any]) -> Optimizer:
     kind = OPTIMIZERS[name]
     known = {field.name for field in fields(kind)}
     given = {option: value for option, value in options.items() if value is not None}
+    if name == "sgd":
+        given.setdefault("lr", SGD_LR)
     if wrong := sorted(given.keys() - known):
         option = wrong[0].replace("_", "-")
         raise ConfigError([f"--{option}: {name} has none; leave it out, or take sgd"])

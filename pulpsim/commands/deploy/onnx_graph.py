@@ -26,8 +26,11 @@ def onnx_deployment(
     cores: int | None,
     tuned: Tuned | None = None,
     precision: Precision = SINGLE,
+    repairs: bool = False,
 ) -> tuple[Deployed, list[Any]]:
     """A training graph on a chip, and its batches.
+
+    repairs    take it although backward nodes have defects
 
     raises    ConfigError, DeployError
     """
@@ -38,7 +41,7 @@ def onnx_deployment(
     for file in (network, optimizer):
         if file and not file.is_file():
             raise ConfigError([f"{file}: there is no such file"])
-    training = read(network, optimizer, _arrays(data))
+    training = read(network, optimizer, _arrays(data), repairs=repairs)
     count = accumulate or training.accumulate
     how: dict[str, Any] = {"accumulate": count, "mean": mean, "cores": cores, "tuned": tuned}
     how["precision"] = precision

@@ -1,7 +1,7 @@
 """pulpsim deploy: a network, planned for a chip, trained there, and held against PyTorch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ class Options:
     layers: Path | None = None
     report: Path | None = None
     precision: Mapping[str, Any] = field(default_factory=dict)
+    repairs: bool = False
 
 
 def run(options: Options) -> int:
@@ -78,6 +79,10 @@ def run(options: Options) -> int:
             check_writable(option, file, options.data)
     if options.json and options.json != STANDARD_OUTPUT:
         check_writable("--json", options.json, options.data)
+    if options.plans_only:
+        runs = {"--verify": options.verifies, "--against": options.against, "--save": options.save}
+        if given := [option for option, value in runs.items() if value]:
+            raise ConfigError([f"{given[0]}: --plan-only trains nothing; leave one of them out"])
     try:
         make = _onnx if options.network.endswith(".onnx") else _torch
         return _carry_out(options, make(options, _chip(options)))
@@ -98,6 +103,8 @@ def _torch(options: Options, chip: Any) -> _Job:
     """A module: FILE.py:NAME."""
     if options.against:
         raise ConfigError([f"--against {options.against}: for a FILE.onnx; a module has --verify"])
+    if options.repairs:
+        raise ConfigError(["--repair: for a FILE.onnx, whose backward nodes may have defects"])
     if options.input is None:
         raise ConfigError(["--input is missing: a shape such as 4x3x32x32, the batch first"])
     optimizer = optimizer_of(options.optimizer, options.learning)
@@ -124,6 +131,7 @@ def _onnx(options: Options, chip: Any) -> _Job:
     """A training graph: FILE.onnx."""
     if options.verifies:
         raise ConfigError(["--verify: for a module of PyTorch; a FILE.onnx has --against"])
+    _check_onnx(options)
     if options.data is None:
         raise ConfigError(["--data is missing: an .npz file with the inputs of the graph"])
     optimizer = Path(options.optimizer) if options.optimizer.endswith(".onnx") else None
@@ -134,6 +142,7 @@ def _onnx(options: Options, chip: Any) -> _Job:
         "cores": options.cores,
         "tuned": _tuned(options, chip),
         "precision": precision,
+        "repairs": options.repairs,
     }
     with progress("planning"):
         network = Path(options.network)
@@ -145,6 +154,18 @@ def _onnx(options: Options, chip: Any) -> _Job:
     if against is None:
         return _Job(deployed, batches, None)
     return _Job(deployed, batches, lambda trained: compared(trained, deployed, against))
+
+
+def _check_onnx(options: Options) -> None:
+    """raises    ConfigError for what a training graph says by itself"""
+    said = {"--input": options.input}
+    said |= {f"--{name.replace('_', '-')}": n for name, n in options.learning.items()}
+    if not options.optimizer.endswith(".onnx") and options.optimizer != "sgd":
+        said["--optimizer"] = options.optimizer
+    if given := [option for option, value in said.items() if value is not None]:
+        raise ConfigError(
+            [f"{given[0]}: a FILE.onnx says that: its inputs, and its SGD nodes; leave it out"]
+        )
 
 
 def _tuned(options: Options, chip: Any) -> Any:
@@ -232,12 +253,20 @@ def _save(file: Path, trained: Trained) -> None:
 
 
 def show_operators() -> None:
-    """List ATen's operators that networks may have.
+    """List operators that networks may have: ATen's and ONNX's, as far as these are installed.
 
-    raises    ConfigError without torch
+    raises    ConfigError without either
     """
-    try:
+    parts = []
+    with suppress(ImportError):
         from trainlib.deploy.importers.torch_graph import ATEN
-    except ImportError:
-        raise ConfigError(["--operators: torch is missing: pip install 'pulpsim[torch]'"]) from None
-    page_console().print("\n".join(sorted(ATEN)))
+
+        parts.append("\n".join(["PyTorch (ATen):", *sorted(ATEN)]))
+    with suppress(ImportError):
+        from trainlib.deploy.importers.onnx_graph import RULES
+
+        parts.append("\n".join(["ONNX:", *sorted(RULES)]))
+    if not parts:
+        message = "torch and onnx are missing: pip install 'pulpsim[torch]', or 'pulpsim[onnx]'"
+        raise ConfigError([f"--operators: {message}"])
+    page_console().print("\n\n".join(parts))

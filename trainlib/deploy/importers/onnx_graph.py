@@ -3,15 +3,17 @@
 A training graph computes a loss from its first two inputs, data and labels or targets; its other
 inputs are parameters, accumulators of gradients and their reset. SGD nodes, in the graph or in one
 of their own, say which parameters learn and how fast. Nodes may come in any order. The nodes of the
-backward pass are not carried out: gradients are derived here from the forward pass, so mistakes in
-them change nothing.
+backward pass are not carried out: gradients are derived here from the forward pass. Backward nodes
+with defects are refused, see onnx_defects, unless the graph is to be repaired.
+
+What depends on constants alone, such as shapes and axes, is computed before the run.
 
 onnx is an optional extra, and imported in this file alone. Data come as Deeploy has them: arr_0000
 and so on for the graph's inputs in their order, accumulators left out; mb1_arr_0000 for the first
 input of the second mini-batch; or arrays by the inputs' names.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ except ImportError:
 from trainlib.deploy.graph.passes import without_dead
 from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.importers.aten_importer import Importer
+from trainlib.deploy.importers.onnx_defects import defects
 from trainlib.deploy.importers.onnx_operators import LOSSES, RULES
 
 ACCUMULATOR, RESET = ".accumulation.buffer", "lazy_reset_grad"
@@ -54,12 +57,23 @@ class OnnxTraining:
             yield self.batches[number % len(self.batches)]
 
 
-def read(network: Path, optimizer: Path | None, data: Arrays) -> OnnxTraining:
+def read(
+    network: Path, optimizer: Path | None, data: Arrays, *, repairs: bool = False
+) -> OnnxTraining:
     """A network with its optimiser and its data.
 
-    raises    DeployError for what cannot be read, and for operators that have no kernel
+    Gradients are derived from the forward nodes. Backward nodes that would give others are an
+    error, unless the graph is to be repaired.
+
+    raises    DeployError for what cannot be read, for operators that have no kernel, and for
+              backward nodes with defects
     """
     model = _model(network)
+    wrong = [] if repairs else defects(model)
+    if wrong:
+        raise DeployError(
+            f"{'; '.join(wrong)}; --repair derives such gradients from the forward nodes"
+        )
     updates = _model(optimizer) if optimizer else model
     rates = {
         node.input[0]: float(_attributes(node)["lr"])
@@ -72,7 +86,7 @@ def read(network: Path, optimizer: Path | None, data: Arrays) -> OnnxTraining:
     if len(set(rates.values())) > 1:
         raise DeployError(f"{optimizer or network}: SGD nodes of several rates; there may be one")
     given, batches = _data(model, data)
-    graph = _forward(model, given)
+    graph = _forward(model, given, rates)
     graph.trained = tuple(n for n in rates if n in graph.values and graph.values[n].base is None)
     accumulate = int(np.ravel(data.get("meta_n_accum", 1))[0])
     count = int(np.ravel(data.get("meta_n_batches", len(batches)))[0])
@@ -90,6 +104,31 @@ def _model(file: Path) -> Any:
 
 def _attributes(node: Any) -> dict[str, Any]:
     return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+
+
+def _inputs(node: Any) -> list[str | None]:
+    """Names; None for what is left out. The last ones may be missing."""
+    return [name or None for name in node.input]
+
+
+def _computed(node: Any, given: Arrays, versions: Any) -> list[np.ndarray] | None:
+    """What a node gives for constants; None: its operator is none of ONNX's own."""
+    from onnx.reference import ReferenceEvaluator
+
+    helper = onnx.helper
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for name, a in given.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    graph = helper.make_graph([node], "constant", inputs, outputs)
+    imports = [version for version in versions if version.domain in ("", "ai.onnx")]
+    model = helper.make_model(graph, opset_imports=imports)
+    try:
+        found = ReferenceEvaluator(model).run(None, dict(given))
+    except (KeyError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return None
+    return [np.asarray(array) for array in found]
 
 
 def _data(model: Any, data: Arrays) -> tuple[Arrays, list[tuple[np.ndarray, np.ndarray]]]:
@@ -112,7 +151,7 @@ def _data(model: Any, data: Arrays) -> tuple[Arrays, list[tuple[np.ndarray, np.n
     return found, batches
 
 
-def _forward(model: Any, given: Arrays) -> Graph:
+def _forward(model: Any, given: Arrays, learned: Collection[str]) -> Graph:
     """What the loss depends on, in an order in which it can be computed."""
     made = {name: node for node in model.graph.node for name in node.output if name}
     losses = [node for node in model.graph.node if node.op_type in LOSSES]
@@ -120,7 +159,7 @@ def _forward(model: Any, given: Arrays) -> Graph:
         kinds = ", ".join(LOSSES)
         raise DeployError(f"{model.graph.name}: {len(losses)} losses; there is one of {kinds}")
     graph = Graph()
-    importer = OnnxImporter(graph, model, given, {i.name for i in model.graph.input})
+    importer = OnnxImporter(graph, model, given, learned)
     for node in _sorted(losses[0], made):
         importer.add(node)
     graph.loss = importer.known[losses[0].output[0]]
@@ -162,9 +201,9 @@ class OnnxImporter(Importer):
     numbers    constants by name: shapes, axes, scales
     """
 
-    def __init__(self, graph: Graph, model: Any, given: Arrays, inputs: set[str]) -> None:
+    def __init__(self, graph: Graph, model: Any, given: Arrays, learned: Collection[str]) -> None:
         super().__init__(graph)
-        self.given, self.inputs = given, inputs
+        self.given, self.learned, self.versions = given, learned, model.opset_import
         self.data = [i.name for i in model.graph.input][:2]
         self.numbers: dict[str, np.ndarray] = {
             tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer
@@ -176,17 +215,42 @@ class OnnxImporter(Importer):
         raises    DeployError if there is no kernel for it
         """
         self.layer = node.name or node.output[0]
-        attributes = _attributes(node)
-        if node.op_type == "Constant":
-            self.numbers[node.output[0]] = numpy_helper.to_array(attributes["value"])
-            return
         rule = RULES.get(node.op_type)
+        if self._fold(node, has_rule=rule is not None):
+            return
         if rule is None:
             raise DeployError(f"node {self.layer}: {node.op_type}: there is no kernel for it")
         try:
-            self.known[node.output[0]] = rule(self, list(node.input), attributes)
-        except (KeyError, TypeError, ValueError) as error:
+            made = rule(self, _inputs(node), _attributes(node))
+        except KeyError as error:
+            raise DeployError(f"node {self.layer}: {node.op_type}: no {error}") from None
+        except (TypeError, ValueError) as error:
             raise DeployError(f"node {self.layer}: {node.op_type}: {error}") from None
+        results = made if isinstance(made, tuple) else (made,)
+        self.known.update(zip(node.output, results, strict=False))
+
+    def _fold(self, node: Any, *, has_rule: bool) -> bool:
+        """Compute a node before the run, if it depends on constants alone: shapes, axes, masks."""
+        if node.op_type == "Shape":
+            shape = self._shape(node.input[0])
+            cut = _attributes(node)
+            part = shape[cut.get("start", 0) : cut.get("end", len(shape))]
+            self.numbers[node.output[0]] = np.array(part, np.int64)
+            return True
+        if node.op_type == "Constant" and "value" in (attributes := _attributes(node)):
+            self.numbers[node.output[0]] = numpy_helper.to_array(attributes["value"])
+            return True
+        names = [name for name in node.input if name]
+        if not all(name in self.numbers and name not in self.learned for name in names):
+            return False
+        arrays = _computed(node, {name: self.numbers[name] for name in names}, self.versions)
+        if arrays is None or (has_rule and names and arrays[0].dtype.kind == "f"):
+            return False
+        self.numbers.update(zip(node.output, arrays, strict=False))
+        return True
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        return self.numbers[name].shape if name in self.numbers else self.shape(name)
 
     def name(self, value: Any) -> str:
         """The value of that name in ONNX: a parameter, an input or a constant at first."""
@@ -205,6 +269,11 @@ class OnnxImporter(Importer):
             dtype = "int32" if is_index else "float32"
             return self.graph.add(name, array.shape or (1,), "parameter", dtype, array)
         raise DeployError(f"{name}: neither an input nor what a node gives")
+
+    def _found(self, value: Any) -> Any:
+        """Constants are known before the run."""
+        is_fixed = value in self.numbers and value not in self.learned
+        return self.numbers[value] if is_fixed else super()._found(value)
 
     def number(self, name: str) -> np.ndarray:
         """A constant that must be known before the run, such as a shape.

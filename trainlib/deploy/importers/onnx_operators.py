@@ -1,31 +1,37 @@
-"""ONNX's operators of forward passes as nodes.
+"""ONNX's operators of forward passes as nodes: layers and losses; RULES has all of them.
 
 A rule takes the importer, names of inputs and attributes: RULES[op](importer, inputs, attributes).
 """
 
-from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 from trainlib.deploy.graph.values import DeployError
-from trainlib.deploy.importers import aten_activations, aten_elements, aten_layers, aten_shapes
-from trainlib.deploy.importers.aten_importer import Importer, Rule
+from trainlib.deploy.importers import (
+    aten_layers,
+    aten_losses,
+    aten_sequences,
+    onnx_elements,
+    onnx_shapes,
+)
+from trainlib.deploy.importers.aten_importer import Importer
+from trainlib.deploy.importers.aten_shapes import permuted
+from trainlib.deploy.importers.onnx_elements import Attributes, Names, Rule, at, text
 
-Names = Sequence[str]
-Attributes = Mapping[str, Any]
-LAYERS, SHAPES = aten_layers.RULES, aten_shapes.RULES
-ELEMENTS = aten_elements.RULES | aten_activations.RULES
-ONES = (1, 1)
+LAYERS, LOSS_RULES = aten_layers.RULES, aten_losses.RULES
+Pads = tuple[int, ...]
 
 
 def _gemm(i: Importer, x: Names, a: Attributes) -> str:
-    if a.get("alpha", 1.0) != 1 or (len(x) > 2 and a.get("beta", 1.0) != 1) or a.get("transA"):
-        raise DeployError("alpha, beta or transA; there are x w or x w^T, and a bias")
-    bias = x[2] if len(x) > 2 else None
-    if a.get("transB"):
-        return LAYERS["linear"](i, x[0], x[1], bias)
-    y = LAYERS["matmul"](i, x[0], x[1])
-    return i.node("add", {"a": y, "b": i.name(bias)})["y"] if bias else y
+    """alpha x w, or their transposes, + beta bias."""
+    left = permuted(i, i.name(x[0]), (1, 0)) if a.get("transA") else i.name(x[0])
+    bias = i.scaled(i.name(x[2]), a.get("beta", 1.0)) if at(x, 2) else None
+    alpha = a.get("alpha", 1.0)
+    if a.get("transB") and alpha == 1 and bias and len(i.graph.values[bias].shape) == 1:
+        return i.node("linear_fw", {"X": left, "W": i.name(x[1]), "bias": bias})["Y"]
+    turns = bool(a.get("transB"))
+    y = i.scaled(aten_layers.product(i, left, i.name(x[1]), turns_right=turns), alpha)
+    return i.node("add", {"a": y, "b": bias})["y"] if bias else y
 
 
 def _matmul(i: Importer, x: Names, _: Attributes) -> str:
@@ -37,42 +43,133 @@ def _matmul(i: Importer, x: Names, _: Attributes) -> str:
     return LAYERS["matmul"](i, x[0], x[1])
 
 
+def _fused_matmul(i: Importer, x: Names, a: Attributes) -> str:
+    """With its last two axes transposed, and times alpha."""
+    if a.get("transBatchA") or a.get("transBatchB"):
+        raise DeployError("transBatchA or transBatchB; there are transA and transB")
+    names = [i.name(name) for name in x]
+    for number, option in enumerate(("transA", "transB")):
+        if a.get(option):
+            *axes, before, last = range(len(i.graph.values[names[number]].shape))
+            names[number] = permuted(i, names[number], (*axes, last, before))
+    return i.scaled(aten_layers.product(i, *names), a.get("alpha", 1.0))
+
+
+def _sides(a: Attributes, sizes: Pads, kernel: Pads) -> tuple[Pads, Pads]:
+    """Padding before and after each axis of an image or a line."""
+    rank = len(kernel)
+    ones = (1,) * rank
+    stride, dilation = tuple(a.get("strides", ones)), tuple(a.get("dilations", ones))
+    how = text(a.get("auto_pad", "NOTSET"))
+    if how in ("SAME_UPPER", "SAME_LOWER"):
+        sides = zip(sizes, kernel, stride, dilation, strict=True)
+        all_of = [max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in sides]
+        halves = tuple(n // 2 for n in all_of)
+        rest = tuple(n - half for n, half in zip(all_of, halves, strict=True))
+        return (halves, rest) if how == "SAME_UPPER" else (rest, halves)
+    if how == "VALID":
+        return (0,) * rank, (0,) * rank
+    pads = tuple(a.get("pads", (0,) * 2 * rank))
+    return pads[:rank], pads[rank:]
+
+
+def _as_image(values: Any, filled: int) -> Pads:
+    """Of a line: what its height of 1 has, then its own."""
+    return (filled, *values) if len(values) == 1 else tuple(values)
+
+
+def _image(i: Importer, name: str) -> str:
+    """A line as an image of height 1."""
+    shape = i.shape(name)
+    if len(shape) > 4:
+        raise DeployError(f"{len(shape) - 2} dimensions; there are lines and images")
+    if len(shape) == 4:
+        return i.name(name)
+    return i.graph.reshaped(i.name(name), (*shape[:2], 1, shape[2]))
+
+
+def _like(i: Importer, y: str, x: Any) -> str:
+    """An image as the line that it is, where the input is one."""
+    shape = i.graph.values[y].shape
+    return i.graph.reshaped(y, (*shape[:2], shape[3])) if len(i.shape(x)) == 3 else y
+
+
 def _convolution(i: Importer, x: Names, a: Attributes) -> str:
-    _check_padding(a)
-    top, left, bottom, right = a.get("pads", (0, 0, 0, 0))
+    kernel = i.shape(x[1])[2:]
+    ones = (1,) * len(kernel)
+    before, after = (_as_image(n, 0) for n in _sides(a, i.shape(x[0])[2:], kernel))
     how = {
-        "stride": tuple(a.get("strides", ONES)),
-        "padding": (top, bottom, left, right),
-        "dilation": tuple(a.get("dilations", ONES)),
+        "stride": _as_image(a.get("strides", ones), 1),
+        "padding": (before[0], after[0], before[1], after[1]),
+        "dilation": _as_image(a.get("dilations", ones), 1),
         "groups": a.get("group", 1),
     }
-    bias = i.name(x[2]) if len(x) > 2 else None
-    inputs = {"X": i.name(x[0]), "W": i.name(x[1]), "bias": bias}
-    return i.node("conv2d_fw", inputs, **how)["Y"]
+    bias = i.name(x[2]) if at(x, 2) else None
+    inputs = {"X": _image(i, x[0]), "W": _image(i, x[1]), "bias": bias}
+    return _like(i, i.node("conv2d_fw", inputs, **how)["Y"], x[0])
 
 
-def _check_padding(a: Attributes) -> None:
-    padding = a.get("auto_pad", b"NOTSET")
-    if padding not in (b"NOTSET", "NOTSET"):
-        raise DeployError(f"auto_pad {padding!r}; say pads")
+def _transposed(i: Importer, x: Names, a: Attributes) -> str:
+    kernel = i.shape(x[1])[2:]
+    ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+    before, after = tuple(a.get("pads", 2 * zeros))[: len(kernel)], a.get("pads", 2 * zeros)
+    if tuple(after[len(kernel) :]) != before or "output_shape" in a:
+        raise DeployError("pads of two sizes, or output_shape; the kernel has neither")
+    if text(a.get("auto_pad", "NOTSET")) not in ("NOTSET", "VALID"):
+        raise DeployError(f"auto_pad {text(a['auto_pad'])}; say pads")
+    name = "conv_transpose1d" if len(kernel) == 1 else "conv_transpose2d.input"
+    more, groups = a.get("output_padding", zeros), a.get("group", 1)
+    stride, dilation = a.get("strides", ones), a.get("dilations", ones)
+    return LAYERS[name](i, *x[:2], at(x, 2), stride, before, more, groups, dilation)
 
 
 def _pool(op: str) -> Rule:
     def rule(i: Importer, x: Names, a: Attributes) -> str:
-        _check_padding(a)
-        pads = tuple(a.get("pads", (0, 0, 0, 0)))
-        if pads[:2] != pads[2:] or a.get("ceil_mode") or set(a.get("dilations", ONES)) != {1}:
-            raise DeployError("pads of two sizes, ceil_mode or dilations; the kernel has none")
-        how = {"kernel": tuple(a["kernel_shape"]), "stride": tuple(a.get("strides", ONES))}
-        more = {"counts_pad": bool(a.get("count_include_pad"))} if op == "avgpool2d_fw" else {}
-        return i.node(op, {"x": i.name(x[0])}, **how, pad=pads[:2], **more)["y"]
+        kernel = tuple(a["kernel_shape"])
+        if a.get("ceil_mode") or set(a.get("dilations", (1,))) != {1}:
+            raise DeployError("ceil_mode or dilations; the kernel has neither: pad the input")
+        before, after = (_as_image(n, 0) for n in _sides(a, i.shape(x[0])[2:], kernel))
+        name, is_average = _image(i, x[0]), op == "avgpool2d_fw"
+        pad = before
+        if before != after:
+            if is_average and not a.get("count_include_pad"):
+                raise DeployError("pads of two sizes that do not count; let them, or pad the input")
+            value = 0.0 if is_average else float("-inf")
+            sides = {"before": (0, 0, *before), "after": (0, 0, *after), "value": value}
+            name, pad = i.node("pad", {"x": name}, **sides)["y"], (0, 0)
+        stride = _as_image(a.get("strides", (1,) * len(kernel)), 1)
+        how = {"kernel": _as_image(kernel, 1), "stride": stride, "pad": pad}
+        more = {"counts_pad": bool(a.get("count_include_pad"))} if is_average else {}
+        return _like(i, i.node(op, {"x": name}, **how, **more)["y"], x[0])
 
     return rule
 
 
-def _global_pool(i: Importer, x: Names, _: Attributes) -> str:
-    size = i.shape(x[0])[2:]
-    return i.node("avgpool2d_fw", {"x": i.name(x[0])}, kernel=size, stride=size)["y"]
+def _global_pool(op: str) -> Rule:
+    def rule(i: Importer, x: Names, _: Attributes) -> str:
+        name = _image(i, x[0])
+        size = i.graph.values[name].shape[2:]
+        return _like(i, i.node(op, {"x": name}, kernel=size, stride=size)["y"], x[0])
+
+    return rule
+
+
+def _resize(i: Any, x: Names, a: Attributes) -> str:
+    """As torch's interpolate does it; sizes or scales are constants."""
+    shape = i.shape(x[0])
+    if at(x, 3):
+        size = [int(n) for n in i.number(x[3])]
+    else:
+        size = [int(n * factor) for n, factor in zip(shape, i.number(x[2]), strict=True)]
+    if tuple(size[:2]) != shape[:2] or "axes" in a:
+        raise DeployError("other axes than those of images")
+    mode, places = text(a.get("mode", "nearest")), "coordinate_transformation_mode"
+    place = text(a.get(places, "half_pixel"))
+    if mode == "nearest" and place == "asymmetric" and text(a.get("nearest_mode")) == "floor":
+        return LAYERS["upsample_nearest2d.vec"](i, x[0], size[2:])
+    if mode == "linear" and place in ("half_pixel", "pytorch_half_pixel", "align_corners"):
+        return LAYERS["upsample_bilinear2d.vec"](i, x[0], size[2:], place == "align_corners")
+    raise DeployError(f"{mode}, {place}; there are nearest (asymmetric, floor) and linear")
 
 
 def _batch_norm(i: Importer, x: Names, a: Attributes) -> str:
@@ -87,118 +184,95 @@ def _batch_norm(i: Importer, x: Names, a: Attributes) -> str:
 
 def _layer_norm(i: Importer, x: Names, a: Attributes) -> str:
     shape = i.shape(x[0])
-    axis = a.get("axis", -1) % len(shape)
-    bias = x[2] if len(x) > 2 else None
-    return LAYERS["layer_norm"](i, x[0], shape[axis:], x[1], bias, a.get("epsilon", 1e-5))
+    own = shape[a.get("axis", -1) % len(shape) :]
+    return LAYERS["layer_norm"](i, x[0], own, x[1], at(x, 2), a.get("epsilon", 1e-5))
 
 
-def _binary(name: str) -> Rule:
-    return lambda i, x, _: ELEMENTS[name](i, x[0], x[1])
-
-
-def _unary(name: str) -> Rule:
-    return lambda i, x, _: ELEMENTS[name](i, x[0])
-
-
-def _gelu(i: Importer, x: Names, a: Attributes) -> str:
-    approximate = a.get("approximate", b"none")
-    name = approximate.decode() if isinstance(approximate, bytes) else approximate
-    return ELEMENTS["gelu"](i, x[0], name)
-
-
-def _softmax(i: Importer, x: Names, a: Attributes) -> str:
-    return ELEMENTS["softmax.int"](i, x[0], a.get("axis", -1))
-
-
-def _axes(i: Any, x: Names, a: Attributes) -> list[int] | None:
-    """An attribute, an input, or all."""
-    if "axes" in a:
-        return [a["axes"]] if isinstance(a["axes"], int) else list(a["axes"])
-    return [int(n) for n in i.number(x[1])] if len(x) > 1 else None
-
-
-def _reshape(i: Any, x: Names, _: Attributes) -> str:
+def _rms_norm(i: Importer, x: Names, a: Attributes) -> str:
     shape = i.shape(x[0])
-    wanted = [int(n) for n in i.number(x[1])]
-    sizes = [shape[axis] if n == 0 else n for axis, n in enumerate(wanted)]
-    return SHAPES["view"](i, x[0], sizes)
+    own = shape[a.get("axis", -1) % len(shape) :]
+    return LAYERS["rms_norm"](i, x[0], own, x[1], a.get("epsilon", 1e-5))
 
 
-def _flatten(i: Importer, x: Names, a: Attributes) -> str:
-    shape, axis = i.shape(x[0]), a.get("axis", 1)
-    return i.graph.reshaped(i.name(x[0]), (prod(shape[:axis]), prod(shape[axis:])))
+def _instance_norm(i: Importer, x: Names, a: Attributes) -> str:
+    inputs = {"x": i.name(x[0]), "gamma": i.name(x[1]), "beta": i.name(x[2])}
+    return i.node("instancenorm_fw", inputs, eps=a.get("epsilon", 1e-5))["y"]
 
 
-def _unsqueeze(i: Any, x: Names, a: Attributes) -> str:
-    shape = list(i.shape(x[0]))
-    for axis in sorted(_axes(i, x, a) or []):
-        shape.insert(axis % (len(shape) + 1), 1)
-    return i.graph.reshaped(i.name(x[0]), tuple(shape))
+def _group_norm(i: Importer, x: Names, a: Attributes) -> str:
+    """Scale and bias are of channels; before version 21 of ONNX, of groups: refused."""
+    channels, size = i.shape(x[0])[1], i.shape(x[1])
+    if size != (channels,):
+        raise DeployError(f"scales of {list(size)}; there is one for each of {channels} channels")
+    return LAYERS["group_norm"](i, x[0], a["num_groups"], *x[1:3], a.get("epsilon", 1e-5))
 
 
-def _transpose(i: Importer, x: Names, a: Attributes) -> str:
-    rank = len(i.shape(x[0]))
-    return SHAPES["permute"](i, x[0], a.get("perm", tuple(reversed(range(rank)))))
+def _attention(i: Importer, x: Names, a: Attributes) -> str:
+    """Queries, keys and values of [batch, heads, steps, size]; grouped heads are repeated."""
+    if any(len(i.shape(name)) != 4 for name in x[:3]) or any(x[4:]) or a.get("softcap"):
+        raise DeployError("heads in an axis of their own; neither a past nor softcap")
+    how: dict[str, Any] = {"scale": a.get("scale"), "enable_gqa": True}
+    rule = aten_sequences.RULES["scaled_dot_product_attention"]
+    return rule(i, *x[:3], at(x, 3), 0.0, bool(a.get("is_causal")), **how)
 
 
-def _reduction(name: str) -> Rule:
-    return lambda i, x, a: ELEMENTS[name](i, x[0], _axes(i, x, a), bool(a.get("keepdims", 1)))
+REDUCTIONS = {"mean": 1, "sum": 2}  # as ATen counts them
 
 
 def _cross_entropy(i: Importer, x: Names, a: Attributes) -> str:
-    if len(x) > 2 or "ignore_index" in a:
-        raise DeployError("weights or ignore_index; the kernel has neither")
-    return i.node(
-        *("cross_entropy_loss", {"x": i.name(x[0]), "t": i.name(x[1])}), reduction=_sum_or_mean(a)
-    )["loss"]
+    if not at(x, 2) and "ignore_index" not in a:
+        inputs = {"x": i.name(x[0]), "t": i.name(x[1])}
+        return i.node("cross_entropy_loss", inputs, reduction=_sum_or_mean(a))["loss"]
+    return _classes("cross_entropy_loss")(i, x, a)
+
+
+def _classes(name: str) -> Rule:
+    """A loss of classes, with weights and one that does not count."""
+
+    def rule(i: Importer, x: Names, a: Attributes) -> str:
+        how = REDUCTIONS[_sum_or_mean(a)], a.get("ignore_index", -100)
+        return LOSS_RULES[name](i, x[0], x[1], at(x, 2), *how)
+
+    return rule
 
 
 def _mse(i: Importer, x: Names, a: Attributes) -> str:
-    return i.node(*("mse_loss", {"x": i.name(x[0]), "t": i.name(x[1])}), reduction=_sum_or_mean(a))[
-        "loss"
-    ]
+    inputs = {"x": i.name(x[0]), "t": i.name(x[1])}
+    return i.node("mse_loss", inputs, reduction=_sum_or_mean(a))["loss"]
 
 
 def _sum_or_mean(a: Attributes) -> str:
-    reduction = a.get("reduction", b"mean")
-    name = reduction.decode() if isinstance(reduction, bytes) else reduction
-    if name not in ("mean", "sum"):
+    name = text(a.get("reduction", "mean"))
+    if name not in REDUCTIONS:
         raise DeployError(f"reduction {name}; there are mean and sum")
     return name
 
 
-LOSSES: dict[str, Rule] = {"SoftmaxCrossEntropyLoss": _cross_entropy, "MSELoss": _mse}
+LOSSES: dict[str, Rule] = {
+    "MSELoss": _mse,
+    "NegativeLogLikelihoodLoss": _classes("nll_loss_nd"),
+    "SoftmaxCrossEntropyLoss": _cross_entropy,
+}
 RULES: dict[str, Rule] = {
+    **onnx_elements.RULES,
+    **onnx_shapes.RULES,
     **LOSSES,
-    "Add": _binary("add.Tensor"),
+    "Attention": _attention,
     "AveragePool": _pool("avgpool2d_fw"),
     "BatchNormInternal": _batch_norm,
     "BatchNormalization": _batch_norm,
-    "Concat": lambda i, x, a: SHAPES["cat"](i, x, a["axis"]),
     "Conv": _convolution,
-    "Cos": _unary("cos"),
-    "Div": _binary("div.Tensor"),
-    "Exp": _unary("exp"),
-    "Flatten": _flatten,
-    "Gelu": _gelu,
+    "ConvTranspose": _transposed,
+    "FusedMatMul": _fused_matmul,
     "Gemm": _gemm,
-    "GlobalAveragePool": _global_pool,
-    "Identity": lambda i, x, _: i.name(x[0]),
+    "GlobalAveragePool": _global_pool("avgpool2d_fw"),
+    "GlobalMaxPool": _global_pool("maxpool2d_fw"),
+    "GroupNormalization": _group_norm,
+    "InstanceNormalization": _instance_norm,
     "LayerNormalization": _layer_norm,
     "MatMul": _matmul,
     "MaxPool": _pool("maxpool2d_fw"),
-    "Mul": _binary("mul.Tensor"),
-    "Neg": _unary("neg"),
-    "ReduceMean": _reduction("mean.dim"),
-    "ReduceSum": _reduction("sum.dim_IntList"),
-    "Relu": _unary("relu"),
-    "Reshape": _reshape,
-    "Sigmoid": _unary("sigmoid"),
-    "Sin": _unary("sin"),
-    "Softmax": _softmax,
-    "Squeeze": lambda i, x, a: SHAPES["squeeze"](i, x[0], _axes(i, x, a)),
-    "Sub": _binary("sub.Tensor"),
-    "Tanh": _unary("tanh"),
-    "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
+    "RMSNormalization": _rms_norm,
+    "Resize": _resize,
+    "SimplifiedLayerNormalization": _rms_norm,
 }

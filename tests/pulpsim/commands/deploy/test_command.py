@@ -206,6 +206,22 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
             [build, "--input", "2x6", "--database", "tuned.db"],
             "--database tuned.db: for --tuned; give that too",
         ),
+        "repair": (
+            [build, "--input", "2x6", "--repair"],
+            "--repair: for a FILE.onnx, whose backward nodes may have defects",
+        ),
+        "onnx_lr": (
+            ["n.onnx", "--data", "n.npz", "--lr", "0.1"],
+            "--lr: a FILE.onnx says that: its inputs, and its SGD nodes; leave it out",
+        ),
+        "onnx_optimizer": (
+            ["n.onnx", "--data", "n.npz", "--optimizer", "adam"],
+            "--optimizer: a FILE.onnx says that: its inputs, and its SGD nodes; leave it out",
+        ),
+        "plan_only": (
+            [build, "--input", "2x6", "--plan-only", "--verify"],
+            "--verify: --plan-only trains nothing; leave one of them out",
+        ),
         "onnx": (["n.onnx", "--data", "n.npz"], "n.onnx: there is no such file"),
         "data": (["n.onnx"], "--data is missing: an .npz file with the inputs of the graph"),
     }
@@ -213,7 +229,7 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
 
 NAMES = (
     "network form file name kind input shape loss optimizer momentum steps cores operator onnx "
-    "database data dtype layer_dtype loss_scale"
+    "database data dtype layer_dtype loss_scale repair onnx_lr onnx_optimizer plan_only"
 ).split()
 
 

@@ -1,0 +1,210 @@
+"""ONNX's operators: what a graph of them computes, held against ONNX's own reference."""
+
+from math import prod
+
+import numpy as np
+import pytest
+
+from trainlib.deploy import DeployError
+from trainlib.deploy.gradient import differentiate
+from trainlib.deploy.interpret import Interpreter
+
+onnx = pytest.importorskip("onnx", reason="onnx, the extra `onnx`, is missing")
+
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from trainlib.deploy.importers.onnx_graph import read  # noqa: E402
+from trainlib.deploy.importers.onnx_operators import RULES  # noqa: E402
+
+IMAGE, LINE, ROWS = (2, 4, 6, 5), (2, 4, 9), (3, 8)
+HEADS = (1, 2, 5, 4)
+NUMBERS = np.random.default_rng(3)
+
+
+def floats(*shape):
+    return NUMBERS.uniform(0.5, 1.5, shape).astype(np.float32)
+
+
+def whole(*numbers):
+    return np.array(numbers, np.int64)
+
+
+CASES = [  # operator, shape of the first input, other inputs (None: left out), attributes
+    *((name, ROWS, (), {}) for name in ("Abs", "Elu", "Erf", "Exp", "HardSigmoid", "HardSwish")),
+    *((name, ROWS, (), {}) for name in ("Identity", "LeakyRelu", "LogSoftmax", "Mish", "Neg")),
+    *((name, ROWS, (), {}) for name in ("Relu", "Selu", "Sigmoid", "Softmax", "Softplus")),
+    *((name, ROWS, (), {}) for name in ("Softsign", "Tanh", "Celu", "Gelu", "Transpose")),
+    *((name, ROWS, (), {}) for name in ("Cos", "Sin")),
+    *((name, ROWS, (floats(*ROWS),), {}) for name in ("Add", "Sub", "Mul", "Div", "Sum", "Mean")),
+    ("Log", ROWS, "positive", {}),
+    ("Sqrt", ROWS, "positive", {}),
+    ("Reciprocal", ROWS, "positive", {}),
+    ("Swish", ROWS, (), {"alpha": 1.5}),
+    ("HardSigmoid", ROWS, (), {"alpha": 0.5, "beta": 0.25}),
+    ("Gelu", ROWS, (), {"approximate": "tanh"}),
+    ("Clip", ROWS, (np.float32(-0.5), np.float32(0.75)), {}),
+    ("Clip", ROWS, (None, np.float32(0.75)), {}),
+    ("PRelu", IMAGE, (floats(4, 1, 1),), {}),
+    ("Pow", ROWS, (np.float32(3),), {}),
+    ("Where", ROWS, "where", {}),
+    ("Dropout", ROWS, (np.float32(0.5), np.array(False)), {}),
+    ("ReduceL1", IMAGE, (whole(1),), {}),
+    ("ReduceL2", IMAGE, (whole(2, 3),), {}),
+    ("ReduceLogSumExp", IMAGE, (whole(1),), {"keepdims": 0}),
+    ("ReduceMean", IMAGE, (whole(2, 3),), {"keepdims": 0}),
+    ("ReduceSum", IMAGE, (whole(-1),), {}),
+    ("ReduceSumSquare", IMAGE, (whole(1),), {}),
+    ("Concat", ROWS, (floats(2, 8),), {"axis": 0}),
+    ("DepthToSpace", IMAGE, (), {"blocksize": 2}),
+    ("DepthToSpace", IMAGE, (), {"blocksize": 2, "mode": "CRD"}),
+    ("SpaceToDepth", (1, 2, 4, 6), (), {"blocksize": 2}),
+    ("Expand", (3, 1), (whole(2, 1, 4),), {}),
+    ("Flatten", IMAGE, (), {"axis": 2}),
+    ("Gather", IMAGE, (whole(3, 0, 0),), {"axis": 1}),
+    ("Gather", IMAGE, (np.array(2, np.int64),), {"axis": -1}),
+    ("Pad", IMAGE, (whole(0, 0, 1, 2, 0, 0, 0, 1), np.float32(0.25)), {}),
+    ("Pad", IMAGE, (whole(1, 2, 0, 1), None, whole(2, 3)), {"mode": "reflect"}),
+    ("Pad", IMAGE, (whole(1, 2, 0, 1), None, whole(2, 3)), {"mode": "edge"}),
+    ("Reshape", IMAGE, (whole(0, -1),), {}),
+    ("Slice", IMAGE, (whole(1, 0), whole(3, 5), whole(1, 2), whole(1, 2)), {}),
+    ("Slice", IMAGE, (whole(-1), whole(-7), whole(2), whole(-1)), {}),
+    ("Split", IMAGE, (whole(1, 3),), {"axis": 1}),
+    ("Split", IMAGE, (), {"axis": 2, "num_outputs": 2}),
+    ("Squeeze", (3, 1, 4), (whole(1),), {}),
+    ("Tile", ROWS, (whole(2, 3),), {}),
+    ("Unsqueeze", ROWS, (whole(0, -1),), {}),
+    ("Conv", IMAGE, (floats(6, 4, 3, 3), floats(6)), {"pads": [1, 0, 2, 1], "strides": [2, 1]}),
+    ("Conv", IMAGE, (floats(6, 2, 3, 2),), {"auto_pad": "SAME_UPPER", "group": 2}),
+    ("Conv", IMAGE, (floats(6, 4, 3, 2),), {"auto_pad": "SAME_LOWER"}),
+    ("Conv", LINE, (floats(6, 4, 3), floats(6)), {"pads": [1, 1], "dilations": [2]}),
+    ("ConvTranspose", IMAGE, (floats(4, 3, 3, 3), floats(3)), {"strides": [2, 2]}),
+    ("AveragePool", IMAGE, (), {"kernel_shape": [2, 3], "pads": [1, 1, 1, 1]}),
+    ("AveragePool", LINE, (), {"kernel_shape": [3], "strides": [3]}),
+    ("MaxPool", IMAGE, (), {"kernel_shape": [3, 2], "pads": [0, 1, 1, 0], "strides": [2, 2]}),
+    ("MaxPool", LINE, (), {"kernel_shape": [3], "strides": [3]}),
+    ("GlobalAveragePool", IMAGE, (), {}),
+    ("GlobalMaxPool", IMAGE, (), {}),
+    ("Resize", IMAGE, (None, None, whole(2, 4, 12, 10)), {"mode": "linear"}),
+    (
+        *("Resize", IMAGE, (None, np.array([1, 1, 2, 2], np.float32))),
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
+    ("Gemm", ROWS, (floats(5, 8), floats(5)), {"transB": 1, "alpha": 0.5, "beta": 2.0}),
+    ("Gemm", ROWS, (floats(3, 5), floats(8, 5)), {"transA": 1}),
+    ("MatMul", (2, 3, 8), (floats(8, 5),), {}),
+    ("MatMul", (2, 3, 8), (floats(2, 8, 5),), {}),
+    ("LayerNormalization", (2, 3, 8), (floats(8), floats(8)), {}),
+    ("RMSNormalization", (2, 3, 8), (floats(8),), {}),
+    ("InstanceNormalization", IMAGE, (floats(4), floats(4)), {}),
+    ("GroupNormalization", IMAGE, (floats(4), floats(4)), {"num_groups": 2}),
+    ("BatchNormalization", IMAGE, (floats(4), floats(4), floats(4), floats(4)), {}),
+    ("Attention", HEADS, (floats(*HEADS), floats(*HEADS)), {}),
+    ("Attention", HEADS, (floats(*HEADS), floats(*HEADS)), {"is_causal": 1, "scale": 0.7}),
+]
+OF_OTHERS = {  # that are no ONNX standard, or held against Deeploy's graphs
+    *("BatchNormInternal", "BiasGelu", "Cast", "FastGelu", "FusedMatMul", "MSELoss"),
+    *("NegativeLogLikelihoodLoss", "QuickGelu", "SimplifiedLayerNormalization"),
+    "SoftmaxCrossEntropyLoss",
+}
+
+
+def graph_of(tmp_path, nodes, data, constants, outputs=("y",)):
+    """x times a parameter, then these nodes, then a mean square: read, and as ONNX sees it."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("Mul", ["x", "scale"], ["h"]), *nodes]
+    inputs = [
+        helper.make_tensor_value_info(name, kind, data[name].shape)
+        for name in ("x", "target", "scale")
+    ]
+    initial = [onnx.numpy_helper.from_array(a, name) for name, a in constants.items()]
+    ends = [onnx.ValueInfoProto(name=name) for name in outputs]
+    forward = helper.make_graph(nodes, "made", inputs, ends, initial)
+    loss = helper.make_node("MSELoss", [outputs[0], "target"], ["loss"])
+    whole_graph = helper.make_graph([*nodes, loss], "made", inputs, ends, initial)
+    opset = [helper.make_opsetid("", 24)]
+    onnx.save(helper.make_model(whole_graph, opset_imports=opset), tmp_path / "network.onnx")
+    update = helper.make_node("SGD", ["scale", "scale_grad"], ["scale_new"], lr=0.1)
+    onnx.save(
+        helper.make_model(helper.make_graph([update], "updates", [], [])),
+        tmp_path / "optimizer.onnx",
+    )
+    return helper.make_model(forward, opset_imports=opset)
+
+
+def inputs_of(shape, others):
+    """What the operator reads, by name, and constants."""
+    if others == "positive":
+        others = ()
+    if others == "where":
+        mask = NUMBERS.random(shape) < 0.5
+        return ["mask", "h", "b"], {"mask": mask, "b": floats(*shape)}
+    names = [f"c{n}" if array is not None else "" for n, array in enumerate(others)]
+    arrays = [np.asarray(array) for array in others if array is not None]
+    return ["h", *names], dict(zip((n for n in names if n), arrays, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("operator", "shape", "others", "attributes"),
+    CASES,
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_an_operator_gives_what_onnxs_reference_does(operator, shape, others, attributes, tmp_path):
+    names, constants = inputs_of(shape, others)
+    x = NUMBERS.standard_normal(shape).astype(np.float32)
+    data = {"x": np.abs(x) + 0.5 if others == "positive" else x, "scale": floats(1)}
+    outputs = ["y", "other"] if operator == "Split" else ["y"]
+    node = onnx.helper.make_node(operator, names, outputs, **attributes)
+    model = graph_of(tmp_path, [node], data | {"target": x}, constants, outputs)
+    wanted = ReferenceEvaluator(model).run(None, {"x": data["x"], "scale": data["scale"]})[0]
+    data["target"] = np.zeros(wanted.shape or (1,), np.float32)
+    graph_of(tmp_path, [node], data, constants, outputs)
+    training = read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
+    graph = training.graph
+    loss = next(node for node in graph.nodes if node.op == "mse_loss")
+    interpreter = Interpreter(graph, {"x": data["x"], "target": data["target"]})
+    interpreter.run()
+    found = interpreter.get(loss.inputs["x"])
+    assert prod(found.shape) == wanted.size
+    np.testing.assert_allclose(found.reshape(wanted.shape), wanted, 2e-5, 2e-5)
+    assert "scale" in differentiate(graph).gradients
+
+
+def test_every_operator_of_onnxs_standard_is_tried():
+    assert {case[0] for case in CASES} | OF_OTHERS == set(RULES)
+
+
+def test_shapes_that_are_computed_from_constants_are_known_before_the_run(tmp_path):
+    helper = onnx.helper
+    nodes = [
+        helper.make_node("Shape", ["h"], ["shape"]),
+        helper.make_node("Gather", ["shape", "first"], ["rows"]),
+        helper.make_node("Concat", ["rows", "rest"], ["wanted"], axis=0),
+        helper.make_node("Reshape", ["h", "wanted"], ["y"]),
+    ]
+    data = {"x": floats(2, 3, 4), "scale": floats(1), "target": floats(2, 12)}
+    graph_of(tmp_path, nodes, data, {"first": whole(0), "rest": whole(-1)})
+    graph = read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data).graph
+    assert [node.op for node in graph.nodes] == ["multiply", "mse_loss"]
+
+
+@pytest.mark.parametrize(
+    ("operator", "others", "attributes", "message"),
+    [
+        ("Hardmax", (), {}, "there is no kernel for it"),
+        ("AveragePool", (), {"kernel_shape": [2, 2], "ceil_mode": 1}, "ceil_mode or dilations; .*"),
+        ("MaxPool", (), {}, "no 'kernel_shape'"),
+        ("Resize", (None, None, whole(2, 4, 12, 10)), {"mode": "cubic"}, "cubic, half_pixel; .*"),
+        ("GroupNormalization", (floats(2), floats(2)), {"num_groups": 2}, r"scales of \[2\]; .*"),
+        ("Pow", (floats(2),), {}, "several exponents; there may be one"),
+        ("Cast", (), {"to": 7}, "another type than float32; the chip computes with floats"),
+        ("Split", (), {"axis": 1}, "neither sizes nor num_outputs; give one of them"),
+    ],
+    ids=lambda v: v if isinstance(v, str) and v.isalpha() else "",
+)
+def test_what_an_operator_does_not_take_is_said(operator, others, attributes, message, tmp_path):
+    names, constants = inputs_of(IMAGE, others)
+    node = onnx.helper.make_node(operator, names, ["y"], name="node_1", **attributes)
+    data = {"x": floats(*IMAGE), "scale": floats(1), "target": floats(*IMAGE)}
+    graph_of(tmp_path, [node], data, constants)
+    with pytest.raises(DeployError, match=f"^node node_1: {operator}: {message}$"):
+        read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
