@@ -25,7 +25,7 @@ PAIRS = {
 CONVERSIONS = {f"fcvt.s.{x}" for x in ("h", "ah")} | {f"fcvt.{x}.s" for x in ("h", "ah")}
 ALLOWED = SCALAR | PAIRS | CONVERSIONS
 """What RI5CY's RTL executes as the ISA says, of the small floats: see isa.extensions.flex_v."""
-MOVED = ("transpose", "pad", "residual", "embedding_fw", "nearest_fw")
+MOVED = ("transpose", "pad", "residual", "embedding_fw", "nearest_fw", "slice", "concat")
 """Kernels that compute nothing."""
 FLAGS = re.compile(r"\b(?:fflags|fcsr)\b")
 
@@ -60,6 +60,11 @@ ODD["add"] = ODD["multiply"] = (
     {"a": (3, 5, 7), "b": (7,), "cores": 3},
     {"a": (7, 12), "b": (12,), "tile": {"d0": 2, "d1": 5}},
 )
+ODD["subtract"] = ODD["divide"] = (
+    *ODD["add"],
+    {"a": (5, 1), "b": (3, 5, 66)},
+    {"a": (3, 4, 1), "b": (4, 6), "tile": {"d0": 2, "d2": 4}},
+)
 ODD["add"] += ({"a": (3, 5, 67), "relu": True}, {"a": (4, 2), "b": (2,), "relu": True})
 ODD["transpose"] = (
     {"shape": (7, 5), "axes": (1, 0)},
@@ -69,6 +74,20 @@ ODD["transpose"] = (
 ODD["pad"] = (
     {"shape": (5, 3), "before": (1, 2), "after": (0, 1), "value": 1.3},
     {"shape": (3, 4), "before": (0, 2), "after": (1, 0), "tile": {"d1": 3}},
+)
+ODD["slice"] = (
+    {"shape": (5, 9), "start": (1, 2), "size": (3, 6)},
+    {"shape": (5, 12), "start": (1, 3), "size": (3, 8)},
+    {"shape": (2, 5, 9), "start": (0, 1, 0), "step": (1, 2, 3), "size": (2, 2, 3)},
+    {"shape": (4, 1), "start": (0, 0), "step": (1, 0), "size": (4, 10)},
+    {"shape": (4, 1), "start": (0, 0), "step": (1, 0), "size": (4, 7), "cores": 3},
+    {"shape": (7, 11), "start": (1, 1), "size": (6, 9), "tile": {"d0": 4, "d1": 5}},
+)
+ODD["concat"] = (
+    {"shape": (3, 11), "axis": 1, "sizes": (4, 7)},
+    {"shape": (3, 12), "axis": 1, "sizes": (4, 8)},
+    {"shape": (7, 5), "axis": 0, "sizes": (1, 4, 2), "cores": 3},
+    {"shape": (7, 9), "axis": 1, "sizes": (3, 6), "tile": {"d0": 2, "d1": 4}},
 )
 ODD["dropout"] = (SHAPE | {"p": 0.3}, {"shape": (7, 101), "tile": {"d0": 2}}, {"shape": (1,)})
 RATES: tuple[dict, ...] = ({"lr": 0.1}, {"lr": 1e-6}, {"lr": "operand", "weight_decay": 0.1})
@@ -90,7 +109,9 @@ ODD["softmax_fw"] = ODD["softmax_bw"] = (
     {"shape": (3, 50), "tile": {"d1": 17}},
 )
 ODD["mse_loss"] = ODD["l1_loss"] = (SHAPE, {"shape": (7, 33), "tile": {"d0": 2}})
-ODD["berhu_loss"] = ODD["mse_loss"]
+for name in ("berhu_loss", "bce_loss", "bce_logits_loss"):
+    ODD[name] = ODD["mse_loss"]
+ODD["huber_loss"] = tuple({**how, "delta": 0.7} for how in ODD["mse_loss"])
 MAP = {"b": 2, "c": 6, "hw": 7}
 for name in ("batchnorm", "instancenorm", "groupnorm", "batchnorm_frozen"):
     groups = {"groups": 3} if name == "groupnorm" else {}
@@ -153,6 +174,11 @@ for name in ("leaky_relu_fw", "leaky_relu_bw"):
     ODD[name] = tuple(SHAPE | {"slope": slope} for slope in (0.01, 1.5, -0.5, 0.0))
 for name in ("gelu_fw", "gelu_bw"):
     ODD[name] = tuple(SHAPE | {"approximate": form} for form in ("none", "tanh"))
+for name in ("abs_fw", "abs_bw", "softplus_fw", "softplus_bw", "elu_fw", "elu_bw"):
+    ODD[name] = ODD["relu_fw"]
+LIMITS: tuple[dict, ...] = ({"low": -0.3}, {"high": 0.7}, {"low": -1.0, "high": 0.1})
+for name in ("clamp_fw", "clamp_bw"):
+    ODD[name] = tuple(SHAPE | limits for limits in LIMITS)
 POINTS = [(f"{stem}_{half.name}", how) for half in HALVES for stem in ODD for how in ODD[stem]]
 
 
@@ -168,11 +194,20 @@ def test_every_kernel_of_halves_is_tested_at_odd_sizes():
     assert {name.rpartition("_")[0] for name in NAMES if not name.startswith(elsewhere)} == {*ODD}
 
 
+FLAT = {"shape": (49,)}
+SPECIAL: dict[str, dict] = {
+    **dict.fromkeys("relu_fw relu_bw accumulate tanh_fw exp abs_fw abs_bw".split(), FLAT),
+    **{name: FLAT | {"low": -0.1, "high": 2.0} for name in ("clamp_fw", "clamp_bw")},
+    **{name: {"a": (49,)} for name in ("subtract", "divide")},
+    "sgd": FLAT | {"lr": 0.5},
+}
+
+
 @pytest.mark.parametrize("half", HALVES, ids=lambda half: half.name)
-@pytest.mark.parametrize("stem", ["relu_fw", "relu_bw", "accumulate", "tanh_fw", "exp", "sgd"])
+@pytest.mark.parametrize("stem", SPECIAL)
 def test_nans_infinities_and_zeros_go_through(stem, half):
     family = KERNELS[f"{stem}_{half.name}"]
-    how = {"shape": (49,)} | ({"lr": 0.5} if stem == "sgd" else {})
+    how = SPECIAL[stem]
     names = [n for n, t in family.tensors(family.arguments(**how)).items() if t.role != "out"]
     special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 3.0, -2.0], np.float32)
     each = (grid.flatten().astype(half.dtype) for grid in np.meshgrid(special, special))

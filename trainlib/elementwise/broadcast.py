@@ -10,6 +10,7 @@ from pydantic import Field, PositiveInt
 
 from firmware.builder import Kernel, KernelError
 from firmware.lanes import Lane, Lanes
+from firmware.registers import Register
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, Body, Operand, row_major
 from trainlib.codegen.pairs import in_words
@@ -23,7 +24,7 @@ from trainlib.primitive.tensor import Address, Addresses, Arrays, Tensor, Tensor
 from trainlib.primitive.tile_spec import Dim
 from trainlib.primitive.uniform_tiles import tiled
 from trainlib.reference import data_movement as reference
-from trainlib.reference.halves import add, multiply
+from trainlib.reference.halves import add, divide, multiply, subtract
 
 Dims = Sequence[int]
 
@@ -48,7 +49,7 @@ def _broadcast(address: Address, dims: Dims, shape: Dims, element: Element) -> O
     own = (1,) * (len(shape) - len(dims)) + tuple(dims)
     steps = row_major(address, own, element).steps
     found = tuple(s * (n > 1) for s, n in zip(steps, own, strict=True))
-    return Operand(address, found, element=element.moved)
+    return Operand(address, found, element=element)
 
 
 def _binary(name: str, relu: bool, element: Element, pairs: Sequence[bool]) -> Operation:
@@ -57,12 +58,15 @@ def _binary(name: str, relu: bool, element: Element, pairs: Sequence[bool]) -> O
     pairs    which values are pairs of halves, the other is one that both take
     """
     repeats = "_r" if any(pairs) and not all(pairs) else ""
-    instruction = f"{'v' * any(pairs)}{name}{repeats}_{element.letter}"
+    if name == "fsub" and repeats and pairs[1]:
+        instruction = f"vfsub_{element.letter}"
+    else:
+        instruction = f"{'v' * any(pairs)}{name}{repeats}_{element.letter}"
 
     def operation(_: Kernel) -> Body:
         def body(v: Lanes, a: Lane, b: Lane) -> list[Lane]:
             if repeats and pairs[1]:
-                a, b = b, a
+                a, b = (twice(v, a), b) if name == "fsub" else (b, a)
             y = next((value for value in (a, b) if isinstance(value, list)), None) or v.f()
             getattr(v, instruction)(y, a, b)
             if relu:
@@ -72,6 +76,14 @@ def _binary(name: str, relu: bool, element: Element, pairs: Sequence[bool]) -> O
         return body
 
     return operation
+
+
+def twice(v: Lanes, half: Lane | Register) -> Lane:
+    """Registers with a half in both halves of their words."""
+    pairs = v.x()
+    v.mv(pairs, half)
+    v.p_insert(pairs, pairs, 15, 16)
+    return pairs
 
 
 def broadcast_f32(
@@ -88,18 +100,26 @@ def broadcast_f32(
     element: Element = F32,
     unroll: int = UNROLL,
 ) -> None:
-    """y = a + b (residual connections, biases) or a b (masks, scales), broadcast.
+    """y = a + b (residual connections, biases), a b (masks, scales), a - b or a / b, broadcast.
 
-    name    of the instruction: "fadd" or "fmul"
+    name    of the instruction: "fadd", "fmul", "fsub" or "fdiv"; there is no division of halves:
+            quotients are single precision, rounded
     relu    0 where the result is less
     """
     element.check(k, f"{name}_{element.name}")
     shape = broadcast_shape(a_dims, b_dims)
+    if element.is_half and name == "fdiv":
+        both = [_broadcast(a, a_dims, shape, element), _broadcast(b, b_dims, shape, element)]
+        quotient = _binary(name, relu, F32, (False, False))
+        target = row_major(y, shape, element)
+        map_nest(k, team, quotient, shape, both, [target], unroll=unroll)
+        return
     if element.is_half and tuple(a_dims) == tuple(b_dims):
         own = _binary(name, relu, element, (True, True))
         map_pairs(k, team, own, [a, b], [y], prod(shape), unroll=unroll)
         return
-    sources = [_broadcast(a, a_dims, shape, element), _broadcast(b, b_dims, shape, element)]
+    own_dims = (a, a_dims), (b, b_dims)
+    sources = [_broadcast(*each, shape, element.moved) for each in own_dims]
     target = row_major(y, shape, element.moved)
     map_halves(k, team, partial(_binary, name, relu, element), shape, sources, [target], unroll)
 
@@ -227,18 +247,9 @@ def families(element: Element) -> tuple[Family, ...]:
     return (
         _broadcast_family(element, "add", "fadd", reference.add, add, AddArguments),
         _broadcast_family(element, "multiply", "fmul", reference.multiply, multiply),
+        _broadcast_family(element, "subtract", "fsub", reference.subtract, subtract),
+        _broadcast_family(element, "divide", "fdiv", reference.divide, divide),
     )
 
 
-def _of_floats(name: str, instruction: str, expects: Callable[..., Expected]) -> Family:
-    def no_halves(*_: Any) -> np.ndarray:
-        raise AssertionError(name)
-
-    return _broadcast_family(F32, name, instruction, expects, no_halves)
-
-
-FAMILIES = (
-    *(family for element in ELEMENTS for family in families(element)),
-    _of_floats("subtract", "fsub", reference.subtract),
-    _of_floats("divide", "fdiv", reference.divide),
-)
+FAMILIES = tuple(family for element in ELEMENTS for family in families(element))

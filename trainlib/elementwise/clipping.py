@@ -12,7 +12,7 @@ from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant, pattern
 from firmware.registers import ZERO
 from trainlib.codegen.loop_nest import Body
-from trainlib.elementwise.elementwise import ElementwiseArguments, map_family
+from trainlib.elementwise.elementwise import ElementwiseArguments, map_families
 from trainlib.reference import clipping as reference
 
 NAN = pattern(float("nan"))
@@ -127,8 +127,8 @@ class ClampGradientArguments(ClampArguments):
 
 CLAMP = reference.clamp_fw, reference.clamp_bw
 FAMILIES = (
-    map_family("clamp_fw_f32", clamp_forward, "x", "y", CLAMP[0], ClampArguments),
-    map_family("clamp_bw_f32", clamp_backward, "x dy", "dx", CLAMP[1], ClampGradientArguments),
-    map_family("abs_fw_f32", absolute_forward, "x", "y", reference.abs_fw),
-    map_family("abs_bw_f32", absolute_backward, "x dy", "dx", reference.abs_bw),
+    *map_families("clamp_fw", clamp_forward, "x", "y", CLAMP[0], ClampArguments),
+    *map_families("clamp_bw", clamp_backward, "x dy", "dx", CLAMP[1], ClampGradientArguments),
+    *map_families("abs_fw", absolute_forward, "x", "y", reference.abs_fw),
+    *map_families("abs_bw", absolute_backward, "x dy", "dx", reference.abs_bw),
 )

@@ -13,7 +13,7 @@ from firmware.lanes import Lane, Lanes, constant, pattern
 from trainlib.codegen.loop_nest import Body
 from trainlib.elementwise.activations import clip
 from trainlib.elementwise.approximations import ExpOfNegative, Sigmoid
-from trainlib.elementwise.elementwise import ElementwiseArguments, map_family
+from trainlib.elementwise.elementwise import ElementwiseArguments, map_families
 from trainlib.elementwise.polynomial import Stacked, near_minimax
 from trainlib.reference import exponential_units as reference
 
@@ -131,8 +131,8 @@ PLUS, ELU = (
     (reference.elu_fw, reference.elu_bw),
 )
 FAMILIES = (
-    map_family("softplus_fw_f32", softplus_forward, "x", "y", PLUS[0], SoftplusArguments),
-    map_family("softplus_bw_f32", softplus_backward, "x dy", "dx", PLUS[1], SoftplusArguments),
-    map_family("elu_fw_f32", elu_forward, "x", "y", ELU[0], EluArguments),
-    map_family("elu_bw_f32", elu_backward, "x dy", "dx", ELU[1], EluArguments),
+    *map_families("softplus_fw", softplus_forward, "x", "y", PLUS[0], SoftplusArguments),
+    *map_families("softplus_bw", softplus_backward, "x dy", "dx", PLUS[1], SoftplusArguments),
+    *map_families("elu_fw", elu_forward, "x", "y", ELU[0], EluArguments),
+    *map_families("elu_bw", elu_backward, "x dy", "dx", ELU[1], EluArguments),
 )

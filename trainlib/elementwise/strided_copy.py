@@ -1,4 +1,7 @@
-"""Strided copies: a box of a tensor, and tensors one after the other along a dimension."""
+"""Strided copies: a box of a tensor, and tensors one after the other along a dimension.
+
+Halves go two at a time where neighbours make words in both tensors.
+"""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -10,13 +13,17 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from firmware.builder import Kernel, KernelError
 from firmware.lanes import Lane, Lanes
+from firmware.registers import Register
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, Body, Operand, row_major
-from trainlib.elementwise.elementwise import map_nest, no_macs
+from trainlib.codegen.pairs import in_words
+from trainlib.elementwise.broadcast import family_of, twice
+from trainlib.elementwise.elementwise import map_nest
 from trainlib.primitive.arguments import TiledArguments
+from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape, Window
-from trainlib.primitive.tensor import Address, Addresses, Arrays, Tensor, Tensors
+from trainlib.primitive.tensor import Address, Arrays, Tensor, Tensors
 from trainlib.primitive.tile_spec import Dim
 from trainlib.primitive.uniform_tiles import tiled
 
@@ -25,10 +32,27 @@ MOST = 8  # tensors that one concatenation takes
 
 
 def _copied(_: Kernel) -> Body:
-    def body(v: Lanes, x: Lane) -> list[Lane]:
+    def body(v: Lanes, x: Lane | Register) -> list[Lane]:
         return [x if isinstance(x, list) else [x] * v.width]
 
     return body
+
+
+def _repeated(_: Kernel) -> Body:
+    """Of a half that fills words."""
+
+    def body(v: Lanes, x: Lane | Register) -> list[Lane]:
+        return [twice(v, x)]
+
+    return body
+
+
+def _move(k: Kernel, team: Team, dims: Dims, source: Operand, target: Operand, unroll: int) -> None:
+    operation = _copied
+    if target.element.is_half and (words := in_words(dims, [source], [target])):
+        dims, [source], [target] = words
+        operation = _repeated if source.element.is_half else _copied
+    map_nest(k, team, operation, dims, [source], [target], unroll=unroll)
 
 
 def slice_f32(
@@ -41,14 +65,15 @@ def slice_f32(
     step: Dims,
     size: Dims,
     *,
+    element: Element = F32,
     unroll: int = UNROLL,
 ) -> None:
     """y[i] = x[start + step i] for i < size, in each dimension; a step of 0 repeats an element."""
-    strides = row_major(x, dims).steps
+    strides = row_major(x, dims, element).steps
     shift = sum(first * stride for first, stride in zip(start, strides, strict=True))
     steps = tuple(n * stride for n, stride in zip(step, strides, strict=True))
-    source = Operand(x, steps, shift=shift)
-    map_nest(k, team, _copied, size, [source], [row_major(y, size)], unroll=unroll)
+    source = Operand(x, steps, shift=shift, element=element.moved)
+    _move(k, team, size, source, row_major(y, size, element.moved), unroll)
 
 
 def concat_f32(
@@ -60,15 +85,16 @@ def concat_f32(
     axis: int,
     sizes: Dims,
     *,
+    element: Element = F32,
     unroll: int = UNROLL,
 ) -> None:
     """y = tensors one after the other along an axis, which have so many elements there each."""
-    steps = row_major(y, dims).steps
+    steps = row_major(y, dims, element).steps
     for x, size, first in zip(sources, sizes, accumulate(sizes, initial=0), strict=False):
         if size:
             own = [*dims[:axis], size, *dims[axis + 1 :]]
-            target = Operand(y, steps, shift=first * steps[axis])
-            map_nest(k, team, _copied, own, [row_major(x, own)], [target], unroll=unroll)
+            target = Operand(y, steps, shift=first * steps[axis], element=element.moved)
+            _move(k, team, own, row_major(x, own, element.moved), target, unroll)
 
 
 class SliceArguments(TiledArguments):
@@ -116,18 +142,18 @@ def _sliced(point: Any) -> Tensors:
     return {"x": Tensor(point.shape), "y": Tensor(point.size, "out")}
 
 
-def _sliced_reference(point: Any, values: Arrays) -> dict[str, Expected]:
+def _sliced_reference(point: Any, values: Arrays) -> list[Expected]:
     sides = zip(point.start, point.steps, point.size, strict=True)
     grids = [[first + step * i for i in range(size)] for first, step, size in sides]
     x = values["x"]
     for axis, grid in enumerate(grids):
         x = x.take(grid, axis)
-    return {"y": (x, 0.0)}
+    return [(x, 0.0)]
 
 
-def _emit_slice(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+def _emit_slice(k: Kernel, team: Team, point: Any, x: Address, y: Address, **how: Any) -> None:
     box = point.start, point.steps, point.size
-    slice_f32(k, team, l1["x"], l1["y"], point.shape, *box, unroll=point.unroll)
+    slice_f32(k, team, x, y, point.shape, *box, unroll=point.unroll, **how)
 
 
 def _slice_dims(point: Any) -> list[Dim]:
@@ -156,15 +182,15 @@ def _concatenated(point: Any) -> Tensors:
     return {**own, "y": Tensor(point.shape, "out")}
 
 
-def _concat_reference(point: Any, values: Arrays) -> dict[str, Expected]:
+def _concat_reference(point: Any, values: Arrays) -> list[Expected]:
     parts = [values[f"x{i}"] for i in range(len(point.sizes))]
-    return {"y": (np.concatenate(parts, point.axis), 0.0)}
+    return [(np.concatenate(parts, point.axis), 0.0)]
 
 
-def _emit_concat(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
-    sources = [l1[f"x{i}"] for i in range(len(point.sizes))]
-    how = point.shape, point.axis, point.sizes
-    concat_f32(k, team, sources, l1["y"], *how, unroll=point.unroll)
+def _emit_concat(k: Kernel, team: Team, point: Any, *at: Address, **how: Any) -> None:
+    *sources, y = at
+    of = point.shape, point.axis, point.sizes
+    concat_f32(k, team, sources, y, *of, unroll=point.unroll, **how)
 
 
 def _concat_boxes(point: Any) -> dict[str, list[Axis]]:
@@ -183,17 +209,22 @@ def _smaller_concat(point: Any, tile: TileShape) -> dict[str, Any]:
     return {"shape": tile.part("y").shape, "sizes": sizes}
 
 
-FAMILIES = (
-    tiled(
-        Family("slice_f32", SliceArguments, _sliced, _sliced_reference, no_macs, _emit_slice),
-        *(_slice_dims, _slice_boxes, _smaller_slice),
-    ),
-    tiled(
-        Family(
-            *("concat_f32", ConcatArguments, _concatenated, _concat_reference),
-            *(no_macs, _emit_concat),
+def families(element: Element) -> tuple[Family, ...]:
+    """Those of this type."""
+    return (
+        tiled(
+            family_of(element, "slice", SliceArguments, _sliced, _sliced_reference, _emit_slice),
+            *(_slice_dims, _slice_boxes, _smaller_slice),
         ),
-        lambda point: [Dim(f"d{axis}", n) for axis, n in enumerate(point.shape)],
-        *(_concat_boxes, _smaller_concat),
-    ),
-)
+        tiled(
+            family_of(
+                *(element, "concat", ConcatArguments, _concatenated),
+                *(_concat_reference, _emit_concat),
+            ),
+            lambda point: [Dim(f"d{axis}", n) for axis, n in enumerate(point.shape)],
+            *(_concat_boxes, _smaller_concat),
+        ),
+    )
+
+
+FAMILIES = tuple(family for element in ELEMENTS for family in families(element))

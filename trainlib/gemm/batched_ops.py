@@ -1,5 +1,6 @@
 """Products of several pairs of matrices as one primitive: tiles have whole matrices or parts."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,15 @@ from pydantic import Field
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.codegen.batch_loop import images_of
-from trainlib.gemm.matmul import matmul_f32
+from trainlib.gemm.matmul import lanes_of, matmul_f32
 from trainlib.gemm.matmul_ops import LARGEST, PAD, POINT, RATE, UNIT, clipped
 from trainlib.primitive.arguments import TiledArguments
+from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
-from trainlib.primitive.tensor import Addresses, Arrays, Tensor, Tensors
+from trainlib.primitive.tensor import WORD, Addresses, Arrays, Role, Tensor, Tensors
 from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.reference.halves import rounded_matmul
 from trainlib.reference.matmul import matmul
 
 
@@ -42,62 +45,74 @@ class BatchedMatmulArguments(TiledArguments):
     split: tuple[int, int] | None = None
 
 
-def tensors(a: BatchedMatmulArguments) -> Tensors:
+def tensors(element: Element, a: BatchedMatmulArguments) -> Tensors:
     """Operands by name; rows that are read side by side begin in different banks."""
     first = (a.k, a.n) if a.trans_a else (a.n, a.k)
     second = (a.m, a.k) if a.trans_b else (a.k, a.m)
+    role: Role = "inout" if a.accumulate else "out"
     return {
-        "A": Tensor((a.batch, *first), pad=PAD),
-        "B": Tensor((a.batch, *second), pad=PAD),
-        "C": Tensor((a.batch, a.n, a.m), "inout" if a.accumulate else "out"),
+        "A": Tensor((a.batch, *first), dtype=element.dtype, pad=PAD),
+        "B": Tensor((a.batch, *second), dtype=element.dtype, pad=PAD),
+        "C": Tensor((a.batch, a.n, a.m), role, element.dtype),
     }
 
 
-def tiling(a: BatchedMatmulArguments) -> Tiling:
+def tiling(element: Element, a: BatchedMatmulArguments) -> Tiling:
     """How it is cut."""
+    is_whole = element.is_half and a.trans_b  # the order of the sums is that of all of k
+    steps: Axis = None if is_whole else "k"
     boxes: dict[str, tuple[Axis, ...]] = {
-        "A": ("b", "k", "n") if a.trans_a else ("b", "n", "k"),
-        "B": ("b", "m", "k") if a.trans_b else ("b", "k", "m"),
+        "A": ("b", steps, "n") if a.trans_a else ("b", "n", steps),
+        "B": ("b", "m", steps) if a.trans_b else ("b", steps, "m"),
         "C": ("b", "n", "m"),
     }
 
     def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
-        sizes = tile["n"], tile["k"], tile["m"]
+        sizes = tile["n"], a.k if is_whole else tile["k"], tile["m"]
         point = {name: getattr(a, name) for name in POINT}
         how: Any = point if sizes == (a.n, a.k, a.m) else clipped(point, sizes)
-        how |= {"trans_a": a.trans_a, "trans_b": a.trans_b}
+        how |= {"element": element, "trans_a": a.trans_a, "trans_b": a.trans_b}
         how |= {f"{name.lower()}_line": tile.part(name).row for name in boxes}
-        steps = {name: tile.part(name).strides[0] for name in boxes}
+        apart = {name: tile.part(name).strides[0] for name in boxes}
         places = {name: at[name] for name in boxes}
-        with images_of(k, tile["b"], places, steps) as own:
+        with images_of(k, tile["b"], places, apart) as own:
             how["accumulate"] = a.accumulate or not tile.is_first
             matmul_f32(k, team, own["A"], own["B"], own["C"], *sizes, **how)
 
     cut = Dim("n", a.n, min(UNIT, a.n)), Dim("m", a.m, min(UNIT, a.m))
-    return Tiling((Dim("b", a.batch), *cut, Dim("k", a.k, is_summed=True)), boxes, emit, rate=RATE)
+    dims = [Dim("b", a.batch), *cut]
+    if not is_whole:
+        dims.append(Dim("k", a.k, is_summed=True))
+    return Tiling(tuple(dims), boxes, emit, rate=RATE * WORD / element.size)
 
 
-def expected(a: BatchedMatmulArguments, values: Arrays) -> dict[str, Expected]:
+def expected(element: Element, a: BatchedMatmulArguments, values: Arrays) -> dict[str, Expected]:
     """What it means."""
-    found = [
-        matmul(
-            values["A"][i].T if a.trans_a else values["A"][i],
-            values["B"][i].T if a.trans_b else values["B"][i],
-            *([values["C"][i]] if a.accumulate else []),
-        )
-        for i in range(a.batch)
-    ]
+    in_halves = lanes_of(element, a.trans_a, a.trans_b, a.k) == "depth"
+
+    def of(i: int) -> Expected:
+        first = values["A"][i].T if a.trans_a else values["A"][i]
+        second = values["B"][i].T if a.trans_b else values["B"][i]
+        start = values["C"][i] if a.accumulate else None
+        if element.is_half:
+            return rounded_matmul(element.dtype, first, second, start, in_halves), 0.0
+        return matmul(first, second, *([] if start is None else [start]))
+
+    found = [of(i) for i in range(a.batch)]
     exact, bound = (np.stack([np.asarray(part[which]) for part in found]) for which in (0, 1))
-    return {"C": (exact, bound)}
+    return {"C": (exact, 0.0 if element.is_half else bound)}
 
 
-FAMILIES = (
-    Family(
-        "matmul_batched_f32",
+def family(element: Element) -> Family:
+    """Those products of this type."""
+    return Family(
+        f"matmul_batched_{element.name}",
         BatchedMatmulArguments,
-        tensors,
-        expected,
+        partial(tensors, element),
+        partial(expected, element),
         lambda a: a.batch * a.n * a.k * a.m,
-        tiling=tiling,
-    ),
-)
+        tiling=partial(tiling, element),
+    )
+
+
+FAMILIES = tuple(family(element) for element in ELEMENTS)

@@ -6,6 +6,7 @@ torch: both are finite where x is 0 or 1.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from trainlib.elementwise.approximations import ExpOfNegative, Log, Reciprocal
 from trainlib.elementwise.exponential_units import SHARE
 from trainlib.elementwise.polynomial import Stacked
 from trainlib.loss.elementwise import ElementArguments, Step, element_family, tiled_loss
-from trainlib.primitive.element import F32
+from trainlib.primitive.element import ELEMENTS, Element
+from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import FLOAT32, Arrays
 from trainlib.reduction.row_reduction import Rows
 from trainlib.reference import loss as reference
@@ -85,21 +87,25 @@ def of_probabilities(rows: Rows, scale: float) -> Step:
     return step
 
 
-def _drawn(point: Any, numbers: np.random.Generator) -> Arrays:
-    x, t = numbers.uniform(0, 1, (2, *point.shape)).astype(FLOAT32)
+def _drawn(element: Element, point: Any, numbers: np.random.Generator) -> Arrays:
+    x, t = numbers.uniform(0, 1, (2, *point.shape)).astype(FLOAT32).astype(element.dtype)
     return {"x": x, "t": t}
 
 
-_LOGITS = element_family(
-    *(F32, "bce_logits_loss", of_logits, reference.binary_logits, ElementArguments), of_pairs=True
-)
-_PROBABILITIES = element_family(
-    *(F32, "bce_loss", of_probabilities, reference.binary, ElementArguments), of_pairs=True
-)
-FAMILIES = (
-    tiled_loss(F32, of_logits, _LOGITS, of_pairs=True),
-    tiled_loss(
-        *(F32, of_probabilities, replace(_PROBABILITIES, draw=_drawn)),
+def families(element: Element) -> tuple[Family, ...]:
+    """Those of this type."""
+    logits = element_family(
+        *(element, "bce_logits_loss", of_logits, reference.binary_logits, ElementArguments),
         of_pairs=True,
-    ),
-)
+    )
+    probabilities = element_family(
+        *(element, "bce_loss", of_probabilities, reference.binary, ElementArguments), of_pairs=True
+    )
+    drawn = replace(probabilities, draw=partial(_drawn, element))
+    return (
+        tiled_loss(element, of_logits, logits, of_pairs=True),
+        tiled_loss(element, of_probabilities, drawn, of_pairs=True),
+    )
+
+
+FAMILIES = tuple(family for element in ELEMENTS for family in families(element))

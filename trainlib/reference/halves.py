@@ -50,6 +50,17 @@ def add(dtype: np.dtype, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return rounded(dtype, _to_odd(*np.broadcast_arrays(a, b)))
 
 
+def subtract(dtype: np.dtype, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a - b, rounded once."""
+    return add(dtype, a, -b)
+
+
+def divide(dtype: np.dtype, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a / b in single precision, rounded to the type: no core has a division of halves."""
+    with np.errstate(all="ignore"):
+        return rounded(dtype, (a.astype(np.float32) / b.astype(np.float32)).astype(np.float64))
+
+
 def multiply(dtype: np.dtype, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a b, rounded once."""
     with np.errstate(invalid="ignore", over="ignore"):

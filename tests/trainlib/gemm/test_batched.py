@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from soc.chip.spec import load_chip
+from tests.trainlib.gemm.test_halves import check as check_halves
 from tests.trainlib.primitives import check, check_with_torch
 from trainlib.launch import launch
+from trainlib.primitive.element import HALVES
 
 TIGHT = load_chip("pulp", {"l1.size": 0x4000})
 POINTS = (
@@ -21,6 +23,16 @@ POINTS = (
 def test_every_pair_is_multiplied_however_it_is_stored(point, stored):
     how = {"trans_a": bool(stored & 1), "trans_b": bool(stored & 2)}
     check("matmul_batched_f32", point | how | {"accumulate": stored == 3})
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize("stored", range(4))
+def test_every_pair_of_halves_is_the_references_bit_for_bit(element, stored):
+    how = {"trans_a": bool(stored & 1), "trans_b": bool(stored & 2)}
+    name, tile = f"matmul_batched_{element.name}", {"b": 2, "n": 3, "m": 6}
+    for point in POINTS:
+        check_halves(name, point | how | {"accumulate": stored == 3})
+    check_halves(name, {"batch": 3, "n": 7, "k": 9, "m": 11, "tile": tile} | how)
 
 
 @pytest.mark.parametrize("tile", [None, {"b": 2, "n": 7, "m": 9, "k": 10}, {"b": 3}])
