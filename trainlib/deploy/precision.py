@@ -13,7 +13,7 @@ and divided by the scale before anything else is done with them. A dynamic one i
 torch.amp.GradScaler: a step whose gradients are not finite is skipped, and the scale is halved.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from math import frexp
@@ -28,9 +28,19 @@ from trainlib.deploy.optimizers import layer_of
 SCALE = "loss_scale"
 STEPS = "loss_scale.steps"
 SKIPS = 1  # of these: is this step skipped?
-LOSSES = ("cross_entropy_loss", "mse_loss", "l1_loss", "berhu_loss", "huber_loss")
+LOSSES = (
+    *("cross_entropy_loss", "mse_loss", "l1_loss", "berhu_loss", "huber_loss"),
+    *("bce_loss", "bce_logits_loss"),
+)
 WIDE = (*LOSSES, "exp", "log", "sqrt", "rsqrt", "reciprocal", "erf", "sin", "cos", "take", "put")
 """Operators that compute with single precision though there are kernels for halves."""
+WIDEST = (
+    *("add", "subtract", "multiply", "divide", "reduce", "slice", "concat"),
+    *("clamp_fw", "clamp_bw", "abs_fw", "abs_bw", "neg"),
+)
+"""Operators that compute with single precision where a value that they take has been: as autocast's
+promotion to the widest type, but for parameters and inputs.
+"""
 NAMES = {dtype: element for element, dtype in TYPES.items()}
 
 
@@ -153,8 +163,11 @@ def mix(graph: Graph, precision: Precision) -> None:
     """
     nodes, graph.nodes = graph.nodes, []
     casts = _Casts(graph)
+    exponents = {graph.root(node.inputs["x"]) for node in nodes if node.op == "exp"}
     for node in nodes:
-        typed = _by_columns(replace(node, element=precision.element(graph, node)))
+        is_single = _is_single(graph, node, exponents)
+        element = "f32" if is_single else precision.element(graph, node)
+        typed = _by_columns(replace(node, element=element))
         operator = OPERATORS[node.op]
         tensors = operator.tensors(shapes_of(graph, node), typed.attributes, typed.element)
         inputs = {
@@ -168,6 +181,22 @@ def mix(graph: Graph, precision: Precision) -> None:
     for name, gradient in graph.gradients.items():
         graph.gradients[name] = _single(graph, name, gradient)
     _drop_unused(graph)
+
+
+def _is_single(graph: Graph, node: Node, exponents: Set[str]) -> bool:
+    """Must it be single precision, whatever its layer is?
+
+    What a power is of, single values such as scales of losses, and what is not less exact yet.
+    """
+    if node.op not in WIDEST:
+        return False
+    given = [graph.values[graph.root(name)] for name in node.inputs.values()]
+    if any(value.dtype == "int32" for value in given):
+        return True
+    outputs = [graph.root(name) for name in node.outputs.values()]
+    if exponents & {*outputs} or all(graph.values[name].elements == 1 for name in outputs):
+        return True
+    return any(v.role in ("temporary", "state") and v.dtype == "float32" for v in given)
 
 
 def _by_columns(node: Node) -> Node:
@@ -252,10 +281,12 @@ def _retype_views(graph: Graph) -> None:
 
 
 def _drop_unused(graph: Graph) -> None:
-    """Constants that only halves of are read."""
+    """Constants that only halves of are read, and views of them."""
     read = {graph.root(name) for node in graph.nodes for name in node.inputs.values()}
-    for name, value in list(graph.values.items()):
-        if value.role == "constant" and name not in read:
+    roots = {name: graph.root(name) for name in graph.values}
+    unused = {v.name for v in graph.of_role("constant") if v.name not in read}
+    for name, root in roots.items():
+        if root in unused:
             del graph.values[name]
             graph.arrays.pop(name, None)
 

@@ -5,6 +5,7 @@ For what goes from step to step, or from product to product, and would be rounde
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -23,6 +24,8 @@ from trainlib.primitive.tensor import FLOAT32, WORD, Address, Addresses, Arrays,
 from trainlib.primitive.tile_spec import Dim, Tiling
 from trainlib.reference.halves import rounded_once
 
+BUFFER = "single precision"
+ALIGNED = 16  # bytes that a tensor in the buffer begins at a multiple of
 UNIT = 64  # elements that no core is idle for
 RATE = 2.0  # elements per cycle, nearly
 
@@ -100,27 +103,30 @@ class _InSingle:
         map_nest(k, team, copied, (prod(t.shape[:-1]), columns), [source], [target])
 
     def phases(self, point: Any) -> Phases:
-        """Casts to buffers of L2, the family's phases, casts from there."""
+        """Casts to a buffer of L2 that has all, the family's phases, casts from there."""
         assert self.family.phases
         whole, halves = self.family.phases(point), self._halves(point)
-        buffers = {_single(n): WORD * t.elements for n, t in halves.items()}
+        sizes = [-(-WORD * tensor.elements // ALIGNED) * ALIGNED for tensor in halves.values()]
+        starts = dict(zip(halves, accumulate(sizes, initial=0), strict=False))
 
         def moved(phase: Phase) -> Phase:
             places = phase.at.items()
-            at = {n: (_single(of) if of in halves else of, b) for n, (of, b) in places}
+            at = {n: (BUFFER, starts[of] + b) if of in halves else (of, b) for n, (of, b) in places}
             return replace(phase, at=at)
 
-        before, after = (self._casts(halves, is_back=is_back) for is_back in (False, True))
+        before, after = (self._casts(halves, starts, is_back=is_back) for is_back in (False, True))
         each = [*before, *map(moved, whole.each), *after]
-        return Phases(each, {**whole.between, **buffers})
+        return Phases(each, {**whole.between, BUFFER: sum(sizes)})
 
-    def _casts(self, halves: Tensors, *, is_back: bool) -> Iterator[Phase]:
+    def _casts(
+        self, halves: Tensors, starts: Mapping[str, int], *, is_back: bool
+    ) -> Iterator[Phase]:
         other = "in" if is_back else "out"
         for name, tensor in halves.items():
             if tensor.role != other:
-                yield self._phase(name, tensor.elements, is_back=is_back)
+                yield self._phase(name, tensor.elements, starts[name], is_back=is_back)
 
-    def _phase(self, name: str, count: int, *, is_back: bool) -> Phase:
+    def _phase(self, name: str, count: int, start: int, *, is_back: bool) -> Phase:
         """A cast of a tensor as one line; its region says of which."""
 
         def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
@@ -133,7 +139,7 @@ class _InSingle:
         )
         dims = (Dim("elements", count, min(UNIT, count)),)
         tiling = Tiling(dims, dict.fromkeys(("half", "single"), ("elements",)), emit, rate=RATE)
-        at = {"half": (name, 0), "single": (_single(name), 0)}
+        at = {"half": (name, 0), "single": (BUFFER, start)}
         region = f"{'round' if is_back else 'widen'}_{name}"
         return Phase(region, tiling, {"half": half, "single": single}, at)
 

@@ -111,6 +111,59 @@ def test_gradients_below_the_least_half_are_there_with_a_scale():
 
     assert not found(None).any()
     assert found(2.0**16).all()
+    assert np.isfinite(found(2.0**16)).all()  # the scale itself is more than the largest half
+
+
+class Mixed(nn.Module):
+    """What moves and compares values, with a softmax that is made of its parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 8), nn.Linear(10, 4)
+
+    def forward(self, x):
+        y = self.first(x).clamp(-1.0, 2.0)
+        low, high = y[:, :5], y[:, 3:]
+        y = torch.cat([low - high, low / (1 + high.abs())], 1)
+        return F.log_softmax(self.last(y), 1).exp()
+
+
+def test_what_moves_and_compares_values_has_halves_and_powers_single_precision():
+    torch.manual_seed(1)
+    module, batch = Mixed(), (torch.randn(3, 6), torch.rand(3, 4))
+    how = {"loss": F.mse_loss, "batch": batch, "optimizer": SGD(lr=0.1)}
+    deployed = deploy(module, dtype="bf16", **how)
+    forward = [(n.op, n.element) for n in deployed.schedule.nodes if n.step == "forward"]
+    halves = {op for op, element in forward if element == "bf16"}
+    assert {"clamp_fw", "slice", "concat", "divide", "abs_fw", "linear_fw"} <= halves
+    last = [each for each in forward if each[0] in ("subtract", "exp", "log")]
+    assert [element for _, element in last] == ["bf16", *["f32"] * (len(last) - 1)]
+    trained = deployed.train([batch], gradients=True)
+    loss = F.mse_loss(module.double()(batch[0].double()), batch[1].double())
+    loss.backward()
+    assert abs(trained.losses[0] - loss.item()) <= ROUNDING["bf16"] * loss.item()
+    for name, parameter in module.named_parameters():
+        exact = parameter.grad.numpy()
+        error = np.linalg.norm(trained.gradients[0][name] - exact)
+        assert error <= 6 * ROUNDING["bf16"] * np.linalg.norm(exact), name
+
+
+class Cell(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.out = nn.LSTM(5, 6, batch_first=True), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.out(self.cell(x)[0][:, -1])
+
+
+def test_recurrent_layers_learn_in_halves():
+    torch.manual_seed(2)
+    module, batch = Cell(), (torch.randn(2, 4, 5), torch.tensor([0, 2]))
+    how = {"loss": F.cross_entropy, "batch": batch, "optimizer": SGD(lr=0.1)}
+    trained = deploy(module, dtype="bf16", **how).train([batch])
+    exact, _ = gradients(module, batch)
+    assert abs(trained.losses[0] - exact) <= ROUNDING["bf16"] * exact
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
