@@ -114,8 +114,9 @@ class Convolution(Images):
               "columns" that the cores make of the images (im2col, in "hwc" im2row), or that come
               as "columns_by_dma" from L2, those of the next tile while this one is computed.
               Columns hold the zeros of the padding, by which what is not finite gives NaN, as
-              in PyTorch; directly, nothing is multiplied with the padding. A kernel of 1 with a
-              stride of 1 and no padding is a product in any case, in FP32, unless a point is given
+              in PyTorch, and those for gradients of images where a tap has no dY; directly,
+              nothing is multiplied with zeros. A kernel of 1 with a stride of 1 and no padding is
+              a product in any case, in FP32, unless a point is given
     """
 
     inputs: Size

@@ -9,10 +9,9 @@ from math import erfc, pi, sqrt
 import numpy as np
 
 from trainlib.primitive.operator import Expected
-from trainlib.reference.tolerances import ROUNDING
+from trainlib.reference.tolerances import ROUNDING, on_the_way, overflowing
 
 SMALLEST = 2.0**-126  # normal float32: what is below may be 0
-OVERFLOW = 2.0**128 - 2.0**103  # rounds to infinity
 SIGMOID, TANH = 4, 5  # u of trainlib.elementwise.approximations
 
 Outputs = tuple[Expected, ...]
@@ -26,9 +25,10 @@ def bounded(exact: Array, *terms: Array | float) -> Expected:
         return overflowing(exact), sum(sizes) * ROUNDING + SMALLEST
 
 
-def overflowing(exact: Array) -> Array:
-    """Infinity for what rounds to it."""
-    return np.where(np.abs(exact) >= OVERFLOW, np.copysign(np.inf, exact), exact)
+def may_overflow(expected: Expected, *magnitudes: Array) -> Expected:
+    """The same without a bound where one of these goes beyond float32: see on_the_way."""
+    exact, bound = expected
+    return exact, on_the_way(bound, *magnitudes)
 
 
 def wide(*arrays: Array) -> list[Array]:

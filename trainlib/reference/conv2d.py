@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainlib.primitive.operator import Expected
-from trainlib.reference.tolerances import of_sum
+from trainlib.reference.tolerances import summed
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def forward(
         if c is not None:
             y = y + c[:, None, None]
         results.append(y if d is None else y + d)
-    return results[0], of_sum(terms, results[1])
+    return summed(results[0], terms, results[1])
 
 
 def _forward(x: np.ndarray, w: np.ndarray, how: Sliding) -> np.ndarray:
@@ -110,7 +110,7 @@ def input_gradient(
         if c is not None:
             dx = dx + c[:, None, None]
         results.append(dx if d is None else dx + d)
-    return results[0], of_sum(terms, results[1])
+    return summed(results[0], terms, results[1])
 
 
 def _input_gradient(
@@ -122,6 +122,11 @@ def _input_gradient(
     for s, t, at, read in how.windows(w.shape[2:], dy.shape[2:], size):
         part = np.einsum("gri,ngryx->ngiyx", kernels[..., s, t], gradients[:, :, :, *at])
         dx[:, :, *read] += part.reshape(len(dy), channels, *part.shape[3:])
+        if not how.skips and not np.isfinite(kernels[..., s, t]).all():
+            is_spread = ~np.isfinite(kernels[..., s, t]).all(1).reshape(channels)
+            blank = np.full(dx.shape[2:], np.nan)  # columns hold zeros where no dY is
+            blank[read] = 0
+            dx[:, is_spread] += blank
     top, _, left, _ = how.pads
     return dx[:, :, top : top + size[0], left : left + size[1]]
 
@@ -144,7 +149,7 @@ def weight_gradient(
             part = np.einsum("ngryx,ngiyx->gri", *some)
             dw[..., s, t] = part.reshape(dw.shape[:2])
         results.append(dw if d is None else dw + d)
-    return results[0], of_sum(terms, results[1])
+    return summed(results[0], terms, results[1])
 
 
 def bias_gradient(dy: np.ndarray, start: np.ndarray | None) -> Expected:
@@ -153,7 +158,7 @@ def bias_gradient(dy: np.ndarray, start: np.ndarray | None) -> Expected:
     results = []
     for a, _, _, d in _pairs(dy, dy, None, start):
         results.append(a.sum((0, 2, 3)) + (0 if d is None else d))
-    return results[0], of_sum(terms, results[1])
+    return summed(results[0], terms, results[1])
 
 
 Operands = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]

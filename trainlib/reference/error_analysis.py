@@ -12,7 +12,7 @@ import numpy as np
 
 from trainlib.primitive.operator import Expected
 from trainlib.reference import activations, softmax
-from trainlib.reference.tolerances import ROUNDING, of_sum
+from trainlib.reference.tolerances import OVERFLOW, ROUNDING, of_sum, on_the_way
 
 Operand = Union["Near", float]
 
@@ -25,9 +25,16 @@ class Near:
     error: np.ndarray
 
     def __post_init__(self) -> None:
-        """What is not finite is so exactly: how near float32 is to it, is no number."""
-        if not (is_finite := np.isfinite(self.value)).all():
-            object.__setattr__(self, "error", np.where(is_finite, self.error, 0))
+        """What is not finite is so exactly: how near float32 is to it, is no number.
+
+        Of what overflows float32, and of all that is made of it, anything may come.
+        """
+        is_near = np.isfinite(self.value)
+        with np.errstate(invalid="ignore"):
+            is_beyond = is_near & ((np.abs(self.value) >= OVERFLOW) | np.isnan(self.error))
+        if is_beyond.any() or not is_near.all():
+            error = np.where(is_near, self.error, 0)
+            object.__setattr__(self, "error", np.where(is_beyond, np.inf, error))
 
     @classmethod
     def of(cls, array: np.ndarray) -> "Near":
@@ -99,7 +106,7 @@ class Near:
         if start is not None:
             value, error = value + start.value, error + start.error
             magnitude, terms = magnitude + start.size, terms + 1
-        return Near(value, error + of_sum(terms, magnitude))
+        return Near(value, error + on_the_way(of_sum(terms, magnitude), magnitude))
 
     def transposed(self) -> "Near":
         """The last two axes exchanged."""
@@ -116,7 +123,8 @@ class Near:
 
     def sum(self) -> "Near":
         """Over the first axis, in any order."""
-        error = self.error.sum(0) + of_sum(len(self.value), self.size.sum(0))
+        magnitude = self.size.sum(0)
+        error = self.error.sum(0) + on_the_way(of_sum(len(self.value), magnitude), magnitude)
         return Near(self.value.sum(0), error)
 
     def relu(self) -> "Near":
@@ -152,14 +160,16 @@ class Near:
         log = away - np.log(np.exp(away).sum(-1, keepdims=True))
         most, least = np.exp(np.minimum(log + spread, 0)), np.exp(log - spread)
         far = bound + np.maximum(most - y, y - least)
-        return Near(y, np.where(spread <= 1, near, np.minimum(far, 1)))
+        far = np.where(np.isinf(spread), np.inf, np.minimum(far, 1))
+        return Near(y, np.where(spread <= 1, near, far))
 
     def softmax_backward(self, dy: "Near") -> "Near":
         """self (dy - sum of self dy): the gradient of what softmax gave self for."""
         value = (self.value * dy.value).sum(-1, keepdims=True)
         error = (self.error * dy.size + np.abs(self.value) * dy.error).sum(-1, keepdims=True)
         terms, magnitude = self.value.shape[-1], (self.size * dy.size).sum(-1, keepdims=True)
-        return self * (dy - Near(value, error + of_sum(terms, magnitude)))
+        error += on_the_way(of_sum(terms, magnitude), magnitude)
+        return self * (dy - Near(value, error))
 
     def _least(self) -> np.ndarray:
         return np.maximum(np.abs(self.value) - self.error, 0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from trainlib.primitive.operator import Expected
 from trainlib.reference.activations import Array, bounded
+from trainlib.reference.tolerances import on_the_way
 
 Side = tuple[Array, Array, Array, Array]
 """What each output takes of each element, the error of that in u, what it multiplies at all, and
@@ -56,6 +57,7 @@ def _applied(point: Any, x: Array, rows: Side, columns: Side, is_backward: bool)
             exact = np.where(blank > 0.5, np.nan, exact)
     terms = (8 + (r.shape[0] * c.shape[0] if is_backward else 0)) * applied(size, r, c)
     exact, bound = bounded(exact, terms, applied(size, of_r, c) + applied(size, r, of_c))
+    bound = on_the_way(bound, terms)
     if point.layout == "hwc":
         return np.moveaxis(exact, 1, 3), np.moveaxis(np.asarray(bound), 1, 3)
     return exact, bound

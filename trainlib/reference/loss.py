@@ -3,15 +3,16 @@
 import numpy as np
 
 from trainlib.primitive.operator import Expected
-from trainlib.reference.activations import SIGMOID, Array, bounded, sigmoid, wide
+from trainlib.reference.activations import SIGMOID, Array, bounded, may_overflow, sigmoid, wide
 
 Pair = tuple[Expected, Expected]
 
 
 def _total(terms: Array, scale: float, each: float = 0.0) -> Expected:
     """The scaled sum as an array of one, when each term errs by `each` u of itself."""
-    size = np.abs(terms).sum() * scale
-    return bounded(np.array([terms.sum() * scale]), (terms.size + 2 + each) * size)
+    size = np.abs(terms).sum()
+    total = np.array([terms.sum() * scale])
+    return may_overflow(bounded(total, (terms.size + 2 + each) * size * scale), size)
 
 
 def mse(x: Array, t: Array, scale: float, factor: float) -> Pair:
@@ -122,4 +123,6 @@ def cross_entropy(x: Array, t: Array, scale: float, is_soft: bool) -> Pair:
             (classes + 8 + 2 * np.minimum(np.abs(away), 90)) * y * np.abs(weights).sum(1)[:, None]
         )
         dx = scale * (weight * y - weights)
-        return bounded(loss, error), bounded(dx, scale * (of_y + 4 * np.abs(weights)), dx)
+        of_dx = bounded(dx, scale * (of_y + 4 * np.abs(weights)), dx)
+        all_weights = np.abs(weights).sum(1, keepdims=True)
+        return may_overflow(bounded(loss, error), size.sum()), may_overflow(of_dx, all_weights)

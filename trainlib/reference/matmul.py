@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainlib.primitive.operator import Expected
-from trainlib.reference.tolerances import of_sum
+from trainlib.reference.tolerances import summed
 
 
 def matmul(a: np.ndarray, b: np.ndarray, *starts: np.ndarray | None) -> Expected:
@@ -17,4 +17,4 @@ def matmul(a: np.ndarray, b: np.ndarray, *starts: np.ndarray | None) -> Expected
         for start in starts:
             if start is not None:
                 exact, magnitude, terms = exact + start, magnitude + abs(start), terms + 1
-        return exact, of_sum(terms, magnitude)
+        return summed(exact, terms, magnitude)

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 
 from trainlib.primitive.operator import Expected
-from trainlib.reference.activations import Array, Outputs, bounded, wide
+from trainlib.reference.activations import Array, Outputs, bounded, may_overflow, wide
 from trainlib.reference.halves import add, multiply, multiply_add, rounded
 from trainlib.reference.tolerances import ROUNDING
 
@@ -25,7 +25,8 @@ def _apply(
     of_mean, of_rstd = errors
     h = (x - mean) * rstd
     error = np.abs(gamma) * (np.abs(h) * (of_rstd + 4) + rstd * of_mean)
-    return bounded(h * gamma + beta, error, 2 * np.abs(beta))
+    ways = np.abs(x) + np.abs(mean), np.abs(h), np.abs(x * rstd), np.abs(gamma * rstd)
+    return may_overflow(bounded(h * gamma + beta, error, 2 * np.abs(beta)), *ways)
 
 
 def forward(
@@ -54,22 +55,24 @@ def forward(
         of_mean = 2 * np.abs(mean) + (n + 4) * (np.abs(d).mean(axes, keepdims=True) + left)
         of_mean *= is_centred
         shifted = ((of_mean * ROUNDING) ** 2 / ROUNDING + (n + 8) * left**2) / (variance + eps)
-        of_rstd = n + 8 + shifted * is_centred
+        of_rstd, spread = n + 8 + shifted * is_centred, variance
         if is_shifted:
             first = x
             for axis in axes:
                 first = np.take(first, [0], axis)
             far = np.abs(x - first).mean(axes, keepdims=True)
             of_mean = np.maximum(of_mean, 2 * np.abs(mean) + (n + 4) * far)
+            spread = variance + (mean - first) ** 2
             of_rstd += (n + 8) * 2 * (mean - first) ** 2 / (variance + eps)
         rstd = 1 / np.sqrt(variance + eps)
         y = _apply(x, gamma, beta, mean, rstd, (of_mean, of_rstd))
         of_variance = 2 * of_rstd * (variance + eps)
+        sums = n * np.abs(centred).mean(axes, keepdims=True), 2 * n * spread
         return (
-            y,
-            bounded(mean, of_mean),
-            bounded(rstd, of_rstd * rstd),
-            bounded(variance, of_variance),
+            may_overflow(y, *sums),
+            may_overflow(bounded(mean, of_mean), *sums),
+            may_overflow(bounded(rstd, of_rstd * rstd), *sums),
+            may_overflow(bounded(variance, of_variance), *sums),
         )
 
 
@@ -79,7 +82,8 @@ def run_on(old: Array, new: Expected, momentum: float, factor: float) -> Expecte
     (old,) = wide(old)
     result = (1 - momentum) * old + momentum * factor * exact
     with np.errstate(invalid="ignore"):
-        return bounded(result, 3 * old, 4 * exact * factor, bound * factor / ROUNDING)
+        value, error = bounded(result, 3 * old, 4 * exact * factor, bound * factor / ROUNDING)
+        return value, np.where(np.isinf(bound), np.inf, error)
 
 
 def frozen_forward(
@@ -118,17 +122,25 @@ def backward(
 
     def totals(a: Array) -> Expected:
         size = np.abs(a).sum(others, keepdims=True)
-        return bounded(a.sum(others, keepdims=True), (terms + 6) * size)
+        return may_overflow(bounded(a.sum(others, keepdims=True), (terms + 6) * size), size)
 
     with np.errstate(invalid="ignore"):
         h, g = (x - mean) * rstd, dy * gamma
-        dgamma, dbeta = totals(dy * h), totals(dy)
+        most = np.maximum(np.abs(x - mean), np.abs(h)).max(others, keepdims=True)
+        products = most * np.abs(dy).max(others, keepdims=True)
+        dgamma, dbeta = may_overflow(totals(dy * h), most, products), totals(dy)
         if is_frozen:
-            return bounded(g * rstd, 8 * g * rstd), dgamma, dbeta
-        dx = rstd * (g - means(g) - h * means(g * h))
+            dx = bounded(g * rstd, 8 * g * rstd)
+            return may_overflow(dx, np.abs(g), np.abs(rstd * gamma)), dgamma, dbeta
+        slope = rstd * (g - means(g) - h * means(g * h))
         size = np.abs(g), means(np.abs(g)), np.abs(h) * means(np.abs(g * h))
         error = 6 * size[0] + (n + 8) * (size[1] + size[2])
-        return bounded(dx, rstd * error), dgamma, dbeta
+        exact, bound = bounded(slope, rstd * error)
+        bound = np.where(np.isinf(gamma), np.inf, bound)  # infinities, or NaN: by the order
+        sums = (n * means(np.abs(a)) for a in (dy, dy * h, g, g * h))
+        parts = np.abs(x - mean), np.abs(h), size[0] + size[1] + size[2], np.abs(gamma * rstd)
+        ways = *sums, *parts, rstd * (size[0] + size[1] + size[2])
+        return may_overflow((exact, bound), *ways), dgamma, dbeta
 
 
 def applied_in_pairs(
@@ -223,4 +235,6 @@ def rms_backward(
         error = 6 * np.abs(g) + (n + 10) * np.abs(h) * size
         total, most = ((a * (dy * h)).sum(others, keepdims=True) for a in (1, np.sign(dy * h)))
         dgamma = bounded(total, (_count(x, others) + 6) * most)
-        return bounded(rstd * (g - h * product), rstd * error), dgamma
+        dgamma = may_overflow(dgamma, most, np.abs(h).max(others, keepdims=True))
+        dx = bounded(rstd * (g - h * product), rstd * error)
+        return may_overflow(dx, np.abs(h), np.abs(g), n * size, np.abs(h) * size), dgamma

@@ -6,7 +6,7 @@ import numpy as np
 
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import Arrays
-from trainlib.reference.activations import Array, Outputs, bounded, wide
+from trainlib.reference.activations import Array, Outputs, bounded, may_overflow, wide
 
 
 def _slope(w: Array, g: Array, weight_decay: float) -> tuple[Array, Array]:
@@ -51,14 +51,15 @@ def adam(values: Arrays, lr: float, options: Any, is_decoupled: bool) -> Outputs
     with np.errstate(invalid="ignore"):
         change = lr / corrections[0] * mean / root
         most = lr / corrections[0] * largest / root * (1 + square_size / np.maximum(square, 1e-300))
+    ways = size**2, square_size, largest / root
     return (
-        bounded(kept - change, 3 * w, 12 * most),
+        may_overflow(bounded(kept - change, 3 * w, 12 * most), *ways),
         bounded(mean, 4 * largest),
-        bounded(square, 6 * square_size),
+        may_overflow(bounded(square, 6 * square_size), *ways),
     )
 
 
 def corrections(last: Array, betas: tuple[float, float]) -> Expected:
     (last,) = wide(last)
-    now = 1 - np.array(betas) * (1 - last)
-    return bounded(now, 4 * now)
+    keeps = np.array(betas)
+    return bounded(1 - keeps * (1 - last), 4 * (1 - keeps + keeps * np.abs(last)))

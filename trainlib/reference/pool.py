@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trainlib.primitive.operator import Expected
-from trainlib.reference.activations import Array, Outputs, bounded
+from trainlib.reference.activations import Array, Outputs, bounded, may_overflow
 
 
 def _planes(p: Any, x: Array) -> Array:
@@ -58,7 +58,8 @@ def max_backward(p: Any, dy: Array, index: Array) -> Outputs:
             np.put_along_axis(total, at, old + term[:, :, place, None], 2)
     shape = p.b, p.c, p.h, p.w
     most = p.kernel[0] * p.kernel[1]
-    return (_back(p, bounded(dx.reshape(shape), most * size.reshape(shape))),)
+    dx, size = dx.reshape(shape), size.reshape(shape)
+    return (_back(p, may_overflow(bounded(dx, most * size), size)),)
 
 
 def _divisor(p: Any, rows: slice, columns: slice, counts_pad: bool) -> int:
@@ -75,7 +76,8 @@ def average_forward(p: Any, x: Array, counts_pad: bool) -> Outputs:
             window, count = x[:, :, rows, columns], _divisor(p, rows, columns, counts_pad)
             y[:, :, i, j] = window.sum((2, 3)) / count
             size[:, :, i, j] = np.abs(window).sum((2, 3)) / count
-        return (_back(p, bounded(y, (p.kernel[0] * p.kernel[1] + 2) * size)),)
+        taps = p.kernel[0] * p.kernel[1]
+        return (_back(p, may_overflow(bounded(y, (taps + 2) * size), taps * size)),)
 
 
 def average_backward(p: Any, dy: Array, counts_pad: bool) -> Outputs:
@@ -86,4 +88,5 @@ def average_backward(p: Any, dy: Array, counts_pad: bool) -> Outputs:
             share = dy[:, :, i, j, None, None] / _divisor(p, rows, columns, counts_pad)
             dx[:, :, rows, columns] += share
             size[:, :, rows, columns] += np.abs(share)
-        return (_back(p, bounded(dx, (p.kernel[0] * p.kernel[1] + 2) * size)),)
+        found = bounded(dx, (p.kernel[0] * p.kernel[1] + 2) * size)
+        return (_back(p, may_overflow(found, size)),)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainlib.primitive.operator import Expected
-from trainlib.reference.activations import Array, bounded, wide
+from trainlib.reference.activations import Array, bounded, may_overflow, wide
 
 
 def reduce(x: Array, axes: tuple[int, ...], what: str) -> Expected:
@@ -15,4 +15,4 @@ def reduce(x: Array, axes: tuple[int, ...], what: str) -> Expected:
     share = 1 / count if what == "mean" else 1.0
     with np.errstate(invalid="ignore"):
         total, size = np.atleast_1d(x.sum(axes) * share), np.atleast_1d(np.abs(x).sum(axes) * share)
-        return bounded(total, (count + 2) * size)
+        return may_overflow(bounded(total, (count + 2) * size), size / share)

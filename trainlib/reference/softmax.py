@@ -3,7 +3,7 @@
 import numpy as np
 
 from trainlib.primitive.operator import Expected
-from trainlib.reference.activations import Array, bounded, wide
+from trainlib.reference.activations import Array, bounded, may_overflow, wide
 
 EXP = 3  # u of approximations.exp and of the difference before it, which is below 88
 
@@ -24,4 +24,5 @@ def backward(y: Array, dy: Array, axis: int) -> Expected:
         total = (y * dy).sum(axis, keepdims=True)
         size = np.abs(y * dy).sum(axis, keepdims=True)
         dx = y * (dy - total)
-        return bounded(dx, 2 * np.abs(dx), (y.shape[axis] + 1) * np.abs(y) * size)
+        found = bounded(dx, 2 * np.abs(dx), (y.shape[axis] + 1) * np.abs(y) * size)
+        return may_overflow(found, np.abs(dy) + size)

@@ -42,6 +42,7 @@ SPREADING = [
     ("conv2d_wg_f32", {"inputs": 2, "outputs": 3, "method": "columns"}, "dY"),
     ("conv2d_wg_f32", {"inputs": 2, "outputs": 3, "tile": {"y": 3}}, "dY"),
     ("conv2d_ig_f32", {"inputs": 2, "outputs": 3}, "dY"),
+    ("conv2d_ig_f32", {"inputs": 2, "outputs": 3, "stride": 2, "method": "columns"}, "W"),
     ("dwconv2d_fw_f32", {"inputs": 3}, "W"),
     ("dwconv2d_wg_f32", {"inputs": 3}, "dY"),
     ("tconv2d_fw_f32", {"inputs": 2, "outputs": 3}, "X"),
