@@ -153,6 +153,7 @@ class Nest:
     borrows       use address registers as pointers; `run` gives them back as they were
     loops         the body has loops itself, maybe hardware loops: there are none around it
     by_words      two halves that lie together are loaded, and stored, as a word
+    after         emits what follows each innermost loop but a run of the only dimension
     masked        index of a source that counts where the last one, which the body does not get,
                   is above 0; else it is 0
     """
@@ -172,9 +173,10 @@ class Nest:
         loops: bool = False,
         by_words: bool = False,
         masked: int | None = None,
+        after: Callable[[], None] | None = None,
         unroll: int = UNROLL,
     ) -> None:
-        self.k, self.late, self.windows = k, late, windows
+        self.k, self.late, self.windows, self.after = k, late, windows, after
         self.by_words, self.masked = by_words, masked
         self.borrows, self.loops = borrows, loops
         self.borrowed: list[Register] = []
@@ -311,6 +313,8 @@ class Nest:
             self._load_shared(level)
             self._loop(level + 1, body)
             start = len(k.code.items)
+            if self.after and level == self.last - 1:
+                self.after()
             self._advance(level)
             for _ in range((1 if k.isa.loop_end == "last" else 2) - len(k.code.items) + start):
                 k.nop()

@@ -312,7 +312,8 @@ class RowNorm:
             v.fadd_s(sums, sums, dy)
             v.fmadd_s(products, x, dy, products)
 
-        sums, products = self.rows.reduce(["x", "dy"], step, ["sum", "sum"], mask=self._mask)
+        how: Any = {"mask": self._mask, "in_parts": True}
+        sums, products = self.rows.reduce(["x", "dy"], step, ["sum", "sum"], **how)
         self.k.fmul_s(products, products, rstd)
         return products, sums
 

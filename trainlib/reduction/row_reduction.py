@@ -9,7 +9,7 @@ all have the same sum.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, prod
 from typing import Any, Literal
 
 from firmware.builder import LT, Kernel, Register
@@ -30,6 +30,7 @@ PARTIALS = Tensor((REDUCTIONS * KINDS * CORES,), "scratch")
 """Where what cores have found meets."""
 SCRATCH = {"partials": PARTIALS.size}
 MEETING = 16  # elements whose work takes as long as a meeting of all cores
+LONG = 32  # elements whose sum is a part of a row's
 START = 8  # and as long as what a row begins with
 
 
@@ -182,10 +183,12 @@ class Rows:
         late: Sequence[int] = (),
         mask: tuple[str, str] | None = None,
         unroll: int | None = None,
+        after: Callable[[], None] | None = None,
     ) -> None:
         """Go through the elements of the row, or this core's part of them: see Nest.
 
-        mask    a source that counts as 0 where another field, which the body does not get, is 0
+        mask     a source that counts as 0 where another field, which the body does not get, is 0
+        after    emits what follows the elements of the last dimension, if there are others
         """
         k = self.k
         masked = None
@@ -196,7 +199,7 @@ class Rows:
         with k.scope():
             width = unroll or self.unroll
             by_words = width % 2 == 0 and (bool(mask) or self._gain_by_words([*sources, *targets]))
-            how: Any = {"late": late, "by_words": by_words, "masked": masked}
+            how: Any = {"late": late, "by_words": by_words, "masked": masked, "after": after}
             nest = Nest(k, team, self.elements, *operands, **how, unroll=width)
             nest.split_work()
             nest.start()
@@ -251,12 +254,17 @@ class Rows:
         targets: Sequence[str] = (),
         late: Sequence[int] = (),
         mask: tuple[str, str] | None = None,
+        in_parts: bool = False,
     ) -> list[Register]:
         """Sums or maxima over the row, in new registers.
 
         step(lanes, *totals, *values) adds to the totals, and returns what goes to targets if any.
+
+        in_parts    add sums of long last dimensions to each other: in single precision, each
+                    rounding of a long sum is as large as the sum allows
         """
         k = self.k
+        parts = self._parts(kinds) if in_parts else []
         totals = [k.f(self.unroll) for _ in kinds]
         for total, kind in zip(totals, kinds, strict=True):
             for register in total:
@@ -265,7 +273,15 @@ class Rows:
         def body(v: Lanes, *values: Lane) -> Sequence[Lane]:
             return step(v, *(total[: v.width] for total in totals), *values) or ()
 
-        self.sweep(sources, targets, body, late=late, mask=mask)
+        def add_parts() -> None:
+            for part, total in zip(parts, totals, strict=True):
+                for register in total:
+                    k.fadd_s(part, part, register)
+                    load_constant(k, register, 0.0)
+
+        self.sweep(sources, targets, body, late=late, mask=mask, after=add_parts if parts else None)
+        for total, part in zip(totals, parts, strict=False):
+            total.append(part)
         for total, kind in zip(totals, kinds, strict=True):
             for other in total[1:]:
                 self.join(kind, total[0], other)
@@ -275,6 +291,17 @@ class Rows:
             self._meet(results, kinds)
         self.reductions += 1
         return results
+
+    def _parts(self, kinds: Sequence[Kind]) -> list[Register]:
+        """Where sums of the last dimension are added up: nowhere if there is one, or short ones."""
+        *others, last = self.elements
+        if prod(others) == 1 or last < LONG or set(kinds) != {"sum"}:
+            return []
+        registers = self.k.f(len(kinds))
+        parts = registers if len(kinds) > 1 else [registers]
+        for register in parts:
+            load_constant(self.k, register, 0.0)
+        return parts
 
     def join(self, kind: Kind, total: Register, other: Register) -> None:
         """total = the sum of both, or the larger."""
