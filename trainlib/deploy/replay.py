@@ -34,21 +34,39 @@ class Emitted:
     workspaces: tuple[tuple[int, int], ...] = ()
 
 
+Version = int | np.ndarray
+"""Of all of a root, or of each of its units where nodes have written parts of it."""
+
+
 class _Meaning:
     """Which version of a root each node reads and writes, in the order of the reference."""
 
     def __init__(self, graph: Graph, reference: Sequence[Node]) -> None:
         self.graph = graph
-        self.versions: dict[str, int] = {}
-        self.read: dict[int, dict[str, int]] = {}
+        self.versions: dict[str, Version] = {}
+        self.read: dict[int, dict[str, Version]] = {}
         self.written: dict[int, dict[str, int]] = {}
         for node in reference:
             roots = [graph.root(name) for name in node.inputs.values()]
             self.read[id(node)] = {root: self.versions.get(root, 0) for root in roots}
             own: dict[str, int] = {}
-            for root in {graph.root(name) for name in written(graph, node)}:
-                own[root] = self.versions[root] = self.versions.get(root, 0) + 1
+            for name in written(graph, node):
+                root = graph.root(name)
+                if root not in own:
+                    own[root] = int(np.max(self.versions.get(root, 0))) + 1
+                self.versions[root] = self._changed(name, own[root])
             self.written[id(node)] = own
+
+    def _changed(self, name: str, version: int) -> Version:
+        """Of a root after a value in it has been written."""
+        root, offset = self.graph.place(name)
+        value, whole = self.graph.values[name], self.graph.values[root]
+        if value.size == whole.size:
+            return version
+        units = np.array(np.broadcast_to(self.versions.get(root, 0), whole.size // UNIT))
+        first = offset * value.item // UNIT
+        units[first : first + value.size // UNIT] = version
+        return units
 
 
 class Replay:
@@ -100,10 +118,12 @@ class Replay:
         if found is None or not np.array_equal(found, wanted):
             self.faults.append(self._fault(why, "result", name, found, wanted))
 
-    def _tags(self, root: str, version: int, offset: int, size: int) -> np.ndarray:
+    def _tags(self, root: str, version: Version, offset: int, size: int) -> np.ndarray:
         """Of so many bytes of a version of a root."""
-        first = (self.numbers[root] << 40) + (version << 32) + offset // UNIT
-        return np.arange(first, first + size // UNIT)
+        first, count = offset // UNIT, size // UNIT
+        if not isinstance(version, int):
+            version = version[first : first + count]
+        return (self.numbers[root] << 40) + (version << 32) + np.arange(first, first + count)
 
     def _write(
         self, root: str, address: int, offset: int, size: int, version: int, where: str

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from trainlib.deploy.fusion import Fits, fuse_casts, fuse_relus, fuse_sums, fuse_updates
 from trainlib.deploy.gradient import differentiate
-from trainlib.deploy.graph.passes import in_place, updates_at_once, without_dead
+from trainlib.deploy.graph.passes import in_place, join_in_place, updates_at_once, without_dead
 from trainlib.deploy.graph.registry import add_node
 from trainlib.deploy.graph.values import DeployError, Graph, Node
 from trainlib.deploy.optimizers import Optimizer, layer_of
@@ -63,6 +63,7 @@ def training(
         mix(graph, precision)
     fuse_sums(graph)
     recompute(graph, recomputed)
+    join_in_place(graph)
     kept = [loss, *(graph.gradients.values() if keeps_gradients else ())]
     if accumulate > 1:
         return _accumulated(graph, optimizer, accumulate, mean, precision)
@@ -172,11 +173,12 @@ def _copied(graph: Graph, nodes: Collection[Node]) -> dict[str, str]:
     assert graph.loss is not None
     names: dict[str, str] = {graph.loss: graph.loss}
     made = {graph.root(v) for node in nodes for v in node.outputs.values()}
-    for name, value in list(graph.values.items()):
-        if graph.root(name) in made and name not in names:
-            names[name] = graph.fresh(f"{name}'")
-            base = value.base and names.get(value.base, value.base)
-            graph.values[names[name]] = replace(value, name=names[name], base=base)
+    copied = [name for name in graph.values if graph.root(name) in made and name not in names]
+    names |= {name: graph.fresh(f"{name}'") for name in copied}
+    for name in copied:
+        value = graph.values[name]
+        base = value.base and names.get(value.base, value.base)
+        graph.values[names[name]] = replace(value, name=names[name], base=base)
     return names
 
 
@@ -202,6 +204,7 @@ def evaluation(graph: Graph, output: str, precision: Precision = SINGLE) -> Sche
     without_dead(graph, kept)
     if precision != SINGLE:
         mix(graph, precision)
+    join_in_place(graph)
     reference = graph.copy()
     in_place(graph, graph.nodes, kept)
     return Schedule(graph, (Section(tuple(graph.nodes)),), tuple(kept), reference)

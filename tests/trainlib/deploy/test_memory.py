@@ -53,6 +53,57 @@ def faults(built, **changed):
     return replayed(schedule.reference, schedule.reference.nodes, *given.values(), extent)
 
 
+def joining(batch):
+    """Two maps of x, a parameter's and x itself after each other along channels; weighted."""
+    g, numbers = Graph(), np.random.default_rng(2)
+    x = g.add("x", (batch, 2, 4, 4), "input")
+    g.add("token", (batch, 2, 4, 4), "parameter", array=numbers.standard_normal((batch, 2, 4, 4)))
+    scaled = add_node(g, "multiply", {"a": x, "b": "token"}, layer="scale")["y"]
+    a = add_node(g, "tanh_fw", {"x": scaled}, layer="a")["y"]
+    b = add_node(g, "relu_fw", {"x": a}, layer="b")["y"]
+    parts = {"x0": a, "x1": "token", "x2": b}
+    y = add_node(g, "concat", parts, {"axis": 1}, layer="join")["y"]
+    target = g.add("target", (batch, 6, 4, 4), "input")
+    g.loss = add_node(g, "mse_loss", {"x": y, "t": target}, layer="loss")["loss"]
+    g.trained = ("token",)
+    return g
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_what_is_joined_in_one_piece_is_written_where_it_comes_to_lie(batch):
+    graph = joining(batch)
+    deployed = Deployed(graph, SGD(lr=0.5), load_chip("pulp"), accumulate=2)
+    schedule = deployed.schedule
+    ops = [node.op for node in schedule.sections[0].nodes if node.layer == "join"]
+    assert ops == (["slice"] if batch == 1 else ["concat", *["slice"] * 3])
+    if batch == 1:
+        join = next(node for node in schedule.nodes if node.op == "mse_loss").inputs["x"]
+        roots = [node.outputs["y"] for node in schedule.nodes[:3]]
+        assert {schedule.graph.root(name) for name in roots[1:]} == {join}
+    assert deployed.built().faults() == []
+    numbers = np.random.default_rng(3)
+    batches = [
+        tuple(numbers.standard_normal((batch, n, 4, 4)).astype(np.float32) for n in (2, 6))
+        for _ in range(2)
+    ]
+    found = deployed.train(batches).weights["token"]
+    plain, total = differentiate(graph), 0.0
+    for x, target in batches:
+        interpreter = Interpreter(plain, {"x": x, "target": target})
+        interpreter.run()
+        total = total + interpreter.get(plain.gradients["token"])
+    np.testing.assert_allclose(found, graph.arrays["token"] - 0.5 * total, 0, 1e-6)
+
+
+def test_a_part_that_is_written_over_another_one_is_found():
+    built = build(training(joining(1), SGD(lr=0.5)), load_chip("pulp"))
+    place = next(n for n, c in enumerate(built.calls) if c.call.region == "b forward")
+    call = built.calls[place]
+    wrong = replace(call, addresses={**call.addresses, "y": call.addresses["y"] - 16})
+    found = faults(built, calls=[wrong if c is call else c for c in built.calls])
+    assert found[0].startswith("loss forward, mse_loss_f32: x must be element 64 of join.y")
+
+
 def test_blocks_that_are_there_at_the_same_time_do_not_overlap():
     numbers = np.random.default_rng(3)
     blocks = []

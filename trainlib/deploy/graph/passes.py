@@ -2,9 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import accumulate
+from math import prod
 
-from trainlib.deploy.graph.registry import OPERATORS, written
+from trainlib.deploy.graph.registry import OPERATORS, add_node, written
 from trainlib.deploy.graph.values import Graph, Node
+from trainlib.primitive.tensor import WORD
 
 
 def without_dead(graph: Graph, kept: Collection[str]) -> None:
@@ -55,6 +58,50 @@ def fold_padding(graph: Graph) -> None:
 
 def _nothing(node: Node) -> Node:
     return replace(node, op="")
+
+
+def join_in_place(graph: Graph) -> None:
+    """Let values that a concatenation joins be written where they come to lie, if it is in one
+    piece: batches of one image along channels, or anything along the first axis.
+
+    What cannot lie there, as what is read elsewhere under its own name for good, is copied.
+    """
+    for node in [node for node in graph.nodes if node.op == "concat"]:
+        whole, axis = graph.values[node.outputs["y"]], node.attributes["axis"]
+        parts = [node.inputs[f"x{number}"] for number in range(len(node.inputs))]
+        is_apart = prod(whole.shape[:axis]) > 1 or whole.base is not None
+        offsets = [*accumulate((graph.values[part].elements for part in parts), initial=0)]
+        if is_apart or any(offset * whole.item % WORD for offset in offsets):
+            continue
+        free = [name for name in parts if _may_move(graph, node, name, parts)]
+        if not free:
+            continue
+        place, copies = graph.nodes.index(node), []
+        others, graph.nodes = graph.nodes, []
+        for name, offset in zip(parts, offsets, strict=False):
+            root = graph.root(name)
+            if name not in free:
+                shape = graph.values[name].shape
+                how = {"start": (0,) * len(shape), "size": shape}
+                more = {"layer": node.layer, "step": node.step, "element": node.element}
+                root = add_node(graph, "slice", {"x": name}, how, **more)["y"]
+            graph.values[root] = replace(graph.values[root], base=whole.name, offset=offset)
+        copies, graph.nodes = graph.nodes, others
+        graph.nodes[place : place + 1] = copies
+
+
+def _may_move(graph: Graph, joining: Node, name: str, parts: Sequence[str]) -> bool:
+    """May the root of a value lie in what it is joined to? It is all of the root, which one node
+    gives, and no other part of the whole.
+    """
+    root = graph.values[graph.root(name)]
+    if root.role != "temporary" or root.elements != graph.values[name].elements:
+        return False
+    whole = graph.values[joining.outputs["y"]]
+    if root.dtype != whole.dtype or [graph.root(p) for p in parts].count(root.name) > 1:
+        return False
+    makers = [n for n in graph.nodes if root.name in map(graph.root, written(graph, n))]
+    return len(makers) == 1 and root.name in map(graph.root, makers[0].outputs.values())
 
 
 def updates_at_once(graph: Graph) -> None:
