@@ -1,42 +1,41 @@
-"""python -m tests.trainlib.deploy.networks [NAME...]: networks held against PyTorch in float64.
+"""python -m tests.trainlib.deploy.networks [NAME...]: what deployed networks must come to.
 
-Gradients of the first step may be as far from float64 as 4 times PyTorch's float32, and 1e-7 of the
-largest in their tensor. Losses of three steps may differ by LOSS: in a row, or, where the norm of a
-single image makes rounding grow from step to step, each from the weights that float64 has.
+networks    of PyTorch, 1 and 4 examples at a time, held against PyTorch in float64: gradients of
+            the first step, losses of three
+graphs      of Deeploy, where they lie (see tests.trainlib.deploy.graphs): losses, gradients of
+            single mini-batches from the weights that float64 has, weights at the end
+figures     cycles of a step, bytes, seconds of processor time, those of 100 steps, too: what
+            `python -m benchmarks deploy --long` prints
+
+NAME is one of these, a network's or a graph's; all by default. Each number that is wrong is shown
+beside what it may be at most.
+
+Gradients may be as far from float64 as 4 times PyTorch's float32, and 1e-7 of the largest in their
+tensor. Losses of three steps may differ by LOSS: in a row, or each from the weights that float64
+has, where rounding grows from step to step: with a norm of single images, or where PyTorch's own
+float32 is further from its float64 than that.
 """
 
 import copy
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.deploy import TARGETS, network
+from benchmarks.figure import show as show_table
 from benchmarks.models import MODELS, Model
 from soc.chip.spec import load_chip
+from tests.trainlib.deploy import graphs
+from tests.trainlib.deploy.check import FACTOR, FLOOR, LOSS, Check
 from trainlib.deploy import SGD, Deployed, DeployError, deploy
 
 STEPS, LR = 3, 0.01
-FACTOR, FLOOR, LOSS = 4, 1e-7, 1e-5
 DEEP = {"MobileNetV1": 1e-4}  # losses of what has most norms
 L2 = 2, 16  # MB: the first in which it fits
 BATCHES = 1, 4
-
-
-@dataclass(frozen=True)
-class Check:
-    """A number, and what it may be at most."""
-
-    what: str
-    found: float
-    most: float
-
-    @property
-    def is_right(self) -> bool:
-        """Is it? NaN is not."""
-        return self.found <= self.most
 
 
 def checks(name: str, batch: int) -> Iterator[Check]:
@@ -52,19 +51,23 @@ def checks(name: str, batch: int) -> Iterator[Check]:
         error = np.abs(trained.gradients[0][parameter] - gradient).max()
         spread = FACTOR * np.abs(other[parameter] - gradient).max()
         yield Check(f"d {parameter}", error, spread + FLOOR * np.abs(gradient).max())
-    module = wide.module
-    is_forced = batch == 1 and any(isinstance(m, torch.nn.BatchNorm2d) for m in module.modules())
-    weights = [wide.weights]
-    losses = []
+    most = [LOSS, *[DEEP.get(name, LOSS)] * (STEPS - 1)]
+    weights, losses, torchs = [], [], []
     for x, target in batches:
-        losses.append(wide.step(x, target))
         weights.append(wide.weights)
-    found = deployed.train(batches).losses
+        losses.append(wide.step(x, target))
+        torchs.append(narrow.step(x, target))
+    has_norm = any(isinstance(m, torch.nn.BatchNorm2d) for m in wide.module.modules())
+    spreads = np.abs(np.subtract(torchs, losses))
+    is_forced = (batch == 1 and has_norm) or bool((spreads > most).any())
     if is_forced:
-        each = zip(batches[1:], weights[1:], strict=False)
-        found[1:] = [deployed.train([b], weights=w).losses[0] for b, w in each]
-    for step, (loss, wanted) in enumerate(zip(found, losses, strict=True), 1):
-        yield Check(f"loss {step}", abs(loss - wanted), DEEP.get(name, LOSS) if step > 1 else LOSS)
+        each = zip(batches, weights, strict=True)
+        found = [deployed.train([b], weights=w).losses[0] for b, w in each]
+    else:
+        found = deployed.train(batches).losses
+    how = "from float64's weights" if is_forced else "in a row"
+    for step, (loss, wanted) in enumerate(zip(found, losses, strict=True)):
+        yield Check(f"loss {step + 1} {how}", abs(loss - wanted), most[step])
 
 
 def deployed_where_it_fits(model: Model, batch: Any) -> Deployed:
@@ -115,19 +118,43 @@ class Reference:
         return {n: p.grad.double().numpy() for n, p in named if p.grad is not None}
 
 
+def show(title: str, every: Iterable[Check]) -> bool:
+    """Print how many are right, and those that are not; are all?"""
+    found = list(every)
+    wrong = [check for check in found if not check.is_right]
+    nearest = max((c.found / c.most for c in found if c.most), default=0.0)
+    print(f"{title}: {len(found) - len(wrong)} of {len(found)} right, at most {nearest:.2f} of it")
+    for check in wrong:
+        print(f"  {check.what}: {check.found:.3g}, more than {check.most:.3g}")
+    sys.stdout.flush()
+    return not wrong
+
+
+def show_figures(names: Iterable[str]) -> bool:
+    """Print networks' figures beside their targets; are all met?"""
+    figures = [figure for name in names for figure in network(name, TARGETS[name], is_long=True)]
+    show_table(figures)
+    return all(figure.is_met is not False for figure in figures)
+
+
 def main() -> int:
-    """Check the networks that the command line names, or all; 1 if one is wrong."""
-    is_right = True
-    for name in sys.argv[1:] or MODELS:
-        for batch in BATCHES:
-            every = list(checks(name, batch))
-            wrong = [check for check in every if not check.is_right]
-            is_right &= not wrong
-            print(f"{name}, {batch} at a time: {len(every) - len(wrong)} of {len(every)} right")
-            for check in wrong:
-                print(f"  {check.what}: {check.found:.3g}, more than {check.most:.3g}")
-            sys.stdout.flush()
-    return 0 if is_right else 1
+    """Check what the command line names, or all; 1 if something is wrong."""
+    wanted, results = set(sys.argv[1:]), []
+    known = {"networks", "graphs", "figures", *MODELS, *graphs.STEPS}
+    if unknown := sorted(wanted - known):
+        print(f"{unknown[0]}: there are {', '.join(sorted(known))}", file=sys.stderr)
+        return 2
+    for name in graphs.STEPS:
+        if not wanted or wanted & {"graphs", name}:
+            results.append(show(f"{name} of Deeploy", graphs.checks(name)))
+    for name in MODELS:
+        if not wanted or wanted & {"networks", name}:
+            titles = {batch: f"{name}, {batch} at a time" for batch in BATCHES}
+            results += [show(title, checks(name, batch)) for batch, title in titles.items()]
+    figures = [name for name in TARGETS if not wanted or wanted & {"figures", name}]
+    if figures:
+        results.append(show_figures(figures))
+    return 0 if all(results) else 1
 
 
 if __name__ == "__main__":

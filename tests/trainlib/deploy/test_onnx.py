@@ -1,9 +1,6 @@
 """Training graphs of ONNX: one that is made here; Deeploy's, where they lie beside the clone."""
 
-import os
 import re
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,27 +12,12 @@ from trainlib.deploy.interpret import Interpreter
 
 onnx = pytest.importorskip("onnx", reason="onnx, the extra `onnx`, is missing")
 
+from tests.trainlib.deploy.graphs import GRAPHS, STEPS, checks, graph  # noqa: E402
 from trainlib.deploy.importers.onnx_graph import read  # noqa: E402
 
-GRAPHS = Path(
-    os.environ.get("DEEPLOY_GRAPHS", Path(__file__).parents[4] / "shared/reference/deeploy")
-)
 NEEDS = pytest.mark.skipif(
     not GRAPHS.is_dir(), reason="Deeploy's graphs are neither in DEEPLOY_GRAPHS nor in ../shared"
 )
-STEPS = {  # batches, and those of a step, where the data do not say
-    "SimpleMLP": (4, 1),
-    "SimpleMLP_v1": (32, 8),
-    "TinyTransformer": (100, 4),
-    "Autoencoder": (2, 1),
-    "Autoencoder_v2": (4, 1),
-    "DSCNN_XS": (4, 1),
-    "DSCNN": (4, 1),
-    "DSCNN_b": (4, 4),
-    "SleepConViT": (4, 2),
-    "Transformer_Train": (1, 1),
-    "ResNet8": (4, 1),
-}
 DEFECTS = {
     "SleepConViT": (
         "node GeluGrad_78_GeluGrad_backward: GeluGrad reads node_0_encoder_ff_ff1_MatMul__0, which "
@@ -47,17 +29,6 @@ DEFECTS = {
 }
 """Graphs that are taken to be repaired alone, and what is said else."""
 QUICK = ("SimpleMLP_v1", "Autoencoder", "DSCNN_b")
-
-
-def graph(name):
-    """Deeploy's training of that name."""
-    folder = GRAPHS / name
-    optimizer = folder / "optimizer.onnx"
-    data = dict(np.load(folder / "inputs.npz"))
-    own = optimizer if optimizer.exists() else None
-    training = read(folder / "network.onnx", own, data, repairs=name in DEFECTS)
-    count, accumulate = STEPS[name]
-    return replace(training, count=count, accumulate=accumulate)
 
 
 @NEEDS
@@ -90,21 +61,10 @@ def test_backward_nodes_with_defects_are_refused_unless_the_graph_is_to_be_repai
 
 @NEEDS
 @pytest.mark.parametrize("name", STEPS)
-def test_deeploys_graphs_are_trained_on_the_chip_to_onnxruntimes_weights(name, request):
+def test_deeploys_graphs_come_to_the_golden_losses_gradients_and_weights_on_the_chip(name, request):
     if name not in QUICK and not request.config.getoption("--full"):
         pytest.skip("a long one: --full")
-    training = graph(name)
-    how = {"accumulate": training.accumulate}
-    deployed = Deployed(training.graph, SGD(lr=training.lr), load_chip("pulp"), **how)
-    assert deployed.built().faults() == []
-    trained = deployed.train(training.sequence())
-    outputs = np.load(GRAPHS / name / "outputs.npz")
-    if "loss" in outputs.files:
-        np.testing.assert_allclose(trained.losses, np.ravel(outputs["loss"]), 0, 1e-5)
-    for parameter in training.graph.trained:
-        key = parameter if parameter in outputs.files else f"{parameter}_updated"
-        found = trained.weights[parameter]
-        np.testing.assert_allclose(found, outputs[key].reshape(found.shape), 0, 1e-6)
+    assert [check for check in checks(name) if not check.is_right] == []
 
 
 def made(tmp_path, nodes=None, optimizer=True):

@@ -1,6 +1,9 @@
 """The command deploy: a module of a file, its plan, its training, and what is refused."""
 
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -25,6 +28,12 @@ def build():
 
 def unknown():
     return nn.Sequential(nn.Linear(6, 3), nn.Hardshrink())
+
+def layers():
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2),
+        nn.Linear(144, 3),
+    )
 
 number = 7
 
@@ -95,6 +104,18 @@ def test_the_seed_is_that_of_the_weights(model: Path, tmp_path: Path) -> None:
         return (tmp_path / file).read_bytes()
 
     assert program(3, "a.elf") == program(3, "b.elf") != program(4, "c.elf")
+
+
+def test_a_program_is_the_same_twice_and_in_another_process(model: Path, tmp_path: Path) -> None:
+    how = "deploy", f"{model}:layers", "--input", "2x1x8x8", "--plan-only", "-o"
+    for name in ("first.elf", "second.elf"):
+        result = CliRunner().invoke(cli.app, [*how, str(tmp_path / name)])
+        assert result.exit_code == 0, result.output
+    other = [sys.executable, "-m", "pulpsim", *how, str(tmp_path / "third.elf")]
+    env = os.environ | {"PYTHONHASHSEED": "1"}
+    subprocess.run(other, env=env, check=True, capture_output=True)
+    elfs = {(tmp_path / f"{name}.elf").read_bytes() for name in ("first", "second", "third")}
+    assert len(elfs) == 1
 
 
 def test_the_readmes_network_is_deployed() -> None:
