@@ -19,6 +19,7 @@ from trainlib.codegen.batch_loop import images_of
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Weights
 from trainlib.conv.correlation_code import correlate
+from trainlib.conv.row_pairs import by_pairs, pair_rows
 from trainlib.conv.weight_gradient_code import weight_gradient
 from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.gemm.bias import Along, bias_left
@@ -180,11 +181,14 @@ def conv2d_fw_f32(
     accumulate: bool = False,
     lines: Lines | None = None,
     each: Register | None = None,
+    words: Address | None = None,
     **point: Any,
 ) -> None:
     """Y = convolution of X with W, plus a bias of each channel, plus what Y holds.
 
     lines, each    see trainlib.conv.correlation.Correlation
+    words          room for words of weights, if pairs of rows are computed at once, see
+                   trainlib.conv.row_pairs
     point          rows, cols, split, is_turned: see trainlib.conv.correlation_schedule.Point; None:
                    chosen
 
@@ -193,6 +197,9 @@ def conv2d_fw_f32(
     if pointwise := shape.as_pointwise(point):
         pwconv2d_fw_f32(k, team, x, w, y, pointwise, bias=bias, accumulate=accumulate)
         return
+    if words is not None:
+        pair_rows(k, team, shape.forward(0, w, 0), words)
+        team.barrier()
     lengths = shape.batch, shape.outputs, shape.ys.outputs, shape.xs.outputs
     sizes = {"x": shape.x.image, "y": shape.y.image}
     with (
@@ -200,7 +207,7 @@ def conv2d_fw_f32(
         images_of(k, shape.batch, {"x": x, "y": y}, sizes) as at,
     ):
         whole = shape.forward(at["x"], w, at["y"], start, accumulate, lines, each)
-        correlate(f"conv2d_fw_{shape.element.name}", k, team, whole, **point)
+        _correlate(f"conv2d_fw_{shape.element.name}", k, team, whole, words, point)
 
 
 def conv2d_ig_f32(
@@ -215,13 +222,14 @@ def conv2d_ig_f32(
     accumulate: bool = False,
     lines: Lines | None = None,
     each: Register | None = None,
+    words: Address | None = None,
     **point: Any,
 ) -> None:
     """dX from dY and W; with a bias of each channel of X, it is a transposed convolution. Both, or
     either, is added to what dX holds.
 
     lines, each    see trainlib.conv.correlation.Correlation
-    point     as in conv2d_fw_f32
+    words, point   as in conv2d_fw_f32
 
     raises    KernelError if there is no such point
     """
@@ -229,6 +237,9 @@ def conv2d_ig_f32(
         by: Any = {"bias": bias, "bias_by": "row" if pointwise.layout == "chw" else "column"}
         pwconv2d_ig_f32(k, team, dy, w, dx, pointwise, accumulate=accumulate, **by)
         return
+    if words is not None:
+        pair_rows(k, team, shape.input_gradient(0, w, 0), words)
+        team.barrier()
     lengths = shape.batch, shape.inputs, shape.ys.inputs, shape.xs.inputs
     sizes = {"dx": shape.x.image, "dy": shape.y.image}
     with (
@@ -236,7 +247,24 @@ def conv2d_ig_f32(
         images_of(k, shape.batch, {"dx": dx, "dy": dy}, sizes) as at,
     ):
         whole = shape.input_gradient(at["dy"], w, at["dx"], start, accumulate, lines, each)
-        correlate(f"conv2d_ig_{shape.element.name}", k, team, whole, **point)
+        _correlate(f"conv2d_ig_{shape.element.name}", k, team, whole, words, point)
+
+
+def _correlate(
+    name: str,
+    k: Kernel,
+    team: Team,
+    whole: Correlation,
+    words: Address | None,
+    point: Mapping[str, Any],
+) -> None:
+    """Emit a correlation, of pairs of rows if there are words of their weights."""
+    if words is None:
+        correlate(name, k, team, whole, **point)
+        return
+    rows, cols = point.get("rows"), point.get("cols")
+    how = {"rows": rows and rows // 2, "cols": cols and min(cols, whole.xs.outputs)}
+    correlate(name, k, team, by_pairs(whole, words), **{**point, **how})
 
 
 def conv2d_wg_f32(

@@ -66,6 +66,8 @@ class Correlation:
                       first one, and how many, at least one; the code sets them free. None: all
     element           of all tensors
     is_paired         of halves, is each line of the input loaded once? See paired_schedule
+    has_row_pairs     of halves, has a register two rows of a place? Rows and channels of Y are then
+                      pairs of them, W is words of both, see row_pairs
     each        a register that says how many groups each core has, `groups` of all cores at most;
                 the code sets it free. None: they are partitioned here
     """
@@ -84,6 +86,7 @@ class Correlation:
     each: Register | None = None
     element: Element = F32
     is_paired: bool = False
+    has_row_pairs: bool = False
 
     @cached_property
     def turned(self) -> "Correlation":
@@ -110,7 +113,14 @@ class Correlation:
     @property
     def lanes(self) -> int:
         """Outputs along x in a register: two halves where they read neighbours."""
+        if self.has_row_pairs:
+            return 1
         return lanes_of(self.element, self.xs, self.x.place, self.y.place)
+
+    @property
+    def row_size(self) -> int:
+        """Bytes of what a row has one element of: a bias, or those of two rows."""
+        return WORD if self.has_row_pairs else self.element.size
 
     @property
     def unit(self) -> int:
@@ -140,7 +150,7 @@ class Correlation:
     def body(self, height: int, block: Outputs, pool: int) -> Body:
         """The inner loop of a block: all taps along x."""
         reads, width = self.reads(block), self.sums(block.width)
-        one: Kind = "half" if self.element.is_half else "word"
+        one: Kind = "half" if self.row_size < WORD else "word"
         macs = [
             Mac(
                 r * width + read.sum,
@@ -159,6 +169,8 @@ class Correlation:
         elif self.ys.taps == 1:
             w_step = x_step = 0
         multiply = arithmetic(self.element, self.lanes, is_one=True)
+        if self.has_row_pairs:
+            multiply = swapped(pairs(self.element, is_one=True))
         return Body(macs, pool, {"w": w_step, "x": x_step}, multiply=multiply)
 
 
@@ -173,6 +185,11 @@ def arithmetic(element: Element, lanes: int, *, is_one: bool) -> Multiply:
     if not element.is_half:
         return single
     return pairs(element, is_one=is_one) if lanes > 1 else halves(element)
+
+
+def swapped(multiply: Multiply) -> Multiply:
+    """The same with factors exchanged."""
+    return lambda k, acc, u, v: multiply(k, acc, v, u)
 
 
 @cache

@@ -122,7 +122,7 @@ class Correlator:
         w_step = x.w.row if is_row else x.w.group
         y_step = x.y.channel if is_row else x.y.group
         if x.bias is not None:
-            step = x.element.size * (1 if is_row else x.rows)
+            step = x.row_size * (1 if is_row else x.rows)
             partition.load_start(given["bias"], part, x.bias, step)
         partition.load_start(given["w_panel"], part, x.w.address, w_step)
         k.add_constant(given["w_panel"], given["w_panel"], x.w.offset, t)
@@ -182,7 +182,7 @@ class Correlator:
                 v.add("w_panel", height * x.w.row)
                 v.add("y_panel", height * x.y.channel)
                 if x.bias is not None:
-                    v.add("bias", height * x.element.size)
+                    v.add("bias", height * x.row_size)
 
     def _next_group(self, rows: int) -> None:
         x, v = self.x, self.v
@@ -209,7 +209,7 @@ class Correlator:
         """Compute one block of sums and store it."""
         k, x = self.k, self.x
         sums = self.sums[: height * x.sums(block.width)]
-        if x.accumulates and x.apart > 1:
+        if x.accumulates and (x.apart > 1 or x.has_row_pairs):
             self._load_apart(sums, height, block.width)
         elif x.accumulates:
             self._each_sum(self._load_start, sums, height)
@@ -217,7 +217,7 @@ class Correlator:
             bias = self.v.load("bias", self.scratch[0])
             for at, register in enumerate(sums):
                 row = at // x.sums(block.width)
-                load(k, x.element.size, register, row * x.element.size, bias)
+                load(k, x.row_size, register, row * x.row_size, bias)
             for register in sums if x.lanes > 1 else ():
                 k.p_insert(register, register, 15, 16)
         else:
@@ -230,12 +230,12 @@ class Correlator:
         self._store(sums, height, block.width)
 
     def _store(self, sums: list[Register], height: int, width: int) -> None:
-        """Store a block; outputs that lie apart one by one."""
+        """Store a block; outputs that lie apart, or are two rows', one by one."""
         k, x = self.k, self.x
-        if x.apart == 1:
+        if x.apart == 1 and not x.has_row_pairs:
             self._each_sum(partial(store, k, x.lanes * x.element.size), sums, height)
             return
-        for lane in range(x.lanes):
+        for lane in range(2):
             floats = self._lane(sums, height, width, lane)
             for register in floats.values() if lane else ():
                 k.srli(register, register, 8 * x.element.size)
@@ -256,7 +256,13 @@ class Correlator:
         self, sums: list[Register], height: int, width: int, lane: int
     ) -> dict[int, Register]:
         """By its distance from a block's first output, the sum that has it in this lane."""
-        x, count, floats = self.x, len(sums) // height, {}
+        x, count, floats = self.x, len(sums) // height, dict[int, Register]()
+        if x.has_row_pairs:
+            second = lane * x.y.channel // 2
+            return {
+                at // count * x.y.channel + second + at % count * x.y.place: register
+                for at, register in enumerate(sums)
+            }
         for at, register in enumerate(sums):
             outputs = x.outputs_of(at % count, width)
             if lane < len(outputs):

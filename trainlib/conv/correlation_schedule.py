@@ -64,9 +64,12 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
         if ratios[shape]:
             chosen[point] = cycles(x, point) * ratios[shape]
     if not chosen:
-        wanted = ", ".join(f"{key} {value}" for key, value in given.items() if value is not None)
+        height = 2 if x.has_row_pairs else 1
+        shown = given | {"rows": given["rows"] and given["rows"] * height}
+        wanted = ", ".join(f"{key} {value}" for key, value in shown.items() if value is not None)
+        rows = x.rows * height
         raise KernelError(
-            f"{name}: {wanted}: no such point for {x.groups} x {x.rows} rows of {x.ys.outputs} x "
+            f"{name}: {wanted}: no such point for {x.groups} x {rows} rows of {x.ys.outputs} x "
             f"{x.xs.outputs} outputs on {cores} cores, {REGISTERS} registers each"
         )
     return min(chosen, key=chosen.__getitem__)
@@ -129,7 +132,8 @@ def pool_of(x: Correlation, rows: int, cols: int) -> int:
     bodies = [x.body(rows, run.first, POOL) for run in runs]
     addresses = max(len(b.reaches) for b in bodies) + max(len(b.constants) for b in bodies)
     left = REGISTERS - rows * x.sums(cols) - addresses
-    fewest = POOL + (x.accumulates and x.apart > 1)  # one to load the upper half of a start
+    is_apart = x.apart > 1 or x.has_row_pairs
+    fewest = POOL + (x.accumulates and is_apart)  # one to load the upper half of a start
     wanted = 2 + max(len({read[2:] for read in x.reads(run.first)}) for run in runs)
     return 0 if left < fewest else max(fewest, min(left, wanted))
 

@@ -2,6 +2,7 @@
 
 direct       taps along y, channels, taps along x; of the gradient of weights, images, lines and
              places, even and odd ones apart where they lie together
+row pairs    the same, two rows at once: see trainlib.conv.row_pairs
 one channel  see trainlib.conv.paired_schedule
 """
 
@@ -22,6 +23,8 @@ UNITS: Mapping[str, Mapping[str, int]] = {
 }
 """Of tiles: four rows for each of eight cores, since those that share an image have lines of
 different length; lines that blocks of sums are worth their loads and stores for."""
+UNIT_OF_PAIRS = 16
+"""Rows of tiles of which two are computed at once: a pair for each core. Lines have one length."""
 
 
 def uncut(result: str, a: Wanted) -> set[str]:
@@ -49,6 +52,21 @@ def opens(result: str, a: Wanted, element: Element) -> bool:
     else:
         is_apart = _lanes(a) > 1
     return element.is_half and result == "w" and is_apart
+
+
+def has_row_pairs(result: str, a: Wanted, element: Element) -> bool:
+    """Of halves, are two rows computed at once? See trainlib.conv.row_pairs.
+
+    Where places are read through several taps, and each tile has an even number of rows.
+    """
+    s = a.shape
+    if not element.is_half or result == "w" or s.groups > 1 or s.layout == "hwc":
+        return False
+    if a.by_columns or a.point["is_turned"]:
+        return False
+    rows, dim = (s.inputs, "ci") if result == "x" else (s.outputs, "co")
+    sizes = rows, a.point["rows"] or 2, (a.tile or {}).get(dim, 2)
+    return s.xs.taps > 1 and all(size % 2 == 0 for size in sizes)
 
 
 def is_paired(result: str, a: Wanted, element: Element) -> bool:
@@ -106,11 +124,12 @@ def expected(
     images, axes = read["x" if result == "y" else "y"], (s.ys, s.xs)
     if result == "x":
         by_group, axes = by_group.swapaxes(1, 2), (s.ys.inverse, s.xs.inverse)
+    is_by_rows = has_row_pairs(result, a, element)
     found = reference.correlation(
         *(element.dtype, images, by_group, *axes, start),
         is_flipped=axes[0].is_transposed and axes[0].stride == 1,
-        lanes=_lanes(a, result),
-        apart=axes[1].apart or 1,
+        lanes=1 if is_by_rows else _lanes(a, result),
+        apart=1 if is_by_rows else axes[1].apart or 1,
         order=taps_of(axes[1]) if is_paired(result, a, element) else None,
     )
     yield names[result], (found.transpose(back), 0.0)

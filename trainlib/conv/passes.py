@@ -124,6 +124,7 @@ class Step:
 
         makes_columns = a.by_columns and not a.by_dma
         has_scratch = makes_columns or halves.opens(self.result, a, self.element)
+        has_scratch |= halves.has_row_pairs(self.result, a, self.element)
         scratch = (lambda tile: self._scratch(a, tile)) if has_scratch else None
         begins_twice = a.accumulate and a.bias  # then a tile's bias is added to it once
         is_walked = self.result != "w" and not a.by_columns and not begins_twice
@@ -210,10 +211,14 @@ class Step:
             units |= halves.UNITS["w" if self.result == "w" else "yx"]
         if self.result == "w":
             units["g"] = GROUPS
+        rows = "ci" if self.result == "x" else "co"
+        pairs = {rows: 2} if halves.has_row_pairs(self.result, a, self.element) else {}
+        units |= dict.fromkeys(pairs, halves.UNIT_OF_PAIRS)
         return [
             Dim(
                 *(name, sizes[name], min(units.get(name, 1), sizes[name]), name in summed),
                 limit=1 if name == "n" and self.element.is_half and self.result == "w" else None,
+                multiple=pairs.get(name, 1),
             )
             for name in order
             if name in cut
@@ -294,6 +299,8 @@ class Step:
                 how["lines"] = at[FIRST], at[COUNT]
             if tile.is_grown:
                 how["each"] = at[EACH]
+            if halves.has_row_pairs(self.result, a, self.element):
+                how["words"] = at["words"]
             source = "x" if self.result == "y" else "y"
             u, v, result = (at[self.names[role]] for role in (source, "w", self.result))
         how |= {} if a.by_columns or is_whole else clipped(a.point, conv, self.result)
@@ -341,6 +348,11 @@ class Step:
             outputs = tile["co"] if "co" in cut else outputs
             inputs = tile["ci"] if "ci" in cut else inputs
             found["sums"] = WORD * taps * outputs * inputs
+        if halves.has_row_pairs(self.result, a, self.element):
+            cut, s = self._cut(a), a.shape
+            whole = {"co": s.outputs, "ci": s.inputs}
+            rows, channels = (tile[n] if n in cut else size for n, size in whole.items())
+            found["words"] = self.element.size * taps * rows * channels
         return found
 
     def _counts(self, a: Wanted, tile: Sized) -> tuple[Any, Any, Any, Any]:

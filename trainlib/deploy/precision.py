@@ -167,7 +167,7 @@ def mix(graph: Graph, precision: Precision) -> None:
     for node in nodes:
         is_single = _is_single(graph, node, exponents)
         element = "f32" if is_single else precision.element(graph, node)
-        typed = _by_columns(replace(node, element=element))
+        typed = _by_columns(replace(node, element=element), shapes_of(graph, node))
         operator = OPERATORS[node.op]
         tensors = operator.tensors(shapes_of(graph, node), typed.attributes, typed.element)
         inputs = {
@@ -199,11 +199,17 @@ def _is_single(graph: Graph, node: Node, exponents: Set[str]) -> bool:
     return any(v.role in ("temporary", "state") and v.dtype == "float32" for v in given)
 
 
-def _by_columns(node: Node) -> Node:
-    """Convolutions with a stride as products: outputs side by side read no neighbouring halves."""
+def _by_columns(node: Node, shapes: Mapping[str, Shape]) -> Node:
+    """Convolutions with a stride as products: outputs side by side read no neighbouring halves.
+
+    Not where two channels of outputs are computed at once, see trainlib.conv.row_pairs.
+    """
     how = node.attributes
     is_strided = how.get("stride", (1, 1))[1] > 1 and how.get("groups", 1) == 1
     if node.element == "f32" or node.op not in ("conv2d_fw", "conv2d_wg") or not is_strided:
+        return node
+    outputs, _, _, width = shapes["W"] if node.op == "conv2d_fw" else (1, 1, 1, 1)
+    if width > 1 and outputs % 2 == 0:
         return node
     return replace(node, attributes={"method": "columns", **how})
 

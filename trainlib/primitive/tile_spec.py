@@ -39,6 +39,7 @@ class Dim:
     unit         sizes of tiles that do not waste work are multiples of it
     is_summed    outputs are sums over it: they stay in L1 while it advances. Such are innermost
     limit        the largest size of a tile; None: all of it
+    multiple     sizes that are chosen are multiples of it, or all
     """
 
     name: str
@@ -46,6 +47,7 @@ class Dim:
     unit: int = 1
     is_summed: bool = False
     limit: int | None = None
+    multiple: int = 1
 
     @property
     def most(self) -> int:

@@ -35,10 +35,11 @@ class TablesTooLong(Exception):
 
 def candidates(dim: Dim) -> list[int]:
     """Sizes to try, largest first: equal parts, and the whole units next to them."""
-    sizes, parts = {1}, 1
+    sizes, parts = {dim.multiple}, 1
     while parts <= dim.size:
         size = -(-dim.size // parts)
         below, above = (size // dim.unit * dim.unit, -(-size // dim.unit) * dim.unit)
+        size = min(-(-size // dim.multiple) * dim.multiple, dim.size)
         sizes |= {size} | {near for near in (below, above) if 0 < near < dim.size}
         parts += 1 if parts < FINE else parts // FINE
     return sorted((size for size in sizes if size <= dim.most), reverse=True)

@@ -89,6 +89,42 @@ def test_outputs_that_are_a_stride_apart_are_the_references(shape, element):
         check(f"tconv2d_fw_{element.name}", whole | {"height": 3, "width": 4, "cols": None})
 
 
+ROW_PAIRS = (
+    {"padding": 1},
+    {"padding": (0, 1, 2, 0), "width": 3, "batch": 2},
+    {"stride": 2, "padding": 1, "kernel": (4, 2)},
+    {"stride": (1, 3), "dilation": 2, "padding": 2, "width": 14},
+    {"padding": 1, "rows": 4, "cols": 5, "split": (2, 3)},
+    {"padding": 1, "outputs": 14, "inputs": 10, "tile": {"y": 2, "co": 4}},
+    {"padding": 1, "tile": {"y": 4, "co": 3}},
+    {"kernel": (1, 5), "padding": (0, 0, 2, 2)},
+    {"padding": 1, "accumulate": True},
+    {"stride": 2, "padding": 1, "accumulate": True, "batch": 2},
+)
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize("shape", ROW_PAIRS, ids=str)
+@pytest.mark.sampled(5)
+def test_two_rows_at_once_are_the_references(shape, element):
+    whole = {"inputs": 4, "outputs": 6, "height": 5, "width": 11, "kernel": 3} | shape
+    check(f"conv2d_fw_{element.name}", whole | {"bias": "accumulate" not in shape})
+    turned = {"co": "ci"}
+    tile = {turned.get(name, name): size for name, size in whole.get("tile", {}).items()}
+    check(f"conv2d_ig_{element.name}", whole | {"tile": tile or None})
+    check(f"tconv2d_fw_{element.name}", whole | {"tile": None, "split": None})
+
+
+def test_of_two_rows_padding_is_left_out():
+    shape = {"inputs": 2, "outputs": 4, "height": 4, "width": 4, "kernel": 3, "padding": 1}
+    weights = np.full((4, 2, 3, 3), np.inf, HALVES[1].dtype)
+    weights[:, :, :, 1:] = 1
+    inputs = {"X": np.ones((1, 2, 4, 4), HALVES[1].dtype), "W": weights}
+    outputs, report = launch("conv2d_fw_bf16", shape, inputs=inputs)
+    assert report.is_correct
+    assert not np.isnan(outputs["Y"].astype(np.float32)).any()
+
+
 METHODS = ("columns", "columns_by_dma")
 BY_COLUMNS = (
     *(shape for name, shape in SHAPES.items() if name != "groups"),
