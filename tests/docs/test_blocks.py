@@ -184,6 +184,7 @@ def check_command(block: Block, words: list[str]) -> None:
 def run_toml(block: Block, names: dict[str, object], is_full: bool) -> str:
     """Read it as the file that it is; a fragment at least parses."""
     from pulpsim.commands.cli.run_config import RunConfig
+    from pulpsim.commands.deploy.config import DeployConfig
     from pulpsim.commands.study.config import StudyConfig
     from pulpsim.commands.tune.config import TuneConfig
     from soc.chip.spec import SocSpec, load_chip
@@ -199,6 +200,8 @@ def run_toml(block: Block, names: dict[str, object], is_full: bool) -> str:
         model: type[BaseModel] = RunConfig
         if "study" in table:
             model = StudyConfig
+        elif "deploy" in table:
+            model = DeployConfig
         elif "tune" in table or "layers" in table:
             model = TuneConfig
         validated(model, [Layer(block.place, table)])

@@ -1,26 +1,33 @@
 """pulpsim deploy: what its command line says. Loads what it needs late."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pulpsim.commands.cli.shared_options import Chip, Json, Settings, reporting_bad_input
+
+LEARNING = ("lr", "momentum", "nesterov", "weight_decay", "clip_norm", "clip_value")
 
 
 def deploy(
     network: Annotated[
         str | None,
         typer.Argument(
-            metavar="FILE.py:NAME|FILE.onnx",
-            help="A torch.nn.Module, or what returns one; a training graph.",
+            metavar="FILE.py:NAME|FILE.onnx|CONF.toml",
+            help="A torch.nn.Module, or what returns one; a training graph; all in a file.",
         ),
     ] = None,
     shape: Annotated[
         str | None, typer.Option("--input", metavar="BxCxHxW", help="Of a batch.")
     ] = None,
-    loss: Annotated[str, typer.Option(metavar="cross_entropy|mse|l1")] = "cross_entropy",
-    optimizer: Annotated[str, typer.Option(metavar="sgd|adam|adamw|FILE.onnx")] = "sgd",
+    loss: Annotated[
+        str | None,
+        typer.Option(metavar="cross_entropy|mse|l1", help="cross_entropy by default."),
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(metavar="sgd|adam|adamw|FILE.onnx", help="sgd by default.")
+    ] = None,
     lr: Annotated[float | None, typer.Option(metavar="X", help="0.01 by default.")] = None,
     momentum: Annotated[float | None, typer.Option(metavar="X", help="Of sgd.")] = None,
     nesterov: Annotated[bool, typer.Option("--nesterov", help="Of sgd with a momentum.")] = False,
@@ -36,8 +43,8 @@ def deploy(
     ] = None,
     mean: Annotated[bool, typer.Option("--mean", help="Of those gradients, not the sum.")] = False,
     dtype: Annotated[
-        str, typer.Option(metavar="f32|f16|bf16", help="Of layers; weights learn in f32.")
-    ] = "f32",
+        str | None, typer.Option(metavar="f32|f16|bf16", help="Of layers; weights learn in f32.")
+    ] = None,
     layer_dtype: Annotated[
         list[str] | None,
         typer.Option(metavar="PATTERN=TYPE", help="Of layers so named, as head.*=f32."),
@@ -66,7 +73,9 @@ def deploy(
         Path | None, typer.Option(metavar="FILE.npz", help="Weights and states after training.")
     ] = None,
     json: Json = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of weights and random batches.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Of weights and random batches; 0 by default.")
+    ] = None,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Do not run it.")] = False,
     tuned: Annotated[
         bool, typer.Option("--tuned", help="Take the tiles that `pulpsim tune` has found.")
@@ -85,6 +94,10 @@ def deploy(
     verify: Annotated[
         bool, typer.Option("--verify", help="Hold gradients and losses against PyTorch's.")
     ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Train in f32, f16, bf16 and as said: a table of all."),
+    ] = False,
     repair: Annotated[
         bool,
         typer.Option("--repair", help="Take a FILE.onnx although its backward nodes have defects."),
@@ -100,6 +113,7 @@ def deploy(
     """
     with reporting_bad_input():
         from pulpsim.commands.deploy import session as command
+        from pulpsim.commands.deploy.config import with_config
         from soc.config.toml import ConfigError
 
         if operators:
@@ -107,21 +121,60 @@ def deploy(
             return
         if network is None:
             raise ConfigError(
-                ["which network? FILE.py:NAME, such as model.py:build, or a FILE.onnx"]
+                ["which network? FILE.py:NAME, such as model.py:build, a FILE.onnx, or a CONF.toml"]
             )
-        learning = {
+        said: dict[str, Any] = {
+            "input": shape,
+            "loss": loss,
+            "optimizer": optimizer,
             "lr": lr,
             "momentum": momentum,
             "nesterov": nesterov or None,
             "weight_decay": weight_decay,
             "clip_norm": clip_norm,
             "clip_value": clip_value,
+            "accumulate": accumulate,
+            "mean": mean or None,
+            "dtype": dtype,
+            "dtypes": layer_dtype or None,
+            "loss_scale": loss_scale,
+            "data": data,
+            "steps": steps,
+            "cores": cores,
+            "seed": seed,
         }
+        source = Path(network) if network.endswith(".toml") else None
+        given, table = with_config(source, said) if source else ({**said, "network": network}, {})
+        learning = {name: given[name] for name in LEARNING}
+        types = {"dtype": given["dtype"] or "f32", "dtypes": given["dtypes"] or ()}
         options = command.Options(
-            *(network, shape, loss, optimizer, learning, accumulate, mean, data, against, steps),
-            *(chip, settings or (), cores, output, save, json, seed, plan_only, verify),
-            *(tuned, database, layers, report),
-            {"dtype": dtype, "dtypes": layer_dtype or (), "loss_scale": loss_scale},
-            repair,
+            network=given["network"],
+            input=given["input"],
+            loss=given["loss"] or "cross_entropy",
+            optimizer=given["optimizer"] or "sgd",
+            learning=learning,
+            accumulate=given["accumulate"],
+            mean=bool(given["mean"]),
+            data=given["data"],
+            against=against,
+            steps=given["steps"],
+            chip=chip,
+            settings=settings or (),
+            cores=given["cores"],
+            output=output,
+            save=save,
+            json=json,
+            seed=given["seed"] or 0,
+            plans_only=plan_only,
+            verifies=verify,
+            is_tuned=tuned,
+            database=database,
+            layers=layers,
+            report=report,
+            precision={**types, "loss_scale": given["loss_scale"]},
+            repairs=repair,
+            compares=compare,
+            source=source,
+            table=table,
         )
         raise typer.Exit(command.run(options))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,12 @@ from firmware.builder import KernelError
 from pulpsim.commands.cli.config_options import ChosenChip, cache_file
 from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write, write_json
 from pulpsim.commands.cli.terminal import page_console, progress, report_console
+from pulpsim.commands.deploy.comparison import (
+    Compared,
+    comparison_json,
+    show_comparison,
+    variants,
+)
 from pulpsim.commands.deploy.layers import layers_toml
 from pulpsim.commands.deploy.model import (
     check_numbers,
@@ -29,7 +35,7 @@ from pulpsim.commands.deploy.onnx_graph import compared, onnx_deployment
 from pulpsim.commands.deploy.page import page_of
 from pulpsim.commands.deploy.tables import json_of, show_plan, show_run
 from pulpsim.commands.deploy.verification import verified
-from soc.config.toml import ConfigError, Mistakes
+from soc.config.toml import ConfigError, Mistakes, Table
 from trainlib.deploy import Deployed, DeployError, Trained, deploy
 from trainlib.deploy.precision import Precision
 
@@ -38,7 +44,10 @@ SUCCESS, WRONG = 0, 1
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """What the command line says.
+
+    source, table    the config file that was given, and all that it has
+    """
 
     network: str
     input: str | None
@@ -65,6 +74,9 @@ class Options:
     report: Path | None = None
     precision: Mapping[str, Any] = field(default_factory=dict)
     repairs: bool = False
+    compares: bool = False
+    source: Path | None = None
+    table: Table = field(default_factory=dict)
 
 
 def run(options: Options) -> int:
@@ -83,11 +95,46 @@ def run(options: Options) -> int:
         runs = {"--verify": options.verifies, "--against": options.against, "--save": options.save}
         if given := [option for option, value in runs.items() if value]:
             raise ConfigError([f"{given[0]}: --plan-only trains nothing; leave one of them out"])
+    if options.compares:
+        _check_comparison(options)
     try:
+        if options.compares:
+            return _compare(options)
         make = _onnx if options.network.endswith(".onnx") else _torch
         return _carry_out(options, make(options, _chip(options)))
     except (DeployError, KernelError) as error:
         raise ConfigError([f"{options.network}: {error}"]) from None
+
+
+def _check_comparison(options: Options) -> None:
+    single = {
+        "--verify": options.verifies,
+        "--against": options.against,
+        "-o": options.output,
+        "--save": options.save,
+        "--layers": options.layers,
+        "--report": options.report,
+    }
+    if given := [option for option, value in single.items() if value]:
+        raise ConfigError([f"--compare: {given[0]} is of one training; leave one of them out"])
+
+
+def _compare(options: Options) -> int:
+    """The network in all types, one after the other."""
+    console = report_console() if options.json == STANDARD_OUTPUT else page_console()
+    make = _onnx if options.network.endswith(".onnx") else _torch
+    chip, found = _chip(options), list[Compared]()
+    for variant in variants(options.precision):
+        job, trained = make(replace(options, precision=variant.precision), chip), None
+        if not options.plans_only:
+            with _bar(len(job.batches), f"training in {variant.name}") as note:
+                trained = job.deployed.train(job.batches, on_batch=note)
+        found.append(Compared(variant, job.deployed, trained))
+    show_comparison(found, options.network, console)
+    if options.json:
+        result = json_of(found[0].deployed, options.network, found[0].trained, None)
+        write_json(result | {"compare": comparison_json(found)}, options.json)
+    return SUCCESS
 
 
 @dataclass(frozen=True)
@@ -179,7 +226,9 @@ def _tuned(options: Options, chip: Any) -> Any:
 
 def _chip(options: Options) -> Any:
     mistakes = Mistakes()
-    chosen = ChosenChip.of("deploy", Path(), {}, options.chip, options.settings, mistakes)
+    folder = options.source.parent if options.source else Path()
+    where = str(options.source or "deploy"), folder, options.table
+    chosen = ChosenChip.of(*where, options.chip, options.settings, mistakes)
     mistakes.raise_any()
     if options.cores is not None and not 1 <= options.cores <= chosen.spec.cores:
         most = chosen.spec.cores
@@ -216,16 +265,16 @@ def _carry_out(options: Options, job: _Job) -> int:
 
 
 @contextmanager
-def _bar(count: int) -> Iterator[Any]:
+def _bar(count: int, what: str = "training") -> Iterator[Any]:
     """Batches done, in a terminal."""
     console = report_console()
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
     bar.disable = not console.is_terminal
     with bar:
-        task = bar.add_task("training", total=count)
+        task = bar.add_task(what, total=count)
         yield lambda number, loss: bar.update(
-            task, completed=number + 1, description=f"training, loss {loss:.4g}"
+            task, completed=number + 1, description=f"{what}, loss {loss:.4g}"
         )
 
 

@@ -97,6 +97,63 @@ def test_halves_are_held_against_autocast(model: Path, tmp_path: Path) -> None:
     assert {"linear_fw_bf16", "linear_fw_f16", "sgd_f32", "change_scale_f32"} <= kernels
 
 
+CONFIG = """
+chip = {{ base = "pulp", l2.size = 0x100000 }}
+[deploy]
+network = "model.py:build"
+input = "2x6"
+steps = {steps}
+dtype = "bf16"
+master = "{master}"
+loss_scale = 256.0
+dtypes = {{ "2" = "f32" }}
+"""
+
+
+def test_a_file_says_all_and_options_win(model: Path, tmp_path: Path) -> None:
+    file = model.with_name("deploy.toml")
+    file.write_text(CONFIG.format(steps=3, master="f32"))
+    said = tmp_path / "run.json"
+    result = deploy(file, "--steps", "2", "--json", said)
+    assert result.exit_code == 0, result.output
+    found = json.loads(said.read_text())
+    assert (len(found["losses"]), found["memory"]["l2"]) == (2, 1 << 20)
+    kernels = {name for part in found["batches"][0]["layers"] for name in part["kernels"]}
+    assert {"linear_fw_bf16", "linear_fw_f32"} <= kernels
+
+
+def test_mistakes_of_a_file_are_told_with_their_place(model: Path) -> None:
+    file = model.with_name("wrong.toml")
+    file.write_text(CONFIG.format(steps='"many"', master="bf16") + "epochs = 3\n")
+    result = deploy(file)
+    assert result.exit_code == 2
+    for field in ("deploy.steps", "deploy.master", "epochs"):
+        assert field in result.output
+
+
+def test_all_types_are_compared_side_by_side(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    how = "--input", "2x6", "--steps", "2", "--layer-dtype", "2=bf16", "--compare"
+    result = deploy(f"{model}:build", *how, "--json", file)
+    assert result.exit_code == 0, result.output
+    found = json.loads(file.read_text())["compare"]
+    assert [each["types"] for each in found] == ["f32", "f16, scale dynamic", "bf16", "f32, 2=bf16"]
+    for each in found:
+        assert len(each["losses"]) == 2
+        assert abs(each["losses"][-1] - found[0]["losses"][-1]) < 0.01
+        assert f"{each['cycles']:,.0f}" in result.output
+        assert f"{each['memory']['values']:,}" in result.output
+    planned = deploy(f"{model}:build", "--input", "2x6", "--compare", "--plan-only")
+    assert planned.exit_code == 0, planned.output
+    assert "cycles a batch" not in planned.output
+
+
+def test_what_is_of_one_training_is_refused_beside_a_comparison(model: Path) -> None:
+    result = deploy(f"{model}:build", "--input", "2x6", "--compare", "--verify")
+    assert result.exit_code == 2
+    assert "--compare: --verify is of one training; leave one of them out" in result.output
+
+
 def test_the_seed_is_that_of_the_weights(model: Path, tmp_path: Path) -> None:
     def program(seed: int, file: str) -> bytes:
         how = "--input", "2x6", "--plan-only", "--seed", str(seed), "-o", tmp_path / file
@@ -176,7 +233,10 @@ def test_examples_of_a_file_are_taken_in_batches(model: Path, tmp_path: Path) ->
 def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
     build = f"{model}:build"
     return {
-        "network": ([], "which network? FILE.py:NAME, such as model.py:build, or a FILE.onnx"),
+        "network": (
+            [],
+            "which network? FILE.py:NAME, such as model.py:build, a FILE.onnx, or a CONF.toml",
+        ),
         "form": (["model", "--input", "2x6"], "model: a network is FILE.py:NAME, or a FILE.onnx"),
         "file": (["none.py:build", "--input", "2x6"], "none.py: there is no such file"),
         "name": ([f"{model}:buil", "--input", "2x6"], f"{model}:buil: {model} has no buil"),
