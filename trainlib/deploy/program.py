@@ -171,7 +171,16 @@ class _Maker:
             replace(memory, code=size, tables=tables),
             dict(self.addresses),
             tuple(self._recorded(program, records)),
-            sum(family.macs(point) for family, point in self.points),
+            self._macs(),
+        )
+
+    def _macs(self) -> int:
+        """Multiply-adds of a step."""
+        points = iter(self.points)
+        return sum(
+            section.times * family.macs(point)
+            for section in self.schedule.sections
+            for _, (family, point) in zip(section.nodes, points, strict=False)
         )
 
     def _plan(self, k: Kernel) -> tuple[Memory, int]:

@@ -159,6 +159,10 @@ def _random(model: Any, shape: tuple[int, ...], loss: str, seed: int) -> Example
             output = model.eval()(torch.from_numpy(x)).shape
     except Exception as error:
         message = f"--input {'x'.join(map(str, shape))}: the network does not take it: "
+        if any(isinstance(module, torch.nn.Embedding) for module in model.modules()):
+            message = (
+                "--data is missing: random numbers are no rows of an embedding; PyTorch says: "
+            )
         raise ConfigError([message + _line(error)]) from None
     finally:
         model.train(was_training)

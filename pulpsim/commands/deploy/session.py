@@ -168,6 +168,10 @@ def _torch(options: Options, chip: Any) -> _Job:
         deployed.built()
     if not options.verifies:
         return _Job(deployed, batches, None)
+    if drop := next((node for node in deployed.graph.nodes if node.op == "dropout"), None):
+        raise ConfigError(
+            [f"--verify: layer {drop.layer} drops what the chip's own numbers say; let p be 0"]
+        )
     return _Job(
         *(deployed, batches),
         lambda trained: verified(model, loss, batches, deployed, trained),
@@ -249,7 +253,7 @@ def _carry_out(options: Options, job: _Job) -> int:
     trained = check = None
     if not options.plans_only:
         with _bar(len(batches)) as note:
-            trained = deployed.train(batches, gradients=options.verifies, on_batch=note)
+            trained = deployed.train(batches, on_batch=note)
         show_run(deployed, trained, options.network, console)
     if trained and job.check:
         check = job.check(trained)

@@ -1,6 +1,6 @@
 """What a deployment tells: tables for a person, JSON for a program."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -8,6 +8,8 @@ from rich.console import Console
 from pulpsim.commands.cli.terminal import compact_table, one_line, print_whole
 from trainlib.deploy import Deployed, Trained
 from trainlib.deploy.running import LayerStep
+from trainlib.network.training_graph import point_of
+from trainlib.primitive.operator import Family
 
 SCHEMA = "pulpsim.deploy/1"
 LONGEST = 40  # characters of a layer's name
@@ -64,8 +66,11 @@ def show_plan(deployed: Deployed, console: Console) -> None:
 def show_run(deployed: Deployed, trained: Trained, name: str, console: Console) -> None:
     """Cycles by layer, and losses."""
     report = trained.report
-    columns = "layer", "step", "kernels", "cycles", "%", "MAC/cycle", "IPC", "stalls %"
+    columns = "layer", "step", "kernels", "cycles", "%", "MAC/cycle", "IPC", "stalls %", "bytes"
     table = compact_table(*columns, left=3)
+    for column in (table.columns[0], table.columns[2]):
+        column.no_wrap = False  # where the terminal is narrow: numbers are whole
+    moved = bytes_by_layer(deployed)
     macs, kernels = macs_by_layer(deployed), kernels_by_layer(deployed)
     batches = len(report.batches)
     for layer in report.layers:
@@ -77,7 +82,8 @@ def show_run(deployed: Deployed, trained: Trained, name: str, console: Console) 
         numbers = f"{layer.cycles / batches:,.0f}", f"{share:.1f}", rate
         busy = f"{layer.instructions / layer.cycles:.2f}", f"{waited:.0f}"
         called = _first(kernels.get((layer.layer, layer.step), ()))
-        table.add_row(_short(layer.layer), layer.step, called, *numbers, *busy)
+        size = f"{moved.get((layer.layer, layer.step), 0) / deployed.accumulate:,.0f}"
+        table.add_row(_short(layer.layer), layer.step, called, *numbers, *busy, size)
     print_whole(console, table)
     console.print(
         f"{name} on {deployed.chip.name}: {batches} batches, {report.cycles:,} cycles, "
@@ -114,14 +120,28 @@ def kernels_by_layer(deployed: Deployed) -> dict[tuple[str, str], list[str]]:
 
 def macs_by_layer(deployed: Deployed) -> dict[tuple[str, str], int]:
     """Multiply-adds of a step, by layer and direction."""
-    from trainlib.network.training_graph import point_of
+    return _sums(deployed, lambda family, point: family.macs(point))
 
+
+def bytes_by_layer(deployed: Deployed) -> dict[tuple[str, str], int]:
+    """Bytes of operands of a step's kernels, read and written, by layer and direction."""
+
+    def size(family: Family, point: Any) -> int:
+        tensors = [t for t in family.tensors(point).values() if t.role != "scratch"]
+        return sum(t.size * (2 if t.role == "inout" else 1) for t in tensors)
+
+    return _sums(deployed, size)
+
+
+def _sums(deployed: Deployed, of: Callable[[Family, Any], int]) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
-    built = deployed.built()
-    for emitted in built.calls:
-        layer, _, step = emitted.call.region.rpartition(" ")
-        family, point = point_of(emitted.call, deployed.cores or deployed.chip.cores)
-        found[layer, step] = found.get((layer, step), 0) + family.macs(point)
+    schedule, calls = deployed.schedule, iter(deployed.built().calls)
+    for section in schedule.sections:
+        for _ in section.nodes:
+            call = next(calls).call
+            layer, _, step = call.region.rpartition(" ")
+            family, point = point_of(call, deployed.cores or deployed.chip.cores)
+            found[layer, step] = found.get((layer, step), 0) + section.times * of(family, point)
     return found
 
 
@@ -130,6 +150,7 @@ def json_of(
 ) -> dict[str, Any]:
     """All of it, as the schema pulpsim.deploy/1 has it."""
     built, kernels = deployed.built(), kernels_by_layer(deployed)
+    moved = bytes_by_layer(deployed)
     result: dict[str, Any] = {
         "schema": SCHEMA,
         "network": name,
@@ -143,7 +164,10 @@ def json_of(
         result["losses"] = trained.losses
         result["cycles"] = trained.report.cycles
         result["batches"] = [
-            {"cycles": batch.cycles, "layers": [_layer(layer, kernels) for layer in batch.layers]}
+            {
+                "cycles": batch.cycles,
+                "layers": [_layer(layer, kernels, moved) for layer in batch.layers],
+            }
             for batch in trained.report.batches
         ]
     if verified is not None:
@@ -151,11 +175,16 @@ def json_of(
     return result
 
 
-def _layer(layer: LayerStep, kernels: dict[tuple[str, str], list[str]]) -> dict[str, Any]:
+def _layer(
+    layer: LayerStep,
+    kernels: dict[tuple[str, str], list[str]],
+    moved: dict[tuple[str, str], int],
+) -> dict[str, Any]:
     return {
         "layer": layer.layer,
         "step": layer.step,
         "kernels": kernels.get((layer.layer, layer.step), []),
+        "bytes": moved.get((layer.layer, layer.step), 0),
         "cycles": layer.cycles,
         "instructions": layer.instructions,
         "stalls": dict(layer.stalls),

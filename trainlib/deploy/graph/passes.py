@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from math import prod
+from typing import Any
 
 from trainlib.deploy.graph.registry import OPERATORS, add_node, written
 from trainlib.deploy.graph.values import Graph, Node
@@ -83,7 +84,11 @@ def join_in_place(graph: Graph) -> None:
             if name not in free:
                 shape = graph.values[name].shape
                 how = {"start": (0,) * len(shape), "size": shape}
-                more = {"layer": node.layer, "step": node.step, "element": node.element}
+                more: dict[str, Any] = {
+                    "layer": node.layer,
+                    "step": node.step,
+                    "element": node.element,
+                }
                 root = add_node(graph, "slice", {"x": name}, how, **more)["y"]
             graph.values[root] = replace(graph.values[root], base=whole.name, offset=offset)
         copies, graph.nodes = graph.nodes, others

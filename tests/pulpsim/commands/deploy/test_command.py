@@ -35,6 +35,9 @@ def layers():
         nn.Linear(144, 3),
     )
 
+def rows():
+    return nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(20, 3))
+
 number = 7
 
 def wrong():
@@ -70,6 +73,9 @@ def test_a_module_is_trained_and_held_against_torch(model: Path, tmp_path: Path)
     kernels = {(part["layer"], part["step"]): part["kernels"] for part in parts}
     assert {("0", "forward"), ("2", "backward"), ("2", "update")} <= kernels.keys()
     assert kernels["0", "forward"] == ["linear_fw_f32"]
+    assert kernels["0", "update"] == ["linear_wg_f32"]
+    [size] = [p["bytes"] for p in parts if (p["layer"], p["step"]) == ("0", "forward")]
+    assert size == 4 * (2 * 6 + 8 * 6 + 8 + 2 * 8)
     assert " 0 forward linear_fw_f32 " in " ".join(["", *result.output.split()])
     memory = said["memory"]
     assert memory["static"] < memory["values"] == memory["live"]
@@ -220,6 +226,15 @@ def test_layers_are_tuned_and_their_tiles_taken(model: Path, tmp_path: Path) -> 
     assert result.exit_code == 0, result.output
 
 
+def test_work_is_that_of_all_batches_of_a_step(model: Path, tmp_path: Path) -> None:
+    macs = {}
+    for count in ("1", "3"):
+        how = "--input", "2x6", "--accumulate", count, "--plan-only", "--json", tmp_path / count
+        assert deploy(f"{model}:build", *how).exit_code == 0
+        macs[count] = json.loads((tmp_path / count).read_text())["macs"]
+    assert macs["3"] == 3 * macs["1"]
+
+
 def test_examples_of_a_file_are_taken_in_batches(model: Path, tmp_path: Path) -> None:
     x = np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32)
     np.savez(tmp_path / "data.npz", x=x, target=np.array([0, 1, 2, 0]))
@@ -287,6 +302,16 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
             [build, "--input", "2x6", "--database", "tuned.db"],
             "--database tuned.db: for --tuned; give that too",
         ),
+        "embedding": (
+            [f"{model}:rows", "--input", "2x5"],
+            "--data is missing: random numbers are no rows of an embedding; PyTorch says: Expected "
+            "tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+            "Int; but got torch.FloatTensor instead (while checking arguments for embedding)",
+        ),
+        "dropout": (
+            [f"{model}:layers", "--input", "2x1x8x8", "--verify"],
+            "--verify: layer 4 drops what the chip's own numbers say; let p be 0",
+        ),
         "repair": (
             [build, "--input", "2x6", "--repair"],
             "--repair: for a FILE.onnx, whose backward nodes may have defects",
@@ -310,7 +335,8 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
 
 NAMES = (
     "network form file name kind input shape loss optimizer momentum steps cores operator onnx "
-    "database data dtype layer_dtype loss_scale repair onnx_lr onnx_optimizer plan_only"
+    "database data dtype layer_dtype loss_scale embedding dropout repair onnx_lr "
+    "onnx_optimizer plan_only"
 ).split()
 
 
