@@ -264,7 +264,8 @@ def _correlate(
         return
     rows, cols = point.get("rows"), point.get("cols")
     how = {"rows": rows and rows // 2, "cols": cols and min(cols, whole.xs.outputs)}
-    correlate(name, k, team, by_pairs(whole, words), **{**point, **how})
+    others = [whole.w.address]
+    correlate(name, k, team, by_pairs(whole, words), **{**point, **how}, others=others)
 
 
 def conv2d_wg_f32(

@@ -1,6 +1,6 @@
 """The code of a correlation: loops over rows, lines and blocks around the planned inner loops."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import product
@@ -20,6 +20,7 @@ from trainlib.conv.inner_loop import Body
 from trainlib.conv.paired_code import PairedChannels
 from trainlib.conv.row_taps import Lines, add_product, runs_of_blocks
 from trainlib.primitive.element import load, store
+from trainlib.primitive.tensor import Address
 
 GIVEN = ("w_panel", "y_panel", "x_start", "at_start", "line_count")
 INNER = ("reads", "w_line", "x_block", "y_block", "blocks", "x_line", "y_line", "at", "lines")
@@ -36,22 +37,27 @@ def correlate(
     cols: int | None = None,
     split: tuple[int, int] | None = None,
     is_turned: bool | None = None,
+    others: Sequence[Address] = (),
 ) -> None:
     """Emit a correlation; see Point for the options, None: chosen.
+
+    others    what else is live: registers among them make room where it is needed
 
     raises    KernelError if there is no such point
     """
     given = {"rows": rows, "cols": cols, "split": split, "is_turned": is_turned}
     point = choose(name, x, team.cores, given)
     turned = (x.turned if point.is_turned else x).straight
-    Correlator(k, team, turned, point).emit()
+    Correlator(k, team, turned, point, others).emit()
 
 
 class Correlator:
     """The code of one correlation on all cores."""
 
-    def __init__(self, k: Kernel, team: Team, x: Correlation, point: Point) -> None:
-        self.k, self.team, self.x, self.point = k, team, x, point
+    def __init__(
+        self, k: Kernel, team: Team, x: Correlation, point: Point, others: Sequence[Address]
+    ) -> None:
+        self.k, self.team, self.x, self.point, self.others = k, team, x, point, others
         self.is_single = x.is_paired or is_single(x, point.rows, point.cols)
         if not self.is_single:
             self.lines = Lines(k, x)
@@ -161,7 +167,7 @@ class Correlator:
         sums = point.rows * x.sums(point.cols)
         floats = sums + pool
         inner = pointers + constants + (3 if k.has_float_registers else floats)
-        bases = [x.x.address, x.w.address, x.y.address, x.bias]
+        bases = [x.x.address, x.w.address, x.y.address, x.bias, *self.others]
         with values(k, given, [*INNER, *OUTER], inner, bases) as homes:
             self.pointers, self.constants = k.x(pointers), k.x(constants)
             scratch = k.x(3) if k.has_float_registers else []

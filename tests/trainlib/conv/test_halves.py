@@ -115,6 +115,13 @@ def test_two_rows_at_once_are_the_references(shape, element):
     check(f"tconv2d_fw_{element.name}", whole | {"tile": None, "split": None})
 
 
+@pytest.mark.parametrize("tile", [None, {"y": 16, "co": 8}], ids=str)
+def test_blocks_of_two_rows_take_the_registers_that_there_are(tile):
+    shape = {"inputs": 16, "outputs": 32, "height": 32, "width": 32, "kernel": 3, "padding": 1}
+    for stride in (1, 2):
+        program("conv2d_fw_f16", shape | {"stride": stride, "tile": tile})
+
+
 def test_of_two_rows_padding_is_left_out():
     shape = {"inputs": 2, "outputs": 4, "height": 4, "width": 4, "kernel": 3, "padding": 1}
     weights = np.full((4, 2, 3, 3), np.inf, HALVES[1].dtype)
