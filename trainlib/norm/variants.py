@@ -189,7 +189,7 @@ class Layout:
             if name != "partials"
         }
         sizes = self.shape(rows), self.shape(elements)
-        how: Any = {"is_ordered": is_ordered, "in_groups": True}
+        how: Any = {"is_ordered": is_ordered, "in_groups": True, "aligns": self.in_pairs}
         return View(*sizes, fields, at["partials"], self.split, self.unroll, **how)
 
     def cycles(self, cores: int, rows: Axes, reductions: int, each: int) -> float:

@@ -16,12 +16,15 @@ from firmware.builder import LT, Kernel, Register
 from firmware.lanes import Lane, Lanes, load_constant
 from firmware.registers import ZERO
 from firmware.team import Group, Team
+from trainlib.codegen.half_words import HALF
 from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand, merged, partitioned
 from trainlib.primitive.element import BITS, F16, F32, Element, load, store_rounded
 from trainlib.primitive.tensor import WORD, Address, Tensor
 
 Split = Literal["auto", "rows", "columns"]
 Kind = Literal["sum", "max"]
+Part = Literal["all", "words", "other"]
+"""Of a row: all of it, its words, or the one element beside them."""
 NEUTRAL = {"sum": 0.0, "max": -inf}
 
 CORES = 16  # the most there are
@@ -83,6 +86,8 @@ class Rows:
 
     The first dimension of rows is partitioned if is_ordered, else the one that is best.
 
+    aligns     rows of an odd number of halves may begin in the middle of a word: all but one of
+               their elements are words, and that one, their first or their last, comes after these
     sharing    how many cores share a row; all of them, if the rows are not as many for each group
     """
 
@@ -98,7 +103,9 @@ class Rows:
         *,
         unroll: int = UNROLL,
         is_ordered: bool = False,
+        aligns: bool = False,
     ) -> None:
+        self.aligns = aligns
         self.k, self.team, self.elements, self.partials = k, team, tuple(elements), partials
         self.by_columns = sharing > 1
         self.fields, self.unroll, self.sizes = fields, unroll, tuple(rows)
@@ -195,25 +202,27 @@ class Rows:
         if mask:
             masked, sources = sources.index(mask[0]), [*sources, mask[1]]
         operands = [[self._operand(name) for name in names] for names in (sources, targets)]
-        team = self.own if self.by_columns else None
-        with k.scope():
-            width = unroll or self.unroll
-            by_words = width % 2 == 0 and (bool(mask) or self._gain_by_words([*sources, *targets]))
-            how: Any = {"late": late, "by_words": by_words, "masked": masked, "after": after}
-            nest = Nest(k, team, self.elements, *operands, **how, unroll=width)
-            nest.split_work()
-            nest.start()
-            nest.run(body)
+        is_cut = after is None and self._begins_in_words([*sources, *targets])
+        parts: list[Part] = ["words", "other"] if is_cut else ["all"]
+        width = unroll or self.unroll
+        gains = bool(mask) or is_cut or self._gain_by_words([*sources, *targets])
+        by_words = width % 2 == 0 and gains
+        how: Any = {"late": late, "by_words": by_words, "masked": masked, "after": after}
+        counts = {"all": self.elements[-1], "words": self.elements[-1] - 1, "other": 1}
+        for part in parts:
+            with k.scope():
+                self._nest(part, counts[part], *operands, body, width, how)
 
     def sweep_pairs(self, sources: Sequence[str], targets: Sequence[str], body: Body) -> None:
         """Go through the row as sweep does, two halves that lie together at a time.
 
         The body computes with words of both; the last of an odd number is one with no other.
         """
-        *others, count = self.elements
-        pairs, rest = divmod(count, 2)
-        team, parts = self.own if self.by_columns else None, ((pairs, F32, 0), (rest, BITS, pairs))
-        for number, element, skipped in parts:
+        pairs, rest = divmod(self.elements[-1], 2)
+        is_cut = self._begins_in_words([*sources, *targets])
+        cut: list[Part] = ["words", "other"] if is_cut else ["all", "all"]
+        counts = (pairs, F32, 0), (rest, BITS, 0 if is_cut else pairs)
+        for part, (number, element, skipped) in zip(cut, counts, strict=True):
             if not number:
                 continue
             operands = [
@@ -229,11 +238,64 @@ class Rows:
                 for names in (sources, targets)
             ]
             with self.k.scope():
-                width = max(1, self.unroll // 2)
-                nest = Nest(self.k, team, (*others, number), *operands, unroll=width)
-                nest.split_work()
-                nest.start()
-                nest.run(body)
+                self._nest(part, number, *operands, body, max(1, self.unroll // 2), {})
+
+    def _begins_in_words(self, names: Sequence[str]) -> bool:
+        """Do all rows begin with a word but for one element, the first or the last?
+
+        They are of an odd number of halves, lie alike in all tensors, and all their other
+        dimensions are of whole words.
+        """
+        fields = [self.fields[name] for name in names]
+        if not self.aligns or self.elements[-1] % 2 == 0 or self.elements[-1] < 2:
+            return False
+        first = fields[0]
+        is_alike = all(field.rows == first.rows for field in fields)
+        is_near = all(f.element.size == HALF == f.elements[-1] for f in fields)
+        is_whole = all(step % WORD == 0 for f in fields for step in f.elements[:-1])
+        return is_alike and is_near and is_whole and any(step % WORD for step in first.rows)
+
+    def _nest(
+        self,
+        part: Part,
+        count: int,
+        sources: Sequence[Operand],
+        targets: Sequence[Operand],
+        body: Body,
+        width: int,
+        how: Mapping[str, Any],
+    ) -> None:
+        """Emit the loops over a part of the row, which has so many elements."""
+        k, moved = self.k, None
+        if part != "all":
+            moved = k.x()
+            self._load_offset(part, moved, sources[0].offset)
+            sources = [replace(operand, offset=moved) for operand in sources]
+            targets = [replace(operand, offset=moved) for operand in targets]
+        team, dims = self.own if self.by_columns else None, (*self.elements[:-1], count)
+        nest = Nest(k, team, dims, sources, targets, **how, unroll=width)
+        nest.split_work()
+        nest.start()
+        if moved is not None:
+            k.free(moved)
+        nest.run(body)
+
+    def _load_offset(self, part: Part, place: Register, row: Register | None) -> None:
+        """Load the offset of a row's words, or of the element beside them."""
+        k = self.k
+        assert row is not None
+        if part == "words":
+            k.addi(place, row, HALF)
+            k.p_bclr(place, place, 1, 0)
+            return
+        with k.scope():
+            last = k.x()
+            k.slli(place, row, 30)
+            k.srai(place, place, 31)  # all ones if the row begins in the middle of a word
+            k.li(last, HALF * (self.elements[-1] - 1))
+            k.and_(place, place, last)
+            k.sub(place, last, place)
+        k.add(place, place, row)
 
     def _gain_by_words(self, names: Sequence[str]) -> bool:
         """Are two halves faster as a word? Where these begin rows, and widening needs no FPU."""

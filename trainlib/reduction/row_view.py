@@ -22,6 +22,7 @@ class View:
     fields            tensors by name
     partials          scratch, as large as trainlib.reduction.row_reduction.PARTIALS
     in_groups         may some of the cores share a row, and others another?
+    aligns            see Rows
     """
 
     rows: tuple[int, ...]
@@ -32,6 +33,7 @@ class View:
     unroll: int = UNROLL
     is_ordered: bool = False
     in_groups: bool = False
+    aligns: bool = False
 
     def emit(
         self, k: Kernel, team: Team, work: Callable[[Rows], None], *, reductions: int = 1
@@ -42,13 +44,14 @@ class View:
         reductions    of each row
         """
         sizes = prod(self.rows), prod(self.elements)
-        how = reductions, team.cores
-        sharing = sharing_of(self.split, *sizes, *how, in_groups=self.in_groups)
+        how = {"is_ordered": self.is_ordered, "aligns": self.aligns}
+        groups = reductions, team.cores
+        sharing = sharing_of(self.split, *sizes, *groups, in_groups=self.in_groups)
         of = self.rows, self.elements, self.fields, self.partials, sharing
 
         def emit(k: Kernel, team: Team, width: int) -> None:
             with k.scope():
-                work(Rows(k, team, *of, unroll=width, is_ordered=self.is_ordered))
+                work(Rows(k, team, *of, unroll=width, **how))
 
         width = self.unroll
         if BF16 in [field.element for field in self.fields.values()]:

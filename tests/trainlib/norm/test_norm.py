@@ -201,6 +201,23 @@ def test_outputs_of_halves_from_saved_means_are_the_references_bit_for_bit(shape
     np.testing.assert_array_equal(outputs["y"].astype(np.float64), expected)
 
 
+ODD_ROWS = (
+    {"c": 5, "hw": 25},
+    {"c": 4, "hw": 3, "b": 2, "split": "rows"},
+    {"c": 3, "hw": 7, "b": 2},
+    {"c": 9, "hw": 125, "split": "columns", "cores": 3},
+    {"c": 20, "hw": 125, "tile": {"c": 6}},
+)
+
+
+@pytest.mark.parametrize("shape", ODD_ROWS, ids=str)
+@pytest.mark.parametrize("kernel", ["batchnorm_fw", "batchnorm_bw", "instancenorm_bw"])
+@pytest.mark.sampled(2)
+def test_rows_of_halves_that_begin_amid_words_are_the_references(kernel, shape):
+    check(f"{kernel}_bf16", shape | {"relu": True})
+    check(f"{kernel}_bf16", shape)
+
+
 def test_the_mean_of_halves_is_no_less_exact_far_from_zero():
     """bfloat16's deviations are sums of two units in the last place: none of them is lost."""
     x = np.random.default_rng(3).choice([1000, 1008, 1016], (2, 3, 51)).astype(BF16.dtype)
