@@ -58,7 +58,7 @@ class Correlator:
         self, k: Kernel, team: Team, x: Correlation, point: Point, others: Sequence[Address]
     ) -> None:
         self.k, self.team, self.x, self.point, self.others = k, team, x, point, others
-        self.is_single = x.is_paired or is_single(x, point.rows, point.cols)
+        self.is_single = x.is_paired or is_single(x, point.rows, point.cols, point.split[1])
         if not self.is_single:
             self.lines = Lines(k, x)
 

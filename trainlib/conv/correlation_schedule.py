@@ -56,7 +56,7 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
     chosen: dict[Point, float] = {}
     ratios: dict[Point, float] = {}
     for point in points:
-        shape = replace(point, split=(1, 1))
+        shape = replace(point, split=(1, min(point.split[1], 2)))  # all lines, or a part of them
         if shape not in ratios:
             if sum(map(bool, ratios.values())) == PLANNED:
                 break
@@ -96,7 +96,7 @@ def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
 def _planned(x: Correlation, point: Point) -> float:
     """Cycles of a point's inner loops to their instructions; 0 if it does not fit."""
     x = x.turned if point.is_turned else x
-    if x.is_paired or is_single(x, point.rows, point.cols):
+    if x.is_paired or is_single(x, point.rows, point.cols, point.split[1]):
         return 1
     pool = pool_of(x, point.rows, point.cols)
     if not pool:
@@ -199,7 +199,7 @@ def cycles(x: Correlation, point: Point) -> float:
     meeting = clash(x.x.place, point.split)
     part = -(-(x.rows if x.groups == 1 else x.groups) // point.split[0])
     rows, groups = (part, 1) if x.groups == 1 else (x.rows, part)
-    if is_single(x, point.rows, point.cols):
+    if is_single(x, point.rows, point.cols, point.split[1]):
         return groups * rows * cycles_of_row(x, point.cols, point.split[1])
     if x.is_paired:
         return groups * rows * cycles_of_paired_row(x, point.cols)

@@ -16,8 +16,10 @@ from trainlib.conv.depthwise_schedule import (
     Input,
     Line,
     Round,
+    height_of,
     lines_of,
     round_of,
+    steps_of,
 )
 from trainlib.conv.row_taps import runs_of_blocks
 from trainlib.primitive.tensor import WORD
@@ -31,6 +33,7 @@ class Channels:
                  and all blocks have rounds: how many, and how many lines are after the core's
     cut          for each block of rounds, what ends its last line if lines follow: where that is,
                  and where it goes on
+    last         bytes from a block's first output to that which py is the address of
     weights      all taps'; sums: of a line of a block; pool: inputs; start: of a sum, if biased
     """
 
@@ -42,6 +45,8 @@ class Channels:
         may_enter = k.isa.loop_end == "last"  # CV32E40P enters loops at their start only
         self.rounds = [r for r in rounds if r] if may_enter and all(rounds) else []
         self.cut: list[tuple[Label, Label, Round]] = []
+        self.last = 0
+        self.x_step, self.y_step = steps_of(x)
 
     def part(self, given: dict[str, Register], size: int) -> None:
         """All of a core: its groups, or its rows of the only one.
@@ -52,14 +57,15 @@ class Channels:
         k, x = self.k, self.x
         rows, groups = (size, 1) if x.groups == 1 else (x.rows, size or x.groups)
         taps, starts = x.ys.taps * x.xs.taps, int(x.bias is not None)
-        floats = taps + self.point.cols + INPUTS + starts
+        sums = height_of(x.ys) * self.point.cols
+        floats = taps + sums + INPUTS + starts
         inner = ADDRESSES + (INPUTS if k.has_float_registers else floats)
         bases = [x.x.address, x.w.address, x.y.address, x.bias]
         with values(k, given, self._values(rows, groups if size else 1), inner, bases) as homes:
             self.px, *pool = k.short(1 + INPUTS)
             self.py, self.line, self.end = k.x(ADDRESSES - 1)
             scratch = pool if k.has_float_registers else []
-            self.weights, self.sums = k.f(taps), k.f(self.point.cols)
+            self.weights, self.sums = k.f(taps), k.f(sums)
             self.pool = k.f(INPUTS) if k.has_float_registers else pool
             self.start = k.f() if starts else None
             self.scratch = scratch or self.pool
@@ -113,9 +119,9 @@ class Channels:
         """All lines of a block."""
         k, v, t = self.k, self.v, self.scratch[0]
         block = self.blocks[number]
-        last = (block.first.width - 1) * self.x.y.place
-        k.add_constant(self.py, v.load(y_block, t), last, self.scratch[1])
-        above = -self.x.ys.pad * self.x.x.line
+        self.last = lines_of(self.x, block)[0].outputs[-1]
+        k.add_constant(self.py, v.load(y_block, t), self.last, self.scratch[1])
+        above = 0 if self.x.ys.is_transposed else -self.x.ys.pad * self.x.x.line
         if self.rounds:
             first = self.rounds[number].heads[0][0].offset
             k.add_constant(self.px, v.load(x_block, t), first + above, self.scratch[1])
@@ -237,10 +243,10 @@ class Channels:
 
     def _start_sums(self, line: Line) -> None:
         """Load what the sums of a line start with."""
-        k, last = self.k, line.outputs[-1]
+        k = self.k
         for register, at in zip(self.sums, line.outputs, strict=False):
             if self.x.accumulates:
-                k.fload(register, at - last, self.py)
+                k.fload(register, at - self.last, self.py)
             elif not self.start:
                 k.fzero(register)
             elif k.has_float_registers:
@@ -255,10 +261,9 @@ class Channels:
             self._start_sums(line)
         is_begun = [x.accumulates] * len(line.outputs)
         if line.inputs:
-            step = x.ys.stride * x.x.line
-            self._multiply(line.inputs, line.inputs[-1].offset, is_begun, step)
+            self._multiply(line.inputs, line.inputs[-1].offset, is_begun, self.x_step)
         else:
-            k.addi(self.px, self.px, x.ys.stride * x.x.line)
+            k.addi(self.px, self.px, self.x_step)
         for q in (q for q, begun in enumerate(is_begun) if not begun):
             k.fzero(self.sums[q])
             if self.start:
@@ -266,11 +271,13 @@ class Channels:
         self._store(line)
 
     def _store(self, line: Line) -> None:
-        """Store the sums of a line, and go on to the next one."""
-        k, last = self.k, line.outputs[-1]
-        for register, at in zip(self.sums, line.outputs[:-1], strict=False):
-            k.fstore(register, at - last, self.py)
-        k.fstore_post(self.sums[len(line.outputs) - 1], self.x.y.line, self.py)
+        """Store the sums of a line, and go on to the next one, if py is the last one's address."""
+        k = self.k
+        for register, at in zip(self.sums, line.outputs, strict=False):
+            if at == self.last:
+                k.fstore_post(register, self.y_step, self.py)
+            else:
+                k.fstore(register, at - self.last, self.py)
 
     def _multiply(
         self,

@@ -72,13 +72,15 @@ class LoneChannels(Channels):
     def _begin(self, lines: Round | Line) -> None:
         """Let px and py be the places that rounds expect."""
         k, x, t = self.k, self.x, self.scratch[0]
-        k.add_constant(self.py, self.py, _line_of(lines).outputs[-1], t)
+        self.last = _line_of(lines).outputs[-1]
+        k.add_constant(self.py, self.py, self.last, t)
         first = lines.heads[0][0] if isinstance(lines, Round) else lines.inputs[-1]
         k.add_constant(self.px, self.px, first.offset - x.ys.pad * x.x.line, t)
 
     def end(self, kind: int) -> None:
         """Store the last line of a block."""
         if _tails_of(self.kinds[kind]):
+            self.last = _line_of(self.kinds[kind]).outputs[-1]
             self._store(_line_of(self.kinds[kind]))
 
 
@@ -105,7 +107,8 @@ def lone_channels(
     except KernelError:
         return None
     x = x.straight
-    if point.is_turned or not is_single(x, point.rows, point.cols):
+    is_plain = not point.is_turned and not x.ys.is_transposed
+    if not is_plain or not is_single(x, point.rows, point.cols, 1):
         return None
     runs = x.xs.runs(point.cols)
     kinds = [round_of(x, run) or _like(x, run) for run in runs]

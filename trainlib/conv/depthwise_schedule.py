@@ -8,9 +8,13 @@ sums: no loop over taps, and no weight is loaded again.
 
 Where no more than the first line and the last one have fewer taps, all lines share the code of one:
 see Round. So a core's own cache holds it.
+
+Of the gradient of images with a stride, that many neighbouring lines are computed together: groups
+of lines read alike, single ones do not.
 """
 
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 from trainlib.codegen.strided_access import REACH
@@ -86,34 +90,55 @@ class Round(NamedTuple):
         return self.taps[len(self.heads) :]
 
 
+def height_of(ys: Axis) -> int:
+    """Lines that are computed together."""
+    return ys.stride if ys.is_transposed else 1
+
+
+def steps_of(x: Correlation) -> tuple[int, int]:
+    """Bytes of input and output from the lines that are computed together to the next ones."""
+    return (1 if x.ys.is_transposed else x.ys.stride) * x.x.line, height_of(x.ys) * x.y.line
+
+
 def lines_of(x: Correlation, block: BlockRun) -> list[Line]:
     """The lines of a block, those that read alike taken together."""
-    return list(_lines(x.ys, x.xs.taps, block, x.x.line, x.x.place, x.y.place))
+    steps = x.x.line, x.x.place, x.y.line, x.y.place
+    return list(_lines(x.ys, x.xs.taps, block, *steps))
 
 
 @cache
 def _lines(
-    ys: Axis, taps: int, block: BlockRun, line_bytes: int, place_bytes: int, output_bytes: int
+    ys: Axis,
+    taps: int,
+    block: BlockRun,
+    line_bytes: int,
+    place_bytes: int,
+    next_bytes: int,
+    output_bytes: int,
 ) -> tuple[Line, ...]:
-    found = []
-    for lines in ys.runs(1):
+    found, width = [], block.first.width
+    pad = 0 if ys.is_transposed else ys.pad
+    for lines in ys.runs(height_of(ys)):
         uses: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for down in lines.first.reads:
             for across in block.first.reads:
-                place = down.place + ys.pad, across.place
-                use = across.q, down.tap * taps + across.tap
+                place = down.place + pad, across.place
+                use = down.q * width + across.q, down.tap * taps + across.tap
                 uses.setdefault(place, []).append(use)
         inputs = tuple(
             Input(down * line_bytes + across * place_bytes, tuple(uses[down, across]))
             for down, across in sorted(uses)
         )
-        outputs = tuple(output_bytes * q for q in range(block.first.width))
+        sums = product(range(lines.first.width), range(width))
+        outputs = tuple(next_bytes * down + output_bytes * across for down, across in sums)
         found.append(Line(lines, inputs, outputs))
     return tuple(found)
 
 
 def round_of(x: Correlation, block: BlockRun) -> Round | None:
     """A block's lines as one loop, None: they have none."""
+    if x.ys.is_transposed:
+        return None
     lines, taps = lines_of(x, block), x.xs.taps
     line = max(lines, key=lambda each: len(each.inputs))
     by_tap = [
@@ -138,15 +163,16 @@ def round_of(x: Correlation, block: BlockRun) -> Round | None:
     return Round(line, tuple(by_tap), (front, back)) if is_one else None
 
 
-def is_single(x: Correlation, rows: int, cols: int) -> bool:
-    """Can it be computed in this way, with so many sums?"""
+def is_single(x: Correlation, rows: int, cols: int, parts: int) -> bool:
+    """Can it be computed in this way, with so many sums of a line, by so many cores a line?"""
     x, taps = x.straight, x.ys.taps * x.xs.taps
-    floats = taps + cols + INPUTS + (x.bias is not None)
-    if x.channels > 1 or rows > 1 or x.ys.is_transposed or ADDRESSES + floats > REGISTERS:
+    height = height_of(x.ys)
+    floats = taps + height * cols + INPUTS + (x.bias is not None)
+    if x.channels > 1 or rows > 1 or ADDRESSES + floats > REGISTERS:
         return False
-    if x.element.is_half:
+    if x.element.is_half or height > 1 and (parts > 1 or x.lines is not None):
         return False
-    if x.ys.stride * x.x.line not in STEPS or x.y.line not in STEPS:
+    if any(step not in STEPS for step in steps_of(x)):
         return False
     lines = [line for block in x.xs.runs(cols) for line in lines_of(x, block)]
     most = max(line.instructions for line in lines)

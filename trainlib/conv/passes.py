@@ -153,7 +153,15 @@ class Step:
         is_free = all(a.point[name] is None for name in ("split", "is_turned"))
         if a.shape.groups == 1 or lines < ENDS or not is_free or self.element.is_half:
             return False
+        if self._is_joined(a):
+            return False
         return (sizes["n"] == 1) & (sizes["y"] == lines) & (sizes["g"] >= GROUPS)
+
+    def _is_joined(self, a: Wanted) -> bool:
+        """Are neighbouring lines computed together? See trainlib.conv.depthwise_schedule."""
+        s = a.shape
+        is_deep = s.groups == s.inputs == s.outputs > 1
+        return self.result == "x" and is_deep and s.ys.stride > 1 and not self.element.is_half
 
     def _alone(self, a: Wanted) -> Alone | None:
         """Channels that a core computes by itself, each with a kernel of its own."""
@@ -209,8 +217,8 @@ class Step:
         units = {"co": UNIT, "ci": UNIT}
         if self.element.is_half:
             units |= halves.UNITS["w" if self.result == "w" else "yx"]
-        if self.result == "w":
-            units["g"] = GROUPS
+        if self.result == "w" or self._is_joined(a):
+            units["g"] = GROUPS  # one for each core
         rows = "ci" if self.result == "x" else "co"
         pairs = {rows: 2} if halves.has_row_pairs(self.result, a, self.element) else {}
         units |= dict.fromkeys(pairs, halves.UNIT_OF_PAIRS)
