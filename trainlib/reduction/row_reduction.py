@@ -211,7 +211,7 @@ class Rows:
         counts = {"all": self.elements[-1], "words": self.elements[-1] - 1, "other": 1}
         for part in parts:
             with k.scope():
-                self._nest(part, counts[part], *operands, body, width, how)
+                self._nest(part, counts[part], operands, body, width, how)
 
     def sweep_pairs(self, sources: Sequence[str], targets: Sequence[str], body: Body) -> None:
         """Go through the row as sweep does, two halves that lie together at a time.
@@ -238,7 +238,7 @@ class Rows:
                 for names in (sources, targets)
             ]
             with self.k.scope():
-                self._nest(part, number, *operands, body, max(1, self.unroll // 2), {})
+                self._nest(part, number, operands, body, max(1, self.unroll // 2), {})
 
     def _begins_in_words(self, names: Sequence[str]) -> bool:
         """Do all rows begin with a word but for one element, the first or the last?
@@ -259,14 +259,17 @@ class Rows:
         self,
         part: Part,
         count: int,
-        sources: Sequence[Operand],
-        targets: Sequence[Operand],
+        operands: Sequence[Sequence[Operand]],
         body: Body,
         width: int,
         how: Mapping[str, Any],
     ) -> None:
-        """Emit the loops over a part of the row, which has so many elements."""
+        """Emit the loops over a part of the row, which has so many elements.
+
+        operands    sources and targets
+        """
         k, moved = self.k, None
+        sources, targets = operands
         if part != "all":
             moved = k.x()
             self._load_offset(part, moved, sources[0].offset)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from typing import Any
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
@@ -44,7 +45,7 @@ class View:
         reductions    of each row
         """
         sizes = prod(self.rows), prod(self.elements)
-        how = {"is_ordered": self.is_ordered, "aligns": self.aligns}
+        how: dict[str, Any] = {"is_ordered": self.is_ordered, "aligns": self.aligns}
         groups = reductions, team.cores
         sharing = sharing_of(self.split, *sizes, *groups, in_groups=self.in_groups)
         of = self.rows, self.elements, self.fields, self.partials, sharing
