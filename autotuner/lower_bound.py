@@ -6,14 +6,17 @@ each in its direction; the sum of them where they take turns.
 
 from autotuner.point import Point
 from autotuner.space import Space
+from trainlib.primitive import element
 from trainlib.primitive.tile_spec import Sizes, Tiling
 
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
+HALVES = tuple(f"_{half.name}" for half in element.HALVES)
 PRODUCTS = ("matmul", "linear", "pwconv2d")
 RATE = 0.7
 """Multiply-adds per cycle of a core in products: blocks of r x c sums take r c of them and r + c
 loads, and with sums, operands and pointers in 31 registers r c is 20 at most. 5.33 on eight cores
 is the best that is known, with 4 x 4. Elsewhere one per cycle is the bound: padding counts as work.
+An instruction on halves has two.
 """
 
 
@@ -21,7 +24,7 @@ def lower_bound(space: Space, point: Point) -> float:
     """Cycles that a point takes at least."""
     layer = space.layer
     is_product = layer.kernel.startswith(PRODUCTS) or space.method_of(point.kernel) != "direct"
-    rate = RATE if is_product else 1.0
+    rate = (RATE if is_product else 1.0) * (2 if layer.kernel.endswith(HALVES) else 1)
     work = layer.macs / (point.cores * rate)
     to_l1, to_l2 = moved(space, point)
     if point.tile is None and not point.is_phased:

@@ -144,6 +144,14 @@ def test_guided_is_within_one_percent_of_the_optimum_by_a_fifth_of_the_points(re
     assert report.is_correct
 
 
+@pytest.mark.parametrize("kernel", ["matmul_f16", "matmul_f32"])
+def test_a_product_in_l1_takes_no_less_than_the_bound(kernel):
+    space = Space.of(kernel, {"n": 48, "k": 48, "m": 48}, CHIP, sizes=2, cores=(8,))
+    point = space.default()
+    [outcome] = Measure(space.layer, CHIP, Database(":memory:"), ONE)([point])
+    assert lower_bound(space, point) <= outcome.rank
+
+
 @pytest.mark.parametrize("number", [1, 2, 10, 18])
 def test_points_of_other_layers_take_no_less_than_the_bound(number):
     kernel, arguments = AFFORDABLE[number]

@@ -33,6 +33,10 @@ def tune(
     sizes: Annotated[
         int | None, typer.Option(metavar="N", help="Sizes of each dimension, at most.")
     ] = None,
+    types: Annotated[
+        str | None,
+        typer.Option(metavar="f32,f16,bf16", help="Element types that are tried, and compared."),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Processes; as many as processors by default.")
     ] = None,
@@ -74,6 +78,7 @@ def tune(
             settings=settings or (),
             policy=policy,
             sizes=sizes,
+            types=types.split(",") if types else None,
             workers=workers,
             database=database,
             scheduler=scheduler,
@@ -87,9 +92,13 @@ def footprint(
     chip: Chip = None,
     settings: Settings = None,
     json: Json = None,
+    element: Annotated[
+        str | None,
+        typer.Option("--type", metavar="f32|f16|bf16", help="Of all layers that have it."),
+    ] = None,
 ) -> None:
     """Show the bytes of tensors in L2 and buffers in L1, by layer."""
     with reporting_bad_input():
         from pulpsim.commands.tune import footprint as command
 
-        command.footprint(config, chip, settings or (), json)
+        command.footprint(config, chip, settings or (), json, element)

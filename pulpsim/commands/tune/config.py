@@ -7,6 +7,7 @@ args = {inputs = 640, ...}  # occurs, and maybe steps = ["fw", "wg"] for the {} 
 [tune]
 policy = "guided"           # or "exhaustive", "paper"
 sizes = 6                   # of each dimension, at most
+types = ["f32", "bf16"]     # element types that are tried; that of each kernel if left out
 cores = [8, 4]              # numbers that are tried; all of the chip's and half if left out
 workers = 2                 # simulations at a time; as many as processors if left out
 max_cycles = 100_000_000    # of a point
@@ -18,7 +19,7 @@ local_cluster = 2           # the same, of so many workers, started for the sear
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -41,8 +42,10 @@ from pulpsim.commands.cli.place import check_place, place_layers, without_place
 from pulpsim.commands.inspect.networks import config_file
 from soc.chip.spec import DEFAULT_CHIP, SocSpec
 from soc.config.toml import ConfigError, Layer, Mistakes, merged, read_toml, validated
+from trainlib.registry import KERNELS
 
 Policy = Literal["guided", "exhaustive", "paper"]
+Type = Literal["f32", "f16", "bf16"]
 COMMAND = "command line"
 
 
@@ -67,6 +70,7 @@ class LayerTable(ProgramTable):
 class TuneTable(FileTable):
     policy: Policy = "guided"
     sizes: int = Field(default=SIZES, ge=1, le=64)
+    types: tuple[Type, ...] = ()
     cores: tuple[int, ...] = ()
     workers: Workers | None = None
     scheduler: str | None = None
@@ -97,6 +101,7 @@ class Options:
     settings: Sequence[str] = ()  # "l1.banks=32"
     policy: str | None = None
     sizes: int | None = None
+    types: Sequence[str] | None = None
     workers: int | None = None
     database: Path | None = None
     scheduler: str | None = None
@@ -109,6 +114,7 @@ class Tuning:
 
     spaces    of all layers, by name
     counts    how often each layer occurs
+    typed     names of the spaces of each layer, by element type
     """
 
     chip: ChosenChip
@@ -116,6 +122,7 @@ class Tuning:
     counts: dict[str, int]
     how: TuneTable
     database: Path
+    typed: dict[str, dict[str, str]]
 
 
 def load_tuning(file: Path | None, options: Options) -> Tuning:
@@ -129,6 +136,7 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     own = program_table(options.kernel, options.arguments, "inputs=640", mistakes)
     table = merged(without_place(read_toml(file) if file else {}, "tune", options), own)
     chip, config, entries = None, None, dict[str, ProgramTable]()
+    typed = dict[str, dict[str, str]]()
     with mistakes.collected():
         given = options.chip, options.settings
         chip = _fitting(ChosenChip.of(source, folder, table, *given, mistakes))
@@ -138,6 +146,7 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
         entries = _entries(source, config)
         if chip:
             _check_cores(source, config.tune, chip.spec)
+        entries, typed = _by_type(entries, config.tune.types)
     spaces = dict[str, Space]()
     for name, entry in entries.items() if chip and config else ():
         with mistakes.collected():
@@ -148,13 +157,15 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     written = folder / config.tune.database if config.tune.database else None
     database = options.database or written or cache_file("tuned.db")
     counts = {name: entry.count for name, entry in entries.items()}
-    return Tuning(chip, spaces, counts, config.tune, database)
+    return Tuning(chip, spaces, counts, config.tune, database, typed)
 
 
 def load_layers(
-    file: Path, chip: str | None, settings: Sequence[str]
+    file: Path, chip: str | None, settings: Sequence[str], element: str | None = None
 ) -> tuple[SocSpec, dict[str, ProgramTable]]:
     """The chip and the layers of a config file, each step by itself.
+
+    element    type in which all layers are that have it; None: that of each kernel
 
     raises    ConfigError with every mistake in the file and the chip
     """
@@ -166,6 +177,11 @@ def load_layers(
         chosen = _fitting(ChosenChip.of(source, file.parent, table, chip, settings, mistakes))
     with mistakes.collected():
         entries = _entries(source, validated(TuneConfig, [Layer(source, table)]))
+        if element:
+            if element not in get_args(Type):
+                raise ConfigError([f"--type {element}: there are {', '.join(get_args(Type))}"])
+            of, typed = _by_type(entries, [element])
+            entries = {name: of[title] for name, own in typed.items() for title in own.values()}
     mistakes.raise_any()
     assert chosen is not None
     return chosen.spec, entries
@@ -181,8 +197,9 @@ def _fitting(chip: ChosenChip) -> ChosenChip:
 
 
 def _option_layers(options: Options) -> list[Layer]:
+    own = "policy", "sizes", "types"
     return option_layers(
-        {option_of(key): ("tune", key, getattr(options, key)) for key in ("policy", "sizes")}
+        {option_of(key): ("tune", key, getattr(options, key)) for key in own}
         | place_layers("tune", options)
     )
 
@@ -215,6 +232,26 @@ def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
                 found[name] = step
     mistakes.raise_any()
     return found
+
+
+def _by_type(
+    entries: dict[str, ProgramTable], types: Sequence[str]
+) -> tuple[dict[str, ProgramTable], dict[str, dict[str, str]]]:
+    """Layers in each type that their kernel has, and their names by layer and type.
+
+    Without types, each in its own: layers keep their names.
+    """
+    found, typed = dict[str, ProgramTable](), dict[str, dict[str, str]]()
+    for name, entry in entries.items():
+        stem, _, own = entry.kernel.rpartition("_")
+        wanted = types if types and own in get_args(Type) else [own]
+        there = [of for of in wanted if f"{stem}_{of}" in KERNELS]
+        for of in there or [own]:
+            kernel = f"{stem}_{of}"
+            title = name if not types else kernel if name == entry.kernel else f"{name}.{of}"
+            found[title] = entry.model_copy(update={"kernel": kernel if there else entry.kernel})
+            typed.setdefault(name, {})[of] = title
+    return found, typed
 
 
 def _steps(layer: LayerTable) -> Iterator[tuple[str, ProgramTable]]:

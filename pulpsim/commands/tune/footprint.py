@@ -23,18 +23,23 @@ Counted = Mapping[str, tuple[Footprint, int]]
 
 
 def footprint(
-    file: Path, chip: str | None, settings: Sequence[str] = (), report: Path | None = None
+    file: Path,
+    chip: str | None,
+    settings: Sequence[str] = (),
+    report: Path | None = None,
+    element: str | None = None,
 ) -> None:
     """Show the layers of a config as the launcher lays them out.
 
     settings    of the chip: "l1.banks=32"
+    element     type of all layers that have it: "f32", "f16", "bf16"; None: that of each kernel
     report      a file for the same as JSON
 
     raises    ConfigError
     """
     if report and report != STANDARD_OUTPUT:
         check_writable("--json", report)
-    found = footprints(file, chip, settings)
+    found = footprints(file, chip, settings, element)
     if report:
         text = json.dumps(_to_json(found), indent=1) + "\n"
         if report == STANDARD_OUTPUT:
@@ -47,12 +52,14 @@ def footprint(
     page_console().print(Group(*parts))
 
 
-def footprints(file: Path, chip: str | None, settings: Sequence[str] = ()) -> Counted:
+def footprints(
+    file: Path, chip: str | None, settings: Sequence[str] = (), element: str | None = None
+) -> Counted:
     """The footprints of a config's layers.
 
     raises    ConfigError with every layer that cannot be built
     """
-    spec, entries = load_layers(file, chip, settings)
+    spec, entries = load_layers(file, chip, settings, element)
     found, mistakes = dict[str, tuple[Footprint, int]](), Mistakes()
     for name, entry in entries.items():
         with mistakes.collected():

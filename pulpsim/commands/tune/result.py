@@ -1,7 +1,7 @@
 """What tuning has found: as numbers, as JSON, as a config file that `pulpsim run` takes."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,11 @@ class Tuned:
         """The fastest point; None if all have failed."""
         return next((found for found in self.found if found.outcome.cycles is not None), None)
 
+    @property
+    def tensor_bytes(self) -> int:
+        """Bytes of its tensors in L2."""
+        return sum(t.size for t in self.space.tensors.values() if t.role != "scratch")
+
     def gain(self, other: Outcome | None) -> float | None:
         """How many times as long the other takes."""
         if other is None or other.cycles is None or self.best is None:
@@ -101,13 +106,22 @@ def point_json(found: Found) -> dict[str, Any]:
     }
 
 
-def report_json(chip: str, policy: str, layers: Sequence[Tuned], is_whole: bool = True) -> str:
+def report_json(
+    chip: str,
+    policy: str,
+    layers: Sequence[Tuned],
+    is_whole: bool = True,
+    chosen: Sequence[str] | None = None,
+) -> str:
     """The whole report.
 
     is_whole    are these all layers? Else there are no sums
+    chosen      names of the layers in their fastest element type, if several were tried: sums are
+                of these
     """
-    one = one_size(layers) if is_whole else None
-    summed = layers if is_whole else ()
+    of = [layer for layer in layers if chosen is None or layer.name in chosen]
+    one = one_size(of) if is_whole else None
+    summed = of if is_whole else ()
     content = {
         "schema": SCHEMA,
         "chip": chip,
@@ -116,9 +130,28 @@ def report_json(chip: str, policy: str, layers: Sequence[Tuned], is_whole: bool 
         "cycles": {"default": own_total(summed), "one_size": one.cycles if one else None,
                    "paper": paper_total(summed), "best": best_total(summed)},
         "one_size": str(one.kernel) if one else None,
+        "chosen": list(chosen) if chosen is not None else None,
         "layers": [layer.to_json(one) for layer in layers],
     }  # fmt: skip
     return json.dumps(content, indent=1) + "\n"
+
+
+ByType = Mapping[str, Mapping[str, Tuned]]
+"""Layers by name and element type."""
+
+
+def typed_layers(layers: Sequence[Tuned], typed: Mapping[str, Mapping[str, str]]) -> ByType:
+    """Layers by their own name and type.
+
+    typed    what they are called, by name and type
+    """
+    known = {layer.name: layer for layer in layers}
+    return {name: {of: known[title] for of, title in own.items()} for name, own in typed.items()}
+
+
+def fastest(own: Mapping[str, Tuned]) -> Tuned:
+    """The layer in the type in which it takes the fewest cycles; the first of equals."""
+    return min(own.values(), key=lambda each: each.best.outcome.rank if each.best else float("inf"))
 
 
 def one_size(layers: Sequence[Tuned]) -> OneSize | None:

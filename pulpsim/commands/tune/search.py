@@ -25,8 +25,15 @@ from pulpsim.commands.cli.terminal import report_console
 from pulpsim.commands.tune.config import Options, Tuning, load_tuning
 from pulpsim.commands.tune.plots import check_picture, write_picture
 from pulpsim.commands.tune.progress import Pace, Progress
-from pulpsim.commands.tune.result import Paper, Tuned, report_json, tuned_toml
-from pulpsim.commands.tune.tables import show_layer, show_network
+from pulpsim.commands.tune.result import (
+    Paper,
+    Tuned,
+    fastest,
+    report_json,
+    tuned_toml,
+    typed_layers,
+)
+from pulpsim.commands.tune.tables import show_layer, show_network, show_types
 from soc.config.toml import Mistakes
 
 SUCCESS, FAILED, INTERRUPTED = 0, 1, 130
@@ -68,19 +75,25 @@ def tune(
         )
     finally:
         database.close()
-    if is_whole and len(layers) > 1:
+    if is_whole and len(layers) > 1 and not tuning.how.types:
         show_network(layers, console)
-    is_one = len(tuning.spaces) == 1
+    chosen = layers
+    if is_whole and tuning.how.types:
+        by_type = typed_layers(layers, tuning.typed)
+        show_types(by_type, console)
+        chosen = [fastest(own) for own in by_type.values()]
+    is_one = len(tuning.typed) == 1
     mistakes = Mistakes()
     with mistakes.collected():
         if output:
-            _write_tuned(tuning.chip, layers, output, is_one)
+            _write_tuned(tuning.chip, chosen, output, is_one)
     with mistakes.collected():
         if picture:
-            _write_pictures(layers, picture, is_one, console)
+            _write_pictures(chosen, picture, is_one, console)
     with mistakes.collected():
         if json:
-            text = report_json(tuning.chip.spec.name, tuning.how.policy, layers, is_whole)
+            names = [layer.name for layer in chosen] if tuning.how.types else None
+            text = report_json(tuning.chip.spec.name, tuning.how.policy, layers, is_whole, names)
             _write_json(text, json)
     mistakes.raise_any()
     if not is_whole:

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from autotuner.result import Found
-from pulpsim.commands.cli.terminal import compact_table, neutralised
-from pulpsim.commands.tune.result import Tuned, best_total, one_size, own_total, paper_total
+from pulpsim.commands.cli.terminal import compact_table, neutralised, print_whole
+from pulpsim.commands.tune.result import (
+    ByType,
+    Tuned,
+    best_total,
+    fastest,
+    one_size,
+    own_total,
+    paper_total,
+)
 
 SHOWN = 5  # points of a layer
 
@@ -99,6 +107,42 @@ def show_network(layers: Sequence[Tuned], console: Console) -> None:
             f"a training step takes {before:,} cycles before, {after:,} after: "
             f"{before / after:.2f} times as fast"
         )
+
+
+def show_types(layers: ByType, console: Console) -> None:
+    """Layers in all element types that were tried: cycles, bytes in L2, and the fastest."""
+    types = list(dict.fromkeys(of for own in layers.values() for of in own))
+    headings = [f"{of} cycles" for of in types] + [f"{of} bytes" for of in types]
+    table = compact_table("layer", "times", *headings, "fastest", left=1)
+    sums: dict[str, list[int | None]] = {of: [] for of in types}
+    chosen: list[int | None] = []
+    for name, own in layers.items():
+        best = fastest(own)
+        taken = {of: _best(own[of]) if of in own else _best(best) for of in types}
+        size = {of: f"{own[of].tensor_bytes:,}" if of in own else "" for of in types}
+        counted = [(taken[of], sums[of]) for of in types] + [(_best(best), chosen)]
+        for cycles, total in counted:
+            total.append(None if cycles is None else cycles * best.count)
+        shown = [_cycles(taken[of]) if of in own else "" for of in types]
+        title = next(of for of, each in own.items() if each is best)
+        table.add_row(name, f"{best.count}", *shown, *size.values(), title if best.best else "")
+    if len(layers) > 1:
+        totals = [_cycles(_summed(sums[of])) for of in types]
+        table.add_row("all", "", *totals, *[""] * len(types), _cycles(_summed(chosen)))
+    print_whole(console, table)
+    console.print(
+        "bytes of a layer's tensors in L2; a kernel that a type has not runs in its own; casts "
+        "between layers of different types come on top",
+        soft_wrap=True,
+    )
+
+
+def _best(layer: Tuned) -> int | None:
+    return layer.best.outcome.cycles if layer.best else None
+
+
+def _summed(cycles: Sequence[int | None]) -> int | None:
+    return None if None in cycles else sum(filter(None, cycles))
 
 
 def _cycles(cycles: int | None) -> str:

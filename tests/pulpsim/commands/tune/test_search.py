@@ -48,6 +48,37 @@ def test_layers_are_tuned_once_and_what_is_written_can_be_run(network: Path) -> 
         assert (launched.is_correct, launched.result.cycles) == (True, result["cycles"])
 
 
+def test_element_types_are_tried_and_the_fastest_is_written(network: Path) -> None:
+    report, output = network.parent / "types.json", network.parent / "typed.toml"
+    how = "--types", "f32,bf16", "--sizes", "2"
+    result = pulpsim("tune", network, *how, "--json", report, "-o", output)
+    assert result.exit_code == 0, result.output
+    found = json.loads(report.read_text())
+    names = [f"fc.{step}.{of}" for step in ("fw", "wg") for of in ("f32", "bf16")]
+    assert [layer["name"] for layer in found["layers"]] == names
+    best = {layer["name"]: layer["best"]["cycles"] for layer in found["layers"]}
+    for step, chosen in zip(("fw", "wg"), found["chosen"], strict=True):
+        own = {name: cycles for name, cycles in best.items() if name.startswith(f"fc.{step}.")}
+        assert own[chosen] == min(own.values())
+        kernel, arguments = read_config(network.parent / f"typed.{chosen}.toml")[:2]
+        assert kernel == f"linear_{step}_{chosen.rpartition('.')[2]}"
+        assert launch(kernel, arguments)[1].is_correct
+    assert found["cycles"]["best"] == 3 * sum(best[name] for name in found["chosen"])
+    assert "bf16 bytes" in plain(result.stderr)
+    assert pulpsim("tune", network, "--types", "f64").exit_code == 2
+
+
+def test_a_footprint_is_that_of_the_type(network: Path) -> None:
+    sizes = []
+    for how in ((), ("--type", "bf16")):
+        file = network.parent / "bytes.json"
+        assert pulpsim("footprint", network, *how, "--json", file).exit_code == 0
+        sizes.append([layer["tensor_bytes"] for layer in json.loads(file.read_text())["layers"]])
+    assert sizes[0] == [2 * size for size in sizes[1]]
+    wrong = pulpsim("footprint", network, "--type", "f64")
+    assert (wrong.exit_code, "--type f64: there are f32, f16, bf16" in wrong.output) == (2, True)
+
+
 def test_every_point_has_cycles_or_a_reason(network: Path) -> None:
     picture = network.parent / "points.svg"
     result = pulpsim("tune", network, "--json", "-", "--against-paper", "--picture", picture)
