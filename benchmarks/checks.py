@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from statistics import median
 
 from benchmarks.clocks import ns_per_instruction, simulate
 from benchmarks.figure import Figure
@@ -23,11 +22,4 @@ def checks(rounds: int) -> Iterator[Figure]:
             ways = [partial(plain, checks=(check,)), plain]
             warm_up(ways[0])
             pairs = [[ns_per_instruction(way()) for way in ways] for _ in range(rounds)]
-            yield Figure(
-                f"{program} --check {check}",
-                median(ours for ours, _ in pairs),
-                "ns/instr",
-                median(theirs for _, theirs in pairs),
-                median(ours / theirs for ours, theirs in pairs),
-                most=most,
-            )
+            yield Figure.of_pairs(f"{program} --check {check}", "ns/instr", pairs, most=most)

@@ -24,14 +24,7 @@ def debugger(rounds: int) -> Iterator[Figure]:
     """A C program under GDB's server, without breakpoints and back over 10 M cycles."""
     _alone(), _served()
     pairs = [(_served(), _alone()) for _ in range(rounds)]
-    yield Figure(
-        "run under GDB",
-        median(ours for ours, _ in pairs),
-        "s",
-        median(theirs for _, theirs in pairs),
-        median(ours / theirs for ours, theirs in pairs),
-        most=SLOWER,
-    )
+    yield Figure.of_pairs("run under GDB", "s", pairs, most=SLOWER)
     for name, packets in _points().items():
         waits = [_back(packets) for _ in range(rounds)]
         yield Figure(f"back to {name}", median(waits), "s", most=LONGEST_WAIT)

@@ -1,7 +1,8 @@
 """A measured figure beside what it should be, and figures as a table and as JSON."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -29,6 +30,18 @@ class Figure:
     least: float | None = None
     most: float | None = None
     published: float | None = None
+
+    @classmethod
+    def of_pairs(
+        cls, name: str, unit: str, pairs: Iterable[Sequence[float]], **bound: float
+    ) -> "Figure":
+        """The medians of ours and the limit, and of their ratios, measured in pairs.
+
+        bound    least or most
+        """
+        ours, limit = zip(*pairs, strict=True)
+        ratio = median(mine / theirs for mine, theirs in zip(ours, limit, strict=True))
+        return cls(name, median(ours), unit, median(limit), ratio, **bound)
 
     @property
     def is_met(self) -> bool | None:

@@ -139,11 +139,4 @@ def asleep(rounds: int) -> Iterator[Figure]:
     for _ in range(rounds):
         pair = [simulate(program, spec) for program in (one, all_of_them)]
         pairs.append([result.cycles / result.processor_seconds / 1e6 for result in pair])
-    yield Figure(
-        "seven of eight cores wait",
-        median(ours for ours, _ in pairs),
-        "M cycles/s",
-        median(theirs for _, theirs in pairs),
-        median(ours / theirs for ours, theirs in pairs),
-        least=4,
-    )
+    yield Figure.of_pairs("seven of eight cores wait", "M cycles/s", pairs, least=4)

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from benchmarks import limit
@@ -79,11 +78,4 @@ def pairs(
 ) -> Figure:
     """Rates beside the yardstick's, in turn: the machine's speed drifts."""
     both = [(measure(), limit.rate(yardstick).processor) for _ in range(rounds)]
-    return Figure(
-        name,
-        median(ours for ours, _ in both),
-        "M instr/s",
-        median(theirs for _, theirs in both),
-        median(ours / theirs for ours, theirs in both),
-        least=least,
-    )
+    return Figure.of_pairs(name, "M instr/s", both, least=least)

@@ -45,15 +45,8 @@ def rate(runs: list[Run], workers: int, isolation: str) -> float:
 
 def scaling(name: str, runs: list[Run], isolation: str, rounds: int) -> Figure:
     """Runs per second of two workers, beside one's."""
-    pairs = [[rate(runs, workers, isolation) for workers in (2, 1)] for _ in range(rounds)]
-    return Figure(
-        name,
-        median(two for two, _ in pairs),
-        "runs/s",
-        median(one for _, one in pairs),
-        median(two / one for two, one in pairs),
-        least=LEAST_SCALING,
-    )
+    pairs = [(rate(runs, 2, isolation), rate(runs, 1, isolation)) for _ in range(rounds)]
+    return Figure.of_pairs(name, "runs/s", pairs, least=LEAST_SCALING)
 
 
 def overhead(rounds: int) -> Figure:

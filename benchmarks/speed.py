@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from statistics import median
 
 from benchmarks import limit
 from benchmarks.clocks import simulate
@@ -46,11 +45,4 @@ def speed(rounds: int) -> Iterator[Figure]:
     for name, least in LEAST.items():
         for clock in Rate._fields:
             both = [(getattr(a, clock), getattr(b, clock)) for a, b in pairs[name]]
-            yield Figure(
-                f"{name}, {clock} time",
-                median(ours for ours, _ in both),
-                "M instr/s",
-                median(theirs for _, theirs in both),
-                median(ours / theirs for ours, theirs in both),
-                least=least,
-            )
+            yield Figure.of_pairs(f"{name}, {clock} time", "M instr/s", both, least=least)

@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 from benchmarks.clocks import ns_per_instruction, pulpsim, simulate
 from benchmarks.command import MOST_MEMORY
@@ -35,14 +34,7 @@ def traces(rounds: int) -> Iterator[Figure]:
             for way in ways:
                 warm_up(way)
             pairs = [[ns_per_instruction(way()) for way in ways] for _ in range(rounds)]
-            yield Figure(
-                f"trace of {name}",
-                median(ours for ours, _ in pairs),
-                "ns/instr",
-                median(theirs for _, theirs in pairs),
-                median(ours / theirs for ours, theirs in pairs),
-                most=SLOWEST,
-            )
+            yield Figure.of_pairs(f"trace of {name}", "ns/instr", pairs, most=SLOWEST)
         yield from _sizes(Path(folder), file, cycles)
 
 

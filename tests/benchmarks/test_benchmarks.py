@@ -136,3 +136,8 @@ def test_the_drawn_shapes_are_the_same_every_time_and_their_bounds_hold() -> Non
     *figures, typical = shapes.shapes(count=3)
     assert all(figure.ratio is not None and 0 < figure.ratio < 1 for figure in figures)
     assert typical.ours == sorted(figure.ratio or 0 for figure in figures)[1]
+
+
+def test_a_figure_of_pairs_has_the_median_of_their_ratios() -> None:
+    figure = Figure.of_pairs("name", "s", [(1, 2), (4, 1), (3, 3)], most=0.9)
+    assert (figure.ours, figure.limit, figure.ratio, figure.is_met) == (3, 2, 1, False)
