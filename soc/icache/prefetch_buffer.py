@@ -196,14 +196,9 @@ def _next_exact(fetch, pc, size, cycle, ready):
     """fetch_next in EXACT mode."""
     head = fetch["head"]
     end = (pc & 3) + size
-    last = head + 1 if end > 4 else head
-    if last >= fetch["next"] or 0 <= fetch["turn"] <= last:
+    cycle = _available(fetch, head + 1 if end > 4 else head, cycle, ready)
+    if cycle == NEVER:
         return NEVER
-    arrival = fetch["arrivals"][last % PLACES]
-    if arrival > cycle:
-        if ready == NEVER:
-            return NEVER
-        cycle = max(arrival, ready)
     if end >= 4:
         fetch["leaves"][head % PLACES] = cycle
         fetch["head"] = head + 1
@@ -213,16 +208,23 @@ def _next_exact(fetch, pc, size, cycle, ready):
 
 
 @step
+def _available(fetch, word, cycle, ready):
+    """When a word can leave the queue, from this cycle on; NEVER if that is open."""
+    if word >= fetch["next"] or 0 <= fetch["turn"] <= word:
+        return NEVER
+    arrival = fetch["arrivals"][word % PLACES]
+    if arrival <= cycle:
+        return cycle
+    return NEVER if ready == NEVER else max(arrival, ready)
+
+
+@step
 def _leave(fetch, cycle, ready):
     """Let the next word leave the queue, from this cycle on; returns when, NEVER if it is open."""
     head = fetch["head"]
-    if head >= fetch["next"] or 0 <= fetch["turn"] <= head:
+    cycle = _available(fetch, head, cycle, ready)
+    if cycle == NEVER:
         return NEVER
-    arrival = fetch["arrivals"][head % PLACES]
-    if arrival > cycle:
-        if ready == NEVER:
-            return NEVER
-        cycle = max(arrival, ready)
     fetch["leaves"][head % PLACES] = cycle
     fetch["head"] = head + 1
     _ask_ahead(fetch)
