@@ -16,6 +16,8 @@ from pulpsim.commands.cli.shared_options import (
     Database,
     Engine,
     Json,
+    LocalCluster,
+    Scheduler,
     Settings,
     begin,
     reporting_bad_input,
@@ -247,12 +249,8 @@ def _study(
     settings: Settings = None,
     quick: Annotated[bool, typer.Option("--quick", help="A sweep that takes seconds.")] = False,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Simulations at a time.")] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Simulate on a Dask cluster.")
-    ] = None,
-    local_cluster: Annotated[
-        int | None, typer.Option(metavar="N", help="Start a Dask cluster of N workers here.")
-    ] = None,
+    scheduler: Scheduler = None,
+    local_cluster: LocalCluster = None,
     database: Database = None,
     output: Annotated[
         Path | None,
@@ -288,9 +286,7 @@ def _fidelity(
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Measurements at a time.")
     ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Repeat them on a Dask cluster.")
-    ] = None,
+    scheduler: Scheduler = None,
     local_cluster: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Start a Dask cluster of N workers here."),

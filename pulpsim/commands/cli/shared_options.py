@@ -32,6 +32,12 @@ Arguments = Annotated[
 Json = Annotated[
     Path | None, typer.Option(metavar="FILE", help="What it shows, as JSON; - is standard output.")
 ]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="tcp://HOST:PORT", help="Simulate on a Dask cluster.")
+]
+LocalCluster = Annotated[
+    int | None, typer.Option(metavar="N", help="Start a Dask cluster of N workers here.")
+]
 Database = Annotated[Path | None, typer.Option(metavar="FILE", help="Where results are kept.")]
 
 

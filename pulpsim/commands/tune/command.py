@@ -10,6 +10,8 @@ from pulpsim.commands.cli.shared_options import (
     Chip,
     Database,
     Json,
+    LocalCluster,
+    Scheduler,
     Settings,
     reporting_bad_input,
 )
@@ -40,12 +42,8 @@ def tune(
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Processes; as many as processors by default.")
     ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="tcp://HOST:PORT", help="Measure on a Dask cluster.")
-    ] = None,
-    local_cluster: Annotated[
-        int | None, typer.Option(metavar="N", help="Start a Dask cluster of N workers here.")
-    ] = None,
+    scheduler: Scheduler = None,
+    local_cluster: LocalCluster = None,
     database: Database = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.toml", help="The best point.")
