@@ -99,7 +99,7 @@ def test_several_at_a_time_give_the_same() -> None:
 
 def test_a_cluster_gives_the_same() -> None:
     here, there = (
-        fidelity("--only", "c8_eu", "--json", "-", *place)
+        fidelity("--only", "ri5cy_fregs_lat1", "--json", "-", *place)
         for place in ((), ("--local-cluster", "1"))
     )
     assert len(json.loads(here.stdout)["runs"]) > 0

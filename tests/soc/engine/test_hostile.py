@@ -15,7 +15,7 @@ from tests.soc.hostile_programs import CHIPS, attack
 FAILED = (576, 1091, 4615, 9140, 11299, 12878, 15811)
 """Seeds that once did not."""
 
-REGULAR, FULL = 8, 2000
+REGULAR, FULL = 4, 2000
 """Seeds 0, 1, ...; 20,000 of them: python -m tests.soc.hostile"""
 
 

@@ -42,6 +42,8 @@ CYCLES = 200_000
 EARLY = Policy(poll_threshold=16, compile_threshold=64, poll_interval=0, waits=True)
 """Translate what was done a few times, and wait for it."""
 EARLIER = replace(EARLY, poll_threshold=2, compile_threshold=4)
+LATER = replace(EARLY, compile_threshold=512)
+"""Translate half as much."""
 HOTTEST = replace(EARLY, compile_threshold=1 << 12)
 """Translate, and wait for, only what takes most of the time."""
 NOTHING_MORE = replace(EARLY, compile_threshold=1 << 40)
@@ -101,8 +103,9 @@ def test_the_text_of_superblocks_calls_steps_that_are_there_with_what_they_take(
 
 @pytest.mark.parametrize("name", ["speed2_mm_hwl", "speed2_mm_2x2", "speed2_mm_naive"])
 @pytest.mark.sampled(2)
-def test_a_product_leaves_the_same_in_either_way(name: str, early: CodeCache) -> None:
-    one, other = both(product(name), early)
+def test_a_product_leaves_the_same_in_either_way(name: str, request: pytest.FixtureRequest) -> None:
+    is_full = request.config.getoption("--full")
+    one, other = both(product(name), new_cache(EARLY if is_full else LATER))
 
     assert not difference(vars(one), vars(other))
 
@@ -111,7 +114,7 @@ def test_random_programs_leave_what_the_event_engine_does(request: pytest.Fixtur
     is_full = request.config.getoption("--full")
     cache = new_cache(EARLIER)
     for seed in range(40 if is_full else 1):
-        program, limit = random_program(seed, rounds=10, pieces=3), 30_000 if is_full else 4_000
+        program, limit = random_program(seed, rounds=10, pieces=3), 30_000 if is_full else 2_500
         results = [
             run_program(program, engine=engine, max_cycles=limit, code_cache=cache)
             for engine in ("compiled", "event")
