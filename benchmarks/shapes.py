@@ -2,9 +2,8 @@
 
 The list is the same every time: it comes from a seed. Odd sizes are as likely as others. What is
 drawn lies in L1, with warm caches, or is computed by tiles from L2, with cold ones, of which all
-cycles between L2 and L2 count. The bound is the autotuner's, which no point of a layer is below:
-multiply-adds at the rate of the best block of a product, elsewhere at one a cycle of each core,
-as if they loaded nothing; and the DMA's bytes.
+cycles between L2 and L2 count. The bound is the longer of what the DMA takes for the bytes and the
+cores for multiply-adds with the loads and stores of the best blocking: see benchmarks.loads.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from autotuner.lower_bound import BEAT, lower_bound, moved
+from autotuner.lower_bound import BEAT, moved
 from autotuner.measure import layer_cycles
 from autotuner.space import Space
 from benchmarks.figure import Figure
 from benchmarks.kernels import Case, measured
+from benchmarks.loads import loads_bound
 from firmware.builder import KernelError
 from soc.chip.spec import SocSpec, load_chip
 from soc.config.toml import ConfigError
@@ -86,17 +86,11 @@ def shapes(chip: SocSpec | str = "pulp", count: int = COUNT, seed: int = SEED) -
     for case, is_from_l2 in drawn(count, seed):
         space = Space.of(case.kernel, case.arguments, spec)
         report = measured(case, spec, warm=not is_from_l2)
+        least = loads_bound(case.kernel, space.layer.checked({}), space.layer.macs, spec.cores)
+        cycles = layer_cycles(report.result) if is_from_l2 else report.cycles
         if is_from_l2:
-            cycles = layer_cycles(report.result)
-            least = lower_bound(space, replace(space.default(), is_phased=True))
-        else:
-            cycles = report.cycles
-            least = lower_bound(space, space.default()) - _copies(space)
+            copies = moved(space, replace(space.default(), is_phased=True))
+            least = max(least, *(way / BEAT for way in copies))
         parts.append(least / cycles)
         yield Figure(case.name, cycles, "cycles", least, parts[-1], least=LEAST)
     yield Figure("median", median(parts), "", least=TYPICAL)
-
-
-def _copies(space: Space) -> float:
-    """Cycles that the bound of what fits L1 has for the copies before and after."""
-    return sum(moved(space, space.default())) / BEAT

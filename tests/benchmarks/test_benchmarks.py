@@ -10,6 +10,7 @@ import pytest
 from benchmarks import corners, deploy, kernels, limit, network, shapes
 from benchmarks.clocks import pulpsim, simulate
 from benchmarks.figure import Figure
+from benchmarks.loads import loads_bound
 from benchmarks.workload import INSTRUCTIONS, chip, elf, products
 from isa.assembler.asm import assemble
 from isa.extensions.profiles import profile
@@ -127,6 +128,20 @@ def test_a_corner_is_held_against_cycles_or_another_kernel() -> None:
 def test_every_corner_is_a_point_of_its_kernel() -> None:
     for corner in corners.CORNERS:
         checked(corner.case.kernel, corner.case.arguments)
+
+
+def test_bounds_count_the_loads_of_the_best_blocking() -> None:
+    def bound(name: str, **arguments: int) -> float:
+        point = checked(name, arguments)
+        return loads_bound(name, point, 1, 1) - loads_bound(name, point, 0, 1)
+
+    assert bound("matmul_f32", n=64, k=64, m=64) == pytest.approx(1 + 1 / 4 + 1 / 5)
+    assert bound("linear_fw_f32", inputs=64, outputs=64) == pytest.approx(2 + 1 / 20)
+    plane = {"inputs": 8, "height": 16, "width": 16, "kernel": 3}
+    assert bound("dwconv2d_fw_f32", **plane) == pytest.approx(1 + 18 / (3 * 16))
+    both = plane | {"outputs": 8}
+    assert bound("conv2d_fw_f32", **both) == pytest.approx(1 + (2 * 3 + 12) / (2 * 10 * 3))
+    assert bound("conv2d_wg_f32", **both) == pytest.approx(1 + (2 + 3) / (2 * 3 * 3))
 
 
 def test_the_drawn_shapes_are_the_same_every_time_and_their_bounds_hold() -> None:
