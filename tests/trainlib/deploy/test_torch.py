@@ -214,6 +214,10 @@ MODULES = {
         ),
         (1, 2, 7, 7),
     ),
+    "windows": (
+        nn.Sequential(nn.Conv2d(1, 2, 2), nn.AdaptiveMaxPool2d((3, 2)), nn.AdaptiveAvgPool2d(2)),
+        (2, 1, 6, 8),
+    ),
     "lines": (
         nn.Sequential(
             *(nn.Conv1d(2, 4, 3, 2, padding=1, groups=2, padding_mode="circular"), nn.ReLU6()),

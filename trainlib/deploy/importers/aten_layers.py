@@ -8,7 +8,7 @@ import numpy as np
 
 from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_importer import Importer, Rule, both, pair
-from trainlib.deploy.importers.aten_shapes import expanded, permuted
+from trainlib.deploy.importers.aten_shapes import expanded, joined, part, permuted
 
 
 def _convolution(
@@ -332,7 +332,7 @@ def _averaged(i: Importer, x: str, axis: int, count: int) -> str:
     n, last = shape[axis], len(shape) - 1
     shares = np.zeros((count, n), np.float32)
     for number in range(count):
-        first, end = number * n // count, -(-(number + 1) * n // count)
+        first, end = _window(n, count, number)
         shares[number, first:end] = 1 / (end - first)
     order = [*(a for a in range(len(shape)) if a != axis), axis]
     y = permuted(i, x, tuple(order)) if axis != last else x
@@ -342,10 +342,30 @@ def _averaged(i: Importer, x: str, axis: int, count: int) -> str:
 
 
 def _adaptive_max(i: Importer, x: Any, size: Any) -> tuple[str, None]:
-    _, windows = _windows(i, x, size)
-    if not all(windows):
-        raise DeployError(f"windows of {list(i.shape(x)[2:])} for {size} are not of one size")
-    return _pool(i, "maxpool2d_fw", i.name(x), windows, windows, 0), None
+    """Along lines first: of equal elements the first one gets the gradient, as in PyTorch."""
+    wanted, windows = _windows(i, x, size)
+    if all(windows):
+        return _pool(i, "maxpool2d_fw", i.name(x), windows, windows, 0), None
+    y = i.name(x)
+    for axis in reversed(range(2, 2 + len(wanted))):
+        y = _largest(i, y, axis, wanted[axis - 2])
+    return y, None
+
+
+def _largest(i: Importer, x: str, axis: int, count: int) -> str:
+    """Of windows of any sizes along an axis: each by itself, put together."""
+    shape, found = i.graph.values[x].shape, []
+    for number in range(count):
+        first, end = _window(shape[axis], count, number)
+        begin, own, kernel = [0] * len(shape), list(shape), [1] * (len(shape) - 2)
+        begin[axis], own[axis], kernel[axis - 2] = first, end - first, end - first
+        found.append(_pool(i, "maxpool2d_fw", part(i, x, begin, own), kernel, 1, 0))
+    return joined(i, found, axis)
+
+
+def _window(size: int, count: int, number: int) -> tuple[int, int]:
+    """Where one of several windows starts and ends, as PyTorch cuts them."""
+    return number * size // count, -(-(number + 1) * size // count)
 
 
 RULES: dict[str, Rule] = {

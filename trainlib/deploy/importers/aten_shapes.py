@@ -92,7 +92,7 @@ def _t(i: Importer, x: Any) -> str:
     return permuted(i, i.name(x), tuple(reversed(range(len(i.shape(x))))))
 
 
-def _part(i: Importer, x: str, start: Sequence[int], size: Sequence[int]) -> str:
+def part(i: Importer, x: str, start: Sequence[int], size: Sequence[int]) -> str:
     """A box of a value: a view where it lies in one piece."""
     shape, box = i.graph.values[x].shape, tuple(size)
     if (offset := offset_of(shape, tuple(start), box)) is not None:
@@ -157,7 +157,7 @@ def _slice(
     begin[dim], own[dim] = first, step
     box = (*shape[:dim], -(-(last - first) // step), *shape[dim + 1 :])
     if step == 1 or box[dim] == 1:
-        return _part(i, name, begin, box)
+        return part(i, name, begin, box)
     return i.node("slice", {"x": name}, start=tuple(begin), step=tuple(own), size=box)["y"]
 
 
@@ -230,7 +230,7 @@ def _pad(
     if min(pads) < 0:
         start = [max(-n, 0) for n in before]
         ends = zip(shape, start, after, strict=True)
-        name = _part(i, name, start, tuple(n - a + min(b, 0) for n, a, b in ends))
+        name = part(i, name, start, tuple(n - a + min(b, 0) for n, a, b in ends))
         before, after = ([max(n, 0) for n in side] for side in (before, after))
     if not any((*before, *after)):
         return name
