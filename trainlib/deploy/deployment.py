@@ -188,7 +188,8 @@ class Deployed:
                 f"{len(losses)} batches; a step takes {self.accumulate}, so give a multiple of that"
             )
         names = [v.name for v in graph.of_role("parameter", "buffer")]
-        kept = [v.name for v in graph.of_role("state") if v.name in graph.arrays]
+        begun = [v for v in graph.of_role("state") if v.name in graph.arrays]
+        kept = [v.name for v in begun if v.dtype in ("float32", "int32")]  # halves are weights'
         self.weights = running.read(names)
         return Trained(losses, self.weights, running.read(kept), found, running.report())
 

@@ -3,6 +3,7 @@
 fuse_relus      a ReLU goes into what gives its input, before gradients are derived
 fuse_sums       a sum of two gradients goes into the kernel that computes the later one
 fuse_casts      casts of gradients, and their division by a scale, go into updates
+keep_halves     casts of parameters, too: updates write them, for the next step
 fuse_updates    plain SGD goes into the kernels of gradients of weights: each adds its whole sums,
                 times -lr, where the weights are: rounded once, as by a pass of its own
 """
@@ -14,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from trainlib.deploy.graph.registry import written
-from trainlib.deploy.graph.values import Graph, Node
+from trainlib.deploy.graph.values import DTYPES, Graph, Node
 from trainlib.deploy.optimizers import LR
 from trainlib.deploy.precision import SCALE
 
@@ -150,6 +151,34 @@ def fuse_casts(graph: Graph) -> None:
     graph.nodes = [node for node in nodes if id(node) not in gone]
 
 
+def keep_halves(graph: Graph) -> None:
+    """Let updates store parameters in halves, too, in place of casts before layers."""
+    updates = {
+        graph.root(node.inputs["w"]): number
+        for number, node in enumerate(graph.nodes)
+        if node.op in OPTIMIZERS and node.element == "f32" and "h" not in node.outputs
+    }
+    gone: set[int] = set()
+    for number, node in enumerate(graph.nodes):
+        if node.op != "cast" or node.element == "f32":
+            continue
+        root, _ = graph.place(node.inputs["X"])
+        whole, copy = graph.values[root], graph.values[graph.root(node.outputs["Y"])]
+        is_kept = whole.role == "parameter" and root in updates and copy.role == "temporary"
+        if not is_kept or copy.elements != whole.elements:
+            continue
+        place = updates.pop(root)
+        update = graph.nodes[place]
+        graph.values[copy.name] = replace(copy, role="state")
+        half = graph.arrays[root].astype(DTYPES[copy.dtype])
+        graph.arrays[copy.name] = np.ascontiguousarray(half).reshape(copy.shape)
+        outputs = {**update.outputs, "h": graph.reshaped(copy.name, whole.shape)}
+        attributes = {**update.attributes, "halves": node.element}
+        graph.nodes[place] = replace(update, outputs=outputs, attributes=attributes)
+        gone.add(number)
+    _drop(graph, gone)
+
+
 def _is_unscaling(graph: Graph, node: Node) -> bool:
     return node.op == "multiply" and graph.root(node.inputs["b"]) == SCALE
 
@@ -173,7 +202,7 @@ def _changes(graph: Graph, updating: Node, start: int, end: int) -> bool:
 
 
 def _is_plain(node: Node) -> bool:
-    others = ("weight_decay", "gradient", "unscale")
+    others = ("weight_decay", "gradient", "unscale", "halves")
     return node.op == "sgd" and not any(node.attributes.get(name) for name in others)
 
 

@@ -6,7 +6,8 @@
 As in PyTorch's autocast, layers compute with halves, losses and what has no kernel for halves with
 single precision; values are cast between them. Sums of norms, softmax and reductions are single
 precision inside of their kernels, as are the norms' parameters and statistics. Parameters and
-the optimiser's state are single precision: each step casts parameters to what layers take.
+the optimiser's state are single precision: each step casts parameters to what layers take, or
+updates keep them so, beside.
 
 A loss scale keeps small gradients above the least half: gradients of the scaled loss are computed,
 and divided by the scale before anything else is done with them. A dynamic one is that of

@@ -14,6 +14,7 @@ from soc.result import RunResult
 from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.handover import NEXT
 from trainlib.deploy.program import Built
+from trainlib.primitive.element import HALVES
 from trainlib.primitive.tensor import Arrays
 
 DMA = ("dma_in", "dma_out", "dma_wait")
@@ -107,7 +108,18 @@ class Running:
             if name not in self.built.addresses:
                 known = ", ".join(self.built.schedule.inputs)
                 raise DeployError(f"{name}: no such value; the inputs are {known}")
-            self.exchange.write(*self.built.bytes_of(name, array))
+            address, data = self.built.bytes_of(name, array)
+            self.exchange.write(address, data)
+            self._write_halves(name, data)
+
+    def _write_halves(self, name: str, data: bytes) -> None:
+        """Let what an update keeps of a parameter in halves be the same."""
+        values = self.built.schedule.graph.values
+        for half in HALVES:
+            copy = f"{name}.{half.name}"
+            if copy in values and values[copy].role == "state":
+                given = np.frombuffer(data, np.float32).reshape(values[copy].shape)
+                self.exchange.write(*self.built.bytes_of(copy, given))
 
     def batch(self, arrays: Mapping[str, Any]) -> None:
         """Let it compute a batch.

@@ -6,7 +6,14 @@ schedule = training(graph, SGD(lr=0.1), accumulate=4)
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from trainlib.deploy.fusion import Fits, fuse_casts, fuse_relus, fuse_sums, fuse_updates
+from trainlib.deploy.fusion import (
+    Fits,
+    fuse_casts,
+    fuse_relus,
+    fuse_sums,
+    fuse_updates,
+    keep_halves,
+)
 from trainlib.deploy.gradient import differentiate
 from trainlib.deploy.graph.passes import in_place, join_in_place, updates_at_once, without_dead
 from trainlib.deploy.graph.registry import add_node
@@ -71,6 +78,7 @@ def training(
         _add_updates(graph, optimizer, graph.gradients)
         if not keeps_gradients and precision != SINGLE and optimizer.clips_nothing:
             fuse_casts(graph)
+            keep_halves(graph)
         if fits and not keeps_gradients:
             fuse_updates(graph, fits)
         reference = graph.copy()

@@ -66,6 +66,7 @@ def map_nest(
     windows: Sequence[int] = (),
     is_ordered: bool = False,
     loops: bool = False,
+    by_words: bool = False,
     unroll: int = UNROLL,
 ) -> None:
     """Results of an operation go to targets, in a space of any dimensions: see Nest."""
@@ -79,6 +80,7 @@ def map_nest(
                 is_ordered=is_ordered,
                 borrows=borrows,
                 loops=loops,
+                by_words=by_words and width % 2 == 0,
                 unroll=width,
             )
             nest.split_work()

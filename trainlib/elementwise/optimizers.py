@@ -32,7 +32,7 @@ from trainlib.elementwise.elementwise import (
     packed,
 )
 from trainlib.primitive.arguments import TiledArguments
-from trainlib.primitive.element import ELEMENTS, Element
+from trainlib.primitive.element import BF16, ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Tensor, Tensors
 from trainlib.primitive.uniform_tiles import tiled_by_axes
@@ -42,7 +42,7 @@ from trainlib.reference.halves import add, multiply_add, rounded_once
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["operand"]
-OF_ALL = ("lr", "gradient", "unscale")
+OF_ALL = ("lr", "gradient", "unscale", "halves")
 """Arguments of all optimisers."""
 BY_NAME = {element.name: element for element in ELEMENTS}
 LoadRate = Callable[[Kernel], Register]
@@ -240,11 +240,13 @@ class SgdArguments(ElementwiseArguments):
     """lr          a number, or "operand": a word, the operand lr, which steps may change
     gradient    type of g, for weights in f32; else that of the weights
     unscale     g is multiplied by the operand inverse, that of a loss scale, before all else
+    halves      a type that new weights in f32 are stored in, too: the operand h
     """
 
     lr: Rate
     gradient: Literal["f16", "bf16"] | None = None
     unscale: bool = False
+    halves: Literal["f16", "bf16"] | None = None
     weight_decay: float = Field(0.0, ge=0, allow_inf_nan=False)
 
 
@@ -286,6 +288,23 @@ def _unscaled(operation: Operation, inverse: Address) -> Operation:
     return scaled
 
 
+def _copied(operation: Operation) -> Operation:
+    """The same, with new weights as a further result."""
+
+    def copied(k: Kernel) -> Body:
+        own = operation(k)
+
+        def body(v: Lanes, *values: Lane) -> Sequence[Lane]:
+            w, *states = own(v, *values)
+            copy = v.f()
+            v.fsgnj_s(copy, w, w)
+            return [w, *states, copy]
+
+        return body
+
+    return copied
+
+
 def _family(
     element: Element,
     stem: str,
@@ -308,14 +327,17 @@ def _family(
     whole = ("corrections", "lr", "inverse")
 
     def tensors(point: Any) -> Tensors:
-        if element.is_half and (point.gradient or point.unscale):
+        if element.is_half and (point.gradient or point.unscale or point.halves):
             raise KernelError(
-                f"{name}: gradient and unscale are for weights in single precision; take {stem}_f32"
+                f"{name}: gradient, unscale and halves are for weights in single precision; take "
+                f"{stem}_f32"
             )
         of = {name: packed(point.shape, "inout", element) for name in states}
         more = {"corrections": Tensor((2,))} if "betas" in arguments.model_fields else {}
         more |= {"g": packed(point.shape, "in", gradient_of(point))}
         more |= {"inverse": Tensor((1,))} if point.unscale else {}
+        if point.halves:
+            more |= {"h": packed(point.shape, "out", BY_NAME[point.halves])}
         return {**of, **more, **({"lr": Tensor((1,))} if point.lr == "operand" else {})}
 
     def gradient_of(point: Any) -> Element:
@@ -330,6 +352,9 @@ def _family(
         if point.unscale:
             values = {**values, "g": values["g"].astype(np.float64) * float(values["inverse"][0])}
         results = dict(zip(states, expected(point, lr, values), strict=True))
+        if point.halves:
+            copied = rounded_once(BY_NAME[point.halves].dtype, {"h": results["w"]})
+            return {**results, **copied}
         return rounded_once(element.dtype, results)
 
     def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
@@ -341,7 +366,7 @@ def _family(
             map_pairs(k, team, of_pairs, read, written, count, unroll=unroll)
             return
         own = operation(point, l1)
-        if point.gradient or point.unscale:
+        if point.gradient or point.unscale or point.halves:
             types = [*[element] * len(states), gradient_of(point)]
             types[-1].check(k, name)
             pairs_of = list(zip((read, written), (types, types[:-1]), strict=True))
@@ -350,7 +375,14 @@ def _family(
                 for group in pairs_of
             ]
             own = _unscaled(own, l1["inverse"]) if point.unscale else own
-            map_nest(k, team, own, (count,), *operands, unroll=unroll)
+            if point.halves:
+                half = BY_NAME[point.halves]
+                half.check(k, name)
+                operands[1].append(Operand(l1["h"], (half.size,), element=half))
+                own = _copied(own)
+            by_words = BF16.name in (point.gradient, point.halves)
+            unroll *= 1 + by_words  # two halves are one load
+            map_nest(k, team, own, (count,), *operands, unroll=unroll, by_words=by_words)
             return
         map_f32(k, team, own, read, written, count, element=element, unroll=unroll)
 

@@ -226,6 +226,19 @@ def test_updates_that_take_halves_leave_what_casts_and_updates_do(optimizer):
         np.testing.assert_array_equal(fused.weights[name], weight)
 
 
+def test_halves_that_updates_keep_are_those_of_weights_that_are_given():
+    deployed, _, batch = small(dtype="bf16")
+    first = deployed.train([batch])
+    values = deployed.built().schedule.graph.values
+    assert {v.role for v in values.values() if v.name.endswith("weight.bf16")} == {"state"}
+    assert not any(name.endswith(".bf16") for name in first.states)
+    further = deployed.train([batch], weights=first.weights, states=first.states)
+    whole = deployed.train([batch] * 2)
+    assert further.losses == whole.losses[1:]
+    for name, weight in whole.weights.items():
+        np.testing.assert_array_equal(further.weights[name], weight)
+
+
 @pytest.mark.parametrize("total", [1.5, np.nan, -np.inf])
 @pytest.mark.parametrize("scale", [8.0, 2.0**-126, 2.0**126])
 def test_the_scale_changes_as_pytorchs_does(total, scale):

@@ -30,6 +30,9 @@ BY_HALVES = (
     ("sgd_momentum_f32", {"lr": "operand", "momentum": 0.9, "unscale": True}),
     ("adam_f32", {"lr": "operand", "gradient": "bf16", "unscale": True, "weight_decay": 0.01}),
     ("adamw_f32", {"gradient": "f16"}),
+    ("sgd_f32", {"lr": 0.1, "gradient": "bf16", "halves": "bf16"}),
+    ("sgd_momentum_f32", {"lr": 0.1, "momentum": 0.9, "halves": "f16"}),
+    ("adam_f32", {"lr": "operand", "gradient": "bf16", "unscale": True, "halves": "bf16"}),
 )
 SHAPES = (
     {"shape": (1,)},
@@ -68,15 +71,17 @@ def test_gradients_of_halves_are_cast_and_scaled_first(name, options):
     inputs = dict(family.random(checked(name, how)))
     inputs["g"] = narrow.float().numpy().astype(inputs["g"].dtype)
     found = check(name, how, inputs)
-    plain = {n: v for n, v in how.items() if n not in ("gradient", "unscale")}
+    plain = {n: v for n, v in how.items() if n not in ("gradient", "unscale", "halves")}
     scale = inputs.pop("inverse", np.ones(1, np.float32))
     wanted = check(name, plain, inputs | {"g": narrow.float().numpy() * scale})
     for output, value in wanted.items():
         np.testing.assert_array_equal(found[output], value)
+    if "halves" in options:
+        np.testing.assert_array_equal(found["h"], found["w"].astype(found["h"].dtype))
 
 
 def test_weights_in_halves_take_gradients_like_them():
-    message = r"^sgd_bf16: gradient and unscale are for weights in single precision; take sgd_f32$"
+    message = "^sgd_bf16: gradient, unscale and halves are for weights in single precision; take "
     with pytest.raises(KernelError, match=message):
         launch("sgd_bf16", {"shape": (3,), "lr": 0.1, "unscale": True}, WARM)
 
