@@ -103,13 +103,18 @@ def _of_table(number: int, entry: Any) -> KernelTable:
 
 def _of_name(name: str) -> KernelTable:
     family_of(name)
-    return KernelTable(kernel=name, args=SIZES.get(name, {}))
+    return KernelTable(kernel=name, args=SIZES.get(_single(name), {}))
+
+
+def _single(name: str) -> str:
+    """The kernel of single precision, at whose size those of halves are measured by name."""
+    return f"{name.rpartition('_')[0]}_f32"
 
 
 def _check_sizes(entries: Sequence[Any]) -> None:
     """Names alone that SIZES does not have: one mistake for all of them."""
     names = [entry for entry in entries if isinstance(entry, str) and entry in KERNELS]
-    without = [name for name in dict.fromkeys(names) if name not in SIZES]
+    without = [name for name in dict.fromkeys(names) if _single(name) not in SIZES]
     if not without:
         return
     form = f'{{ kernel = "{without[0]}", args = {{ ... }} }}'

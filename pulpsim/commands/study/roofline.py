@@ -19,11 +19,13 @@ from pulpsim.commands.study.roofs import (
     DMA,
     FLOPS,
     FPU,
+    HALVES,
     L1,
     L2,
     Ceiling,
     ceilings,
     issue_roof,
+    lanes_of,
 )
 from pulpsim.commands.study.study import Case, Finding, Row, Study
 from pulpsim.commands.study.values import Some
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 KERNELS = (
     {"kernel": "matmul_f32", "args": {"n": 48, "k": 48, "m": 48}},
+    {"kernel": "matmul_bf16", "args": {"n": 48, "k": 48, "m": 48}},
     "conv2d_fw_f32",
     "conv2d_wg_f32",
     "dwconv2d_fw_f32",
@@ -111,18 +114,24 @@ def _l1_row(name: str, chip: SocSpec, result: dict[str, Any]) -> Row:
     regions = compute_regions(result)
     flops = FLOPS * result["program"]["macs"]
     moved = WORD * sum(region["l1_accesses"] for region in regions)
+    lanes = lanes_of(name)
     roofs = {
-        FPU: FLOPS * chip.cores,
+        **_fpu_roof(chip, lanes),
         L1: WORD * min(chip.cores, chip.l1.banks) * flops / moved,
-        "issue": issue_roof(chip.cores, flops / moved),
+        "issue": issue_roof(chip.cores, flops / moved, lanes),
     }
     return _kernel_row(name, L1, flops, moved, max(r["cycles"] for r in regions), roofs)
 
 
 def _dma_row(name: str, chip: SocSpec, result: dict[str, Any]) -> Row:
     flops, moved = FLOPS * result["program"]["macs"], BEAT * max(result["dma"]["beats"])
-    roofs = {FPU: FLOPS * chip.cores, DMA: BEAT * flops / moved}
+    lanes = lanes_of(name)
+    roofs = {**_fpu_roof(chip, lanes), DMA: BEAT * flops / moved}
     return _kernel_row(name, DMA, flops, moved, cycles_of(result), roofs)
+
+
+def _fpu_roof(chip: SocSpec, lanes: int) -> dict[str, float]:
+    return {HALVES if lanes > 1 else FPU: FLOPS * lanes * chip.cores}
 
 
 def _kernel_row(

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pulpsim.commands.study.plot_style import BLACK, GREY, line_style, plain_numbers
-from pulpsim.commands.study.roofs import DMA, FLOPS, FPU, L1, L2, issue_roof
+from pulpsim.commands.study.roofs import DMA, FLOPS, FPU, HALVES, L1, L2, PAIR, issue_roof, lanes_of
 from pulpsim.commands.study.study import Row
 
 STEPS = 100  # of a curve
@@ -20,9 +20,14 @@ def draw_rooflines(figure: Figure, rows: Sequence[Row]) -> None:
     for axes, against, slopes in ((left, L1, [L1]), (right, DMA, [DMA, L2])):
         some = [row for row in rows if row["against"] == against]
         at = _abscissae([row["intensity"] for row in some])
-        _draw_roofs(axes, at, limits, slopes)
-        if against == L1 and FPU in limits:
-            _draw_issue(axes, at, round(limits[FPU]["nominal"] / FLOPS))
+        lanes = [lanes_of(row["what"]) for row in some]
+        for count, fpu in ((1, FPU), (PAIR, HALVES)):
+            if fpu in limits and (count in lanes or not lanes):
+                _draw_roofs(axes, at, limits, slopes, fpu)
+                if against == L1:
+                    _draw_issue(axes, at, round(limits[FPU]["nominal"] / FLOPS), count)
+        if FPU not in limits:
+            _draw_roofs(axes, at, limits, slopes, FPU)
         axes.legend(loc="lower right")
         for index, row in enumerate(some):
             style = line_style(index)
@@ -49,25 +54,32 @@ def _abscissae(intensities: Sequence[float]) -> list[float]:
 
 
 def _draw_roofs(
-    axes: Axes, at: Sequence[float], limits: Mapping[str, Row], slopes: Sequence[str]
+    axes: Axes,
+    at: Sequence[float],
+    limits: Mapping[str, Row],
+    slopes: Sequence[str],
+    fpu: str,
 ) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
-    top = limits[FPU]["nominal"] if FPU in limits else float("inf")
+    top = limits[fpu]["nominal"] if fpu in limits else float("inf")
+    known = axes.get_legend_handles_labels()[1]
     for name, dashes in zip(slopes, ("-", "--"), strict=False):
         if name in limits:
             slope = limits[name]["nominal"] or limits[name]["measured"]
             roof = [min(slope * x, top) for x in at]
             label = f"{name}: {slope:.3g} bytes in a cycle"
+            label = f"_{label}" if label in known else label  # "_": not in the legend
             axes.plot(at, roof, linestyle=dashes, color=BLACK, linewidth=1.3, label=label)
     if top < float("inf"):
-        text = f"FPU: {top:g} flops in a cycle"
+        text = f"{fpu}: {top:g} flops in a cycle"
         axes.annotate(
             text, (at[-1], top), (0, 4), textcoords="offset points", ha="right", fontsize=7.5
         )
 
 
-def _draw_issue(axes: Axes, at: Sequence[float], cores: int) -> None:
+def _draw_issue(axes: Axes, at: Sequence[float], cores: int, lanes: int) -> None:
     """What single-issue cores can do that must load their operands."""
     label = "one instruction of each core in a cycle"
-    axes.plot(at, [issue_roof(cores, x) for x in at], ":", color=GREY, label=label)
+    label = f"_{label}" if label in axes.get_legend_handles_labels()[1] else label
+    axes.plot(at, [issue_roof(cores, x, lanes) for x in at], ":", color=GREY, label=label)

@@ -15,11 +15,15 @@ WORD = 4  # bytes
 
 @dataclass(frozen=True)
 class FpuProgram:
-    """Every core does `rounds` times SUMS multiply-adds."""
+    """Every core does `rounds` times SUMS multiply-adds.
+
+    is_half    of two halves each
+    """
 
     chip: SocSpec
     cores: int
     rounds: int
+    is_half: bool = False
 
     def __call__(self) -> Measured:
         k = new_kernel(self.chip, "fpu")
@@ -29,7 +33,10 @@ class FpuProgram:
                 k.fzero(value)
             with passes.region(PEAK), k.hwloop(self.rounds):
                 for value in sums:
-                    k.fmadd_s(value, a, b, value)
+                    if self.is_half:
+                        k.vfmac_h(value, a, b)
+                    else:
+                        k.fmadd_s(value, a, b, value)
         return Measured.of(k)
 
 
