@@ -34,7 +34,7 @@ Rate = Callable[[int], float]
 """rate(step) is the learning rate of a step, from 0 on."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trained:
     """What training has left.
 
@@ -48,7 +48,10 @@ class Trained:
     weights: dict[str, np.ndarray]
     states: dict[str, np.ndarray]
     gradients: list[dict[str, np.ndarray]]
-    report: Report = field(repr=False)
+    report: Report
+
+    def __repr__(self) -> str:
+        return f"<Trained by {_batches(self.losses)} in {self.report.cycles:,} cycles>"
 
     @property
     def state_dict(self) -> dict[str, Any]:
@@ -61,7 +64,7 @@ class Trained:
         return {name: torch.from_numpy(array.copy()) for name, array in self.weights.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluated:
     """What an evaluation has found.
 
@@ -71,10 +74,19 @@ class Evaluated:
 
     losses: list[float]
     outputs: list[np.ndarray]
-    report: Report = field(repr=False)
+    report: Report
+
+    def __repr__(self) -> str:
+        return f"<Evaluated with {_batches(self.losses)} in {self.report.cycles:,} cycles>"
 
 
-@dataclass
+def _batches(losses: Sequence[float]) -> str:
+    """How many there are, and the first and the last loss."""
+    ends = f", losses {losses[0]:.4g} ... {losses[-1]:.4g}," if losses else ""
+    return f"{len(losses)} batches{ends}"
+
+
+@dataclass(repr=False)
 class Deployed:
     """A network on a chip.
 
@@ -96,8 +108,12 @@ class Deployed:
     precision: Precision = SINGLE
     engine: str = "compiled"
     progress: Callable = nullcontext
-    _built: dict[Any, Built] = field(default_factory=dict, repr=False)
-    weights: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    _built: dict[Any, Built] = field(default_factory=dict)
+    weights: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.graph.nodes)} operators, {len(self.graph.trained)} parameters learn"
+        return f"<Deployed {counts} by {self.optimizer}, on {self.chip.name}>"
 
     @property
     def program(self) -> Any:
@@ -149,7 +165,7 @@ class Deployed:
         gradients: bool = False,
         weights: Mapping[str, Any] | None = None,
         states: Mapping[str, Any] | None = None,
-        lr: Rate | None = None,
+        lr: Rate | float | None = None,
         on_batch: Callable[[int, float], None] | None = None,
     ) -> Trained:
         """Train with these batches, each once; a step takes `accumulate` of them.
@@ -157,7 +173,7 @@ class Deployed:
         gradients    let every step's be returned
         weights      to begin with, by state_dict's names; those of the network by default
         states       of the optimiser, as an earlier training has left them
-        lr           the learning rate by step
+        lr           the learning rate by step, or of all
         on_batch     called with the number of a batch, from 0, and its loss
 
         raises    DeployError
@@ -170,8 +186,9 @@ class Deployed:
         losses: list[float] = []
         found: list[dict[str, np.ndarray]] = []
         for number, batch in enumerate(batches):
-            if lr and number % self.accumulate == 0:
-                rate = np.array([lr(number // self.accumulate)], np.float32)
+            if lr is not None and number % self.accumulate == 0:
+                now = lr(number // self.accumulate) if callable(lr) else lr
+                rate = np.array([now], np.float32)
                 rates = {LR: rate, MINUS_LR: -rate}
                 running.write({n: r for n, r in rates.items() if n in built.addresses})
             running.batch(inputs_of(built, batch))
@@ -268,12 +285,11 @@ def deploy(
     loss_scale    None, a power of two, "dynamic", or a LossScale
     how           of Deployed: accumulate, mean, cores, tuned, engine, progress
 
-    raises    DeployError; ImportError without torch
+    raises    DeployError; TypeError for arguments of another kind; ImportError without torch
     """
     from trainlib.deploy.importers.torch_graph import graph_of
 
-    if len(batch) != 2:
-        raise DeployError(f"batch: {len(batch)} tensors; it is (x, target)")
+    _check(batch, loss, optimizer)
     spec = chip if isinstance(chip, SocSpec) else load_chip(str(chip))
     graph, _ = graph_of(model, loss, *batch)
 
@@ -288,6 +304,21 @@ def deploy(
 
     precision = Precision.of(dtype, dtypes, loss_scale, master)
     return Deployed(graph, optimizer, spec, evaluated, precision=precision, **how)
+
+
+def _check(batch: Any, loss: Any, optimizer: Any) -> None:
+    if not isinstance(batch, (tuple, list)):
+        raise TypeError(f"batch: a {type(batch).__name__}; it is (x, target)")
+    if len(batch) != 2:
+        raise DeployError(f"batch: {len(batch)} tensors; it is (x, target)")
+    if loss is not None and not callable(loss):
+        raise TypeError(
+            f"loss: {loss!r}; it is a function of (output, target), such as "
+            f"torch.nn.functional.cross_entropy"
+        )
+    if not isinstance(optimizer, Optimizer):
+        kind = type(optimizer).__name__
+        raise TypeError(f"optimizer: a {kind}; it is a SGD, Adam or AdamW of trainlib.deploy")
 
 
 __all__ = ["Deployed", "Evaluated", "Trained", "deploy", "replace"]

@@ -11,12 +11,14 @@ import numpy as np
 from soc.exchange import Exchange
 from soc.prelude.counters import CAUSES, COUNT, COUNTS, REGIONS
 from soc.result import RunResult
-from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.handover import NEXT
 from trainlib.deploy.program import Built
 from trainlib.primitive.element import HALVES
 from trainlib.primitive.tensor import Arrays
 
+NUMBERED = {"cross_entropy_loss": ("t", "x"), "take": ("index", "table")}
+"""Operators that take numbers: the operand that has them, and the one that says how many."""
 DMA = ("dma_in", "dma_out", "dma_wait")
 
 
@@ -178,4 +180,28 @@ def inputs_of(built: Built, batch: Sequence[Any]) -> Arrays:
     names = built.schedule.inputs
     if len(batch) != len(names):
         raise DeployError(f"a batch of {len(batch)} arrays; the network takes {', '.join(names)}")
-    return dict(zip(names, batch, strict=True))
+    arrays = dict(zip(names, batch, strict=True))
+    for name, count in _counts(built.schedule.graph).items():
+        _check_numbers(name, arrays[name], count)
+    return arrays
+
+
+def _counts(graph: Graph) -> dict[str, int]:
+    """Inputs that are numbers of classes, or of rows: how many there are."""
+    found: dict[str, int] = {}
+    for node in graph.nodes:
+        operand, table = NUMBERED.get(node.op, ("", ""))
+        name = graph.root(node.inputs[operand]) if operand in node.inputs else ""
+        if name and graph.values[name].role == "input" and graph.values[name].dtype == "int32":
+            shape = graph.values[node.inputs[table]].shape
+            count = shape[0] if table == "table" else shape[-1]
+            found[name] = min(count, found.get(name, count))
+    return found
+
+
+def _check_numbers(name: str, array: Any, count: int) -> None:
+    """raises    DeployError for a number that is not from 0 to below the count"""
+    given = np.asarray(array.detach().cpu() if hasattr(array, "detach") else array)
+    if given.size and given.dtype.kind in "iu" and not 0 <= given.min() <= given.max() < count:
+        wrong = given.min() if given.min() < 0 else given.max()
+        raise DeployError(f"{name}: {wrong} is none of 0 to {count - 1}")

@@ -251,6 +251,82 @@ def test_batches_that_do_not_fit_are_refused(plain, name):
         plain[2].train([wrong(*data())])
 
 
+class WithLoss(torch.nn.Module):
+    """A module that gives its loss by itself, of rows of a table."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.out = torch.nn.Embedding(7, 4), torch.nn.Linear(4, 3)
+
+    def forward(self, x, target):
+        return torch.nn.functional.cross_entropy(self.out(self.rows(x)), target)
+
+
+@pytest.fixture(scope="module")
+def with_loss():
+    torch.manual_seed(2)
+    module, batch = WithLoss(), (torch.tensor([1, 6, 0]), torch.tensor([2, 0, 1]))
+    return module, batch, deploy(module, batch=batch, optimizer=SGD(lr=0.1))
+
+
+def test_a_module_may_give_its_loss_by_itself(with_loss):
+    module, batch, deployed = with_loss
+    loss = module(*batch)
+    trained = deployed.train([batch] * 2, lr=0.5)
+    assert trained.losses[0] == pytest.approx(loss.item(), abs=1e-6)
+    [gradient] = torch.autograd.grad(loss, [module.out.weight])
+    wanted = (module.out.weight - 0.5 * gradient).detach().numpy()
+    once = deployed.train([batch], lr=lambda step: 0.5).weights["out.weight"]
+    np.testing.assert_allclose(once, wanted, 0, 1e-6)
+    assert repr(trained).startswith("<Trained by 2 batches, losses 1.")
+    found = deployed.evaluate([batch])
+    assert repr(found).startswith("<Evaluated with 1 batches, losses 0.")
+    assert repr(deployed) == (
+        "<Deployed 3 operators, 3 parameters learn by SGD(lr=0.1, weight_decay=0.0, "
+        "clip_norm=None, clip_value=None, momentum=0.0, nesterov=False), on pulp>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "target", "message"),
+    [
+        ([1, 7, 0], [2, 0, 1], "x: 7 is none of 0 to 6"),
+        ([1, 6, -1], [2, 0, 1], "x: -1 is none of 0 to 6"),
+        ([1, 6, 0], [3, 0, 1], "target: 3 is none of 0 to 2"),
+    ],
+)
+def test_numbers_that_there_are_no_rows_or_classes_for_are_refused(x, target, message, with_loss):
+    with pytest.raises(DeployError, match=f"^{message}$"):
+        with_loss[2].train([(torch.tensor(x), torch.tensor(target))])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"batch": torch.zeros(2, 3)}, "batch: a Tensor; it is (x, target)"),
+        (
+            {"loss": "mse"},
+            "loss: 'mse'; it is a function of (output, target), such as "
+            "torch.nn.functional.cross_entropy",
+        ),
+        ({"optimizer": "sgd"}, "optimizer: a str; it is a SGD, Adam or AdamW of trainlib.deploy"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(given, message, with_loss):
+    module, batch, _ = with_loss
+    how = {"batch": batch, "optimizer": SGD(lr=0.1)} | given
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        deploy(module, **how)
+
+
+def test_a_loss_of_several_numbers_is_refused(with_loss):
+    module = torch.nn.Linear(3, 2)
+    batch = torch.zeros(4, 3), torch.zeros(4, 2)
+    message = r"^the loss has \[4, 2\]; it is one number$"
+    with pytest.raises(DeployError, match=message):
+        deploy(module, loss=lambda y, t: (y - t) ** 2, batch=batch, optimizer=SGD(lr=0.1))
+
+
 def test_weights_of_another_network_are_refused(plain):
     _, batches, deployed = plain
     message = "^7.weight: the network has no such parameter or buffer$"

@@ -50,16 +50,21 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class _WithLoss(torch.nn.Module):
-    """A module whose forward gives the loss, and what the module gives."""
+    """A module whose forward gives the loss, and what the module gives: without a loss of its own
+    the loss, of x and the target.
+    """
 
     def __init__(self, module: torch.nn.Module, loss: Loss | None) -> None:
         super().__init__()
         self.module, self.loss = module, loss
 
     def forward(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """(loss, output), or the output alone."""
+        """(loss, output); twice the loss if that is what the module gives."""
+        if self.loss is None:
+            loss = self.module(x, target)
+            return loss, loss
         y = self.module(x)
-        return (y,) if self.loss is None else (self.loss(y, target), y)
+        return self.loss(y, target), y
 
 
 def graph_of(module: torch.nn.Module, loss: Loss | None, x: Any, target: Any) -> tuple[Graph, str]:
@@ -101,9 +106,9 @@ def _graph(program: ExportedProgram) -> tuple[Graph, str]:
     (output,) = (node for node in program.graph.nodes if node.op == "output")
     results = [importer.name(argument) for argument in output.args[0][-2:]]
     trained = _trained(graph, program)
-    *loss, y = results
-    if loss:
-        graph.loss = loss[0]
+    graph.loss, y = results
+    if graph.values[graph.loss].elements != 1:
+        raise DeployError(f"the loss has {list(graph.values[graph.loss].shape)}; it is one number")
     graph.trained = trained
     fold_padding(graph)
     without_dead(graph, results)
