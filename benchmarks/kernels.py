@@ -107,6 +107,15 @@ MAPS: dict[str, tuple[Mapping[str, Any], float | None]] = {
 """Kernels of elements, without multiply-adds: at a shape, and what halves are to gain at least."""
 
 
+PARALLEL = 1.6
+GAINS: tuple[tuple[str, str, Mapping[str, Any], float], ...] = tuple(
+    (f"{name}, {what}", f"dwconv2d_{step}", shape, PARALLEL)
+    for name, shape in (("depthwise 64", DEPTHWISE), ("depthwise 32 x 32", SQUARES))
+    for step, what in STEPS.items()
+)
+"""Kernels whose halves are to be faster than float32 by a factor: name, stem, shape, at least."""
+
+
 def measured(case: Case, chip: SocSpec | str, **more: Any) -> Report:
     """Run a case.
 
@@ -142,8 +151,9 @@ def kernels(
     chip: SocSpec | str = "pulp",
     cases: tuple[Case, ...] = CASES,
     maps: Mapping[str, tuple[Mapping[str, Any], float | None]] = MAPS,
+    gains: tuple[tuple[str, str, Mapping[str, Any], float], ...] = GAINS,
 ) -> Iterator[Figure]:
-    """Each kernel, cold and warm; eight cores beside one; and kernels of elements in halves."""
+    """Each kernel, cold and warm; eight cores beside one; and what halves gain over float32."""
     for case in cases:
         cold, warm = measured(case, chip), measured(case, chip, warm=True)
         top, unit = bound(case), "MAC/cycle"
@@ -157,10 +167,10 @@ def kernels(
             alone = measured(case, chip, warm=True, cores=1)
             part = alone.cycles / warm.cycles / 8
             yield Figure(f"{case.name}, eight cores over one", part, "", least=EFFICIENCY)
-    for stem, (shape, gain) in maps.items():
-        whole = measured(Case(stem, f"{stem}_f32", shape), chip, warm=True).cycles
+    for name, stem, shape, gain in (*gains, *((s, s, *how) for s, how in maps.items())):
+        whole = measured(Case(name, f"{stem}_f32", shape), chip, warm=True).cycles
         for half in HALVES:
-            own = measured(Case(stem, f"{stem}_{half}", shape), chip, warm=True).cycles
+            own = measured(Case(name, f"{stem}_{half}", shape), chip, warm=True).cycles
             yield Figure(
-                f"{stem} {half}, float32's cycles over its own", whole / own, "", least=gain
+                f"{name} {half}, float32's cycles over its own", whole / own, "", least=gain
             )

@@ -73,9 +73,18 @@ def test_the_yardstick_reports_a_rate() -> None:
     assert 0 < rate.wall <= 1.1 * rate.processor
 
 
+def test_what_halves_gain_is_float32s_cycles_over_theirs() -> None:
+    shape = {"inputs": 4, "height": 6, "width": 6, "kernel": 3}
+    gain = ("small", "dwconv2d_fw", shape, 0.5)
+    figures = list(kernels.kernels(cases=(), maps={}, gains=(gain,)))
+    names = [f"small {half}, float32's cycles over its own" for half in ("f16", "bf16")]
+    assert [figure.name for figure in figures] == names
+    assert all(figure.ours > 0.5 for figure in figures)
+
+
 def test_a_kernel_is_measured_cold_and_warm_and_on_one_core() -> None:
     case = kernels.Case("a matmul", "matmul_f32", {"n": 16, "k": 9, "m": 8}, 0.5, has_tiles=False)
-    cold, warm, part = kernels.kernels(cases=(case,), maps={})
+    cold, warm, part = kernels.kernels(cases=(case,), maps={}, gains=())
     assert cold.ours < warm.ours < warm.limit == 16 / 3
     assert (cold.target, warm.target, part.target) == ("", "at least 0.5", "at least 0.93")
     assert 0 < part.ours < 1
