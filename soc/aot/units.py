@@ -25,6 +25,8 @@ grant_ports = DMA.link("soc.dma.control_ports.grant_ports", DMA_STATE, returns=i
 request_lanes = DMA.link("soc.dma.mchan.request_lanes", DMA_STATE, returns=int)
 tick = DMA.link("soc.dma.mchan.tick", DMA_STATE, int, int, WORDS, WORDS, L2_STATE, int)
 is_idle = DMA.link("soc.dma.mchan.is_idle", DMA_STATE, returns=bool)
+begin_streams = DMA.link("soc.dma.stream.begin_streams", DMA_STATE, int, returns=int)
+end_streams = DMA.link("soc.dma.stream.end_streams", DMA_STATE)
 
 EVENT_UNIT = Unit("event_unit")
 _unit, _clock = "soc.event_unit.event_unit", "soc.event_unit.clock_edge"

@@ -20,7 +20,7 @@ from soc.core.sync_points import (
 )
 from soc.interconnect.tcdm import DMA_PORTS, ask_bank, grant_bank
 from soc.prelude.bits import lowest_index
-from soc.prelude.step import cold_step, step
+from soc.prelude.step import cold_step, inlined_step, step
 from soc.prelude.stop_reasons import DMA_ERROR
 from soc.prelude.trace_points import note_beat, note_transfers_done, note_transfers_started
 
@@ -139,15 +139,22 @@ def advance_dma(chip, lanes, granted, now):
     wheel = chip.wheel[0]
     dma["l2_write"] = dma["l2_read"] = -1
     tick(dma, lanes, granted, chip.l1, chip.l2, chip.l2_port[0], now)
-    if dma["l2_write"] >= 0:
-        for word in range(2):
-            note_write(chip, (dma["l2_write"] >> 2) + word)
+    note_written_beat(chip)
     note_words_of_l2(chip, now)
     note_commands(chip, offered & ~dma["offered"], now)
     note_transfers_started(chip, offered & ~dma["offered"], now)
     wheel["dma_busy"] = wheel["dma_busy"] - 1 if dma_is_idle(dma) else DMA_AWAKE
     if dma["error"]:
         wheel["stop"] = DMA_ERROR
+
+
+@inlined_step
+def note_written_beat(chip):
+    """Note that the DMA has written a beat of L2 in this cycle, if it has."""
+    offset = chip.dma[0]["l2_write"]
+    if offset >= 0:
+        for word in range(2):
+            note_write(chip, (offset >> 2) + word)
 
 
 @cold_step

@@ -15,9 +15,8 @@ from soc.dma.state import (
     pop,
     push,
 )
+from soc.dma.words import joined
 from soc.prelude.step import inlined_step, step
-
-WORD = 0xFFFFFFFF
 
 
 @inlined_step
@@ -29,7 +28,7 @@ def align(channel, direction):
         return
     offered = _source_has(channel, direction)
     pushed = channel["pushed"]
-    lead = 1 if channel["pop_offset"] > channel["push_offset"] else 2
+    lead = lead_of(channel)
     if pushed == channel["pushes"]:
         if _target_has_room(channel, direction):
             _pop(channel, direction)
@@ -44,6 +43,12 @@ def align(channel, direction):
         _pop(channel, direction)
         if offered:
             _push(channel, direction)
+
+
+@inlined_step
+def lead_of(channel):
+    """Beats to start with, before one can be popped."""
+    return 1 if channel["pop_offset"] > channel["push_offset"] else 2
 
 
 @step
@@ -90,7 +95,7 @@ def _ring_word(ring, byte):
     """The word at a byte of the two beats pushed last."""
     word = (byte >> 2) & 3
     shift = 8 * (byte & 3)
-    return ((ring[word] >> shift) | (ring[(word + 1) & 3] << (32 - shift))) & WORD
+    return joined(ring[word], ring[(word + 1) & 3], shift)
 
 
 @inlined_step

@@ -24,13 +24,11 @@ from soc.dma.state import (
     push,
     settle,
 )
-from soc.dma.tcdm_side import store
+from soc.dma.words import WORD, store
 from soc.interconnect.axi_l2 import READ as READ_BURST
 from soc.interconnect.axi_l2 import WRITE, l2_burst, l2_write_response
 from soc.prelude.bits import lowest_index
 from soc.prelude.step import inlined_step, step
-
-WORD = 0xFFFFFFFF
 
 
 @inlined_step
@@ -40,14 +38,18 @@ def _free_id(dma, channel):
     return int(lowest_index(np.uint64(free)))
 
 
+@inlined_step
+def opens_burst(dma, channel):
+    """Is there a burst, and an id for it?"""
+    return has(channel, L2_BURSTS) and _free_id(dma, channel) != dma["outstanding"]
+
+
 @step
 def _open_burst(dma, channel):
     """Give the next burst an id; the id, or -1 if there is no burst or no id."""
-    if not has(channel, L2_BURSTS):
+    if not opens_burst(dma, channel):
         return -1
     number = _free_id(dma, channel)
-    if number == dma["outstanding"]:
-        return -1
     counter, length, l1, l2, increment = pop(channel, L2_BURSTS)
     burst = channel["open"][number]
     burst["counter"] = counter
@@ -82,7 +84,7 @@ def _close_burst(dma, channel, number):
 
 
 @inlined_step
-def _beat_offset(dma, burst, beat):
+def beat_offset(dma, burst, beat):
     """Bytes from the start of L2; without increment every beat has the burst's address."""
     address = burst["l2"] & ~7
     if burst["increment"]:
@@ -106,7 +108,7 @@ def write_beats(dma, channel, l2, path, now):
     if now + 1 < burst["due"] or not has(channel, BEATS):
         return
     low, high, enables, _, _ = pop(channel, BEATS)
-    offset = _beat_offset(dma, burst, burst["beats"] - channel["sending"])
+    offset = beat_offset(dma, burst, burst["beats"] - channel["sending"])
     if 0 <= offset < dma["l2_size"]:
         dma["l2_write"], dma["l2_enables"] = offset, enables
         dma["l2_counter"][L1_TO_L2] = burst["counter"]
@@ -148,7 +150,7 @@ def deliver_reads(dma, channel, l2, now):
     burst = channel["open"][number]
     if now < burst["due"]:
         return
-    offset = _beat_offset(dma, burst, channel["received"])
+    offset = beat_offset(dma, burst, channel["received"])
     low = 0
     high = 0
     if 0 <= offset < dma["l2_size"]:

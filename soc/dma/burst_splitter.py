@@ -24,14 +24,20 @@ from soc.dma.state import (
 from soc.prelude.step import inlined_step, step
 
 
+@inlined_step
+def splits_lines(channel):
+    """Is there a command, or a line of one, to pass on in this cycle?"""
+    return has_room(channel, LINES) and channel["splitting"] | channel["commands_seen"] != 0
+
+
 @step
 def split_lines(dma, channel):
     """Take a command, or pass on one line of the command taken."""
-    if not has_room(channel, LINES):
+    if not splits_lines(channel):
         return
     if channel["splitting"]:
         _next_line(channel)
-    elif channel["commands_seen"]:
+    else:
         _take_command(dma, channel)
 
 
@@ -75,17 +81,25 @@ def _next_line(channel):
             split["address"][side] = channel["line_start"][side]
 
 
+@inlined_step
+def splits_bursts(channel, direction):
+    """Is there a line, or a burst of one, to pass on in this cycle?"""
+    if not has_room(channel, L2_BURSTS):
+        return False
+    if direction == L1_TO_L2:
+        if not has_room(channel, L1_BURSTS) or not has_room(channel, ALIGN_BURSTS):
+            return False
+    return channel["bursts"] > 0 or has(channel, LINES)
+
+
 @step
 def split_bursts(dma, channel, direction):
     """Take a line, or pass on one burst of the line taken."""
-    if not has_room(channel, L2_BURSTS):
+    if not splits_bursts(channel, direction):
         return
-    if direction == L1_TO_L2:
-        if not has_room(channel, L1_BURSTS) or not has_room(channel, ALIGN_BURSTS):
-            return
     if channel["bursts"] > 0:
         _next_burst(dma, channel, direction)
-    elif has(channel, LINES):
+    else:
         _take_line(dma, channel)
 
 

@@ -12,10 +12,19 @@ from soc.dma.state import (
     NO_SLOT,
     SIDES,
 )
-from soc.prelude.step import step
+from soc.prelude.step import inlined_step, step
 
 EVENT, INTERRUPT, BROADCAST = 1, 2, 4
 """PORT.events"""
+
+
+@inlined_step
+def ports_wait(dma):
+    """Do all ports that would change phase wait for the burst splitter to take their line?"""
+    for port in range(dma["ports"]):
+        if dma["moving"] >> port & 1 and dma["port"][port]["phase"] != REGISTERED:
+            return False
+    return True
 
 
 @step

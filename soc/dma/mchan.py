@@ -38,10 +38,9 @@ from soc.dma.state import (
     L2_TO_L1,
     LANE0,
     LANES,
-    LINES,
     DmaSpec,
-    entries,
     front,
+    is_active,
     new_dma,
 )
 from soc.dma.tcdm_side import (
@@ -74,12 +73,6 @@ def is_idle(dma):
     return (
         dma["granted"] | dma["moving"] | dma["running"] | dma["running_before"] | dma["ended"]
     ) == 0 and not (is_active(dma["channel"][L1_TO_L2]) or is_active(dma["channel"][L2_TO_L1]))
-
-
-@inlined_step
-def is_active(channel):
-    lines = entries(channel["level"], LINES)
-    return (channel["commands"] | channel["splitting"] | lines | channel["outstanding"]) != 0
 
 
 @step

@@ -63,6 +63,9 @@ COUNT_BITS = 4
 Stages look at several queues, and at the end of a cycle all of them are copied.
 """
 
+LONGEST_STREAM = 64
+"""Cycles of a stream at the most; see soc.dma.stream."""
+
 COMMAND = np.dtype(
     [
         ("counter", "i8"),
@@ -154,6 +157,22 @@ CHANNEL = np.dtype(
     ]
 )
 
+STREAM = np.dtype(
+    [
+        ("start", "i8"),  # its first cycle
+        ("cycles", "i8"),  # that have passed
+        ("word", "i8"),  # of L1: next of lane 0
+        ("offset", "i8"),  # of the next beat in L2
+        ("low", "i8"),  # the beat that the aligner has for the next cycle
+        ("high", "i8"),
+        ("low_before", "i8"),  # and had for the one before
+        ("high_before", "i8"),
+        ("shift", "i8"),  # bytes from a beat of the source to one of the target
+        ("beats", "i8", (2 * (LONGEST_STREAM + 4),)),  # of the source: low word, high word
+    ]
+)
+"""A stream of a channel, while it lasts: no state of the DMA."""
+
 DMA_STATE = np.dtype(
     [
         ("channel", CHANNEL, (CHANNELS,)),
@@ -191,6 +210,8 @@ DMA_STATE = np.dtype(
         ("l2_enables", "i8"),  # its bytes, a bit each
         ("l2_read", "i8"),  # of a beat that it reads, or -1
         ("l2_counter", "i8", (CHANNELS,)),  # of these two, by channel
+        ("streams", "i8"),  # channels with a stream, a bit each; 0 between calls of the engine
+        ("stream", STREAM, (CHANNELS,)),
         ("error", "i8"),
         ("error_port", "i8"),
         ("error_value", "i8"),
@@ -296,6 +317,13 @@ def pop(channel, queue):
     channel["head"] ^= 1 << queue
     channel["level"] -= 1 << COUNT_BITS * queue
     return entry
+
+
+@inlined_step
+def is_active(channel):
+    """Has a channel a command, or something of one?"""
+    lines = entries(channel["level"], LINES)
+    return (channel["commands"] | channel["splitting"] | lines | channel["outstanding"]) != 0
 
 
 @inlined_step

@@ -17,12 +17,11 @@ from soc.dma.state import (
     push,
     settle,
 )
+from soc.dma.words import WORD, store
 from soc.prelude.step import inlined_step, step
 
 NONE, REPLIED, HELD = 0, 1, 2
 """What the lane of a read has: nothing, a reply of L1 in this cycle, one that waits for room."""
-
-WORD = 0xFFFFFFFF
 
 
 @inlined_step
@@ -95,18 +94,6 @@ def write_lane(channel, lane, granted, l1):
         store(l1, address >> 2, word, enables)
     if last:
         push(channel, SYNCH0 + lane, counter)
-
-
-@inlined_step
-def store(words, index, value, enables):
-    """Write the enabled bytes of a word."""
-    if enables != 15:
-        keep = 0
-        for byte in range(4):
-            if not enables >> byte & 1:
-                keep |= 0xFF << (8 * byte)
-        value = (int(words[index]) & keep) | (value & ~keep)
-    words[index] = ((value & WORD) ^ 0x80000000) - 0x80000000
 
 
 @step

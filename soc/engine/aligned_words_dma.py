@@ -9,12 +9,36 @@ from soc.core.sync_points import note_word_of_l1
 from soc.engine.aligned_words import ask_again
 from soc.interconnect.tcdm import DMA_PORTS, arbitrate_bank, serve_bank
 from soc.prelude.bits import bit
-from soc.prelude.step import cold_step
-from soc.prelude.trace_points import note_beat, note_conflicts
+from soc.prelude.step import cold_step, inlined_step
+from soc.prelude.trace_points import is_recorded, note_beat, note_conflicts
 from soc.prelude.wheel import RING, SLOTS
 
 INPUTS = 16
 """Of an arbiter at the most, where banks are shared in this way: `asking` has room for so many."""
+
+
+@inlined_step
+def serve_lanes(chip, lanes, now):
+    """Serve lanes that ask for banks by themselves, else share_with_lanes; returns what it does."""
+    words = chip.dma[0]["lane_word"]
+    asking = chip.wheel[0]["asking"][np.uint64(now) % np.uint64(RING)]
+    last_bank = chip.config[0]["banks"] - 1
+    first = chip.config[0]["inputs"] - DMA_PORTS
+    taken = np.uint64(0)
+    is_shared = is_recorded(chip)
+    for lane in range(DMA_PORTS):
+        if lanes >> lane & 1:
+            number = np.uint64(words[lane] & last_bank)
+            is_shared |= asking[number] != 0 or taken >> number & np.uint64(1) != 0
+            taken |= bit(number)
+    if is_shared:
+        return share_with_lanes(chip, lanes, now)
+    for lane in range(DMA_PORTS):
+        if lanes >> lane & 1:
+            bank = chip.banks[np.uint64(words[lane] & last_bank)]
+            _, following, _ = arbitrate_bank(bank, bit(first + lane))
+            serve_bank(bank, following)
+    return lanes, np.uint64(0)
 
 
 @cold_step

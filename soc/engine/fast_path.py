@@ -8,16 +8,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from soc.aot.units import request_lanes, step_icache
+from soc.aot.units import begin_streams, end_streams, request_lanes, step_icache
 from soc.chip.superblock_call import call_superblock
-from soc.cluster.phases import advance_dma
+from soc.cluster.phases import advance_dma, note_written_beat
+from soc.dma.stream_beats import may_begin, pass_beats, stream_lanes
 from soc.engine.aligned_words import share_banks
-from soc.engine.aligned_words_dma import share_with_lanes
+from soc.engine.aligned_words_dma import serve_lanes
 from soc.prelude.bits import bit, lowest_index
 from soc.prelude.hart_state import ENTERED, RESUMED, SERVED
 from soc.prelude.step import cold_step, inlined_step
 from soc.prelude.stop_reasons import END
-from soc.prelude.trace_points import is_full
+from soc.prelude.trace_points import is_full, is_recorded
 from soc.prelude.wheel import RING, SLOTS
 
 
@@ -176,6 +177,7 @@ def make_run_words_beside_dma(go_on: Callable) -> Callable:
         dma = chip.dma[0]
         slots = wheel["slots"]
         last = min(end, chip.control[0]["irq_cycle"])
+        left = 0  # cycles of streams
         while now < last and wheel["dma_busy"]:
             slot = np.uint64(now) % np.uint64(SLOTS)
             due = slots[slot]
@@ -187,14 +189,26 @@ def make_run_words_beside_dma(go_on: Callable) -> Callable:
                 break
             dma["granted"] = 0
             slots[slot] = np.uint64(0)
-            lanes = request_lanes(dma)
+            if left == 0 and may_begin(dma) and not is_recorded(chip):
+                left = begin_streams(dma, now)
+            lanes = stream_lanes(dma) if left else request_lanes(dma)
             granted = 0
             if lanes:
-                granted, lost = share_with_lanes(chip, lanes, now)
+                granted, lost = serve_lanes(chip, lanes, now)
                 words &= ~lost
             if wheel["shared"][np.uint64(now) % np.uint64(RING)]:
                 words &= ~share_banks(chip, now)
-            advance_dma(chip, lanes, granted, now)
+            if left and granted == lanes:
+                pass_beats(dma, chip.l1, chip.l2)
+                note_written_beat(chip)
+                left -= 1
+                if left == 0:
+                    end_streams(dma)
+            else:
+                if left:
+                    end_streams(dma)
+                    left = 0
+                advance_dma(chip, lanes, granted, now)
             run_due(chip, running, words, now, end)
             if wheel["resume"]:
                 break
@@ -204,6 +218,8 @@ def make_run_words_beside_dma(go_on: Callable) -> Callable:
             wheel["now"] = now
             if wheel["stop"] != END or is_full(chip):
                 break
+        if left:
+            end_streams(dma)
         wheel["acted"] = now - 1
         return now
 

@@ -71,6 +71,14 @@ def is_wanted(chip, kind):
 
 
 @inlined_step
+def is_recorded(chip):
+    """Is anything at all recorded?"""
+    if RECORDING:
+        return chip.recorder[0]["kinds"] != 0
+    return False
+
+
+@inlined_step
 def is_full(chip):
     """Has the buffer to be written away before the next cycle?"""
     if RECORDING:

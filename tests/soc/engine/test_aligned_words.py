@@ -16,7 +16,7 @@ from soc.engine.aligned_words import (
     share_banks,
     take_bank,
 )
-from soc.engine.aligned_words_dma import share_with_lanes
+from soc.engine.aligned_words_dma import serve_lanes
 from soc.interconnect.rr_arbiter import arbitrate
 from soc.interconnect.tcdm import DMA_PORTS, ask_bank, grant_bank
 from soc.prelude.bits import set_of
@@ -108,7 +108,7 @@ def by_words_alone(banks: Banks) -> set[int]:
 
 
 def beside_lanes(banks: Banks) -> set[int]:
-    won, lost = share_with_lanes(banks.chip, lanes_of(banks), banks.now)
+    won, lost = serve_lanes(banks.chip, lanes_of(banks), banks.now)
     lost |= share_banks(banks.chip, banks.now)
     return taken(banks, lost) | {FIRST_LANE + lane for lane in range(4) if won >> lane & 1}
 
