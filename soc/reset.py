@@ -187,6 +187,7 @@ def _harts(spec: SocSpec, registers: str, count: int) -> np.ndarray:
         harts[h]["hart_id"] = h
     if count > spec.cores:
         harts[spec.cores]["hart_id"] = spec.fabric_controller.hart_id
+        harts[spec.cores]["ibex_csrs"] = spec.fabric_controller.ibex_csrs
         harts[spec.cores]["external"] = 1
     return harts
 

@@ -30,11 +30,20 @@ FABRIC_EVENTS = (  # pulp_soc rtl/pulp_soc/soc_peripherals.sv, fc_events_o
     Event("software", 0, 8, "stores to STATUS_SET"),
     Event("dma", 8, 2, "a transfer of the fabric controller ended: event, interrupt"),
     Event("timer", 10, 2, "FC timer 0 reached its target: low, high counter"),
-    Event("reference_clock", 14, 1, "edge of the reference clock"),
-    Event("gpio", 15, 1, "a pin changed"),
+    Event("cluster", 12, 1, "the cluster's event to the fabric controller"),
+    Event("reference_clock", 14, 1, "an edge of the reference clock, either one"),
+    Event("gpio", 15, 1, "an edge at a pin"),
+    Event("advanced_timer", 17, 4, "outputs of the advanced timers"),
     Event("soc", 26, 1, "the SoC event FIFO holds an event"),
     Event("lost", 29, 1, "a SoC event was lost"),
+    Event("unused", 30, 2, "raw lines of the SoC event generator"),
 )
+
+GPIO_EVENT = 139
+"""SoC event of an edge at a pin (pulp_soc soc_peripherals.sv)."""
+
+REFERENCE_CLOCK_EVENT = 168
+"""SoC event of a rising edge of the reference clock (soc_event_generator.sv)."""
 
 
 def event_line(events: tuple[Event, ...], name: str) -> int:

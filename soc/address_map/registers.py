@@ -1,9 +1,11 @@
 """The memory map and the registers of the platform: pure data, read by components and firmware.
 
 Sources: PULP's public headers (pulp-runtime archi/: chips/pulp/memory_map.h, eu_v3, mchan_v7,
-timer_v2, cluster_ctrl_v2, apb_soc_v3, itc_v1, soc_eu_v2, fll_v1, gpio_v2, stdout_v2) and the RTL
+timer_v2, cluster_ctrl_v2, apb_soc_v3, itc_v1, soc_eu_v2, fll_v1, gpio_v3, stdout_v2) and the RTL
 that they describe, named at each block.
 """
+
+from dataclasses import replace
 
 from soc.address_map.register import Block, Field, Register
 
@@ -286,18 +288,32 @@ SOC_EVENTS = Block(
         Register("TIMER_SELECT_LOW", 0x88, "event that starts the timer's low counter"),
     ),
 )
+PINS = 32
+"""Pins of a bank of the GPIO: a bit each in its registers."""
+
+GPIO_BANK = 0x38
+"""Bytes from the registers of one bank to those of the next."""
+
+
+def _per_bank(*registers: Register) -> tuple[Register, ...]:
+    return tuple(replace(register, count=2, stride=GPIO_BANK) for register in registers)
+
+
 GPIO = Block(
     "gpio",
-    "apb_gpio, archi/gpio/gpio_v2.h",
-    (
-        Register("DIRECTION", 0x00, "a bit per pin: output"),
-        Register("IN", 0x04, "level of the pins"),
-        Register("OUT", 0x08, "level that outputs drive"),
-        Register("IRQ_ENABLE", 0x0C, ""),
-        Register("IRQ_TYPE", 0x10, "2 bits a pin", count=2),
-        Register("IRQ_STATUS", 0x18, ""),
-        Register("ENABLE", 0x1C, ""),
-        Register("PAD_CONFIG", 0x20, "8 bits a pin", count=8),
+    "apb_gpio 0e9f142, archi/gpio/gpio_v3.h; two banks of 32 pins",
+    _per_bank(
+        Register("DIRECTION", 0x00, "1: output"),
+        Register("ENABLE", 0x04, "1: the input is sampled"),
+        Register("IN", 0x08, "level of the pins, as they were sampled"),
+        Register("OUT", 0x0C, "level that outputs drive"),
+        Register("OUT_SET", 0x10, "a store sets bits of OUT"),
+        Register("OUT_CLEAR", 0x14, "a store clears bits of OUT"),
+        Register("INTERRUPT_ENABLE", 0x18, "pins whose edges are events"),
+        Register("EDGES_LOW", 0x1C, "2 bits a pin, 0 to 15: 0 falling, 1 rising, 2 both"),
+        Register("EDGES_HIGH", 0x20, "2 bits a pin, 16 to 31"),
+        Register("INTERRUPT_STATUS", 0x24, "pins with an edge; a load clears them"),
+        *(Register(f"PAD_CONFIG_{n}", 0x28 + 4 * n, "settings of the pads") for n in range(4)),
     ),
 )
 PMU = Block("pmu", "GVSoC's pulp-open; its registers are not modelled", ())

@@ -98,6 +98,11 @@ class FabricControllerSpec(BaseModel):
         "",
         "pulp_soc 3.0.1: lint_2_axi has one access at a time; 5.0.1: axi_demux a load and a store",
     )
+    ibex_csrs: bool = setting(
+        False,
+        "",
+        "0x7D1 is mtvec, as programs for PULP's Ibex write it; else RI5CY's stack_start",
+    )
     hart_id: int = setting(992, "", "pulp: cluster 31, core 0", ge=0)
 
 

@@ -16,6 +16,16 @@ class UartSpec(BaseModel):
     loopback: bool = setting(False, "", "it receives what it sends, as in pulp's tb_pulp.sv")
 
 
+class GpioSpec(BaseModel):
+    """What the pins of the GPIO are wired to. A pin that is driven by none is low."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    loopback: bool = setting(
+        False, "", "pin i of each 32 is wired to pin i + 16, as in pulp's tb_pulp.sv"
+    )
+
+
 class HyperRamSpec(BaseModel):
     """The HyperRAM on HyperBus."""
 
@@ -39,7 +49,7 @@ class PeripheralsSpec(BaseModel):
         160, "", "pulp_soc soc_peripherals.sv: events of peripherals come first", ge=0, le=239
     )
     software_events: int = setting(
-        16, "events", "soc_event_generator.sv, APB_EVNT_NUM", ge=1, le=16
+        8, "events", "soc_peripherals.sv, APB_EVNT_NUM of soc_event_generator", ge=1, le=8
     )
     event_queue: int = setting(
         3, "events", "soc_event_queue.sv: of one number that wait; more are lost", ge=1

@@ -23,7 +23,7 @@ from soc.address_map.memory_map import (
 )
 from soc.chip.core_spec import AccessSpec, CoreSpec, FabricControllerSpec
 from soc.chip.device_spec import FOLDER, MOST_PORTS, ChipFolder, DeviceSpec
-from soc.chip.peripherals_spec import HyperRamSpec, PeripheralsSpec, UartSpec
+from soc.chip.peripherals_spec import GpioSpec, HyperRamSpec, PeripheralsSpec, UartSpec
 from soc.config.toml import (
     ConfigError,
     Layer,
@@ -69,6 +69,7 @@ class SocSpec(BaseModel):
     event_unit: EventUnitSpec = EventUnitSpec()
     peripherals: PeripheralsSpec = PeripheralsSpec()
     uart: UartSpec = UartSpec()
+    gpio: GpioSpec = GpioSpec()
     hyperram: HyperRamSpec = HyperRamSpec()
     access: AccessSpec = AccessSpec()
     device: tuple[DeviceSpec, ...] = setting(

@@ -24,6 +24,7 @@ from soc.core.csr_numbers import (
     MSTATUS_RESET,
     MSTATUS_WRITABLE,
     MTVEC,
+    MTVECX,
     PCCR,
     PCCR_ALL,
     PCER,
@@ -201,10 +202,17 @@ def counter_set(hart, index, value, cycle):
 
 
 @step
+def _meant(hart, csr):
+    """The register that a number means: PULP's Ibex has mtvec at 0x7D1 (mtvecx)."""
+    return MTVEC if csr == MTVECX and hart["ibex_csrs"] else csr
+
+
+@step
 def csr_exists(hart, csr):
     """Is csr implemented on this core (cv32e40p_decoder.sv)? RI5CY reads others as 0."""
     if hart["ri5cy"]:
         return True
+    csr = _meant(hart, csr)
     if 0xB00 <= csr <= 0xB9F or 0xC00 <= csr <= 0xC9F:
         return csr & 0x60 == 0 and csr & 31 != 1
     if csr == ZFINX:
@@ -232,6 +240,7 @@ def csr_read_only(hart, csr):
 @step
 def csr_read(hart, csr, cycle):
     """Return the value of a register, unsigned 32 bits."""
+    csr = _meant(hart, csr)
     if csr == FFLAGS:
         return hart["fflags"]
     if csr == FRM:
@@ -332,6 +341,7 @@ def _plain_csr_read(hart, csr):
 def csr_write(hart, csr, value, cycle):
     """Write a register; bits that it does not implement keep their value."""
     value &= 0xFFFFFFFF
+    csr = _meant(hart, csr)
     if FFLAGS <= csr <= FCSR:
         _float_csr_write(hart, csr, value, cycle)
     elif csr == MSTATUS:

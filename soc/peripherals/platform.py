@@ -6,10 +6,10 @@ from typing import Any
 
 from simpy import Environment
 
-from soc.address_map.events import CLUSTER_EVENTS, FABRIC_EVENTS, event_line
+from soc.address_map.events import CLUSTER_EVENTS, FABRIC_EVENTS, GPIO_EVENT, event_line
 from soc.address_map.memory_map import Master, memory_map
 from soc.address_map.register import Block
-from soc.address_map.registers import DEBUG, FABRIC_ICACHE_CONTROL, GPIO, ICACHE_CONTROL, PMU
+from soc.address_map.registers import DEBUG, FABRIC_ICACHE_CONTROL, ICACHE_CONTROL, PMU
 from soc.aot.units import (
     eu_push_soc_event,
     eu_set_event,
@@ -27,6 +27,7 @@ from soc.peripherals.console import Console
 from soc.peripherals.crossbar import Target
 from soc.peripherals.dma_port import DmaPort
 from soc.peripherals.fll import Fll
+from soc.peripherals.gpio import Gpio
 from soc.peripherals.icache_control import IcacheControl
 from soc.peripherals.interrupt_controller import InterruptController
 from soc.peripherals.register_block import RegisterBlock
@@ -41,7 +42,7 @@ START_CYCLES = 2
 DMA_PORTS = {"dma_shared": 8, "dma_fabric": 9}
 """Control ports of the DMA by their regions: the cluster's, the fabric controller's."""
 
-PLAIN = {"gpio": GPIO, "pmu": PMU, "debug": DEBUG, **dict.fromkeys(DMA_PORTS, PMU)}
+PLAIN = {"pmu": PMU, "debug": DEBUG, **dict.fromkeys(DMA_PORTS, PMU)}
 """Regions of registers that only remember. At the DMA's, its control ports answer instead."""
 
 FLLS = ("fll_soc", "fll_peripheral", "fll_cluster")
@@ -175,6 +176,15 @@ class Platform:
         assert isinstance(unit, SocEvents)
         unit.trigger(number)
 
+    def _gpio(self) -> Gpio:
+        line = event_line(FABRIC_EVENTS, "gpio")
+
+        def tell() -> None:
+            self.interrupts.set_event(line)
+            self._trigger(GPIO_EVENT)
+
+        return Gpio(self.env, self.warn, tell, self.spec.gpio.loopback)
+
     def _udma(self) -> Peripheral:
         from soc.peripherals.udma import L2Window, Udma
         from soc.peripherals.udma_parts import udma_parts
@@ -271,6 +281,7 @@ MAKERS: dict[str, Callable[[Platform], Peripheral]] = {
     ),
     "soc_control": lambda of: SocControl(of.spec.cores, of.warn, of.exit, of.control.enable_all),
     "soc_events": lambda of: of._soc_events(),
+    "gpio": lambda of: of._gpio(),
     "udma": lambda of: of._udma(),
     "fabric_icache": lambda of: IcacheControl(
         "fabric_icache", FABRIC_ICACHE_CONTROL, of.warn, lambda _: None, lambda: None

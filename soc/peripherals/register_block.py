@@ -6,8 +6,8 @@ A peripheral is this plus what the registers do that do more, which its class de
         @stores("TOGGLE")
         def _toggle(self, name: str, index: int, value: int) -> None: ...
 
-On its own it stands for the blocks whose behaviour nothing in the simulator depends on (GPIO, uDMA,
-power management, debug).
+On its own it stands for the blocks whose behaviour nothing in the simulator depends on (power
+management, debug).
 """
 
 from collections.abc import Callable

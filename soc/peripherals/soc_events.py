@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 from simpy import Environment
 
+from soc.address_map.events import REFERENCE_CLOCK_EVENT
 from soc.address_map.registers import SOC_EVENTS
 from soc.chip.peripherals_spec import PeripheralsSpec
 from soc.peripherals.bus import later
+from soc.peripherals.reference_clock import rising_edge
 from soc.peripherals.register_block import WORD, RegisterBlock, loads, stores
 
 
@@ -27,7 +29,8 @@ class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
         trigger      in    a peripheral's event
         go_on        in    the fabric controller has room again
 
-    State: `queued`, events of each number that wait; `last`, the number delivered last.
+    State: `queued`, events of each number that wait; `last`, the number delivered last;
+    `is_clock_due`, an alarm is set for the reference clock's next rising edge.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
         self.queued: dict[int, int] = {}
         self.last = -1
         self.is_due = False  # the arbiter chooses in a cycle to come
+        self.is_clock_due = False
         self.is_reported = False
 
     def trigger(self, number: int) -> None:
@@ -89,6 +93,25 @@ class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
         if not self.queued[number]:
             del self.queued[number]
         self.go_on()
+
+    @stores("FC_MASK", "CLUSTER_MASK")
+    def _store_mask(self, name: str, index: int, value: int) -> None:
+        self.put(name, index, value)
+        self._await_edge()
+
+    def _await_edge(self) -> None:
+        """Let the reference clock's next rising edge be an event, if a mask lets it pass."""
+        masks = "FC_MASK", "CLUSTER_MASK"
+        if self.is_clock_due or all(self._is_masked(m, REFERENCE_CLOCK_EVENT) for m in masks):
+            return
+        self.is_clock_due = True
+        now = int(self.env.now)
+        later(self.env, rising_edge(now, self.spec.reference_period) - now, self._tick)
+
+    def _tick(self) -> None:
+        self.is_clock_due = False
+        self.trigger(REFERENCE_CLOCK_EVENT)
+        self._await_edge()
 
     @stores("EVENT")
     def _trigger_some(self, name: str, index: int, value: int) -> None:

@@ -103,6 +103,7 @@ HART = np.dtype(
         ("value", "i8"),  # what a request to a peripheral stores, or has loaded
         ("boxed", "i8"),  # operands narrower than a register are checked
         ("rtl_defects", "i8"),
+        ("ibex_csrs", "i8"),  # CSR 0x7D1 is mtvec
         ("f_registers", "i8"),
         ("misa", "i8"),
         ("hart_id", "i8"),

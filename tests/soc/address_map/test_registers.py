@@ -179,8 +179,8 @@ def test_unknown_names_are_refused_with_the_known_ones():
     with pytest.raises(KeyError, match=message):
         registers.STDOUT.offset("PUTC")
     message = (
-        r"^['\"]no event uart; there are software, dma, timer, reference_clock, gpio, soc, "
-        r"lost['\"]$"
+        r"^['\"]no event uart; there are software, dma, timer, cluster, reference_clock, gpio, "
+        r"advanced_timer, soc, lost, unused['\"]$"
     )
     with pytest.raises(KeyError, match=message):
         event_line(FABRIC_EVENTS, "uart")

@@ -59,7 +59,7 @@ def test_plain_registers_remember_and_unknown_ones_warn_once():
     gpio = RegisterBlock("gpio", GPIO, ports.warn)
     store(gpio, "OUT", 0x1234)
     gpio.write(0x80, 0xBEEF, 4)
-    found = [load(gpio, "OUT"), load(gpio, "IN"), gpio.read(0x80, 4), gpio.read(0x84, 4)]
+    found = [load(gpio, "OUT"), load(gpio, "OUT_SET"), gpio.read(0x80, 4), gpio.read(0x84, 4)]
     assert found == [0x1234, 0, 0xBEEF, 0]
     assert gpio.unknown == {0x80: 2, 0x84: 1}
     assert ports.log == [
@@ -244,11 +244,11 @@ def test_an_fll_reaches_the_factor_it_is_told_and_says_that_no_cycle_changes():
 class Interrupts:
     """An interrupt controller that logs (cycle, line)."""
 
-    def __init__(self):
+    def __init__(self, **fields):
         self.env, self.log = Environment(), []
         self.itc = InterruptController(
             self.env,
-            PeripheralsSpec(),
+            PeripheralsSpec(**fields),
             lambda text: self.log.append(text),
             lambda line: self.log.append((self.env.now, line)),
         )
@@ -316,6 +316,35 @@ def test_soc_events_queue_after_interrupt_26():
     assert bench.log == [(2, 26), (41, NONE)]
 
 
+CLOCK = 1 << 14
+
+
+def test_both_edges_of_the_reference_clock_are_line_14():
+    bench = Interrupts(reference_period=100)
+    store(bench.itc, "MASK", CLOCK)
+    for cycle in (120, 170):
+        bench.at(cycle)
+        bench.itc.take(14)
+    bench.at(190)
+    store(bench.itc, "MASK", 0)
+    bench.at(1000)
+    taken = [(121, NONE), (151, 14), (171, NONE)]
+    assert bench.log == [(51, 14), *taken]
+
+
+def test_a_masked_edge_is_seen_in_status_and_costs_no_event():
+    bench = Interrupts(reference_period=100)
+    bench.at(49)
+    found = [load(bench.itc, "STATUS")]
+    for cycle in (50, 99, 100):
+        bench.at(cycle + 0.5)
+        found.append(load(bench.itc, "STATUS"))
+        store(bench.itc, "STATUS_CLEAR", CLOCK)
+    assert found == [0, CLOCK, 0, CLOCK]
+    bench.env.run()
+    assert bench.env.now < 110, "nothing waits for an edge, so nothing is to come"
+
+
 class Events:
     """A SoC event unit between two receivers that log (cycle, receiver, number)."""
 
@@ -362,6 +391,27 @@ def test_software_triggers_events_after_those_of_peripherals():
     bench.env.run(until=10)
     assert bench.log == [(1, "fabric", 160), (2, "fabric", 163)]
     assert load(bench.unit, "EVENT") == 0
+
+
+def test_rising_edges_of_the_reference_clock_are_events_while_a_mask_is_open():
+    bench = Events(reference_period=100)
+    bench.env.run(until=10)
+    bench.open("FC_MASK", 168)
+    bench.env.run(until=250)
+    store(bench.unit, "FC_MASK", WORD, 168 // 32)
+    bench.env.run()
+    assert bench.log == [(101, "fabric", 168), (201, "fabric", 168)]
+    assert bench.env.now == 301, "the edge that was awaited is dropped"
+
+
+def test_there_are_eight_software_events():
+    bench = Events()
+    for number in range(160, 176):
+        bench.open("FC_MASK", number)
+    store(bench.unit, "FC_MASK", load(bench.unit, "FC_MASK", 5) | 1 << 8, 5)
+    store(bench.unit, "EVENT", WORD)
+    bench.env.run(until=30)
+    assert [number for _, _, number in bench.log] == list(range(160, 168))
 
 
 def test_an_event_is_offered_to_the_cluster_until_it_is_accepted():
