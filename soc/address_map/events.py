@@ -29,7 +29,7 @@ CLUSTER_EVENTS = (  # pulp_cluster rtl/cluster_event_map.sv
 FABRIC_EVENTS = (  # pulp_soc rtl/pulp_soc/soc_peripherals.sv, fc_events_o
     Event("software", 0, 8, "stores to STATUS_SET"),
     Event("dma", 8, 2, "a transfer of the fabric controller ended: event, interrupt"),
-    Event("timer", 10, 2, "FC timer 0 reached its target: low, high counter"),
+    Event("timer", 10, 2, "the FC timer reached its target: low, high counter"),
     Event("cluster", 12, 1, "the cluster's event to the fabric controller"),
     Event("reference_clock", 14, 1, "an edge of the reference clock, either one"),
     Event("gpio", 15, 1, "an edge at a pin"),

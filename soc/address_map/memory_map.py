@@ -111,8 +111,7 @@ _SOC = (  # name, base, size, block
     ("pmu", 0x1A107000, 0x1000, PMU),
     ("fabric_icache", 0x1A108800, 0x800, FABRIC_ICACHE_CONTROL),
     ("interrupt_controller", 0x1A109800, 0x800, INTERRUPT_CONTROLLER),
-    ("fabric_timer_0", 0x1A10B000, 0x800, TIMER),
-    ("fabric_timer_1", 0x1A10B800, 0x800, TIMER),
+    ("fabric_timer", 0x1A10B000, 0x1000, TIMER),
     ("stdout", 0x1A10F000, 0x1000, STDOUT),
     ("debug", 0x1A190000, 0x1000, DEBUG),
 )

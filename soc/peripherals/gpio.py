@@ -1,7 +1,7 @@
 """General-purpose pins: outputs, sampled inputs, events of edges.
 
-Source: apb_gpio 0e9f142 (apb_gpio.sv), read; its cycles are not measured. pulp's tb_pulp.sv wires
-pin i to pin i + 16.
+Source: apb_gpio.sv, read: its stages are known, but no program was measured on RTL. pulp's
+tb_pulp.sv wires pin i to pin i + 16.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,14 @@ from soc.address_map.registers import GPIO, PINS
 from soc.peripherals.bus import later
 from soc.peripherals.register_block import WORD, RegisterBlock, loads, stores
 
-SAMPLING = 3
-"""Cycles from a store to the level in IN: OUT, then two stages of the synchroniser."""
+NOTICED = 3
+"""Cycles from a store to the edge that it makes: OUT, then two stages of the synchroniser."""
+
+SAMPLED = 4
+"""Cycles from a store to the level in IN: one more register, with which edges are compared."""
+
+GROUP = 4
+"""Pins whose input registers share a clock, which runs while any of them is enabled."""
 
 HALF = PINS // 2
 LOW = (1 << HALF) - 1
@@ -30,7 +36,8 @@ class Gpio(RegisterBlock, write_only=("OUT_SET", "OUT_CLEAR"), read_only=("IN",)
         warn     out   see RegisterBlock
         event    out   there was an edge in this cycle at a pin that is to tell
 
-    Per bank, `IN` is what was sampled last; of pins whose ENABLE is 0, what was before.
+    Per bank, `IN` is what was sampled last; of groups of four without an enabled pin, what was
+    before.
     """
 
     def __init__(
@@ -53,7 +60,8 @@ class Gpio(RegisterBlock, write_only=("OUT_SET", "OUT_CLEAR"), read_only=("IN",)
     @stores("DIRECTION", "ENABLE", "OUT")
     def _drive(self, name: str, bank: int, value: int) -> None:
         self.put(name, bank, value)
-        later(self.env, SAMPLING, self._sample, bank, self.levels(bank))
+        later(self.env, NOTICED, self._notice, bank, self.levels(bank))
+        later(self.env, SAMPLED, self._sample, bank, self.levels(bank))
 
     @stores("OUT_SET")
     def _set(self, name: str, bank: int, value: int) -> None:
@@ -69,19 +77,28 @@ class Gpio(RegisterBlock, write_only=("OUT_SET", "OUT_CLEAR"), read_only=("IN",)
         self.put(name, bank, 0)
         return status & WORD
 
-    def _sample(self, bank: int, levels: int) -> None:
-        """What the pins' levels were reaches IN."""
-        before, sampled = self.word("IN", bank), self.word("ENABLE", bank)
-        now = before & ~sampled | levels & sampled
-        self.put("IN", bank, now)
+    def _notice(self, bank: int, levels: int) -> None:
+        """Levels that are about to reach IN are compared with it."""
+        before, now = self.word("IN", bank), self._clocked(bank, levels)
         edges = self._told(bank, RISING) & now & ~before | self._told(bank, FALLING) & before & ~now
         if edges:
             self.put("INTERRUPT_STATUS", bank, self.word("INTERRUPT_STATUS", bank) | edges)
             self.event()
+
+    def _sample(self, bank: int, levels: int) -> None:
+        self.put("IN", bank, self._clocked(bank, levels))
+
+    def _clocked(self, bank: int, levels: int) -> int:
+        """What the input registers take: `levels` where their clocks run."""
+        enabled, runs = self.word("ENABLE", bank), 0
+        for first in range(0, PINS, GROUP):
+            group = (1 << GROUP) - 1 << first
+            runs |= group if enabled & group else 0
+        return self.word("IN", bank) & ~runs | levels & runs
 
     def _told(self, bank: int, edge: int) -> int:
         """Pins that are to tell of an edge of this kind."""
         types = self.word("EDGES_HIGH", bank) << PINS | self.word("EDGES_LOW", bank)
         kinds = (types >> 2 * pin & 3 for pin in range(PINS))
         chosen = sum(1 << pin for pin, kind in enumerate(kinds) if kind in (edge, BOTH))
-        return chosen & self.word("INTERRUPT_ENABLE", bank)
+        return chosen & self.word("INTERRUPT_ENABLE", bank) & self.word("ENABLE", bank)

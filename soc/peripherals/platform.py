@@ -287,8 +287,7 @@ MAKERS: dict[str, Callable[[Platform], Peripheral]] = {
         "fabric_icache", FABRIC_ICACHE_CONTROL, of.warn, lambda _: None, lambda: None
     ),
     "interrupt_controller": lambda of: of.interrupts,
-    "fabric_timer_0": lambda of: of._timer("fabric_timer_0", of._fabric_event),
-    "fabric_timer_1": lambda of: of._timer("fabric_timer_1", lambda line: None),
+    "fabric_timer": lambda of: of._timer("fabric_timer", of._fabric_event),
     "stdout": lambda of: Console(of.warn, of.console),
     **{name: _plain(name, block) for name, block in PLAIN.items()},
     **{name: _fll(name) for name in FLLS},

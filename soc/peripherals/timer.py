@@ -17,6 +17,9 @@ from soc.chip.peripherals_spec import PeripheralsSpec
 from soc.peripherals.bus import forget, later
 from soc.peripherals.register_block import WORD, RegisterBlock, loads, stores
 
+DECODED = 0x3F
+"""Bits of an address that choose the register (apb_timer_unit.sv): they repeat every 64 bytes."""
+
 NEVER = 1 << 62
 MOST_ALARMS = 1024
 """Alarms that are kept: a program may set other targets as often as it likes."""
@@ -131,6 +134,14 @@ class Timer(RegisterBlock, write_only=("START", "RESET")):
         self.pending = [NEVER, NEVER]  # cycles of the alarms that count,
         self.serial = [0, 0]  # and their numbers
         self.alarms = 0  # all that are to come
+
+    def loading(self, offset: int) -> Callable[[], int]:
+        """As in RegisterBlock. Bits of the address from 6 on are not decoded."""
+        return super().loading(offset & DECODED)
+
+    def storing(self, offset: int) -> Callable[[int], object]:
+        """As in RegisterBlock, decoded alike."""
+        return super().storing(offset & DECODED)
 
     @property
     def _now(self) -> int:

@@ -45,8 +45,8 @@ KNOWN_ADDRESSES = [
     ("soc_events", "CLUSTER_MASK", 0, 0x1A106024),
     ("fabric_icache", "ENABLE", 0, 0x1A108800),
     ("interrupt_controller", "MASK_SET", 0, 0x1A109804),
-    ("fabric_timer_0", "CONFIG", 0, 0x1A10B000),
-    ("fabric_timer_1", "COMPARE", 1, 0x1A10B814),
+    ("fabric_timer", "CONFIG", 0, 0x1A10B000),
+    ("fabric_timer", "COMPARE", 1, 0x1A10B014),
     ("stdout", "PUT", 0, 0x1A10F000),
     ("stdout", "PUT", 16 + 3, 0x1A10F098),
 ]

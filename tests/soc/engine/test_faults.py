@@ -45,10 +45,10 @@ FAULTS = {
         r"^deadlock at cycle 4: harts 0, 1, 2, 3, 4, 5, 6, 7 are not started; harts fc wait for an "
         r"interrupt \(wfi\)$",
     ),
-    "sleep until an event that nobody hears of": (  # fabric_timer_1, once: it leads nowhere
+    "sleep until an event that nobody hears of": (  # the FC timer, once: its line is masked
         "li a0, 0x1a10b800\nli a1, 50\nsw a1, 0x10(a0)\nli a1, 0x25\nsw a1, 0(a0)\nwfi",
         "deadlock",
-        r"^deadlock at cycle 77: harts 0, 1, 2, 3, 4, 5, 6, 7 are not started; harts fc wait for "
+        r"^deadlock at cycle 78: harts 0, 1, 2, 3, 4, 5, 6, 7 are not started; harts fc wait for "
         r"an interrupt \(wfi\)$",
     ),
     "an access across the words of a register": (

@@ -7,7 +7,7 @@ from isa.assembler.asm import assemble
 from isa.extensions.profiles import profile
 from soc.address_map.registers import GPIO
 from soc.chip.spec import load_chip
-from soc.peripherals.gpio import SAMPLING, Gpio
+from soc.peripherals.gpio import NOTICED, SAMPLED, Gpio
 from soc.run import run_program
 
 WORD = 0xFFFFFFFF
@@ -28,7 +28,7 @@ class Bench:
     def load(self, name: str, bank: int = 0) -> int:
         return self.gpio.read(GPIO.offset(name, bank), 4)
 
-    def wait(self, cycles: int = SAMPLING + 1) -> None:
+    def wait(self, cycles: int = SAMPLED + 1) -> None:
         self.env.run(until=self.env.now + cycles)
 
 
@@ -79,6 +79,35 @@ def test_levels_that_are_not_sampled_stay_as_they_were():
     assert bench.load("IN") == 0
 
 
+def test_an_edge_is_noticed_a_cycle_before_its_level_is_seen():
+    bench = Bench(is_looped=False)
+    bench.store("DIRECTION", 1)
+    bench.store("ENABLE", 1)
+    bench.store("EDGES_LOW", 1)
+    bench.store("INTERRUPT_ENABLE", 1)
+    bench.wait()
+    bench.store("OUT", 1)
+    started = bench.env.now
+    bench.wait(SAMPLED - 0.5)
+    assert bench.load("IN") == 0
+    bench.wait(1)
+    assert bench.load("IN") == 1
+    assert bench.events == [started + NOTICED]
+
+
+def test_four_pins_share_the_clock_of_their_inputs_but_not_their_edges():
+    bench = Bench()
+    bench.store("DIRECTION", 0xFF)
+    bench.store("ENABLE", 1 << 16)
+    bench.store("INTERRUPT_ENABLE", WORD)
+    bench.store("EDGES_HIGH", 0x5555)
+    bench.store("OUT", 0xFE)
+    bench.wait()
+    assert bench.load("IN") == 0xE << 16
+    assert bench.load("INTERRUPT_STATUS") == 0
+    assert bench.events == []
+
+
 def test_set_and_clear_change_single_pins():
     bench = Bench()
     bench.store("OUT", 0b1100)
@@ -103,7 +132,7 @@ def test_edges_of_chosen_pins_are_events():
     bench.store("OUT", 0)
     bench.wait()
     assert bench.load("INTERRUPT_STATUS") == 0b101 << 16
-    assert bench.events == [SAMPLING, 2 * SAMPLING + 1]
+    assert bench.events == [NOTICED, SAMPLED + 1 + NOTICED]
     assert not bench.warnings
 
 
