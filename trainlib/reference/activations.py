@@ -128,9 +128,10 @@ def swiglu_bw(a: Array, b: Array, dy: Array) -> Outputs:
     slope, error = _silu_slope(a)
     with np.errstate(invalid="ignore"):
         da, db = dy * b * slope, dy * a * sigmoid(a)
+        of_db = bounded(db, (SIGMOID + 2) * db, dy * a * SMALLEST / ROUNDING)
         return (
-            bounded(da, 2 * da, error * dy * b),
-            bounded(db, (SIGMOID + 2) * db, dy * a * SMALLEST / ROUNDING),
+            may_overflow(bounded(da, 2 * da, error * dy * b), np.abs(dy * b)),
+            may_overflow(of_db, np.abs(dy * a)),
         )
 
 
