@@ -438,6 +438,11 @@ def test_macs_per_cycle_from_l2_do_not_fall_below_what_was_reached(kernel, shape
     assert right(kernel, shape, PULP).macs_per_cycle >= least
 
 
+def test_a_gradient_of_weights_chooses_blocks_whose_code_a_core_keeps():
+    shape = {"inputs": 16, "outputs": 16, "height": 8, "width": 8, "kernel": 3, "padding": 1}
+    assert right("conv2d_wg_f32", shape | {"stride": 2}, PULP).cycles <= 8_500
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_eight_cores_are_nearly_eight_times_as_fast(step):
     shape = {"inputs": 8, "outputs": 16, "height": 16, "width": 16, "kernel": 3, "padding": 1}
