@@ -149,14 +149,11 @@ def least(reads: Sequence[Lane], place: int, rows: int) -> int:
 
 @cache
 def _reads(ys: Axis, parts: int) -> float:
-    """What a line reads, on the average.
+    """What a line reads, on the average of the part of the lines that reads most.
 
-    Of a gradient with a stride, whose neighbouring lines differ: on the average of the part that
-    reads most.
+    Lines at the borders read less, and neighbouring lines of a gradient with a stride differ.
     """
     reads = [ys.line(y).reads for y in range(ys.outputs)]
-    if not ys.is_transposed or ys.stride == 1:
-        return sum(reads) / ys.outputs
     least, extra = divmod(ys.outputs, parts)
     counts = [least + 1] * extra + [least] * (parts - extra)
     ends = list(accumulate(counts))

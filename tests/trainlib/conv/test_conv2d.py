@@ -438,6 +438,13 @@ def test_macs_per_cycle_from_l2_do_not_fall_below_what_was_reached(kernel, shape
     assert right(kernel, shape, PULP).macs_per_cycle >= least
 
 
+def test_cores_share_lines_by_those_that_read_most():
+    shape = {"inputs": 16, "outputs": 16, "height": 4, "width": 16, "kernel": 3}
+    of = shape | {"padding": (1, 0, 1, 1)}
+    chosen = right("conv2d_fw_f32", of, PULP).cycles
+    assert chosen <= right("conv2d_fw_f32", of | {"split": (4, 2)}, PULP).cycles
+
+
 def test_a_gradient_of_weights_chooses_blocks_whose_code_a_core_keeps():
     shape = {"inputs": 16, "outputs": 16, "height": 8, "width": 8, "kernel": 3, "padding": 1}
     assert right("conv2d_wg_f32", shape | {"stride": 2}, PULP).cycles <= 8_500
