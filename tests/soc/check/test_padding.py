@@ -29,6 +29,11 @@ ODD_PRODUCTS: dict[str, tuple[dict, ...]] = {
         {"n": 7, "k": 5, "m": 3, "trans_a": True, "trans_b": True},
         {"n": 25, "k": 37, "m": 13, "tile": {"n": 9, "m": 5}},
     ),
+    "matmul_batched": (
+        {"batch": 3, "n": 5, "k": 7, "m": 9},
+        {"batch": 2, "n": 3, "k": 9, "m": 5, "trans_b": True},
+        {"batch": 2, "n": 7, "k": 5, "m": 3, "trans_a": True, "accumulate": True},
+    ),
     **{
         f"linear_{step}": (
             {"inputs": 7, "outputs": 5},
