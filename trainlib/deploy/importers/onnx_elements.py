@@ -117,9 +117,8 @@ def _prelu(i: Importer, x: Names, _: Attributes) -> str:
     """A slope that is broadcast."""
     below = clamped(i, i.name(x[0]), None, 0.0)
     above = i.node("relu_fw", {"x": i.name(x[0])})["y"]
-    return i.node(
-        *("add", {"a": above, "b": i.node("multiply", {"a": below, "b": i.name(x[1])})["y"]})
-    )["y"]
+    sloped = i.node("multiply", {"a": below, "b": i.name(x[1])})["y"]
+    return i.node("add", {"a": above, "b": sloped})["y"]
 
 
 def _pow(i: Any, x: Names, _: Attributes) -> str:
