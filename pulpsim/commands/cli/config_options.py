@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -16,6 +16,9 @@ ANY_SETTING = "path.to.field=value, such as l1.banks=32"
 
 Workers = Annotated[int, Field(ge=1, le=256)]
 """Processes that simulate."""
+
+ElementType = Literal["f32", "f16", "bf16"]
+"""What layers compute with."""
 
 
 class FileTable(BaseModel):

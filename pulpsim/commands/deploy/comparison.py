@@ -9,8 +9,6 @@ from rich.console import Console
 from pulpsim.commands.cli.terminal import compact_table, print_whole
 from trainlib.deploy import Deployed, Trained
 
-TYPES = ("f32", "f16", "bf16")
-
 
 @dataclass(frozen=True)
 class Variant:

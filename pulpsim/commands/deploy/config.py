@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pulpsim.commands.cli.config_options import FileName, FileTable
+from pulpsim.commands.cli.config_options import ElementType, FileName, FileTable
 from soc.chip.spec import DEFAULT_CHIP
 from soc.config.toml import Layer, read_toml, validated
 
@@ -42,10 +42,10 @@ class DeployTable(FileTable):
     steps: int | None = None
     cores: int | None = None
     seed: int | None = None
-    dtype: Literal["f32", "f16", "bf16"] | None = None
+    dtype: ElementType | None = None
     master: Literal["f32"] = "f32"
     loss_scale: Literal["dynamic"] | float | None = None
-    dtypes: dict[str, Literal["f32", "f16", "bf16"]] = Field(default_factory=dict)
+    dtypes: dict[str, ElementType] = Field(default_factory=dict)
 
 
 class DeployConfig(FileTable):

@@ -30,6 +30,7 @@ from firmware.runtime import new_kernel
 from pulpsim.commands.cli.config_options import (
     Arguments,
     ChosenChip,
+    ElementType,
     FileName,
     FileTable,
     Workers,
@@ -45,7 +46,6 @@ from soc.config.toml import ConfigError, Layer, Mistakes, merged, read_toml, val
 from trainlib.registry import KERNELS
 
 Policy = Literal["guided", "exhaustive", "paper"]
-Type = Literal["f32", "f16", "bf16"]
 COMMAND = "command line"
 
 
@@ -70,7 +70,7 @@ class LayerTable(ProgramTable):
 class TuneTable(FileTable):
     policy: Policy = "guided"
     sizes: int = Field(default=SIZES, ge=1, le=64)
-    types: tuple[Type, ...] = ()
+    types: tuple[ElementType, ...] = ()
     cores: tuple[int, ...] = ()
     workers: Workers | None = None
     scheduler: str | None = None
@@ -178,8 +178,10 @@ def load_layers(
     with mistakes.collected():
         entries = _entries(source, validated(TuneConfig, [Layer(source, table)]))
         if element:
-            if element not in get_args(Type):
-                raise ConfigError([f"--type {element}: there are {', '.join(get_args(Type))}"])
+            if element not in get_args(ElementType):
+                raise ConfigError(
+                    [f"--type {element}: there are {', '.join(get_args(ElementType))}"]
+                )
             of, typed = _by_type(entries, [element])
             entries = {name: of[title] for name, own in typed.items() for title in own.values()}
     mistakes.raise_any()
@@ -244,7 +246,7 @@ def _by_type(
     found, typed = dict[str, ProgramTable](), dict[str, dict[str, str]]()
     for name, entry in entries.items():
         stem, _, own = entry.kernel.rpartition("_")
-        wanted = types if types and own in get_args(Type) else [own]
+        wanted = types if types and own in get_args(ElementType) else [own]
         there = [of for of in wanted if f"{stem}_{of}" in KERNELS]
         for of in there or [own]:
             kernel = f"{stem}_{of}"
