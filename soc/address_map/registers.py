@@ -5,8 +5,6 @@ timer_v2, cluster_ctrl_v2, apb_soc_v3, itc_v1, soc_eu_v2, fll_v1, gpio_v3, stdou
 that they describe, named at each block.
 """
 
-from dataclasses import replace
-
 from soc.address_map.register import Block, Field, Register
 
 CORES = 16  # address bits 9:6 of the event unit's shared view
@@ -291,18 +289,10 @@ SOC_EVENTS = Block(
 PINS = 32
 """Pins of a bank of the GPIO: a bit each in its registers."""
 
-GPIO_BANK = 0x38
-"""Bytes from the registers of one bank to those of the next."""
-
-
-def _per_bank(*registers: Register) -> tuple[Register, ...]:
-    return tuple(replace(register, count=2, stride=GPIO_BANK) for register in registers)
-
-
-GPIO = Block(
-    "gpio",
-    "apb_gpio 0e9f142, archi/gpio/gpio_v3.h; two banks of 32 pins",
-    _per_bank(
+GPIO_BANK = Block(
+    "gpio_bank",
+    "apb_gpio 0e9f142, archi/gpio/gpio_v3.h",
+    (
         Register("DIRECTION", 0x00, "1: output"),
         Register("ENABLE", 0x04, "1: the input is sampled"),
         Register("IN", 0x08, "level of the pins, as they were sampled"),
@@ -316,6 +306,7 @@ GPIO = Block(
         *(Register(f"PAD_CONFIG_{n}", 0x28 + 4 * n, "settings of the pads") for n in range(4)),
     ),
 )
+GPIO = Block("gpio", GPIO_BANK.source, _repeated(GPIO_BANK, "", 0, 2, 0x38))
 PMU = Block("pmu", "GVSoC's pulp-open; its registers are not modelled", ())
 DEBUG = Block("debug", "GVSoC's pulp-open; its registers are not modelled", ())
 

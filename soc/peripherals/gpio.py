@@ -60,8 +60,9 @@ class Gpio(RegisterBlock, write_only=("OUT_SET", "OUT_CLEAR"), read_only=("IN",)
     @stores("DIRECTION", "ENABLE", "OUT")
     def _drive(self, name: str, bank: int, value: int) -> None:
         self.put(name, bank, value)
-        later(self.env, NOTICED, self._notice, bank, self.levels(bank))
-        later(self.env, SAMPLED, self._sample, bank, self.levels(bank))
+        levels = self.levels(bank)
+        later(self.env, NOTICED, self._notice, bank, levels)
+        later(self.env, SAMPLED, self._sample, bank, levels)
 
     @stores("OUT_SET")
     def _set(self, name: str, bank: int, value: int) -> None:
