@@ -128,14 +128,8 @@ def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
     """Run until nothing is left to do, or an error; the cycle, rows of each log, the logs."""
     logs = np.empty((5, 40000, 6), np.int64)
     counts = np.zeros(5, np.int64)
-    rows = table[-1, 0] + 1
-    at = np.zeros(rows, np.int64)
-    for k in range(len(table) - 1, -1, -1):
-        at[table[k, 0]] = k
-    when = table[at, 2].copy()
-    asked = np.zeros(rows, np.int64)
-    loads = np.zeros(rows, np.int64) - 1
-    counter = np.zeros(rows, np.int64)
+    at, when, asked, loads, counter = start_script(table)
+    rows = len(at)
     banks = np.zeros(16, np.int64) - 1
     rr = np.zeros(16, np.int64)
     draw = np.zeros(1, np.int64)
@@ -146,7 +140,7 @@ def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
         shown = note_outputs(dma, logs, counts, shown, now)
         waiting = False
         for row in range(rows):
-            waiting |= _step_script(
+            waiting |= step_script(
                 dma, row, table, at, when, asked, loads, counter, logs, counts, now
             )
         if not waiting and is_idle(dma) and now >= until or dma["error"]:
@@ -162,7 +156,7 @@ def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
                 when[row] = now + 1
                 at[row] += 1
         lanes = request_lanes(dma)
-        won = _serve_banks(dma, lanes, banks, rr, rivals, draw)
+        won = serve_banks(dma, lanes, banks, rr, rivals, draw)
         note_lanes(dma, lanes, won, logs, counts, now)
         before = (
             dma["channel"][0]["ids"],
@@ -179,7 +173,23 @@ def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
 
 
 @step
-def _step_script(dma, row, table, at, when, asked, loads, counter, logs, counts, now):
+def start_script(table):
+    """Of each row: its next access and that one's cycle, whether it is asked for, the kind of the
+    one granted last or -1, and the counter that the row holds.
+    """
+    rows = table[-1, 0] + 1
+    at = np.zeros(rows, np.int64)
+    for k in range(len(table) - 1, -1, -1):
+        at[table[k, 0]] = k
+    when = table[at, 2].copy()
+    asked = np.zeros(rows, np.int64)
+    loads = np.zeros(rows, np.int64) - 1
+    counter = np.zeros(rows, np.int64)
+    return at, when, asked, loads, counter
+
+
+@step
+def step_script(dma, row, table, at, when, asked, loads, counter, logs, counts, now):
     """Take a reply, ask for the next access when it is time; True while accesses are left."""
     port = table[at[row] - 1 if at[row] == len(table) or table[at[row], 0] != row else at[row], 1]
     if loads[row] == ALLOC:
@@ -206,18 +216,18 @@ def _step_script(dma, row, table, at, when, asked, loads, counter, logs, counts,
 
 
 @step
-def _draw(draw):
+def draw_number(draw):
     draw[0] = (draw[0] * GENERATOR_FACTOR + GENERATOR_OFFSET) & 0xFFFFFFFF
     return draw[0]
 
 
 @step
-def _serve_banks(dma, lanes, banks, rr, rivals, draw):
+def serve_banks(dma, lanes, banks, rr, rivals, draw):
     """The lanes that win their bank; banks: the bank that each rival asks for, or -1."""
     requests = np.zeros(16, np.int64)
     for rival in range(rivals[0]):
-        if banks[rival] < 0 and _draw(draw) >> 24 < rivals[1]:
-            banks[rival] = _draw(draw) >> 10 & 15
+        if banks[rival] < 0 and draw_number(draw) >> 24 < rivals[1]:
+            banks[rival] = draw_number(draw) >> 10 & 15
         if banks[rival] >= 0:
             requests[banks[rival]] |= 1 << rival
     for lane in range(4):

@@ -35,7 +35,6 @@ from soc.dma.state import (
     is_active,
 )
 from soc.dma.stream_beats import (
-    ALL_BYTES,
     IN_QUEUE,
     IN_STAGE,
     LEVELS,
@@ -46,6 +45,7 @@ from soc.dma.stream_beats import (
     set_beat,
 )
 from soc.dma.tcdm_side import REPLIED
+from soc.dma.words import ALL_BYTES
 from soc.prelude.step import inlined_step, step
 
 BEAT_BYTES = 0xFF

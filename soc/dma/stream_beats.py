@@ -19,11 +19,8 @@ from soc.dma.state import (
     SYNCH0,
     SYNCH1,
 )
-from soc.dma.words import WORD, joined, store
+from soc.dma.words import ALL_BYTES, WORD, joined, store
 from soc.prelude.step import inlined_step
-
-ALL_BYTES = 15
-"""Enables of a word."""
 
 _BOTH = (LANE0, LANE1, DATA0, DATA1, BEATS)
 LEVELS = sum(15 << COUNT_BITS * queue for queue in (*_BOTH, READ, SYNCH0, SYNCH1))

@@ -4,6 +4,9 @@ from soc.prelude.step import inlined_step
 
 WORD = 0xFFFFFFFF
 
+ALL_BYTES = 15
+"""Enables of a word."""
+
 
 @inlined_step
 def joined(word, following, shift):
@@ -14,7 +17,7 @@ def joined(word, following, shift):
 @inlined_step
 def store(words, index, value, enables):
     """Write the enabled bytes of a word."""
-    if enables != 15:
+    if enables != ALL_BYTES:
         keep = 0
         for byte in range(4):
             if not enables >> byte & 1:

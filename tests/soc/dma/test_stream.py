@@ -14,10 +14,11 @@ from pulpsim.fidelity.dma_bench import (
     L2_BYTES,
     LIMIT,
     Script,
-    _draw,
-    _serve_banks,
-    _step_script,
+    draw_number,
     parse_scripts,
+    serve_banks,
+    start_script,
+    step_script,
 )
 from pulpsim.fidelity.dma_notes import step
 from soc.aot.kept_steps import keep
@@ -59,14 +60,8 @@ def compare(dma, other, octets, others, l1, l2, l1_other, l2_other, paths, table
     """
     logs = np.empty((5, 40000, 6), np.int64)
     counts = np.zeros(5, np.int64)
-    rows = table[-1, 0] + 1
-    at = np.zeros(rows, np.int64)
-    for k in range(len(table) - 1, -1, -1):
-        at[table[k, 0]] = k
-    when = table[at, 2].copy()
-    asked = np.zeros(rows, np.int64)
-    loads = np.zeros(rows, np.int64) - 1
-    counter = np.zeros(rows, np.int64)
+    at, when, asked, loads, counter = start_script(table)
+    rows = len(at)
     banks = np.zeros(16, np.int64) - 1
     rr = np.zeros(16, np.int64)
     draw = np.zeros(1, np.int64)
@@ -78,7 +73,7 @@ def compare(dma, other, octets, others, l1, l2, l1_other, l2_other, paths, table
         waiting = False
         counts[:] = 0
         for row in range(rows):
-            waiting |= _step_script(
+            waiting |= step_script(
                 dma, row, table, at, when, asked, loads, counter, logs, counts, now
             )
         if not waiting and is_idle(dma) or dma["error"]:
@@ -112,10 +107,10 @@ def compare(dma, other, octets, others, l1, l2, l1_other, l2_other, paths, table
         for lane in range(4):
             if lanes >> lane & 1 and dma["lane_word"][lane] != other["lane_word"][lane]:
                 return LANES_DIFFER, now, lane, streamed
-        won = _serve_banks(dma, lanes, banks, rr, rivals, draw)
+        won = serve_banks(dma, lanes, banks, rr, rivals, draw)
         dma["l2_write"] = dma["l2_read"] = -1
         tick(dma, lanes, won, l1, l2, paths[0], now)
-        if left and (won != lanes or _draw(cut) >> 24 < cuts[0]):
+        if left and (won != lanes or draw_number(cut) >> 24 < cuts[0]):
             end_streams(other)
             left = 0
         if left:
