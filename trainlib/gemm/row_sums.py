@@ -1,6 +1,6 @@
 """Sums of rows of a matrix: the gradient of a bias."""
 
-from firmware.builder import Kernel
+from firmware.builder import Kernel, Register
 from firmware.runtime import Team
 from trainlib.codegen.strided_access import Strided
 from trainlib.codegen.work_split import Partition, grid_of, heights
@@ -9,6 +9,8 @@ from trainlib.primitive.element import F32, Element, store
 from trainlib.primitive.tensor import WORD, Address
 
 ROWS = 8  # summed up side by side
+LANES = 4  # sums of a lone row
+LONG = 32  # terms of a sum at most, if there are more
 
 
 def sums_f32(
@@ -59,17 +61,84 @@ def _block(
     """Sum up some rows side by side."""
     px, py = pointers
     with k.scope():
+        totals, loaded = k.f(values.count), k.f(values.count)
+        for e, total in enumerate(totals):
+            if accumulate:
+                k.fload(total, WORD * e, py)
+            else:
+                k.fzero(total)
+        if terms > LONG and element is F32:
+            _add_in_parts(k, px, totals, loaded, values, terms)
+        else:
+            _add_terms(k, px, totals, loaded, values, terms, element)
+        if scale:
+            scale.load(k, loaded[0])
+            for total in totals:
+                k.fmul_s(total, total, loaded[0])
+            for e, total in enumerate(totals):
+                k.fload(loaded[e], WORD * e, py)
+                k.fadd_s(total, total, loaded[e])
+        for e in range(values.count):
+            store(k, WORD, totals[e], WORD * e, py)
+
+
+def _add_in_parts(
+    k: Kernel, px: Register, totals: list, loaded: list, values: Strided, terms: int
+) -> None:
+    """Add sums of a few terms to the totals: each rounding of a long sum is as large as that.
+
+    The terms of a lone row go to several sums by turns: an addition need not wait for the last one.
+    """
+    lanes = LANES if values.count == 1 else 1
+    if lanes > 1:
+        loaded = [*loaded, *k.f(lanes - 1)]
+    sums = k.f(values.count * lanes)
+    for passes, times in _parts(terms // lanes):
+        of = values if lanes == 1 else Strided(lanes, values.along, lanes * values.along)
+        with k.loop(times):
+            _add_sums(k, px, totals, sums, loaded, of, passes)
+    if terms % lanes:
+        _add_sums(k, px, totals, sums[:1], loaded, values, terms % lanes)
+
+
+def _parts(terms: int) -> list[tuple[int, int]]:
+    """Terms of a part and how many such parts there are: at most LONG, equal ones if there are."""
+    for size in range(LONG, LONG // 2 - 1, -1):
+        if terms % size == 0:
+            return [(size, terms // size)]
+    times, rest = divmod(terms, LONG)
+    return [part for part in ((LONG, times), (rest, 1)) if all(part)]
+
+
+def _add_sums(
+    k: Kernel, px: Register, totals: list, sums: list, loaded: list, values: Strided, passes: int
+) -> None:
+    """Add to each total the sums of its terms, from zero on."""
+    for register in sums:
+        k.fzero(register)
+    _add_terms(k, px, sums, loaded, values, passes, F32)
+    for e, register in enumerate(sums):
+        total = totals[e % len(totals)]
+        k.fadd_s(total, total, register)
+
+
+def _add_terms(
+    k: Kernel,
+    px: Register,
+    sums: list,
+    loaded: list,
+    values: Strided,
+    passes: int,
+    element: Element,
+) -> None:
+    """Add an element to each sum, so many times."""
+    with k.scope():
         steps = {}
         for constant in sorted(values.constants):
             steps[constant] = k.x()
             k.li(steps[constant], constant)
-        sums, loaded, count = k.f(values.count), k.f(values.count), k.x()
-        for e in range(values.count):
-            if accumulate:
-                k.fload(sums[e], WORD * e, py)
-            else:
-                k.fzero(sums[e])
-        k.li(count, terms)
+        count = k.x()
+        k.li(count, passes)
         with k.hwloop(count):
             for e in values.order:
                 values.load(k, loaded[e], e, px, steps)
@@ -78,12 +147,3 @@ def _block(
                 k.fadd_s(sums[e], sums[e], loaded[e])
             if values.count == 1:
                 k.mv(count, count)
-        if scale:
-            scale.load(k, loaded[0])
-            for total in sums:
-                k.fmul_s(total, total, loaded[0])
-            for e, total in enumerate(sums):
-                k.fload(loaded[e], WORD * e, py)
-                k.fadd_s(total, total, loaded[e])
-        for e in range(values.count):
-            store(k, WORD, sums[e], WORD * e, py)
