@@ -110,6 +110,11 @@ def functions(m, x):
     return F.normalize(z.clamp(max=2.0).clamp_min(-3.0), dim=1) - 1 / (2 + z * z)
 
 
+def extremes(m, x):
+    y = m.first(x).relu()
+    return y.max(1, True).values - y.min(-1).values[:, :, None] + y.max(2, True).values
+
+
 torch.manual_seed(0)  # for the weights of these
 MODULES = {
     "conv": (nn.Sequential(nn.Conv2d(2, 3, 3, 2, 1), nn.Flatten(), nn.Linear(27, 3)), (2, 2, 6, 6)),
@@ -204,6 +209,7 @@ MODULES = {
     ),
     "products": (Of(products, first=nn.Linear(4, 4)), (2, 3, 4)),
     "arranged": (Of(arranged, first=nn.Linear(4, 4)), (2, 4)),
+    "extremes": (Of(extremes, first=nn.Linear(4, 3)), (2, 3, 4)),
     "functions": (Of(functions, first=nn.Linear(4, 6)), (3, 4)),
     "transposed": (
         nn.Sequential(

@@ -363,6 +363,26 @@ def _largest(i: Importer, x: str, axis: int, count: int) -> str:
     return joined(i, found, axis)
 
 
+def _largest_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, None]:
+    """As of one window: of equal elements the first one gets the gradient, as in PyTorch."""
+    return _extreme(i, i.name(x), dim, keepdim), None
+
+
+def _smallest_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, None]:
+    """The negative of the largest of the negative elements."""
+    return i.scaled(_extreme(i, i.scaled(i.name(x), -1), dim, keepdim), -1), None
+
+
+def _extreme(i: Importer, x: str, dim: int, keepdim: bool) -> str:
+    """The largest elements along an axis."""
+    shape = i.graph.values[x].shape
+    dim %= len(shape)
+    before, after = shape[:dim], shape[dim + 1 :]
+    image = i.graph.reshaped(x, (1, prod(before), shape[dim], prod(after)))
+    y = _pool(i, "maxpool2d_fw", image, (shape[dim], 1), 1, 0)
+    return i.graph.reshaped(y, (*before, 1, *after) if keepdim else (*before, *after))
+
+
 def _window(size: int, count: int, number: int) -> tuple[int, int]:
     """Where one of several windows starts and ends, as PyTorch cuts them."""
     return number * size // count, -(-(number + 1) * size // count)
@@ -391,8 +411,10 @@ RULES: dict[str, Rule] = {
     "layer_norm": _layer_norm,
     "linear": _linear,
     "matmul": _matmul,
+    "max.dim": _largest_of_axis,
     "max_pool1d": _max_pool,
     "max_pool2d": _max_pool,
+    "min.dim": _smallest_of_axis,
     "mm": _matmul,
     "mv": _matmul,
     "rms_norm": _rms_norm,
