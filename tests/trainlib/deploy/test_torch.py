@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missin
 
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from torch.nn.utils.parametrizations import weight_norm  # noqa: E402
 
 from trainlib.deploy import SGD, deploy  # noqa: E402
 from trainlib.deploy.gradient import differentiate  # noqa: E402
@@ -115,6 +116,12 @@ def extremes(m, x):
     return y.max(1, True).values - y.min(-1).values[:, :, None] + y.max(2, True).values
 
 
+def in_others(m, x):
+    """Operators without a kernel of their own, which PyTorch puts together from others."""
+    y = torch.einsum("bchw,oc->bohw", m.norm(x), m.last.weight)
+    return m.last(torch.addcmul(y, y, y, value=0.5).cumsum(1).mean((2, 3)))
+
+
 torch.manual_seed(0)  # for the weights of these
 MODULES = {
     "conv": (nn.Sequential(nn.Conv2d(2, 3, 3, 2, 1), nn.Flatten(), nn.Linear(27, 3)), (2, 2, 6, 6)),
@@ -209,6 +216,10 @@ MODULES = {
     ),
     "products": (Of(products, first=nn.Linear(4, 4)), (2, 3, 4)),
     "arranged": (Of(arranged, first=nn.Linear(4, 4)), (2, 4)),
+    "in others": (
+        Of(in_others, norm=nn.BatchNorm2d(3), last=weight_norm(nn.Linear(3, 3))),
+        (2, 3, 4, 2),
+    ),
     "extremes": (Of(extremes, first=nn.Linear(4, 3)), (2, 3, 4)),
     "functions": (Of(functions, first=nn.Linear(4, 6)), (3, 4)),
     "transposed": (
@@ -422,13 +433,13 @@ def test_padding_of_zeros_becomes_the_convolutions_own():
 
 class Unknown(nn.Module):
     def forward(self, x):
-        return torch.cumsum(x, 0)
+        return F.hardshrink(x)
 
 
 REFUSALS = {
     "unknown": (
         nn.Sequential(nn.Linear(4, 4), Unknown()),
-        "layer 1: cumsum: there is no kernel for it; `pulpsim deploy --operators` lists those that "
+        "layer 1: hardshrink: there is no kernel for it; `pulpsim deploy --operators` lists those that "
         "there are",
     ),
     "projections": (

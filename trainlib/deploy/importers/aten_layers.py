@@ -182,6 +182,11 @@ def _batch_norm(
     return i.node("batchnorm_fw", inputs, eps=eps, momentum=momentum)["y"]
 
 
+def _batch_norm_of_state(i: Importer, *of: Any) -> tuple[str | None, ...]:
+    """As `batch_norm`, which gives new statistics, too: the kernel writes those where they are."""
+    return _batch_norm(i, *of), *(None,) * 4
+
+
 def _affine(i: Importer, weight: Any, bias: Any, size: int) -> tuple[str, str]:
     """Weight and bias of a norm; ones and zeros where it has none."""
     gamma = i.constant(np.ones(size, np.float32)) if weight is None else i.name(weight)
@@ -328,17 +333,27 @@ def _adaptive_average(i: Importer, x: Any, size: Any) -> str:
 
 def _averaged(i: Importer, x: str, axis: int, count: int) -> str:
     """Windows of any sizes along an axis: a product with their shares."""
-    shape = i.graph.values[x].shape
-    n, last = shape[axis], len(shape) - 1
+    n = i.graph.values[x].shape[axis]
     shares = np.zeros((count, n), np.float32)
     for number in range(count):
         first, end = _window(n, count, number)
         shares[number, first:end] = 1 / (end - first)
-    order = [*(a for a in range(len(shape)) if a != axis), axis]
-    y = permuted(i, x, tuple(order)) if axis != last else x
-    y = i.node("linear_fw", {"X": y, "W": i.constant(shares)})["Y"]
-    back = tuple(order.index(a) for a in range(len(shape)))
-    return permuted(i, y, back) if axis != last else y
+    return _multiplied(i, x, axis, shares)
+
+
+def _running_sum(i: Importer, x: Any, dim: int, **_: Any) -> str:
+    axis = dim % len(i.shape(x))
+    return _multiplied(i, i.name(x), axis, np.tri(i.shape(x)[axis], dtype=np.float32))
+
+
+def _multiplied(i: Importer, x: str, axis: int, matrix: np.ndarray) -> str:
+    """A constant matrix times what lies along an axis."""
+    rank = len(i.graph.values[x].shape)
+    order = [*(a for a in range(rank) if a != axis), axis]
+    y = permuted(i, x, tuple(order)) if axis != rank - 1 else x
+    y = i.node("linear_fw", {"X": y, "W": i.constant(matrix)})["Y"]
+    back = tuple(order.index(a) for a in range(rank))
+    return permuted(i, y, back) if axis != rank - 1 else y
 
 
 def _adaptive_max(i: Importer, x: Any, size: Any) -> tuple[str, None]:
@@ -389,6 +404,7 @@ def _window(size: int, count: int, number: int) -> tuple[int, int]:
 
 
 RULES: dict[str, Rule] = {
+    "_native_batch_norm_legit_functional": _batch_norm_of_state,
     "adaptive_avg_pool1d": _adaptive_average,
     "adaptive_avg_pool2d": _adaptive_average,
     "adaptive_max_pool1d": _adaptive_max,
@@ -405,6 +421,7 @@ RULES: dict[str, Rule] = {
     "conv2d.padding": _convolution,
     "conv_transpose1d": _transposed,
     "conv_transpose2d.input": _transposed,
+    "cumsum": _running_sum,
     "dot": _matmul,
     "group_norm": _group_norm,
     "instance_norm": _instance_norm,

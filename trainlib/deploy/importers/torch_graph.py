@@ -11,7 +11,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import torch
-from torch.export import ExportedProgram, export
+from torch.export import ExportedProgram, default_decompositions, export
 
 from trainlib.deploy.graph.passes import fold_padding, without_dead
 from trainlib.deploy.graph.values import DeployError, Graph
@@ -47,6 +47,10 @@ FILLED = {
 """Operators that take the shape of a tensor, and nothing else of it."""
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+class NoKernelError(DeployError):
+    """An operator has no kernel, and no rule that puts it together."""
 
 
 class _WithLoss(torch.nn.Module):
@@ -85,7 +89,39 @@ def graph_of(module: torch.nn.Module, loss: Loss | None, x: Any, target: Any) ->
             f"{type(module).__name__}: torch.export cannot capture it: {reason}; "
             f"its forward must not depend on values"
         ) from None
-    return _graph(program)
+    try:
+        return _graph(program)
+    except NoKernelError as refused:
+        try:
+            return _graph(_in_others(program))
+        except Exception:  # of torch, too, or of what has no kernel either
+            raise refused from None
+
+
+def _in_others(program: ExportedProgram) -> ExportedProgram:
+    """With operators that have no rule in terms of others, where PyTorch says how."""
+    ways = default_decompositions()
+    tried: set[Any] = set()
+    while unknown := _unknown(program) - tried:
+        tried |= unknown
+        if known := {target: ways[target] for target in unknown if target in ways}:
+            program = program.run_decompositions(known)
+    return program
+
+
+def _unknown(program: ExportedProgram) -> set[Any]:
+    """Operators without a rule."""
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    return {node.target for node in calls if not _has_rule(_operator(node))}
+
+
+def _operator(node: Any) -> str:
+    """An operator's name, and its overload's if that is not the default."""
+    return node.target.__name__.removesuffix(".default")
+
+
+def _has_rule(operator: str) -> bool:
+    return operator in ATEN or operator in MOVES or operator.partition(".")[0] in FILLED
 
 
 def _graph(program: ExportedProgram) -> tuple[Graph, str]:
@@ -146,7 +182,7 @@ def _placeholder(
 def _call(importer: Importer, node: Any) -> None:
     """Add what a node computes."""
     layer = importer.layer = _layer(node)
-    operator = node.target.__name__.removesuffix(".default")
+    operator = _operator(node)
     rule = ATEN.get(operator)
     where = f"layer {layer or '(the module)'}: {operator}"
     if (array := _folded(importer, node, has_rule=rule is not None)) is not None:
@@ -156,7 +192,7 @@ def _call(importer: Importer, node: Any) -> None:
         importer.known[node] = _moved(importer, node)
         return
     if rule is None:
-        raise DeployError(
+        raise NoKernelError(
             f"{where}: there is no kernel for it; `pulpsim deploy --operators` lists those that "
             f"there are"
         )
