@@ -9,9 +9,9 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from docs.markdown import code, page, table, text_block
+from pulpsim.cli import run_config
+from pulpsim.cli.run_config import RunConfig
 from pulpsim.commands.app import app
-from pulpsim.commands.cli import run_config
-from pulpsim.commands.cli.run_config import RunConfig
 from pulpsim.commands.inspect.kernels import shown_type
 from pulpsim.commands.study import config as study_config
 from pulpsim.commands.study.catalogue import STUDIES

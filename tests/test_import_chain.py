@@ -17,7 +17,7 @@ ROOMS = {
     "trainlib": "primitive reference codegen elementwise reduction gemm conv norm pool interpolate"
     " loss recurrent attention tiling network deploy.graph deploy.importers deploy .",
     "autotuner": ".",
-    "pulpsim": ". commands.cli gdb trace trace.export tui html_report fidelity commands.inspect"
+    "pulpsim": ". cli gdb trace trace.export tui html_report fidelity commands.inspect"
     " commands.new commands.run commands.tune commands.study commands.deploy"
     " commands.trace commands api",
 }

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from isa.program import Program
 from pulpsim.api.chip import Chip, chip_option
-from pulpsim.commands.cli.output import STANDARD_OUTPUT, write_json
-from pulpsim.commands.cli.run_config import Options, load_run
+from pulpsim.cli.output import STANDARD_OUTPUT, write_json
+from pulpsim.cli.run_config import Options, load_run
 from pulpsim.commands.run.command import loaded, recording_of
 from soc.chip.profile import UnfitProgramError
 from soc.config.toml import ConfigError

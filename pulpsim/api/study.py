@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from pulpsim.api.chip import Chip, chip_option
-from pulpsim.commands.cli.place import cluster_of
+from pulpsim.cli.place import cluster_of
 from pulpsim.commands.study.config import Options, Plan, load_plan
 from pulpsim.commands.study.files import prepare_folder, write_files
 from pulpsim.commands.study.result_store import Store

@@ -11,7 +11,7 @@ from rich.console import Console
 from autotuner.measurement_store import Database
 from autotuner.result import Found
 from pulpsim.api.chip import Chip, chip_option
-from pulpsim.commands.cli.place import place_of
+from pulpsim.cli.place import place_of
 from pulpsim.commands.tune.config import Options, load_tuning
 from pulpsim.commands.tune.progress import Pace
 from pulpsim.commands.tune.result import Tuned, tuned_toml

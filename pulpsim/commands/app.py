@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import pulpsim
-from pulpsim.commands.cli.shared_options import (
+from pulpsim.cli.shared_options import (
     WHERE,
     Arguments,
     Chip,
@@ -146,7 +146,7 @@ def _run(
     --check has found something, 130 after Ctrl-C, 143 after SIGTERM.
     """
     with reporting_bad_input():
-        from pulpsim.commands.cli.run_config import Options
+        from pulpsim.cli.run_config import Options
         from pulpsim.commands.run.command import run
 
         if web:
@@ -176,7 +176,7 @@ def _chips(
     Each field with its unit, its default where the chip departs from it, and its source.
     """
     with reporting_bad_input():
-        from pulpsim.commands.cli.terminal import page_console
+        from pulpsim.cli.terminal import page_console
         from pulpsim.commands.inspect.chips import chips_table, fields_table
 
         page_console().print(fields_table(name) if name else chips_table())
@@ -188,7 +188,7 @@ def _kernels(
 ) -> None:
     """List the kernels that a config can name, or one's arguments."""
     with reporting_bad_input():
-        from pulpsim.commands.cli.terminal import page_console
+        from pulpsim.cli.terminal import page_console
         from pulpsim.commands.inspect.kernels import arguments_table, kernels_list
 
         page_console().print(arguments_table(name) if name else kernels_list(), highlight=False)
@@ -203,7 +203,7 @@ def _build(
 ) -> None:
     """Write the program of a config's kernel as an ELF file."""
     with reporting_bad_input():
-        from pulpsim.commands.cli.run_config import Options
+        from pulpsim.cli.run_config import Options
         from pulpsim.commands.inspect.build import build
 
         build(config, output, Options(chip=chip, settings=settings or ()))
@@ -336,7 +336,7 @@ def _dis(
     With symbols and source lines where the file has them, and bars at the bodies of hardware loops.
     """
     with reporting_bad_input():
-        from pulpsim.commands.cli.terminal import neutralised
+        from pulpsim.cli.terminal import neutralised
         from pulpsim.commands.inspect.assembly import disassembly
 
         typer.echo(neutralised(disassembly(elf, core, float_registers)), nl=False)

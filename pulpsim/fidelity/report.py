@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from rich.table import Table
 
-from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write
-from pulpsim.commands.cli.place import check_place, cluster_of
-from pulpsim.commands.cli.terminal import compact_table, page_console, progress, report_console
+from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write
+from pulpsim.cli.place import check_place, cluster_of
+from pulpsim.cli.terminal import compact_table, page_console, progress, report_console
 from pulpsim.fidelity import controller, dma, icache, l2, programs
 from pulpsim.fidelity.comparison import GROUPS, Comparison, Measurement
 from soc.config.toml import ConfigError

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pulpsim.commands.cli.shared_options import (
+from pulpsim.cli.shared_options import (
     Arguments,
     Chip,
     Engine,
@@ -46,7 +46,7 @@ def gdb(
     else can be asked. Without --wait the program runs until a debugger comes.
     """
     with reporting_bad_input():
-        from pulpsim.commands.cli.run_config import Options
+        from pulpsim.cli.run_config import Options
         from pulpsim.gdb.launch import launch
 
         options = Options(

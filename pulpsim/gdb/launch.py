@@ -7,9 +7,9 @@ from typing import TextIO
 import typer
 
 from isa.program import Program
-from pulpsim.commands.cli.output import check_writable
-from pulpsim.commands.cli.run_config import Options, load_run
-from pulpsim.commands.cli.terminal import GuestConsole, progress
+from pulpsim.cli.output import check_writable
+from pulpsim.cli.run_config import Options, load_run
+from pulpsim.cli.terminal import GuestConsole, progress
 from pulpsim.gdb.server import Server
 from soc.chip.profile import UnfitProgramError
 from soc.config.toml import ConfigError

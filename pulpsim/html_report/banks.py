@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pulpsim.commands.cli.terminal import short
+from pulpsim.cli.terminal import short
 from pulpsim.html_report.figures import Figures
 from pulpsim.html_report.svg import LABELS, PLOT, count, element, label, picture, ticks, title
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 
-from pulpsim.commands.cli.output import check_writable, write
-from pulpsim.commands.cli.output_place import beside
-from pulpsim.commands.cli.terminal import neutralised, progress, report_console
+from pulpsim.cli.output import check_writable, write
+from pulpsim.cli.output_place import beside
+from pulpsim.cli.terminal import neutralised, progress, report_console
 from pulpsim.html_report.evidence import Evidence
 from pulpsim.html_report.figures import Figures
 from pulpsim.html_report.load import read

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pulpsim.commands.cli.terminal import short
+from pulpsim.cli.terminal import short
 from pulpsim.html_report.recording import Recording
 from pulpsim.html_report.style import LEVELS
 from pulpsim.html_report.svg import LABELS, PLOT, cells, element, label, picture, plot, time_axis

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pulpsim.commands.cli.terminal import short
+from pulpsim.cli.terminal import short
 from pulpsim.html_report.heat import EVEN, levels
 from pulpsim.html_report.recording import Recording
 from pulpsim.html_report.style import LEVELS

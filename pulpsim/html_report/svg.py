@@ -6,7 +6,7 @@ from math import floor, log10
 
 import numpy as np
 
-from pulpsim.commands.cli.terminal import neutralised
+from pulpsim.cli.terminal import neutralised
 from pulpsim.html_report.bins import Bins
 
 LABELS = 96

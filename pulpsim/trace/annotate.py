@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pulpsim.commands.cli.terminal import WIDTH, one_line, short
+from pulpsim.cli.terminal import WIDTH, one_line, short
 from pulpsim.trace.aggregates import SUM, grouped, instruction_sums, line_sums
 from pulpsim.trace.code import Code
 from pulpsim.trace.selection import Selection

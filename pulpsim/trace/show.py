@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from pulpsim.commands.cli.terminal import WIDTH, one_line
+from pulpsim.cli.terminal import WIDTH, one_line
 from pulpsim.trace.aggregates import banks_of
 from pulpsim.trace.code import Code
 from soc.prelude.counters import CAUSES

@@ -11,7 +11,7 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Footer
 
-from pulpsim.commands.cli.terminal import one_line
+from pulpsim.cli.terminal import one_line
 from pulpsim.tui import overview, panels
 from pulpsim.tui.charts import Paint
 from pulpsim.tui.frame import Frame, Look

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from isa.program import Program
-from pulpsim.commands.cli.run_config import PreparedRun
-from pulpsim.commands.cli.terminal import one_line, progress
+from pulpsim.cli.run_config import PreparedRun
+from pulpsim.cli.terminal import one_line, progress
 from pulpsim.tui.player import Player
 from pulpsim.tui.simulation_source import RunSource
 from soc.config.toml import ConfigError

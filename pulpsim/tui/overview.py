@@ -15,7 +15,7 @@ from rich.cells import set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from pulpsim.commands.cli.terminal import one_line, short
+from pulpsim.cli.terminal import one_line, short
 from pulpsim.tui.charts import (
     Paint,
     axis,

@@ -8,7 +8,7 @@ from rich.cells import set_cell_size
 from rich.text import Text
 
 from isa.assembler.names import F_NAMES, X_NAMES
-from pulpsim.commands.cli.terminal import neutralised, one_line, short
+from pulpsim.cli.terminal import neutralised, one_line, short
 from pulpsim.tui.charts import Paint, styled
 from pulpsim.tui.formats import WIDTH, shown
 from pulpsim.tui.frame import PANELS, Frame

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from pulpsim.commands.cli.run_config import Options, load_run
+from pulpsim.cli.run_config import Options, load_run
 from pulpsim.tui.player import Player
 from pulpsim.tui.simulation_source import RunSource
 from pulpsim.tui.view import LiveView

@@ -11,7 +11,7 @@ import pytest
 
 from isa.assembler.asm import assemble_file
 from isa.extensions.profiles import profile
-from pulpsim.commands.cli.run_config import Options
+from pulpsim.cli.run_config import Options
 from pulpsim.commands.run.command import run
 from soc.prelude import step
 from soc.simulation import Simulation

@@ -183,7 +183,7 @@ def check_command(block: Block, words: list[str]) -> None:
 
 def run_toml(block: Block, names: dict[str, object], is_full: bool) -> str:
     """Read it as the file that it is; a fragment at least parses."""
-    from pulpsim.commands.cli.run_config import RunConfig
+    from pulpsim.cli.run_config import RunConfig
     from pulpsim.commands.deploy.config import DeployConfig
     from pulpsim.commands.study.config import StudyConfig
     from pulpsim.commands.tune.config import TuneConfig

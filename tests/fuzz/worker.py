@@ -39,8 +39,8 @@ def run(command: list[str] | Callable[[], object]) -> tuple[int, str, str]:
 
     raises    what the command line lets through
     """
+    from pulpsim.cli.shared_options import reporting_bad_input
     from pulpsim.commands.app import main
-    from pulpsim.commands.cli.shared_options import reporting_bad_input
 
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
     status = 0

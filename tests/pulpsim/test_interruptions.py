@@ -52,8 +52,8 @@ def test_a_command_that_is_ended_leaves_nothing(
 WITHIN_EXEC = """
 import os, signal, sys
 import typer
-from pulpsim.commands.cli import terminal
-from pulpsim.commands.cli.shared_options import begin, reporting_bad_input
+from pulpsim.cli import terminal
+from pulpsim.cli.shared_options import begin, reporting_bad_input
 begin()
 try:
     with reporting_bad_input():

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pulpsim.commands.cli.shared_options import Chip, Json, Settings, reporting_bad_input
+from pulpsim.cli.shared_options import Chip, Json, Settings, reporting_bad_input
 
 LEARNING = ("lr", "momentum", "nesterov", "weight_decay", "clip_norm", "clip_value")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pulpsim.commands.cli.terminal import compact_table, print_whole
+from pulpsim.cli.terminal import compact_table, print_whole
 from trainlib.deploy import Deployed, Trained
 
 

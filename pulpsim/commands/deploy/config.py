@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pulpsim.commands.cli.config_options import ElementType, FileName, FileTable
+from pulpsim.cli.config_options import ElementType, FileName, FileTable
 from soc.chip.spec import DEFAULT_CHIP
 from soc.config.toml import Layer, read_toml, validated
 

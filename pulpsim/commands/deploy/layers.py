@@ -1,6 +1,6 @@
 """A network's layers as `pulpsim tune` takes them: each kernel and its arguments once."""
 
-from pulpsim.commands.cli.toml_text import toml_value
+from pulpsim.cli.toml_text import toml_value
 from trainlib.deploy import Deployed
 from trainlib.deploy.graph.registry import call_of
 from trainlib.network.layers import Call

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from autotuner.measurement_store import Database
 from autotuner.tuned import tuned_by
 from firmware.builder import KernelError
-from pulpsim.commands.cli.config_options import ChosenChip, cache_file
-from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write, write_json
-from pulpsim.commands.cli.terminal import page_console, progress, report_console
+from pulpsim.cli.config_options import ChosenChip, cache_file
+from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write, write_json
+from pulpsim.cli.terminal import page_console, progress, report_console
 from pulpsim.commands.deploy.comparison import (
     Compared,
     comparison_json,

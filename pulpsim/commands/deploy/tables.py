@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pulpsim.commands.cli.terminal import compact_table, one_line, print_whole
+from pulpsim.cli.terminal import compact_table, one_line, print_whole
 from trainlib.deploy import Deployed, Trained
 from trainlib.deploy.running import LayerStep
 from trainlib.network.training_graph import point_of

@@ -12,9 +12,9 @@ from isa.elf.attributes import extensions
 from isa.extensions.docs import find, page, search
 from isa.extensions.profiles import CORES, profile
 from isa.program import Program
-from pulpsim.commands.cli.output import check_writable, write
-from pulpsim.commands.cli.output_place import beside
-from pulpsim.commands.cli.terminal import WIDTH
+from pulpsim.cli.output import check_writable, write
+from pulpsim.cli.output_place import beside
+from pulpsim.cli.terminal import WIDTH
 from soc.chip.spec import chip_names, load_chip
 from soc.config.toml import ConfigError
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from isa.program import Program
-from pulpsim.commands.cli.output import check_writable, write
-from pulpsim.commands.cli.output_place import beside
-from pulpsim.commands.cli.run_config import Options, load_run
+from pulpsim.cli.output import check_writable, write
+from pulpsim.cli.output_place import beside
+from pulpsim.cli.run_config import Options, load_run
 from soc.config.toml import ConfigError
 
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 from rich.console import Group
 from rich.table import Table
 
-from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.cli.terminal import compact_table
 from soc.chip.spec import chip_names, load_chip
 from soc.config.toml import field_note, fields, shown_value
 

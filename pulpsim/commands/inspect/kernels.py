@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from rich.console import Group
 
-from pulpsim.commands.cli.terminal import WIDTH, compact_table
+from pulpsim.cli.terminal import WIDTH, compact_table
 from soc.config.toml import shown_value
 from trainlib.primitive.arguments import CommonArguments, TiledArguments
 from trainlib.primitive.operator import Family

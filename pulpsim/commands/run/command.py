@@ -12,9 +12,9 @@ import typer
 
 import pulpsim
 from isa.program import Program
-from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write, write_json
-from pulpsim.commands.cli.run_config import Options, PreparedRun, load_run
-from pulpsim.commands.cli.terminal import GuestConsole, one_line, progress, report_console
+from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write, write_json
+from pulpsim.cli.run_config import Options, PreparedRun, load_run
+from pulpsim.cli.terminal import GuestConsole, one_line, progress, report_console
 from pulpsim.commands.run.tables import show
 from soc.chip.profile import UnfitProgramError, float_registers, isa_of
 from soc.chip.spec import SocSpec

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from pulpsim.commands.cli.terminal import compact_table, neutralised, short
+from pulpsim.cli.terminal import compact_table, neutralised, short
 from soc.debug.whereabouts import line_of
 
 CAUSES = (5, 4, 3, 2, 1)  # columns of stall causes: as many as fit beside the rest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
-from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.cli.terminal import compact_table
 from pulpsim.commands.study.kernels import (
     KernelRun,
     compute_regions,

@@ -7,8 +7,8 @@ from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pulpsim.commands.cli.place import cluster_of
-from pulpsim.commands.cli.terminal import (
+from pulpsim.cli.place import cluster_of
+from pulpsim.cli.terminal import (
     compact_table,
     neutralised,
     page_console,

@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from firmware.builder import KernelError
-from pulpsim.commands.cli.config_options import (
+from pulpsim.cli.config_options import (
     Arguments,
     ChosenChip,
     FileName,
@@ -32,7 +32,7 @@ from pulpsim.commands.cli.config_options import (
     cache_file,
     option_layers,
 )
-from pulpsim.commands.cli.place import Asked, check_place, place_layers, without_place
+from pulpsim.cli.place import Asked, check_place, place_layers, without_place
 from pulpsim.commands.study.catalogue import STUDIES
 from pulpsim.commands.study.study import Case, Study
 from soc.chip.spec import DEFAULT_CHIP, SocSpec

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
-from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.cli.terminal import compact_table
 from pulpsim.commands.study.dma_program import BOTH, COPY, DIRECTIONS, NONE, TO_L1, DmaProgram
 from pulpsim.commands.study.kernels import compute_regions
 from pulpsim.commands.study.microbenchmark import chip_with

@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from pulpsim.commands.cli.output import PART, write
+from pulpsim.cli.output import PART, write
 from pulpsim.commands.study.config import Plan
 from pulpsim.commands.study.study import Finding, Row
 from soc.config.toml import ConfigError, Mistakes

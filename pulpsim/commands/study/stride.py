@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
-from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.cli.terminal import compact_table
 from pulpsim.commands.study.microbenchmark import chip_with
 from pulpsim.commands.study.stride_model import conflicts
 from pulpsim.commands.study.stride_program import READ, StrideProgram

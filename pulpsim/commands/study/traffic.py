@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 from rich.table import Table
 
-from pulpsim.commands.cli.terminal import compact_table
+from pulpsim.cli.terminal import compact_table
 from pulpsim.commands.study.kernels import compute_regions, stalls_of
 from pulpsim.commands.study.microbenchmark import chip_with
 from pulpsim.commands.study.study import Case, Finding, Row, Study, batched, counted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pulpsim.commands.cli.shared_options import WHERE, Json, reporting_bad_input
+from pulpsim.cli.shared_options import WHERE, Json, reporting_bad_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,7 +123,7 @@ def export(
     callgrind_annotate, csv and parquet for tables; parquet needs pyarrow.
     """
     with _reporting():
-        from pulpsim.commands.cli.terminal import one_line, progress
+        from pulpsim.cli.terminal import one_line, progress
         from pulpsim.trace.export import formats
 
         trace = _opened(file)
@@ -157,7 +157,7 @@ def annotate(
     with _reporting():
         from json import dumps
 
-        from pulpsim.commands.cli.output import check_writable, write
+        from pulpsim.cli.output import check_writable, write
         from pulpsim.trace.annotate import Annotation
 
         if json and str(json) != "-":
@@ -203,7 +203,7 @@ def _selection(trace: "Trace", cycle: str | None, **filters: list[str] | None) -
 
 
 def _tell_what_is_missing(trace: "Trace") -> None:
-    from pulpsim.commands.cli.terminal import one_line
+    from pulpsim.cli.terminal import one_line
 
     if trace.gap:
         typer.echo(

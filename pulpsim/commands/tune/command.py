@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pulpsim.commands.cli.shared_options import (
+from pulpsim.cli.shared_options import (
     Arguments,
     Chip,
     Database,

@@ -27,7 +27,7 @@ from autotuner.measure import LIMIT
 from autotuner.space import SIZES, Space
 from firmware.builder import KernelError
 from firmware.runtime import new_kernel
-from pulpsim.commands.cli.config_options import (
+from pulpsim.cli.config_options import (
     Arguments,
     ChosenChip,
     ElementType,
@@ -39,7 +39,7 @@ from pulpsim.commands.cli.config_options import (
     option_of,
     program_table,
 )
-from pulpsim.commands.cli.place import check_place, place_layers, without_place
+from pulpsim.cli.place import check_place, place_layers, without_place
 from pulpsim.commands.inspect.networks import config_file
 from soc.chip.spec import DEFAULT_CHIP, SocSpec
 from soc.config.toml import ConfigError, Layer, Mistakes, merged, read_toml, validated

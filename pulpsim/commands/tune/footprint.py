@@ -11,8 +11,8 @@ from rich.table import Table
 
 from autotuner.footprint import Footprint
 from firmware.builder import KernelError
-from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write
-from pulpsim.commands.cli.terminal import compact_table, page_console
+from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write
+from pulpsim.cli.terminal import compact_table, page_console
 from pulpsim.commands.tune.config import load_layers, named
 from soc.config.toml import ConfigError, Mistakes
 from trainlib.launch import program

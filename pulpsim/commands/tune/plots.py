@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotuner.point import Items, Point
 from autotuner.result import Found
-from pulpsim.commands.cli.output import check_writable, write
+from pulpsim.cli.output import check_writable, write
 from pulpsim.commands.tune.result import Tuned
 from soc.config.toml import ConfigError
 

@@ -9,7 +9,7 @@ from autotuner.measurement import Outcome
 from autotuner.result import Found
 from autotuner.single_kernel_baseline import Kernels, OneSize
 from autotuner.space import Layer, Point, Space
-from pulpsim.commands.cli.toml_text import toml_value
+from pulpsim.cli.toml_text import toml_value
 from soc.config.toml import Table
 
 SCHEMA = "pulpsim.tune/1"

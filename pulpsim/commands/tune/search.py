@@ -18,10 +18,10 @@ from autotuner.single_kernel_baseline import kernels_at
 from autotuner.single_tile import MeasureTile
 from autotuner.space import PAPER_TILES, Point, Space
 from autotuner.tuned import keep_best
-from pulpsim.commands.cli.config_options import ChosenChip
-from pulpsim.commands.cli.output import STANDARD_OUTPUT, check_writable, write
-from pulpsim.commands.cli.place import place_of
-from pulpsim.commands.cli.terminal import report_console
+from pulpsim.cli.config_options import ChosenChip
+from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write
+from pulpsim.cli.place import place_of
+from pulpsim.cli.terminal import report_console
 from pulpsim.commands.tune.config import Options, Tuning, load_tuning
 from pulpsim.commands.tune.plots import check_picture, write_picture
 from pulpsim.commands.tune.progress import Pace, Progress

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from autotuner.result import Found
-from pulpsim.commands.cli.terminal import compact_table, neutralised, print_whole
+from pulpsim.cli.terminal import compact_table, neutralised, print_whole
 from pulpsim.commands.tune.result import (
     ByType,
     Tuned,

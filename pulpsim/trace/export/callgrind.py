@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from pulpsim.commands.cli.terminal import one_line
+from pulpsim.cli.terminal import one_line
 from pulpsim.trace.aggregates import instruction_sums
 from pulpsim.trace.calls import HartStack
 from pulpsim.trace.code import Code

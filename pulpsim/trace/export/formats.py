@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from pulpsim.commands.cli.output import check_writable, written
+from pulpsim.cli.output import check_writable, written
 from pulpsim.trace.selection import Selection
 from soc.config.toml import ConfigError
 from soc.trace.reader import Trace

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from pulpsim.commands.cli.terminal import one_line
+from pulpsim.cli.terminal import one_line
 from pulpsim.trace.calls import CHANGE, CallStacks
 from pulpsim.trace.code import Code
 from pulpsim.trace.export import text

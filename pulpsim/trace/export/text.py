@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pulpsim.commands.cli.terminal import one_line
+from pulpsim.cli.terminal import one_line
 
 Column = np.ndarray
 """uint8[n, width]: the text of each row, with zeros where it is shorter."""

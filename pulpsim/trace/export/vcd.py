@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from pulpsim.commands.cli.terminal import one_line
+from pulpsim.cli.terminal import one_line
 from pulpsim.trace.aggregates import banks_of
 from pulpsim.trace.export import text
 from pulpsim.trace.selection import Selection

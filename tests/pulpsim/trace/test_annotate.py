@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pulpsim.commands.cli.terminal import WIDTH
+from pulpsim.cli.terminal import WIDTH
 from pulpsim.trace import aggregates as sums
 from pulpsim.trace.aggregates import SUM
 from pulpsim.trace.annotate import Annotation, _stalls

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pulpsim.commands.cli.terminal import WIDTH
+from pulpsim.cli.terminal import WIDTH
 from pulpsim.trace.selection import Selection
 from pulpsim.trace.show import lines
 from soc.trace.reader import EVENT, Kind, Trace

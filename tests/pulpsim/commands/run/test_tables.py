@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pulpsim.commands.cli.terminal import short
+from pulpsim.cli.terminal import short
 from pulpsim.commands.run.tables import REGIONS, exit_line, header, regions_table, show
 
 DATA = Path(__file__).parents[2] / "data"

@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from benchmarks.workload import elf
+from pulpsim.cli.run_config import Options, load_run
 from pulpsim.commands import app as cli
-from pulpsim.commands.cli.run_config import Options, load_run
 from soc.trace.reader import Kind, Trace
 from soc.trace.writer import TraceWriter
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console
 
 from autotuner.executors import Place, Processes, Threads
-from pulpsim.commands.cli.config_options import option_of
+from pulpsim.cli.config_options import option_of
 from soc.config.toml import ConfigError, Table
 
 if TYPE_CHECKING:

@@ -30,14 +30,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from isa.program import Program
-from pulpsim.commands.cli.config_options import (
+from pulpsim.cli.config_options import (
     ChosenChip,
     FileName,
     FileTable,
     option_layers,
     program_table,
 )
-from pulpsim.commands.cli.output import STANDARD_OUTPUT
+from pulpsim.cli.output import STANDARD_OUTPUT
 from soc.chip.spec import DEFAULT_CHIP, SocSpec
 from soc.config.toml import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
 from soc.debug.checkpoint_file import CheckpointFile

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pulpsim.commands.cli.output import STANDARD_OUTPUT
-from pulpsim.commands.cli.run_config import Options, PreparedRun, load_run
+from pulpsim.cli.output import STANDARD_OUTPUT
+from pulpsim.cli.run_config import Options, PreparedRun, load_run
 from soc.chip.spec import load_chip
 from soc.config.toml import ConfigError
 from trainlib.launch import KernelProgram

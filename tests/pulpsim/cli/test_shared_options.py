@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from pulpsim.commands.cli.output_place import beside
-from pulpsim.commands.cli.run_config import Options, load_run
-from pulpsim.commands.cli.shared_options import LONGEST, MISTAKES, reporting_bad_input
+from pulpsim.cli.output_place import beside
+from pulpsim.cli.run_config import Options, load_run
+from pulpsim.cli.shared_options import LONGEST, MISTAKES, reporting_bad_input
 from pulpsim.commands.study.config import Options as StudyOptions
 from pulpsim.commands.study.config import load_plan
 from soc.config.toml import ConfigError

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from pulpsim.cli.place import place_of
 from pulpsim.commands import app as cli
-from pulpsim.commands.cli.place import place_of
 from pulpsim.commands.tune.config import Options, TuneTable, load_tuning
 from soc.config.toml import ConfigError
 

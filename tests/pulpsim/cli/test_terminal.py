@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from pulpsim.commands.cli import terminal as console
-from pulpsim.commands.cli.terminal import GuestConsole, neutralised, progress, report_console
+from pulpsim.cli import terminal as console
+from pulpsim.cli.terminal import GuestConsole, neutralised, progress, report_console
 
 
 class Terminal(io.StringIO):

@@ -95,7 +95,7 @@ def _interrupted() -> int:
 
 
 def _say(sentence: str) -> None:
-    from pulpsim.commands.cli.terminal import one_line
+    from pulpsim.cli.terminal import one_line
 
     with suppress(OSError):
         typer.echo(f"pulpsim: {one_line(shortened(sentence))}", err=True)

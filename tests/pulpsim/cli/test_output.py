@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pulpsim.commands.cli.output import write
+from pulpsim.cli.output import write
 from soc.config.toml import ConfigError
 
 
