@@ -1,9 +1,11 @@
-"""A deployment as one HTML page: layers with their cycles, and memory, lifetime by address."""
+"""A deployment as one HTML page: cycles by layer and cause, losses, memory by lifetime."""
 
 from collections.abc import Iterator, Mapping
+from math import isfinite
 
 from pulpsim import __version__
-from pulpsim.commands.deploy.tables import macs_by_layer
+from pulpsim.commands.deploy.pictures import layer_bars, loss_curve
+from pulpsim.commands.deploy.tables import bytes_by_layer, kernels_by_layer, macs_by_layer
 from pulpsim.html_report.style import style_sheet
 from pulpsim.html_report.svg import (
     LABELS,
@@ -39,6 +41,9 @@ def page_of(deployed: Deployed, name: str, trained: Trained | None) -> str:
     """The HTML of it, without any network or script."""
     parts = [_headline(deployed, trained)]
     if trained:
+        parts.append(f"<h2>Where a batch's cycles go</h2>{layer_bars(trained, _cores(deployed))}")
+        if len(trained.losses) > 1 and all(map(isfinite, trained.losses)):
+            parts.append(f"<h2>Losses</h2>{loss_curve(trained.losses)}")
         parts.append(f"<h2>Layers</h2>{_layers(deployed, trained)}")
     parts += [
         f"<h2>Memory</h2>{_memory(deployed)}",
@@ -72,12 +77,18 @@ def _headline(deployed: Deployed, trained: Trained | None) -> str:
     return f'<div class="figures">{"".join(boxes)}</div>'
 
 
+def _cores(deployed: Deployed) -> int:
+    return deployed.cores or deployed.chip.cores
+
+
 def _layers(deployed: Deployed, trained: Trained) -> str:
     report, macs = trained.report, macs_by_layer(deployed)
-    batches, cores = len(report.batches), deployed.cores or deployed.chip.cores
+    kernels, moved = kernels_by_layer(deployed), bytes_by_layer(deployed)
+    batches, cores = len(report.batches), _cores(deployed)
     rows = []
     for layer in report.layers:
-        done = macs.get((layer.layer, layer.step), 0) * batches / deployed.accumulate
+        key = layer.layer, layer.step
+        done = macs.get(key, 0) * batches / deployed.accumulate
         stalls = sum(layer.stalls.values())
         causes = sorted(layer.stalls.items(), key=lambda pair: -pair[1])[:2]
         most = ", ".join(f"{cause} {percent(cycles, stalls, 0)}" for cause, cycles in causes)
@@ -87,12 +98,17 @@ def _layers(deployed: Deployed, trained: Trained) -> str:
             f"{done / layer.cycles:.2f}" if done else "",
             f"{layer.instructions / layer.cycles:.2f}",
             percent(stalls, cores * layer.cycles, 0),
+            count(moved.get(key, 0) / deployed.accumulate),
         )
         numbers = "".join(f"<td>{cell}</td>" for cell in cells)
-        names = "".join(f'<td class="left">{shown(n)}</td>' for n in (layer.layer, layer.step))
+        texts = layer.layer, layer.step, ", ".join(kernels.get(key, ()))
+        names = "".join(f'<td class="left">{shown(text)}</td>' for text in texts)
         rows.append(f'<tr>{names}{numbers}<td class="left">{shown(most)}</td></tr>')
-    heads = ("layer", "step", "cycles a batch", "share", "MAC/cycle", "IPC", "stalls", "mostly")
-    left = {"layer", "step", "mostly"}
+    heads = (
+        *("layer", "step", "kernels", "cycles a batch", "share"),
+        *("MAC/cycle", "IPC", "stalls", "bytes", "mostly"),
+    )
+    left = {"layer", "step", "kernels", "mostly"}
     head = "".join(f'<th class="{"left" if h in left else ""}">{h}</th>' for h in heads)
     return (
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody>'

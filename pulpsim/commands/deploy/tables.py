@@ -83,7 +83,7 @@ def show_run(deployed: Deployed, trained: Trained, name: str, console: Console) 
         busy = f"{layer.instructions / layer.cycles:.2f}", f"{waited:.0f}"
         called = _first(kernels.get((layer.layer, layer.step), ()))
         size = f"{moved.get((layer.layer, layer.step), 0) / deployed.accumulate:,.0f}"
-        table.add_row(_short(layer.layer), layer.step, called, *numbers, *busy, size)
+        table.add_row(short_name(layer.layer, LONGEST), layer.step, called, *numbers, *busy, size)
     print_whole(console, table)
     console.print(
         f"{name} on {deployed.chip.name}: {batches} batches, {report.cycles:,} cycles, "
@@ -97,10 +97,10 @@ def show_run(deployed: Deployed, trained: Trained, name: str, console: Console) 
         console.print(f"... batch {len(trained.losses)}: loss {last:.6g}")
 
 
-def _short(layer: str) -> str:
-    """A layer's name, or the end of a long one."""
+def short_name(layer: str, most: int) -> str:
+    """A layer's name, or the end of one that is longer than so many characters."""
     name = one_line(layer)
-    return name if len(name) <= LONGEST else f"...{name[3 - LONGEST :]}"
+    return name if len(name) <= most else f"...{name[3 - most :]}"
 
 
 def _first(kernels: Sequence[str]) -> str:

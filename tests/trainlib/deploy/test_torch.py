@@ -439,8 +439,8 @@ class Unknown(nn.Module):
 REFUSALS = {
     "unknown": (
         nn.Sequential(nn.Linear(4, 4), Unknown()),
-        "layer 1: hardshrink: there is no kernel for it; `pulpsim deploy --operators` lists those that "
-        "there are",
+        "layer 1: hardshrink: there is no kernel for it; `pulpsim deploy --operators` lists those "
+        "that there are",
     ),
     "projections": (
         Of(lambda m, x: m.layer(x[None])[0][0], layer=nn.LSTM(4, 4, proj_size=2)),

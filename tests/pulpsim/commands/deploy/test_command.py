@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -224,11 +225,17 @@ def test_a_plan_needs_no_run(model: Path, tmp_path: Path) -> None:
 
 def test_a_page_shows_layers_and_when_each_value_is_where(model: Path, tmp_path: Path) -> None:
     files = tmp_path / "net.html", tmp_path / "run.json"
-    how = "--input", "2x6", "--report", files[0], "--json", files[1]
+    how = "--input", "2x6", "--steps", "2", "--report", files[0], "--json", files[1]
     assert deploy(f"{model}:build", *how).exit_code == 0
-    page, blocks = files[0].read_text(), json.loads(files[1].read_text())["memory"]["blocks"]
-    ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
-    assert page.count("<rect") == len(blocks)
+    page, said = files[0].read_text(), json.loads(files[1].read_text())
+    blocks = said["memory"]["blocks"]
+    bars, losses, memory = map(ElementTree.fromstring, re.findall("<svg.*?</svg>", page, re.DOTALL))
+    texts = {text.text for text in bars.iter("text")}
+    layers = {f"{layer['layer']}  {layer['step']}" for layer in said["batches"][0]["layers"]}
+    assert layers <= texts
+    [line] = losses.iter("polyline")
+    assert len(line.attrib["points"].split()) == len(said["losses"]) == 2
+    assert len(list(memory.iter("rect"))) == len(blocks)
     for block in blocks:
         assert f"{block['name']}: {block['bytes']:,} bytes at {block['address']:#010x}" in page
     assert '<td class="left">cross_entropy_loss</td><td class="left">forward</td>' in page
