@@ -28,8 +28,9 @@ def show_layer(layer: Tuned, console: Console) -> None:
         f"{layer.simulated:,} simulated now, {failed:,} failed",
         soft_wrap=True,
     )
+    show_reasons(layer, console)
     if layer.best is None:
-        show_reasons(layer, console)
+        console.print()
         return
     table = compact_table("tile", "blocking", "buffers", "cores", "L1 bytes", "cycles", left=2)
     for text in table.columns[:2]:
@@ -57,13 +58,13 @@ def show_layer(layer: Tuned, console: Console) -> None:
 
 
 def show_reasons(layer: Tuned, console: Console) -> None:
-    """Why all points of a layer have failed, the most frequent reasons first."""
-    reasons = Counter(found.outcome.reason for found in layer.found).most_common()
+    """Why points of a layer have failed, the most frequent reasons first."""
+    failed = [found.outcome for found in layer.found if found.outcome.cycles is None]
+    reasons = Counter(outcome.reason for outcome in failed).most_common()
     for reason, count in reasons[:SHOWN]:
         console.print(f"  {count:,} of them: {neutralised(reason)}", soft_wrap=True)
     if len(reasons) > SHOWN:
         console.print(f"  {len(reasons) - SHOWN} more reasons: the JSON has all")
-    console.print()
 
 
 def different(found: Sequence[Found]) -> list[Found]:
