@@ -18,6 +18,7 @@ from soc.address_map.events import CLUSTER_EVENTS, event_line
 from soc.address_map.register import Block, Field, Register
 from soc.chip.device_spec import DeviceSpec
 from soc.chip.state import Chip
+from soc.peripherals.l2_store import store_l2
 from soc.peripherals.register_block import RegisterBlock, loads, stores
 
 __all__ = ["Block", "Device", "Field", "Register", "loads", "stores"]
@@ -167,11 +168,10 @@ class Device(RegisterBlock):
         return self.ports.chip.l2.view(np.uint8)[place : place + size].tobytes()
 
     def write_l2(self, address: int, data: bytes) -> Process:
-        """Write bytes to L2, 8 a cycle. Contention is not modelled."""
+        """Write bytes to L2, 8 a cycle; contention is not modelled. Code counts after a fence.i."""
         place = self._place(address, len(data))
         yield self.env.timeout(-(-len(data) // L2_BEAT))
-        words = self.ports.chip.l2.view(np.uint8)
-        words[place : place + len(data)] = np.frombuffer(data, np.uint8)
+        store_l2(self.ports.chip, place, data)
 
     def _place(self, address: int, size: int) -> int:
         config = self.ports.chip.config[0]

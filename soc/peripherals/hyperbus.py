@@ -7,9 +7,12 @@ where the latency is 12 clocks (6 doubled) and the recovery 6. A transfer in lin
 and 4 instead of 6. Another latency changes c by 2 cycles a clock. A transaction that has waited for
 another ends T - 4 cycles after it.
 
-Not known from RTL: other recovery times, which change c by 4 cycles a step here. L2 is read 19
-cycles after the start and written at the end, not a word every four cycles; the events of chunks
-come with the end; the device is not cut off after SELECT_MAX; its registers are not modelled.
+A chunk's last word is written to L2 4 cycles before the chunk ends, its event comes 2 cycles before
+that; a write's event comes 50 cycles before its chunk ends.
+
+Not known from RTL: other recovery times, which change c by 4 cycles a step here. A chunk reads L2
+19 cycles after its start, or writes it with its last word, not a word every four cycles; the device
+is not cut off after SELECT_MAX; its registers are not modelled.
 """
 
 from collections.abc import Iterator
@@ -31,6 +34,8 @@ LATENCY, RECOVERY = 12, 6
 FOLLOWING = 4
 FETCH = 19
 """Cycles from the store that enables a write to its first read of L2."""
+STORED, READ_TOLD, WRITE_TOLD = 4, 6, 50
+"""Cycles before the end of a chunk: a read's last word is in L2, its event, a write's event."""
 PAGES = (128, 256, 512, 1024)
 
 
@@ -91,6 +96,10 @@ class Lines:
     def left(self, position: int) -> int:
         """Bytes to the end of its line."""
         return self.count - position % self.count if self.is_active else SIZE + 1
+
+
+Chunk = tuple[int, int, int]
+"""Address in the device, offset in L2, bytes."""
 
 
 class HyperBusQueue(RegisterBlock, read_only=("STATUS",)):
@@ -167,34 +176,49 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
         self.serving = min(asking, key=lambda number: (number <= self.last, number))
         is_read, words = self.queues[self.serving][0]
         if words["COMMAND"] & REGISTER:
-            later(self.env, 2 * (9 + self.word("RECOVERY")), self._end, is_read, words, [])
+            later(self.env, 2 * (9 + self.word("RECOVERY")), self._end)
             return
-        chunks = list(self._chunks(is_read, words))
         each = (READ_CHUNK if is_read else WRITE_CHUNK) + 2 * (self._latency() - LATENCY)
         each += 4 * (self.word("RECOVERY") - RECOVERY)
         is_2d = bool(words["DEVICE_2D"] & 1 or words["L2_2D"] & 1)
         each += LINE * is_2d
-        halves = sum((address + size + 1) // 2 - address // 2 for address, _, size in chunks)
-        later(
-            self.env,
-            2 * halves + OVERHEAD - LINE * is_2d + each * len(chunks) - earlier,
-            self._end,
-            is_read,
-            words,
-            chunks,
-        )
-        if not is_read:
-            later(self.env, FETCH, self._fetch, chunks)
+        chunks = list(self._chunks(is_read, words))
+        self._next_chunk(is_read, chunks, each, OVERHEAD - LINE * is_2d, 0, -earlier)
 
-    def _fetch(self, chunks: list[tuple[int, int, int]]) -> None:
-        for address, place, size in chunks:
-            self.ram.write(address, self.l2.load(place, size))
+    def _next_chunk(
+        self, is_read: bool, chunks: list[Chunk], each: int, rest: int, number: int, start: int
+    ) -> None:
+        """Begin a chunk, so many cycles from now.
+
+        each    cycles of a chunk besides those of its half-words
+        rest    cycles from a chunk's own to its end
+        """
+        if number == len(chunks):
+            later(self.env, start + rest, self._end)
+            return
+        address, place, size = chunks[number]
+        until = start + 2 * ((address + size + 1) // 2 - address // 2) + each
+        if is_read:
+            later(self.env, until + rest - READ_TOLD, self.event, RX_EVENT)
+            later(self.env, until + rest - STORED, self._store, address, place, size)
+        else:
+            later(self.env, start + FETCH, self._fetch, address, place, size)
+            later(self.env, max(start + FETCH, until + rest - WRITE_TOLD), self.event, TX_EVENT)
+        if number + 1 < len(chunks):
+            later(self.env, until, self._next_chunk, is_read, chunks, each, rest, number + 1, 0)
+        else:
+            later(self.env, until + rest, self._end)
+
+    def _fetch(self, address: int, place: int, size: int) -> None:
+        self.ram.write(address, self.l2.load(place, size))
+
+    def _store(self, address: int, place: int, size: int) -> None:
+        self.l2.store(place, self.ram.read(address, size))
 
     def _latency(self) -> int:
         return self.word("LATENCY") << (self.word("LATENCY_ADD") & 1)
 
-    def _chunks(self, is_read: bool, words: dict[str, int]) -> Iterator[tuple[int, int, int]]:
-        """Address in the device, offset in L2 and bytes of each chunk."""
+    def _chunks(self, is_read: bool, words: dict[str, int]) -> Iterator[Chunk]:
         side = "RX" if is_read else "TX"
         total = words[f"{side}_SIZE"] & SIZE
         device, start = words["ADDRESS"], self.l2.place(words[f"{side}_ADDRESS"], total)
@@ -214,15 +238,9 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
         if device + total > self.ram.size:
             self._report(f"hyperbus: {total} bytes at {device:#x} go past the end of the device")
 
-    def _end(
-        self, is_read: bool, words: dict[str, int], chunks: list[tuple[int, int, int]]
-    ) -> None:
-        for address, place, size in chunks if is_read else ():
-            self.l2.store(place, self.ram.read(address, size))
-        for _ in chunks:
-            self.event(RX_EVENT if is_read else TX_EVENT)
+    def _end(self) -> None:
+        is_read, _ = self.queues[self.serving].pop(0)
         self.last = self.serving
-        self.queues[self.serving].pop(0)
         if not self.queues[self.last]:
             self.event(READ_EVENT if is_read else WRITE_EVENT)
         self._serve(FOLLOWING)

@@ -12,8 +12,8 @@ from simpy import Environment
 from soc.address_map.register import Block, Register
 from soc.address_map.udma import BLOCK_SIZE, BLOCKS, EVENTS, HYPERBUS_ID, NAMES, UDMA_CORE
 from soc.chip.state import Chip
-from soc.core.decoded_index import note_write
 from soc.peripherals.bus import BusError
+from soc.peripherals.l2_store import store_l2
 from soc.peripherals.register_block import RegisterBlock
 
 ADDRESSES = 0x1FFF
@@ -62,12 +62,9 @@ class L2Window:
     def store(self, offset: int, data: bytes) -> None:
         """Write bytes; code that they change is decoded anew after a fence.i."""
         offset &= self.mask
-        until = min(offset + len(data), self.mask + 1)
-        first = until - offset
-        self.memory[offset:until] = np.frombuffer(data[:first], np.uint8)
-        for word in range(offset >> 2, until + 3 >> 2):
-            note_write(self.chip, word)
-        if first < len(data):
+        first = self.mask + 1 - offset
+        store_l2(self.chip, offset, data[:first])
+        if data[first:]:
             self.store(0, data[first:])
 
 
