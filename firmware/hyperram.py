@@ -32,6 +32,11 @@ def _block(number: int) -> int:
     return REGIONS["udma"].base + BLOCK_SIZE * (number + 1)
 
 
+def reach(size: int) -> int:
+    """Bytes of an L2 of this size that the uDMA reaches: a power of two, see docs/peripherals."""
+    return 1 << size.bit_length() - 1
+
+
 class HyperRam:
     """The HyperRAM as the fabric controller uses it: one copy at a time through queue `number`.
 
@@ -112,15 +117,18 @@ class HyperRam:
                     value = scratch if value else ZERO
                 k.sw(value, HYPERBUS.offset(register), at)
 
-    def wait(self) -> None:
-        """Sleep until no copy of this queue is under way."""
+    def wait(self, others: int = 0) -> None:
+        """Sleep until no copy of this queue is under way.
+
+        others    further lines of the interrupt controller that are let pass: a bit each
+        """
         k = self.k
         with k.scope():
             queue, interrupts, value = k.x(3)
             k.li(queue, self.base)
             k.li(interrupts, address_of("interrupt_controller", "STATUS_CLEAR"))
             again, done = k.here(), k.label()
-            k.li(value, SOC_EVENT)
+            k.li(value, SOC_EVENT | others)
             k.sw(value, 0, interrupts)  # an end after this is not missed
             k.lw(value, HYPERBUS.offset("STATUS"), queue)
             k.andi(value, value, 1)

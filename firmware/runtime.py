@@ -82,14 +82,21 @@ def new_kernel(
 
 
 @contextmanager
-def team_of(k: Kernel, chip: SocSpec, cores: int) -> Iterator[Team]:
+def team_of(
+    k: Kernel, chip: SocSpec, cores: int, controller: Label | None = None
+) -> Iterator[Team]:
     """The whole program around a body that `cores` cores execute, from boot to exit with code 0.
 
-    raises    KernelError if the chip does not have as many
+    controller    where the fabric controller goes on after the boot; None: it sleeps
+
+    raises        KernelError if the chip does not have as many
     """
     start = k.label("cluster_start")
     begin_controller(k, chip, cores, start)
-    sleep(k)
+    if controller:
+        k.j(controller)
+    else:
+        sleep(k)
     team = begin_cluster(k, chip, cores, start)
     yield team
     with k.scope():

@@ -1,6 +1,7 @@
 """A program that fits L2, with as few values computed again as that takes."""
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from trainlib.deploy.graph.values import TooLargeError
 from trainlib.deploy.memory import lifetimes, plan
@@ -12,11 +13,13 @@ MORE = 4  # parts of all values, of which one more is computed again where a pro
 
 
 def fitted(
-    schedule_of: Callable[[Collection[str]], Schedule], build: Callable[[Schedule], Built]
+    schedule_of: Callable[[Collection[str]], Schedule], build: Callable[..., Built]
 ) -> Built:
-    """The program of a schedule; of one that computes values again if that one is too large.
+    """The program of a schedule; of one that computes values again if that one is too large; with
+    values in the HyperRAM if that does not suffice.
 
     schedule_of    the schedule that computes these values again
+    build          build(schedule, swaps=error) lets values lie in the HyperRAM
 
     raises         TooLargeError, which says what recomputation would need, and what `build` raises
     """
@@ -26,17 +29,23 @@ def fitted(
     except TooLargeError as error:
         first = least = error
     names = candidates(plain.reference)
-    count = _enough(schedule_of, names, _bytes(plain) - first.lack)
+    most = _bytes(plain) - first.lack
+    if not names or _bytes(schedule_of(names)) > most:  # too much even so
+        with suppress(TooLargeError):
+            return build(plain, swaps=first)
+    count = _enough(schedule_of, names, most)
     while names:
         try:
             return build(schedule_of(names[:count]))
         except TooLargeError as error:
             least = min(least, error, key=lambda each: each.needed)
         if count == len(names):
+            with suppress(TooLargeError):
+                return build(plain, swaps=first)
             break
         count = min(count + -(-len(names) // MORE), len(names))
     message = f"{first}; with recomputation it needs {least.needed}"
-    raise TooLargeError(message, least.needed, least.lack)
+    raise TooLargeError(message, least.needed, least.lack, least.code)
 
 
 def _enough(schedule_of: Callable[[Collection[str]], Schedule], names: list[str], most: int) -> int:

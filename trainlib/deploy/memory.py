@@ -5,8 +5,10 @@ constants) lies first. Temporary values, and what kernels need while they run, a
 largest first, each at the lowest address that is free during its lifetime.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from soc.host.notebook import frame, html_table
@@ -22,6 +24,7 @@ class Block:
 
     first, last    nodes by number: it holds something from the first one to the last one
     address        in L2
+    absent         first and last nodes between them at which it lies elsewhere, in their order
     """
 
     name: str
@@ -29,6 +32,7 @@ class Block:
     first: int
     last: int
     address: int = 0
+    absent: tuple[tuple[int, int], ...] = ()
 
     @property
     def end(self) -> int:
@@ -37,7 +41,15 @@ class Block:
 
     def meets(self, other: "Block") -> bool:
         """Are both there at the same time?"""
-        return self.first <= other.last and other.first <= self.last
+        if not self.absent and not other.absent:
+            return self.first <= other.last and other.first <= self.last
+        return any(a <= d and c <= b for a, b in self.times for c, d in other.times)
+
+    @property
+    def times(self) -> list[tuple[int, int]]:
+        """First and last nodes at which it is there."""
+        bounds = [self.first, *(b for a, z in self.absent for b in (a - 1, z + 1)), self.last]
+        return list(zip(bounds[::2], bounds[1::2], strict=True))
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,14 +159,16 @@ def _lowest(block: Block, placed: Iterable[Block], base: int) -> int:
 
 def _live(blocks: Sequence[Block]) -> int:
     """The most bytes that are there at the same time."""
-    times = {block.first for block in blocks}
-    return max(
-        (sum(_aligned(b.size) for b in blocks if b.first <= t <= b.last) for t in times), default=0
-    )
+    live: Counter[int] = Counter()
+    for block in blocks:
+        for first, last in block.times:
+            live[first] += _aligned(block.size)
+            live[last + 1] -= _aligned(block.size)
+    return max(accumulate(live[time] for time in sorted(live)), default=0)
 
 
 def _at(block: Block, address: int) -> Block:
-    return Block(block.name, block.size, block.first, block.last, address)
+    return replace(block, address=address)
 
 
 def _aligned(address: int) -> int:

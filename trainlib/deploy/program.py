@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from firmware.builder import NE, CodeTooLarge, Kernel, KernelError, Label
+from firmware.hyperram import reach
 from firmware.registers import ZERO
 from firmware.runtime import Team, new_kernel, team_of
 from isa.program import Program
@@ -21,6 +22,8 @@ from trainlib.deploy.handover import Pool, emit_seeds, emit_stop
 from trainlib.deploy.memory import ALIGNED, Memory, lifetimes, plan
 from trainlib.deploy.replay import Emitted, replayed
 from trainlib.deploy.schedule import Schedule, Section
+from trainlib.deploy.swap import Copy, NoRoom, Swaps, can_swap
+from trainlib.deploy.swap_code import SwapCode, is_point
 from trainlib.deploy.tiles import Tiles
 from trainlib.network.training_graph import point_of
 from trainlib.primitive.tensor import WORD, Arrays
@@ -29,7 +32,10 @@ from trainlib.tiling.warm_up import repeated
 
 ENDLESS = 1 << 30  # steps, where the host ends the run
 CODE_OF_CALL, CODE_OF_FUNCTION, CODE_OF_REST = 32, 4096, 4096  # bytes, more than most take
+CODE_OF_COPIES = 2048  # bytes: about what the choice of copies changes
 ROUNDED = 256  # bytes: code arenas are multiples of it
+COPIES = "copies"  # the region in which nodes wait for what lies in the HyperRAM
+RATE, MOVED, CALL = 0.45, 4.0, 1500  # multiply-adds a core and cycle, bytes a cycle, cycles: about
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class Built:
     addresses    of all values, by name
     calls        those of kernels in their order, as the program's records have them
     macs         multiply-adds of a step
+    copies       of values between L2 and the HyperRAM, in their order
     """
 
     program: Program
@@ -48,6 +55,7 @@ class Built:
     addresses: Mapping[str, int]
     calls: tuple[Emitted, ...]
     macs: int
+    copies: tuple[Copy, ...] = ()
 
     def bytes_of(self, name: str, array: Any) -> tuple[int, bytes]:
         """Where a value lies, and what an array is there.
@@ -77,7 +85,8 @@ class Built:
         schedule, memory = self.schedule, self.memory
         how = schedule.nodes, self.calls, self.addresses, schedule.kept
         reference = schedule.reference
-        return replayed(reference, reference.nodes, *how, (memory.start, memory.end))
+        extent = memory.start, memory.end
+        return replayed(reference, reference.nodes, *how, extent, self.copies)
 
 
 def build(
@@ -88,6 +97,7 @@ def build(
     tiles: Tiles | None = None,
     pool: Sequence[Arrays] = (),
     steps: int | None = None,
+    swaps: TooLargeError | None = None,
 ) -> Built:
     """The program of a schedule.
 
@@ -95,19 +105,25 @@ def build(
     tiles    of kernels; None: the primitives choose, or what overlaps copies with computing
     pool     batches that it holds, taken one after the other; none: the host hands them over
     steps    how many it makes: by default those of the pool, or as many as the host wants
+    swaps    why values may lie in the HyperRAM meanwhile: L2 is too small for all of them
 
     raises    DeployError if it does not fit L2, KernelError if a kernel cannot be built
     """
     steps = steps or max(len(pool) // schedule.batches, 1) if pool else ENDLESS
-    maker = _Maker(schedule, chip, cores or chip.cores, tiles or Tiles(chip, cores), pool, steps)
-    unique = len({(call.kernel, repr(sorted(call.arguments.items()))) for call in maker.calls})
-    guess = CODE_OF_REST + CODE_OF_CALL * len(maker.calls) + CODE_OF_FUNCTION * unique
+    how = schedule, chip, cores or chip.cores, tiles or Tiles(chip, cores), pool, steps
+    maker = _Maker(*how, swaps is not None and can_swap(schedule))
+    if swaps:
+        code = swaps.code + CODE_OF_COPIES
+    else:
+        unique = len({(call.kernel, repr(sorted(call.arguments.items()))) for call in maker.calls})
+        guess = CODE_OF_REST + CODE_OF_CALL * len(maker.calls) + CODE_OF_FUNCTION * unique
+        code = min(guess, chip.l2.size // 4)
     try:
-        return maker.built(min(guess, chip.l2.size // 4))
+        return maker.built(code)
     except _WrongRoom as found:
         return maker.built(found.code)
     except CodeTooLarge as found:
-        return maker.built(found.needed)
+        return maker.built(found.needed + CODE_OF_COPIES * maker.swaps)
 
 
 class _WrongRoom(Exception):
@@ -129,7 +145,9 @@ class _Maker:
         tiles: Tiles,
         batches: Sequence[Arrays],
         steps: int,
+        swaps: bool,
     ) -> None:
+        self.swaps, self.copies = swaps, list[Copy]()
         self.schedule, self.chip, self.cores = schedule, chip, cores
         self.batches, self.steps = batches, steps
         self.calls = [tiles.chosen(call_of(schedule.graph, node)) for node in schedule.nodes]
@@ -142,13 +160,17 @@ class _Maker:
         """The program, with so many bytes of room for code."""
         k = new_kernel(self.chip, "train", code=-(-code // ROUNDED) * ROUNDED)
         start = k.l2.next
-        with team_of(k, self.chip, self.cores) as team:
+        server = k.label("swap_server") if self.swaps else None
+        with team_of(k, self.chip, self.cores, server) as team:
+            swap = self.swap = SwapCode(k, team) if self.swaps else None
             functions = Functions(k, team)
             self.functions = [functions.of(*point) for point in self.points]
             if self.batches:
                 self.pool = Pool.of(k, self.schedule, self.batches, self.steps)
             tables = k.l2.next - start
             memory, lack = self._plan(k)
+            if swap and server:
+                swap.emit_server(server, self.copies)
             self._emit(k, team)
             records = functions.records
         for name, array in self.schedule.graph.arrays.items():
@@ -160,7 +182,7 @@ class _Maker:
             if self.last is not None:
                 needed = self.chip.l2.size + lack
                 message = self._too_large(memory, needed, size, tables)
-                raise TooLargeError(message, needed, lack)
+                raise TooLargeError(message, needed, lack, size)
             self.last = lack
             raise _WrongRoom(size)
         tables += WORD * sum(len(function.operands) for function in self.functions)
@@ -172,6 +194,7 @@ class _Maker:
             dict(self.addresses),
             tuple(self._recorded(program, records)),
             self._macs(),
+            tuple(self.copies),
         )
 
     def _macs(self) -> int:
@@ -191,16 +214,27 @@ class _Maker:
             for number, function in enumerate(self.functions)
         }
         blocks = lifetimes(graph, schedule.nodes, schedule.kept, spaces)
-        memory = plan(*blocks, -(-k.l2.next // ALIGNED) * ALIGNED)
+        start = -(-k.l2.next // ALIGNED) * ALIGNED
+        memory = plan(*blocks, start)
+        records = sum(WORD * len(function.operands) for function in self.functions)
+        room = k.l2.base + k.l2.size - start - records - ROUNDED
+        lack = memory.peak - room
+        if lack > 0 and self.swaps:
+            swaps = Swaps(graph, schedule.nodes, self._cycles())
+            l2 = self.chip.l2
+            room = min(room, l2.base + reach(l2.size) - start)
+            try:
+                memory, self.copies = swaps.plan(*blocks, start, room, self.chip.hyperram.size)
+                lack = 0
+            except NoRoom as error:
+                lack = error.lack
+        self.blocks = memory.blocks
         for name in graph.values:
             root, offset = graph.place(name)
             if root in memory.blocks:
                 self.addresses[name] = (
                     memory.blocks[root].address + graph.values[root].item * offset
                 )
-        self.blocks = memory.blocks
-        records = sum(WORD * len(function.operands) for function in self.functions)
-        lack = memory.end + records + ROUNDED - (k.l2.base + k.l2.size)
         if lack <= 0:
             k.buffer(k.l2, "values", memory.end - memory.start, ALIGNED)
         return memory, max(lack, 0)
@@ -224,6 +258,7 @@ class _Maker:
                 elif section.times:
                     with repeated(k, section.times):
                         self._section(k, team, section, calls)
+            self._swap(k, len(self.calls))
         if self.pool and self.schedule.graph.loss:
             self.pool.emit_print(k, team)
 
@@ -241,6 +276,7 @@ class _Maker:
                 else:
                     emit_stop(k, team)
         for number in calls:
+            self._swap(k, number)
             with k.region(self.calls[number].region):
                 self.functions[number].call(self._operands(number))
         if section.takes_batch:
@@ -249,6 +285,20 @@ class _Maker:
             if self.pool and graph.loss:
                 self.pool.emit_note(k, team, self.addresses[graph.loss])
         k.place(end)
+
+    def _swap(self, k: Kernel, number: int) -> None:
+        """What copies ask for before a node, or at the end of the step."""
+        if self.swap and is_point(self.copies, number):
+            with k.region(COPIES):
+                self.swap.before(number, self.copies)
+
+    def _cycles(self) -> list[int]:
+        """Of each call, about."""
+        found = []
+        for family, point in self.points:
+            moved = sum(tensor.size for tensor in family.tensors(point).values())
+            found.append(int(family.macs(point) / RATE / self.cores + moved / MOVED + CALL))
+        return found
 
     def _operands(self, number: int) -> dict[str, int]:
         """Addresses of a call's operands and workspaces."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from trainlib.deploy.graph.registry import written
 from trainlib.deploy.graph.values import Graph, Node
+from trainlib.deploy.swap import Copy
 from trainlib.network.layers import Call
 from trainlib.network.training_graph import point_of
 
@@ -162,6 +163,51 @@ class Replay:
         return f"element {element} of {value.name}, version {tag >> 32 & 0xFF}"
 
 
+class Moves:
+    """Copies between L2 and the HyperRAM, which take place at any time from gate to need."""
+
+    def __init__(self, replay: Replay, copies: Sequence[Copy]) -> None:
+        self.replay = replay
+        self.begun: list[tuple[Copy, np.ndarray]] = []
+        self.left = list(copies)
+        end = max((copy.ram + copy.size for copy in copies), default=0)
+        self.ram = np.full(end // UNIT, DEAD, np.int64)
+
+    def before(self, node: int) -> None:
+        """Let those begin that may, and those end that must: in their order."""
+        while self.left and self.left[0].gate <= node:
+            copy = self.left[0]
+            self._end(node, [c for c, _ in self.begun if c.need <= node])
+            self.begun.append((self.left.pop(0), self._begin(copy)))
+        self._end(node, [c for c, _ in self.begun if c.need <= node])
+
+    def _end(self, node: int, over: Sequence[Copy]) -> None:
+        """End those begun up to the last that must be over."""
+        while over and over[-1] in [copy for copy, _ in self.begun]:
+            copy, before = self.begun.pop(0)
+            place = self._place(copy)
+            units = self.ram[copy.ram // UNIT : (copy.ram + copy.size) // UNIT]
+            if not np.array_equal(place, before):
+                how = "to L2" if copy.to_l2 else "to the HyperRAM"
+                text = f"copy of {copy.name} {how}: its place is written to from node {copy.gate}"
+                self.replay.faults.append(f"{text} to {node}")
+            if copy.to_l2:
+                place[:] = units
+            else:
+                units[:], place[:] = before, DEAD
+
+    def _begin(self, copy: Copy) -> np.ndarray:
+        """What lies in L2 at the start of a copy."""
+        place = self._place(copy)
+        if copy.to_l2:
+            place[:] = DEAD
+        return place.copy()
+
+    def _place(self, copy: Copy) -> np.ndarray:
+        first = (copy.l2 - self.replay.start) // UNIT
+        return self.replay.units[first : first + copy.size // UNIT]
+
+
 def replayed(
     graph: Graph,
     reference: Sequence[Node],
@@ -170,6 +216,7 @@ def replayed(
     addresses: Mapping[str, int],
     kept: Sequence[str],
     extent: tuple[int, int],
+    copies: Sequence[Copy] = (),
 ) -> list[str]:
     """What is wrong with a program's memory, one sentence each; [] if nothing is.
 
@@ -179,14 +226,18 @@ def replayed(
     calls        of kernels, one for each of them
     addresses    of what stays, and of what is kept
     extent       first and last address of the values' memory
+    copies       between L2 and the HyperRAM, in their order
     """
     replay = Replay(graph, reference, *extent)
+    moves = Moves(replay, copies)
     stays = [value.name for value in graph.values.values() if value.role != "temporary"]
     stays = [name for name in stays if graph.values[name].base is None and name in addresses]
     for name in stays:
         replay.place(name, addresses[name])
-    for emitted, node in zip(calls, nodes, strict=True):
+    for number, (emitted, node) in enumerate(zip(calls, nodes, strict=True)):
+        moves.before(number)
         replay.call(emitted, node)
+    moves.before(len(nodes))
     for name in stays:
         replay.check(name, addresses[name], "after the step")
     for name in kept:

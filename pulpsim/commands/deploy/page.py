@@ -73,6 +73,8 @@ def _headline(deployed: Deployed, trained: Trained | None) -> str:
         "bytes of tables": memory.tables,
         "bytes of L2": deployed.chip.l2.size,
     }
+    if built.copies:
+        figures["bytes copied by HyperBus"] = sum(copy.size for copy in built.copies)
     boxes = (f"<div><b>{count(n)}</b><span>{what}</span></div>" for what, n in figures.items())
     return f'<div class="figures">{"".join(boxes)}</div>'
 
@@ -124,21 +126,21 @@ def _memory(deployed: Deployed) -> str:
     kinds = _kinds(deployed)
     parts = list(_axes(memory.peak, calls, scale))
     for block in memory.blocks.values():
-        first, last = block.first, min(block.last, calls - 1)
         bottom = TOP + HEIGHT - (block.address - memory.start) * scale
-        parts.append(
+        parts += [
             element(
                 "rect",
                 title(_told(block, calls)),
                 class_=COLOURS[kinds[block.name]],
                 x=LABELS + PLOT * first / calls,
                 y=bottom - block.size * scale,
-                width=PLOT * (last + 1 - first) / calls,
+                width=PLOT * (min(last, calls - 1) + 1 - first) / calls,
                 height=max(block.size * scale, 0.3),
                 stroke="var(--paper)",
                 stroke_width=0.4,
             )
-        )
+            for first, last in block.times
+        ]
     legend = "".join(
         f'<span><i class="fill-{colour}"></i>{kind}</span>'
         for kind, colour in COLOURS.items()

@@ -1,6 +1,7 @@
 """What a deployment tells: tables for a person, JSON for a program."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -19,7 +20,7 @@ STEPS = ("forward", "backward", "update")
 
 
 def memory_of(deployed: Deployed) -> dict[str, Any]:
-    """Bytes of L2."""
+    """Bytes of L2, and copies between it and the HyperRAM."""
     memory = deployed.memory
     return {
         "l2": deployed.chip.l2.size,
@@ -38,6 +39,7 @@ def memory_of(deployed: Deployed) -> dict[str, Any]:
             }
             for block in memory.blocks.values()
         ],
+        "copies": [asdict(copy) for copy in deployed.built().copies],
     }
 
 
@@ -61,6 +63,14 @@ def show_plan(deployed: Deployed, console: Console) -> None:
     ):
         table.add_row(name, f"{size:,}")
     console.print(table)
+    if built.copies:
+        copied = sum(copy.size for copy in built.copies)
+        values = len({copy.name for copy in built.copies})
+        console.print(
+            f"{values} values lie in the HyperRAM between two uses: {len(built.copies)} copies of "
+            f"{copied:,} bytes a step",
+            soft_wrap=True,
+        )
 
 
 def show_run(deployed: Deployed, trained: Trained, name: str, console: Console) -> None:

@@ -43,11 +43,12 @@ class TooLargeError(DeployError):
 
     needed    bytes of L2 that it takes
     lack      how many too many that is
+    code      those of them that are code
     """
 
-    def __init__(self, message: str, needed: int, lack: int) -> None:
+    def __init__(self, message: str, needed: int, lack: int, code: int) -> None:
         super().__init__(message)
-        self.needed, self.lack = needed, lack
+        self.needed, self.lack, self.code = needed, lack, code
 
 
 @dataclass(frozen=True)

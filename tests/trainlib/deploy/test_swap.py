@@ -1,0 +1,156 @@
+"""Values that lie in the HyperRAM between two uses: what is trained is equal bit for bit."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from firmware.runtime import new_kernel, team_of
+from soc.chip.spec import load_chip
+from soc.run import run_program
+from trainlib.deploy import SGD, DeployError, deploy
+from trainlib.deploy.memory import Block, plan
+from trainlib.deploy.replay import replayed
+from trainlib.deploy.swap import Copy
+from trainlib.deploy.swap_code import SwapCode, is_point
+from trainlib.tiling.warm_up import repeated
+
+SMALL, LARGE = 0x4_0000, 0x8_0000
+WORDS = 20
+LAYERS, CHANNELS, SIDE = 7, 4, 32
+
+
+def module():
+    torch.manual_seed(1)
+    layers = [torch.nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1) for _ in range(LAYERS)]
+    return torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(CHANNELS * SIDE**2, 2))
+
+
+def batches(count):
+    numbers = np.random.default_rng(2)
+    shape = 1, CHANNELS, SIDE, SIDE
+    return [
+        (torch.tensor(numbers.standard_normal(shape), dtype=torch.float32), torch.tensor([n % 2]))
+        for n in range(count)
+    ]
+
+
+def deployed(l2, **how):
+    chip = load_chip("pulp", {"l2": {"size": l2}, **how})
+    loss = torch.nn.functional.cross_entropy
+    what = {"batch": batches(1)[0], "loss": loss, "optimizer": SGD(lr=0.05, momentum=0.9)}
+    return deploy(module(), **what, chip=chip)
+
+
+@cache
+def small():
+    return deployed(SMALL)
+
+
+def faults(copies):
+    built = small().built()
+    schedule, memory = built.schedule, built.memory
+    given = schedule.nodes, built.calls, built.addresses, schedule.kept
+    extent = memory.start, memory.end
+    return replayed(schedule.reference, schedule.reference.nodes, *given, extent, copies)
+
+
+def test_training_with_values_in_the_hyperram_is_equal_bit_for_bit():
+    given = batches(2)
+    most, least = (deployed(size).train(given) for size in (LARGE, SMALL))
+    assert least.losses == most.losses
+    for name, weights in most.weights.items():
+        assert np.array_equal(least.weights[name], weights), name
+
+
+def filled(k, place, value):
+    """Let a core store a number and the ones after it to the words from a place on."""
+    with k.scope():
+        at, number = k.x(2)
+        k.li(at, place)
+        k.mv(number, value)
+        for word in range(WORDS):
+            k.sw(number, 4 * word, at)
+            k.addi(number, number, 1)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "event"])
+def test_nodes_wait_for_copies_and_copies_for_nodes(engine):
+    chip = load_chip("pulp")
+    k = new_kernel(chip)
+    first, second = k.words("first", [0] * WORDS), k.words("second", [0] * WORDS)
+    size = 4 * WORDS
+    copies = [
+        Copy("a", False, first, 0, size, 1, 2),
+        Copy("b", False, first, 1024, size, 3, 4),
+        Copy("a", True, second, 0, size, 3, 4),
+        Copy("b", True, first, 1024, size, 5, 6),
+    ]
+    server = k.label("server")
+    with team_of(k, chip, 2, server) as team:
+        code = SwapCode(k, team)
+        code.emit_server(server, copies)
+        step = k.saved()
+        k.li(step, 100)
+        with repeated(k, 3):
+            for node in range(7):
+                if is_point(copies, node):
+                    code.before(node, copies)
+                with team.only(1):
+                    if node in (0, 2, 4):
+                        filled(k, first, step)
+                    k.addi(step, step, 50)
+                team.barrier()
+    result = run_program(k.build(), chip, engine=engine, max_cycles=50_000)
+    assert (result.exit.reason, result.exit.code, result.warnings) == ("exit", 0, ())
+    assert 3 * 4 * 68 < result.cycles < 20_000
+    read = [np.frombuffer(result.read(place, size), np.int32) for place in (first, second)]
+    last = 100 + 2 * 350
+    assert [list(words) for words in read] == [
+        list(range(last + 100, last + 100 + WORDS)),
+        list(range(last, last + WORDS)),
+    ]
+
+
+def test_the_plan_is_right_and_says_what_is_copied():
+    built = small().built()
+    assert not deployed(LARGE).built().copies
+    assert built.copies
+    assert built.faults() == []
+    assert {copy.gate for copy in built.copies} <= set(range(len(built.calls)))
+    for copy in built.copies:
+        assert copy.gate < copy.need <= len(built.calls)
+        assert is_point(built.copies, copy.gate)
+        assert is_point(built.copies, copy.need)
+
+
+def test_a_copy_that_starts_too_early_or_ends_too_late_is_found():
+    copies = list(small().built().copies)
+    for number, copy in enumerate(copies):
+        if copy.to_l2:
+            late = [*copies[:number], replace(copy, need=copy.need + 1), *copies[number + 1 :]]
+            assert faults(late), copy
+    written = next(c for c in copies if c.name.endswith(".Y") and not c.to_l2)
+    number = copies.index(written)
+    early = replace(written, gate=written.gate - 2)
+    assert faults(sorted([*copies[:number], early, *copies[number + 1 :]], key=lambda c: c.gate))
+    assert faults([*copies[:number], *copies[number + 1 :]])
+
+
+def test_what_is_absent_leaves_its_place_to_others():
+    a = Block("a", 64, 0, 9, absent=((2, 4), (7, 7)))
+    assert a.times == [(0, 1), (5, 6), (8, 9)]
+    fits, meets = Block("b", 64, 2, 4), Block("c", 64, 4, 5)
+    assert not a.meets(fits)
+    assert not fits.meets(a)
+    assert a.meets(meets)
+    memory = plan([], [a, fits], 0)
+    assert (memory.peak, memory.live) == (64, 64)
+    assert plan([], [a, meets], 0).peak == 128
+
+
+def test_a_hyperram_that_is_too_small_helps_nothing():
+    with pytest.raises(DeployError, match=r"^the step needs \d+ bytes of L2, there are 262144: "):
+        deployed(SMALL, hyperram={"size": 4096}).built()

@@ -1,0 +1,273 @@
+"""Values that lie in the HyperRAM between two of their uses, where L2 is too small for a step.
+
+A value keeps its address in L2. Between two nodes that use it, it may be absent: it is copied out
+after the first one, and back before the second one, and others lie there meanwhile. Copies take
+place one after the other, in a fixed order, beside what the cores compute. Each has a gate: the
+node that must have begun before it may start. So a node waits only for the copies that it needs:
+those that bring its operands, and those that empty the places which it writes to.
+
+Which values, and when, is chosen with estimates of cycles; that a program is right does not depend
+on them. Where most is there at the same time, the value is taken that is not used for longest. The
+values of a step's begin and end, which the host reads and writes, are in L2 then.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from trainlib.deploy.graph.registry import written
+from trainlib.deploy.graph.values import Graph, Node
+from trainlib.deploy.memory import Block, Memory, plan
+from trainlib.deploy.schedule import Schedule
+
+BYTES = 0.945  # bytes of L2 a cycle that HyperBus moves, in chunks of PAGE
+PAGE = 1024  # bytes: copies begin at a multiple of it in the HyperRAM
+START = 300  # cycles around a copy: its set-up, and its end
+EARLY = 1.3  # copies to L2 are begun so many times their own cycles before they must be over
+LEAST = 2048  # bytes of a value: smaller ones are not worth two copies
+RECORD = 20  # bytes of a copy in the program's table
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy between L2 and the HyperRAM.
+
+    name    of the value
+    gate    it starts after all nodes before this one
+    need    it is over before this node; the number of nodes: before the step ends
+    """
+
+    name: str
+    to_l2: bool
+    l2: int
+    ram: int
+    size: int
+    gate: int
+    need: int
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Nodes between two uses of a value.
+
+    before    the last node that uses it; -1: it is there when the step begins
+    after     the next one; the number of nodes: it is there when the step ends
+    """
+
+    name: str
+    size: int
+    before: int
+    after: int
+
+
+def can_swap(schedule: Schedule) -> bool:
+    """Is a step one section, whose nodes are all computed, once? Copies are in a fixed order."""
+    return len(schedule.sections) == 1 and schedule.sections[0].times == 1
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """When a gap's copies take place.
+
+    out, back      nodes: gates of the copy to the HyperRAM, and of the one to L2; out: None if it
+                   is there from an earlier gap
+    first, last    nodes at which the value is absent
+    """
+
+    gap: Gap
+    out: int | None
+    back: int
+    first: int
+    last: int
+
+
+class NoRoom(Exception):
+    """L2 is too small even so; `lack`: bytes that are missing."""
+
+    def __init__(self, lack: int) -> None:
+        super().__init__(lack)
+        self.lack = lack
+
+
+@dataclass
+class Swaps:
+    """The choice of what is absent when.
+
+    cycles    estimates for each node
+    """
+
+    graph: Graph
+    nodes: Sequence[Node]
+    cycles: Sequence[int]
+    starts: list[int] = field(init=False)
+    changed: dict[str, set[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.starts = [0, *accumulate(self.cycles)]
+
+    def plan(
+        self, static: Sequence[Block], temporary: Sequence[Block], start: int, room: int, ram: int
+    ) -> tuple[Memory, list[Copy]]:
+        """Addresses in so many bytes of L2, of which the table of copies takes some.
+
+        ram       bytes of the HyperRAM
+
+        raises    NoRoom
+        """
+        gaps = self._gaps(static, temporary)
+        chosen: list[Gap] = []
+        blocks = [*static, *temporary]
+        while True:
+            timed = self._timed(chosen)
+            moved = {t.gap.name for t in timed}
+            stays = [b for b in static if b.name not in moved]
+            others = [b for b in blocks if b.name in moved or b not in static]
+            memory = plan(stays, _absent(others, timed), start)
+            lack = memory.peak + RECORD * 2 * len(timed) - room
+            if lack <= 0:
+                copies = self._copies(memory, timed)
+                used = max((copy.ram + copy.size for copy in copies), default=0)
+                if used > ram:
+                    raise NoRoom(used - ram)
+                return memory, copies
+            more = self._more(blocks, timed, gaps, room, memory)
+            if not more:
+                raise NoRoom(lack)
+            chosen += more
+
+    def _gaps(self, static: Iterable[Block], temporary: Iterable[Block]) -> list[Gap]:
+        """Of all values that are worth it."""
+        used: dict[str, list[int]] = {}
+        for number, node in enumerate(self.nodes):
+            outputs = {self.graph.root(name) for name in written(self.graph, node)}
+            for root in outputs | {self.graph.root(name) for name in node.inputs.values()}:
+                used.setdefault(root, []).append(number)
+            for root in outputs:
+                self.changed.setdefault(root, set()).add(number)
+        end = len(self.nodes)
+        found = []
+        stays = {block.name for block in static}
+        for block in (*static, *temporary):
+            uses = used.get(block.name, [])
+            if block.size < LEAST or block.name not in self.graph.values:
+                continue
+            if block.name in stays:
+                uses = [-1, *uses, end]
+            elif block.last == end and uses:
+                uses = [*uses, end]
+            found += [
+                Gap(block.name, block.size, before, after)
+                for before, after in pairwise(uses)
+                if after - before > 1
+            ]
+        return found
+
+    def _timed(self, chosen: Sequence[Gap]) -> list[_Timed]:
+        """When copies of these gaps take place; gaps that are too short for them are left out."""
+        gates: dict[Gap, int] = {}
+        due = self.starts[-1]
+        for gap in sorted(chosen, key=lambda gap: -gap.after):
+            due = min(due, self.starts[gap.after])
+            due -= int(EARLY * _cycles(gap.size))
+            gates[gap] = max(bisect_right(self.starts, due) - 1, gap.before + 1, 0)
+        known = {gap for gap in chosen if self._is_known(gap, chosen)}
+        ends = {gap: gap.before + 1 for gap in known}
+        free = 0
+        order = [(gap.before + 1, 0, gap) for gap in chosen if gap not in known]
+        order += [(gates[gap], 1, gap) for gap in chosen]
+        for gate, is_back, gap in sorted(order, key=lambda o: (*o[:2], o[2].after, o[2].name)):
+            free = max(free, self.starts[gate]) + _cycles(gap.size)
+            if not is_back:
+                ends[gap] = bisect_left(self.starts, free)
+        timed = [
+            _Timed(g, None if g in known else g.before + 1, gates[g], ends[g], gates[g] - 1)
+            for g in chosen
+        ]
+        long = [t.gap for t in timed if t.first <= t.last]
+        return timed if len(long) == len(timed) else self._timed(long)
+
+    def _is_known(self, gap: Gap, chosen: Iterable[Gap]) -> bool:
+        """Does the HyperRAM have the value since an earlier gap?"""
+        ends = [g.after for g in chosen if g.name == gap.name and g.after <= gap.before]
+        changed = self.changed.get(gap.name, ())
+        return bool(ends) and not any(max(ends) <= node <= gap.before for node in changed)
+
+    def _more(
+        self,
+        blocks: Sequence[Block],
+        timed: Sequence[_Timed],
+        gaps: Sequence[Gap],
+        room: int,
+        memory: Memory,
+    ) -> list[Gap]:
+        """One more gap, where most is there, or below what lies highest; none if all are taken."""
+        live = np.zeros(len(self.nodes) + 1, np.int64)
+        for block in _absent(blocks, timed):
+            for first, last in block.times:
+                live[first : last + 1] += block.size
+        taken = dict.fromkeys(t.gap for t in timed)
+        over = int(live.max()) - room
+        if over > 0:
+            worst = [int(live.argmax())]
+        else:  # what lies highest is where no place was left
+            highest = max(memory.blocks.values(), key=lambda block: block.end)
+            over = memory.peak - room
+            nodes = [n for first, last in highest.times for n in range(first, last + 1)]
+            worst = sorted(nodes, key=lambda node: -live[node])
+        for node in worst:
+            there = [g for g in gaps if g not in taken and g.before < node < g.after]
+            for gap in sorted(there, key=lambda gap: self._worth(gap, over), reverse=True):
+                timed = self._timed([*taken, gap])
+                if any(t.gap == gap and t.first <= node <= t.last for t in timed):
+                    return [gap]
+        return []
+
+    def _worth(self, gap: Gap, over: int) -> tuple[float, int]:
+        """Bytes that it saves for each that is copied, and then its cycles."""
+        length = self.starts[gap.after] - self.starts[gap.before + 1]
+        return min(gap.size, over) / gap.size, length
+
+    def _copies(self, memory: Memory, timed: Sequence[_Timed]) -> list[Copy]:
+        """In their order, with what they wait for."""
+        places: dict[str, int] = {}
+        end = 0
+        for t in timed:
+            if t.gap.name not in places:
+                places[t.gap.name] = end
+                end += -(-t.gap.size // PAGE) * PAGE
+        found = []
+        for t in timed:
+            block = memory.blocks[t.gap.name]
+            how = t.gap.name, block.address, places[t.gap.name], t.gap.size
+            if t.out is not None:
+                need = self._emptied(memory, block, t)
+                found.append((0, t.gap.after, Copy(how[0], False, *how[1:], t.out, need)))
+            found.append((1, t.gap.after, Copy(how[0], True, *how[1:], t.back, t.gap.after)))
+        return [copy for _, _, copy in sorted(found, key=lambda f: (f[2].gate, *f[:2], f[2].name))]
+
+    def _emptied(self, memory: Memory, block: Block, timed: _Timed) -> int:
+        """The first node that writes to a place which a copy empties, or the value's next use."""
+        starts = [
+            first
+            for other in memory.blocks.values()
+            if other.address < block.end and block.address < other.end and other != block
+            for first, _ in other.times
+            if timed.first <= first <= timed.last
+        ]
+        return min([*starts, timed.gap.after])
+
+
+def _absent(blocks: Iterable[Block], timed: Iterable[_Timed]) -> list[Block]:
+    """The blocks, absent in these gaps."""
+    gone: dict[str, list[tuple[int, int]]] = {}
+    for t in timed:
+        gone.setdefault(t.gap.name, []).append((t.first, t.last))
+    return [replace(b, absent=tuple(sorted(gone.get(b.name, ())))) for b in blocks]
+
+
+def _cycles(size: int) -> int:
+    """Of a copy, about."""
+    return int(size / BYTES) + START
