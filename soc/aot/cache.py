@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from importlib.util import find_spec
@@ -43,8 +43,8 @@ def kept(units: Mapping[str, Iterable[str]], progress: Progress = nullcontext) -
 
     units    modules of the step functions, by the unit's name
 
-    If the cache folder refuses them, they go to a temporary one. One process compiles at a time:
-    the others wait until it has made what they need.
+    If the cache folder refuses them, they go to a temporary one. A unit is compiled by one process;
+    the others that need it wait until it is there.
 
     raises    ConfigError if nothing can be written, or the compiler is killed
     """
@@ -72,11 +72,9 @@ def _kept_in(
     raises      OSError if the folder cannot be written
     """
     folders = {name: folder / own for name, own in names.items()}
-    while not all(map(is_intact, folders.values())):
-        with _compiling, _turn(folder, folders.values(), progress) as is_ours:
-            if is_ours:
-                _make(folders, compiled, progress)
-                break
+    while missing := {name: own for name, own in folders.items() if not is_intact(own)}:
+        with _compiling, _taken(folder / LOCK, missing, progress) as ours:
+            _make(ours, compiled, progress)
     return [own / CODE for own in folders.values()]
 
 
@@ -103,26 +101,31 @@ _compiling = Lock()
 
 
 @contextmanager
-def _turn(folder: Path, wanted: Collection[Path], progress: Progress) -> Iterator[bool]:
-    """Wait as long as another process compiles for a folder and has not made what is wanted.
+def _taken(file: Path, wanted: dict[str, Path], progress: Progress) -> Iterator[dict[str, Path]]:
+    """Take the locks of units that no other process compiles; if it is all of them, wait for them.
 
-    Yields whether this is now the only one that may compile. The kernel releases the lock of a
-    process that ends, however it ends.
+    The lock of a unit is a byte of a file. The kernel releases those of a process that ends,
+    however it does.
     """
-    with (folder / LOCK).open("a") as lock:
-        is_ours = _is_taken(lock)
-        if not is_ours:
+    with file.open("ab") as locks:
+        ours = _free(locks, wanted)
+        if not ours:
             with progress("waiting for another process, which compiles the interpreter"):
-                while not (is_ours or all(own.exists() for own in wanted)):
+                while not ours and not all(own.exists() for own in wanted.values()):
                     time.sleep(PAUSE)
-                    is_ours = _is_taken(lock)
-        yield is_ours
+                    ours = _free(locks, wanted)
+        yield ours
 
 
-def _is_taken(lock: IO[str]) -> bool:
-    """Take a lock, if no other process has it."""
+def _free(locks: IO[bytes], wanted: dict[str, Path]) -> dict[str, Path]:
+    """Those of these units whose lock no other process has: it is taken."""
+    return {name: own for name, own in wanted.items() if _is_taken(locks, own.name)}
+
+
+def _is_taken(locks: IO[bytes], name: str) -> bool:
+    place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
     except BlockingIOError:
         return False
     return True

@@ -214,6 +214,40 @@ def test_who_waits_goes_on_when_its_own_units_are_compiled(tmp_path: Path) -> No
     assert compiler.wait() == 0
 
 
+BOTH_COMPILE = """
+import sys, time
+from pathlib import Path
+from soc.aot import cache as unit_cache
+from soc.aot.units import DMA, REGISTERS
+
+folder, *wanted = sys.argv[1:]
+
+def compile_units(names, on_end):
+    (name,) = names
+    Path(folder, name).touch(exist_ok=False)
+    while len([*Path(folder).iterdir()]) < 2:  # until the other one compiles, too
+        time.sleep(0.01)
+    on_end(name, {"code.o": name.encode()})
+
+unit_cache.compile_units = compile_units
+units = {unit.name: unit.modules for unit in (REGISTERS, DMA) if unit.name in wanted}
+assert [file.read_text() for file in unit_cache.kept(units)] == wanted
+"""
+
+
+def test_two_processes_compile_different_units_at_once_and_none_twice(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.mkdir()
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", BOTH_COMPILE, log]
+    first = subprocess.Popen([*command, "csr"], env=environment)
+    while not (log / "csr").exists():
+        assert first.poll() is None
+        time.sleep(0.01)
+    assert subprocess.run([*command, "csr", "dma"], env=environment).returncode == 0
+    assert first.wait() == 0
+
+
 def test_of_processes_that_start_at_once_one_compiles_and_the_others_wait(tmp_path: Path) -> None:
     log = tmp_path / "log"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
