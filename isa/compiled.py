@@ -18,7 +18,7 @@ alone (memory, CSRs, time) is the hart's business.
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from typing import Any
@@ -79,8 +79,14 @@ def immediates(insn: Insn) -> list[str]:
     return [name for name in insn.encoding.fields if name not in other]
 
 
-def execute_source(isa: Isa, extensions: Iterable[str]) -> str:
-    """Return the text of `execute` for the instructions of these extensions."""
+def execute_source(
+    isa: Isa, extensions: Iterable[str], apart: Mapping[str, Collection[str]] | None = None
+) -> str:
+    """Return the text of `execute` for the instructions of these extensions.
+
+    apart    functions for those of other extensions, whose numbers follow one another, or follow
+             all of this instruction set's if it has none of them: name(op, row, pc, hart)
+    """
     chosen = set(extensions)
     lines = [HEADER]
     keyword = "if"
@@ -89,6 +95,11 @@ def execute_source(isa: Isa, extensions: Iterable[str]) -> str:
             lines.append(f"    {keyword} op == {number}:  # {insn.syntax}\n")
             lines.extend(f"        {line}\n" for line in _branch(insn))
             keyword = "elif"
+    for name, others in (apart or {}).items():
+        numbers = [n for n, insn in enumerate(isa.insns, start=1) if insn.extension in others]
+        condition = f"{numbers[0]} <= op <= {numbers[-1]}" if numbers else f"op > {len(isa.insns)}"
+        lines.append(f"    {keyword} {condition}:\n        return {name}(op, row, pc, hart)\n")
+        keyword = "elif"
     lines.append(FOOTER)
     return "".join(lines)
 

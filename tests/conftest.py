@@ -124,14 +124,6 @@ def values(case: pytest.Item) -> set[tuple[int, str]]:
 
 
 @pytest.fixture(autouse=True)
-def _fewer_interpreters_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let optional extensions come together, in this process."""
-    from tests import interpreters
-
-    monkeypatch.setattr("soc.engine.interpreter.OPTIONAL", interpreters.OPTIONAL)
-
-
-@pytest.fixture(autouse=True)
 def _nothing_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep processes that translate hot code out of tests that are not about them."""
     from soc.jit.code_cache import INTERPRET_ALL, SHARED

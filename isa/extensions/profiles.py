@@ -58,6 +58,7 @@ FLOAT_REGISTERS = (RV32F_REGISTERS, RV32FC)
 SMALL_FLOAT_REGISTERS = (XF16_REGISTERS, XF16ALT_REGISTERS, XF8_REGISTERS, XFVEC_REGISTERS)
 
 COMPRESSED = {RV32C.name, RV32FC.name}
+SMALL_FLOAT_NAMES = {extension.name for extension in SMALL_FLOATS}
 
 
 class Core(NamedTuple):
@@ -136,11 +137,17 @@ def executed_as(name: str, extensions: Iterable[str]) -> tuple[str, list[str]]:
     Compressed instructions are executed as what they expand to.
     """
     core, registers, *more = name.split("-")
-    has_small_floats = not {extension.name for extension in SMALL_FLOATS}.isdisjoint(extensions)
+    has_small_floats = not SMALL_FLOAT_NAMES.isdisjoint(extensions)
     if CORES[core].moves_floats_in_x or not has_small_floats:
         registers = "f"  # its loads, stores and moves come last
     words = ["small", "dot"] if has_small_floats else []
     for word in more:
-        if word.startswith("wop"):
+        if word.startswith("wop") and not {RV32F.name, *SMALL_FLOAT_NAMES}.isdisjoint(extensions):
             words.append(word if has_small_floats else "wop7")  # they differ in vectors alone
     return "-".join([core, registers, *words]), sorted({*extensions} - COMPRESSED)
+
+
+def without_small_floats(name: str) -> str:
+    """Return the profile of the same core that has none: its instructions keep their numbers."""
+    core, registers, *more = name.split("-")
+    return "-".join([core, registers, *("wop7" for word in more if word.startswith("wop"))])

@@ -174,5 +174,6 @@ def require(units: Iterable[Unit], progress: Progress = nullcontext) -> None:
     from soc.aot.cache import kept
 
     modules = {unit.name: unit.modules for unit in waiting}
-    for unit, file in zip(waiting, kept(modules, progress), strict=True):
-        unit.file = file
+    files = dict(zip(modules, kept(modules, progress), strict=True))
+    for unit in waiting:
+        unit.file = files[unit.name]

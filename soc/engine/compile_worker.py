@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from soc.aot import compiler
 from soc.aot.unit import Unit
 from soc.aot.units import SHARED
-from soc.engine.interpreter import SOURCE, Interpreter
+from soc.engine.interpreter import GROUPS, SOURCE, Generated, Interpreter, generated_unit
 from soc.host.child_process import end_with, read_order
 from soc.host.compile_process import CODE, Files
 from soc.prelude import trace_points
@@ -69,9 +69,9 @@ def batches(names: Iterable[str], processes: int) -> list[list[str]]:
     alike = defaultdict(list)
     for name in sorted(names, key=lambda name: (len(name.split()), name)):
         unit = unit_of(name)
-        kind = (unit.records, unit.is_bitcode) if isinstance(unit, Interpreter) else name
+        kind = (unit.records, unit.is_bitcode) if isinstance(unit, Interpreter) else unit.kind
         alike[kind].append(name)
-    kinds = sum(isinstance(kind, tuple) for kind in alike)
+    kinds = sum(isinstance(kind, tuple) or kind in GROUPS for kind in alike)
     parts = -(-processes // max(kinds, 1))
     found = [each[first::parts] for each in alike.values() for first in range(parts)]
     return sorted(filter(None, found), key=lambda batch: (batch[0] in SHARED, -len(batch)))
@@ -86,14 +86,14 @@ def _build(names: list[str], connection: Connection, parent: int) -> None:
 
 def unit_of(name: str) -> Unit:
     """The unit of this name."""
-    return SHARED.get(name) or Interpreter.named(name)
+    return SHARED.get(name) or generated_unit(name)
 
 
 def files(name: str) -> Files:
     """Compile one unit."""
     unit = unit_of(name)
     trace_points.RECORDING = not isinstance(unit, Interpreter) or unit.records
-    if not isinstance(unit, Interpreter):
+    if not isinstance(unit, Generated):
         return {CODE: compiler.compile_unit(unit)}
     unit.generate()
     return {SOURCE: unit.text().encode(), CODE: compiler.compile_unit(unit)}

@@ -1,35 +1,38 @@
 """The compiled interpreter: generated for the instructions that a program needs.
 
-One unit of machine code for each instruction set and engine (soc.aot.unit). Its text is generated
-where it is compiled; beside the machine code it can be read.
+One unit of machine code for each instruction set and engine (soc.aot.unit), and one for each group
+of optional extensions, which these call. Their text is generated where it is compiled; beside the
+machine code it can be read.
 """
 
 from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import cache
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isa.declare import Isa
-from isa.extensions.profiles import executed_as, profile_named
+from isa.extensions.profiles import executed_as, profile_named, without_small_floats
 from soc.aot import units
 from soc.aot.unit import Link, Unit, require
 from soc.chip.state import Chip
 from soc.host.compile_process import Progress
-from soc.prelude.records import ROW
+from soc.prelude.records import HART, ROW
 from soc.prelude.step import step
 
 OPTIONAL = {
     "xpulpvect": "simd",
     "xpulplate": "simd",
     "xcvsimd": "simd",
-    "xf16": "small floats",
-    "xf16alt": "small floats",
-    "xf8": "small floats",
-    "xfvec": "small floats",
-    "xfaux": "small floats",
+    "xf16": "small_floats",
+    "xf16alt": "small_floats",
+    "xf8": "small_floats",
+    "xfvec": "small_floats",
+    "xfaux": "small_floats",
 }
-"""Extensions that are compiled only for programs which use them, in groups."""
+"""Extensions that are compiled only for programs which use them: the group of each."""
+
+GROUPS = tuple(dict.fromkeys(OPTIONAL.values()))
 
 SOURCE = "interpreter.py"
 
@@ -78,7 +81,88 @@ follow_superblock = make_follow(make_issue(execute, in_superblock=True))
 '''
 
 
-class Interpreter(Unit):
+GROUP_TEXT = '''\
+"""A group of optional extensions of {name}, generated from the declarations in isa/."""
+
+import numpy as np
+
+from isa.words import i32, u32
+from soc.engine.interpreter import meanings
+from soc.prelude.step import Step
+
+globals().update(meanings("{name}", {extensions}))
+
+
+{execute}
+
+execute = Step(execute, keeps_types=True)
+
+
+def {entry}(op, row, pc, hart):
+    return execute(op, row, hart["regs"], pc, hart)
+'''
+
+
+class Generated(Unit):
+    """A unit whose text is generated, for the instructions of some extensions of a profile."""
+
+    @property
+    def modules(self) -> set[str]:
+        """Where its text comes from, and what this imports."""
+        return {"soc.engine.interpreter", "isa.compiled", "isa.extensions.profiles"}
+
+    def text(self) -> str:
+        """The module that declares its step functions."""
+        raise NotImplementedError
+
+    def generate(self) -> None:
+        """Make the module of the text; it finds the groups that it calls by their names."""
+        self.generated = ModuleType("interpreter")
+        for unit in self.uses:
+            if isinstance(unit, Group):
+                vars(self.generated)[unit.entry.name] = unit.entry
+        exec(compile(self.text(), SOURCE, "exec"), vars(self.generated))
+
+    def declaring(self, module: str) -> ModuleType:
+        """The generated module."""
+        return self.generated
+
+
+class Group(Generated):
+    """The instructions of a group of optional extensions, which interpreters call.
+
+    Without extensions it is there for interpreters of programs that use none of them.
+
+    profile    "ri5cy-x" or "cv32e40p-f-small"
+    """
+
+    def __init__(self, group: str, profile: str, extensions: Iterable[str]):
+        self.profile, self.extensions = executed_as(profile, extensions)
+        super().__init__(" ".join([group, self.profile, *self.extensions]), uses=(units.FLOATS,))
+        self.entry = self.link(f"interpreter.{_entry(group)}", int, ROW, int, HART, returns=int)
+
+    def text(self) -> str:
+        """The module that declares its step function."""
+        return GROUP_TEXT.format(
+            name=self.profile,
+            extensions=self.extensions,
+            execute=_execute(self.profile, self.extensions),
+            entry=self.entry.name,
+        )
+
+
+def _entry(group: str) -> str:
+    """The function that performs instructions of a group."""
+    return f"execute_{group}"
+
+
+def _execute(profile: str, extensions: Iterable[str], **options: Any) -> str:
+    from isa.compiled import execute_source
+
+    return execute_source(profile_named(profile), extensions, **options).rstrip()
+
+
+class Interpreter(Generated):
     """The instructions of some extensions of a profile, in one of the loops around them.
 
     entry      "run", all harts, for the compiled engine; "run_recording", with trace points;
@@ -86,11 +170,22 @@ class Interpreter(Unit):
                "superblocks_recording", what those of the first two consist of
                (soc.jit.superblock_steps), as LLVM's bitcode to be translated
     profile    "ri5cy-x" or "cv32e40p-f-small"
+
+    Optional extensions lie in groups, so that its machine code serves programs with and without
+    them; what superblocks consist of has them in itself.
     """
 
     def __init__(self, entry: str, profile: str, extensions: Iterable[str]):
         self.profile, self.extensions = profile, sorted(extensions)
-        super().__init__(" ".join([entry, profile, *self.extensions]), uses=units.LINKED)
+        self.own_profile, self.own = self.profile, self.extensions
+        groups: list[Group] = []
+        if not entry.startswith("superblocks"):
+            self.own_profile = without_small_floats(profile)
+            self.own = [name for name in self.extensions if name not in OPTIONAL]
+            groups = [_group(each, profile, self._of_group(each)) for each in GROUPS]
+        super().__init__(
+            " ".join([entry, self.own_profile, *self.own]), uses=(*units.LINKED, *groups)
+        )
         self.records = entry not in ("run", "superblocks")
         if entry in ("run", "run_recording"):
             self.entry = self.link("interpreter.run", Chip, int, returns=int)
@@ -119,39 +214,40 @@ class Interpreter(Unit):
         else:
             self.entry = self.link("interpreter.run_hart", Chip, int, int, int, int)
 
-    @classmethod
-    def named(cls, name: str) -> "Interpreter":
-        """The unit of this name."""
-        entry, profile, *extensions = name.split()
-        return cls(entry, profile, extensions)
+    def _of_group(self, group: str) -> tuple[str, ...]:
+        return tuple(name for name in self.extensions if OPTIONAL.get(name) == group)
 
     @property
     def modules(self) -> set[str]:
         """Where its text comes from, and what this imports."""
-        found = {
-            "soc.engine.interpreter",
-            "soc.core.pipeline",
-            "soc.engine.cycle_loop",
-            "isa.compiled",
-            "isa.extensions.profiles",
-        }
+        found = super().modules | {"soc.core.pipeline", "soc.engine.cycle_loop"}
         return found | ({"soc.jit.compile_worker"} if self.is_bitcode else set())
 
     def text(self) -> str:
         """The module that declares its step functions."""
-        from isa.compiled import execute_source
+        apart = {} if self.is_bitcode else {_entry(group): members(group) for group in GROUPS}
+        return TEXT.format(
+            name=self.own_profile,
+            extensions=self.own,
+            execute=_execute(self.own_profile, self.own, apart=apart),
+        )
 
-        execute = execute_source(profile_named(self.profile), self.extensions).rstrip()
-        return TEXT.format(name=self.profile, extensions=self.extensions, execute=execute)
 
-    def generate(self) -> None:
-        """Make the module of the text."""
-        self.generated = ModuleType("interpreter")
-        exec(compile(self.text(), SOURCE, "exec"), vars(self.generated))
+@cache
+def _group(group: str, profile: str, extensions: tuple[str, ...]) -> Group:
+    """The one for all interpreters that call it."""
+    return Group(group, profile, extensions)
 
-    def declaring(self, module: str) -> ModuleType:
-        """The generated module."""
-        return self.generated
+
+def generated_unit(name: str) -> Group | Interpreter:
+    """The unit of this name; a loop, for programs without optional extensions."""
+    kind, profile, *extensions = name.split()
+    return (Group if kind in GROUPS else Interpreter)(kind, profile, extensions)
+
+
+def members(group: str) -> set[str]:
+    """The extensions of a group."""
+    return {name for name, its_group in OPTIONAL.items() if its_group == group}
 
 
 def superblock_kind(records: bool) -> str:

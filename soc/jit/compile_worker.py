@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 
 from soc.aot.cache_file import keep
 from soc.aot.unit import require
-from soc.engine.interpreter import Interpreter
+from soc.engine.interpreter import generated_unit
 from soc.host.cache_folder import cache_folder
 from soc.host.child_process import end_with, read_order
 from soc.jit.edit_llvm import calling_cold, with_scopes, without_forgotten
@@ -56,7 +56,7 @@ def take_turn(turn: ExitStack, folder: Path, most: int, waits: bool) -> bool:
 
 def build(job: dict) -> None:
     """Translate the superblocks of a job whose machine code is not there yet."""
-    unit = Interpreter.named(job["unit"])
+    unit = generated_unit(job["unit"])
     require((unit,))
     assert unit.file
     llvm.initialize_native_target()

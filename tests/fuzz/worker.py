@@ -125,11 +125,8 @@ def tried(format: Format, number: int, folder: Path, seed: int) -> dict[str, Any
 
 
 def main(names: list[str], seed: int, samples: Path, numbers: range) -> None:
-    from soc.engine import interpreter
     from soc.jit.code_cache import INTERPRET_ALL, SHARED
-    from tests.interpreters import OPTIONAL
 
-    interpreter.OPTIONAL = OPTIONAL  # fewer interpreters are compiled
     SHARED.policy = INTERPRET_ALL  # no processes that translate hot code
     warnings.simplefilter("always")
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -53,3 +53,18 @@ def test_the_text_of_every_instruction_does_what_it_means(core, registers, reque
                 wrong.append(insn.key)
                 break
     assert wrong == []
+
+
+def test_instructions_of_other_extensions_are_left_to_their_functions():
+    isa = profile("ri5cy", small_floats=True)
+    apart = {
+        name: {extension} for name, extension in (("vectors", "xpulpvect"), ("halves", "xf16"))
+    }
+    space = {"np": np, "i32": i32, "u32": u32, "vectors": lambda op, *_: ("vectors", op)}
+    space["halves"] = lambda op, *_: ("halves", op)
+    exec(execute_source(profile("ri5cy"), ["rv32i"], apart), space)
+    row = dict.fromkeys(("rs1", "rs2", "imm", "size"), 0)
+    for number, insn in enumerate(isa.insns, start=1):
+        if insn.extension in ("xpulpvect", "xf16"):
+            name = "vectors" if insn.extension == "xpulpvect" else "halves"
+            assert space["execute"](number, row, [0], PC, {}) == (name, number)

@@ -1,5 +1,6 @@
 """Profiles: which of them can share an interpreter."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import product
 
@@ -7,7 +8,7 @@ import pytest
 
 from isa.declare import Isa
 from isa.extensions.profiles import CORES, executed_as, profile, profile_named
-from soc.engine.interpreter import OPTIONAL, base_extensions
+from soc.engine.interpreter import OPTIONAL, Group, Interpreter, base_extensions
 
 PROFILES = [
     profile(core, registers, small, dot_products=dot, apu_wop=wop)
@@ -42,7 +43,7 @@ def executed(isa: Isa, extensions: Iterable[str]) -> dict[int, tuple]:
     }
 
 
-@pytest.mark.parametrize(("groups", "count"), [((), 3), (("simd", "small floats"), 8)])
+@pytest.mark.parametrize(("groups", "count"), [((), 3), (("simd", "small_floats"), 8)])
 def test_an_interpreter_has_the_instructions_of_all_that_share_it(
     groups: tuple[str, ...], count: int
 ) -> None:
@@ -54,6 +55,25 @@ def test_an_interpreter_has_the_instructions_of_all_that_share_it(
         names.add(name)
         assert executed(isa, chosen).items() <= executed(profile_named(name), extensions).items()
     assert len(names) == count
+
+
+def test_a_loop_and_its_groups_have_the_instructions_of_all_that_share_them() -> None:
+    names: dict[str, set[str]] = defaultdict(set)
+    for isa in PROFILES:
+        chosen = {extension.name for extension in isa.extensions}
+        loop = Interpreter("run", *executed_as(isa.name, chosen))
+        found = executed(profile_named(loop.own_profile), loop.own)
+        names["run"].add(loop.name)
+        for unit in loop.uses:
+            if isinstance(unit, Group):
+                found |= executed(profile_named(unit.profile), unit.extensions)
+                names[unit.kind].add(unit.name)
+        assert executed(isa, chosen).items() <= found.items()
+    assert {kind: len(units) for kind, units in names.items()} == {
+        "run": 4,  # RI5CY, its RTL, CV32E40P, and that with small floats in x registers
+        "simd": 2,
+        "small_floats": 7,  # two of them without any
+    }
 
 
 def test_it_has_no_instructions_that_only_other_programs_need() -> None:
