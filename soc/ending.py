@@ -92,6 +92,11 @@ class Ending:
         cycle = int(self.env.now)
         self.stop(cycle, h, self.diagnosis.located_access(h, why, cycle))
 
+    def fail(self, text: str) -> None:
+        """The code of a user's device has gone wrong: that stops the run."""
+        cycle = int(self.env.now)
+        self.stop(cycle, PERIPHERAL, f"cycle {cycle}: {text}")
+
     def stop(self, cycle: int, who: int, message: str, reason: str = "trap") -> None:
         """End the run because of what happened in this cycle, where no hart is ahead of it.
 

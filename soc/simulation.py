@@ -126,6 +126,7 @@ class Simulation:
             self.ending.fault_at_bus,
         )
         platform.changed = self._wake
+        platform.fail = self.ending.fail
         platform.before_icache = self._before_icache
         return platform
 

@@ -9,6 +9,8 @@ A class derives from Device and declares its registers; what takes time is a pro
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
 from typing import ClassVar
 
 import numpy as np
@@ -42,6 +44,7 @@ class DevicePorts:
     interrupt        out   line of the fabric controller
     soc_event        out   number
     changed          out   the clocked parts have something to do
+    fail             out   a sentence: the run ends, the device's code has gone wrong
     """
 
     env: Environment
@@ -54,6 +57,16 @@ class DevicePorts:
     interrupt: Callable[[int], None]
     soc_event: Callable[[int], None]
     changed: Callable[[], None]
+    fail: Callable[[str], None]
+
+
+def failure(spec: DeviceSpec, error: Exception) -> str:
+    """What has gone wrong in a device's code, and in which line of its file."""
+    source = Path(spec.module.rpartition(":")[0]).name
+    frames = extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).name == source] or list(frames)
+    where = f" ({source}:{own[-1].lineno}, in {own[-1].name})" if own else ""
+    return f"device {spec.name}: {type(error).__name__}: {error}{where}"
 
 
 Process = Generator[Event, None, None]
@@ -82,9 +95,43 @@ class Device(RegisterBlock):
         """The cycle."""
         return int(self.env.now)
 
+    def loading(self, offset: int) -> Callable[[], int]:
+        """As in RegisterBlock; what goes wrong ends the run."""
+        load = super().loading(offset)
+
+        def guarded() -> int:
+            try:
+                return int(load())
+            except Exception as error:
+                self._fail(error)
+                return 0
+
+        return guarded
+
+    def storing(self, offset: int) -> Callable[[int], object]:
+        """As in RegisterBlock; what goes wrong ends the run."""
+        store = super().storing(offset)
+
+        def guarded(value: int) -> None:
+            try:
+                store(value)
+            except Exception as error:
+                self._fail(error)
+
+        return guarded
+
     def process(self, steps: Process) -> Event:
         """Start a process; it may wait for the event that is returned: its end."""
-        return self.env.process(steps)
+        return self.env.process(self._guarded(steps))
+
+    def _guarded(self, steps: Process) -> Process:
+        try:
+            yield from steps
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.ports.fail(failure(self.ports.spec, error))
 
     def wait(self, cycles: int) -> Event:
         """An event so many cycles from now."""

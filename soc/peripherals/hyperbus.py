@@ -36,6 +36,8 @@ FETCH = 19
 """Cycles from the store that enables a write to its first read of L2."""
 STORED, READ_TOLD, WRITE_TOLD = 4, 6, 50
 """Cycles before the end of a chunk: a read's last word is in L2, its event, a write's event."""
+COMMAND, SELECT = 3, 0xFFFF
+"""PHY cycles of a command; bits of SELECT_MAX that count."""
 PAGES = (128, 256, 512, 1024)
 
 
@@ -183,7 +185,22 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
         is_2d = bool(words["DEVICE_2D"] & 1 or words["L2_2D"] & 1)
         each += LINE * is_2d
         chunks = list(self._chunks(is_read, words))
+        self._check(is_read, chunks)
         self._next_chunk(is_read, chunks, each, OVERHEAD - LINE * is_2d, 0, -earlier)
+
+    def _check(self, is_read: bool, chunks: list[Chunk]) -> None:
+        """Tell of chunks that the RTL would not carry out."""
+        if self.word("DEVICE"):
+            how = "reads find 0xFF" if is_read else "writes are lost"
+            self._report(f"hyperbus: no device {self.word('DEVICE')} is modelled: {how}")
+        most = self.word("SELECT_MAX") & SELECT
+        for _, _, size in chunks:
+            selected = COMMAND + self._latency() + (size + 1) // 2
+            if selected > most:
+                self._report(
+                    f"hyperbus: {size} bytes at once select the device for {selected} cycles; the "
+                    f"RTL cuts them after SELECT_MAX = {most}"
+                )
 
     def _next_chunk(
         self, is_read: bool, chunks: list[Chunk], each: int, rest: int, number: int, start: int
@@ -210,10 +227,12 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
             later(self.env, until + rest, self._end)
 
     def _fetch(self, address: int, place: int, size: int) -> None:
-        self.ram.write(address, self.l2.load(place, size))
+        if not self.word("DEVICE"):
+            self.ram.write(address, self.l2.load(place, size))
 
     def _store(self, address: int, place: int, size: int) -> None:
-        self.l2.store(place, self.ram.read(address, size))
+        data = b"\xff" * size if self.word("DEVICE") else self.ram.read(address, size)
+        self.l2.store(place, data)
 
     def _latency(self) -> int:
         return self.word("LATENCY") << (self.word("LATENCY_ADD") & 1)

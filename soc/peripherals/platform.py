@@ -66,6 +66,7 @@ class Platform:
         warn             out   a sentence
         fault            out   hart, why: nothing answers at the address of its request
         changed          out   called when something here has changed the clocked parts
+        fail             out   a sentence: the code of a user's device has gone wrong
         before_icache    out   called before the instruction cache is switched or flushed
     """
 
@@ -83,6 +84,7 @@ class Platform:
         self.exit, self.console, self.warn = exit, console, warn
         self.changed: Callable[[], None] = lambda: None
         self.before_icache: Callable[[], None] = lambda: None
+        self.fail: Callable[[str], None] = warn
         self.enabled = 0
         calls = Calls(env, lambda: self.changed())
         windows = tuple((device.name, device.base, device.size) for device in spec.device)
@@ -225,6 +227,7 @@ class Platform:
                 lambda line: self.interrupts.set_event(line),
                 self._trigger,
                 lambda: self.changed(),
+                lambda why: self.fail(why),
             )
             kind = device_class(spec)
             makers[spec.name] = partial(_made, kind, ports)
@@ -256,7 +259,14 @@ class Platform:
 
 
 def _made(kind: Callable[[Any], Peripheral], ports: Any, of: Platform) -> Peripheral:
-    return kind(ports)
+    """A device; where its code goes wrong, one without registers: the run ends."""
+    from soc.peripherals.device import Device, failure
+
+    try:
+        return kind(ports)
+    except Exception as error:
+        of.fail(failure(ports.spec, error))
+        return Device(ports)
 
 
 def _plain(name: str, block: Block) -> Callable[[Platform], Peripheral]:

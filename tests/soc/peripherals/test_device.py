@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import pulpsim as ps
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from soc.chip.spec import SocSpec, load_chip
 from soc.config.toml import ConfigError
 from soc.run import ENGINES, run_program
@@ -173,3 +175,77 @@ def test_windows_that_overlap_others_are_refused(line, rule, chip_file):
     chip_file.write_text(f"{text}{line}\n")
     with pytest.raises(ConfigError, match=re.escape(rule)):
         load_chip(str(chip_file))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("data[::-1]", "data[9]", r"IndexError: index out of range \(own.py:16, in add\)"),
+        (
+            'self.word("PLACE"), count',
+            "0, count",
+            r"ValueError: own: 0x00000000 is outside of L1 .*",
+        ),
+        (
+            "self.process(self.add(value))",
+            "value // 0",
+            r"ZeroDivisionError: .* \(own.py:9, in _start\)",
+        ),
+        ("    REGISTERS", "    def __init__(self, p): p.x\n    REGISTERS", "AttributeError: .*"),
+    ],
+)
+def test_what_goes_wrong_in_a_device_ends_the_run_with_a_sentence(engine, old, new, why, chip_file):
+    text = CODE.replace(old, new, 1)
+    assert text != CODE
+    (chip_file.parent / "own.py").write_text(text)
+    chip = load_chip(str(chip_file))
+    result = run_program(adder(chip, 16, 0)[0], chip, engine=engine)
+    assert result.exit.reason == "trap"
+    assert re.fullmatch(rf"cycle \d+: device own: {why}", result.exit.message)
+
+
+PATCHER = """
+from soc.peripherals.device import Device, Register, stores
+
+class Own(Device):
+    REGISTERS = (Register("START", 0x0, ""), Register("DONE", 0x4, ""))
+
+    @stores("START")
+    def _start(self, name, index, value):
+        self.process(self.patch(value))
+
+    def patch(self, address):
+        yield from self.write_l2(address, bytes.fromhex("13050501"))  # addi a0, a0, 16
+        self.put("DONE", 0, 1)
+"""
+PATCHED = """
+_start:
+    li s0, 0x10201000
+    li a0, 0
+    jal ra, patched
+    la t0, patched
+    sw t0, 0(s0)
+wait:
+    lw t1, 4(s0)
+    beqz t1, wait
+    fence.i
+    jal ra, patched
+    li t0, 0x1A1040A0
+    li t1, 0x80000000
+    or t1, t1, a0
+    sw t1, 0(t0)
+    wfi
+    .balign 4
+patched:
+    addi a0, a0, 1
+    jalr zero, 0(ra)
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_code_that_a_device_writes_is_executed_after_a_fence(engine, chip_file):
+    (chip_file.parent / "own.py").write_text(PATCHER)
+    program = assemble(PATCHED, profile("ri5cy", "x"))
+    result = run_program(program, load_chip(str(chip_file)), engine=engine, max_cycles=10_000)
+    assert (result.exit.reason, result.exit.code) == ("exit", 17)

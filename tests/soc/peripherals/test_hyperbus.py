@@ -178,3 +178,25 @@ def test_the_lowest_id_that_is_not_busy_is_offered():
         bench.start(True, 4, queue=queue)
     assert found == list(range(8))
     assert bench.udma.read(COMMON + HYPERBUS_COMMON.offset("TRANSACTION"), 4) == 0
+
+
+def test_what_the_rtl_would_not_carry_out_is_warned_of_once():
+    bench = Bench()
+    bench.common("PAGE_BOUND", 4)
+    for _ in range(2):
+        bench.start(False, 4096)
+        bench.end()
+    bench.common("SELECT_MAX", 0xFFFFFFFF)
+    bench.common("DEVICE", 1)
+    bench.start(False, 8)
+    bench.end()
+    bench.start(True, 8, l2=0x1C000100)
+    bench.end()
+    assert bench.l2.load(0x100, 8) == b"\xff" * 8
+    assert bench.ram.read(0, 8) == bench.l2.load(0, 8)
+    assert bench.warnings == [
+        "hyperbus: 4096 bytes at once select the device for 2063 cycles; the RTL cuts them after "
+        "SELECT_MAX = 665",
+        "hyperbus: no device 1 is modelled: writes are lost",
+        "hyperbus: no device 1 is modelled: reads find 0xFF",
+    ]
