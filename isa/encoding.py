@@ -21,7 +21,8 @@ Listings".
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import NamedTuple
 
 X_REGISTERS = ("rd", "rs1", "rs2", "rs3")
 F_REGISTERS = ("fd", "fs1", "fs2", "fs3")
@@ -129,11 +130,17 @@ class Encoding:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        try:
+            self._read()
+        except ValueError as error:
+            raise ValueError(f"encoding {text!r}: {error}") from None
+
+    def _read(self) -> None:
         self.mask = self.match = 0
-        open_fields: dict[str, _OpenField] = {}
+        found: dict[str, tuple[tuple[_Token, int], ...]] = {}
         columns = []
         position = 0
-        for token in reversed(text.split()):
+        for token in reversed(self.text.split()):
             low = position
             if not token.strip("01"):
                 self.match |= int(token, 2) << position
@@ -142,19 +149,20 @@ class Encoding:
             elif not token.strip("-"):
                 position += len(token)
             else:
-                position = _read_field(token, position, open_fields, text)
+                read = _read_token(token)
+                # after all others: reversed, the order of the row
+                found[read.name] = (*found.pop(read.name, ()), (read, position))
+                position += read.size
             columns.append((token, position - 1, low))
         if position not in (16, 32):
-            raise ValueError(f"encoding {text!r}: {position} bits; an instruction has 16 or 32")
+            raise ValueError(f"{position} bits; an instruction has 16 or 32")
         opcode = 0x7F if position == 32 else 3
         if self.mask & opcode != opcode or (self.match & 3 == 3) != (position == 32):
             rule = "32 bits end in a 7-bit opcode and that in 11, 16 bits in 00, 01 or 10"
-            raise ValueError(f"encoding {text!r}: {rule}")
+            raise ValueError(rule)
         self.size = position // 8
         self.columns = tuple(reversed(columns))
-        self.fields = {
-            name: field.close(name, text) for name, field in reversed(open_fields.items())
-        }
+        self.fields = {name: _field(tokens) for name, tokens in reversed(found.items())}
 
     def __repr__(self) -> str:
         return f"Encoding({self.text!r})"
@@ -192,46 +200,61 @@ class Encoding:
         return ", ".join(self.fields) or "none"
 
 
-class _OpenField:
-    """A field whose pieces are still being collected, from the right end of the row."""
+class _Token(NamedTuple):
+    """What one token says of its field.
 
-    def __init__(self, is_compressed_register: bool) -> None:
-        self.pieces: list[tuple[int, int, int]] = []
-        self.base = 8 if is_compressed_register else 0
-        self.excluded: tuple[int, ...] = ()
+    pieces    as in Field, but counted from the token's lowest bit
+    size      bits of the token
+    """
 
-    def close(self, name: str, text: str) -> Field:
-        covered = sorted(
-            bit for _, width, shift in self.pieces for bit in range(shift, shift + width)
-        )
-        if not covered or covered != list(range(covered[0], covered[0] + len(covered))):
-            rule = "each bit from the lowest to the highest, once"
-            raise ValueError(f"encoding {text!r}: bits {covered} of {name} are not {rule}")
-        excluded = self.excluded
-        if name.startswith("nz"):
-            excluded += (0,)
-        if name == "rm":
-            excluded += RESERVED_ROUNDING_MODES
-        signed = name.startswith(("imm", "nzimm"))
-        return Field(
-            name, tuple(reversed(self.pieces)), KINDS.get(name, "int"), signed, self.base, excluded
-        )
+    name: str
+    pieces: tuple[tuple[int, int, int], ...]
+    base: int
+    excluded: tuple[int, ...]
+    size: int
 
 
-def _read_field(token: str, position: int, fields: dict[str, _OpenField], text: str) -> int:
-    """Add the pieces of one token whose lowest bit lies at position; return the next position."""
+@cache
+def _read_token(token: str) -> _Token:
+    """Raises ValueError if it is none."""
     parts = TOKEN.fullmatch(token)
     if parts is None or (parts["bits"] is None and parts["name"] not in WIDTHS):
         forms = "bits, name, name[high:low] or name!=value"
-        raise ValueError(f"encoding {text!r}: cannot read {token!r}; write {forms}")
-    field = fields.pop(parts["name"], None) or _OpenField(bool(parts["prime"]))
-    fields[parts["name"]] = field  # after all others: reversed, the order of the row
-    if parts["excluded"]:
-        field.excluded += tuple(int(value) for value in parts["excluded"].strip("{}").split(","))
+        raise ValueError(f"cannot read {token!r}; write {forms}")
+    excluded = parts["excluded"].strip("{}").split(",") if parts["excluded"] else ()
     width = 3 if parts["prime"] else WIDTHS.get(parts["name"], 0)
+    pieces = []
+    size = 0
     for bits in reversed((parts["bits"] or f"{width - 1}:0").split("|")):
         high, _, low = bits.partition(":")
         shift = int(low or high)
-        field.pieces.append((position, int(high) - shift + 1, shift))
-        position += int(high) - shift + 1
-    return position
+        pieces.append((size, int(high) - shift + 1, shift))
+        size += int(high) - shift + 1
+    base = 8 if parts["prime"] else 0
+    return _Token(parts["name"], tuple(pieces), base, tuple(map(int, excluded)), size)
+
+
+@cache
+def _field(tokens: tuple[tuple[_Token, int], ...]) -> Field:
+    """The field that tokens at these positions make, from the right end of the row.
+
+    raises    ValueError if bits are missing or there twice
+    """
+    name, _, base, _, _ = tokens[0][0]
+    pieces = [
+        (position + low, width, shift)
+        for token, position in tokens
+        for low, width, shift in token.pieces
+    ]
+    covered = sorted(bit for _, width, shift in pieces for bit in range(shift, shift + width))
+    if not covered or covered != list(range(covered[0], covered[0] + len(covered))):
+        rule = "each bit from the lowest to the highest, once"
+        raise ValueError(f"bits {covered} of {name} are not {rule}")
+    excluded = tuple(value for token, _ in tokens for value in token.excluded)
+    if name.startswith("nz"):
+        excluded += (0,)
+    if name == "rm":
+        excluded += RESERVED_ROUNDING_MODES
+    signed = name.startswith(("imm", "nzimm"))
+    kind = KINDS.get(name, "int")
+    return Field(name, tuple(reversed(pieces)), kind, signed, base, excluded)
