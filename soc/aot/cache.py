@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from importlib.util import find_spec
+from os.path import exists
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -134,47 +135,58 @@ def _is_taken(locks: IO[bytes], name: str) -> bool:
 def key(name: str, modules: Iterable[str]) -> str:
     """A name for the content of a unit whose step functions are declared in these modules."""
     digest = hashlib.sha256(name.encode())
-    for file in sources((*COMPILER, *sorted(modules))):
-        digest.update(file.name.encode() + b"\0" + content(file))
+    for module in sources((*COMPILER, *modules)):
+        digest.update(module.encode() + b"\0" + source_digest(module))
     digest.update(environment())
     return digest.hexdigest()[:32]
 
 
-def sources(modules: Iterable[str]) -> list[Path]:
-    """The files of these modules and of all of isa/ and soc/ that they import.
+def sources(modules: Iterable[str]) -> list[str]:
+    """These modules, and all of isa/ and soc/ that they import.
 
     NOTE: what functions import is left out: it is not compiled.
     """
-    found: set[Path] = set()
-    waiting = {ROOT / f"{module.replace('.', '/')}.py" for module in modules}
+    found: set[str] = set()
+    waiting = {module for module in modules if _is_there(module)}
     while waiting:
-        file = waiting.pop()
-        if _is_there(file):
-            found.add(file)
-            waiting |= _imported(file) - found
+        module = waiting.pop()
+        found.add(module)
+        waiting |= _imported(module) - found
     return sorted(found)
 
 
-@cache
-def _is_there(file: Path) -> bool:
-    return file.exists()
-
-
-_IMPORT = re.compile(rb"^from ((?:isa|soc)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+def _file(module: str) -> str:
+    return f"{ROOT}/{module.replace('.', '/')}.py"
 
 
 @cache
-def _imported(file: Path) -> frozenset[Path]:
-    """Files that the modules or names after each `import` may be in."""
+def _is_there(module: str) -> bool:
+    return exists(_file(module))
+
+
+_IMPORT = re.compile(r"^from ((?:isa|soc)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_NAME = re.compile(r"\w+")
+
+
+@cache
+def _imported(module: str) -> frozenset[str]:
+    """Modules among what follows each `from` and, in it, each `import`."""
     names = set()
-    for module, imported in _IMPORT.findall(content(file)):
-        names |= {module, *(module + b"." + name for name in re.findall(rb"\w+", imported))}
-    return frozenset(ROOT / f"{name.decode().replace('.', '/')}.py" for name in names)
+    for package, imported in _IMPORT.findall(content(_file(module)).decode()):
+        names |= {package, *(f"{package}.{name}" for name in _NAME.findall(imported))}
+    return frozenset(filter(_is_there, names))
 
 
 @cache
-def content(file: Path) -> bytes:
-    return file.read_bytes()
+def source_digest(module: str) -> bytes:
+    """SHA-256 of a module's source."""
+    return hashlib.sha256(content(_file(module))).digest()
+
+
+@cache
+def content(file: str | Path) -> bytes:
+    with open(file, "rb") as source:
+        return source.read()
 
 
 @cache
