@@ -25,7 +25,7 @@ from soc.prelude.records import SUPERBLOCKS
 
 PAUSE = 0.01
 """Seconds after which to ask again for what is being translated."""
-MOST_PAUSES = 30
+MOST_PAUSES = 100
 """How much longer than it takes to ask the pause is, at least."""
 
 
