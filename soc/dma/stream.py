@@ -39,9 +39,11 @@ from soc.dma.stream_beats import (
     IN_STAGE,
     LEVELS,
     RING,
+    SHORTEST,
     TO_L1,
     TO_L2,
     beat_at,
+    beats_left,
     set_beat,
 )
 from soc.dma.tcdm_side import REPLIED
@@ -50,9 +52,6 @@ from soc.prelude.step import inlined_step, step
 
 BEAT_BYTES = 0xFF
 """Enables of a beat."""
-
-SHORTEST = 3
-"""Cycles of a stream that is worth its beginning and end."""
 
 
 @step
@@ -105,13 +104,6 @@ def _is_midst(channel, direction):
 
 
 @inlined_step
-def _beats_left(channel):
-    """Cycles in which aligner and unpacker do not come to the last beat of their burst."""
-    left = min(channel["pushes"] - channel["pushed"], channel["pops"] - 1 - channel["popped"])
-    return min(left, channel["l1_beats"] - 1)
-
-
-@inlined_step
 def _within(dma, channel, burst, beat, cycles):
     """So many cycles, or fewer: those whose words lie in both memories."""
     offset = beat_offset(dma, burst, beat)
@@ -133,7 +125,7 @@ def _steady_to_l1(dma, channel, now):
         return 0
     if front(channel, DATA0)[1] & front(channel, DATA1)[1] != ALL_BYTES:
         return 0
-    cycles = min(_beats_left(channel), burst["beats"] - 1 - received)
+    cycles = min(beats_left(channel), burst["beats"] - 1 - received)
     return _within(dma, channel, burst, received, cycles)
 
 
@@ -152,7 +144,7 @@ def _steady_to_l2(dma, channel, now):
         return 0
     if front(channel, BEATS)[2] != BEAT_BYTES:
         return 0
-    cycles = min(_beats_left(channel), sending - 1)
+    cycles = min(beats_left(channel), sending - 1)
     if channel["count"] > 0:
         cycles = min(cycles, channel["open"][channel["order"][channel["first"]]]["due"] - now)
     return _within(dma, channel, burst, burst["beats"] - sending, cycles)

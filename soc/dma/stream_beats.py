@@ -12,12 +12,12 @@ from soc.dma.state import (
     DATA0,
     DATA1,
     L1_TO_L2,
-    L2_TO_L1,
     LANE0,
     LANE1,
     READ,
     SYNCH0,
     SYNCH1,
+    is_active,
 )
 from soc.dma.words import ALL_BYTES, WORD, joined, store
 from soc.prelude.step import inlined_step
@@ -35,11 +35,29 @@ IN_STAGE = 3  # in the stage before that queue
 FETCHED = 4  # from here on: by the stream itself
 
 
+SHORTEST = 3
+"""Cycles of a stream that is worth its beginning and end."""
+
+
+@inlined_step
+def beats_left(channel):
+    """Cycles in which aligner and unpacker do not come to the last beat of their burst."""
+    left = min(channel["pushes"] - channel["pushed"], channel["pops"] - 1 - channel["popped"])
+    return min(left, channel["l1_beats"] - 1)
+
+
 @inlined_step
 def may_begin(dma):
-    """Are the queues of a channel as in a stream? If of none, `begin_streams` finds none."""
-    to_l2 = dma["channel"][L1_TO_L2]["level"] & LEVELS == TO_L2
-    return to_l2 or dma["channel"][L2_TO_L1]["level"] & LEVELS == TO_L1
+    """Has each active channel the queues of a stream, and beats? If not, `begin_streams` fails."""
+    found = False
+    for direction in range(CHANNELS):
+        channel = dma["channel"][direction]
+        levels = TO_L2 if direction == L1_TO_L2 else TO_L1
+        if channel["level"] & LEVELS == levels and beats_left(channel) >= SHORTEST:
+            found = True
+        elif is_active(channel):
+            return False
+    return found
 
 
 @inlined_step

@@ -23,7 +23,6 @@ def serve_lanes(chip, lanes, now):
     words = chip.dma[0]["lane_word"]
     asking = chip.wheel[0]["asking"][np.uint64(now) % np.uint64(RING)]
     last_bank = chip.config[0]["banks"] - 1
-    first = chip.config[0]["inputs"] - DMA_PORTS
     taken = np.uint64(0)
     is_shared = is_recorded(chip)
     for lane in range(DMA_PORTS):
@@ -33,12 +32,19 @@ def serve_lanes(chip, lanes, now):
             taken |= bit(number)
     if is_shared:
         return share_with_lanes(chip, lanes, now)
+    serve_alone(chip, lanes)
+    return lanes, np.uint64(0)
+
+
+@inlined_step
+def serve_alone(chip, lanes):
+    """Serve lanes of which each is alone at its bank: it wins, and is the arbiter's next rr."""
+    words = chip.dma[0]["lane_word"]
+    last_bank = chip.config[0]["banks"] - 1
+    first = chip.config[0]["inputs"] - DMA_PORTS
     for lane in range(DMA_PORTS):
         if lanes >> lane & 1:
-            bank = chip.banks[np.uint64(words[lane] & last_bank)]
-            _, following, _ = arbitrate_bank(bank, bit(first + lane))
-            serve_bank(bank, following)
-    return lanes, np.uint64(0)
+            serve_bank(chip.banks[np.uint64(words[lane] & last_bank)], first + lane)
 
 
 @cold_step

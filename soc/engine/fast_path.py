@@ -13,7 +13,7 @@ from soc.chip.superblock_call import call_superblock
 from soc.cluster.phases import advance_dma, note_written_beat
 from soc.dma.stream_beats import may_begin, pass_beats, stream_lanes
 from soc.engine.aligned_words import share_banks
-from soc.engine.aligned_words_dma import serve_lanes
+from soc.engine.aligned_words_dma import serve_alone, serve_lanes
 from soc.prelude.bits import bit, lowest_index
 from soc.prelude.hart_state import ENTERED, RESUMED, SERVED
 from soc.prelude.step import cold_step, inlined_step
@@ -163,6 +163,24 @@ def make_run_words(go_on: Callable) -> Callable:
     return run_words
 
 
+@inlined_step
+def pass_alone(chip, now, last):
+    """Pass cycles of streams before `last` up to that in which a hart or another part is due.
+
+    Returns how many. It follows a cycle in which all lanes of the streams were served: as both go
+    on by two words a cycle, they stay at banks of their own.
+    """
+    wheel, dma = chip.wheel[0], chip.dma[0]
+    last = min(last, chip.event_unit[0]["next"], chip.icache[0]["wake"])
+    cycle = now
+    while cycle < last and wheel["slots"][np.uint64(cycle) % np.uint64(SLOTS)] == 0:
+        serve_alone(chip, stream_lanes(dma))
+        pass_beats(dma, chip.l1, chip.l2)
+        note_written_beat(chip)
+        cycle += 1
+    return cycle - now
+
+
 def make_run_words_beside_dma(go_on: Callable) -> Callable:
     """Return the step function for cycles in which the DMA moves data besides."""
     run_due = make_run_due(go_on)
@@ -181,6 +199,15 @@ def make_run_words_beside_dma(go_on: Callable) -> Callable:
         while now < last and wheel["dma_busy"]:
             slot = np.uint64(now) % np.uint64(SLOTS)
             due = slots[slot]
+            if left and due == 0:
+                passed = pass_alone(chip, now, min(last, now + left))
+                left -= passed
+                now += passed
+                if left == 0:
+                    end_streams(dma)
+                if passed:
+                    wheel["now"] = now
+                    continue
             running = due & wheel["running"]
             words = due & wheel["words"]
             if due != running | words or chip.event_unit[0]["next"] <= now:
