@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike
 from time import thread_time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from soc.chip.spec import SocSpec
 from soc.chip.state import Chip
 from soc.result import Exit, RunResult, read_memory
 from soc.run import prepare
+
+if TYPE_CHECKING:
+    from soc.peripherals.hyperbus import HyperRam
 
 
 class Exchange:
@@ -73,11 +77,23 @@ class Exchange:
         return self._end
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes of L1 or L2. Raises ValueError if they are not in one memory."""
+        """Bytes of L1 or L2, or of the HyperRAM, whose addresses count from 0.
+
+        raises    ValueError if they are not in one memory
+        """
+        if self._is_ram(address, size):
+            return self._ram.read(address, size)
         return read_memory(self.chip, self._simulation.spec, address, size)
 
     def write(self, address: int, data: bytes) -> None:
-        """Put bytes into L2, where no code may lie. Raises ValueError if they do not lie in it."""
+        """Put bytes into L2, where no code may lie, or into the HyperRAM.
+
+        raises    ValueError if they do not lie in it
+        """
+        if self._is_ram(address, len(data)):
+            self._simulation.is_repeatable = False
+            self._ram.write(address, data)
+            return
         l2, start = self._simulation.spec.l2, address - self._simulation.spec.l2.base
         if not 0 <= start <= start + len(data) <= l2.size:
             raise ValueError(
@@ -85,6 +101,15 @@ class Exchange:
             )
         self._simulation.is_repeatable = False
         self.chip.l2.view(np.uint8)[start : start + len(data)] = np.frombuffer(data, np.uint8)
+
+    def _is_ram(self, address: int, size: int) -> bool:
+        return 0 <= address <= address + size <= self._simulation.spec.hyperram.size
+
+    @property
+    def _ram(self) -> "HyperRam":
+        platform = self._simulation.platform
+        assert platform
+        return platform.ram
 
     def result(self) -> RunResult:
         """What the run leaves here, as soc.run.run_program returns it: the last act."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simpy import Environment
 
@@ -35,6 +35,9 @@ from soc.peripherals.shared_event_unit import SharedEventUnit
 from soc.peripherals.soc_control import SocControl
 from soc.peripherals.soc_events import SocEvents
 from soc.peripherals.timer import Timer
+
+if TYPE_CHECKING:
+    from soc.peripherals.hyperbus import HyperRam
 
 START_CYCLES = 2
 """From fetch enable to the first issue of a core: its first fetch (RI5CY, measured: 2 + 1)."""
@@ -195,18 +198,25 @@ class Platform:
         parts = udma_parts(self.spec, self.console, self.warn)
         return Udma(self.env, l2, self.warn, self._trigger, parts)
 
+    @property
+    def ram(self) -> "HyperRam":
+        """The HyperRAM."""
+        from soc.peripherals.udma import Udma
+        from soc.peripherals.udma_parts import ram_of_udma
+
+        udma = self.peripherals["udma"]
+        assert isinstance(udma, Udma)
+        return ram_of_udma(udma)
+
     def finish(self) -> None:
         """Save what is to be saved: the run is over.
 
         raises    ConfigError for a file that cannot be written
         """
         if self.spec.hyperram.save:
-            from soc.peripherals.udma import Udma
             from soc.peripherals.udma_parts import save_ram
 
-            udma = self.peripherals["udma"]
-            assert isinstance(udma, Udma)
-            save_ram(udma, self.spec.hyperram)
+            save_ram(self.ram, self.spec.hyperram)
 
     def _devices(self) -> dict[str, Callable[["Platform"], Peripheral]]:
         """How to make components of the user's own. Raises ConfigError for code not to be run."""

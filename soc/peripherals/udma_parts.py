@@ -60,11 +60,16 @@ def ram_of(spec: HyperRamSpec) -> HyperRam:
     return HyperRam(spec.size, content)
 
 
-def save_ram(udma: Udma, spec: HyperRamSpec) -> None:
-    """Write the HyperRAM's content to its file. Raises ConfigError if that cannot be."""
+def ram_of_udma(udma: Udma) -> HyperRam:
+    """The HyperRAM at a uDMA's HyperBus."""
     controller = udma.part(HYPERBUS_COMMON_ID)
     assert isinstance(controller, HyperBus)
+    return controller.ram
+
+
+def save_ram(ram: HyperRam, spec: HyperRamSpec) -> None:
+    """Write a HyperRAM's content to its file. Raises ConfigError if that cannot be."""
     try:
-        Path(spec.save).write_bytes(controller.ram.content())
+        Path(spec.save).write_bytes(ram.content())
     except OSError as error:
         raise ConfigError([f"hyperram.save {spec.save!r}: {error.strerror}"]) from None

@@ -18,7 +18,7 @@ from soc.chip.spec import SocSpec, load_chip
 from soc.host.collector import paused_collector
 from trainlib.deploy.budget import fitted
 from trainlib.deploy.fusion import MINUS_LR
-from trainlib.deploy.graph.values import DeployError, Graph
+from trainlib.deploy.graph.values import DeployError, Graph, TooLargeError
 from trainlib.deploy.memory import Memory
 from trainlib.deploy.optimizers import LR, Optimizer
 from trainlib.deploy.precision import SINGLE, Precision, Scale
@@ -148,7 +148,11 @@ class Deployed:
         """A program that holds its batches: it needs no host."""
         schedule = self.schedule
         pool = [_typed(schedule, inputs_of(self.built(), batch)) for batch in batches]
-        return self._build(schedule, pool=pool, steps=steps)
+        how: dict[str, Any] = {"pool": pool, "steps": steps}
+        try:
+            return self._build(schedule, **how)
+        except TooLargeError as error:
+            return self._build(schedule, **how, swaps=error)
 
     @paused_collector()
     def _build(self, schedule: Schedule, **how: Any) -> Built:

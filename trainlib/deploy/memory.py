@@ -49,7 +49,8 @@ class Block:
     def times(self) -> list[tuple[int, int]]:
         """First and last nodes at which it is there."""
         bounds = [self.first, *(b for a, z in self.absent for b in (a - 1, z + 1)), self.last]
-        return list(zip(bounds[::2], bounds[1::2], strict=True))
+        pairs = zip(bounds[::2], bounds[1::2], strict=True)
+        return [(first, last) for first, last in pairs if first <= last]
 
 
 @dataclass(frozen=True, repr=False)

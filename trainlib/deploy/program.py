@@ -5,7 +5,7 @@ left and writes the next one (see soc.exchange), or, where batches lie in L2, co
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from trainlib.tiling.warm_up import repeated
 ENDLESS = 1 << 30  # steps, where the host ends the run
 CODE_OF_CALL, CODE_OF_FUNCTION, CODE_OF_REST = 32, 4096, 4096  # bytes, more than most take
 CODE_OF_COPIES = 2048  # bytes: about what the choice of copies changes
+ATTEMPTS = 2  # at the room for code, before the last one
 ROUNDED = 256  # bytes: code arenas are multiples of it
 COPIES = "copies"  # the region in which nodes wait for what lies in the HyperRAM
 RATE, MOVED, CALL = 0.45, 4.0, 1500  # multiply-adds a core and cycle, bytes a cycle, cycles: about
@@ -46,6 +47,7 @@ class Built:
     calls        those of kernels in their order, as the program's records have them
     macs         multiply-adds of a step
     copies       of values between L2 and the HyperRAM, in their order
+    homes        where values lie in the HyperRAM between steps, by name: views, too
     """
 
     program: Program
@@ -56,6 +58,11 @@ class Built:
     calls: tuple[Emitted, ...]
     macs: int
     copies: tuple[Copy, ...] = ()
+    homes: Mapping[str, int] = field(default_factory=dict)
+
+    def place_of(self, name: str) -> int:
+        """Where the host finds a value between steps: in L2 or the HyperRAM."""
+        return self.homes.get(name, self.addresses[name])
 
     def bytes_of(self, name: str, array: Any) -> tuple[int, bytes]:
         """Where a value lies, and what an array is there.
@@ -72,12 +79,12 @@ class Built:
         kinds = "iub" if value.dtype == "int32" else "fiub"
         if given.dtype.kind not in kinds:
             raise DeployError(f"{name}: type {given.dtype}; it takes {value.dtype}")
-        return self.addresses[name], np.ascontiguousarray(given, DTYPES[value.dtype]).tobytes()
+        return self.place_of(name), np.ascontiguousarray(given, DTYPES[value.dtype]).tobytes()
 
     def array_of(self, name: str, read: Callable[[int, int], bytes]) -> np.ndarray:
         """What a value holds, given what reads memory."""
         value = self.schedule.graph.values[name]
-        data = read(self.addresses[name], value.size)
+        data = read(self.place_of(name), value.size)
         return np.frombuffer(data, DTYPES[value.dtype]).reshape(value.shape).copy()
 
     def faults(self) -> list[str]:
@@ -86,7 +93,7 @@ class Built:
         how = schedule.nodes, self.calls, self.addresses, schedule.kept
         reference = schedule.reference
         extent = memory.start, memory.end
-        return replayed(reference, reference.nodes, *how, extent, self.copies)
+        return replayed(reference, reference.nodes, *how, extent, self.copies, self.homes)
 
 
 def build(
@@ -118,12 +125,14 @@ def build(
         unique = len({(call.kernel, repr(sorted(call.arguments.items()))) for call in maker.calls})
         guess = CODE_OF_REST + CODE_OF_CALL * len(maker.calls) + CODE_OF_FUNCTION * unique
         code = min(guess, chip.l2.size // 4)
-    try:
-        return maker.built(code)
-    except _WrongRoom as found:
-        return maker.built(found.code)
-    except CodeTooLarge as found:
-        return maker.built(found.needed + CODE_OF_COPIES * maker.swaps)
+    for _ in range(ATTEMPTS):
+        try:
+            return maker.built(code)
+        except _WrongRoom as found:
+            code = found.code
+        except CodeTooLarge as found:
+            code = found.needed + CODE_OF_COPIES * maker.swaps
+    return maker.built(code)
 
 
 class _WrongRoom(Exception):
@@ -147,7 +156,7 @@ class _Maker:
         steps: int,
         swaps: bool,
     ) -> None:
-        self.swaps, self.copies = swaps, list[Copy]()
+        self.swaps, self.copies, self.homes = swaps, list[Copy](), dict[str, int]()
         self.schedule, self.chip, self.cores = schedule, chip, cores
         self.batches, self.steps = batches, steps
         self.calls = [tiles.chosen(call_of(schedule.graph, node)) for node in schedule.nodes]
@@ -174,7 +183,7 @@ class _Maker:
             self._emit(k, team)
             records = functions.records
         for name, array in self.schedule.graph.arrays.items():
-            if name in self.addresses:
+            if name in self.addresses and name not in self.homes:
                 k.put(self.addresses[name], array.tobytes())
         program = k.build()
         size = program.segments[0].size
@@ -195,6 +204,7 @@ class _Maker:
             tuple(self._recorded(program, records)),
             self._macs(),
             tuple(self.copies),
+            self.homes,
         )
 
     def _macs(self) -> int:
@@ -220,11 +230,12 @@ class _Maker:
         room = k.l2.base + k.l2.size - start - records - ROUNDED
         lack = memory.peak - room
         if lack > 0 and self.swaps:
-            swaps = Swaps(graph, schedule.nodes, self._cycles())
+            swaps = Swaps(graph, schedule.nodes, self._cycles(), not self.batches)
             l2 = self.chip.l2
             room = min(room, l2.base + reach(l2.size) - start)
             try:
                 memory, self.copies = swaps.plan(*blocks, start, room, self.chip.hyperram.size)
+                self.homes = self._homes(swaps.homes)
                 lack = 0
             except NoRoom as error:
                 lack = error.lack
@@ -238,6 +249,16 @@ class _Maker:
         if lack <= 0:
             k.buffer(k.l2, "values", memory.end - memory.start, ALIGNED)
         return memory, max(lack, 0)
+
+    def _homes(self, homes: Mapping[str, int]) -> dict[str, int]:
+        """Addresses in the HyperRAM, those of views, too."""
+        graph = self.schedule.graph
+        places = {name: graph.place(name) for name in graph.values}
+        return {
+            name: homes[root] + graph.values[root].item * offset
+            for name, (root, offset) in places.items()
+            if root in homes
+        }
 
     def _too_large(self, memory: Memory, needed: int, code: int, tables: int) -> str:
         return (

@@ -119,6 +119,10 @@ class Replay:
         if found is None or not np.array_equal(found, wanted):
             self.faults.append(self._fault(why, "result", name, found, wanted))
 
+    def tags(self, root: str, version: Version) -> np.ndarray:
+        """Of all of a root."""
+        return self._tags(root, version, 0, self.graph.values[root].size)
+
     def _tags(self, root: str, version: Version, offset: int, size: int) -> np.ndarray:
         """Of so many bytes of a version of a root."""
         first, count = offset // UNIT, size // UNIT
@@ -173,6 +177,21 @@ class Moves:
         end = max((copy.ram + copy.size for copy in copies), default=0)
         self.ram = np.full(end // UNIT, DEAD, np.int64)
 
+    def place(self, name: str, address: int) -> None:
+        """Let a value be in the HyperRAM before the first call."""
+        value = self.replay.graph.values[name]
+        self._units(address, value.size)[:] = self.replay.tags(name, 0)
+
+    def check(self, name: str, address: int) -> None:
+        """Must a value be in the HyperRAM now, in its last version?"""
+        size = self.replay.graph.values[name].size
+        wanted = self.replay.tags(name, self.replay.meaning.versions.get(name, 0))
+        if not np.array_equal(self._units(address, size), wanted):
+            self.replay.faults.append(f"{name}: its last version is not in the HyperRAM at the end")
+
+    def _units(self, address: int, size: int) -> np.ndarray:
+        return self.ram[address // UNIT : (address + size) // UNIT]
+
     def before(self, node: int) -> None:
         """Let those begin that may, and those end that must: in their order."""
         while self.left and self.left[0].gate <= node:
@@ -186,7 +205,7 @@ class Moves:
         while over and over[-1] in [copy for copy, _ in self.begun]:
             copy, before = self.begun.pop(0)
             place = self._place(copy)
-            units = self.ram[copy.ram // UNIT : (copy.ram + copy.size) // UNIT]
+            units = self._units(copy.ram, copy.size)
             if not np.array_equal(place, before):
                 how = "to L2" if copy.to_l2 else "to the HyperRAM"
                 text = f"copy of {copy.name} {how}: its place is written to from node {copy.gate}"
@@ -217,6 +236,7 @@ def replayed(
     kept: Sequence[str],
     extent: tuple[int, int],
     copies: Sequence[Copy] = (),
+    homes: Mapping[str, int] | None = None,
 ) -> list[str]:
     """What is wrong with a program's memory, one sentence each; [] if nothing is.
 
@@ -227,19 +247,26 @@ def replayed(
     addresses    of what stays, and of what is kept
     extent       first and last address of the values' memory
     copies       between L2 and the HyperRAM, in their order
+    homes        addresses in the HyperRAM of what lies there between steps
     """
     replay = Replay(graph, reference, *extent)
     moves = Moves(replay, copies)
     stays = [value.name for value in graph.values.values() if value.role != "temporary"]
     stays = [name for name in stays if graph.values[name].base is None and name in addresses]
+    at_home = [name for name in stays if name in (homes or {})]
+    stays = [name for name in stays if name not in at_home]
     for name in stays:
         replay.place(name, addresses[name])
+    for name in at_home:
+        moves.place(name, (homes or {})[name])
     for number, (emitted, node) in enumerate(zip(calls, nodes, strict=True)):
         moves.before(number)
         replay.call(emitted, node)
     moves.before(len(nodes))
     for name in stays:
         replay.check(name, addresses[name], "after the step")
+    for name in at_home:
+        moves.check(name, (homes or {})[name])
     for name in kept:
         replay.check(name, addresses[name], "after the step")
     return replay.faults

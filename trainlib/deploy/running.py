@@ -99,6 +99,8 @@ class Running:
         self.exchange = Exchange(built.program, built.chip, engine=engine, **how)
         self.batches: list[BatchReport] = []
         self._wait()
+        arrays = built.schedule.graph.arrays
+        self.write({name: arrays[name] for name in built.homes if name in arrays})
         self._cycle, self._regions = self.exchange.cycle, self._seen()
 
     def write(self, arrays: Mapping[str, Any]) -> None:

@@ -7,8 +7,10 @@ node that must have begun before it may start. So a node waits only for the copi
 those that bring its operands, and those that empty the places which it writes to.
 
 Which values, and when, is chosen with estimates of cycles; that a program is right does not depend
-on them. Where most is there at the same time, the value is taken that is not used for longest. The
-values of a step's begin and end, which the host reads and writes, are in L2 then.
+on them. Where most is there at the same time, the value is taken that is not used for longest.
+Parameters and states of the optimiser may lie in the HyperRAM from their last use in a step to the
+first one in the next: the host reads and writes them there. All else that a step begins and ends
+with is in L2 then.
 """
 
 from bisect import bisect_left, bisect_right
@@ -28,6 +30,7 @@ PAGE = 1024  # bytes: copies begin at a multiple of it in the HyperRAM
 START = 300  # cycles around a copy: its set-up, and its end
 EARLY = 1.3  # copies to L2 are begun so many times their own cycles before they must be over
 LEAST = 2048  # bytes of a value: smaller ones are not worth two copies
+HOMES = "parameter", "buffer", "state"  # roles of what may lie in the HyperRAM between steps
 RECORD = 20  # bytes of a copy in the program's table
 
 
@@ -55,12 +58,20 @@ class Gap:
 
     before    the last node that uses it; -1: it is there when the step begins
     after     the next one; the number of nodes: it is there when the step ends
+    wraps     `after` is of the next step: the value lies in the HyperRAM between steps
     """
 
     name: str
     size: int
     before: int
     after: int
+    wraps: bool = False
+
+    def covers(self, node: int) -> bool:
+        """Does a node come between these two?"""
+        if self.wraps:
+            return node > self.before or node < self.after
+        return self.before < node < self.after
 
 
 def can_swap(schedule: Schedule) -> bool:
@@ -74,14 +85,17 @@ class _Timed:
 
     out, back      nodes: gates of the copy to the HyperRAM, and of the one to L2; out: None if it
                    is there from an earlier gap
-    first, last    nodes at which the value is absent
+    absent         first and last nodes at which the value is absent
     """
 
     gap: Gap
     out: int | None
     back: int
-    first: int
-    last: int
+    absent: tuple[tuple[int, int], ...]
+
+    def covers(self, node: int) -> bool:
+        """Is the value absent at a node?"""
+        return any(first <= node <= last for first, last in self.absent)
 
 
 class NoRoom(Exception):
@@ -96,12 +110,16 @@ class NoRoom(Exception):
 class Swaps:
     """The choice of what is absent when.
 
-    cycles    estimates for each node
+    cycles      estimates for each node
+    has_host    a host reads and writes what a step begins and ends with
+    homes       where it does so in the HyperRAM, by values
     """
 
     graph: Graph
     nodes: Sequence[Node]
     cycles: Sequence[int]
+    has_host: bool = True
+    homes: dict[str, int] = field(default_factory=dict)
     starts: list[int] = field(init=False)
     changed: dict[str, set[int]] = field(default_factory=dict)
 
@@ -154,7 +172,10 @@ class Swaps:
             uses = used.get(block.name, [])
             if block.size < LEAST or block.name not in self.graph.values:
                 continue
-            if block.name in stays:
+            role = self.graph.values[block.name].role
+            if block.name in stays and self.has_host and role in HOMES and uses:
+                found.append(Gap(block.name, block.size, uses[-1], uses[0], wraps=True))
+            elif block.name in stays:
                 uses = [-1, *uses, end]
             elif block.last == end and uses:
                 uses = [*uses, end]
@@ -172,7 +193,8 @@ class Swaps:
         for gap in sorted(chosen, key=lambda gap: -gap.after):
             due = min(due, self.starts[gap.after])
             due -= int(EARLY * _cycles(gap.size))
-            gates[gap] = max(bisect_right(self.starts, due) - 1, gap.before + 1, 0)
+            least = 0 if gap.wraps else gap.before + 1
+            gates[gap] = max(bisect_right(self.starts, due) - 1, least)
         known = {gap for gap in chosen if self._is_known(gap, chosen)}
         ends = {gap: gap.before + 1 for gap in known}
         free = 0
@@ -182,11 +204,15 @@ class Swaps:
             free = max(free, self.starts[gate]) + _cycles(gap.size)
             if not is_back:
                 ends[gap] = bisect_left(self.starts, free)
-        timed = [
-            _Timed(g, None if g in known else g.before + 1, gates[g], ends[g], gates[g] - 1)
-            for g in chosen
-        ]
-        long = [t.gap for t in timed if t.first <= t.last]
+        last = len(self.nodes)
+        timed = []
+        for gap in chosen:
+            spans = [(ends[gap], gates[gap] - 1)]
+            if gap.wraps:
+                spans = [(0, gates[gap] - 1), (ends[gap], last)]
+            absent = tuple(span for span in spans if span[0] <= span[1])
+            timed.append(_Timed(gap, None if gap in known else gap.before + 1, gates[gap], absent))
+        long = [t.gap for t in timed if t.absent]
         return timed if len(long) == len(timed) else self._timed(long)
 
     def _is_known(self, gap: Gap, chosen: Iterable[Gap]) -> bool:
@@ -218,16 +244,17 @@ class Swaps:
             nodes = [n for first, last in highest.times for n in range(first, last + 1)]
             worst = sorted(nodes, key=lambda node: -live[node])
         for node in worst:
-            there = [g for g in gaps if g not in taken and g.before < node < g.after]
+            there = [g for g in gaps if g not in taken and g.covers(node)]
             for gap in sorted(there, key=lambda gap: self._worth(gap, over), reverse=True):
                 timed = self._timed([*taken, gap])
-                if any(t.gap == gap and t.first <= node <= t.last for t in timed):
+                if any(t.gap == gap and t.covers(node) for t in timed):
                     return [gap]
         return []
 
     def _worth(self, gap: Gap, over: int) -> tuple[float, int]:
         """Bytes that it saves for each that is copied, and then its cycles."""
         length = self.starts[gap.after] - self.starts[gap.before + 1]
+        length += self.starts[-1] * gap.wraps
         return min(gap.size, over) / gap.size, length
 
     def _copies(self, memory: Memory, timed: Sequence[_Timed]) -> list[Copy]:
@@ -238,6 +265,7 @@ class Swaps:
             if t.gap.name not in places:
                 places[t.gap.name] = end
                 end += -(-t.gap.size // PAGE) * PAGE
+        self.homes |= {t.gap.name: places[t.gap.name] for t in timed if t.gap.wraps}
         found = []
         for t in timed:
             block = memory.blocks[t.gap.name]
@@ -255,16 +283,16 @@ class Swaps:
             for other in memory.blocks.values()
             if other.address < block.end and block.address < other.end and other != block
             for first, _ in other.times
-            if timed.first <= first <= timed.last
+            if first >= timed.gap.before and timed.covers(first)
         ]
-        return min([*starts, timed.gap.after])
+        return min([*starts, len(self.nodes) if timed.gap.wraps else timed.gap.after])
 
 
 def _absent(blocks: Iterable[Block], timed: Iterable[_Timed]) -> list[Block]:
     """The blocks, absent in these gaps."""
     gone: dict[str, list[tuple[int, int]]] = {}
     for t in timed:
-        gone.setdefault(t.gap.name, []).append((t.first, t.last))
+        gone.setdefault(t.gap.name, []).extend(t.absent)
     return [replace(b, absent=tuple(sorted(gone.get(b.name, ())))) for b in blocks]
 
 

@@ -151,7 +151,7 @@ def test_the_content_comes_from_a_file_and_is_saved_to_one(tmp_path):
     bench = Bench(load=str(tmp_path / "in"), size=8192)
     bench.start(False, 4, 8)
     bench.end()
-    save_ram(bench.udma, HyperRamSpec(save=str(tmp_path / "out")))
+    save_ram(bench.ram, HyperRamSpec(save=str(tmp_path / "out")))
     expected = (b"before\xff\xff" + bench.l2.load(0, 4)).ljust(8192, b"\xff")
     assert (tmp_path / "out").read_bytes() == expected
     (tmp_path / "in").write_bytes(bytes(4097))

@@ -10,7 +10,7 @@ import torch
 from firmware.runtime import new_kernel, team_of
 from soc.chip.spec import load_chip
 from soc.run import run_program
-from trainlib.deploy import SGD, DeployError, deploy
+from trainlib.deploy import SGD, Adam, DeployError, deploy
 from trainlib.deploy.memory import Block, plan
 from trainlib.deploy.replay import replayed
 from trainlib.deploy.swap import Copy
@@ -22,9 +22,9 @@ WORDS = 20
 LAYERS, CHANNELS, SIDE = 7, 4, 32
 
 
-def module():
+def module(count):
     torch.manual_seed(1)
-    layers = [torch.nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1) for _ in range(LAYERS)]
+    layers = [torch.nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1) for _ in range(count)]
     return torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(CHANNELS * SIDE**2, 2))
 
 
@@ -37,11 +37,11 @@ def batches(count):
     ]
 
 
-def deployed(l2, **how):
+def deployed(l2, layers=LAYERS, optimizer=None, **how):
     chip = load_chip("pulp", {"l2": {"size": l2}, **how})
-    loss = torch.nn.functional.cross_entropy
-    what = {"batch": batches(1)[0], "loss": loss, "optimizer": SGD(lr=0.05, momentum=0.9)}
-    return deploy(module(), **what, chip=chip)
+    what = {"batch": batches(1)[0], "loss": torch.nn.functional.cross_entropy}
+    what["optimizer"] = optimizer or SGD(lr=0.05, momentum=0.9)
+    return deploy(module(layers), **what, chip=chip)
 
 
 @cache
@@ -63,6 +63,31 @@ def test_training_with_values_in_the_hyperram_is_equal_bit_for_bit():
     assert least.losses == most.losses
     for name, weights in most.weights.items():
         assert np.array_equal(least.weights[name], weights), name
+
+
+def test_states_may_lie_in_the_hyperram_between_steps():
+    given = batches(2)
+    most, least = (deployed(size, 4, Adam(lr=0.01)) for size in (LARGE, SMALL))
+    built = least.built()
+    assert {name for name in built.homes if "optimizer" in name}
+    assert built.faults() == []
+    trained, expected = least.train(given), most.train(given)
+    assert trained.losses == expected.losses
+    for name, array in (expected.weights | expected.states).items():
+        assert np.array_equal((trained.weights | trained.states)[name], array), name
+    again = least.train(given, weights=trained.weights, states=trained.states)
+    assert again.losses == most.train(given, weights=trained.weights, states=trained.states).losses
+
+
+def test_a_program_that_holds_its_batches_swaps_too():
+    given = batches(2)
+    built = deployed(SMALL, 6).with_data(given[:1], steps=2)
+    assert built.copies
+    assert not built.homes
+    expected = deployed(LARGE, 6).train([given[0], given[0]]).losses
+    result = run_program(built.program, built.chip)
+    losses = [float(line.rpartition(" ")[2]) for line in result.console.splitlines()]
+    assert losses == pytest.approx(expected, rel=1e-5)
 
 
 def filled(k, place, value):
