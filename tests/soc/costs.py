@@ -7,7 +7,6 @@ and each takes Python some 3 us.
 """
 
 import argparse
-import gc
 import resource
 import sys
 from collections.abc import Callable
@@ -170,7 +169,6 @@ def python_calls(program: Program, cycles: int) -> tuple[int, RunResult]:
         nonlocal calls
         calls += event == "call"
 
-    gc.collect()  # what others have left would call its finalizers meanwhile
     before = sys.getprofile()
     with paused_collector():
         sys.setprofile(count)

@@ -42,8 +42,8 @@ CYCLES = 200_000
 EARLY = Policy(poll_threshold=16, compile_threshold=64, poll_interval=0, waits=True)
 """Translate what was done a few times, and wait for it."""
 EARLIER = replace(EARLY, poll_threshold=2, compile_threshold=4)
-LATER = replace(EARLY, compile_threshold=512)
-"""Translate half as much."""
+LATER = replace(EARLY, compile_threshold=2048)
+"""Translate what a loop does often."""
 HOTTEST = replace(EARLY, compile_threshold=1 << 12)
 """Translate, and wait for, only what takes most of the time."""
 NOTHING_MORE = replace(EARLY, compile_threshold=1 << 40)
@@ -114,7 +114,7 @@ def test_random_programs_leave_what_the_event_engine_does(request: pytest.Fixtur
     is_full = request.config.getoption("--full")
     cache = new_cache(EARLIER)
     for seed in range(40 if is_full else 1):
-        program, limit = random_program(seed, rounds=10, pieces=3), 30_000 if is_full else 2_500
+        program, limit = random_program(seed, rounds=10, pieces=3), 30_000 if is_full else 1_500
         results = [
             run_program(program, engine=engine, max_cycles=limit, code_cache=cache)
             for engine in ("compiled", "event")
@@ -353,8 +353,9 @@ def test_a_superblock_waits_until_it_is_known_where_its_loop_goes_back_to() -> N
 
 @pytest.mark.parametrize("name", ["speed2_mm_naive", "speed2_mm_hwl"])
 @pytest.mark.sampled(2)
-def test_a_program_runs_again_as_it_did(name: str, early: CodeCache) -> None:
-    runs = (run_program(product(name), max_cycles=CYCLES, code_cache=early) for _ in range(3))
+def test_a_program_runs_again_as_it_did(name: str, request: pytest.FixtureRequest) -> None:
+    cache = new_cache(EARLY if request.config.getoption("--full") else HOTTEST)
+    runs = (run_program(product(name), max_cycles=CYCLES, code_cache=cache) for _ in range(3))
     ends = [vars(End.of(run)) for run in runs]
 
     assert not difference(ends[0], ends[1])
