@@ -28,6 +28,7 @@ from soc.host.collector import paused_collector
 from soc.result import RunResult
 from soc.run import run_program
 from trainlib.primitive.arguments import CommonArguments
+from trainlib.primitive.element import element_of
 from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import Tensor
 from trainlib.registry import family_of
@@ -84,6 +85,8 @@ class KernelProgram:
             expected,
             self._stray_writes(result),
             self.arguments.warm,
+            element_of(self.family.name).lanes,
+            self.arguments.cores,
         )
 
     def _stray_writes(self, result: RunResult) -> list[int]:

@@ -44,6 +44,8 @@ class Report:
     stray_writes    addresses of bytes that hold something else than before, without being part of
                     an output or of a buffer in L1; sure to have all only in a guarded program
     is_warm         was it measured the second time, its instructions in the caches?
+    lanes           multiply-adds of an instruction: two of halves
+    cores           that computed it; None: all
     """
 
     result: RunResult
@@ -52,6 +54,8 @@ class Report:
     expected: Mapping[str, Expected] = field(repr=False)
     stray_writes: list[int] = field(default_factory=list)
     is_warm: bool = False
+    lanes: int = 1
+    cores: int | None = None
 
     def _repr_html_(self) -> str:
         rate = f"{self.macs_per_cycle:.2f} a cycle; " if self.macs_per_cycle else ""
@@ -83,6 +87,11 @@ class Report:
     def macs_per_cycle(self) -> float | None:
         """Multiply-adds per cycle of the computation; None if there was none."""
         return self.macs / self.cycles if self.cycles else None
+
+    @property
+    def macs_per_cycle_limit(self) -> int:
+        """Multiply-adds per cycle if every core did nothing else."""
+        return self.lanes * (self.cores or self.result.spec.cores)
 
     @property
     def stalls(self) -> dict[str, int]:
@@ -129,6 +138,8 @@ class Report:
         return {
             "macs": self.macs,
             "macs_per_cycle": self.macs_per_cycle,
+            "lanes": self.lanes,
+            "macs_per_cycle_limit": self.macs_per_cycle_limit,
             "warm": self.is_warm,
             "dma_overlap": self.dma_overlap,
             "max_error": self.max_error,

@@ -74,6 +74,9 @@ def _headline(figures: Figures) -> str:
         tiles.append(
             (f"{figures.kernel['macs_per_cycle']:.2f}", "multiply-adds a cycle in compute")
         )
+        if figures.kernel.get("lanes", 1) > 1:
+            limit = figures.kernel["macs_per_cycle_limit"]
+            tiles.append((f"{limit}", "at most, of pairs of halves"))
     cells = "".join(f"<div><b>{value}</b><span>{what}</span></div>" for value, what in tiles)
     return f'<div class="figures">{cells}</div>'
 

@@ -135,6 +135,13 @@ def test_a_wrong_output_is_told():
     assert not built.report(result).is_correct
 
 
+def test_the_limit_of_a_rate_is_that_of_the_cores_and_of_pairs():
+    for kernel, cores, limit in (("matmul_f32", None, 8), ("matmul_bf16", 3, 6)):
+        _, report = launch(kernel, SHAPE | {"cores": cores})
+        found = report.to_json()
+        assert found["macs_per_cycle"] < found["macs_per_cycle_limit"] == limit
+
+
 def test_a_run_that_does_not_end_is_not_correct():
     _, report = launch("matmul_f32", SHAPE, max_cycles=100)
     assert report.result.exit.reason == "max_cycles"

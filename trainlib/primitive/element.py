@@ -44,6 +44,11 @@ class Element:
         return self.size < WORD
 
     @property
+    def lanes(self) -> int:
+        """In a word, and so multiply-adds of an instruction."""
+        return WORD // self.size
+
+    @property
     def moved(self) -> "Element":
         """What elements are for code that computes nothing with them."""
         return BITS if self.is_half else self
@@ -112,6 +117,11 @@ BITS = Element("bits", "", np.dtype("<i2"))
 """Halves of any type that are only moved."""
 ELEMENTS = (F32, F16, BF16)
 HALVES = (F16, BF16)
+
+
+def element_of(kernel: str) -> Element:
+    """That a kernel computes with, by the end of its name."""
+    return next((half for half in HALVES if kernel.endswith(f"_{half.name}")), F32)
 
 
 def load(

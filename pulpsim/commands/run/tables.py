@@ -132,10 +132,12 @@ def kernel_line(kernel: Result, has_ended: bool, cycles: int) -> str:
     if not has_ended:
         return f"{kernel['macs']:,} multiply-adds, not all of them done"
     rate, error = kernel["macs_per_cycle"], kernel["max_error"]
+    has_pairs = rate is not None and kernel.get("lanes", 1) > 1
     is_once = rate is not None and cycles and not kernel.get("warm")
     return (
         f"{kernel['macs']:,} multiply-adds"
         + (f", {rate:.2f} a cycle in compute" if rate is not None else "")
+        + (f" (pairs of halves: {kernel['macs_per_cycle_limit']} at most)" if has_pairs else "")
         + (f", {kernel['macs'] / cycles:.2f} in the whole run" if is_once else "")
         + (f"; largest error {error:.2g}" if error is not None else "; not finite")
         + ("" if kernel["correct"] else ": WRONG")

@@ -27,7 +27,6 @@ FLOPS = 2  # of a multiply-add
 BEAT = 8  # bytes
 BLOCK = 8192  # bytes of a copy
 ROUNDS, READS = 256, 1024
-OF_HALVES = tuple(f"_{half.name}" for half in element.HALVES)
 PAIR = 2  # halves of an instruction
 FPU, HALVES, L1, L2, DMA = "FPU", "FPU, halves", "L1", "L2", "DMA"
 
@@ -79,7 +78,7 @@ def has_halves(chip: SocSpec) -> bool:
 
 def lanes_of(kernel: str) -> int:
     """Multiply-adds of an instruction of a kernel; after its name may be a number."""
-    return PAIR if kernel.partition(" ")[0].endswith(OF_HALVES) else 1
+    return element.element_of(kernel.partition(" ")[0]).lanes
 
 
 def issue_roof(cores: int, intensity: float, lanes: int = 1) -> float:

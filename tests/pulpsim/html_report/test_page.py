@@ -112,6 +112,13 @@ def test_a_page_of_a_trace_has_all_sections_and_that_of_a_result_those_without_t
     Elements(result)
 
 
+def test_the_rate_of_a_kernel_of_halves_stands_beside_what_pairs_allow():
+    kernel = {"macs_per_cycle": 10.1, "lanes": 2, "macs_per_cycle_limit": 16}
+    result = json.loads(RESULT.read_text()) | {"program": kernel}
+    html = page(of_result(result, "result.json"))
+    assert "<b>16</b><span>at most, of pairs of halves</span>" in html
+
+
 def test_tables_of_many_harts_are_written_smaller() -> None:
     def tables(harts: int) -> int:
         rows = [row for hart in range(harts) for row in issues(hart, 0, 5)]

@@ -160,6 +160,20 @@ def test_a_rate_with_warm_caches_is_of_the_second_of_two_runs(result: dict[str, 
     assert "262,144 multiply-adds, 5.30 a cycle in compute; largest error 0" in lines
 
 
+def test_a_rate_of_halves_stands_beside_what_their_pairs_allow(result: dict[str, Any]) -> None:
+    kernel = {
+        "macs": 64**3,
+        "macs_per_cycle": 10.1,
+        "max_error": 0.0,
+        "correct": True,
+        "warm": True,
+    }
+    kernel |= {"lanes": 2, "macs_per_cycle_limit": 16}
+    lines = report({**result, "program": kernel}, "x").splitlines()
+    rate = "10.10 a cycle in compute (pairs of halves: 16 at most)"
+    assert f"262,144 multiply-adds, {rate}; largest error 0" in lines
+
+
 def test_a_result_that_is_not_complete_is_not_called_wrong(result: dict[str, Any]) -> None:
     kernel = {"macs": 64**3, "macs_per_cycle": None, "max_error": 29.0, "correct": False}
     result["exit"] = {"reason": "interrupted", "code": 0, "message": "interrupted in cycle 9"}
