@@ -8,7 +8,8 @@ roles of its images exchanged.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from itertools import product
 from math import prod
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
+from trainlib.codegen.work_split import heights
 from trainlib.conv import halves
 from trainlib.conv.axis import Axis
 from trainlib.conv.conv2d import (
@@ -42,11 +44,15 @@ from trainlib.primitive.per_core import Alone
 from trainlib.primitive.slices import Axis as Along
 from trainlib.primitive.slices import Formed, Sized, Spread, TensorSlice, TileShape, Window
 from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tile_spec import COUNT, EACH, ENDS, FIRST, Dim, Sizes, Tiling
+from trainlib.primitive.tile_spec import COUNT, EACH, ENDS, FIRST, Costs, Dim, Sizes, Tiling
 from trainlib.reference import conv2d as reference
 
 RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not count taps
 UNIT = 4  # channels of a tile's results
+CORES = 8  # usually
+COLS = 8  # sums of a line that a core computes at once, usually
+SUMS = 20  # of a gradient of weights that a core computes at once, most
+COSTS = Costs(kernel=120, cold=2500, revisit=0.75)  # of functions of 1,600 bytes, about
 GROUPS = 8  # of a tile, one for each core and no group shared
 BY_COLUMNS: Mapping[str, Callable[..., None]] = {
     "y": conv2d_fw_by_columns, "x": conv2d_ig_by_columns, "w": conv2d_wg_by_columns
@@ -135,6 +141,8 @@ class Step:
         how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
         how |= {"alone": lambda: self._alone(a)} if is_walked else {}
         how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
+        if self._is_plain(a):
+            how |= {"busy": lambda sizes: self._busy(a, sizes), "costs": COSTS}
         taps = 1 if a.by_columns else a.shape.ys.taps * a.shape.xs.taps
         if self.element.is_half and a.shape.groups > 1:  # of what is not cut
             taps *= prod(size for name, size in self._sizes(a).items() if name not in cut)
@@ -181,6 +189,30 @@ class Step:
         if bias is not None:
             names["bias"] = self.bias
         return lone_channels("conv2d", of(0, 0, 0, bias), s.groups, names, a.point)
+
+    def _is_plain(self, a: Wanted) -> bool:
+        """Is it one group, no product, on cores that are partitioned as is best?"""
+        is_direct = a.shape.groups == 1 and not a.by_columns and not self.element.is_half
+        is_product = a.shape.ys.taps * a.shape.xs.taps == 1
+        return is_direct and not is_product and a.point["split"] is None
+
+    def _busy(self, a: Wanted, sizes: Sized) -> Any:
+        """The part of the time in which cores have work in tiles of these sizes.
+
+        They share channels, and lines, or channels of the other image for a gradient of weights.
+        """
+        cores, s = a.cores or CORES, a.shape
+        rows, others = {"y": ("co", "y"), "x": ("ci", "y"), "w": ("co", "ci")}[self.result]
+        cut = self._cut(a)
+        whole = {"co": s.outputs, "ci": s.inputs}
+        if self.result == "w":
+            axis = None
+            whole |= {"y": s.ys.outputs}
+        else:
+            axis = s.ys if self.result == "y" else s.ys.inverse
+            whole |= {"y": axis.outputs}
+        of = [np.asarray(sizes[n] if n in cut else whole[n], int) for n in (rows, others)]
+        return np.vectorize(partial(_busy_part, cores, axis, s.xs), otypes=[float])(*of)
 
     def _exposed(self, a: Wanted, sizes: Sized) -> Any:
         """The part of the copies of a tile at the ends that nothing hides: few lines and groups."""
@@ -445,6 +477,59 @@ class Step:
 
 def _in_layout(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return array.transpose(axes) if array.ndim == 4 else array
+
+
+@cache
+def _busy_part(cores: int, axis: Axis | None, places: Axis, rows: int, others: int) -> float:
+    """The part of the time in which cores multiply that share rows, and others of each: as much as
+    with blocks that their registers are best used with.
+
+    axis      of the others, if those are lines: what is read for each is not equal where all of
+              the axis is in a tile; None: they are channels, of a gradient of weights
+    places    the axis of a line, of which a core has several sums at once
+    """
+    reads = [1] * others
+    if axis and others == axis.outputs:
+        reads = [axis.line(line).reads for line in range(others)]
+    best = 0.0
+    for parts in range(1, min(rows, cores) + 1):
+        each, height = -(-others // min(cores // parts, others)), -(-rows // parts)
+        most = max(sum(reads[at : at + each]) for at in range(0, others, each))
+        if axis:
+            slowest = height * most * _slowness(places, min(height, 2)) / _slowness(places, 2)
+        else:
+            slowest = _of_blocks(places, height, each)
+        best = max(best, rows * sum(reads) / (cores * max(slowest, 1)))
+    return best
+
+
+def _slowness(places: Axis, rows: int) -> float:
+    """Cycles for a multiply-add of a block of sums: weights and inputs are loaded once for it."""
+    return 1 + 1 / COLS + _inputs(places) / (places.taps * COLS * rows)
+
+
+def _inputs(places: Axis) -> int:
+    """Inputs that neighbouring outputs read."""
+    return (COLS - 1) * places.stride + places.taps
+
+
+@cache
+def _of_blocks(places: Axis, rows: int, channels: int) -> float:
+    """How many pairs of rows and channels of a gradient of weights take as long, in the best
+    blocks, as these do: of neighbouring outputs, both images are loaded once for a block.
+    """
+    taps, found = min(places.taps, SUMS), {}
+    for height, depth in product(range(1, SUMS + 1), repeat=2):
+        if height * depth * taps > SUMS:
+            continue
+        loads = {
+            (h, d): n * m * (h * d * taps * COLS + h * COLS + d * _inputs(places))
+            for h, n in heights(rows, height).items()
+            for d, m in heights(channels, depth).items()
+        }
+        one = taps * COLS + COLS / depth + _inputs(places) / height
+        found[height, depth] = sum(loads.values()), one
+    return min(total for total, _ in found.values()) / min(one for _, one in found.values())
 
 
 def clipped(point: Mapping[str, Any], conv: Conv2d, result: str) -> dict[str, Any]:

@@ -70,6 +70,9 @@ class Wanted(Protocol):
     def by_dma(self) -> bool: ...
 
     @property
+    def cores(self) -> int | None: ...
+
+    @property
     def tile(self) -> dict[str, int] | None: ...
 
     @property

@@ -22,7 +22,6 @@ from trainlib.tiling.tile_size import Choice, Grid
 ENTRIES = 4096  # bytes of L1 that a table's entries and the program's own take, about
 GAIN = 0.9  # of the cycles of all in L1 that tiles take at most, to be taken instead: estimates err
 MOVED = 1.5  # cycles of the DMA for a parameter that a pass of its own changes
-LEAST = 0.01  # cycles for each multiply-add that must be saved for smaller tiles, which err
 
 Tuned = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """tuned(kernel, arguments) returns further arguments: tiles that have been measured."""
@@ -41,8 +40,8 @@ class Tiles:
     _known: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict, repr=False)
 
     def fits(self, graph: Graph, node: Node) -> bool:
-        """Can a gradient that changes its parameter at once be computed in one pass, with tiles as
-        large as it has otherwise, or smaller ones that are worth it?
+        """Can a gradient that changes its parameter at once be computed in one pass, and should
+        that take less time than two? It leaves less room for tiles.
         """
         try:
             family, point = point_of(call_of(graph, node), self.cores)
@@ -51,12 +50,17 @@ class Tiles:
             if not has_tiles(self._kernel, family, point, self._cores):
                 return False
             plain = point.model_copy(update={"scale": None})
-            own, others = (self._choice(family, p).sizes({}) for p in (point, plain))
+            own, others = (self._estimate(self._choice(family, p)) for p in (point, plain))
         except KernelError:
             return False
         saved = MOVED * sum(t.elements for t in family.tensors(point).values() if t.role == "inout")
-        is_worth = saved > LEAST * family.macs(point)
-        return own.keys() != others.keys() or own == others or is_worth
+        return own < others + saved
+
+    @staticmethod
+    def _estimate(choice: Choice) -> float:
+        """Cycles with the tiles that are chosen."""
+        sizes = choice.sizes({})
+        return float(Grid(choice, [[sizes[dim.name]] for dim in choice.tiling.dims]).cycles.item())
 
     def chosen(self, call: Call) -> Call:
         """A call with its tiles: those that have been measured, those that overlap copies with

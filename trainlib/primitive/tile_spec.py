@@ -70,6 +70,22 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class Costs:
+    """What the sizes of tiles are chosen by, besides computing and copying, about.
+
+    kernel     cycles of a tile around its inner loops
+    cold       cycles until a function is in the instruction caches
+    revisit    cycles for a result that is added to once more, of all cores together
+    table      cycles that a byte of the table of steps in L2 is worth
+    """
+
+    kernel: float = 0
+    cold: float = 1000
+    revisit: float = 0
+    table: float = 0.3
+
+
+@dataclass(frozen=True)
 class Tiling:
     """How a primitive is cut, and what computes a tile.
 
@@ -83,6 +99,9 @@ class Tiling:
     rate          multiply-adds, or elements where there are none, per cycle of all cores: to choose
                   the sizes of tiles by
     work          given sizes of dimensions, as scratch is, cycles of a tile; None: by the rate
+    busy          given sizes likewise, the part of the time in which cores have work, of what the
+                  slowest takes: to choose the sizes of tiles by; None: all
+    costs         what else they are chosen by
     tells_last    does the code for a tile depend on is_last? If not, fewer functions do
     streams       is copying what takes longest? Then the last tile of all is cut once more along
                   the innermost dimension that is cut, since nothing hides its computation; and
@@ -105,6 +124,8 @@ class Tiling:
     scratch: Callable[[Sized], dict[str, Any]] | None = None
     rate: float = 4.0
     work: Callable[[Sized], Any] | None = None
+    busy: Callable[[Sized], Any] | None = None
+    costs: Costs = Costs()
     tells_last: bool = False
     streams: bool = False
     forms: Forms = field(default_factory=dict)

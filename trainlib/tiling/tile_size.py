@@ -17,10 +17,9 @@ from trainlib.primitive.slices import Axis, Look
 from trainlib.primitive.tensor import Tensors
 from trainlib.primitive.tile_spec import Dim, Sizes, Tiling
 
-STEP = 200  # cycles of a step beside its inner loops: 80, and about as much of the kernel's own
+STEP = 200  # cycles of a step that copies do not hide, about
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
 BURST = 256  # bytes
-COLD = 1000  # cycles until a function is in the instruction caches, about
 QUEUE = 5  # commands with lines that no core waits for: MCHAN's queue of four, and the first
 ALIGN = 16  # bytes, what buffers begin at
 SMALLEST_ENTRY = 48  # bytes, in the table of steps: a zero, a count and a block of one command
@@ -304,12 +303,14 @@ class Grid:
     def cycles(self) -> np.ndarray:
         """What the whole is expected to take."""
         exposed, (inwards, outwards) = self._exposed(), self.moved
-        steps = self.tiles
+        steps = self._step * self.tiles
+        costs = self.choice.tiling.costs
+        computing = self.work + costs.kernel * self.tiles + self._revisits()
         if self.choice.buffers == 1:
-            both = self.work + inwards + outwards + self._step * steps
+            both = computing + inwards + outwards + steps
         else:
-            both = np.maximum(self.work, self.copying) + exposed + self._queueing()
-        return both + self._step * steps + COLD * self._shapes()
+            both = np.maximum(computing, self.copying) + exposed + self._queueing()
+        return both + steps + costs.cold * self._shapes() + costs.table * self.table
 
     @cached_property
     def moved(self) -> tuple[np.ndarray, np.ndarray]:
@@ -384,13 +385,44 @@ class Grid:
         return self.tiles * (SMALLEST_ENTRY + COMMAND * commands)
 
     def _shapes(self) -> np.ndarray:
-        """How many functions there are: sizes at the ends differ, and beginnings of sums."""
+        """How many functions there are: sizes and padding at the ends differ, and beginnings of
+        sums.
+        """
         sizes, begins = [], np.zeros((), bool)
         for i, (dim, tried) in enumerate(zip(self.dims, self.tried, strict=True)):
-            sizes.append(self._along(i, [1 + (dim.size % size > 0) for size in tried]))
+            ends = 3 if self._is_padded(dim) else 1  # the first, those in the middle, the last
+            counts = [
+                max(1 + (dim.size % size > 0), min(-(-dim.size // size), ends)) for size in tried
+            ]
+            sizes.append(self._along(i, counts))
             if dim.is_summed:
                 begins = begins | (self.parts[i] > 1)
         return _product(sizes) * (1 + begins)
+
+    def _revisits(self) -> np.ndarray:
+        """Cycles for results that are loaded, added to and stored again."""
+        summed = [i for i, dim in enumerate(self.dims) if dim.is_summed]
+        again = _product(self.parts[i] for i in summed) - 1 if summed else np.zeros(())
+        results = [t for t in self.choice.tensors.values() if t.role in ("out", "inout")]
+        return (
+            again * self.choice.tiling.costs.revisit * max((t.elements for t in results), default=0)
+        )
+
+    def _is_padded(self, dim: Dim) -> bool:
+        """Do boxes of the dimension's ends reach over those of tensors, and the code knows it? Of
+        tensors that have a form, the DMA fills in what is not there.
+        """
+        whole, tiling = range(dim.size), self.choice.tiling
+        for name, axes in tiling.boxes.items():
+            if name in tiling.forms:
+                continue
+            for axis, size in zip(axes, self.choice.tensors[name].shape, strict=True):
+                if axis is None or isinstance(axis, str) or axis.dim != dim.name:
+                    continue
+                there = axis.of(whole)
+                if there.start < 0 or there.stop > size:
+                    return True
+        return False
 
     def _copy_cycles(self, name: str) -> np.ndarray:
         """Cycles of the DMA for the largest part: beats, and two a burst."""
@@ -434,7 +466,9 @@ class Grid:
                 for size in sizes
             ]
             padded.append(self._along(i, units) * dim.unit)
-        return _product(padded) / self.choice.tiling.rate
+        busy = self.choice.tiling.busy
+        rate = self.choice.tiling.rate * (busy(self._all_sizes) if busy else 1)
+        return np.asarray(_product(padded) / rate)
 
 
 def _beats(run: np.ndarray) -> np.ndarray:

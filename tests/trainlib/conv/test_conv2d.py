@@ -13,6 +13,7 @@ from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Weights
 from trainlib.conv.depthwise_schedule import round_of
+from trainlib.conv.passes import _busy_part
 from trainlib.conv.weight_gradient_code import weight_gradient
 from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.launch import launch, program
@@ -524,3 +525,19 @@ def test_multiply_adds_with_padding_are_not_counted(kernel):
     padded = torch.nn.functional.pad(torch.ones(1, 4, 9, 7), (0, 1, 1, 2))
     sums = torch.nn.functional.conv2d(padded, torch.ones(6, 2, 3, 3), stride=2, groups=2)
     assert family.macs(point) == sums.sum()
+
+
+IMAGE = Axis(8, 8, 3, pad=1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "others", "axis", "part"),
+    [
+        (24, 2, None, 1),  # a block of 3 x 2 each, with 6 x 24 multiply-adds, 44 loads
+        (4, 3, None, 12 / 8 * 188 / 6 / 74),  # of 2 x 1 at most, 48 and 26: not twelve of eight
+        (16, 8, IMAGE, 1),  # two rows each, all of their lines
+        (4, 8, IMAGE, 22 / 24),  # two rows of two lines each: those in the middle read more
+    ],
+)
+def test_cores_have_work_for_a_part_of_the_time(rows, others, axis, part):
+    assert _busy_part(8, axis, IMAGE, rows, others) == pytest.approx(part)

@@ -224,7 +224,7 @@ def test_columns_of_images_of_any_size_come_while_others_are_multiplied():
         assert right(f"conv2d_{step}_f32", point, PULP).dma_overlap > 0.8
 
 
-@pytest.mark.parametrize(("step", "part"), [("fw", 0.93), ("wg", 0.95)])
+@pytest.mark.parametrize(("step", "part"), [("fw", 0.94), ("wg", 0.95)])
 def test_rows_that_come_by_dma_take_less_time_than_rows_that_cores_make(step, part):
     shape = LAYER | {"stride": 2, "layout": "hwc"}
     by_cores, by_dma = (

@@ -10,7 +10,7 @@ from firmware.arena import Arena
 from firmware.builder import KernelError
 from trainlib.primitive.slices import Box, Spread, TensorSlice, Window
 from trainlib.primitive.tensor import Tensor
-from trainlib.primitive.tile_spec import GROWTH, Dim, Tiling, growing
+from trainlib.primitive.tile_spec import GROWTH, Costs, Dim, Tiling, growing
 from trainlib.tiling.dma_commands import Copy, copies
 from trainlib.tiling.schedule import schedule, stays
 from trainlib.tiling.tile_size import Choice, Grid, TableRoom, TablesTooLong, candidates
@@ -474,3 +474,24 @@ def test_what_tiles_in_the_middle_need_fits_their_buffers(axis, size):
     [longest] = Grid(tried, [[size]]).part_lengths["x"]
     tiles = tiling.tiles({"i": size}, tensors)
     assert longest == max(tile.shape.part("x").shape[0] for tile in tiles)
+
+
+def padded(lines, summed):
+    """Lines with a window of three that reaches over both ends, and channels that are summed."""
+    dims = (Dim("y", lines), Dim("c", 8, is_summed=True))
+    boxes = {"x": ("c", Window("y", 3, before=1)), "z": ("y",)}
+    tiling = Tiling(dims, boxes, lambda *_: None, rate=1e9, costs=Costs(revisit=0.5))
+    tensors = {"x": Tensor((8, lines)), "z": Tensor((lines,), "out")}
+    chosen = Choice("test", tiling, tensors, 2, Arena("l1", 0x1000_0000, 0x10000), 0)
+    return lambda y: Grid(chosen, [[y], [summed]])
+
+
+@pytest.mark.parametrize(("size", "shapes"), [(9, 1), (5, 2), (3, 3), (1, 3), (2, 3)])
+def test_padding_at_the_ends_gives_functions_of_their_own(size, shapes):
+    assert padded(9, 8)(size)._shapes().item() == shapes
+    assert padded(9, 4)(size)._shapes().item() == 2 * shapes
+
+
+def test_results_that_are_added_to_again_cost_for_each_time():
+    at = [padded(64, summed)(64)._revisits().item() for summed in (8, 4, 2)]
+    assert at == [0, 64 * 0.5, 3 * 64 * 0.5]
