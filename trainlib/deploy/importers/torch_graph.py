@@ -105,7 +105,9 @@ def _in_others(program: ExportedProgram) -> ExportedProgram:
     while unknown := _unknown(program) - tried:
         tried |= unknown
         if known := {target: ways[target] for target in unknown if target in ways}:
-            program = program.run_decompositions(known)
+            with catch_warnings():
+                simplefilter("ignore")  # torch's of itself
+                program = program.run_decompositions(known)
     return program
 
 
