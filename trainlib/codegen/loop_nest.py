@@ -401,12 +401,13 @@ class Nest:
         k = self.k
         with k.scope():
             results = body(Lanes(k, width), *self._values(width))
-            written = [register for result in results for register in result]
-            if any(operand.element.is_rounded for operand in self.targets):
-                assert len({*written}) == len(written), "a result is rounded where it is, once"
-                assert not {*written} & {*self.shared.values()}
+            rounded: set[Register] = set()
             for operand, result in zip(self.targets, results, strict=True):
+                assert not rounded & {*result}, "a result is rounded where it is, as the last one"
+                if operand.element.is_rounded:
+                    rounded |= {*result}
                 self._store(operand, result, width)
+            assert not rounded & {*self.shared.values()}
             for index in self.windows:
                 operand = self.sources[index]
                 pointer = self.pointers[operand, False]

@@ -289,16 +289,14 @@ def _unscaled(operation: Operation, inverse: Address) -> Operation:
 
 
 def _copied(operation: Operation) -> Operation:
-    """The same, with new weights as a further result."""
+    """The same, with new weights as the last result, too: by then they are stored."""
 
     def copied(k: Kernel) -> Body:
         own = operation(k)
 
         def body(v: Lanes, *values: Lane) -> Sequence[Lane]:
             w, *states = own(v, *values)
-            copy = v.f()
-            v.fsgnj_s(copy, w, w)
-            return [w, *states, copy]
+            return [w, *states, w]
 
         return body
 
