@@ -44,7 +44,9 @@ def serve_alone(chip, lanes):
     first = chip.config[0]["inputs"] - DMA_PORTS
     for lane in range(DMA_PORTS):
         if lanes >> lane & 1:
-            serve_bank(chip.banks[np.uint64(words[lane] & last_bank)], first + lane)
+            bank = chip.banks[np.uint64(words[lane] & last_bank)]
+            bank["winner"] = first + lane
+            serve_bank(bank, first + lane)
 
 
 @cold_step
