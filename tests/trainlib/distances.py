@@ -5,6 +5,7 @@
 Exact is the reference of the kernel in single precision, in float64, of the same operands: what it
 is off by is small beside the rounding of halves. A distance is in units of half a last place of the
 largest exact result: one rounding is at most 1; sums in halves, rounded at each term, have more.
+What is past the type's largest number is infinite.
 """
 
 import argparse
@@ -49,10 +50,22 @@ def distances(kernel: str) -> Iterator[Distance]:
     for output, exact in _exact(stem, arguments, wide, outputs).items():
         if outputs[output].dtype not in (half.dtype, np.float32):
             continue
-        off = np.abs(outputs[output].astype(np.float64) - exact)
-        unit = float(finfo(half.dtype).eps) / 2 * float(np.abs(exact).max() or 1.0)
+        exact = np.array(exact, np.float64)
+        if outputs[output].dtype == half.dtype:
+            exact[np.abs(exact) > float(finfo(half.dtype).max)] *= np.inf
+        off = _off(outputs[output].astype(np.float64), exact)
+        largest = float(np.max(np.abs(exact[np.isfinite(exact)]), initial=0.0))
+        unit = float(finfo(half.dtype).eps) / 2 * (largest or 1.0)
         root = float(np.sqrt(np.mean(off**2)))
         yield Distance(kernel, output, off.size, float(off.max()) / unit, root / unit)
+
+
+def _off(y: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Distances; of the same infinity, and of NaNs, 0; of what only one of both is, infinite."""
+    is_same = (y == exact) | (np.isnan(y) & np.isnan(exact))
+    with np.errstate(invalid="ignore"):
+        off = np.abs(y - exact)
+    return np.where(is_same, 0.0, np.where(np.isnan(off), np.inf, off))
 
 
 def _exact(stem: str, arguments: dict[str, Any], inputs: Arrays, names: Iterable[str]) -> Arrays:
