@@ -31,6 +31,7 @@ START = 300  # cycles around a copy: its set-up, and its end
 EARLY = 1.3  # copies to L2 are begun so many times their own cycles before they must be over
 LEAST = 2048  # bytes of a value: smaller ones are not worth two copies
 HOMES = "parameter", "buffer", "state"  # roles of what may lie in the HyperRAM between steps
+ROUNDS = 2  # gaps may be chosen so often: others that are in their way are given up
 RECORD = 20  # bytes of a copy in the program's table
 
 
@@ -137,24 +138,37 @@ class Swaps:
         """
         gaps = self._gaps(static, temporary)
         chosen: list[Gap] = []
-        blocks = [*static, *temporary]
-        while True:
+        stays = {block.name for block in static}
+        lack = 0
+        for _ in range(ROUNDS * len(gaps) + 1):
             timed = self._timed(chosen)
-            moved = {t.gap.name for t in timed}
-            stays = [b for b in static if b.name not in moved]
-            others = [b for b in blocks if b.name in moved or b not in static]
-            memory = plan(stays, _absent(others, timed), start)
-            lack = memory.peak + RECORD * 2 * len(timed) - room
+            left = room - RECORD * 2 * len(timed)
+            blocks = _absent([*static, *temporary], timed)
+            live = self._live(blocks)
+            lack, nodes = int(live.max()) - left, [int(live.argmax())]
             if lack <= 0:
-                copies = self._copies(memory, timed)
-                used = max((copy.ram + copy.size for copy in copies), default=0)
-                if used > ram:
-                    raise NoRoom(used - ram)
-                return memory, copies
-            more = self._more(blocks, timed, gaps, room, memory)
+                still = [b for b in blocks if b.name in stays and not b.absent]
+                memory = plan(still, [b for b in blocks if b.name not in stays or b.absent], start)
+                lack = memory.peak - left
+                if lack <= 0:
+                    return memory, self._copies(memory, timed, ram)
+                highest = max(memory.blocks.values(), key=lambda block: block.end)
+                below = [n for first, last in highest.times for n in range(first, last + 1)]
+                nodes = sorted(below, key=lambda node: -live[node])
+            more = self._more(timed, gaps, nodes, lack)
             if not more:
-                raise NoRoom(lack)
-            chosen += more
+                break
+            chosen = [*(t.gap for t in timed), more]
+        raise NoRoom(lack)
+
+    def _live(self, blocks: Iterable[Block]) -> np.ndarray:
+        """Bytes that are there at each node, and at the end."""
+        changes = np.zeros(len(self.nodes) + 2, np.int64)
+        for block in blocks:
+            for first, last in block.times:
+                changes[first] += block.size
+                changes[last + 1] -= block.size
+        return changes.cumsum()[:-1]
 
     def _gaps(self, static: Iterable[Block], temporary: Iterable[Block]) -> list[Gap]:
         """Of all values that are worth it."""
@@ -205,7 +219,7 @@ class Swaps:
             if not is_back:
                 ends[gap] = bisect_left(self.starts, free)
         last = len(self.nodes)
-        timed = []
+        timed = list[_Timed]()
         for gap in chosen:
             spans = [(ends[gap], gates[gap] - 1)]
             if gap.wraps:
@@ -222,34 +236,20 @@ class Swaps:
         return bool(ends) and not any(max(ends) <= node <= gap.before for node in changed)
 
     def _more(
-        self,
-        blocks: Sequence[Block],
-        timed: Sequence[_Timed],
-        gaps: Sequence[Gap],
-        room: int,
-        memory: Memory,
-    ) -> list[Gap]:
-        """One more gap, where most is there, or below what lies highest; none if all are taken."""
-        live = np.zeros(len(self.nodes) + 1, np.int64)
-        for block in _absent(blocks, timed):
-            for first, last in block.times:
-                live[first : last + 1] += block.size
+        self, timed: Sequence[_Timed], gaps: Sequence[Gap], nodes: Iterable[int], lack: int
+    ) -> Gap | None:
+        """One more gap, at the first of these nodes that has one: where most is there, or below
+        what lies highest.
+
+        lack    bytes that are missing
+        """
         taken = dict.fromkeys(t.gap for t in timed)
-        over = int(live.max()) - room
-        if over > 0:
-            worst = [int(live.argmax())]
-        else:  # what lies highest is where no place was left
-            highest = max(memory.blocks.values(), key=lambda block: block.end)
-            over = memory.peak - room
-            nodes = [n for first, last in highest.times for n in range(first, last + 1)]
-            worst = sorted(nodes, key=lambda node: -live[node])
-        for node in worst:
+        for node in nodes:
             there = [g for g in gaps if g not in taken and g.covers(node)]
-            for gap in sorted(there, key=lambda gap: self._worth(gap, over), reverse=True):
-                timed = self._timed([*taken, gap])
-                if any(t.gap == gap and t.covers(node) for t in timed):
-                    return [gap]
-        return []
+            for gap in sorted(there, key=lambda gap: self._worth(gap, lack), reverse=True):
+                if any(t.gap == gap and t.covers(node) for t in self._timed([*taken, gap])):
+                    return gap
+        return None
 
     def _worth(self, gap: Gap, over: int) -> tuple[float, int]:
         """Bytes that it saves for each that is copied, and then its cycles."""
@@ -257,14 +257,19 @@ class Swaps:
         length += self.starts[-1] * gap.wraps
         return min(gap.size, over) / gap.size, length
 
-    def _copies(self, memory: Memory, timed: Sequence[_Timed]) -> list[Copy]:
-        """In their order, with what they wait for."""
+    def _copies(self, memory: Memory, timed: Sequence[_Timed], ram: int) -> list[Copy]:
+        """In their order, with what they wait for.
+
+        raises    NoRoom if so many bytes of the HyperRAM are too few
+        """
         places: dict[str, int] = {}
         end = 0
         for t in timed:
             if t.gap.name not in places:
                 places[t.gap.name] = end
                 end += -(-t.gap.size // PAGE) * PAGE
+        if end > ram:
+            raise NoRoom(end - ram)
         self.homes |= {t.gap.name: places[t.gap.name] for t in timed if t.gap.wraps}
         found = []
         for t in timed:
