@@ -7,7 +7,7 @@ import numpy as np
 
 from soc.core.sync_points import note_word_of_l1
 from soc.engine.aligned_words import ask_again
-from soc.interconnect.tcdm import DMA_PORTS, arbitrate_bank, serve_bank
+from soc.interconnect.tcdm import DMA_PORTS, arbitrate_bank, serve_bank, serve_lone
 from soc.prelude.bits import bit
 from soc.prelude.step import cold_step, inlined_step
 from soc.prelude.trace_points import is_recorded, note_beat, note_conflicts
@@ -38,15 +38,13 @@ def serve_lanes(chip, lanes, now):
 
 @inlined_step
 def serve_alone(chip, lanes):
-    """Serve lanes of which each is alone at its bank: it wins, and is the arbiter's next rr."""
+    """Serve lanes of which each is alone at its bank."""
     words = chip.dma[0]["lane_word"]
     last_bank = chip.config[0]["banks"] - 1
     first = chip.config[0]["inputs"] - DMA_PORTS
     for lane in range(DMA_PORTS):
         if lanes >> lane & 1:
-            bank = chip.banks[np.uint64(words[lane] & last_bank)]
-            bank["winner"] = first + lane
-            serve_bank(bank, first + lane)
+            serve_lone(chip.banks[np.uint64(words[lane] & last_bank)], first + lane)
 
 
 @cold_step

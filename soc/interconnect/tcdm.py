@@ -61,6 +61,13 @@ def serve_bank(bank, following):
 
 
 @inlined_step
+def serve_lone(bank, initiator):
+    """Serve the only request that is put to a bank: it wins, and is the arbiter's next rr."""
+    bank["winner"] = initiator
+    serve_bank(bank, initiator)
+
+
+@inlined_step
 def ask_bank(bank, initiator):
     """Put a request to a bank in this cycle."""
     bank["requests"] = bit(initiator) | bank["requests"]
