@@ -6,7 +6,17 @@ import numpy as np
 
 from pulpsim.cli.terminal import short
 from pulpsim.html_report.figures import Figures
-from pulpsim.html_report.svg import LABELS, PLOT, count, element, label, picture, ticks, title
+from pulpsim.html_report.svg import (
+    LABELS,
+    PLOT,
+    count,
+    element,
+    label,
+    level,
+    picture,
+    ticks,
+    title,
+)
 
 TOP, TALL = 10, 176
 """Above the bars, and the height of the highest."""
@@ -34,10 +44,8 @@ def _height(number: float, most: int) -> float:
 
 def _grid(most: int) -> Iterator[str]:
     for tick in ticks(most, 4):
-        y = _height(tick, most)
-        yield element("path", d=f"M{LABELS} {y:.1f}h{PLOT}", class_="grid")
         number = short(round(tick)) if tick >= 10_000 else count(round(tick))
-        yield label(LABELS - 8, y + 4, number, class_="tick", text_anchor="end")
+        yield level(_height(tick, most), number)
 
 
 def _bars(banks: np.ndarray, most: int, wide: float) -> Iterator[str]:

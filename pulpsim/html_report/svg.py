@@ -43,6 +43,12 @@ def label(x: float, y: float, text: str, **attributes: object) -> str:
     return element("text", shown(text), x=x, y=y, **attributes)
 
 
+def level(y: float, text: str) -> str:
+    """A line across a picture, and at its left what it stands for."""
+    line = element("path", d=f"M{LABELS} {y:.2f}h{PLOT}", class_="grid")
+    return line + label(LABELS - 8, y + 4, text, class_="tick", text_anchor="end")
+
+
 def title(text: str) -> str:
     """What a pointer that rests on the element around it shows."""
     return element("title", shown(text))

@@ -13,6 +13,7 @@ from pulpsim.html_report.svg import (
     count,
     element,
     label,
+    level,
     percent,
     picture,
     shown,
@@ -158,9 +159,7 @@ def _memory(deployed: Deployed) -> str:
 def _axes(peak: int, calls: int, scale: float) -> Iterator[str]:
     bottom = TOP + HEIGHT
     for size in ticks(peak):
-        y = bottom - size * scale
-        yield element("path", d=f"M{LABELS} {y:.2f}h{PLOT}", class_="grid")
-        yield label(LABELS - 8, y + 4, count(size), class_="tick", text_anchor="end")
+        yield level(bottom - size * scale, count(size))
     for call in ticks(calls):
         x = LABELS + PLOT * call / calls
         yield label(x, bottom + 16, count(call), class_="tick", text_anchor="middle")

@@ -12,6 +12,7 @@ from pulpsim.html_report.svg import (
     count,
     element,
     label,
+    level,
     percent,
     picture,
     shown,
@@ -87,9 +88,7 @@ def loss_curve(losses: Sequence[float]) -> str:
 
     parts = []
     for value in ticks(span, 5):
-        y = bottom - HEIGHT * value / span
-        parts.append(element("path", d=f"M{LABELS} {y:.2f}h{PLOT}", class_="grid"))
-        parts.append(label(LABELS - 8, y + 4, f"{low + value:g}", class_="tick", text_anchor="end"))
+        parts.append(level(bottom - HEIGHT * value / span, f"{low + value:g}"))
     for number in ticks(last):
         if number == int(number):
             x = place(int(number))[0]
