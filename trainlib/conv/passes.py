@@ -8,8 +8,7 @@ roles of its images exchanged.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import product
+from functools import partial
 from math import prod
 from typing import Any, Literal
 
@@ -17,9 +16,9 @@ import numpy as np
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
-from trainlib.codegen.work_split import heights
 from trainlib.conv import halves
 from trainlib.conv.axis import Axis
+from trainlib.conv.busy_cores import busy_part
 from trainlib.conv.conv2d import (
     Conv2d,
     Layout,
@@ -50,8 +49,6 @@ from trainlib.reference import conv2d as reference
 RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not count taps
 UNIT = 4  # channels of a tile's results
 CORES = 8  # usually
-COLS = 8  # sums of a line that a core computes at once, usually
-SUMS = 20  # of a gradient of weights that a core computes at once, most
 COSTS = Costs(kernel=120, cold=2500, revisit=0.75)  # of functions of 1,600 bytes, about
 GROUPS = 8  # of a tile, one for each core and no group shared
 BY_COLUMNS: Mapping[str, Callable[..., None]] = {
@@ -212,7 +209,7 @@ class Step:
             axis = s.ys if self.result == "y" else s.ys.inverse
             whole |= {"y": axis.outputs}
         of = [np.asarray(sizes[n] if n in cut else whole[n], int) for n in (rows, others)]
-        return np.vectorize(partial(_busy_part, cores, axis, s.xs), otypes=[float])(*of)
+        return np.vectorize(partial(busy_part, cores, axis, s.xs), otypes=[float])(*of)
 
     def _exposed(self, a: Wanted, sizes: Sized) -> Any:
         """The part of the copies of a tile at the ends that nothing hides: few lines and groups."""
@@ -477,59 +474,6 @@ class Step:
 
 def _in_layout(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return array.transpose(axes) if array.ndim == 4 else array
-
-
-@cache
-def _busy_part(cores: int, axis: Axis | None, places: Axis, rows: int, others: int) -> float:
-    """The part of the time in which cores multiply that share rows, and others of each: as much as
-    with blocks that their registers are best used with.
-
-    axis      of the others, if those are lines: what is read for each is not equal where all of
-              the axis is in a tile; None: they are channels, of a gradient of weights
-    places    the axis of a line, of which a core has several sums at once
-    """
-    reads = [1] * others
-    if axis and others == axis.outputs:
-        reads = [axis.line(line).reads for line in range(others)]
-    best = 0.0
-    for parts in range(1, min(rows, cores) + 1):
-        each, height = -(-others // min(cores // parts, others)), -(-rows // parts)
-        most = max(sum(reads[at : at + each]) for at in range(0, others, each))
-        if axis:
-            slowest = height * most * _slowness(places, min(height, 2)) / _slowness(places, 2)
-        else:
-            slowest = _of_blocks(places, height, each)
-        best = max(best, rows * sum(reads) / (cores * max(slowest, 1)))
-    return best
-
-
-def _slowness(places: Axis, rows: int) -> float:
-    """Cycles for a multiply-add of a block of sums: weights and inputs are loaded once for it."""
-    return 1 + 1 / COLS + _inputs(places) / (places.taps * COLS * rows)
-
-
-def _inputs(places: Axis) -> int:
-    """Inputs that neighbouring outputs read."""
-    return (COLS - 1) * places.stride + places.taps
-
-
-@cache
-def _of_blocks(places: Axis, rows: int, channels: int) -> float:
-    """How many pairs of rows and channels of a gradient of weights take as long, in the best
-    blocks, as these do: of neighbouring outputs, both images are loaded once for a block.
-    """
-    taps, found = min(places.taps, SUMS), {}
-    for height, depth in product(range(1, SUMS + 1), repeat=2):
-        if height * depth * taps > SUMS:
-            continue
-        loads = {
-            (h, d): n * m * (h * d * taps * COLS + h * COLS + d * _inputs(places))
-            for h, n in heights(rows, height).items()
-            for d, m in heights(channels, depth).items()
-        }
-        one = taps * COLS + COLS / depth + _inputs(places) / height
-        found[height, depth] = sum(loads.values()), one
-    return min(total for total, _ in found.values()) / min(one for _, one in found.values())
 
 
 def clipped(point: Mapping[str, Any], conv: Conv2d, result: str) -> dict[str, Any]:

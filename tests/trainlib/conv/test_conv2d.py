@@ -11,9 +11,9 @@ from firmware.runtime import new_kernel, team_of
 from soc.chip.spec import load_chip
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time
 from trainlib.conv.axis import Axis
+from trainlib.conv.busy_cores import busy_part
 from trainlib.conv.correlation import Correlation, Images, Weights
 from trainlib.conv.depthwise_schedule import round_of
-from trainlib.conv.passes import _busy_part
 from trainlib.conv.weight_gradient_code import weight_gradient
 from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.launch import launch, program
@@ -540,4 +540,4 @@ IMAGE = Axis(8, 8, 3, pad=1)
     ],
 )
 def test_cores_have_work_for_a_part_of_the_time(rows, others, axis, part):
-    assert _busy_part(8, axis, IMAGE, rows, others) == pytest.approx(part)
+    assert busy_part(8, axis, IMAGE, rows, others) == pytest.approx(part)

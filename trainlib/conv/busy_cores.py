@@ -1,0 +1,63 @@
+"""The part of the time in which cores that share a convolution have work, to choose tiles by."""
+
+from functools import cache
+from itertools import product
+
+from trainlib.codegen.work_split import heights
+from trainlib.conv.axis import Axis
+
+COLS = 8  # sums of a line that a core computes at once, usually
+SUMS = 20  # of a gradient of weights that a core computes at once, most
+
+
+@cache
+def busy_part(cores: int, axis: Axis | None, places: Axis, rows: int, others: int) -> float:
+    """The part of the time in which cores multiply that share rows, and others of each: as much as
+    with blocks that their registers are best used with.
+
+    axis      of the others, if those are lines: what is read for each is not equal where all of
+              the axis is in a tile; None: they are channels, of a gradient of weights
+    places    the axis of a line, of which a core has several sums at once
+    """
+    reads = [1] * others
+    if axis and others == axis.outputs:
+        reads = [axis.line(line).reads for line in range(others)]
+    best = 0.0
+    for parts in range(1, min(rows, cores) + 1):
+        each, height = -(-others // min(cores // parts, others)), -(-rows // parts)
+        most = max(sum(reads[at : at + each]) for at in range(0, others, each))
+        if axis:
+            slowest = height * most * _slowness(places, min(height, 2)) / _slowness(places, 2)
+        else:
+            slowest = _of_blocks(places, height, each)
+        best = max(best, rows * sum(reads) / (cores * max(slowest, 1)))
+    return best
+
+
+def _slowness(places: Axis, rows: int) -> float:
+    """Cycles for a multiply-add of a block of sums: weights and inputs are loaded once for it."""
+    return 1 + 1 / COLS + _inputs(places) / (places.taps * COLS * rows)
+
+
+def _inputs(places: Axis) -> int:
+    """Inputs that neighbouring outputs read."""
+    return (COLS - 1) * places.stride + places.taps
+
+
+@cache
+def _of_blocks(places: Axis, rows: int, channels: int) -> float:
+    """How many pairs of rows and channels of a gradient of weights take as long, in the best
+    blocks, as these do: of neighbouring outputs, both images are loaded once for a block.
+    """
+    taps, found = min(places.taps, SUMS), {}
+    for height, depth in product(range(1, SUMS + 1), repeat=2):
+        if height * depth * taps > SUMS:
+            continue
+        loads = {
+            (h, d): n * m * (h * d * taps * COLS + h * COLS + d * _inputs(places))
+            for h, n in heights(rows, height).items()
+            for d, m in heights(channels, depth).items()
+        }
+        one = taps * COLS + COLS / depth + _inputs(places) / height
+        found[height, depth] = sum(loads.values()), one
+    return min(total for total, _ in found.values()) / min(one for _, one in found.values())
