@@ -228,10 +228,10 @@ class Cut:
         if not self.is_resident and cores == max(self.cores):
             with suppress(KernelError):
                 planned = dict(self.planned_tile(choice.buffers))
-                alone = Grid(choice, [[size] for size in planned.values()])
+                alone = choice.grid(planned)
                 return {tuple(planned.items()): float(alone.cycles.item())}
         sizes = choice.sizes(self.layer.given.get("tile") or {})
-        alone, l2 = Grid(choice, [[size] for size in sizes.values()]), self._l2_left
+        alone, l2 = choice.grid(sizes), self._l2_left
         return fitting_tiles([Tables(alone)], cores, l2, are_few=True)
 
     def _tables(self, buffers: int, method: str) -> Tables:

@@ -17,7 +17,7 @@ from trainlib.tiling.dispatch import has_tiles
 from trainlib.tiling.plan import Plan
 from trainlib.tiling.records import BASES
 from trainlib.tiling.resident import Resident
-from trainlib.tiling.tile_size import Choice, Grid
+from trainlib.tiling.tile_size import Choice
 
 ENTRIES = 4096  # bytes of L1 that a table's entries and the program's own take, about
 GAIN = 0.9  # of the cycles of all in L1 that tiles take at most, to be taken instead: estimates err
@@ -59,8 +59,7 @@ class Tiles:
     @staticmethod
     def _estimate(choice: Choice) -> float:
         """Cycles with the tiles that are chosen."""
-        sizes = choice.sizes({})
-        return float(Grid(choice, [[sizes[dim.name]] for dim in choice.tiling.dims]).cycles.item())
+        return float(choice.grid(choice.sizes({})).cycles.item())
 
     def chosen(self, call: Call) -> Call:
         """A call with its tiles: those that have been measured, those that overlap copies with
@@ -105,8 +104,8 @@ class Tiles:
         whole = {dim.name: dim.size for dim in choice.tiling.dims}
         if sizes == whole:
             return {}
-        by_tiles = Grid(choice, [[sizes[name]] for name in whole])
-        at_once = Grid(replace(choice, buffers=1), [[size] for size in whole.values()])
+        by_tiles = choice.grid(sizes)
+        at_once = replace(choice, buffers=1).grid(whole)
         is_faster = by_tiles.cycles.item() < GAIN * at_once.cycles.item()
         return {"tile": sizes} if is_faster else {}
 

@@ -89,7 +89,7 @@ class Choice:
         raises    KernelError for sizes that do not exist, or do not fit
         """
         self.check(given)
-        grid = Grid(self, self._tried(given))
+        grid = self.grid(given)
         fits = grid.bytes <= self.free
         if not fits.any():
             raise KernelError(self._refusal(given, grid))
@@ -105,18 +105,20 @@ class Choice:
             best = np.where(fits, grid.table, np.inf).argmin()
         return grid.sizes(int(best))
 
-    def _tried(self, given: Sizes) -> list[list[int]]:
+    def grid(self, given: Sizes) -> "Grid":
+        """The combinations of sizes that are tried; one if all sizes are given."""
         dims = self.tiling.dims
-        return [[given[dim.name]] if dim.name in given else candidates(dim) for dim in dims]
+        tried = [[given[dim.name]] if dim.name in given else candidates(dim) for dim in dims]
+        return Grid(self, tried)
 
     def known(self, sizes: Sizes, table: int) -> "Choice":
         """It, knowing how many bytes the table has with tiles of these sizes."""
-        grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
+        grid = self.grid(sizes)
         return replace(self, table=self.table.after(sizes, grid.table.item(), table))
 
     def least_table(self, given: Sizes) -> int:
         """Bytes of L2 that the smallest table takes, about; 0 if no tile fits."""
-        grid = Grid(self, self._tried(given))
+        grid = self.grid(given)
         fits = grid.bytes <= self.free
         return int(np.where(fits, grid.table, np.inf).min()) if fits.any() else 0
 
@@ -125,18 +127,18 @@ class Choice:
 
         What is read and overwritten has two more, see trainlib.tiling.schedule.LEFT.
         """
-        grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
+        grid = self.grid(sizes)
         return {name: int(slots.item()) for name, slots in grid.slots.items()}
 
     def is_copying(self, sizes: Sizes) -> bool:
         """Does copying take longer than computing, with tiles of these sizes?"""
-        grid = Grid(self, [[sizes[dim.name]] for dim in self.tiling.dims])
+        grid = self.grid(sizes)
         return bool((grid.copying > grid.work).all())
 
     @property
     def has_any(self) -> bool:
         """Does any tile fit?"""
-        grid = Grid(self, [candidates(dim) for dim in self.tiling.dims])
+        grid = self.grid({})
         return bool((grid.bytes <= self.free).any())
 
     @property
@@ -164,7 +166,7 @@ class Choice:
         """What is too large, by how much, and what would fit."""
         least = int(grid.bytes.argmin())
         what = "a tile" if len(given) == len(self.tiling.dims) else "the smallest tile"
-        largest = Grid(self, [candidates(dim) for dim in self.tiling.dims]).largest(self.free)
+        largest = self.grid({}).largest(self.free)
         hint = f"the largest that fits is {_shown(largest)}" if largest else "none fits"
         needed = int(grid.bytes.flat[least])
         return (
