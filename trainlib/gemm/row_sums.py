@@ -85,7 +85,7 @@ def _block(
 def _add_in_parts(
     k: Kernel, px: Register, totals: list, loaded: list, values: Strided, terms: int
 ) -> None:
-    """Add sums of a few terms to the totals: each rounding of a long sum is as large as that.
+    """Add the terms to the totals in parts: a running sum of many terms loses more by rounding.
 
     The terms of a lone row go to several sums by turns: an addition need not wait for the last one.
     """
@@ -102,7 +102,7 @@ def _add_in_parts(
 
 
 def _parts(terms: int) -> list[tuple[int, int]]:
-    """Terms of a part and how many such parts there are: at most LONG, equal ones if there are."""
+    """(terms of a part, parts): equal parts if LONG or a little less divides them, else a rest."""
     for size in range(LONG, LONG // 2 - 1, -1):
         if terms % size == 0:
             return [(size, terms // size)]

@@ -71,12 +71,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Costs:
-    """What the sizes of tiles are chosen by, besides computing and copying, about.
+    """Estimates by which sizes of tiles are chosen, besides those of computing and copying.
 
-    kernel     cycles of a tile around its inner loops
-    cold       cycles until a function is in the instruction caches
-    revisit    cycles for a result that is added to once more, of all cores together
-    table      cycles that a byte of the table of steps in L2 is worth
+    kernel     cycles of a tile outside its inner loops
+    cold       cycles of a function's instruction cache misses, the first time
+    revisit    cycles, of all cores together, for each result that a further tile adds to
+    table      cycles that a byte of L2 for the table of steps is worth
     """
 
     kernel: float = 0
@@ -101,7 +101,7 @@ class Tiling:
     work          given sizes of dimensions, as scratch is, cycles of a tile; None: by the rate
     busy          given sizes likewise, the part of the time in which cores have work, of what the
                   slowest takes: to choose the sizes of tiles by; None: all
-    costs         what else they are chosen by
+    costs         further estimates, by which the sizes of tiles are chosen
     tells_last    does the code for a tile depend on is_last? If not, fewer functions do
     streams       is copying what takes longest? Then the last tile of all is cut once more along
                   the innermost dimension that is cut, since nothing hides its computation; and

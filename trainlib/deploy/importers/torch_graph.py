@@ -50,7 +50,7 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class NoKernelError(DeployError):
-    """An operator has no kernel, and no rule that puts it together."""
+    """An operator has neither a kernel nor a rule that composes it of kernels."""
 
 
 class _WithLoss(torch.nn.Module):
@@ -93,13 +93,13 @@ def graph_of(module: torch.nn.Module, loss: Loss | None, x: Any, target: Any) ->
         return _graph(program)
     except NoKernelError as refused:
         try:
-            return _graph(_in_others(program))
+            return _graph(_decomposed(program))
         except Exception:  # of torch, too, or of what has no kernel either
             raise refused from None
 
 
-def _in_others(program: ExportedProgram) -> ExportedProgram:
-    """With operators that have no rule in terms of others, where PyTorch says how."""
+def _decomposed(program: ExportedProgram) -> ExportedProgram:
+    """The program whose operators without a rule are decomposed, where PyTorch has a way."""
     ways = default_decompositions()
     tried: set[Any] = set()
     while unknown := _unknown(program) - tried:
