@@ -4,6 +4,8 @@ networks    of PyTorch, 1 and 4 examples at a time, held against PyTorch in floa
             the first step, losses of three
 graphs      of Deeploy, where they lie (see tests.trainlib.deploy.graphs): losses, gradients of
             single mini-batches from the weights that float64 has, weights at the end
+programs    of PyTorch's networks with their data: the same ELF twice and in another process;
+            DS-CNN with 4 examples in 2 MB of L2 alone
 figures     cycles of a step, bytes, seconds of processor time, those of 100 steps, too: what
             `python -m benchmarks deploy --long` prints
 
@@ -17,8 +19,10 @@ float32 is further from its float64 than that.
 """
 
 import copy
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -118,6 +122,27 @@ class Reference:
         return {n: p.grad.double().numpy() for n, p in named if p.grad is not None}
 
 
+def digest(name: str) -> str:
+    """Of a network's ELF with a batch, for the first L2 that it fits."""
+    batch = MODELS[name].batches(1)[0]
+    deployed = deployed_where_it_fits(MODELS[name], batch)
+    return sha256(deployed.with_data([batch]).program.to_elf()).hexdigest()
+
+
+def program_checks(name: str) -> Iterator[Check]:
+    """Is a network's program the same each time, here and elsewhere?"""
+    here = digest(name)
+    yield Check("second ELF differs", digest(name) != here, 0)
+    command = f"from {__spec__.name} import digest; print(digest({name!r}))"
+    run = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+    yield Check("another process's ELF differs", run.stdout.strip() != here, 0)
+    if name == "DS-CNN":
+        model = MODELS[name]
+        how = {"loss": model.loss, "optimizer": SGD(lr=LR), "chip": "pulp"}
+        deployed = deploy(model.module(), batch=model.batches(1, 4)[0], **how)
+        yield Check("copies to the HyperRAM, 4 at a time", len(deployed.built().copies), 0)
+
+
 def show(title: str, every: Iterable[Check]) -> bool:
     """Print how many are right, and those that are not; are all?"""
     found = list(every)
@@ -140,7 +165,7 @@ def show_figures(names: Iterable[str]) -> bool:
 def main() -> int:
     """Check what the command line names, or all; 1 if something is wrong."""
     wanted, results = set(sys.argv[1:]), []
-    known = {"networks", "graphs", "figures", *MODELS, *graphs.STEPS}
+    known = {"networks", "graphs", "programs", "figures", *MODELS, *graphs.STEPS}
     if unknown := sorted(wanted - known):
         print(f"{unknown[0]}: there are {', '.join(sorted(known))}", file=sys.stderr)
         return 2
@@ -151,6 +176,9 @@ def main() -> int:
         if not wanted or wanted & {"networks", name}:
             titles = {batch: f"{name}, {batch} at a time" for batch in BATCHES}
             results += [show(title, checks(name, batch)) for batch, title in titles.items()]
+    for name in MODELS:
+        if not wanted or wanted & {"programs", name}:
+            results.append(show(f"{name}, its program", program_checks(name)))
     figures = [name for name in TARGETS if not wanted or wanted & {"figures", name}]
     if figures:
         results.append(show_figures(figures))
