@@ -8,6 +8,7 @@ import pytest
 from firmware.builder import KernelError
 from soc.chip.spec import load_chip
 from tests.trainlib.primitives import check
+from trainlib.elementwise.fused_update import momentum_of
 from trainlib.launch import checked, launch
 from trainlib.registry import family_of
 
@@ -56,6 +57,57 @@ def test_it_is_a_step_of_sgd_bit_for_bit(name):
         shape = {"shape": gradient.shape, "lr": 0.01}
         wanted, _ = launch("sgd_f32", shape, inputs=operands)
         np.testing.assert_array_equal(stepped[result], wanted["w"])
+
+
+LEARNT = {
+    "momentum": {"momentum": 0.9},
+    "nesterov": {"momentum": 0.5, "nesterov": True, "weight_decay": 0.01},
+    "decay": {"weight_decay": 0.1},
+}
+LINEAR = {"inputs": 40, "outputs": 30}
+OF_LINEAR = {
+    "linear": ("linear", LINEAR | {"bias": True}),
+    "linear tiles": ("linear", LINEAR | {"batch": 4, "tile": {"co": 7, "n": 3}, "buffers": 2}),
+}
+
+
+@pytest.mark.parametrize("how", LEARNT)
+@pytest.mark.parametrize("name", ["lines", "multiplier", "pointwise", *OF_LINEAR])
+def test_momentum_and_decay_are_those_of_a_pass_of_its_own_bit_for_bit(name, how):
+    kernel, point = (POINTS | OF_LINEAR)[name]
+    family, learnt = family_of(f"{kernel}_wg_f32"), LEARNT[how]
+    scaled = point | learnt | {"scale": "operand"}
+    values = family.random(checked(family.name, scaled))
+    stepped, report = launch(family.name, scaled, inputs=values, guard=16)
+    assert report.is_correct
+    assert report.stray_writes == []
+    gradients, _ = launch(family.name, point, inputs={n: values[n] for n in ("X", "dY")})
+    for result, gradient in gradients.items():
+        operands = {"w": values[result], "g": gradient, "lr": -values["scale"]}
+        names = {"w": result}
+        if "momentum" in learnt:
+            names["b"] = momentum_of(result)
+            operands["b"] = values[names["b"]]
+        shape = {"shape": gradient.shape, "lr": "operand", **learnt}
+        optimizer = "sgd_momentum_f32" if "momentum" in learnt else "sgd_f32"
+        wanted, _ = launch(optimizer, shape, inputs=operands)
+        for operand, own in names.items():
+            np.testing.assert_array_equal(stepped[own], wanted[operand])
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"momentum": 0.9}, "momentum or weight_decay without scale; give -lr as scale"),
+        (
+            {"scale": 1.0, "nesterov": True},
+            "nesterov without a momentum; it looks ahead along that",
+        ),
+    ],
+)
+def test_arguments_that_say_nothing_together_are_refused(how, message):
+    with pytest.raises(KernelError, match=f"^linear_wg_f32: {re.escape(message)}$"):
+        launch("linear_wg_f32", LINEAR | how)
 
 
 def test_scale_and_accumulate_are_not_taken_together():

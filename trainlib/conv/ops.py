@@ -12,7 +12,7 @@ from trainlib.conv.conv2d import Layout
 from trainlib.conv.passes import Step
 from trainlib.conv.phases import in_phases
 from trainlib.conv.shape import Shape
-from trainlib.elementwise.fused_update import Factor, with_update
+from trainlib.elementwise.fused_update import Updating, with_update
 from trainlib.primitive.arguments import TiledArguments, pair_of
 from trainlib.primitive.element import ELEMENTS
 from trainlib.primitive.operator import Family
@@ -186,13 +186,8 @@ class Transposed(Images):
         return self.convolution(self.outputs, self.inputs, self.groups, (size[0], size[1]))
 
 
-class Added(Images):
-    """Gradients that may be added to parameters.
-
-    scale    dW += scale times the whole gradient, and dbias so: trainlib.elementwise.fused_update
-    """
-
-    scale: Factor = None
+class Added(Images, Updating):
+    """Gradients that may be added to parameters."""
 
     @property
     def is_added(self) -> bool:

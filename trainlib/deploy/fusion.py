@@ -4,8 +4,8 @@ fuse_relus      a ReLU goes into what gives its input, before gradients are deri
 fuse_sums       a sum of two gradients goes into the kernel that computes the later one
 fuse_casts      casts of gradients, and their division by a scale, go into updates
 keep_halves     casts of parameters, too: updates write them, for the next step
-fuse_updates    plain SGD goes into the kernels of gradients of weights: each adds its whole sums,
-                times -lr, where the weights are: rounded once, as by a pass of its own
+fuse_updates    SGD goes into the kernels of gradients of weights: each adds its whole sums, or
+                their momentum, times -lr, where the weights are: rounded as by a pass of its own
 """
 
 from collections import Counter
@@ -18,6 +18,7 @@ from trainlib.deploy.graph.registry import written
 from trainlib.deploy.graph.values import DTYPES, Graph, Node
 from trainlib.deploy.optimizers import LR
 from trainlib.deploy.precision import SCALE
+from trainlib.elementwise.fused_update import momentum_of
 
 MINUS_LR = "optimizer.minus_lr"
 RESULTS = ("dW", "dbias")
@@ -27,6 +28,8 @@ CLIPPED = {**{f"{norm}_fw": "y" for norm in NORMS}, "add": "y", "linear_fw": "Y"
 ADDED = {"conv2d_ig": "dX", "linear_ig": "dX"}
 """Operators that can add to what is there, and their outputs."""
 UPDATING = ("linear_wg", "conv2d_wg")
+UPDATE = ("momentum", "nesterov", "weight_decay")
+"""What gradients of weights take of SGD's attributes."""
 OPTIMIZERS = ("sgd", "sgd_momentum", "adam", "adamw")
 Fits = Callable[[Graph, Node], bool]
 """Can a node be computed on the chip?"""
@@ -101,7 +104,7 @@ def _fuse_sum(graph: Graph, number: int, held: str, late: str) -> bool:
 
 def fuse_updates(graph: Graph, fits: Fits) -> None:
     """Replace gradients of weights and their updates by one node each, where that fits the chip."""
-    updates = {graph.root(node.inputs["g"]): node for node in graph.nodes if _is_plain(node)}
+    updates = {graph.root(node.inputs["g"]): node for node in graph.nodes if _is_sgd(node)}
     readers = _readers(graph)
     after: dict[int, list[Node]] = {}
     gone: set[int] = set()
@@ -201,16 +204,21 @@ def _changes(graph: Graph, updating: Node, start: int, end: int) -> bool:
     return any(read & {graph.root(name) for name in written(graph, node)} for node in between)
 
 
-def _is_plain(node: Node) -> bool:
-    others = ("weight_decay", "gradient", "unscale", "halves")
-    return node.op == "sgd" and not any(node.attributes.get(name) for name in others)
+def _is_sgd(node: Node) -> bool:
+    """Of gradients as they are, in single precision alone."""
+    others = ("gradient", "unscale", "halves")
+    is_sgd = node.op in ("sgd", "sgd_momentum")
+    return is_sgd and not any(node.attributes.get(name) for name in others)
 
 
 def _fused(node: Node, updates: list[Node]) -> Node:
     names = [name for name in RESULTS if name in node.outputs]
     learnt = {name: update.inputs["w"] for name, update in zip(names, updates, strict=True)}
+    for name, update in zip(names, updates, strict=True):
+        learnt |= {momentum_of(name): update.inputs["b"]} if "b" in update.inputs else {}
     inputs = {**node.inputs, **learnt, "scale": MINUS_LR}
-    attributes = {**node.attributes, "scale": "operand"}
+    how = {n: v for n, v in updates[0].attributes.items() if n in UPDATE and v}
+    attributes = {**node.attributes, **how, "scale": "operand"}
     return replace(node, inputs=inputs, outputs={}, attributes=attributes, step="update")
 
 

@@ -21,7 +21,10 @@ from trainlib.tiling.tile_size import Choice
 
 ENTRIES = 4096  # bytes of L1 that a table's entries and the program's own take, about
 GAIN = 0.9  # of the cycles of all in L1 that tiles take at most, to be taken instead: estimates err
-MOVED = 1.5  # cycles of the DMA for a parameter that a pass of its own changes
+MOVED = 0.5  # cycles of the DMA for a word that a pass of its own reads or writes
+
+NO_UPDATE = {"scale": None, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
+"""Arguments of a gradient that changes nothing at once."""
 
 Tuned = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """tuned(kernel, arguments) returns further arguments: tiles that have been measured."""
@@ -49,12 +52,13 @@ class Tiles:
                 return True
             if not has_tiles(self._kernel, family, point, self._cores):
                 return False
-            plain = point.model_copy(update={"scale": None})
+            plain = point.model_copy(update=NO_UPDATE)
             own, others = (self._estimate(self._choice(family, p)) for p in (point, plain))
         except KernelError:
             return False
-        saved = MOVED * sum(t.elements for t in family.tensors(point).values() if t.role == "inout")
-        return own < others + saved
+        changed = sum(t.elements for t in family.tensors(point).values() if t.role == "inout")
+        gradients = sum(t.elements for t in family.tensors(plain).values() if t.role == "out")
+        return own < others + MOVED * (2 * changed + gradients)
 
     @staticmethod
     def _estimate(choice: Choice) -> float:

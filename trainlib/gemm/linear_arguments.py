@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from firmware.builder import Kernel, KernelError
+from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.elementwise.fused_update import Factor
+from trainlib.elementwise.fused_update import Updating
 from trainlib.gemm.conv1x1 import (
     Pointwise,
     pwconv2d_fw_f32,
@@ -198,26 +198,23 @@ class LinearForward(Layer):
         return self.relu
 
 
-class LinearGradient(Layer):
-    """The gradient of a fully connected layer's weights.
+class LinearGradient(Layer, Updating):
+    """The gradient of a fully connected layer's weights; with scale, dW += scale dY^T X."""
 
-    scale    dW += scale dY^T X, and the bias so: of a whole gradient, rounded once. With -lr, dW
-             the weights and dbias the bias, a step of SGD. "operand": a word, the operand scale
-    """
-
-    scale: Factor = None
+    @property
+    def is_summed(self) -> bool:
+        """The product adds a gradient by itself."""
+        return super().is_summed and not self.is_plain
 
     @property
     def added(self) -> float | str | None:
-        """What whole results are multiplied by before they are added; None: they are not.
+        """What whole results are multiplied by before the product adds them; None: it does not."""
+        return None if self.is_summed else self.scale
 
-        raises    KernelError if products are to be added, too
-        """
-        if self.accumulate and self.scale is not None:
-            raise KernelError(
-                "linear_wg_f32: accumulate and scale; scale adds alone, leave one out"
-            )
-        return self.scale
+    @property
+    def is_added(self) -> bool:
+        """Do results hold something before, which must be added to once?"""
+        return self.accumulate or self.scale is not None
 
 
 class PointwiseLayer(Layer):
@@ -350,13 +347,8 @@ class PointwiseForward(PointwiseLayer, LinearForward):
     """Its outputs; relu: Y is 0 where it would be less."""
 
 
-class PointwiseGradient(PointwiseLayer):
-    """The gradient of its weights.
-
-    scale    dW += scale times the whole gradient, and dbias so: trainlib.elementwise.fused_update
-    """
-
-    scale: Factor = None
+class PointwiseGradient(PointwiseLayer, Updating):
+    """The gradient of its weights."""
 
     @property
     def is_added(self) -> bool:

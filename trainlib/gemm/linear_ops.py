@@ -8,7 +8,7 @@ import numpy as np
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
-from trainlib.elementwise.fused_update import stepped, with_update
+from trainlib.elementwise.fused_update import Updating, stepped, with_update
 from trainlib.gemm.linear_arguments import (
     Layer,
     LinearForward,
@@ -185,7 +185,7 @@ class Step:
             lambda a: a.inputs * a.outputs * a.places,
             tiling=self.tiling,
         )
-        return with_update(family, ("dW", "dbias")) if arguments is PointwiseGradient else family
+        return with_update(family, ("dW", "dbias")) if issubclass(arguments, Updating) else family
 
 
 STEPS = (

@@ -180,31 +180,39 @@ def test_the_replay_finds_a_stale_record(built):
     assert any("outside of the values' memory" in fault for fault in faults(built, calls=calls))
 
 
-def test_gradients_of_linear_layers_change_their_weights_where_they_arise():
-    schedule = training(perceptron(), SGD(lr=0.1), fits=lambda graph, node: True)
+@pytest.mark.parametrize(
+    ("optimizer", "kernel"),
+    [
+        (SGD(lr=0.1), "sgd"),
+        (SGD(lr=0.1, weight_decay=0.1), "sgd"),
+        (SGD(lr=0.1, momentum=0.9), "sgd_momentum"),
+        (SGD(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1), "sgd_momentum"),
+    ],
+)
+def test_gradients_of_linear_layers_change_their_weights_where_they_arise(optimizer, kernel):
+    schedule = training(perceptron(), optimizer, fits=lambda graph, node: True)
     updates = [node for node in schedule.nodes if node.step == "update"]
     assert [node.op for node in updates] == ["linear_wg"] * 3
     assert updates[0].inputs["dW"] == "2.weight"
-    plain = training(perceptron(), SGD(lr=0.1))
-    assert [n.op for n in plain.nodes if n.step == "update"] == ["sgd"] * 6
+    plain = training(perceptron(), optimizer)
+    assert [n.op for n in plain.nodes if n.step == "update"] == [kernel] * 6
     before, after = (interpreted(s) for s in (plain, schedule))
-    for name in schedule.graph.trained:
+    for name in (v.name for v in plain.graph.of_role("parameter", "state")):
         np.testing.assert_allclose(after.get(name), before.get(name), 1e-7, 1e-9)
 
 
 @pytest.mark.parametrize(
     ("optimizer", "how"),
     [
-        (SGD(lr=0.1, momentum=0.9), {}),
-        (SGD(lr=0.1, weight_decay=0.1), {}),
-        (SGD(lr=0.1), {"keeps_gradients": True}),
+        (SGD(lr=0.1, clip_norm=1.0), {}),
+        (SGD(lr=0.1, momentum=0.9), {"keeps_gradients": True}),
         (SGD(lr=0.1), {"accumulate": 2}),
     ],
 )
 def test_gradients_that_something_else_needs_are_not_fused(optimizer, how):
-    schedule = training(perceptron(), optimizer, **how)
-    updates = {node.op for node in schedule.nodes if node.step == "update"}
-    assert updates <= {"sgd", "sgd_momentum"}
+    schedule = training(perceptron(), optimizer, fits=lambda graph, node: True, **how)
+    assert not any("scale" in node.attributes for node in schedule.nodes)
+    assert {"sgd", "sgd_momentum"} & {node.op for node in schedule.nodes}
 
 
 def interpreted(schedule):

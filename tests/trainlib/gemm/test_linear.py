@@ -120,7 +120,7 @@ def test_a_scaled_gradient_is_a_step_of_sgd():
 
 
 def test_scale_and_accumulate_are_not_taken_together():
-    message = "linear_wg_f32: accumulate and scale; scale adds alone, leave one out"
+    message = "linear_wg_f32: accumulate and scale; scale adds, leave one out"
     point = {"inputs": 4, "outputs": 3, "accumulate": True, "scale": 1.0}
     with pytest.raises(KernelError, match=f"^{message}$"):
         program("linear_wg_f32", point)
