@@ -17,7 +17,7 @@ from trainlib.deploy.importers.onnx_graph import read  # noqa: E402
 from trainlib.deploy.importers.onnx_operators import RULES  # noqa: E402
 
 IMAGE, LINE, ROWS = (2, 4, 6, 5), (2, 4, 9), (3, 8)
-HEADS = (1, 2, 5, 4)
+HEADS, STEPS = (1, 2, 5, 4), (5, 3, 4)
 NUMBERS = np.random.default_rng(3)
 
 
@@ -29,6 +29,7 @@ def whole(*numbers):
     return np.array(numbers, np.int64)
 
 
+STATE, RECURRENT = floats(2, 3, 6), (floats(1, 12, 4), floats(1, 12, 3))
 CASES = [  # operator, shape of the first input, other inputs (None: left out), attributes
     *((name, ROWS, (), {}) for name in ("Abs", "Elu", "Erf", "Exp", "HardSigmoid", "HardSwish")),
     *((name, ROWS, (), {}) for name in ("Identity", "LeakyRelu", "LogSoftmax", "Mish", "Neg")),
@@ -98,11 +99,29 @@ CASES = [  # operator, shape of the first input, other inputs (None: left out), 
     ("InstanceNormalization", IMAGE, (floats(4), floats(4)), {}),
     ("GroupNormalization", IMAGE, (floats(4), floats(4)), {"num_groups": 2}),
     ("BatchNormalization", IMAGE, (floats(4), floats(4), floats(4), floats(4)), {}),
+    ("RNN", STEPS, (floats(1, 6, 4), floats(1, 6, 6), floats(1, 12)), {}),
+    ("LSTM", STEPS, (floats(1, 24, 4), floats(1, 24, 6), floats(1, 48)), {}),
+    ("LSTM", STEPS, (floats(1, 24, 4), floats(1, 24, 6)), {"direction": "reverse"}),
+    ("LSTM", STEPS, (floats(1, 24, 4), floats(1, 24, 6)), {"layout": 1}),
+    (
+        *("LSTM", STEPS),
+        (floats(2, 24, 4), floats(2, 24, 6), floats(2, 48), None, STATE, STATE),
+        {"direction": "bidirectional"},
+    ),
+    (
+        *("GRU", STEPS, (floats(1, 18, 4), floats(1, 18, 6), floats(1, 36))),
+        {"linear_before_reset": 1},
+    ),
+    (
+        *("GRU", STEPS, (floats(2, 18, 4), floats(2, 18, 6), None, whole(5, 5, 5))),
+        {"direction": "bidirectional", "linear_before_reset": 1},
+    ),
     ("Attention", HEADS, (floats(*HEADS), floats(*HEADS)), {}),
     ("Attention", HEADS, (floats(*HEADS), floats(*HEADS)), {"is_causal": 1, "scale": 0.7}),
 ]
 OF_OTHERS = {  # that are no ONNX standard, or held against Deeploy's graphs
     *("BatchNormInternal", "BiasGelu", "Cast", "FastGelu", "FusedMatMul", "MSELoss"),
+    *("GRUTraining", "LSTMTraining"),
     *("NegativeLogLikelihoodLoss", "QuickGelu", "SimplifiedLayerNormalization"),
     "SoftmaxCrossEntropyLoss",
 }
@@ -197,14 +216,68 @@ def test_shapes_that_are_computed_from_constants_are_known_before_the_run(tmp_pa
         ("GroupNormalization", (floats(2), floats(2)), {"num_groups": 2}, r"scales of \[2\]; .*"),
         ("Pow", (floats(2),), {}, "several exponents; there may be one"),
         ("Cast", (), {"to": 7}, "another type than float32; the chip computes with floats"),
+        ("GRU", RECURRENT, {}, "linear_before_reset = 0; .*"),
+        ("LSTM", RECURRENT, {"activations": ["Relu", "Tanh", "Tanh"]}, "activations relu, .*"),
+        ("LSTM", RECURRENT, {"clip": 1.0}, "clip or input_forget; .*"),
+        ("LSTM", RECURRENT, {"direction": "sideways"}, "direction sideways; .*"),
+        (
+            *("RNN", (*RECURRENT, None, np.array([5, 4, 2], np.int32))),
+            *({}, "sequence_lens; all sequences have 5 steps"),
+        ),
+        ("LSTM", (*RECURRENT, *[None] * 4, floats(1, 9)), {}, "P; there are no peepholes"),
         ("Split", (), {"axis": 1}, "neither sizes nor num_outputs; give one of them"),
     ],
     ids=lambda v: v if isinstance(v, str) and v.isalpha() else "",
 )
 def test_what_an_operator_does_not_take_is_said(operator, others, attributes, message, tmp_path):
-    names, constants = inputs_of(IMAGE, others)
+    shape = STEPS if operator in ("GRU", "LSTM", "RNN") else IMAGE
+    names, constants = inputs_of(shape, others)
     node = onnx.helper.make_node(operator, names, ["y"], name="node_1", **attributes)
-    data = {"x": floats(*IMAGE), "scale": floats(1), "target": floats(*IMAGE)}
+    data = {"x": floats(*shape), "scale": floats(1), "target": floats(*shape)}
     graph_of(tmp_path, [node], data, constants)
     with pytest.raises(DeployError, match=f"^node node_1: {operator}: {message}$"):
         read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
+
+
+RECURRENT_LAYERS = {  # gates in torch's order, by ONNX's; attributes
+    "LSTM": ((0, 3, 1, 2), {}),
+    "GRU": ((1, 0, 2), {"linear_before_reset": 1}),
+    "RNN": ((0,), {"activations": ["Relu"]}),
+}
+
+
+@pytest.mark.parametrize("kind", RECURRENT_LAYERS)
+def test_parameters_of_recurrent_layers_learn_as_pytorchs(kind, tmp_path):
+    torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
+    helper, kinds = onnx.helper, onnx.TensorProto
+    gates, attributes = RECURRENT_LAYERS[kind]
+    how = {"nonlinearity": "relu"} if kind == "RNN" else {}
+    torch.manual_seed(1)
+    layer = getattr(torch.nn, kind)(4, 6, **how).double()
+    x, target = torch.randn(5, 3, 4).double(), torch.randn(1, 3, 6).double()
+    torch.nn.functional.mse_loss(layer(x)[0][-1:], target).backward()
+
+    def turned(array, way):
+        """Rows of gates in another order."""
+        return array.reshape(len(gates), 6, -1)[list(way)].reshape(array.shape)
+
+    wx, wh, bx, bh = (turned(p.detach().numpy(), gates) for p in layer.parameters())
+    data = {"x": x.numpy(), "target": target.numpy(), "W": wx[None], "R": wh[None]}
+    data = {n: a.astype(np.float32) for n, a in {**data, "B": np.append(bx, bh)[None]}.items()}
+    inputs = [helper.make_tensor_value_info(n, kinds.FLOAT, a.shape) for n, a in data.items()]
+    nodes = [
+        helper.make_node(f"{kind}Training" if kind != "RNN" else kind, [*"xWRB"], ["", "h"]),
+        helper.make_node("MSELoss", ["h", "target"], ["loss"]),
+        *(helper.make_node("SGD", [n, f"{n}_grad"], [f"{n}_new"], lr=0.1) for n in "WRB"),
+    ]
+    nodes[0].attribute.extend(helper.make_attribute(n, v) for n, v in attributes.items())
+    onnx.save(helper.make_model(helper.make_graph(nodes, "made", inputs, [])), tmp_path / "n.onnx")
+    graph = differentiate(read(tmp_path / "n.onnx", None, data).graph)
+    interpreter = Interpreter(graph, {n: data[n] for n in ("x", "target")})
+    interpreter.run()
+    found = {n: interpreter.get(g) for n, g in graph.gradients.items()}
+    back = np.argsort(gates)
+    halves = np.split(found["B"].reshape(-1), 2)
+    own = [turned(part, back) for part in (found["W"][0], found["R"][0], *halves)]
+    for part, parameter in zip(own, layer.parameters(), strict=True):
+        np.testing.assert_allclose(part, parameter.grad.numpy(), 1e-5, 1e-7)

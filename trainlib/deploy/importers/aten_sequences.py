@@ -41,7 +41,7 @@ def _layers(cell: str, **how: Any) -> Rule:
                 begin = [_state(i, s, number) for s in given]
                 operands = _operands(i, begin, weights[number * each : (number + 1) * each])
                 is_back = number % directions == 1
-                own, *lasts = _run(i, cell, y, operands, is_back, how)
+                own, *lasts = run_layer(i, cell, y, operands, is_back, how)
                 found.append(own)
                 for end, last in zip(ends, lasts, strict=True):
                     end.append(last)
@@ -55,19 +55,19 @@ def _layers(cell: str, **how: Any) -> Rule:
     return rule
 
 
-def _run(
+def run_layer(
     i: Importer, cell: str, x: str, operands: Any, is_back: bool, how: dict[str, Any]
 ) -> tuple[str, ...]:
     """What a layer gives in one direction, and its states at the end."""
-    made = i.node(f"{cell}_fw", {"X": _reversed(i, x) if is_back else x, **operands}, **how)
+    made = i.node(f"{cell}_fw", {"X": reversed_steps(i, x) if is_back else x, **operands}, **how)
     steps, batch, hidden = i.graph.values[made["Y"]].shape
     names = [made[name] for name in ("Y", "C") if name in made and (name == "Y" or cell == "lstm")]
     offset = (steps - 1) * batch * hidden
     last = [i.graph.view(f"{i.layer}.last", name, (1, batch, hidden), offset) for name in names]
-    return (_reversed(i, made["Y"]) if is_back else made["Y"], *last)
+    return (reversed_steps(i, made["Y"]) if is_back else made["Y"], *last)
 
 
-def _reversed(i: Importer, x: str) -> str:
+def reversed_steps(i: Importer, x: str) -> str:
     """The last step first."""
     shape = i.graph.values[x].shape
     return gathered(i, x, np.arange(prod(shape)).reshape(shape)[::-1])
@@ -98,7 +98,7 @@ def _cell(cell: str, **how: Any) -> Rule:
             size = i.shape(state)
             begin.append(i.graph.reshaped(i.name(state), size if len(size) == 2 else (1, *size)))
         used = [weight for weight in weights if weight is not None]
-        _, *ends = _run(i, cell, own, _operands(i, begin, used), False, how)
+        _, *ends = run_layer(i, cell, own, _operands(i, begin, used), False, how)
         wanted = i.shape(given[0])
         found = tuple(i.graph.reshaped(end, wanted) for end in ends)
         return found if cell == "lstm" else found[0]

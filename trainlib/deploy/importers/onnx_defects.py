@@ -11,6 +11,8 @@ from typing import Any
 FORWARD = {
     "BatchNormalization": ("BatchNormInternal", "BatchNormalization"),
     "FusedBatchNormalization": ("BatchNormInternal", "BatchNormalization"),
+    "GRU": ("GRU", "GRUTraining"),
+    "LSTM": ("LSTM", "LSTMTraining"),
 }
 """Operators that a gradient's may be of, where its name does not say it."""
 Shape = tuple[int, ...]

@@ -12,6 +12,7 @@ from trainlib.deploy.importers import (
     aten_losses,
     aten_sequences,
     onnx_elements,
+    onnx_sequences,
     onnx_shapes,
 )
 from trainlib.deploy.importers.aten_importer import Importer
@@ -255,6 +256,7 @@ LOSSES: dict[str, Rule] = {
 }
 RULES: dict[str, Rule] = {
     **onnx_elements.RULES,
+    **onnx_sequences.RULES,
     **onnx_shapes.RULES,
     **LOSSES,
     "Attention": _attention,
