@@ -103,7 +103,8 @@ def run(options: Options) -> int:
         make = _onnx if options.network.endswith(".onnx") else _torch
         return _carry_out(options, make(options, _chip(options)))
     except (DeployError, KernelError) as error:
-        raise ConfigError([f"{options.network}: {error}"]) from None
+        lines = str(error).split("\n")
+        raise ConfigError([f"{options.network}: {line}" for line in lines]) from None
 
 
 def _check_comparison(options: Options) -> None:

@@ -143,15 +143,26 @@ def test_gradients_that_read_another_value_or_have_another_shape_are_defects(tmp
     assert read(tmp_path / "network.onnx", None, data).graph.trained == ("b",)
 
 
-def test_operators_without_a_kernel_are_refused_with_their_node(tmp_path):
+def test_all_nodes_that_have_no_kernel_are_refused_together(tmp_path):
     helper = onnx.helper
     nodes = [
         helper.make_node("MSELoss", ["y", "target"], ["loss"]),
-        helper.make_node("Hardmax", ["x"], ["y"], name="hardmax_1"),
+        helper.make_node("Hardmax", ["x"], ["h"], name="hardmax_1"),
+        helper.make_node("Relu", ["h"], ["r"], name="relu_1"),
+        helper.make_node("Det", ["r"], ["d"], name="det_1"),
+        helper.make_node("AveragePool", ["x"], ["p"], name="pool_1"),
+        helper.make_node("Sum", ["d", "p"], ["y"], name="sum_1"),
     ]
     data = made(tmp_path, nodes)
-    with pytest.raises(DeployError, match=r"^node hardmax_1: Hardmax: there is no kernel for it$"):
+    lists = "there is no kernel for it; `pulpsim deploy --operators` lists those that there are"
+    lines = [
+        f"node hardmax_1: Hardmax: {lists}",
+        f"node det_1: Det: {lists}",
+        "node pool_1: AveragePool: no 'kernel_shape'",
+    ]
+    with pytest.raises(DeployError) as found:
         read_made(tmp_path, data)
+    assert sorted(str(found.value).split("\n")) == sorted(lines)
 
 
 def test_nodes_that_depend_on_themselves_are_refused(tmp_path):

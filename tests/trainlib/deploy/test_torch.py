@@ -455,6 +455,21 @@ REFUSALS = {
         "layer gt: gt.Scalar: there is no kernel for it; `pulpsim deploy --operators` lists those "
         "that there are",
     ),
+    "several": (
+        Of(
+            lambda m, x: (
+                F.hardshrink(m.tail(m.pool(x.view(-1, 1, 2, 2)).flatten(1))).sum() + m.a(x)
+            ),
+            pool=nn.AvgPool2d(1, ceil_mode=True),
+            tail=nn.Linear(4, 4),
+            a=Unknown(),
+        ),
+        "layer pool: avg_pool2d: ceil_mode; the kernel has none: pad the input, and leave it out\n"
+        "layer hardshrink: hardshrink: there is no kernel for it; `pulpsim deploy --operators` "
+        "lists those that there are\n"
+        "layer a: hardshrink: there is no kernel for it; `pulpsim deploy --operators` lists those "
+        "that there are",
+    ),
 }
 
 

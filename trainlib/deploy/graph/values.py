@@ -10,7 +10,7 @@ after row. All values with the same root are an alias class.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
@@ -36,6 +36,22 @@ FORMAT = "pulpsim.graph/1"
 
 class DeployError(ValueError):
     """What cannot be deployed; the message says which layer, the rule, and the way out."""
+
+
+MOST = 10  # mistakes that are said
+
+
+def raise_all(mistakes: Sequence[DeployError]) -> None:
+    """Raise mistakes together, a line each, if there are any; if one is of a kind of its own, as
+    that.
+    """
+    if not mistakes:
+        return
+    lines = list(dict.fromkeys(map(str, mistakes)))
+    if len(lines) > MOST:
+        lines[MOST:] = [f"and {len(lines) - MOST} more"]
+    kinds = [type(mistake) for mistake in mistakes if type(mistake) is not DeployError]
+    raise (kinds or [DeployError])[0]("\n".join(lines)) from None
 
 
 class TooLargeError(DeployError):

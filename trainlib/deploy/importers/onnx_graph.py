@@ -27,9 +27,10 @@ except ImportError:
     raise ImportError("onnx is missing: pip install 'pulpsim[onnx]'") from None
 
 from trainlib.deploy.graph.passes import without_dead
-from trainlib.deploy.graph.values import DeployError, Graph
+from trainlib.deploy.graph.values import DeployError, Graph, raise_all
 from trainlib.deploy.importers.aten_importer import Importer
 from trainlib.deploy.importers.onnx_defects import defects
+from trainlib.deploy.importers.onnx_elements import Rule
 from trainlib.deploy.importers.onnx_operators import LOSSES, RULES
 
 ACCUMULATOR, RESET = ".accumulation.buffer", "lazy_reset_grad"
@@ -160,8 +161,18 @@ def _forward(model: Any, given: Arrays, learned: Collection[str]) -> Graph:
         raise DeployError(f"{model.graph.name}: {len(losses)} losses; there is one of {kinds}")
     graph = Graph()
     importer = OnnxImporter(graph, model, given, learned)
+    mistakes, missing = list[DeployError](), set[str]()
     for node in _sorted(losses[0], made):
-        importer.add(node)
+        try:
+            if missing.isdisjoint(node.input):
+                importer.add(node)
+            else:
+                importer.rule(node)
+                missing.update(node.output)
+        except DeployError as error:
+            mistakes.append(error)
+            missing.update(node.output)
+    raise_all(mistakes)
     graph.loss = importer.known[losses[0].output[0]]
     assert graph.loss is not None
     without_dead(graph, [graph.loss])
@@ -215,11 +226,9 @@ class OnnxImporter(Importer):
         raises    DeployError if there is no kernel for it
         """
         self.layer = node.name or node.output[0]
-        rule = RULES.get(node.op_type)
-        if self._fold(node, has_rule=rule is not None):
+        if self._fold(node, has_rule=node.op_type in RULES):
             return
-        if rule is None:
-            raise DeployError(f"node {self.layer}: {node.op_type}: there is no kernel for it")
+        rule = self.rule(node)
         try:
             made = rule(self, _inputs(node), _attributes(node))
         except KeyError as error:
@@ -228,6 +237,19 @@ class OnnxImporter(Importer):
             raise DeployError(f"node {self.layer}: {node.op_type}: {error}") from None
         results = made if isinstance(made, tuple) else (made,)
         self.known.update(zip(node.output, results, strict=False))
+
+    @staticmethod
+    def rule(node: Any) -> Rule:
+        """That of a node's operator.
+
+        raises    DeployError if there is none
+        """
+        if node.op_type not in RULES:
+            raise DeployError(
+                f"node {node.name or node.output[0]}: {node.op_type}: there is no kernel for it; "
+                f"`pulpsim deploy --operators` lists those that there are"
+            )
+        return RULES[node.op_type]
 
     def _fold(self, node: Any, *, has_rule: bool) -> bool:
         """Compute a node before the run, if it depends on constants alone: shapes, axes, masks."""

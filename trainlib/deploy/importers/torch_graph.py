@@ -14,7 +14,7 @@ import torch
 from torch.export import ExportedProgram, default_decompositions, export
 
 from trainlib.deploy.graph.passes import fold_padding, without_dead
-from trainlib.deploy.graph.values import DeployError, Graph
+from trainlib.deploy.graph.values import DeployError, Graph, raise_all
 from trainlib.deploy.importers import (
     aten_activations,
     aten_elements,
@@ -136,11 +136,19 @@ def _graph(program: ExportedProgram) -> tuple[Graph, str]:
         **signature.inputs_to_buffers,
         **signature.inputs_to_lifted_tensor_constants,
     }
+    mistakes, missing = list[DeployError](), set[Any]()
     for node in program.graph.nodes:
         if node.op == "placeholder":
             _placeholder(importer, signature, node, names.get(node.name), state)
         elif node.op == "call_function":
-            _call(importer, node)
+            try:
+                _call(importer, node)
+            except DeployError as error:
+                if missing.isdisjoint(node.all_input_nodes):  # it may follow from another one
+                    mistakes.append(error)
+                missing.add(node)
+                importer.known[node] = _stand_in(graph, node.name, node.meta.get("val"))
+    raise_all(mistakes)
     (output,) = (node for node in program.graph.nodes if node.op == "output")
     results = [importer.name(argument) for argument in output.args[0][-2:]]
     trained = _trained(graph, program)
@@ -179,6 +187,16 @@ def _placeholder(
     array = tensor.to(torch.float32 if dtype == "float32" else torch.int32).numpy()
     shape = tuple(tensor.shape) or (1,)
     importer.known[node] = graph.add(graph.fresh(name), shape, role, dtype, np.array(array))
+
+
+def _stand_in(graph: Graph, name: str, result: Any) -> Any:
+    """A value like what a node that is refused would give, so that those after it can be read."""
+    if isinstance(result, (tuple, list)):
+        return tuple(_stand_in(graph, name, part) for part in result)
+    if not isinstance(result, torch.Tensor) or not result.numel():
+        return None
+    dtype = "float32" if result.is_floating_point() else "int32"
+    return graph.add(graph.fresh(name), tuple(result.shape) or (1,), "temporary", dtype)
 
 
 def _call(importer: Importer, node: Any) -> None:
