@@ -19,7 +19,7 @@ from trainlib.codegen.batch_loop import images_of
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Weights
 from trainlib.conv.correlation_code import correlate
-from trainlib.conv.row_pairs import by_pairs, pair_rows
+from trainlib.conv.row_pairs import by_pairs, gradient_by_pairs, pair_gradients, pair_rows
 from trainlib.conv.weight_gradient_code import weight_gradient
 from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.gemm.bias import Along, bias_left
@@ -279,11 +279,14 @@ def conv2d_wg_f32(
     dbias: Address | None = None,
     dbias_of_x: bool = False,
     accumulate: bool = False,
+    words: Address | None = None,
     **point: Any,
 ) -> None:
     """dW, and the gradient of the bias, from dY and X; or what is added to them.
 
     dbias_of_x    sum up X instead of dY: for a transposed convolution, whose operands swap
+    words         room for words of dY, if pairs of rows are computed at once, see
+                  trainlib.conv.row_pairs
     point         rows, channels, cols, split, is_turned: see
                   trainlib.conv.weight_gradient_schedule.Point
 
@@ -305,17 +308,25 @@ def conv2d_wg_f32(
             is_added,
             shape.element,
         )
-        others = [] if dbias is None else [dbias]
+        others, how = [] if dbias is None else [dbias], dict(point)
+        if words is not None:
+            if is_added and shape.batch > 1:
+                team.barrier()  # others may still read those of the image before
+            pair_gradients(k, team, whole, words)
+            team.barrier()
+            whole, others = gradient_by_pairs(whole, words), [*others, whole.dy.address]
+            rows, cols = how.get("rows"), how.get("cols")
+            how |= {"rows": rows and rows // 2, "cols": cols and min(cols, whole.xs.outputs)}
         name = f"conv2d_wg_{shape.element.name}"
-        weight_gradient(name, k, team, whole, **point, others=others)
+        weight_gradient(name, k, team, whole, **how, others=others)
         if dbias is not None and dbias_of_x:
             of, size = shape.x, (shape.inputs, shape.ys.inputs, shape.xs.inputs)
-            how: Any = {"accumulate": is_added, "element": shape.element}
-            channel_sums_f32(k, team, at["x"], dbias, of, size, **how)
+            by: Any = {"accumulate": is_added, "element": shape.element}
+            channel_sums_f32(k, team, at["x"], dbias, of, size, **by)
         elif dbias is not None:
             of, size = shape.y, (shape.outputs, shape.ys.outputs, shape.xs.outputs)
-            how = {"accumulate": is_added, "element": shape.element}
-            channel_sums_f32(k, team, at["dy"], dbias, of, size, **how)
+            by = {"accumulate": is_added, "element": shape.element}
+            channel_sums_f32(k, team, at["dy"], dbias, of, size, **by)
 
     one({"x": x, "dy": dy}, accumulate)
     if shape.batch > 1:

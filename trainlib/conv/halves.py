@@ -2,7 +2,8 @@
 
 direct       taps along y, channels, taps along x; of the gradient of weights, images, lines and
              places, even and odd ones apart where they lie together
-row pairs    the same, two rows at once: see trainlib.conv.row_pairs
+row pairs    the same, two rows at once, so places of a gradient of weights are not apart: see
+             trainlib.conv.row_pairs
 one channel  see trainlib.conv.paired_schedule
 """
 
@@ -23,6 +24,7 @@ UNITS: Mapping[str, Mapping[str, int]] = {
 }
 """Of tiles: four rows for each of eight cores, since those that share an image have lines of
 different length; lines that blocks of sums are worth their loads and stores for."""
+CORES = 8  # usually
 UNIT_OF_PAIRS = 16
 """Rows of tiles of which two are computed at once: a pair for each core. Lines have one length."""
 
@@ -50,19 +52,22 @@ def opens(result: str, a: Wanted, element: Element) -> bool:
     if a.by_columns:
         is_apart = a.shape.layout == "chw" and a.shape.ys.outputs * a.shape.xs.outputs > 1
     else:
-        is_apart = _lanes(a) > 1
+        is_apart = _lanes(a) > 1 and not has_row_pairs(result, a, element)
     return element.is_half and result == "w" and is_apart
 
 
 def has_row_pairs(result: str, a: Wanted, element: Element) -> bool:
     """Of halves, are two rows computed at once? See trainlib.conv.row_pairs.
 
-    Where places are read through several taps, and each tile has an even number of rows.
+    Where places are read through several taps, and each tile has an even number of rows; of a
+    gradient of weights, where there are blocks of sums for all cores, usually.
     """
     s = a.shape
-    if not element.is_half or result == "w" or s.groups > 1 or s.layout == "hwc":
+    if not element.is_half or s.groups > 1 or s.layout == "hwc":
         return False
     if a.by_columns or a.point["is_turned"]:
+        return False
+    if result == "w" and s.outputs // 2 * s.inputs < CORES:
         return False
     rows, dim = (s.inputs, "ci") if result == "x" else (s.outputs, "co")
     sizes = rows, a.point["rows"] or 2, (a.tile or {}).get(dim, 2)
@@ -112,7 +117,8 @@ def expected(
         yield names[result], (sums.transpose(back), 0.0)
     elif result == "w":
         operands = element.dtype, read["y"], read["x"], s.ys, s.xs, start, s.groups
-        sums = reference.weight_gradient(*operands, lanes=_lanes(a))
+        lanes = 1 if has_row_pairs(result, a, element) else _lanes(a)
+        sums = reference.weight_gradient(*operands, lanes=lanes)
         yield names[result], (sums.transpose(back), 0.0)
     if result == "w":
         if a.bias and biased:

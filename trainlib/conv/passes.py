@@ -138,10 +138,11 @@ class Step:
         how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
         how |= {"alone": lambda: self._alone(a)} if is_walked else {}
         how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
-        if self._is_plain(a):
+        if self._is_plain(a) or self._has_gradient_pairs(a):
             how |= {"busy": lambda sizes: self._busy(a, sizes), "costs": COSTS}
         taps = 1 if a.by_columns else a.shape.ys.taps * a.shape.xs.taps
-        if self.element.is_half and a.shape.groups > 1:  # of what is not cut
+        counts_all = a.shape.groups > 1 or self._has_gradient_pairs(a)
+        if self.element.is_half and counts_all:  # of what is not cut
             taps *= prod(size for name, size in self._sizes(a).items() if name not in cut)
         rate = (
             RATE * WORD / self.element.size / taps
@@ -193,6 +194,10 @@ class Step:
         is_product = a.shape.ys.taps * a.shape.xs.taps == 1
         return is_direct and not is_product and a.point["split"] is None
 
+    def _has_gradient_pairs(self, a: Wanted) -> bool:
+        """Are two rows of a gradient of weights computed at once?"""
+        return self.result == "w" and halves.has_row_pairs(self.result, a, self.element)
+
     def _busy(self, a: Wanted, sizes: Sized) -> Any:
         """The part of the time in which cores have work in tiles of these sizes.
 
@@ -209,6 +214,8 @@ class Step:
             axis = s.ys if self.result == "y" else s.ys.inverse
             whole |= {"y": axis.outputs}
         of = [np.asarray(sizes[n] if n in cut else whole[n], int) for n in (rows, others)]
+        if halves.has_row_pairs(self.result, a, self.element):
+            of[0] = of[0] // 2
         return np.vectorize(partial(busy_part, cores, axis, s.xs), otypes=[float])(*of)
 
     def _exposed(self, a: Wanted, sizes: Sized) -> Any:
@@ -328,6 +335,8 @@ class Step:
         how: dict[str, Any] = {"accumulate": adds}
         if self.result == "w":
             how["dbias"] = at.get(self.bias)
+            if halves.has_row_pairs(self.result, a, self.element):
+                how["words"] = at["words"]
             u, v, result = (at[self.names[role]] for role in "yxw")
         else:
             if self.biased:
@@ -390,6 +399,9 @@ class Step:
             whole = {"co": s.outputs, "ci": s.inputs}
             rows, channels = (tile[n] if n in cut else size for n, size in whole.items())
             found["words"] = self.element.size * taps * rows * channels
+            if self.result == "w":
+                lines = tile["y"] if "y" in cut else s.ys.outputs
+                found["words"] = row_of(self.element.size, s.xs.outputs) * lines * rows
         return found
 
     def _counts(self, a: Wanted, tile: Sized) -> tuple[Any, Any, Any, Any]:

@@ -14,6 +14,7 @@ from trainlib.codegen.strided_access import access_each
 from trainlib.codegen.work_split import EqualParts, Partition, grid_of, heights
 from trainlib.conv.paired_gradient import PairedGradient, may_load_once
 from trainlib.conv.weight_gradient_schedule import (
+    POOL,
     Nest,
     Point,
     WeightGradient,
@@ -192,7 +193,7 @@ class Code:
         k, g = self.k, self.g
         sums = self.sums[: nest.sums]
         if g.accumulates:
-            self._each_sum(partial(load, k, self._item), nest)
+            self._load_sums(nest)
         else:
             for register in sums:
                 k.fzero(register)
@@ -204,7 +205,7 @@ class Code:
             else:
                 with k.if_(LT, ZERO, count):
                     self._lines(nest, sums, count)
-        self._each_sum(partial(store, k, self._item), nest)
+        self._store_sums(nest)
 
     @property
     def _item(self) -> int:
@@ -246,13 +247,33 @@ class Code:
                     if not step:
                         k.mv(register, register)
 
-    def _each_sum(self, access: Callable, nest: Nest) -> None:
-        """Load or store the sums of a block."""
+    def _load_sums(self, nest: Nest) -> None:
+        k, size = self.k, self._item
+
+        def load_high(acc: Register, offset: int, p: Register) -> None:
+            load(k, size, self.pool[POOL], offset, p)
+            k.p_insert(acc, self.pool[POOL], 15, 16)
+
+        self._each_sum(partial(load, k, size), nest)
+        if self.g.has_row_pairs:
+            self._each_sum(load_high, nest, self.g.dw.row // 2)
+
+    def _store_sums(self, nest: Nest) -> None:
+        k, size = self.k, self._item
+
+        self._each_sum(partial(store, k, size), nest)
+        if self.g.has_row_pairs:
+            for register in self.sums[: nest.sums]:
+                k.srli(register, register, 8 * size)
+            self._each_sum(partial(store, k, size), nest, self.g.dw.row // 2)
+
+    def _each_sum(self, access: Callable, nest: Nest, at: int = 0) -> None:
+        """Load or store the sums of a block, so many bytes after its first one."""
         dw, floats, registers = self.g.dw, {}, iter(self.sums)
         for r in range(nest.rows):
             for c in range(nest.channels):
                 for tap in nest.taps:
-                    floats[r * dw.row + c * dw.channel + tap * dw.place] = next(registers)
+                    floats[at + r * dw.row + c * dw.channel + tap * dw.place] = next(registers)
         place = self.v.load("dw", self.scratch[0])
         access_each(self.k, access, floats, place, self.scratch[1], self.scratch[2])
 

@@ -14,7 +14,7 @@ from itertools import product
 from firmware.builder import KernelError
 from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis, BlockRun
-from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of
+from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of, swapped
 from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns
 from trainlib.conv.inner_loop import (
     CACHED,
@@ -24,6 +24,7 @@ from trainlib.conv.inner_loop import (
     Mac,
     Value,
     loop_cycles,
+    pairs,
     reaches_of,
     window_of,
 )
@@ -45,6 +46,8 @@ class WeightGradient:
     accumulates    is it added to what dW holds?
     element        of images; of halves that lie together, dW is words: sums of even places, and of
                    odd ones
+    has_row_pairs  of halves, has a register two rows of a place? Rows are then pairs of them, dY is
+                   words of both, see row_pairs; dW is halves, its second row half a pair after it
     """
 
     groups: int
@@ -57,10 +60,13 @@ class WeightGradient:
     dw: Weights
     accumulates: bool = False
     element: Element = F32
+    has_row_pairs: bool = False
 
     @property
     def lanes(self) -> int:
         """Neighbouring outputs along x in a register: two halves, where they read neighbours."""
+        if self.has_row_pairs:
+            return 1
         return lanes_of(self.element, self.xs, self.x.place, self.dy.place)
 
     @cached_property
@@ -110,6 +116,8 @@ class Nest:
                 step = bases[index + 1] - bases[index] if index + 1 < len(bases) else 0
             strides = {"g": run.first.width * g.dy.place, "x": step * g.x.place}
             multiply = arithmetic(g.element, g.lanes, is_one=False)
+            if g.has_row_pairs:
+                multiply = swapped(pairs(g.element, is_one=True))
             self.bodies.append(Body(macs[index], pool, strides, reaches, multiply, run.times))
 
     def _macs(self, run: BlockRun) -> list[Mac]:
@@ -130,7 +138,7 @@ class Nest:
 
     def _kind(self, q: int, width: int) -> Kind:
         """Of the gradients of the outputs that a register has, of so many."""
-        if self.g.lanes == 1:
+        if self.g.lanes == 1 and not self.g.has_row_pairs:
             return "half" if self.g.element.is_half else "word"
         return "word" if (q + 1) * self.g.lanes <= width else "low"
 
@@ -240,8 +248,9 @@ def fitting(g: WeightGradient, point: Point) -> Nest | None:
     taps = tap_blocks(g.xs.taps, point.rows * point.channels)[0]
     nest = Nest(g, point.rows, point.channels, taps, point.cols, POOL)
     left = REGISTERS - nest.sums - nest.addresses
-    pool = min(left, point.channels * len(taps) + 4)
-    return Nest(g, point.rows, point.channels, taps, point.cols, pool) if left >= POOL else None
+    fewest = POOL + (g.accumulates and g.has_row_pairs)  # one to load the upper half of a sum
+    pool = max(fewest, min(left, point.channels * len(taps) + 4))
+    return Nest(g, point.rows, point.channels, taps, point.cols, pool) if left >= fewest else None
 
 
 def _bodies(

@@ -209,7 +209,10 @@ def _by_columns(node: Node, shapes: Mapping[str, Shape]) -> Node:
     is_strided = how.get("stride", (1, 1))[1] > 1 and how.get("groups", 1) == 1
     if node.element == "f32" or node.op not in ("conv2d_fw", "conv2d_wg") or not is_strided:
         return node
-    outputs, _, _, width = shapes["W"] if node.op == "conv2d_fw" else (1, 1, 1, 1)
+    if node.op == "conv2d_fw":
+        outputs, _, _, width = shapes["W"]
+    else:
+        outputs, width = shapes["dY"][1], how["kernel"][1]
     if width > 1 and outputs % 2 == 0:
         return node
     return replace(node, attributes={"method": "columns", **how})

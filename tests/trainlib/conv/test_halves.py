@@ -115,6 +115,30 @@ def test_two_rows_at_once_are_the_references(shape, element):
     check(f"tconv2d_fw_{element.name}", whole | {"tile": None, "split": None})
 
 
+GRADIENTS_BY_PAIRS = (
+    *ROW_PAIRS,
+    {"padding": 1, "bias": True, "accumulate": True, "batch": 2},
+    {"padding": 1, "rows": 2, "channels": 3, "cols": 4},
+    {"padding": 1, "outputs": 12, "tile": {"y": 2, "co": 4, "ci": 3}, "accumulate": True},
+)
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize("shape", GRADIENTS_BY_PAIRS, ids=str)
+@pytest.mark.sampled(5)
+def test_two_rows_of_a_gradient_of_weights_at_once_are_the_references(shape, element):
+    whole = {"inputs": 4, "outputs": 6, "height": 5, "width": 11, "kernel": 3} | shape
+    check(f"conv2d_wg_{element.name}", whole)
+    if "channels" not in shape:
+        check(f"tconv2d_wg_{element.name}", whole | {"tile": None, "split": None})
+
+
+def test_gradients_of_two_rows_take_fewer_cycles():
+    shape = {"inputs": 16, "outputs": 16, "height": 16, "width": 16, "kernel": 3, "padding": 1}
+    _, report = launch("conv2d_wg_bf16", shape)
+    assert report.macs / report.cycles > 9
+
+
 @pytest.mark.parametrize("tile", [None, {"y": 16, "co": 8}], ids=str)
 def test_blocks_of_two_rows_take_the_registers_that_there_are(tile):
     shape = {"inputs": 16, "outputs": 32, "height": 32, "width": 32, "kernel": 3, "padding": 1}
