@@ -23,7 +23,8 @@ class PairedChannels:
     """The registers of a core's part, and the code that works on it.
 
     px, py       places of the next lines of the input and of the output
-    weights      all taps'; sums: of lines of the output, by line modulo those of the kernel
+    weights      all taps'; sums: of lines of the output, by line modulo those of the kernel, from
+                 `moved` lines on: as often have they been moved
     inputs       words of a line of the input; and a pair whose low half is outside
     """
 
@@ -44,7 +45,7 @@ class PairedChannels:
             self.px, self.py, self.select, self.start = k.x(AROUND)
             self.weights, self.inputs = k.x(x.ys.taps * x.xs.taps), k.x(count)
             self.sums: list[list[Register]] = [k.x(pairs) for _ in range(x.ys.taps)]
-            self.scratch = self.inputs[:3]
+            self.scratch, self.moved = self.inputs[:3], 0
             self.v = Values(k, homes, *self.scratch[:2])
             k.li(self.select, HIGH_LOW)
             with self.v.loop("groups", groups):
@@ -75,7 +76,7 @@ class PairedChannels:
 
     def _block(self, block: Block) -> None:
         k, v, (t, other, _) = self.k, self.v, self.scratch
-        last = max(block.words)
+        last, self.moved = max(block.words), 0
         k.add_constant(self.px, v.load("x_block", t), last * HALF, other)
         k.add_constant(self.py, v.load("y_block", t), (block.pairs - 1) * WORD, other)
         for stretch in block.stretches:
@@ -88,6 +89,13 @@ class PairedChannels:
         that are too many.
         """
         k, taps, t = self.k, self.x.ys.taps, self.scratch[0]
+        if block.has_moves and stretch.times > 1:
+            k.li(t, stretch.times)
+            with k.hwloop(t):
+                self._line(block, stretch.first)
+                self._move(block, stretch.first)
+            self.moved += stretch.times
+            return
         if stretch.times < 2 * taps:
             for line in range(stretch.first, stretch.first + stretch.times):
                 self._line(block, line)
@@ -104,6 +112,18 @@ class PairedChannels:
                 if at == skipped:
                     k.place(start)
                 self._line(block, stretch.first + (at - skipped) % taps)
+
+    def _move(self, block: Block, line: int) -> None:
+        """Let sums be where a line finds them whose first output is one later."""
+        taps = self.x.ys.taps
+        first = block.lines[line][0].output if block.lines[line] else 0
+        for output in range(first, first + taps - 1):
+            for p in range(block.pairs):
+                self.k.mv(self._sums(output)[p], self._sums(output + 1)[p])
+
+    def _sums(self, output: int) -> list[Register]:
+        """Of a line of the output."""
+        return self.sums[(output - self.moved) % self.x.ys.taps]
 
     def _line(self, block: Block, line: int) -> None:
         """Load a line of the input, and add it to what reads it; store what that ends."""
@@ -142,7 +162,7 @@ class PairedChannels:
         stored = min(touch.output for touch in touches)  # py is there: all before are stored
         for touch in touches:
             for p in range(block.pairs):
-                acc = self.sums[touch.output % x.ys.taps][p]
+                acc = self._sums(touch.output)[p]
                 if not touch.begins:
                     begun[touch.output, p] = True
                 elif x.accumulates:
@@ -169,15 +189,14 @@ class PairedChannels:
     ) -> None:
         k, x, place = self.k, self.x, product.place
         number = block.words.get(place if place % 2 == 0 else place - 1, len(block.words))
-        acc = self.sums[touch.output % x.ys.taps][product.pair]
+        acc = self._sums(touch.output)[product.pair]
         weight = self.weights[touch.tap * x.xs.taps + product.tap]
         operation = "vfmac_r" if begun[touch.output, product.pair] else "vfmul_r"
         x.element.pairs(k, operation)(acc, self.inputs[number], weight)
         begun[touch.output, product.pair] = True
 
     def _store(self, block: Block, output: int) -> None:
-        k, x = self.k, self.x
-        sums = self.sums[output % x.ys.taps]
+        k, x, sums = self.k, self.x, self._sums(output)
         for p in range(block.pairs - 1):
             k.sw(sums[p], (p + 1 - block.pairs) * WORD, self.py)
         k.store_post(sums[block.pairs - 1], x.y.line, self.py)

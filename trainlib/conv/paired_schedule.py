@@ -12,6 +12,10 @@ are loaded where they are aligned; pairs across two of them are made in register
     slli, srli       where the other half is outside: 0
 
 So of the taps along x those that read words come first, then places in order: see taps_of.
+
+Lines that are alike are a loop. Either its body has as many lines as sums have registers for, and
+nothing is moved; or it has one, after which sums move to the registers of the line before them,
+where so little code fits a core's own cache and so much does not.
 """
 
 from dataclasses import dataclass
@@ -22,6 +26,7 @@ from typing import NamedTuple
 from trainlib.codegen.strided_access import REACH
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Correlation
+from trainlib.conv.inner_loop import CACHED, REFETCH
 from trainlib.primitive.tensor import WORD
 
 HALF = WORD // 2
@@ -30,6 +35,7 @@ REGISTERS = 28  # for all of it; others hold what stands around
 AROUND = 4  # two places, the shuffle, and a start
 LARGEST = 700  # instructions of a block's lines
 LINES = 5  # of a kernel at most
+HELD = 105  # instructions of a loop that a core's own cache holds whatever lies around it
 
 
 class Touch(NamedTuple):
@@ -159,32 +165,36 @@ class Block:
     def stretches(self) -> list[Stretch]:
         """All lines, in order.
 
-        The last one may go with those before: what it adds besides is not stored, and it ends more.
+        Lines at the end may go with whole ones before them: what they add besides is not stored,
+        and the last one may end more.
         """
         alike = [tuple(touch[1:] for touch in line) for line in self.lines]
         found, at = list[Stretch](), 0
         for _, group in groupby(alike):
             count = len(list(group))
             before = found[-1] if found else Stretch(0, 0)
-            more = [touch.output for touch in self.lines[at] if touch.ends][1:]
-            if at + 1 == len(alike) and self._may_join(before, at):
-                found[-1] = Stretch(before.first, before.times + 1, tuple(more))
+            if count == 1 and self._may_join(before, at):
+                is_last = at + 1 == len(alike)
+                more = [touch.output for touch in self.lines[at] if touch.ends][1:]
+                ends = tuple(more) if is_last else ()
+                found[-1] = Stretch(before.first, before.times + 1, ends)
             else:
                 found.append(Stretch(at, count))
             at += count
         return found
 
     def _may_join(self, before: Stretch, line: int) -> bool:
-        """Does the last line do nothing else than whole ones before, but that it ends more?"""
-        taps = range(self.x.ys.taps)
+        """Does a line do nothing else than whole ones before, but that the last one ends more?"""
+        taps, after = range(self.x.ys.taps), len(self.lines) - 1 - line
         is_loop = before.times + 1 >= 2 * len(taps)
         whole = self.lines[before.first] if is_loop else ()
         last = self.lines[line]
-        own = [touch.tap for touch in last]
+        own, ends = ([touch[at] for touch in last] for at in (1, 3))
         is_whole = sorted(touch.tap for touch in whole) == [*taps] and whole[0].ends
         is_first = [touch.ends for touch in whole].count(True) == 1
         follows = own == [touch.tap for touch in whole][: len(own)]
-        return is_whole and is_first and follows and all(touch.ends for touch in last)
+        is_alike = ends[:1] == [True] and (not any(ends[1:]) or not after)
+        return is_whole and is_first and follows and is_alike
 
     @property
     def line_cycles(self) -> int:
@@ -196,8 +206,34 @@ class Block:
     @property
     def code(self) -> int:
         """Instructions of all lines, nearly."""
+        return self._code(moves=self.has_moves)
+
+    @property
+    def cycles(self) -> float:
+        """Of all lines, nearly."""
+        return self._cycles(moves=self.has_moves)
+
+    @cached_property
+    def has_moves(self) -> bool:
+        """Do sums move from line to line?"""
+        return self._cycles(moves=True) < self._cycles(moves=False)
+
+    def _code(self, *, moves: bool) -> int:
         taps = self.x.ys.taps
-        return sum(min(each.times, 2 * taps - 1) for each in self.stretches) * self.line_cycles
+        most = 1 if moves else 2 * taps - 1
+        return sum(min(each.times, most) for each in self.stretches) * self.line_cycles
+
+    def _cycles(self, *, moves: bool) -> float:
+        taps, code = self.x.ys.taps, self._code(moves=moves)
+        total = float(len(self.lines) * self.line_cycles)
+        if moves:
+            loops = sum(each.times for each in self.stretches if each.times > 1)
+            total += loops * (taps - 1) * self.pairs
+        elif taps * self.line_cycles > HELD:
+            total += REFETCH * total
+        if code > CACHED:
+            total += REFETCH * code
+        return total
 
 
 def blocks_of(x: Correlation, cols: int) -> list[Block]:
@@ -221,6 +257,4 @@ def cycles_of_paired_row(x: Correlation, cols: int) -> float:
     """Cycles of a row of a group on one core, nearly."""
     x = x.straight
     around, per_block = 20.0 + x.ys.taps * x.xs.taps, 12
-    lines = x.ys.inputs
-    blocks = blocks_of(x, cols)
-    return around + sum(b.run.times * (per_block + lines * b.line_cycles) for b in blocks)
+    return around + sum(b.run.times * (per_block + b.cycles) for b in blocks_of(x, cols))

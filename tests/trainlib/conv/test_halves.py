@@ -203,6 +203,10 @@ PAIRED = (
     {"multiplier": 2, "padding": 1, "bias": True},
     {"padding": 1, "cols": 2, "cores": 3},
     {"padding": 1, "inputs": 20, "tile": {"g": 8, "y": 4}},
+    {"padding": 1, "height": 20, "width": 16, "bias": True, "cols": 6},
+    {"padding": (1, 2, 1, 1), "height": 17, "width": 14, "accumulate": True, "cols": 6},
+    {"padding": 1, "height": 26, "width": 14, "tile": {"g": 3, "y": 13}},
+    {"padding": 0, "height": 12, "width": 18, "cores": 2},
 )
 
 
