@@ -20,7 +20,7 @@ from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Weights
 from trainlib.conv.correlation_code import correlate
 from trainlib.conv.row_pairs import by_pairs, gradient_by_pairs, pair_gradients, pair_rows
-from trainlib.conv.weight_gradient_code import weight_gradient
+from trainlib.conv.weight_gradient_code import holds_kernels, weight_gradient
 from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.gemm.bias import Along, bias_left
 from trainlib.gemm.conv1x1 import (
@@ -126,6 +126,26 @@ class Conv2d:
             *more,
         )
         return replace(whole, element=self.element, is_paired=self.is_paired)
+
+    def weight_gradient(
+        self, dy: Address, x: Address, dw: Address, accumulates: bool, *, closes: bool = False
+    ) -> WeightGradient:
+        """One image's."""
+        inputs, outputs = self.channels
+        return WeightGradient(
+            *(self.groups, outputs, inputs, self.ys, self.xs),
+            self.images(dy, self.y, outputs),
+            self.images(x, self.x, inputs),
+            Weights(dw, outputs * self.w.image, *self.w),
+            accumulates,
+            self.element,
+            closes=closes,
+        )
+
+    def may_close(self, point: Mapping[str, Any]) -> bool:
+        """Of the gradient of the weights in halves, are all sums of a kernel in registers?"""
+        is_free = all(value is None for value in point.values())
+        return is_free and self.batch == 1 and holds_kernels(self.weight_gradient(0, 0, 0, False))
 
     def as_pointwise(self, point: Mapping[str, Any]) -> Pointwise | None:
         """A convolution of 1 x 1 as a product, where that is meant: nothing is said of a point.
@@ -280,11 +300,13 @@ def conv2d_wg_f32(
     dbias_of_x: bool = False,
     accumulate: bool = False,
     words: Address | None = None,
+    closes: bool = False,
     **point: Any,
 ) -> None:
     """dW, and the gradient of the bias, from dY and X; or what is added to them.
 
     dbias_of_x    sum up X instead of dY: for a transposed convolution, whose operands swap
+    closes        of halves, are sums of even and of odd places added up here? See Conv2d.may_close
     words         room for words of dY, if pairs of rows are computed at once, see
                   trainlib.conv.row_pairs
     point         rows, channels, cols, split, is_turned: see
@@ -300,14 +322,7 @@ def conv2d_wg_f32(
     sizes = {"x": shape.x.image, "dy": shape.y.image}
 
     def one(at: Mapping[str, Address], is_added: bool) -> None:
-        whole = WeightGradient(
-            *(shape.groups, outputs, inputs, shape.ys, shape.xs),
-            shape.images(at["dy"], shape.y, outputs),
-            shape.images(at["x"], shape.x, inputs),
-            Weights(dw, outputs * shape.w.image, *shape.w),
-            is_added,
-            shape.element,
-        )
+        whole = shape.weight_gradient(at["dy"], at["x"], dw, is_added, closes=closes)
         others, how = [] if dbias is None else [dbias], dict(point)
         if words is not None:
             if is_added and shape.batch > 1:

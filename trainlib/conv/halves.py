@@ -11,8 +11,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from trainlib.conv.paired_schedule import may_pair, taps_of
+from trainlib.conv.correlation import Images, Weights
+from trainlib.conv.paired_gradient import may_load_once
+from trainlib.conv.paired_schedule import HALF, may_pair, taps_of
 from trainlib.conv.shape import IMAGES, Wanted
+from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.primitive.element import F16, Element
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import Arrays
@@ -40,11 +43,27 @@ def uncut(result: str, a: Wanted) -> set[str]:
 
 
 def joined(result: str, role: str, a: Wanted) -> int:
-    """The last axes of an operand that make a row in L1: kernels; images that are products."""
+    """The last axes of an operand that make a row in L1: kernels; images that are products; short
+    lines, whose words cost less across two than the DMA takes for each line by itself.
+    """
     if role == "w":
         return 3
+    if result == "w" and _loads_once(a):
+        return 2
     is_product = role == ("x" if result == "x" else "y")
     return 2 if is_product and a.by_columns and a.shape.layout == "chw" else 1
+
+
+def _loads_once(a: Wanted) -> bool:
+    """Is the gradient of weights by lines that are loaded once, of an odd number of places?"""
+    s = a.shape
+    is_deep = s.groups == s.inputs == s.outputs and s.layout == "chw" and not a.by_columns
+    if not is_deep or s.xs.inputs % 2 == 0 or any(value is not None for value in a.point.values()):
+        return False
+    x, dy = (Images(0, 0, 0, HALF * places, HALF) for places in (s.xs.inputs, s.xs.outputs))
+    return may_load_once(
+        WeightGradient(1, 1, 1, s.ys, s.xs, dy, x, Weights(0, 0, 0, 0, 0, 0), element=F16)
+    )
 
 
 def opens(result: str, a: Wanted, element: Element) -> bool:

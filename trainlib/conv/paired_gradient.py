@@ -11,7 +11,7 @@ has two neighbouring places; pairs of X across two words are made in registers, 
     slli               where the first one is outside: 0
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from trainlib.codegen.work_split import Partition, grid_of
 from trainlib.conv.correlation import Lane, reads_of
 from trainlib.conv.paired_schedule import HALF, HIGH_LOW, REGISTERS
 from trainlib.conv.weight_gradient_schedule import WeightGradient
-from trainlib.primitive.element import load, load_post
+from trainlib.primitive.element import load, load_post, store
 from trainlib.primitive.tensor import WORD, Address
 
 PLACES = 3  # two pointers and the shuffle
@@ -149,13 +149,10 @@ class PairedGradient:
                         self._part(given, part.size)
 
     def _part(self, given: dict[str, Register], groups: int) -> None:
-        k, g, lines = self.k, self.g, self.lines
+        k, g = self.k, self.g
         bases = [g.dy.address, g.x.address, g.dw.address, *self.others]
-        with values(k, given, ["groups"], lines.registers, bases) as homes:
-            self.px, self.py, self.select = k.x(PLACES)
-            self.sums = k.x(lines.sums)
-            self.dy: list[list[Register]] = [k.x(lines.pairs) for _ in range(g.ys.taps)]
-            self.inputs = k.x(max(SCRATCH, len(lines.words) + 1))
+        with values(k, given, ["groups"], self.registers, bases) as homes:
+            self.take()
             self.v = Values(k, homes, *self.inputs[:2])
             k.li(self.select, HIGH_LOW)
             with self.v.loop("groups", groups):
@@ -163,34 +160,60 @@ class PairedGradient:
                 for name, step in (("dy", g.dy), ("x_start", g.x), ("dw_row", g.dw)):
                     self.v.add(name, step.group)
 
+    @property
+    def registers(self) -> int:
+        """That all of it takes."""
+        return self.lines.registers
+
+    def take(self) -> None:
+        """Take the registers."""
+        k, lines = self.k, self.lines
+        self.px, self.py, self.select = k.x(PLACES)
+        self.sums = k.x(lines.sums)
+        self.dy: list[list[Register]] = [k.x(lines.pairs) for _ in range(self.g.ys.taps)]
+        self.inputs = k.x(max(SCRATCH, len(lines.words) + 1))
+
     def _group(self) -> None:
-        k, v, g, (t, other, _) = self.k, self.v, self.g, self.inputs[:3]
+        self._start_sums()
+        self.start()
+        self.all_lines()
+        self._end_sums()
+
+    def start(self) -> None:
+        """Let px and py be the places of the first lines."""
+        k, v, (t, other, _) = self.k, self.v, self.inputs[:3]
         k.add_constant(self.px, v.load("x_start", t), self.lines.words[-1] * HALF, other)
         k.add_constant(self.py, v.load("dy", t), (self.lines.pairs - 1) * WORD, other)
-        self._each_sum(is_store=False)
+
+    def all_lines(self) -> None:
+        """Lines one by one; those in the midst, which meet all taps, in a loop over so many, which
+        is entered after those that are too many.
+        """
+        k, g = self.k, self.g
         for line in range(g.ys.pad):  # those that the first line of X does not load
             if line < g.ys.outputs:
                 self._load_dy(line)
-        self._all_lines()
-        self._each_sum(is_store=True)
-
-    def _all_lines(self) -> None:
-        """Lines one by one; those in the midst, which meet all taps, in a loop over so many."""
-        k, g = self.k, self.g
         taps = g.ys.taps
         whole = [y for y in range(g.ys.inputs) if len(self.lines.touches(y)) == taps]
-        rounds = len(whole) // taps
-        if rounds < 2:
+        if len(whole) < 2 * taps:
             for line in range(g.ys.inputs):
                 self._line(line)
             return
         for line in range(whole[0]):
             self._line(line)
-        k.li(self.inputs[0], rounds)
-        with k.hwloop(self.inputs[0]):
-            for line in whole[:taps]:
-                self._line(line)
-        for line in range(whole[0] + rounds * taps, g.ys.inputs):
+        skipped, start = -len(whole) % taps, k.label()
+
+        def enter() -> None:
+            if skipped:
+                k.j(start)
+
+        k.li(self.inputs[0], -(-len(whole) // taps))
+        with k.hwloop(self.inputs[0], enter):
+            for at in range(taps):
+                if at == skipped:
+                    k.place(start)
+                self._line(whole[0] + (at - skipped) % taps)
+        for line in range(whole[-1] + 1, g.ys.inputs):
             self._line(line)
 
     def _load_dy(self, line: int) -> None:
@@ -240,14 +263,32 @@ class PairedGradient:
         done.add(number)
         return value
 
-    def _each_sum(self, *, is_store: bool) -> None:
-        """Store the sums, or load what they start with."""
-        k, dw, taps = self.k, self.g.dw, self.g.xs.taps
-        if not is_store and not self.g.accumulates:
+    def _start_sums(self) -> None:
+        """Let sums be what they start with: of halves, that of even places."""
+        k, g = self.k, self.g
+        if not g.accumulates:
             for register in self.sums:
                 k.li(register, 0)
             return
         place = self.v.load("dw_row", self.inputs[0])
+        for register, offset in self._places():
+            load(k, HALF if g.closes else WORD, register, offset, place, is_unsigned=True)
+
+    def _end_sums(self) -> None:
+        """Store the sums; as halves, lanes added to each other."""
+        k, g, (place, *others) = self.k, self.g, self.inputs
+        for first in range(0, len(self.sums), len(others)) if g.closes else ():
+            some = list(zip(self.sums[first:], others, strict=False))
+            for register, high in some:
+                k.srli(high, register, 16)
+            for register, high in some:
+                g.element.scalar(k, "fadd")(register, register, high)
+        place = self.v.load("dw_row", place)
+        for register, offset in self._places():
+            store(k, HALF if g.closes else WORD, register, offset, place)
+
+    def _places(self) -> Iterator[tuple[Register, int]]:
+        """Each sum, and bytes to it from the first one."""
+        dw, taps = self.g.dw, self.g.xs.taps
         for number, register in enumerate(self.sums):
-            offset = number // taps * dw.line + number % taps * dw.place
-            (k.sw if is_store else k.lw)(register, offset, place)
+            yield register, number // taps * dw.line + number % taps * dw.place

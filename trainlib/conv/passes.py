@@ -355,7 +355,10 @@ class Step:
         elif is_whole:
             how |= a.point
         with ExitStack() as stack:
-            if halves.opens(self.result, a, self.element):
+            closes = tile.is_first and tile.is_last and conv.may_close(a.point)
+            if halves.opens(self.result, a, self.element) and not a.by_columns and closes:
+                how["closes"] = True
+            elif halves.opens(self.result, a, self.element):
                 ends: Any = {"begins": tile.is_first, "ends": tile.is_last}
                 ends["accumulate"] = a.accumulate
                 stack.enter_context(opened(k, team, result, conv, at["sums"], **ends))

@@ -13,6 +13,7 @@ from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
 from trainlib.codegen.work_split import EqualParts, Partition, grid_of, heights
 from trainlib.conv.paired_gradient import PairedGradient, may_load_once
+from trainlib.conv.streamed_gradient import StreamedGradient, may_stream
 from trainlib.conv.weight_gradient_schedule import (
     POOL,
     Nest,
@@ -52,11 +53,17 @@ def weight_gradient(
     if RA in k.registers.live:
         raise KernelError(f"{name}: {RA} is live, and would be lost; free some registers")
     given = {"rows": rows, "channels": channels, "cols": cols, "split": split}
-    if not any((*given.values(), is_turned)) and may_load_once(g):
-        PairedGradient(k, g, others).emit(team)
+    if not any((*given.values(), is_turned)) and holds_kernels(g):
+        way = PairedGradient if may_load_once(g) else StreamedGradient
+        way(k, g, others).emit(team)
         return
     point = choose(name, g, team.cores, given | {"is_turned": is_turned})
     Code(k, team, g.turned if point.is_turned else g, point, others).emit()
+
+
+def holds_kernels(g: WeightGradient) -> bool:
+    """Are all sums of a group's kernel in registers, if no point is given?"""
+    return may_load_once(g) or may_stream(g)
 
 
 class Code:

@@ -48,6 +48,7 @@ class WeightGradient:
                    odd ones
     has_row_pairs  of halves, has a register two rows of a place? Rows are then pairs of them, dY is
                    words of both, see row_pairs; dW is halves, its second row half a pair after it
+    closes         is dW halves in that case, too? For groups of one channel each alone
     """
 
     groups: int
@@ -61,6 +62,7 @@ class WeightGradient:
     accumulates: bool = False
     element: Element = F32
     has_row_pairs: bool = False
+    closes: bool = False
 
     @property
     def lanes(self) -> int:

@@ -69,7 +69,7 @@ def correlation(
                 places, read, is_inside = _places(xs, t, lanes, apart)
                 if not places:
                     continue
-                values = images[:, :, :, c][..., sources, :][..., read] * is_inside
+                values = np.where(is_inside, images[:, :, :, c][..., sources, :][..., read], 0)
                 factor = weights[:, :, c, s, t][None, :, :, None, None]
                 at = np.ix_(*map(range, size[:3]), lines, places)
                 total = multiply_add(dtype, values, factor, sums[at])
@@ -92,7 +92,7 @@ def _places(
         if any(_is_any(sources[output // unit * unit + output % apart :: apart][:lanes]))
     ]
     read: Sequence[int | None] = [sources[output] for output in found]
-    is_inside = np.array([source is not None for source in read], np.float64)
+    is_inside = np.array([source is not None for source in read])
     return found, [source or 0 for source in read], is_inside
 
 
@@ -134,7 +134,7 @@ def weight_gradient(
         at = [by_tap[t][0].index(place) for t in across]
         read = [by_tap[t][1][i] for t, i in zip(across, at, strict=True)]
         is_inside = np.array([by_tap[t][2][i] for t, i in zip(across, at, strict=True)])
-        patch = of_channels[n][:, :, :, [*down.values()], :][..., read] * is_inside
+        patch = np.where(is_inside, of_channels[n][:, :, :, [*down.values()], :][..., read], 0)
         factor = of_rows[n][:, :, :, line, place, None, None]
         ix = np.ix_(*map(range, size[:3]), lines, across)
         own = sums[place % lanes]

@@ -228,6 +228,12 @@ GRADIENTS = (
     {"width": 5, "tile": {"y": 4, "g": 2}, "accumulate": True},
     {"kernel": (3, 2), "padding": (1, 1, 0, 1), "width": 5, "bias": True},
     {"kernel": (2, 3), "padding": (1, 0, 1, 1), "width": 5},
+    *({"width": width, "bias": width == 20} for width in (20, 21, 33)),
+    {"width": 14, "padding": 0, "batch": 2, "accumulate": True},
+    {"width": 31, "kernel": (3, 2), "dilation": (2, 1), "tile": {"y": 3, "g": 2}},
+    {"width": 12, "kernel": (2, 4), "padding": (0, 1, 1, 2)},
+    {"width": 9, "kernel": (1, 7), "padding": (2, 0, 3, 0)},
+    {"width": 17, "kernel": (3, 3), "padding": (2, 1, 2, 0), "inputs": 17},
 )
 
 
@@ -236,6 +242,19 @@ GRADIENTS = (
 @pytest.mark.sampled(4)
 def test_gradients_of_channels_whose_lines_are_loaded_once_are_the_references(shape, element):
     check(f"dwconv2d_wg_{element.name}", CHANNELS | {"padding": 1} | shape)
+
+
+@pytest.mark.parametrize("width", [9, 10, 21, 22])
+def test_what_is_outside_of_lines_makes_nothing_of_what_is_not_finite(width):
+    shape = {"inputs": 3, "height": 6, "width": width, "kernel": 3, "padding": 1}
+    inputs = dict(program("dwconv2d_wg_bf16", shape).inputs)
+    for name, places in (("X", (0, width - 1)), ("dY", (width - 1, 1))):
+        inputs[name] = inputs[name].copy()
+        inputs[name][0, 0, [1, 2], places] = np.inf
+    outputs, report = launch("dwconv2d_wg_bf16", shape, inputs=inputs)
+    assert report.is_correct
+    assert np.isinf(outputs["dW"][0].astype(np.float32)).any()
+    assert np.isfinite(outputs["dW"][1:].astype(np.float32)).all()
 
 
 def test_channels_whose_lines_are_loaded_once_are_not_dealt_out_by_lines():
