@@ -1,4 +1,4 @@
-"""Transfers of the cluster DMA measured on MCHAN's RTL: 11,923 tests by what they vary.
+"""Transfers of the cluster DMA measured on MCHAN's RTL: 11,927 tests by what they vary.
 
 Compared of each: grants of the control ports, events, every change of STATUS, bursts on the L2
 side with their beats, accesses to L1 and lost arbitrations, both memories at the end; of 59 every
@@ -25,6 +25,7 @@ FAMILIES = {
     "al": "30 sizes at 8 x 8 alignments",
     "2d": "lines and strides",
     "mu": "2 to 8 commands of one core or of as many",
+    "mur": "commands of several cores whose reads and writes meet in L2",
     "bi": "both directions with one counter",
     "gap1": "read beats every second cycle",
     "gap2": "every third",

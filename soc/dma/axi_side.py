@@ -4,11 +4,14 @@ Addresses and write beats are on the bus one cycle after the stage that sends th
 cycle before the stage that takes it: register slices. The way to L2, which cores and refills share,
 says when a burst's first beat passes and when its response comes; responses are in order.
 
+A beat that is read has the bytes of all writes that were on the bus in earlier cycles.
+
 Source: MCHAN's ext_tx_if, ext_rx_if, ext_tid_gen, ext_opc_buf and register slices.
 """
 
 import numpy as np
 
+from soc.dma.replaced import note_replaced, words_read
 from soc.dma.state import (
     ALIGN_BURSTS,
     BEATS,
@@ -20,11 +23,12 @@ from soc.dma.state import (
     READ,
     has,
     has_room,
+    is_active,
     pop,
     push,
     settle,
 )
-from soc.dma.words import WORD, store
+from soc.dma.words import store
 from soc.interconnect.axi_l2 import READ as READ_BURST
 from soc.interconnect.axi_l2 import WRITE, l2_burst, l2_write_response
 from soc.prelude.bits import lowest_index
@@ -112,6 +116,8 @@ def write_beats(dma, channel, l2, path, now):
     if 0 <= offset < dma["l2_size"]:
         dma["l2_write"], dma["l2_enables"] = offset, enables
         dma["l2_counter"][L1_TO_L2] = burst["counter"]
+        if is_active(dma["channel"][L2_TO_L1]):
+            note_replaced(dma, l2, offset, now)
         store(l2, offset >> 2, low, enables & 15)
         store(l2, (offset >> 2) + 1, high, enables >> 4)
     channel["sending"] -= 1
@@ -155,8 +161,7 @@ def deliver_reads(dma, channel, l2, now):
     high = 0
     if 0 <= offset < dma["l2_size"]:
         dma["l2_read"], dma["l2_counter"][L2_TO_L1] = offset, burst["counter"]
-        low = int(l2[offset >> 2]) & WORD
-        high = int(l2[(offset >> 2) + 1]) & WORD
+        low, high = words_read(dma, l2, offset, now)
     channel["received"] += 1
     channel["moved"] += 1
     channel["next_read"] = now + 1

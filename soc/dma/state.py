@@ -173,6 +173,16 @@ STREAM = np.dtype(
 )
 """A stream of a channel, while it lasts: no state of the DMA."""
 
+REPLACED = np.dtype(
+    [
+        ("offset", "i8"),  # in L2
+        ("when", "i8"),  # the cycle of the write
+        ("low", "i8"),
+        ("high", "i8"),
+    ]
+)
+"""A beat of L2 as it was before a write, which reads of two cycles still see."""
+
 DMA_STATE = np.dtype(
     [
         ("channel", CHANNEL, (CHANNELS,)),
@@ -210,6 +220,7 @@ DMA_STATE = np.dtype(
         ("l2_enables", "i8"),  # its bytes, a bit each
         ("l2_read", "i8"),  # of a beat that it reads, or -1
         ("l2_counter", "i8", (CHANNELS,)),  # of these two, by channel
+        ("replaced", REPLACED, (2,)),  # by writes of even and of odd cycles beside reads
         ("streams", "i8"),  # channels with a stream, a bit each; 0 between calls of the engine
         ("stream", STREAM, (CHANNELS,)),
         ("error", "i8"),
@@ -271,6 +282,7 @@ def new_dma(
     dma["l1_base"], dma["l1_size"] = l1_base, l1_size
     dma["l2_base"], dma["l2_size"] = l2_base, l2_size
     dma["channel"]["fresh"] = 1
+    dma["replaced"]["offset"] = -1
     dma["port"]["command"]["slot"] = NO_SLOT
     return dma
 

@@ -35,6 +35,7 @@ from soc.dma.state import (
     is_active,
 )
 from soc.dma.stream_beats import (
+    BOTH,
     IN_QUEUE,
     IN_STAGE,
     LEVELS,
@@ -84,13 +85,24 @@ def begin_streams(dma, now):
                 cycles = min(cycles, _steady_to_l1(dma, channel, now))
             if cycles < SHORTEST:
                 return 0
-    if streams == 0:
+    if streams == 0 or streams == BOTH and _meet_in_l2(dma):
         return 0
     for direction in range(CHANNELS):
         if streams >> direction & 1:
             _fill(dma, direction, now)
     dma["streams"] = streams
     return cycles
+
+
+@inlined_step
+def _meet_in_l2(dma):
+    """Would reads come to beats that are written in the same cycle or one before?"""
+    write, read = dma["channel"][L1_TO_L2], dma["channel"][L2_TO_L1]
+    burst = write["open"][write["send_id"]]
+    written = beat_offset(dma, burst, burst["beats"] - write["sending"])
+    burst = read["open"][read["order"][read["first"]]]
+    ahead = written - beat_offset(dma, burst, read["received"])
+    return ahead == 0 or ahead == 8
 
 
 @inlined_step

@@ -5,6 +5,7 @@ Apart from that, so that whoever calls it, in every cycle, is not compiled with 
 
 import numpy as np
 
+from soc.dma.replaced import note_replaced
 from soc.dma.state import (
     BEATS,
     CHANNELS,
@@ -34,6 +35,9 @@ IN_QUEUE = 2  # pushed next
 IN_STAGE = 3  # in the stage before that queue
 FETCHED = 4  # from here on: by the stream itself
 
+
+BOTH = 3
+"""Streams in both channels."""
 
 SHORTEST = 3
 """Cycles of a stream that is worth its beginning and end."""
@@ -102,6 +106,8 @@ def _pass_beat(dma, direction, l1, l2):
     low, high, cycles = stream["low"], stream["high"], stream["cycles"]
     if direction == L1_TO_L2:
         dma["l2_write"] = stream["offset"]
+        if dma["streams"] == BOTH:
+            note_replaced(dma, l2, stream["offset"], stream["start"] + stream["cycles"])
         source, at, target, to = l1, np.uint64(word), l2, np.uint64(offset)
     else:
         source, at, target, to = l2, np.uint64(offset), l1, np.uint64(word)
