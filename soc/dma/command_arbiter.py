@@ -3,7 +3,15 @@
 Source: MCHAN's trans_arbiter_wrap, trans_queue, synch_unit, trans_allocator.
 """
 
-from soc.dma.control_ports import ARBITRATED, IDLE, REGISTERED, REPLY, STORED, next_port
+from soc.dma.control_ports import (
+    ARBITRATED,
+    FALLING,
+    IDLE,
+    REGISTERED,
+    REPLY,
+    STORED,
+    next_port,
+)
 from soc.dma.state import (
     COMMAND_SLOTS,
     COUNTERS,
@@ -31,6 +39,7 @@ def ports_wait(dma):
 def step_ports(dma):
     """Advance the ports that were not granted an access in this cycle.
 
+    One that falls back to idle is seen to move for one more cycle: what it is asked for is granted.
     After the last store: one cycle STORED, ARBITRATED until the command's arbitration lies in an
     earlier cycle, REGISTERED until the cycle in which the burst splitter takes its (first) line.
     """
@@ -42,9 +51,11 @@ def step_ports(dma):
         phase = state["phase"]
         if phase == STORED:
             state["phase"] = ARBITRATED
+        elif phase == FALLING:
+            state["phase"] = IDLE
         elif phase == ARBITRATED and not state["barrier"]:
             state["phase"] = REGISTERED
-        elif phase == REPLY or (
+        elif phase in (REPLY, IDLE) or (
             phase == REGISTERED and dma["registered"] >> state["command"]["counter"] & 1
         ):
             state["phase"] = IDLE

@@ -4,6 +4,10 @@ A port takes alloc (load of CMD), then stores to CMD: command word, L1 address, 
 each side that is 2D the bytes of a line and the stride (L2 first). It takes nothing else until the
 burst splitter has the command. STATUS: load = running and allocated counters, store = free.
 
+Asked for anything but a command word, a port with a counter falls back to idle for a cycle, and
+grants it in the next: a second load of CMD allocates another counter, and the first stays allocated
+until it is freed. A command needs no allocation of its own; it runs on the port's newest counter.
+
 Source: MCHAN's ctrl_fsm, trans_allocator, twd_trans_queue.
 """
 
@@ -34,22 +38,26 @@ STORED = 8  # the cycle after the command's last store
 ARBITRATED = 9  # waits until the command is in the queue
 REGISTERED = 10  # waits until the burst splitter has it
 REPLY = 11  # the cycle after an access to STATUS
+FALLING = 12  # the cycle in which an allocation without a command is left
 
 # Where hardware hangs, or does what no program can mean.
 NO_ERROR = 0
 UNKNOWN_REGISTER = 1
-BROKEN_COMMAND = 2
+ALLOCATED_WITHIN = 2
 ZERO_LENGTH = 3
 NOT_L1 = 4
 PAST_L1 = 5
 NOT_L2 = 6
 FREED_WHILE_RUNNING = 7
+STATUS_WITHIN = 8
 
 RULES = {
     UNKNOWN_REGISTER: "port {port}: offset {value:#x} is no register and never answers; "
     "the registers are CMD (0) and STATUS (4)",
-    BROKEN_COMMAND: "port {port}: access to offset {value:#x} in the middle of a command, which "
-    "hangs the port; store command word, L1 address, L2 address and lines to CMD (0) first",
+    ALLOCATED_WITHIN: "port {port}: load of CMD (0) in the middle of a command, which takes "
+    "another counter and hangs the port after the transfer; store addresses and lines first",
+    STATUS_WITHIN: "port {port}: access to STATUS (4) in the middle of a command; what is stored "
+    "to CMD (0) next is taken for a command word; store addresses and lines first",
     ZERO_LENGTH: "port {port}: command word {value:#010x} has length 0, which moves 2^17 bytes; "
     "a length is 1..131071 bytes",
     NOT_L1: "port {port}: L1 address {value:#010x} is not in L1; the DMA drops the upper bits of "
@@ -135,6 +143,9 @@ def grant_ports(dma):
                 allocating |= 1 << port
             elif _stores_lines(state):
                 with_lines |= 1 << port
+            elif state["phase"] == ALLOCATED and (state["offset"] != CMD or not state["write"]):
+                state["phase"] = FALLING
+                dma["moving"] |= 1 << port
             else:
                 others |= 1 << port
     granted = 0
@@ -166,6 +177,7 @@ def _allocate(dma, requests):
     port, dma["rr_counter"] = next_port(dma, requests, dma["rr_counter"])
     counter = _lowest_free(dma["allocated"])
     dma["allocated"] |= 1 << counter
+    dma["moving"] &= ~(1 << port)
     state = dma["port"][port]
     state["command"]["counter"] = counter
     state["reply"] = counter
@@ -217,7 +229,11 @@ def _step_port(dma, port, state):
         dma["moving"] |= 1 << port
         return True
     if state["offset"] != CMD or not state["write"]:
-        error = UNKNOWN_REGISTER if phase == IDLE else BROKEN_COMMAND
+        error = UNKNOWN_REGISTER
+        if state["offset"] == STATUS:
+            error = STATUS_WITHIN
+        elif state["offset"] == CMD:
+            error = ALLOCATED_WITHIN
         report(dma, error, port, state["offset"])
         return False
     if phase <= ALLOCATED:

@@ -15,13 +15,14 @@ from pulpsim.fidelity.dma_bench import (
     INITIAL_L2,
     L2_BASE,
     LIMIT,
+    REPLY,
     STORE,
     Script,
     ScriptResult,
     parse_scripts,
     run,
 )
-from pulpsim.fidelity.dma_notes import ACCESSES, EVENTS
+from pulpsim.fidelity.dma_notes import ACCESSES, EVENTS, STATUSES
 from soc.dma.mchan import DmaSpec, ask, error_message, grant_ports, is_idle, new_dma, why_waiting
 
 ROOT = Path(__file__).parents[3]
@@ -147,6 +148,39 @@ def test_the_seventeenth_counter_is_not_given():
     assert why_waiting(result.dma, 0) == ("for a counter: 16 of 16 are allocated; store to STATUS")
 
 
+def test_a_second_allocation_is_granted_a_cycle_later_and_keeps_both_counters():
+    result = run(script_of("P 0 5", "A", "A"))
+    assert [row[:2] for row in result.logs[ACCESSES].tolist()] == [[5, 0], [7, 0]]
+    assert (result.dma["allocated"], result.dma["error"]) == (3, 0)
+    assert is_idle(result.dma)
+
+
+def test_a_port_with_a_counter_answers_status_a_cycle_later_and_takes_a_command_after_it():
+    command = transfer(64 | TO_L1 | INCREMENT | EVENT, 0x80, 0)[1:]
+    result = run(script_of("P 0 5", "A", "S", *command))
+    granted = [row[0] for row in result.logs[ACCESSES].tolist() if row[2] != REPLY]
+    assert granted == [5, 7, 9, 10, 11]
+    assert len(result.logs[EVENTS]) == 1
+    assert np.array_equal(result.l1[0x20:0x30], INITIAL_L2[:0x10])
+
+
+def test_all_commands_run_on_the_newest_counter_and_end_with_one_event():
+    word = 1024 | TO_L1 | INCREMENT | EVENT
+    first, second = (transfer(word, at, at)[1:] for at in (0, 0x400))
+    result = run(script_of("P 0 5", "A", "A", *first, *second))
+    granted = [row[0] for row in result.logs[ACCESSES].tolist()]
+    assert granted == [5, 7, 8, 9, 10, 15, 16, 17]
+    assert {row[1] for row in result.logs[STATUSES].tolist()} == {0, 2}
+    assert len(result.logs[EVENTS]) == 1
+    assert np.array_equal(result.l1[:0x200], INITIAL_L2[:0x200])
+
+
+def test_two_ports_of_which_one_allocates_twice_take_different_counters():
+    result = run(script_of("P 0 5", "A", "A", "P 1 7", "A"))
+    assert sorted(row[0] for row in result.logs[ACCESSES].tolist()) == [5, 7, 8]
+    assert result.dma["allocated"] == 7
+
+
 def wait_of(lines: list[str], cycles: int, port: int) -> str:
     """Why a port waits after so many cycles."""
     return why_waiting(run(script_of(*lines), limit=cycles).dma, port)
@@ -206,9 +240,14 @@ def test_an_interrupt_goes_to_the_interrupt_line_alone():
             "memory that the DMA reaches",
         ),
         (
-            ["A", "S"],
-            "port 2: access to offset 0x4 in the middle of a command, which hangs the port; store "
-            "command word, L1 address, L2 address and lines to CMD (0) first",
+            ["A", "W 0x40008", "A"],
+            "port 2: load of CMD (0) in the middle of a command, which takes another counter and "
+            "hangs the port after the transfer; store addresses and lines first",
+        ),
+        (
+            ["A", "W 0x40008", "W 0x80", "S"],
+            "port 2: access to STATUS (4) in the middle of a command; what is stored to CMD (0) "
+            "next is taken for a command word; store addresses and lines first",
         ),
         (
             [*transfer(1024 | INCREMENT, 0, 0), "F"],
@@ -216,7 +255,7 @@ def test_an_interrupt_goes_to_the_interrupt_line_alone():
             "clock; free a counter when its bit in STATUS is 0",
         ),
     ],
-    ids=["zero length", "not in L1", "past L1", "below L2", "past L2", "status", "freed"],
+    ids=["zero length", "not in L1", "past L1", "below L2", "past L2", "alloc", "status", "freed"],
 )
 def test_what_hangs_or_corrupts_in_hardware_is_reported_with_its_rule(lines, message):
     result = run(script_of("P 2 5", *lines))
