@@ -69,11 +69,11 @@ class Evaluated:
     """What an evaluation has found.
 
     losses     of each batch
-    outputs    of the network, by batch
+    outputs    of the network, by batch: an array, or a tuple of those that it gives
     """
 
     losses: list[float]
-    outputs: list[np.ndarray]
+    outputs: list[Any]
     report: Report
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class Deployed:
     """A network on a chip.
 
     graph         forward, with its loss
-    evaluated     the graph in evaluation mode, and the output's name; None: there is none
+    evaluated     the graph in evaluation mode, and its outputs' names; None: there is none
     accumulate    batches of a step, whose gradients are added, or averaged if `mean`
     tuned         tiles of kernels that have been measured, see trainlib.deploy.tiles
     precision     what is computed with halves, see trainlib.deploy.precision
@@ -100,7 +100,7 @@ class Deployed:
     graph: Graph
     optimizer: Optimizer
     chip: SocSpec
-    evaluated: Callable[[], tuple[Graph, str]] | None = None
+    evaluated: Callable[[], tuple[Graph, tuple[str, ...]]] | None = None
     accumulate: int = 1
     mean: bool = False
     cores: int | None = None
@@ -212,6 +212,7 @@ class Deployed:
         begun = [v for v in graph.of_role("state") if v.name in graph.arrays]
         kept = [v.name for v in begun if v.dtype in ("float32", "int32")]  # halves are weights'
         self.weights = running.read(names)
+        self.weights |= {n: self.weights[first] for n, first in graph.tied.items()}
         return Trained(losses, self.weights, running.read(kept), found, running.report())
 
     def evaluate(
@@ -234,12 +235,14 @@ class Deployed:
         given = {**self.weights, **(weights or {})}
         running.write({n: a for n, a in given.items() if n in built.addresses})
         losses: list[float] = []
-        outputs: list[np.ndarray] = []
-        output = built.schedule.kept[-1]
+        outputs: list[Any] = []
+        names = built.schedule.kept[bool(graph.loss) :]
         for batch in batches:
             running.batch(inputs_of(built, batch))
             losses += self._loss(running, graph)
-            outputs.append(running.read([output])[output].astype(np.float32))
+            read = running.read(names)
+            found = tuple(read[name].astype(np.float32) for name in names)
+            outputs.append(found[0] if len(found) == 1 else found)
         return Evaluated(losses, outputs, running.report())
 
     def _loss(self, running: Running, graph: Graph) -> list[float]:
@@ -252,7 +255,7 @@ class Deployed:
         """Is it a weight? What torch alone keeps, as num_batches_tracked, is left out."""
         if name in graph.values and graph.values[name].role in ("parameter", "buffer"):
             return True
-        if name.endswith("num_batches_tracked"):
+        if name.endswith("num_batches_tracked") or name in graph.tied:
             return False
         raise DeployError(f"{name}: the network has no such parameter or buffer")
 
@@ -281,7 +284,8 @@ def deploy(
 ) -> Deployed:
     """Plan the training of a torch.nn.Module.
 
-    batch         (x, target): the shapes and types of every batch
+    batch         (x, target): the shapes and types of every batch; either may be a tuple, x of the
+                  model's arguments
     loss          loss(output, target); None: the model's forward takes both and returns the loss
     dtype         what layers compute with: "f32", "f16" or "bf16"
     dtypes        the same by patterns of their names: {"head.*": "f32"}
@@ -297,7 +301,7 @@ def deploy(
     spec = chip if isinstance(chip, SocSpec) else load_chip(str(chip))
     graph, _ = graph_of(model, loss, *batch)
 
-    def evaluated() -> tuple[Graph, str]:
+    def evaluated() -> tuple[Graph, tuple[str, ...]]:
         was_training = {module: module.training for module in model.modules()}
         model.eval()
         try:

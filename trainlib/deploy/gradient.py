@@ -72,6 +72,8 @@ class _Tape:
     def total(self, name: str) -> str | None:
         """The gradient of a value: the sum of those that its readers and its views have."""
         for child in self.children.pop(name, ()):
+            if child in self.graph.stopped:
+                continue
             if (gradient := self.total(child)) is not None:
                 self.give(name, self._spread(child, gradient))
         parts = self.parts.get(name, [])
@@ -173,6 +175,8 @@ def _needed(graph: Graph) -> set[str]:
 
     def is_needed(name: str) -> bool:
         value = graph.values[name]
+        if name in graph.stopped:
+            return False
         if name not in needed and value.base is not None and is_needed(value.base):
             needed.add(name)
         return name in needed

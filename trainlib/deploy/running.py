@@ -1,7 +1,7 @@
 """A run of a training step's program: batches in; losses, weights and gradients out."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -179,13 +179,22 @@ def inputs_of(built: Built, batch: Sequence[Any]) -> Arrays:
 
     raises    DeployError if it has another number of arrays
     """
-    names = built.schedule.inputs
-    if len(batch) != len(names):
-        raise DeployError(f"a batch of {len(batch)} arrays; the network takes {', '.join(names)}")
-    arrays = dict(zip(names, batch, strict=True))
+    names, parts = built.schedule.inputs, list(_flat(batch))
+    if len(parts) != len(names):
+        raise DeployError(f"a batch of {len(parts)} arrays; the network takes {', '.join(names)}")
+    arrays = dict(zip(names, parts, strict=True))
     for name, count in _counts(built.schedule.graph).items():
         _check_numbers(name, arrays[name], count)
     return arrays
+
+
+def _flat(batch: Any) -> Iterator[Any]:
+    """The arrays of tuples within each other."""
+    for part in batch:
+        if isinstance(part, (tuple, list)):
+            yield from _flat(part)
+        else:
+            yield part
 
 
 def _counts(graph: Graph) -> dict[str, int]:

@@ -204,11 +204,11 @@ def _add_updates(graph: Graph, optimizer: Optimizer, gradients: Mapping[str, str
         optimizer.update(graph, name, gradient, shared)
 
 
-def evaluation(graph: Graph, output: str, precision: Precision = SINGLE) -> Schedule:
-    """The schedule that computes the loss and an output, and changes nothing."""
+def evaluation(graph: Graph, outputs: Sequence[str], precision: Precision = SINGLE) -> Schedule:
+    """The schedule that computes the loss and outputs, and changes nothing."""
     graph = graph.copy()
     fuse_relus(graph, precision.takes)
-    kept = [name for name in (graph.loss, output) if name]
+    kept = [name for name in (graph.loss, *outputs) if name]
     without_dead(graph, kept)
     if precision != SINGLE:
         mix(graph, precision)

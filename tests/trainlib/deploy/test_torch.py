@@ -455,6 +455,10 @@ REFUSALS = {
         "layer gt: gt.Scalar: there is no kernel for it; `pulpsim deploy --operators` lists those "
         "that there are",
     ),
+    "random": (
+        Of(lambda m, x: x + torch.randn(2, 4)),
+        "layer randn: randn: random numbers of its own; dropout has them: let others come with x",
+    ),
     "several": (
         Of(
             lambda m, x: (

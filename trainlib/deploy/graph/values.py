@@ -133,6 +133,8 @@ class Graph:
     trained    parameters that learn
     loss       the value that they learn from, one element
     gradients  of trained parameters, by the parameters' names
+    stopped    views through which no gradient goes
+    tied       further names of parameters and buffers, and what each is
     """
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -141,6 +143,8 @@ class Graph:
     trained: tuple[str, ...] = ()
     loss: str | None = None
     gradients: dict[str, str] = field(default_factory=dict)
+    stopped: set[str] = field(default_factory=set)
+    tied: dict[str, str] = field(default_factory=dict)
 
     def fresh(self, name: str) -> str:
         """A name that no value has: this one, or one with a number."""
@@ -196,6 +200,14 @@ class Graph:
         """A view of all elements of a value with another shape."""
         return self.view(f"{name}_view", name, shape)
 
+    def stop(self, name: str) -> str:
+        """A view of a value through which no gradient goes."""
+        view = self.fresh(f"{name}_stopped")
+        value = self.values[name]
+        self.values[view] = Value(view, value.shape, "temporary", value.dtype, name)
+        self.stopped.add(view)
+        return view
+
     def root(self, name: str) -> str:
         """The value whose memory a view lies in."""
         while (base := self.values[name].base) is not None:
@@ -242,6 +254,8 @@ class Graph:
             nodes=list(self.nodes),
             arrays=dict(self.arrays),
             gradients=dict(self.gradients),
+            stopped=set(self.stopped),
+            tied=dict(self.tied),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -253,6 +267,8 @@ class Graph:
             "trained": list(self.trained),
             "loss": self.loss,
             "gradients": self.gradients,
+            "stopped": sorted(self.stopped),
+            "tied": self.tied,
         }
 
     @property
@@ -287,7 +303,8 @@ class Graph:
         values = {v["name"]: Value(**v | {"shape": tuple(v["shape"])}) for v in said["values"]}
         nodes = [Node(**n | {"attributes": _tuples(n["attributes"])}) for n in said["nodes"]]
         trained = tuple(said["trained"])
-        return cls(values, nodes, arrays, trained, said["loss"], said["gradients"])
+        more = set(said.get("stopped", ())), said.get("tied", {})
+        return cls(values, nodes, arrays, trained, said["loss"], said["gradients"], *more)
 
 
 def _tuples(attributes: Attributes) -> dict[str, Any]:

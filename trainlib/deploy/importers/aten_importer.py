@@ -55,10 +55,13 @@ class Importer:
     def _found(self, value: Any) -> Any:
         if isinstance(found := self.known.get(value), np.ndarray):
             return found
-        root = self.graph.values.get(found) if isinstance(found, str) else None
-        if root is None or root.role not in ("buffer", "constant") or root.base is not None:
+        if not isinstance(found, str) or found not in self.graph.values:
             return None
-        return self.graph.arrays[root.name]
+        root, offset = self.graph.place(found)
+        if self.graph.values[root].role not in ("buffer", "constant"):
+            return None
+        own = self.graph.values[found]
+        return self.graph.arrays[root].reshape(-1)[offset:][: own.elements].reshape(own.shape)
 
     def optional(self, value: Any) -> str | None:
         """The value that an argument is, or None."""

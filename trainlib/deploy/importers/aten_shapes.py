@@ -251,6 +251,10 @@ def _nothing(*_: Any, **__: Any) -> None:
     """A check that has been made."""
 
 
+def _stopped(i: Importer, x: Any) -> str:
+    return i.graph.stop(i.name(x))
+
+
 def _same(i: Importer, x: Any, *_: Any, **__: Any) -> str:
     return i.name(x)
 
@@ -264,7 +268,8 @@ RULES: dict[str, Rule] = {
     "clone": _same,
     "concat": _cat,
     "contiguous": _same,
-    "detach_": _same,
+    "detach": _stopped,
+    "detach_": _stopped,
     "expand": lambda i, x, sizes, **_: expanded(i, i.name(x), sizes),
     "expand_as": lambda i, x, other: expanded(i, i.name(x), i.shape(other)),
     "flatten.using_ints": _flatten,

@@ -5,7 +5,7 @@ in evaluation mode uses its running statistics; parameters with requires_grad = 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -62,40 +62,77 @@ class _WithLoss(torch.nn.Module):
         super().__init__()
         self.module, self.loss = module, loss
 
-    def forward(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(self, x: Any, target: Any) -> tuple[Any, ...]:
         """(loss, output); twice the loss if that is what the module gives."""
+        inputs = x if isinstance(x, tuple) else (x,)
         if self.loss is None:
-            loss = self.module(x, target)
+            loss = self.module(*inputs, target)
             return loss, loss
-        y = self.module(x)
+        y = self.module(*inputs)
         return self.loss(y, target), y
 
 
-def graph_of(module: torch.nn.Module, loss: Loss | None, x: Any, target: Any) -> tuple[Graph, str]:
-    """The graph of a module with a loss, for batches like this one; and its output's name.
+def graph_of(
+    module: torch.nn.Module, loss: Loss | None, x: Any, target: Any
+) -> tuple[Graph, tuple[str, ...]]:
+    """The graph of a module with a loss, for batches like this one; and its outputs' names.
+
+    x         a tensor, or a tuple: the module's arguments
+    target    a tensor, or a tuple of them
 
     raises    DeployError for what torch cannot export, and for operators that have no kernel
     """
-    x, target = torch.as_tensor(x), torch.as_tensor(target)
-    if not x.is_floating_point() and x.dtype not in (torch.int64, torch.int32):
-        raise DeployError(f"input: type {x.dtype}; it takes floats, or integers for an embedding")
+    x, target = _tensors("x", x), _tensors("target", target)
+    wrapped = _WithLoss(module, loss)
     try:
         with catch_warnings():
             simplefilter("ignore")  # of weights that a recurrent layer assigns to itself
-            program = export(_WithLoss(module, loss), (x, target))
+            program = export(wrapped, (x, target))
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
         raise DeployError(
             f"{type(module).__name__}: torch.export cannot capture it: {reason}; "
             f"its forward must not depend on values"
         ) from None
+    firsts = _firsts(wrapped)
     try:
-        return _graph(program)
+        return _graph(program, firsts)
     except NoKernelError as refused:
         try:
-            return _graph(_decomposed(program))
+            return _graph(_decomposed(program), firsts)
         except Exception:  # of torch, too, or of what has no kernel either
             raise refused from None
+
+
+def _tensors(name: str, given: Any) -> Any:
+    """A tensor, or a tuple of them.
+
+    raises    DeployError for anything else
+    """
+    if isinstance(given, (tuple, list)):
+        return tuple(_tensors(f"{name}[{n}]", part) for n, part in enumerate(given))
+    try:
+        tensor = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        kind = type(given).__name__
+        raise DeployError(
+            f"{name}: a {kind}; it is a tensor, an array, or a tuple of them"
+        ) from None
+    if not tensor.numel():
+        raise DeployError(f"{name}: shape {list(tensor.shape)} has no elements; give a batch")
+    if tensor.is_complex() or tensor.dtype in (torch.bool, torch.uint8):
+        raise DeployError(f"{name}: type {tensor.dtype}; there are floats, and integers as numbers")
+    return tensor
+
+
+def _firsts(module: torch.nn.Module) -> dict[str, str]:
+    """Parameters and buffers by all their names: the first name of each."""
+    seen: dict[int, str] = {}
+    found = {}
+    for every in (module.named_parameters, module.named_buffers):
+        for name, tensor in every(remove_duplicate=False):
+            found[name] = seen.setdefault(id(tensor), name)
+    return found
 
 
 def _decomposed(program: ExportedProgram) -> ExportedProgram:
@@ -126,7 +163,8 @@ def _has_rule(operator: str) -> bool:
     return operator in ATEN or operator in MOVES or operator.partition(".")[0] in FILLED
 
 
-def _graph(program: ExportedProgram) -> tuple[Graph, str]:
+def _graph(program: ExportedProgram, firsts: Mapping[str, str]) -> tuple[Graph, tuple[str, ...]]:
+    """firsts    names of parameters and buffers as they are called first"""
     graph = Graph()
     importer = Importer(graph)
     signature = program.graph_signature
@@ -136,23 +174,19 @@ def _graph(program: ExportedProgram) -> tuple[Graph, str]:
         **signature.inputs_to_buffers,
         **signature.inputs_to_lifted_tensor_constants,
     }
-    mistakes, missing = list[DeployError](), set[Any]()
     for node in program.graph.nodes:
         if node.op == "placeholder":
-            _placeholder(importer, signature, node, names.get(node.name), state)
-        elif node.op == "call_function":
-            try:
-                _call(importer, node)
-            except DeployError as error:
-                if missing.isdisjoint(node.all_input_nodes):  # it may follow from another one
-                    mistakes.append(error)
-                missing.add(node)
-                importer.known[node] = _stand_in(graph, node.name, node.meta.get("val"))
+            target = names.get(node.name)
+            first = firsts.get(target, target) if target else None
+            _placeholder(importer, signature, node, target, first, state)
+    mistakes = list[DeployError]()
+    _calls(importer, program.graph_module, mistakes)
     raise_all(mistakes)
     (output,) = (node for node in program.graph.nodes if node.op == "output")
-    results = [importer.name(argument) for argument in output.args[0][-2:]]
-    trained = _trained(graph, program)
-    graph.loss, y = results
+    given = output.args[0][-len(signature.user_outputs) :]
+    results = [importer.name(argument) for argument in given if argument is not None]
+    trained = _trained(graph, program, firsts)
+    graph.loss, *outputs = results
     if graph.values[graph.loss].elements != 1:
         raise DeployError(f"the loss has {list(graph.values[graph.loss].shape)}; it is one number")
     graph.trained = trained
@@ -160,12 +194,53 @@ def _graph(program: ExportedProgram) -> tuple[Graph, str]:
     without_dead(graph, results)
     graph.trained = tuple(n for n in trained if n in graph.values)
     graph.validate()
-    return graph, y
+    return graph, tuple(outputs)
+
+
+def _calls(importer: Importer, module: Any, mistakes: list[DeployError]) -> None:
+    """Add what all nodes of a module's graph compute; what is refused is a mistake."""
+    missing = set[Any]()
+    for node in module.graph.nodes:
+        if node.op != "call_function":
+            continue
+        try:
+            if node.target is torch.ops.higher_order.wrap_with_set_grad_enabled:
+                importer.known[node] = _without_gradient(importer, module, node, mistakes)
+            else:
+                _call(importer, node)
+        except DeployError as error:
+            may_follow = not missing.isdisjoint(node.all_input_nodes)
+            if isinstance(error, NoKernelError) or not may_follow:
+                mistakes.append(error)
+            missing.add(node)
+            importer.known[node] = _stand_in(importer.graph, node.name, node.meta.get("val"))
+
+
+def _without_gradient(
+    importer: Importer, module: Any, node: Any, mistakes: list[DeployError]
+) -> tuple[Any, ...]:
+    """What a part of a module gives under torch.no_grad(), or enable_grad()."""
+    is_enabled, part, *given = node.args
+    inner = module.get_submodule(part.target)
+    inputs = [n for n in inner.graph.nodes if n.op == "placeholder"]
+    importer.known |= {n: importer.known[a] for n, a in zip(inputs, given, strict=True)}
+    _calls(importer, inner, mistakes)
+    (output,) = (n for n in inner.graph.nodes if n.op == "output")
+    found = [importer.known[argument] for argument in output.args[0]]
+    if is_enabled:
+        return tuple(found)
+    return tuple(importer.graph.stop(v) if isinstance(v, str) else v for v in found)
 
 
 def _placeholder(
-    importer: Importer, signature: Any, node: Any, target: str | None, state: dict[str, Any]
+    importer: Importer,
+    signature: Any,
+    node: Any,
+    target: str | None,
+    first: str | None,
+    state: dict[str, Any],
 ) -> None:
+    """An input, or a parameter or buffer by the name that it has first."""
     graph = importer.graph
     if target is None:
         fake = node.meta["val"]
@@ -178,7 +253,12 @@ def _placeholder(
     if not tensor.numel() or target.endswith("num_batches_tracked"):
         importer.known[node] = None
         return
-    name = target.removeprefix("module.")
+    name = str(first).removeprefix("module.")
+    if target != first:
+        graph.tied[target.removeprefix("module.")] = name
+        if name in graph.values:
+            importer.known[node] = name
+            return
     if target in signature.inputs_to_parameters.values():
         role: Any = "parameter"
     else:
@@ -205,6 +285,10 @@ def _call(importer: Importer, node: Any) -> None:
     operator = _operator(node)
     rule = ATEN.get(operator)
     where = f"layer {layer or '(the module)'}: {operator}"
+    if rule is None and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        raise NoKernelError(
+            f"{where}: random numbers of its own; dropout has them: let others come with x"
+        )
     if (array := _folded(importer, node, has_rule=rule is not None)) is not None:
         importer.known[node] = array
         return
@@ -272,7 +356,8 @@ def _layer(node: Any) -> str:
     return name.removeprefix("module").removeprefix(".") or str(node.name)
 
 
-def _trained(graph: Graph, program: ExportedProgram) -> tuple[str, ...]:
+def _trained(graph: Graph, program: ExportedProgram, firsts: Mapping[str, str]) -> tuple[str, ...]:
     """Parameters that learn."""
-    wanted = [n for n, p in program.named_parameters() if p.requires_grad]
-    return tuple(name for n in wanted if (name := n.removeprefix("module.")) in graph.values)
+    wanted = [firsts.get(n, n) for n, p in program.named_parameters() if p.requires_grad]
+    names = (n.removeprefix("module.") for n in dict.fromkeys(wanted))
+    return tuple(name for name in names if name in graph.values)

@@ -1,0 +1,173 @@
+"""What a module of PyTorch may do: stop gradients, tie weights, take and give several tensors."""
+
+import copy
+import re
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from trainlib.deploy import SGD, DeployError, deploy  # noqa: E402
+
+
+class Two(nn.Module):
+    """Two layers, and what a function does with them."""
+
+    def __init__(self, forward):
+        super().__init__()
+        torch.manual_seed(1)
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.register_buffer("places", torch.tensor([[3, 1], [0, 0]]))
+        self.function = forward
+
+    def forward(self, *x):
+        return self.function(self, *x)
+
+
+def without_gradient(m, x):
+    with torch.no_grad():
+        y = m.a(x)
+        with torch.no_grad():
+            z = y.tanh() * y
+    return m.b(z) + x
+
+
+def decomposed(m, x):
+    """einsum is put together from other operators."""
+    y = m.a(x)
+    return torch.einsum("bi,oi->bo", m.b(y.detach()), m.a.weight) + y
+
+
+STOPPED = {
+    "detached": lambda m, x: m.b(m.a(x).detach()) * m.a(x),
+    "straight through": lambda m, x: m.b((y := m.a(x)) + (y.tanh() - y).detach()),
+    "of a view": lambda m, x: m.b((y := m.a(x)).detach()[:, [1, 0, 3, 2]].view(2, 4)) + y,
+    "without gradient": without_gradient,
+    "decomposed": decomposed,
+}
+
+
+def batch_of(model, loss=F.mse_loss):
+    torch.manual_seed(2)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        return x, torch.randn_like(model(x))
+
+
+def expected(model, batch, loss=F.mse_loss):
+    """Gradients in float64, by parameter."""
+    wide = copy.deepcopy(model).double()
+    x, target = (part.double() if part.is_floating_point() else part for part in batch)
+    loss(wide(x), target).backward()
+    return {n: p.grad.numpy() for n, p in wide.named_parameters() if p.grad is not None}
+
+
+def deployed(model, batch, loss=F.mse_loss, lr=0.1):
+    return deploy(model, loss=loss, batch=batch, optimizer=SGD(lr=lr))
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_no_gradient_goes_through_what_is_detached(name):
+    model = Two(STOPPED[name])
+    batch = batch_of(model)
+    network = deployed(model, batch)
+    [found] = network.train([batch], gradients=True).gradients
+    wanted = expected(model, batch)
+    assert found.keys() == wanted.keys()
+    for parameter, gradient in wanted.items():
+        np.testing.assert_allclose(found[parameter], gradient, 1e-5, 1e-7)
+    assert network.built(keeps_gradients=True).faults() == []
+
+
+class Tied(nn.Module):
+    """A table of rows that is also the last layer's weights."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.rows, self.out = nn.Embedding(6, 4), nn.Linear(4, 6, bias=False)
+        self.out.weight = self.rows.weight
+
+    def forward(self, x):
+        return self.out(self.rows(x).tanh())
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_tied_weights_stay_one(momentum):
+    model, batch = Tied(), (torch.tensor([0, 5, 2]), torch.tensor([1, 0, 5]))
+    how = {"lr": 0.5, "momentum": momentum}
+    network = deploy(model, loss=F.cross_entropy, batch=batch, optimizer=SGD(**how))
+    trained = network.train([batch] * 3)
+    assert network.graph.trained == ("rows.weight",)
+    wide = copy.deepcopy(model).double()
+    optimizer = torch.optim.SGD(wide.parameters(), **how)
+    for loss in trained.losses:
+        optimizer.zero_grad()
+        wanted = F.cross_entropy(wide(batch[0]), batch[1])
+        wanted.backward()
+        assert loss == pytest.approx(wanted.item(), abs=1e-6)
+        optimizer.step()
+    for name, array in wide.state_dict().items():
+        np.testing.assert_allclose(trained.weights[name], array, 1e-5, 1e-6)
+    again = network.train([batch], weights=trained.weights)
+    assert again.losses[0] < trained.losses[0]
+
+
+def test_a_buffer_of_numbers_says_which_elements_even_as_a_view():
+    model = Two(lambda m, x: m.b(m.a.weight[m.places.view(-1)].view(2, 8)[:, :4] * x))
+    batch = batch_of(model)
+    [found] = deployed(model, batch).train([batch], gradients=True).gradients
+    for parameter, gradient in expected(model, batch).items():
+        np.testing.assert_allclose(found[parameter], gradient, 1e-5, 1e-7)
+
+
+def test_a_module_may_give_several_outputs():
+    model = Two(lambda m, x: (m.a(x), (m.b(x.tanh()), None)))
+
+    def loss(outputs, target):
+        return F.mse_loss(outputs[0], target) + 0.5 * outputs[1][0].square().mean()
+
+    batch = torch.randn(2, 4), torch.randn(2, 4)
+    network = deployed(model, batch, loss)
+    [found] = network.train([batch], gradients=True).gradients
+    for parameter, gradient in expected(model, batch, loss).items():
+        np.testing.assert_allclose(found[parameter], gradient, 1e-5, 1e-7)
+    network = deployed(model, batch, loss)
+    [(first, second)] = network.evaluate([batch]).outputs
+    with torch.no_grad():
+        np.testing.assert_allclose(first, model.a(batch[0]), 0, 1e-6)
+        np.testing.assert_allclose(second, model.b(batch[0].tanh()), 0, 1e-6)
+
+
+def test_inputs_and_targets_may_be_several():
+    model = Two(lambda m, x, y: m.a(x) * m.b(y))
+    x, y, t, u = torch.randn(4, 2, 4)
+
+    def loss(output, targets):
+        return F.mse_loss(output, targets[0]) + F.l1_loss(output, targets[1])
+
+    batch = (x, y), (t, u)
+    trained = deploy(model, loss=loss, batch=batch, optimizer=SGD(lr=0.1)).train([batch])
+    with torch.no_grad():
+        assert trained.losses[0] == pytest.approx(loss(model(x, y), (t, u)).item(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (None, "x: a NoneType; it is a tensor, an array, or a tuple of them"),
+        (torch.zeros(0, 4), r"x: shape [0, 4] has no elements; give a batch"),
+        (
+            torch.zeros(2, 4, dtype=torch.bool),
+            "x: type torch.bool; there are floats, and integers as numbers",
+        ),
+    ],
+)
+def test_batches_of_other_kinds_are_refused(x, message):
+    model = Two(lambda m, x: m.a(x))
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        deployed(model, (x, torch.zeros(2, 4)))
