@@ -15,7 +15,7 @@ from trainlib.conv.paired_schedule import (
     taps_of,
 )
 from trainlib.conv.row_taps import runs_of_blocks
-from trainlib.primitive.element import load, load_post
+from trainlib.primitive.element import load, load_post, store_post
 from trainlib.primitive.tensor import WORD
 
 
@@ -42,7 +42,8 @@ class PairedChannels:
         names = ["x_block", "y_block", "blocks", "panels", "groups"]
         bases = [x.x.address, x.w.address, x.y.address, x.bias]
         with values(k, given, names, inner, bases) as homes:
-            self.px, self.py, self.select, self.start = k.x(AROUND)
+            self.px, self.py, self.select = k.x(AROUND - 1)
+            self.start = k.x() if x.bias is not None else None
             self.weights, self.inputs = k.x(x.ys.taps * x.xs.taps), k.x(count)
             self.sums: list[list[Register]] = [k.x(pairs) for _ in range(x.ys.taps)]
             self.scratch, self.moved = self.inputs[:3], 0
@@ -61,28 +62,40 @@ class PairedChannels:
                     self.v.add("x_start", x.x.group)
 
     def _row(self) -> None:
-        k, x, v = self.k, self.x, self.v
-        place = v.load("w_panel", self.scratch[0])
-        for number, weight in enumerate(self.weights):
-            line, tap = divmod(number, x.xs.taps)
-            load(k, HALF, weight, line * x.w.line + tap * x.w.place, place)
+        x, v = self.x, self.v
+        self.load_weights(v.load("w_panel", self.scratch[0]))
         if x.bias is not None:
-            load(k, HALF, self.start, 0, v.load("bias", self.scratch[0]))
-            k.p_insert(self.start, self.start, 15, 16)
+            self.load_start(v.load("bias", self.scratch[0]))
         v.copy("x_block", "x_start")
         v.copy("y_block", "y_panel")
         for number, _ in enumerate(runs_of_blocks(v, x, self.cols)):
             self._block(self.blocks[number])
 
+    def load_weights(self, place: Register, first: int = 0) -> None:
+        """Load those of a row, so many bytes from a place on."""
+        w, taps = self.x.w, self.x.xs.taps
+        for number, weight in enumerate(self.weights):
+            line, tap = divmod(number, taps)
+            load(self.k, HALF, weight, first + line * w.line + tap * w.place, place)
+
+    def load_start(self, place: Register) -> None:
+        """Load what sums start with: a bias, twice."""
+        assert self.start
+        load(self.k, HALF, self.start, 0, place)
+        self.k.p_insert(self.start, self.start, 15, 16)
+
+    def begin_block(self, block: Block, px: Register, py: Register) -> None:
+        """Let px and py be the places that lines expect, given those of the block."""
+        self.k.add_constant(self.px, px, max(block.words) * HALF, self.scratch[1])
+        self.k.add_constant(self.py, py, (block.pairs - 1) * WORD, self.scratch[1])
+
     def _block(self, block: Block) -> None:
-        k, v, (t, other, _) = self.k, self.v, self.scratch
-        last, self.moved = max(block.words), 0
-        k.add_constant(self.px, v.load("x_block", t), last * HALF, other)
-        k.add_constant(self.py, v.load("y_block", t), (block.pairs - 1) * WORD, other)
+        v, (t, _, other), self.moved = self.v, self.scratch, 0
+        self.begin_block(block, v.load("x_block", t), v.load("y_block", other))
         for stretch in block.stretches:
             self._stretch(block, stretch)
             for output in stretch.ends:
-                self._store(block, output)
+                self.store(block, output)
 
     def _stretch(self, block: Block, stretch: Stretch) -> None:
         """Lines that are alike: a loop over as many as sums have registers for, entered after those
@@ -92,13 +105,13 @@ class PairedChannels:
         if block.has_moves and stretch.times > 1:
             k.li(t, stretch.times)
             with k.hwloop(t):
-                self._line(block, stretch.first)
-                self._move(block, stretch.first)
+                self.line(block, stretch.first)
+                self.move(block, stretch.first)
             self.moved += stretch.times
             return
         if stretch.times < 2 * taps:
             for line in range(stretch.first, stretch.first + stretch.times):
-                self._line(block, line)
+                self.line(block, line)
             return
         skipped, start = -stretch.times % taps, k.label()
         k.li(t, -(-stretch.times // taps))
@@ -111,9 +124,9 @@ class PairedChannels:
             for at in range(taps):
                 if at == skipped:
                     k.place(start)
-                self._line(block, stretch.first + (at - skipped) % taps)
+                self.line(block, stretch.first + (at - skipped) % taps)
 
-    def _move(self, block: Block, line: int) -> None:
+    def move(self, block: Block, line: int) -> None:
         """Let sums be where a line finds them whose first output is one later."""
         taps = self.x.ys.taps
         first = block.lines[line][0].output if block.lines[line] else 0
@@ -125,7 +138,7 @@ class PairedChannels:
         """Of a line of the output."""
         return self.sums[(output - self.moved) % self.x.ys.taps]
 
-    def _line(self, block: Block, line: int) -> None:
+    def line(self, block: Block, line: int) -> None:
         """Load a line of the input, and add it to what reads it; store what that ends."""
         k, x, touches = self.k, self.x, block.lines[line]
         if not touches:
@@ -152,7 +165,7 @@ class PairedChannels:
                     self._multiply(block, touch, product, begun)
         for touch in touches:
             if touch.ends:
-                self._store(block, touch.output)
+                self.store(block, touch.output)
 
     def _begin(
         self, block: Block, touches: tuple[Touch, ...], begun: dict[tuple[int, int], bool]
@@ -169,7 +182,7 @@ class PairedChannels:
                     step = (touch.output - stored) * x.y.line + (p + 1 - block.pairs) * WORD
                     load(k, WORD, acc, step, self.py)
                     begun[touch.output, p] = True
-                elif x.bias is not None:
+                elif self.start:
                     k.mv(acc, self.start)
                     begun[touch.output, p] = True
 
@@ -195,8 +208,10 @@ class PairedChannels:
         x.element.pairs(k, operation)(acc, self.inputs[number], weight)
         begun[touch.output, product.pair] = True
 
-    def _store(self, block: Block, output: int) -> None:
+    def store(self, block: Block, output: int) -> None:
         k, x, sums = self.k, self.x, self._sums(output)
         for p in range(block.pairs - 1):
             k.sw(sums[p], (p + 1 - block.pairs) * WORD, self.py)
-        k.store_post(sums[block.pairs - 1], x.y.line, self.py)
+        is_odd = x.y.line % WORD and block.run.first.start + block.run.first.width == x.xs.outputs
+        of = HALF if is_odd else WORD
+        store_post(k, of, sums[block.pairs - 1], x.y.line, self.py)

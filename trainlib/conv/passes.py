@@ -173,12 +173,18 @@ class Step:
         """Channels that a core computes by itself, each with a kernel of its own."""
         s, is_free = a.shape, all(a.point[name] is None for name in ("split", "is_turned"))
         is_deep = s.groups == s.inputs == s.outputs > 1 and s.batch == 1 and s.layout == "chw"
-        if not (is_deep and is_free) or a.accumulate or self.element.is_half:
+        element, is_paired = self.element, halves.is_paired(self.result, a, self.element)
+        if not (is_deep and is_free) or a.accumulate or element.is_half and not is_paired:
             return None
         x, w, y = (
-            Strides(0, 0, WORD * width, WORD) for width in (s.xs.inputs, s.xs.taps, s.xs.outputs)
+            Strides(0, 0, line, element.size)
+            for line in (
+                element.size * s.xs.inputs,
+                element.size * s.xs.taps,
+                element.size * s.xs.outputs,
+            )
         )
-        one = Conv2d(1, 1, s.ys, s.xs, x, w, y)
+        one = Conv2d(1, 1, s.ys, s.xs, x, w, y, element=element, is_paired=is_paired)
         bias = 0 if self.biased and a.bias else None
         of = one.forward if self.result == "y" else one.input_gradient
         names = {role: self.names[role] for role in "xwy"}

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from firmware.builder import Kernel, Label, Register
 
-TAKEN = 6  # registers that hold what cores walk items with
+TAKEN, FEW = 6, 4  # registers that hold what cores walk items with; where there are few
 
 
 class Code(Protocol):
@@ -15,10 +15,13 @@ class Code(Protocol):
     places     by tensor, what holds where an item's part begins: of the input and the output that
                come and go when a block's first round begins, of others when what stays is loaded
     scratch    four registers that hold nothing between two rounds; the last two may be places
+    has_few    are there few registers? Then scratch has two more, and stops load again what is the
+               same for all of them
     """
 
     places: Mapping[str, Register]
     scratch: list[Register]
+    has_few: bool
 
     def load(self) -> None:
         """Emit what loads what stays for all of an item."""
@@ -58,6 +61,7 @@ class Alone:
     read               bytes of an item's source that the first so many rounds of a block read
     written            bytes of an item's result that are there when the last block has done so many
     code               given a kernel, the code of a core's items
+    lines              of a round
     """
 
     items: int
@@ -69,3 +73,4 @@ class Alone:
     read: Callable[[int], int]
     written: Callable[[int], int]
     code: Callable[[Kernel], Code]
+    lines: int = 1

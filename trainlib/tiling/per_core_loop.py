@@ -48,7 +48,12 @@ class AloneWalk:
             words = self._table()
             table = k.words("stops", words)
             self.entries = k.buffer(k.l1, "stops_in_L1", WORD * len(words))
-            self.entry, self.base, self.bit, self.mine, self.core = k.x(5)
+            self.has_few = code.has_few
+            if self.has_few:
+                self.entry, self.bit, self.mine = k.x(3)
+                self.base, self.core = self.scratch[4:6]
+            else:
+                self.entry, self.base, self.bit, self.mine, self.core = k.x(5)
             self.count, self.then = self.scratch[1], k.x()
             self._open(code, table, WORD * len(words))
             self._meet()
@@ -60,6 +65,7 @@ class AloneWalk:
             self._blocks(code)
             k.place(self.finish)
             self._wait()
+            self._load_again()
             k.sw(self.bit, CONTROL + STATUS, self.base)  # free it
         self.team.barrier()
 
@@ -84,6 +90,7 @@ class AloneWalk:
             self._count(self.then)
             Dma(k).to_l1(self.entries, table, size)
         self._wait()
+        self._load_again()
         k.or_(self.bit, self.bit, self.then)
         self._copy(stop.copied)
         k.li(self.entry, self.entries)
@@ -93,6 +100,12 @@ class AloneWalk:
         self._find(self._streamed)
         k.li(self.count, stop.part.rounds)
         k.j(self.begun)
+
+    def _load_again(self) -> None:
+        """Load what registers do not keep if there are few."""
+        if self.has_few:
+            self.k.li(self.base, EVENT_UNIT)
+            self.team.core(self.core)
 
     def _find(self, names: list[str]) -> None:
         """Load where the operands of the first item are."""
@@ -150,12 +163,13 @@ class AloneWalk:
 
     def _stop(self) -> None:
         """Wait for the core's copies, start the next, go on with the rounds that the table says."""
-        k, (command, l1, l2, step) = self.k, self.scratch
+        k, (command, l1, l2, step) = self.k, self.scratch[:4]
         k.place(self.stop)
+        self._load_again()
         k.lw(step, CONTROL + STATUS, self.base)
         k.and_(step, step, self.bit)
         k.bnez(step, self.asleep)
-        for register in self.scratch:
+        for register in (command, l1, l2, step):
             k.load_post(register, WORD, self.entry)
         if self.is_relative:
             k.p_mac(l2, step, self.core)

@@ -36,7 +36,7 @@ RINGS = 4, 2  # items of a streamed tensor that a core has in L1: what is tried
 SKEW = 2  # words, modulo the banks, from where a core's items begin to where those of the next do
 FRONT, BACK = (3, 7, 5), (6, 3)  # rounds of parts of the first block and of the last, of WHOLE
 WHOLE = 25
-LEAST = 12  # rounds of a block that is cut into parts
+LEAST = 12  # lines of a block that is cut into parts
 STOP = 48  # bytes of a stop in the table, at most about
 ALIGN = 16  # bytes, what buffers begin at
 BEAT, AROUND = 8, 8  # bytes that the DMA moves in a cycle, cycles that a copy takes besides
@@ -93,7 +93,9 @@ class Share:
     def exists(self) -> bool:
         """Are cores' items equal in number, several, and computed for longer than copied?"""
         a, streamed = self.alone, (self.alone.source, self.alone.result)
-        if a.items % self.cores or self.items < 2 or a.rounds < LEAST or not self.others:
+        if a.items % self.cores or self.items < 2 or not self.others:
+            return False
+        if a.rounds * a.lines < LEAST or a.rounds < len(FRONT) + 1:
             return False
         if self.cores > MOST_ISSUERS or self.ring > min(RINGS) and len(a.blocks) > 1:
             return False
@@ -112,6 +114,10 @@ class Share:
         """Bytes of an item."""
         return self.tensors[name].size // self.alone.items
 
+    def _held(self, name: str) -> int:
+        """Bytes of all items of a tensor that a core has in L1."""
+        return -(-self.slots(name) * self.size(name) // WORD) * WORD
+
     def slots(self, name: str) -> int:
         """Items that a core has in L1."""
         is_streamed = name in (self.alone.source, self.alone.result)
@@ -120,7 +126,7 @@ class Share:
     @property
     def block(self) -> int:
         """Bytes in L1 from what a core has to what the next one has."""
-        size = sum(self.slots(name) * self.size(name) for name in self.tensors)
+        size = sum(self._held(name) for name in self.tensors)
         return size + (SKEW * WORD - size) % (BANKS * WORD)
 
     @property
@@ -132,7 +138,7 @@ class Share:
         """Where in that an item is."""
         names = list(self.tensors)
         before = names[: names.index(name)]
-        start = sum(self.slots(other) * self.size(other) for other in before)
+        start = sum(self._held(other) for other in before)
         return start + item % self.slots(name) * self.size(name)
 
     @property

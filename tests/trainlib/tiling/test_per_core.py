@@ -242,6 +242,27 @@ def test_channels_that_a_core_computes_alone_are_those_of_tiles_bit_for_bit(
     )
 
 
+IN_HALVES = (
+    ("fw ig", 8, DEEP | {"inputs": 64}),
+    ("fw ig", 4, DEEP | {"inputs": 12, "bias": True}),
+    ("", 4, DEEP | {"inputs": 12, "bias": True, "height": 12, "width": 4}),
+    ("fw ig", 3, DEEP | {"inputs": 9, "width": 11, "height": 17, "padding": (1, 2, 1, 1)}),
+    ("fw ig", 1, DEEP | {"inputs": 3, "width": 6, "padding": (0, 0, 1, 1)}),
+    ("fw ig", 2, {"inputs": 4, "height": 20, "width": 7, "kernel": (2, 3), "padding": 1}),
+    ("", 2, DEEP | {"inputs": 4, "stride": 2}),
+)
+
+
+@pytest.mark.parametrize("step", ["fw", "ig"])
+@pytest.mark.parametrize(("alone_in", "cores", "shape"), IN_HALVES, ids=str)
+def test_so_are_those_in_halves(step, alone_in, cores, shape, shares):
+    point = shape | {"cores": cores, "warm": cores % 2 == 0}
+    if step == "ig":
+        point.pop("bias", None)
+    both_ways(f"dwconv2d_{step}_{'f16' if cores % 2 else 'bf16'}", point, shares)
+    assert (shares[0] is not None) == (step in alone_in)
+
+
 @pytest.mark.parametrize("chip", ["ri5cy-f", "cv32e40p-x"])
 def test_they_are_so_on_other_cores(chip, shares):
     both_ways("dwconv2d_fw_f32", DEEP | {"inputs": 16, "bias": True}, shares, CHIPS[chip])
@@ -278,5 +299,5 @@ def test_shapes_of_all_kinds_are_right_whether_cores_work_alone_or_not(request, 
             "bias": numbers.random() < 0.5,
             "cores": cores,
         }
-        both_ways("dwconv2d_fw_f32", shape, shares)
+        both_ways(f"dwconv2d_fw_{numbers.choice(('f32', 'f32', 'bf16'))}", shape, shares)
     assert any(shares)
