@@ -128,9 +128,9 @@ class Conv2d:
         return replace(whole, element=self.element, is_paired=self.is_paired)
 
     def weight_gradient(
-        self, dy: Address, x: Address, dw: Address, accumulates: bool, *, closes: bool = False
+        self, dy: Address, x: Address, dw: Address, accumulates: bool, **more: Any
     ) -> WeightGradient:
-        """One image's."""
+        """One image's; more: see WeightGradient."""
         inputs, outputs = self.channels
         return WeightGradient(
             *(self.groups, outputs, inputs, self.ys, self.xs),
@@ -139,7 +139,7 @@ class Conv2d:
             Weights(dw, outputs * self.w.image, *self.w),
             accumulates,
             self.element,
-            closes=closes,
+            **more,
         )
 
     def may_close(self, point: Mapping[str, Any]) -> bool:
@@ -301,12 +301,14 @@ def conv2d_wg_f32(
     accumulate: bool = False,
     words: Address | None = None,
     closes: bool = False,
+    each: Register | None = None,
     **point: Any,
 ) -> None:
     """dW, and the gradient of the bias, from dY and X; or what is added to them.
 
     dbias_of_x    sum up X instead of dY: for a transposed convolution, whose operands swap
     closes        of halves, are sums of even and of odd places added up here? See Conv2d.may_close
+    each          then, how many groups each core has, see trainlib.conv.correlation.Correlation
     words         room for words of dY, if pairs of rows are computed at once, see
                   trainlib.conv.row_pairs
     point         rows, channels, cols, split, is_turned: see
@@ -322,7 +324,7 @@ def conv2d_wg_f32(
     sizes = {"x": shape.x.image, "dy": shape.y.image}
 
     def one(at: Mapping[str, Address], is_added: bool) -> None:
-        whole = shape.weight_gradient(at["dy"], at["x"], dw, is_added, closes=closes)
+        whole = shape.weight_gradient(at["dy"], at["x"], dw, is_added, closes=closes, each=each)
         others, how = [] if dbias is None else [dbias], dict(point)
         if words is not None:
             if is_added and shape.batch > 1:

@@ -15,6 +15,7 @@ from trainlib.conv.correlation import Images, Weights
 from trainlib.conv.paired_gradient import may_load_once
 from trainlib.conv.paired_schedule import HALF, may_pair, taps_of
 from trainlib.conv.shape import IMAGES, Wanted
+from trainlib.conv.weight_gradient_code import holds_kernels
 from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.primitive.element import F16, Element
 from trainlib.primitive.operator import Expected
@@ -56,14 +57,29 @@ def joined(result: str, role: str, a: Wanted) -> int:
 
 def _loads_once(a: Wanted) -> bool:
     """Is the gradient of weights by lines that are loaded once, of an odd number of places?"""
+    return a.shape.xs.inputs % 2 == 1 and _is_deep(a) and may_load_once(_gradient(a))
+
+
+def grows(a: Wanted) -> bool:
+    """May tiles of the gradient of weights have groups as many as a register says, if they have all
+    lines?
+    """
+    is_whole = a.shape.batch == 1 and not a.bias and _is_deep(a)
+    return is_whole and holds_kernels(_gradient(a))
+
+
+def _is_deep(a: Wanted) -> bool:
+    """Has each channel kernels of its own, and is no point given?"""
     s = a.shape
-    is_deep = s.groups == s.inputs == s.outputs and s.layout == "chw" and not a.by_columns
-    if not is_deep or s.xs.inputs % 2 == 0 or any(value is not None for value in a.point.values()):
-        return False
-    x, dy = (Images(0, 0, 0, HALF * places, HALF) for places in (s.xs.inputs, s.xs.outputs))
-    return may_load_once(
-        WeightGradient(1, 1, 1, s.ys, s.xs, dy, x, Weights(0, 0, 0, 0, 0, 0), element=F16)
-    )
+    is_deep = s.groups == s.inputs == s.outputs > 1 and s.layout == "chw" and not a.by_columns
+    return is_deep and all(value is None for value in a.point.values())
+
+
+def _gradient(a: Wanted) -> WeightGradient:
+    """The gradient of a channel's weights."""
+    ys, xs = a.shape.ys, a.shape.xs
+    x, dy = (Images(0, 0, 0, HALF * places, HALF) for places in (xs.inputs, xs.outputs))
+    return WeightGradient(1, 1, 1, ys, xs, dy, x, Weights(0, 0, 0, 0, 0, 0), element=F16)
 
 
 def opens(result: str, a: Wanted, element: Element) -> bool:

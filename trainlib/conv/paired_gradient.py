@@ -20,7 +20,7 @@ from firmware.builder import Kernel, Register
 from firmware.runtime import Team
 from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import REACH
-from trainlib.codegen.work_split import Partition, grid_of
+from trainlib.codegen.work_split import EqualParts, Partition, grid_of
 from trainlib.conv.correlation import Lane, reads_of
 from trainlib.conv.paired_schedule import HALF, HIGH_LOW, REGISTERS
 from trainlib.conv.weight_gradient_schedule import WeightGradient
@@ -30,6 +30,7 @@ from trainlib.primitive.tensor import WORD, Address
 PLACES = 3  # two pointers and the shuffle
 SCRATCH = 3  # registers for words of X, at least, which are scratch around the lines
 LARGEST = 700  # instructions of all lines
+HIGH_HIGH = 1 | 3 << 16  # of pv.shuffle2.h: the high halves of rd, low, and of rs1
 
 
 class Pair(NamedTuple):
@@ -132,12 +133,13 @@ class PairedGradient:
         """Partition the groups, and do it."""
         k, g = self.k, self.g
         parts = min(team.cores, g.groups)
-        with k.scope():
+        with k.compressing(), k.scope():
             given = dict(zip(("dy", "x_start", "dw_row"), k.x(3), strict=True))
+            given |= {"each": g.each} if g.each else {}
             i, t = k.x(2)
             groups = Partition(k, g.groups, parts, i, t)
             with grid_of(k, team, (parts, 1), i, i, t):
-                for part in groups.parts_of_cores():
+                for part in self._parts(groups):
                     for name, of, step in (
                         ("dy", g.dy.address, g.dy.group),
                         ("x_start", g.x.address, g.x.group),
@@ -146,7 +148,17 @@ class PairedGradient:
                         groups.load_start(given[name], part, of, step)
                     with k.scope():
                         k.free(i, t)
-                        self._part(given, part.size)
+                        self._part(given, 0 if g.each else part.size)
+
+    def _parts(self, groups: Partition) -> Iterator[EqualParts]:
+        """Emit the body for each size that cores' parts have; or for the one that a register says,
+        by which the core's index is multiplied.
+        """
+        if not self.g.each:
+            yield from groups.parts_of_cores()
+            return
+        self.k.mul(groups.index, groups.index, self.g.each)
+        yield EqualParts(1, 0)
 
     def _part(self, given: dict[str, Register], groups: int) -> None:
         k, g = self.k, self.g
@@ -155,7 +167,7 @@ class PairedGradient:
             self.take()
             self.v = Values(k, homes, *self.inputs[:2])
             k.li(self.select, HIGH_LOW)
-            with self.v.loop("groups", groups):
+            with self.v.loop("groups", groups) if groups else self.v.loop_from("each", "each"):
                 self._group()
                 for name, step in (("dy", g.dy), ("x_start", g.x), ("dw_row", g.dw)):
                     self.v.add(name, step.group)
@@ -168,10 +180,10 @@ class PairedGradient:
     def take(self) -> None:
         """Take the registers."""
         k, lines = self.k, self.lines
-        self.px, self.py, self.select = k.x(PLACES)
-        self.sums = k.x(lines.sums)
-        self.dy: list[list[Register]] = [k.x(lines.pairs) for _ in range(self.g.ys.taps)]
-        self.inputs = k.x(max(SCRATCH, len(lines.words) + 1))
+        self.px, self.py = k.short(PLACES - 1)
+        self.inputs = k.short(max(SCRATCH, len(lines.words) + 1))
+        self.dy: list[list[Register]] = [k.short(lines.pairs) for _ in range(self.g.ys.taps)]
+        self.sums, self.select = k.x(lines.sums), k.x()
 
     def _group(self) -> None:
         self._start_sums()
@@ -181,9 +193,9 @@ class PairedGradient:
 
     def start(self) -> None:
         """Let px and py be the places of the first lines."""
-        k, v, (t, other, _) = self.k, self.v, self.inputs[:3]
-        k.add_constant(self.px, v.load("x_start", t), self.lines.words[-1] * HALF, other)
-        k.add_constant(self.py, v.load("dy", t), (self.lines.pairs - 1) * WORD, other)
+        k, v, t = self.k, self.v, self.inputs[0]
+        k.mv(self.px, v.load("x_start", t))
+        k.mv(self.py, v.load("dy", t))
 
     def all_lines(self) -> None:
         """Lines one by one; those in the midst, which meet all taps, in a loop over so many, which
@@ -218,29 +230,29 @@ class PairedGradient:
 
     def _load_dy(self, line: int) -> None:
         """Load a line of dY."""
-        g, last = self.g, self.lines.pairs - 1
-        self._load_line(self.dy[line % g.ys.taps], g.xs.outputs, last, g.dy.line, self.py)
+        g = self.g
+        self._load_line(self.dy[line % g.ys.taps], g.xs.outputs, g.dy.line, self.py)
 
     def _load_line(
-        self, registers: Sequence[Register], places: int, last: int, step: int, p: Register
+        self, registers: Sequence[Register], places: int, step: int, p: Register
     ) -> None:
-        """Load words of a line, of the last place alone a half; p is at the last word."""
-        for number in range(last):
-            load(self.k, WORD, registers[number], (number - last) * WORD, p)
-        size = HALF if places % 2 else WORD
-        load_post(self.k, size, registers[last], step, p, is_unsigned=True)
+        """Load words of a line, of the last place alone a half, the first one at last."""
+        sizes = [WORD if 2 * number + 1 < places else HALF for number in range(-(-places // 2))]
+        for number, size in enumerate(sizes[1:], 1):
+            load(self.k, size, registers[number], number * WORD, p, is_unsigned=True)
+        load_post(self.k, sizes[0], registers[0], step, p, is_unsigned=True)
 
     def _line(self, line: int) -> None:
         k, g, lines = self.k, self.g, self.lines
         touches = lines.touches(line)
+        self._load_line(self.inputs, g.xs.inputs, g.x.line, self.px)
         if touches[0][0] == 0:
             self._load_dy(touches[0][1])
-        self._load_line(self.inputs, g.xs.inputs, len(lines.words) - 1, g.x.line, self.px)
         done: set[int] = set()
         for pair in lines.made:
             value = self._make(pair, done)
             for tap, q in pair.products:
-                for s, output in touches:
+                for s, output in reversed(touches):  # what is loaded last is used last
                     acc = self.sums[s * g.xs.taps + tap]
                     g.element.pairs(k, "vfmac")(acc, value, self.dy[output % g.ys.taps][q])
 
@@ -276,16 +288,36 @@ class PairedGradient:
 
     def _end_sums(self) -> None:
         """Store the sums; as halves, lanes added to each other."""
-        k, g, (place, *others) = self.k, self.g, self.inputs
-        for first in range(0, len(self.sums), len(others)) if g.closes else ():
-            some = list(zip(self.sums[first:], others, strict=False))
-            for register, high in some:
-                k.srli(high, register, 16)
-            for register, high in some:
-                g.element.scalar(k, "fadd")(register, register, high)
+        k, (place, other, *_) = self.k, self.inputs
+        if not self.g.closes:
+            place = self.v.load("dw_row", place)
+            for register, offset in self._places():
+                k.sw(register, offset, place)
+            return
+        ends = self._closed(place, other)
         place = self.v.load("dw_row", place)
-        for register, offset in self._places():
-            store(k, HALF if g.closes else WORD, register, offset, place)
+        for size, register, offset in ends:
+            store(k, size, register, offset, place)
+
+    def _closed(self, select: Register, even: Register) -> list[tuple[int, Register, int]]:
+        """Add lanes to each other, two sums at once: each register's bytes and their place."""
+        k, element, places = self.k, self.g.element, list(self._places())
+        found = []
+        k.li(select, HIGH_HIGH)
+        while places:
+            (first, at), *others = places
+            if others and others[0][1] == at + HALF:
+                second, *_ = others.pop(0)
+                k.pv_pack_h(even, second, first)
+                k.pv_shuffle2_h(first, second, select)
+                element.pairs(k, "vfadd")(first, even, first)
+                found.append((WORD, first, at))
+            else:
+                k.srli(even, first, 16)
+                element.scalar(k, "fadd")(first, first, even)
+                found.append((HALF, first, at))
+            places = others
+        return found
 
     def _places(self) -> Iterator[tuple[Register, int]]:
         """Each sum, and bytes to it from the first one."""

@@ -132,7 +132,8 @@ class Step:
         begins_twice = a.accumulate and a.bias  # then a tile's bias is added to it once
         is_walked = self.result != "w" and not a.by_columns and not begins_twice
         walks = (lambda sizes: self._walked(a, sizes)) if is_walked else None
-        grows = (lambda sizes: "g" if self._walked(a, sizes) else None) if is_walked else None
+        is_grown = is_walked or self.result == "w" and self.element.is_half and halves.grows(a)
+        grows = (lambda sizes: self._grown(a, sizes)) if is_grown else None
         dims, forms = tuple(self._dims(a, cut)), dict(self._forms(a))
         exposed = (lambda sizes: self._exposed(a, sizes)) if is_walked else None
         how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
@@ -152,6 +153,12 @@ class Step:
     def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
         """The lines, where each core has a group or more of one image, and they are not cut."""
         return "y" if self._is_walked(a, sizes) else None
+
+    def _grown(self, a: Wanted, sizes: Sizes) -> str | None:
+        """The groups, where tiles of several sizes have them; of dW, all lines are in each."""
+        if self.result != "w":
+            return "g" if self._walked(a, sizes) else None
+        return "g" if sizes.get("y", a.shape.ys.outputs) == a.shape.ys.outputs else None
 
     def _is_walked(self, a: Wanted, sizes: Sized) -> Any:
         """Are the lines walked with tiles of these sizes?"""
@@ -343,6 +350,8 @@ class Step:
             how["dbias"] = at.get(self.bias)
             if halves.has_row_pairs(self.result, a, self.element):
                 how["words"] = at["words"]
+            if tile.is_grown:
+                how["each"] = at[EACH]
             u, v, result = (at[self.names[role]] for role in "yxw")
         else:
             if self.biased:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
 
-from firmware.builder import KernelError
+from firmware.builder import KernelError, Register
 from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of, swapped
@@ -49,6 +49,7 @@ class WeightGradient:
     has_row_pairs  of halves, has a register two rows of a place? Rows are then pairs of them, dY is
                    words of both, see row_pairs; dW is halves, its second row half a pair after it
     closes         is dW halves in that case, too? For groups of one channel each alone
+    each           a register that says how many groups each core has, likewise, see Correlation
     """
 
     groups: int
@@ -63,6 +64,7 @@ class WeightGradient:
     element: Element = F32
     has_row_pairs: bool = False
     closes: bool = False
+    each: Register | None = None
 
     @property
     def lanes(self) -> int:

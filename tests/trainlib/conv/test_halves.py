@@ -224,6 +224,8 @@ GRADIENTS = (
     {"height": 1, "kernel": (1, 3), "padding": (0, 0, 1, 1)},
     {"height": 2, "width": 3},
     {"height": 25, "width": 5, "inputs": 20, "tile": {"g": 8}},
+    {"height": 12, "width": 5, "inputs": 40, "tile": {"g": 16}},
+    {"height": 7, "width": 16, "inputs": 24, "tile": {"g": 12}, "cores": 4, "accumulate": True},
     {"batch": 2, "width": 5, "tile": {"n": 1, "g": 3}},
     {"width": 5, "tile": {"y": 4, "g": 2}, "accumulate": True},
     {"kernel": (3, 2), "padding": (1, 1, 0, 1), "width": 5, "bias": True},
