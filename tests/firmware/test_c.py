@@ -93,6 +93,24 @@ def test_uart_and_console_print_the_same_and_the_uart_receives(tmp_path):
 
 
 @needs_compiler
+def test_what_pulp_s_runtime_does_from_boot_to_exit(tmp_path):
+    elf = tmp_path / "boot.elf"
+    place = ("-Wl,--no-warn-rwx-segments", "-Wl,--section-start=.init=0x1C008000")
+    options = ("-O2", "-fno-tree-loop-distribute-patterns", "-fno-toplevel-reorder")
+    where = ("-Wl,-Ttext=0x1C008200", "-Wl,-Tdata=0x1C010000", HERE / "boot.c")
+    command = (GCC, *TARGET, *options, *place, *where, "-lgcc", "-o", elf)
+    subprocess.run([str(part) for part in command], check=True, capture_output=True)
+
+    results = [run_program(elf, "pulp", engine=name, max_cycles=400_000) for name in ENGINES]
+
+    lines = [f"core {core}, line {line}" for core in range(8) for line in range(4)]
+    for result in results:
+        assert (result.exit.reason, result.exit.code) == ("exit", 0)
+        assert sorted(result.console.splitlines()) == [*lines, "up", "up"]
+    assert results[0].cycles == results[1].cycles
+
+
+@needs_compiler
 def test_floats_are_printed_as_the_emitted_code_prints_them(tmp_path):
     finite = [value for value in FLOATS if math.isfinite(value)]
     floats = ", ".join(f"{value!r}f" for value in finite)
