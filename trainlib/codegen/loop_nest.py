@@ -31,6 +31,7 @@ from trainlib.primitive.tensor import WORD, Address
 
 REACH = 2047  # bytes that an offset or a post-increment reaches
 BANKS = 16  # of the usual L1
+PART = 16  # rounds, if something follows each part of the innermost loop
 WORTH_IT = 8  # rounds of a core; one more may be the price of different banks
 UNROLL = 2  # elements: enough for no result to be waited for
 
@@ -153,7 +154,8 @@ class Nest:
     borrows       use address registers as pointers; `run` gives them back as they were
     loops         the body has loops itself, maybe hardware loops: there are none around it
     by_words      two halves that lie together are loaded, and stored, as a word
-    after         emits what follows each innermost loop but a run of the only dimension
+    after         emits what follows each innermost loop but a run of the only dimension; and each
+                  PART of one, if a register is left to count them
     masked        index of a source that counts where the last one, which the body does not get,
                   is above 0; else it is 0
     """
@@ -346,8 +348,15 @@ class Nest:
 
     def _innermost(self, body: Body) -> None:
         rounds, tail = divmod(self.share if self.is_run else self.dims[-1], self.unroll)
-        with self._inner_loop(rounds) if rounds > 1 else nullcontext():
-            self._round(body)
+        if self.after and rounds > PART and not self.is_run and self.k.registers.free("x"):
+            times, rounds = divmod(rounds, PART)
+            with self.k.loop(times):
+                with self._inner_loop(PART):
+                    self._round(body)
+                self.after()
+        if rounds:
+            with self._inner_loop(rounds) if rounds > 1 else nullcontext():
+                self._round(body)
         if tail:
             self._elements(tail, body)
 
