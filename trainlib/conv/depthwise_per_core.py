@@ -137,11 +137,7 @@ class LonePairs(PairedChannels):
         super().__init__(k, x, cols)
         self.loop, taps, pairs = loop, x.ys.taps, cols // 2
         count = max(3, *(block.inputs for block in self.blocks))
-        self.px, *self.inputs = k.short(1 + count)
-        self.py, self.select = k.x(2)
-        self.weights = k.x(taps * x.xs.taps)
-        self.sums: list[list[Register]] = [k.x(pairs) for _ in range(taps)]
-        self.start = k.x() if x.bias is not None else None
+        self.take(count, pairs)
         line = loop.first + (loop.per_round - 1 - loop.skipped) % loop.per_round
         ended = self.blocks[0].lines[line][0].output
         free = ended + (taps - 1 if loop.per_round == 1 else 0)  # what has moved leaves its own
@@ -149,14 +145,14 @@ class LonePairs(PairedChannels):
         self.has_few = _registers(x, self.blocks, cols) + TAKEN > REGISTERS
         registers = {"x": self.px, "y": self.py, "w": self.scratch[2], "bias": self.scratch[3]}
         self.places: Mapping[str, Register] = {name: registers[r] for r, name in names.items()}
+        k.li(self.select, HIGH_LOW)
 
     def load(self) -> None:
         """Load weights and bias."""
-        k, (_, _, w, bias) = self.k, self.scratch[:4]
+        _, _, w, bias = self.scratch[:4]
         self.load_weights(w, self.x.w.offset)
         if self.start:
             self.load_start(bias)
-        k.li(self.select, HIGH_LOW)
 
     def walk(self, kind: int, count: Register, start: Label) -> None:
         """Emit what begins a block, and the loop over its lines."""

@@ -15,14 +15,14 @@ from trainlib.conv.paired_schedule import (
     taps_of,
 )
 from trainlib.conv.row_taps import runs_of_blocks
-from trainlib.primitive.element import load, load_post, store_post
+from trainlib.primitive.element import load, load_post, store, store_post
 from trainlib.primitive.tensor import WORD
 
 
 class PairedChannels:
     """The registers of a core's part, and the code that works on it.
 
-    px, py       places of the next lines of the input and of the output
+    px, py       places of the first words of the next lines of the input and of the output
     weights      all taps'; sums: of lines of the output, by line modulo those of the kernel, from
                  `moved` lines on: as often have they been moved
     inputs       words of a line of the input; and a pair whose low half is outside
@@ -42,10 +42,7 @@ class PairedChannels:
         names = ["x_block", "y_block", "blocks", "panels", "groups"]
         bases = [x.x.address, x.w.address, x.y.address, x.bias]
         with values(k, given, names, inner, bases) as homes:
-            self.px, self.py, self.select = k.x(AROUND - 1)
-            self.start = k.x() if x.bias is not None else None
-            self.weights, self.inputs = k.x(x.ys.taps * x.xs.taps), k.x(count)
-            self.sums: list[list[Register]] = [k.x(pairs) for _ in range(x.ys.taps)]
+            self.take(count, pairs)
             self.scratch, self.moved = self.inputs[:3], 0
             self.v = Values(k, homes, *self.scratch[:2])
             k.li(self.select, HIGH_LOW)
@@ -60,6 +57,20 @@ class PairedChannels:
                     self.v.add("w_panel", x.w.group - rows * x.w.row)
                     self.v.add("y_panel", x.y.group - rows * x.y.channel)
                     self.v.add("x_start", x.x.group)
+
+    def take(self, count: int, pairs: int) -> None:
+        """Take the registers: so many for inputs, and for sums of a line.
+
+        Those come first that 16-bit loads and stores can name, which have no post-increment.
+        """
+        k, x = self.k, self.x
+        self.px, self.py, *middle = k.short(2 + (count > 1))
+        taps = x.ys.taps
+        others = [k.short(taps) for _ in range(1, pairs)]
+        self.sums = [list(sums) for sums in zip(k.short(taps), *others, strict=True)]
+        self.inputs = [*k.short(1), *middle, *k.short(count - 1 - len(middle))]
+        self.weights, self.select = k.x(x.ys.taps * x.xs.taps), k.x()
+        self.start = k.x() if x.bias is not None else None
 
     def _row(self) -> None:
         x, v = self.x, self.v
@@ -86,8 +97,9 @@ class PairedChannels:
 
     def begin_block(self, block: Block, px: Register, py: Register) -> None:
         """Let px and py be the places that lines expect, given those of the block."""
-        self.k.add_constant(self.px, px, max(block.words) * HALF, self.scratch[1])
-        self.k.add_constant(self.py, py, (block.pairs - 1) * WORD, self.scratch[1])
+        self.k.add_constant(self.px, px, min(block.words) * HALF, self.scratch[1])
+        if self.py != py:
+            self.k.mv(self.py, py)
 
     def _block(self, block: Block) -> None:
         v, (t, _, other), self.moved = self.v, self.scratch, 0
@@ -144,18 +156,18 @@ class PairedChannels:
         if not touches:
             k.addi(self.px, self.px, x.x.line)
             return
-        last = max(block.words)
-        for place, number in block.words.items():
-            register, of = self.inputs[number], block.bytes(place)
-            if place == last:
-                load_post(k, of, register, x.x.line, self.px, is_unsigned=True)
-            else:
-                load(k, of, register, (place - last) * HALF, self.px, is_unsigned=True)
+        first, *others = block.words
+        for place in others:
+            register, at = self.inputs[block.words[place]], (place - first) * HALF
+            load(k, block.bytes(place), register, at, self.px, is_unsigned=True)
+        register, of = self.inputs[block.words[first]], block.bytes(first)
+        load_post(k, of, register, x.x.line, self.px, is_unsigned=True)
         begun = {(touch.output, p): False for touch in touches for p in range(block.pairs)}
         self._begin(block, touches, begun)
         made = set()
         for tap in taps_of(x.xs):
             products = [product for product in block.products if product.tap == tap]
+            products.sort(key=lambda product: product.place == first)  # what is loaded last
             for product in products:
                 if product.place % 2 and product.place not in made:
                     made.add(product.place)
@@ -179,7 +191,7 @@ class PairedChannels:
                 if not touch.begins:
                     begun[touch.output, p] = True
                 elif x.accumulates:
-                    step = (touch.output - stored) * x.y.line + (p + 1 - block.pairs) * WORD
+                    step = (touch.output - stored) * x.y.line + p * WORD
                     load(k, WORD, acc, step, self.py)
                     begun[touch.output, p] = True
                 elif self.start:
@@ -210,8 +222,10 @@ class PairedChannels:
 
     def store(self, block: Block, output: int) -> None:
         k, x, sums = self.k, self.x, self._sums(output)
-        for p in range(block.pairs - 1):
-            k.sw(sums[p], (p + 1 - block.pairs) * WORD, self.py)
-        is_odd = x.y.line % WORD and block.run.first.start + block.run.first.width == x.xs.outputs
-        of = HALF if is_odd else WORD
-        store_post(k, of, sums[block.pairs - 1], x.y.line, self.py)
+        ends = block.run.first.start + block.run.first.width == x.xs.outputs
+        sizes = [WORD] * block.pairs
+        if ends and x.y.line % WORD:
+            sizes[-1] = HALF
+        for p in range(1, block.pairs):
+            store(k, sizes[p], sums[p], p * WORD, self.py)
+        store_post(k, sizes[0], sums[0], x.y.line, self.py)

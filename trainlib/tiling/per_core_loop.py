@@ -48,13 +48,15 @@ class AloneWalk:
             words = self._table()
             table = k.words("stops", words)
             self.entries = k.buffer(k.l1, "stops_in_L1", WORD * len(words))
-            self.has_few = code.has_few
-            if self.has_few:
+            self.keeps_base = self.keeps_core = not code.has_few
+            if code.has_few:
                 self.entry, self.bit, self.mine = k.x(3)
                 self.base, self.core = self.scratch[4:6]
             else:
                 self.entry, self.base, self.bit, self.mine, self.core = k.x(5)
             self.count, self.then = self.scratch[1], k.x()
+            if code.has_few and k.registers.free("x"):
+                self.keeps_core, self.core = True, k.x()
             self._open(code, table, WORD * len(words))
             self._meet()
             if k.code.size % WORD:
@@ -103,8 +105,9 @@ class AloneWalk:
 
     def _load_again(self) -> None:
         """Load what registers do not keep if there are few."""
-        if self.has_few:
+        if not self.keeps_base:
             self.k.li(self.base, EVENT_UNIT)
+        if not self.keeps_core:
             self.team.core(self.core)
 
     def _find(self, names: list[str]) -> None:
