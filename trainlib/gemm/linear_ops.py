@@ -24,6 +24,7 @@ from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Role, Tensor, Tensors
 from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.reference.activations import at_least_zero
 from trainlib.reference.halves import rounded_matmul, sums_in_single
 from trainlib.reference.matmul import matmul
 
@@ -149,9 +150,8 @@ class Step:
                 exact, bound = matmul(np.ones((1, len(u))), u, held)
                 results["dbias"] = exact[0], np.asarray(bound)[0]
             return results
-        exact, bound = matmul(u, v.T if self.name == "fw" else v, *starts)
-        if a.clips:
-            exact = np.maximum(exact, 0)
+        product = matmul(u, v.T if self.name == "fw" else v, *starts)
+        exact, bound = at_least_zero(product) if a.clips else product
         return {result: (a.from_matrix(exact), a.from_matrix(np.asarray(bound)))}
 
     def _added(self, scale: float | str, of: Arrays) -> dict[str, Expected]:

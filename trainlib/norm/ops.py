@@ -33,6 +33,7 @@ from trainlib.primitive.tile_spec import Dim
 from trainlib.primitive.uniform_tiles import tiled
 from trainlib.reduction.row_reduction import PARTIALS, SCRATCH
 from trainlib.reference import norm as reference
+from trainlib.reference.activations import at_least_zero
 from trainlib.reference.halves import rounded_once
 
 RUNNING = ("running_mean", "running_var")
@@ -158,8 +159,7 @@ class Step:
 
 def _clipped(results: dict[str, Expected]) -> dict[str, Expected]:
     """y = max(0, y)."""
-    exact, bound = results["y"]
-    return results | {"y": (np.maximum(exact, 0), bound)}
+    return results | {"y": at_least_zero(results["y"])}
 
 
 def _box(axes: Axes, sizes: Mapping[str, int]) -> list[Axis]:

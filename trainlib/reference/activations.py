@@ -31,6 +31,14 @@ def may_overflow(expected: Expected, *magnitudes: Array) -> Expected:
     return exact, on_the_way(bound, *magnitudes)
 
 
+def at_least_zero(expected: Expected) -> Expected:
+    """The larger of results and 0: what is below 0 by more than its error is 0 for certain."""
+    exact, bound = expected
+    with np.errstate(invalid="ignore"):
+        highest = np.where(np.isinf(bound), np.inf, np.maximum(exact + bound, 0))
+    return np.maximum(exact, 0), np.where(exact < 0, np.minimum(highest, bound), bound)
+
+
 def wide(*arrays: Array) -> list[Array]:
     """As float64."""
     return [array.astype(np.float64) for array in arrays]

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 
 from trainlib.primitive.operator import Expected
-from trainlib.reference.activations import Array, bounded, wide
+from trainlib.reference.activations import Array, at_least_zero, bounded, wide
 
 
 def add(a: Array, b: Array, relu: bool = False) -> Expected:
     a, b = wide(a, b)
     with np.errstate(invalid="ignore"):
-        total = a + b
-        return bounded(np.maximum(total, 0) if relu else total, total)
+        total = bounded(a + b, a + b)
+    return at_least_zero(total) if relu else total
 
 
 def subtract(a: Array, b: Array) -> Expected:

@@ -129,8 +129,8 @@ class Near:
 
     def relu(self) -> "Near":
         """The larger of it and 0."""
-        error = np.where(self.value < 0, np.maximum(self.value + self.error, 0), self.error)
-        return Near(np.maximum(self.value, 0), error)
+        value, error = activations.at_least_zero((self.value, self.error))
+        return Near(value, np.asarray(error))
 
     def tanh(self) -> "Near":
         """The steepest slope is that of the value nearest to 0."""
