@@ -15,7 +15,7 @@ ROOMS = {
     " peripherals cluster engine jit trace check . debug",
     "firmware": ".",
     "trainlib": "primitive reference codegen elementwise reduction gemm conv norm pool interpolate"
-    " loss recurrent attention tiling network deploy.graph deploy.importers deploy .",
+    " loss recurrent attention tiling calls deploy.graph deploy.importers deploy network .",
     "autotuner": ".",
     "pulpsim": ". cli gdb trace trace.export tui html_report fidelity commands.inspect"
     " commands.new commands.run commands.tune commands.study commands.deploy"

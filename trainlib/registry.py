@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 
 from soc.config.toml import ConfigError
-from trainlib.network.operators import PRIMITIVES
+from trainlib.calls.primitives import PRIMITIVES
 from trainlib.network.ops import FAMILIES as NETWORKS
 from trainlib.primitive.operator import Family
 

@@ -160,7 +160,7 @@ class Deployed:
 
     @cached_property
     def _tiles(self) -> Tiles:
-        return Tiles(self.chip, self.cores, self.tuned)
+        return Tiles.on(self.chip, self.cores, self.tuned)
 
     def train(
         self,

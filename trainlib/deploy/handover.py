@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from firmware.builder import Kernel, Register
+from firmware.console import Console
 from firmware.platform import address_of
 from firmware.runtime import Team, exit_
 from trainlib.deploy.schedule import Schedule
-from trainlib.network.losses import emit_print
 from trainlib.primitive.tensor import WORD, Arrays
+from trainlib.tiling.warm_up import repeated
 
 NEXT = 0x4E58  # exit code: the program waits for the next batch
 
@@ -23,6 +24,24 @@ def emit_stop(k: Kernel, team: Team) -> None:
         k.li(status, address_of("soc_control", "CORE_STATUS"))
         k.lw(status, 0, status)  # answered after the stop
     team.barrier()
+
+
+def emit_losses(k: Kernel, team: Team, losses: int, count: int, what: str) -> None:
+    """Print words in L2, with what they are of and their number: "step 1: loss 1.23e-01"."""
+    console = Console(k)
+    with team.only(0), k.scope():
+        number, place, value = k.saved(3)
+        k.li(place, losses)
+        k.li(number, 1)
+        with repeated(k, count):
+            console.text(f"{what} ")
+            console.number(number)
+            console.text(": loss ")
+            k.lw(value, 0, place)
+            console.float(value)
+            console.text("\n")
+            k.addi(place, place, WORD)
+            k.addi(number, number, 1)
 
 
 def emit_seeds(k: Kernel, team: Team, seeds: Sequence[int]) -> None:
@@ -109,7 +128,7 @@ class Pool:
 
     def emit_print(self, k: Kernel, team: Team) -> None:
         """Print all losses: "batch 1: loss 1.23457e-01"."""
-        emit_print(k, team, self.losses, self.count, "batch")
+        emit_losses(k, team, self.losses, self.count, "batch")
 
 
 def _bytes(array: np.ndarray) -> bytes:

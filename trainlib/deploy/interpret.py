@@ -1,23 +1,35 @@
 """The meaning of a graph: its nodes in NumPy, by the references of the primitives, in float64."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from trainlib.calls.call import point_of
 from trainlib.deploy.graph.registry import call_of, written
 from trainlib.deploy.graph.values import DTYPES, Graph, Node
-from trainlib.network.training_graph import point_of
+from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import INT32, Arrays
+
+Disturb = Callable[[str, Expected], np.ndarray]
+"""disturb(name, expected): what becomes of a result with that name in the graph."""
+
+
+def exactly(_: str, result: Expected) -> np.ndarray:
+    """A result as it is."""
+    return np.asarray(result[0])
 
 
 class Interpreter:
     """A graph's values, computed node by node.
 
-    state    arrays of roots, flat: float64, or int32
+    state      arrays of roots, flat: float64, or int32
+    disturb    what becomes of each result
     """
 
-    def __init__(self, graph: Graph, arrays: Arrays | None = None) -> None:
-        self.graph = graph
+    def __init__(
+        self, graph: Graph, arrays: Arrays | None = None, disturb: Disturb = exactly
+    ) -> None:
+        self.graph, self.disturb = graph, disturb
         self.state: dict[str, np.ndarray] = {}
         for name, array in {**graph.arrays, **(arrays or {})}.items():
             self.set(name, array)
@@ -54,9 +66,10 @@ class Interpreter:
         }
         with np.errstate(all="ignore"):
             results = family.reference(point, read)
-        for operand, (exact, _) in results.items():
-            target = self._flat(call.operands[operand])
-            target[: tensors[operand].elements] = np.asarray(exact).reshape(-1)
+        for operand, result in results.items():
+            name = call.operands[operand]
+            target = self._flat(name)
+            target[: tensors[operand].elements] = self.disturb(name, result).reshape(-1)
 
     def _flat(self, name: str) -> np.ndarray:
         """From a value's start to the end of its root."""

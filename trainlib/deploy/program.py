@@ -16,6 +16,7 @@ from firmware.registers import ZERO
 from firmware.runtime import Team, new_kernel, team_of
 from isa.program import Program
 from soc.chip.spec import SocSpec
+from trainlib.calls.call import point_of
 from trainlib.deploy.graph.registry import call_of
 from trainlib.deploy.graph.values import DTYPES, DeployError, TooLargeError
 from trainlib.deploy.handover import Pool, emit_seeds, emit_stop
@@ -25,7 +26,6 @@ from trainlib.deploy.schedule import Schedule, Section
 from trainlib.deploy.swap import Copy, NoRoom, Swaps, can_swap
 from trainlib.deploy.swap_code import SwapCode, is_point
 from trainlib.deploy.tiles import Tiles
-from trainlib.network.training_graph import point_of
 from trainlib.primitive.tensor import WORD, Arrays
 from trainlib.tiling.functions import Functions, Record, decoded
 from trainlib.tiling.warm_up import repeated
@@ -117,7 +117,7 @@ def build(
     raises    DeployError if it does not fit L2, KernelError if a kernel cannot be built
     """
     steps = steps or max(len(pool) // schedule.batches, 1) if pool else ENDLESS
-    how = schedule, chip, cores or chip.cores, tiles or Tiles(chip, cores), pool, steps
+    how = schedule, chip, cores or chip.cores, tiles or Tiles.on(chip, cores), pool, steps
     maker = _Maker(*how, swaps is not None and can_swap(schedule))
     if swaps:
         code = swaps.code + CODE_OF_COPIES

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainlib.calls.call import Call, point_of
 from trainlib.deploy.graph.registry import written
 from trainlib.deploy.graph.values import Graph, Node
 from trainlib.deploy.swap import Copy
-from trainlib.network.layers import Call
-from trainlib.network.training_graph import point_of
 
 DEAD = -1
 UNIT = 2  # bytes: the least element

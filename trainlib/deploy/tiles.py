@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team, new_kernel
 from soc.chip.spec import SocSpec
+from trainlib.calls.call import Call, point_of
 from trainlib.deploy.graph.registry import call_of
 from trainlib.deploy.graph.values import Graph, Node
-from trainlib.network.layers import Call
-from trainlib.network.training_graph import point_of
 from trainlib.primitive.operator import Family
 from trainlib.tiling.dispatch import has_tiles
 from trainlib.tiling.plan import Plan
@@ -32,15 +30,27 @@ Tuned = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 
 @dataclass
 class Tiles:
-    """Tiles of kernels on a chip.
+    """Tiles of kernels in a program.
 
-    tuned    those that have been measured
+    kernel    the program, which has what its functions share in L1
+    cores     of the team
+    tuned     those that have been measured
     """
 
-    chip: SocSpec
-    cores: int | None = None
+    kernel: Kernel
+    cores: int
     tuned: Tuned | None = None
     _known: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def on(cls, chip: SocSpec, cores: int | None = None, tuned: Tuned | None = None) -> "Tiles":
+        """Those of programs for a chip.
+
+        cores    None: all of the chip
+        """
+        kernel = new_kernel(chip, "deploy")
+        kernel.buffer(kernel.l1, "bases", BASES, BASES)
+        return cls(kernel, cores or chip.cores, tuned)
 
     def fits(self, graph: Graph, node: Node) -> bool:
         """Can a gradient that changes its parameter at once be computed in one pass, and should
@@ -50,7 +60,7 @@ class Tiles:
             family, point = point_of(call_of(graph, node), self.cores)
             if self._fits_whole(family, point):
                 return True
-            if not has_tiles(self._kernel, family, point, self._cores):
+            if not has_tiles(self.kernel, family, point, self.cores):
                 return False
             plain = point.model_copy(update=NO_UPDATE)
             own, others = (self._estimate(self._choice(family, p)) for p in (point, plain))
@@ -87,9 +97,9 @@ class Tiles:
             family, point = point_of(replace(call, arguments=arguments), self.cores)
             if point.tile is None:
                 return more if self._fits_whole(family, point) else {}
-            if family.tiling and has_tiles(*(self._kernel, family, point, self._cores)):
+            if family.tiling and has_tiles(*(self.kernel, family, point, self.cores)):
                 how = family.tiling(point), family.tensors(point), point.tile, point.buffers
-                Plan.of(self._kernel, Team(self._kernel, self._cores), *how)
+                Plan.of(self.kernel, Team(self.kernel, self.cores), *how)
         except KernelError:
             return {}
         return more
@@ -117,18 +127,7 @@ class Tiles:
         """Of tiles with two buffers."""
         assert family.tiling
         how = family.name, family.tiling(point), family.tensors(point), 2
-        return Choice(*how, self._kernel.l1, ENTRIES)
+        return Choice(*how, self.kernel.l1, ENTRIES)
 
     def _fits_whole(self, family: Family, point: Any) -> bool:
-        return Resident.of(family, point, family.tensors(point)).fits(self._kernel.l1)
-
-    @cached_property
-    def _kernel(self) -> Kernel:
-        """An empty program: the room that it has."""
-        k = new_kernel(self.chip, "deploy")
-        k.buffer(k.l1, "bases", BASES, BASES)
-        return k
-
-    @property
-    def _cores(self) -> int:
-        return self.cores or self.chip.cores
+        return Resident.of(family, point, family.tensors(point)).fits(self.kernel.l1)

@@ -18,58 +18,43 @@ A trial may happen to move a number little, hence FACTOR times the largest of it
 mean one of its tensor.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
 
-from trainlib.network.training_graph import Plan, TrainingArguments, plan_of, point_of
+from trainlib.deploy.interpret import Disturb, Interpreter, exactly
+from trainlib.network.step import LOSS, Step
+from trainlib.network.training import TrainingArguments
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import Arrays
 
 FACTOR = 4
 TRIALS = (1, 2), (True, False)  # seeds of signs; has each element its own?
 
-Disturb = Callable[[str, Expected], np.ndarray]
-"""disturb(name, expected): what becomes of a result with that name in the network."""
-
 
 def expected(a: TrainingArguments, values: Arrays) -> dict[str, Expected]:
     """The losses of all steps, parameters and states, and their largest errors."""
-    plan = plan_of(a, a.cores or 1)
-    exact = trained(a, plan, values, lambda _, result: result[0])
+    step = Step.of(a, a.cores or 1, None)
+    exact = trained(step, values, exactly)
     moved = {name: np.zeros_like(array) for name, array in exact.items()}
     for disturb in _trials():
         with np.errstate(invalid="ignore", over="ignore"):
-            for name, array in trained(a, plan, values, disturb).items():
+            for name, array in trained(step, values, disturb).items():
                 move = np.abs(array - exact[name])
                 moved[name] = np.fmax(moved[name], move)
     return {name: (array, _bound(moved[name])) for name, array in exact.items()}
 
 
-def trained(
-    a: TrainingArguments, plan: Plan, values: Arrays, disturb: Disturb
-) -> dict[str, np.ndarray]:
+def trained(step: Step, values: Arrays, disturb: Disturb) -> dict[str, np.ndarray]:
     """The losses of all steps, parameters and states, when every result is disturbed."""
-    state = {name: array.astype(np.float64) for name, array in values.items() if name != "T"}
-    state["T"] = values["T"]
-    state |= {n: np.full(plan.tensors[n].shape, value) for n, value in plan.states.items()}
+    interpreter = Interpreter(step.schedule.reference, values, disturb)
     losses = []
-    for _ in range(a.steps):
-        for call in plan.calls:
-            family, point = point_of(call, a.cores)
-            tensors_of = family.tensors(point)
-            read = {
-                name: state[wanted].reshape(tensors_of[name].shape)
-                for name, wanted in call.operands.items()
-                if tensors_of[name].role in ("in", "inout")
-            }
-            for name, result in family.reference(point, read).items():
-                wanted = call.operands[name]
-                state[wanted] = disturb(wanted, result).reshape(plan.tensors[wanted].shape)
-        losses.append(float(state["loss_now"][0]))
-    names = (*plan.parameters, *plan.states)
-    return {"loss": np.array(losses), **{name: state[name] for name in names}}
+    for _ in range(step.a.steps):
+        interpreter.run()
+        losses.append(float(interpreter.get(step.loss)[0]))
+    names = [value.name for value in step.operands if value.role != "input"]
+    return {LOSS: np.array(losses), **{name: interpreter.get(name).copy() for name in names}}
 
 
 def _trials() -> Iterator[Disturb]:

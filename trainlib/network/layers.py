@@ -1,73 +1,58 @@
-"""Layers of a network as calls of primitives: forward, gradients of weights, gradient of the input.
-
-A layer reads tensor x and gives tensor y; backward it reads dy and gives dx, and the gradients of
-its parameters. Which call needs which tensor is data, see Call.
-"""
+"""Layers as a config's tables have them: each adds its operators to the graph."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
-from trainlib.conv.ops import Pads, Pair, Size
-from trainlib.primitive.tensor import Tensor
-
-FEW = 2048  # elements
-Shape = tuple[int, ...]
-Kernels = Literal["best", "naive"]
+from firmware.builder import KernelError
+from trainlib.conv.ops import PadPair, Pads, Pair, Size
+from trainlib.deploy.graph.registry import add_node
+from trainlib.deploy.graph.values import Graph, Shape
 
 
-@dataclass(frozen=True)
-class Call:
-    """A primitive in a network.
+@dataclass
+class Network:
+    """A graph that grows layer by layer.
 
-    region       what its cycles count for
-    kernel       its name
-    arguments    of the primitive
-    operands     the network's tensors by the primitive's names
+    terms     numbers that each of a parameter's sums has, by its name
+    number    of the layer that is added now, from 0
+    layer     its name
     """
 
-    region: str
-    kernel: str
-    arguments: Mapping[str, Any]
-    operands: Mapping[str, str]
+    graph: Graph = field(default_factory=Graph)
+    terms: dict[str, int] = field(default_factory=dict)
+    number: int = 0
+    layer: str = ""
 
+    def shape(self, name: str) -> Shape:
+        """Of a value, its batch first."""
+        return self.graph.values[name].shape
 
-@dataclass(frozen=True)
-class Context:
-    """Where a layer stands.
+    def node(self, op: str, inputs: Mapping[str, str | None], **how: Any) -> dict[str, str]:
+        """Add an operator; return its outputs."""
+        return add_node(self.graph, op, inputs, how, layer=self.layer)
 
-    number     in the network, from 0
-    batch      images
-    shape      of what goes in, without the batch
-    cores      of the team
-    kernels    "naive": one sum at a time, convolutions by columns
-    scale      what gradients are multiplied by to be added to parameters; None: they are kept
-    """
+    def parameter(self, name: str, shape: Shape, terms: int = 1) -> str:
+        """Add what the layer learns; return its name: the layer's number follows."""
+        own = self.graph.add(f"{name}_{self.number}", shape, "parameter")
+        self.graph.trained += (own,)
+        self.terms[own] = terms
+        return own
 
-    number: int
-    batch: int
-    shape: Shape
-    cores: int
-    kernels: Kernels
-    scale: float | None
+    def buffer(self, name: str, shape: Shape, value: float) -> str:
+        """Add what every step changes and is not learned, its elements alike at first."""
+        array = np.full(shape, value, np.float32)
+        return self.graph.add(f"{name}_{self.number}", shape, "buffer", array=array)
 
-
-@dataclass(frozen=True)
-class Operands:
-    """Names of a layer's tensors in the network; dx None: no layer needs it."""
-
-    x: str
-    y: str
-    dy: str
-    dx: str | None
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    gradients: Mapping[str, str] = field(default_factory=dict)
-    kept: Mapping[str, str] = field(default_factory=dict)
-    states: Mapping[str, str] = field(default_factory=dict)
+    def rows(self, x: str) -> str:
+        """A value as rows, an example in each."""
+        batch, *others = self.shape(x)
+        return self.graph.reshaped(x, (batch, prod(others)))
 
 
 class Layer(BaseModel):
@@ -77,35 +62,13 @@ class Layer(BaseModel):
 
     kind: str
     takes_images: ClassVar[bool] = False
-    needs_dx: ClassVar[bool] = False
-    """Does it give the gradient of its input also where that is not needed?"""
-
-    def fuses(self, batch: int, shape: Shape) -> bool:
-        """Can whole gradients be added to its parameters where they arise?"""
-        return False
-
-    def output(self, shape: Shape) -> Shape:
-        """Shape of what comes out, without the batch."""
-        return shape
-
-    def parameters(self, shape: Shape) -> dict[str, Shape]:
-        """Shapes of what it learns, by name."""
-        return {}
-
-    def kept(self, batch: int, shape: Shape) -> dict[str, Tensor]:
-        """What forward leaves to backward, by name."""
-        return {}
-
-    def states(self, shape: Shape) -> dict[str, tuple[Shape, float]]:
-        """What every step changes and is not learned, by name: shapes, and values at first."""
-        return {}
 
     @abstractmethod
-    def calls(self, c: Context, at: Operands) -> tuple[list[Call], list[Call]]:
-        """Forward, and backward: the gradient of the input before those of parameters."""
+    def add(self, net: Network, x: str) -> str:
+        """Add its operators, given the value that goes in; return the one that comes out.
 
-    def _region(self, c: Context, step: str) -> str:
-        return f"{self.kind}_{c.number}_{step}"
+        raises    DeployError, KernelError if it does not take such a value
+        """
 
 
 class _WithWeights(Layer):
@@ -114,34 +77,10 @@ class _WithWeights(Layer):
     outputs: Size
     bias: bool = False
 
-    @abstractmethod
-    def _arguments(self, c: Context) -> dict[str, Any]:
-        """Of all its primitives."""
-
-    @abstractmethod
-    def _naive(self, c: Context, step: str) -> dict[str, Any]:
-        """The point of naive kernels."""
-
-    def calls(self, c: Context, at: Operands) -> tuple[list[Call], list[Call]]:
-        """Forward, and backward: the gradient of the input before those of parameters."""
-
-        def call(step: str, operands: Mapping[str, str], **more: Any) -> Call:
-            arguments = self._arguments(c) | more
-            if c.kernels == "naive":
-                arguments |= self._naive(c, step)
-            kernel = f"{self.kind}_{step}_f32"
-            return Call(self._region(c, step), kernel, arguments, operands)
-
-        bias = {"bias": at.parameters["bias"]} if self.bias else {}
-        dbias = {"dbias": at.gradients["bias"]} if self.bias else {}
-        forward = {"X": at.x, "W": at.parameters["weight"], "Y": at.y, **bias}
-        weights = {"dY": at.dy, "X": at.x, "dW": at.gradients["weight"], **dbias}
-        scale = {} if c.scale is None else {"scale": c.scale}
-        backward = [call("wg", weights, bias=self.bias, **scale)]
-        if at.dx:
-            into = {"dY": at.dy, "W": at.parameters["weight"], "dX": at.dx}
-            backward.insert(0, call("ig", into))
-        return [call("fw", forward, bias=self.bias)], backward
+    def _parameters(self, net: Network, shape: Shape) -> dict[str, str]:
+        terms = prod(shape[1:])
+        bias = {"bias": net.parameter("bias", shape[:1], terms)} if self.bias else {}
+        return {"W": net.parameter("weight", shape, terms), **bias}
 
 
 class ConvolutionLayer(_WithWeights):
@@ -153,30 +92,11 @@ class ConvolutionLayer(_WithWeights):
     stride: Pair = (1, 1)
     padding: Pads = (0, 0, 0, 0)
 
-    def output(self, shape: Shape) -> Shape:
-        """Shape of what comes out."""
-        sizes = (
-            (n + sum(self.padding[2 * i : 2 * i + 2]) - self.kernel[i]) // self.stride[i] + 1
-            for i, n in enumerate(shape[1:])
-        )
-        return (self.outputs, *sizes)
-
-    def parameters(self, shape: Shape) -> dict[str, Shape]:
-        """Shapes of weights and bias."""
-        bias = {"bias": (self.outputs,)} if self.bias else {}
-        return {"weight": (self.outputs, shape[0], *self.kernel), **bias}
-
-    def _arguments(self, c: Context) -> dict[str, Any]:
-        sizes = dict(zip(("inputs", "height", "width"), c.shape, strict=True))
-        slides = {name: getattr(self, name) for name in ("kernel", "stride", "padding")}
-        return {"batch": c.batch, "outputs": self.outputs, **sizes, **slides}
-
-    def _naive(self, c: Context, step: str) -> dict[str, Any]:
-        """Output channels are partitioned; the gradient of the input is not by columns."""
-        if step == "ig":
-            return {"rows": 1, "cols": 1}
-        split = min(c.cores, self.outputs), 1
-        return {"method": "columns", "rows": 1, "cols": 1, "split": split}
+    def add(self, net: Network, x: str) -> str:
+        """Add its operator."""
+        shape = (self.outputs, net.shape(x)[1], *self.kernel)
+        inputs = {"X": x, **self._parameters(net, shape)}
+        return net.node("conv2d_fw", inputs, stride=self.stride, padding=self.padding)["Y"]
 
 
 class LinearLayer(_WithWeights):
@@ -184,45 +104,93 @@ class LinearLayer(_WithWeights):
 
     kind: Literal["linear"]
 
-    def fuses(self, batch: int, shape: Shape) -> bool:
-        """Where its activations are few: they are all in L1, for the gradient to be whole."""
-        return batch * (prod(shape) + self.outputs) <= FEW
-
-    def output(self, shape: Shape) -> Shape:
-        """Shape of what comes out."""
-        return (self.outputs,)
-
-    def parameters(self, shape: Shape) -> dict[str, Shape]:
-        """Shapes of weights and bias."""
-        bias = {"bias": (self.outputs,)} if self.bias else {}
-        return {"weight": (self.outputs, prod(shape)), **bias}
-
-    def _arguments(self, c: Context) -> dict[str, Any]:
-        return {"batch": c.batch, "inputs": prod(c.shape), "outputs": self.outputs}
-
-    def _naive(self, c: Context, step: str) -> dict[str, Any]:
-        """What is partitioned: outputs, or for the gradient of the input, inputs."""
-        most = min(c.cores, prod(c.shape) if step == "ig" else self.outputs)
-        return {"rows": 1, "cols": 1, "split": (most, 1) if step == "wg" else (1, most)}
+    def add(self, net: Network, x: str) -> str:
+        """Add its operator."""
+        rows = net.rows(x)
+        shape = (self.outputs, net.shape(rows)[1])
+        return net.node("linear_fw", {"X": rows, **self._parameters(net, shape)})["Y"]
 
 
 class Activation(Layer):
-    """A function of each element; backward from what went in, or what came out."""
+    """A function of each element."""
 
     kind: Literal["relu", "sigmoid", "tanh", "silu", "gelu"]
 
-    def calls(self, c: Context, at: Operands) -> tuple[list[Call], list[Call]]:
-        """Forward, and backward."""
-        point: dict[str, Any] = {"shape": (c.batch * prod(c.shape),)}
-        if c.kernels == "naive":
-            point["unroll"] = 1
-        kept = {"y": at.y} if self.kind in ("sigmoid", "tanh") else {"x": at.x}
-        forward = self._call(c, "fw", point, {"x": at.x, "y": at.y})
-        if at.dx is None:
-            return [forward], []
-        return [forward], [self._call(c, "bw", point, {**kept, "dy": at.dy, "dx": at.dx})]
+    def add(self, net: Network, x: str) -> str:
+        """Add its operator."""
+        return net.node(f"{self.kind}_fw", {"x": x})["y"]
 
-    def _call(
-        self, c: Context, step: str, point: Mapping[str, Any], operands: Mapping[str, str]
-    ) -> Call:
-        return Call(self._region(c, step), f"{self.kind}_{step}_f32", point, operands)
+
+class PoolingLayer(Layer):
+    """The largest or the mean of windows of images [channels, height, width].
+
+    stride    between windows; not given: the window's
+    """
+
+    kind: Literal["maxpool2d", "avgpool2d"]
+    kernel: Pair
+    stride: Pair | None = None
+    padding: PadPair = (0, 0)
+    takes_images: ClassVar[bool] = True
+
+    def add(self, net: Network, x: str) -> str:
+        """Add its operator."""
+        windows = {"kernel": self.kernel, "stride": self.stride or self.kernel}
+        return net.node(f"{self.kind}_fw", {"x": x}, **windows, pad=self.padding)["y"]
+
+
+class _Normalised(Layer):
+    """Some elements with mean 0 and variance 1, times weight plus bias."""
+
+    groups: int | None = Field(None, ge=1)
+    eps: float = Field(1e-5, gt=0, allow_inf_nan=False)
+
+    def _add(self, net: Network, x: str, **more: str | float) -> str:
+        """Add its operator; `more` has further operands, by name, and attributes."""
+        if (self.groups is None) == (self.kind == "groupnorm"):
+            raise KernelError(f"groups = {self.groups}; groupnorm has groups, and no other")
+        is_of_rows = self.kind in ("layernorm", "rmsnorm")
+        size = (prod(net.shape(x)[1:]) if is_of_rows else net.shape(x)[1],)
+        inputs = {"x": x, "gamma": net.parameter("weight", size)}
+        if self.kind != "rmsnorm":
+            inputs["beta"] = net.parameter("bias", size)
+        inputs |= {name: value for name, value in more.items() if isinstance(value, str)}
+        how: dict[str, Any] = {n: v for n, v in more.items() if not isinstance(v, str)}
+        how |= {"groups": self.groups} if self.groups else {}
+        return net.node(f"{self.kind}_fw", inputs, eps=self.eps, **how)["y"]
+
+
+class NormLayer(_Normalised):
+    """Places of a channel ("instancenorm"), of a group of channels ("groupnorm") or all elements of
+    an image ("layernorm", "rmsnorm").
+    """
+
+    kind: Literal["instancenorm", "groupnorm", "layernorm", "rmsnorm"]
+
+    def add(self, net: Network, x: str) -> str:
+        """Add its operator."""
+        return self._add(net, x)
+
+
+class BatchNormLayer(_Normalised):
+    """Places of a channel in all images.
+
+    momentum    of the running means: how much of them is new
+    """
+
+    kind: Literal["batchnorm"]
+    momentum: float = Field(0.1, ge=0, le=1)
+    takes_images: ClassVar[bool] = True
+
+    def add(self, net: Network, x: str) -> str:
+        """Add its operator, and the running means."""
+        size = net.shape(x)[1:2]
+        means = {"running_mean": 0.0, "running_var": 1.0}
+        running = {name: net.buffer(name, size, value) for name, value in means.items()}
+        return self._add(net, x, momentum=self.momentum, **running)
+
+
+AnyLayer = Annotated[
+    ConvolutionLayer | LinearLayer | Activation | PoolingLayer | NormLayer | BatchNormLayer,
+    Field(discriminator="kind"),
+]

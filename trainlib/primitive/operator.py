@@ -1,6 +1,6 @@
 """What a primitive is: its arguments, its tensors, their meaning, and the code that computes them.
 
-A file of primitives ends in FAMILIES, a tuple of Family: see trainlib.network.operators.
+A file of primitives ends in FAMILIES, a tuple of Family: see trainlib.calls.primitives.
 
 The code is an emitter, with which all primitives have the same contract:
 

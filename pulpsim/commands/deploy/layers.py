@@ -1,9 +1,9 @@
 """A network's layers as `pulpsim tune` takes them: each kernel and its arguments once."""
 
 from pulpsim.cli.toml_text import toml_value
+from trainlib.calls.call import Call
 from trainlib.deploy import Deployed
 from trainlib.deploy.graph.registry import call_of
-from trainlib.network.layers import Call
 
 HEAD = """# Calls of kernels in a training step. `pulpsim tune` finds their tiles, and
 # `pulpsim deploy --tuned` takes those.

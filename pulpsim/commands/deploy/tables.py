@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 
 from pulpsim.cli.terminal import compact_table, one_line, print_whole
+from trainlib.calls.call import point_of
 from trainlib.deploy import Deployed, Trained
 from trainlib.deploy.running import LayerStep
-from trainlib.network.training_graph import point_of
 from trainlib.primitive.operator import Family
 
 SCHEMA = "pulpsim.deploy/1"

@@ -105,7 +105,7 @@ def test_regions_have_the_cycles_and_stalls_that_the_run_counted(run: Run) -> No
 def test_layers_hold_their_steps_and_waits(run: Run) -> None:
     _, recording, _ = run
     paths = {region.path for region in nested(recording)}
-    assert ("conv2d_0_fw", "compute") in paths
+    assert ("conv2d_0 forward", "compute") in paths
     assert all(path[0] not in ("compute", "dma_in", "dma_out", "dma_wait") for path in paths)
 
 

@@ -147,7 +147,8 @@ def test_tiles_of_weights_in_l2_give_the_same_bits(name, options, buffers):
 
 @pytest.mark.parametrize("kernel", ["adam_f32", "adamw_f32", "adam_corrections_f32", "train_f32"])
 def test_means_that_never_change_are_refused(kernel):
-    point = {"adam_corrections_f32": {}, "train_f32": {"input": [3], "layers": [], "lr": 1.0}}
+    network = {"input": [3], "layers": [{"kind": "relu"}], "lr": 1.0}
+    point = {"adam_corrections_f32": {}, "train_f32": network}
     given = point.get(kernel, {"shape": [3]}) | {"betas": [1.0, 0.9]}
     with pytest.raises(ConfigError, match=rf"^{kernel}: betas = \[1.0, 0.9\]: must be less than 1"):
         program(kernel, given)

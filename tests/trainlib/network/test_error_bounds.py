@@ -8,12 +8,13 @@ import pytest
 from tests.trainlib.network.test_network import CONVOLUTION, SMALL
 from trainlib.launch import launch, program
 from trainlib.network.error_bounds import trained
-from trainlib.network.training_graph import plan_of
+from trainlib.network.step import Step
+from trainlib.network.training import network_of
 
 NORMS = [CONVOLUTION | {"bias": True}, {"kind": "batchnorm"}, {"kind": "relu"}]
 POOLED = [{"kind": "avgpool2d", "kernel": 3, "stride": 2}]
 HOW = (
-    SMALL | {"fused": False},
+    SMALL | {"kernels": "naive"},
     SMALL | {"optimizer": "adam"},
     SMALL | {"momentum": 0.9, "loss": "berhu"},
     SMALL | {"layers": NORMS, "optimizer": "adam", "steps": 3},
@@ -62,7 +63,7 @@ UNPADDED = [CONVOLUTION | {"bias": True}, *SMALL["layers"][1:]]
 @cache
 def learned_by(optimizer):
     """The program, and what it should leave."""
-    point = SMALL | {"layers": UNPADDED, "fused": False, "optimizer": optimizer, "steps": 3}
+    point = SMALL | {"layers": UNPADDED, "optimizer": optimizer, "steps": 3}
     built = program("train_f32", point)
     return built, built.family.reference(built.arguments, built.inputs)
 
@@ -71,17 +72,17 @@ def learned_by(optimizer):
 @pytest.mark.parametrize(
     ("name", "mistake"),
     [
-        ("y_0", missing_product),
-        ("dweight_0", wrong_row),
-        ("dweight_4", wrong_row),
-        ("dweight_0", swapped_sign),
-        ("dweight_6", swapped_sign),
+        ("conv2d_0.Y", missing_product),
+        ("conv2d_0.dW", wrong_row),
+        ("linear_4.dW", wrong_row),
+        ("conv2d_0.dW", swapped_sign),
+        ("linear_6.dW", swapped_sign),
     ],
 )
 @pytest.mark.sampled
 def test_one_mistake_in_one_step_is_seen(name, mistake, optimizer):
     built, expected = learned_by(optimizer)
-    plan = plan_of(built.arguments, 1)
+    step = Step.of(built.arguments, 1, None)
     calls = []
 
     def disturb(result_name, result):
@@ -89,10 +90,10 @@ def test_one_mistake_in_one_step_is_seen(name, mistake, optimizer):
         if result_name == name:
             calls.append(name)
             if len(calls) == 2:
-                mistake(built.inputs, exact.reshape(plan.tensors[name].shape))
+                mistake(built.inputs, exact.reshape(step.graph.values[name].shape))
         return exact
 
-    wrong = trained(built.arguments, plan, built.inputs, disturb)
+    wrong = trained(step, built.inputs, disturb)
     assert len(calls) == 3
     far = [n for n, (exact, bound) in expected.items() if (np.abs(wrong[n] - exact) > bound).any()]
     assert far
@@ -100,7 +101,7 @@ def test_one_mistake_in_one_step_is_seen(name, mistake, optimizer):
 
 def test_a_bound_is_a_small_part_of_what_is_learned():
     built, expected = learned_by("sgd")
-    for name in plan_of(built.arguments, 1).parameters:
+    for name in network_of(built.arguments).terms:
         exact, bound = expected[name]
         assert bound.max() < 5e-4 * np.abs(exact - built.inputs[name]).max()
 

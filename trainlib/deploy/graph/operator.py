@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from trainlib.calls.primitives import PRIMITIVES
 from trainlib.deploy.graph.values import Attributes, DeployError, Shape
-from trainlib.network.operators import PRIMITIVES
 from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import Tensors
 

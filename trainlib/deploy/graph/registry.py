@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from trainlib.calls.call import Call
 from trainlib.deploy.graph import functions, layers, maps, movement, sequences
 from trainlib.deploy.graph.operator import Operator, Shapes
 from trainlib.deploy.graph.values import Attributes, DeployError, Graph, Node, Step
-from trainlib.network.layers import Call
 
 FILES = (maps, functions, movement, layers, sequences)
 OPERATORS: dict[str, Operator] = {

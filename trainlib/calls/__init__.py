@@ -1,0 +1,1 @@
+"""All primitives by name, and calls of them in a network."""
