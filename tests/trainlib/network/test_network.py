@@ -408,6 +408,34 @@ def test_every_loss_and_optimizer_is_torchs(how, optimizer, options):
                 np.testing.assert_allclose(exact, kept, rtol=1e-6, atol=1e-9)
 
 
+CLIPS = ({"clip_norm": 0.05}, {"clip_value": 0.01}, {"clip_norm": 0.5, "clip_value": 0.02})
+
+
+@pytest.mark.parametrize("how", CLIPS, ids=str)
+def test_clipped_gradients_are_torchs(how):
+    torch = pytest.importorskip("torch")
+    layers = [{"kind": "linear", "outputs": 6}, {"kind": "tanh"}, {"kind": "linear", "outputs": 2}]
+    built = program("train_f32", SMALL | how | {"layers": layers})
+    report = built.report(run_program(built.program))
+    assert report.is_correct
+    values = {n: torch.tensor(a.astype(float)) for n, a in built.inputs.items()}
+    w = {n: v.requires_grad_() for n, v in values.items() if n not in ("X", "T")}
+    step, clip = torch.optim.SGD(w.values(), lr=LR), torch.nn.utils
+    for _ in range(SMALL["steps"]):
+        y = torch.nn.functional.linear(values["X"].flatten(1), w["weight_0"]).tanh()
+        step.zero_grad()
+        torch.nn.functional.mse_loss(y @ w["weight_2"].T, values["T"]).backward()
+        before = [v.grad.clone() for v in w.values()]
+        if "clip_norm" in how:
+            clip.clip_grad_norm_(w.values(), how["clip_norm"])
+        if "clip_value" in how:
+            clip.clip_grad_value_(w.values(), how["clip_value"])
+        assert any((v.grad != g).any() for v, g in zip(w.values(), before, strict=True))
+        step.step()
+    for name, value in w.items():
+        np.testing.assert_allclose(report.expected[name][0], value.detach(), rtol=1e-6)
+
+
 REFUSED = (
     (
         {"loss": "cross_entropy", "layers": SMALL["layers"][:1]},
