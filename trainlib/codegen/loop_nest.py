@@ -215,6 +215,8 @@ class Nest:
         for operand in self.targets:
             shared = self.pointers.get((operand, False)) if self._is_near(operand) else None
             self.pointers[operand, True] = shared or self._pointer(operand)
+        self.order = self._order()
+        self.advancing = {*{self.sources[index]: index for index in self.order}.values()}
         self.rounds = ZERO if self.is_even else k.x()
         self.scratch = k.x() if self.last else ZERO
         far = {operand.steps[-1] for operand, _ in self.pointers}
@@ -224,6 +226,15 @@ class Nest:
             for index, operand in enumerate(self.sources)
             if not operand.steps[-1] and index not in self.windows
         }
+
+    def _order(self) -> list[int]:
+        """Sources as they are loaded: those by the body itself, and its windows, are the last."""
+        last = len(self.sources) - 1
+        others = {*self.late, *self.windows}
+        own = [index for index in range(last + 1) if index not in others]
+        if self.by_words and self.masked is not None:
+            own = [last, *(index for index in own if index != last)]  # used first, loaded first
+        return [*own, *self.late, *self.windows]
 
     def _pointer(self, operand: Operand) -> Register:
         """A new register, or the one that holds the address."""
@@ -420,6 +431,8 @@ class Nest:
             for index in self.windows:
                 operand = self.sources[index]
                 pointer = self.pointers[operand, False]
+                if self._stays(index):
+                    continue
                 with k.scope():
                     far = abs(width * operand.steps[-1]) > REACH
                     k.add_constant(
@@ -430,13 +443,11 @@ class Nest:
         """What the body gets: all words of halves are loaded before they are taken apart."""
         values: list[Any] = [None] * len(self.sources)
         words: dict[int, Words] = {}
-        order = list(enumerate(self.sources))
-        if self.by_words and self.masked is not None:
-            order = [order[-1], *order[:-1]]  # what is used first is loaded first
-        for index, operand in order:
+        for index in self.order:
+            operand = self.sources[index]
             if self._is_in_words(operand, width) and index not in (*self.late, *self.windows):
                 words[index] = Words(self.k, operand.element, width)
-                self._load_words(operand, words[index])
+                self._load_words(index, words[index])
             else:
                 values[index] = self._value(index, operand, width)
         if self.masked is not None:
@@ -456,9 +467,16 @@ class Nest:
         element = operand.element
         return self.by_words and width > 1 and element.is_rounded and operand.steps[-1] == HALF
 
-    def _load_words(self, operand: Operand, words: Words) -> None:
+    def _stays(self, index: int) -> bool:
+        """Does another access to the same elements advance the pointer: a load, or the store?"""
+        operand = self.sources[index]
+        stored = self.pointers.get((operand, True))
+        return index not in self.advancing or stored == self.pointers[operand, False]
+
+    def _load_words(self, index: int, words: Words) -> None:
+        operand = self.sources[index]
         k, pointer, step = self.k, self.pointers[operand, False], words.width * HALF
-        stays = self.pointers.get((operand, True)) == pointer  # the store will advance it
+        stays = self._stays(index)
         for number, (register, size) in enumerate(words.parts):
             if number or stays:
                 load(k, size, register, WORD * number - (0 if stays else step), pointer)
@@ -472,15 +490,16 @@ class Nest:
         if not operand.steps[-1]:
             return self.shared[operand]
         if index in self.late:
-            return partial(self._load, operand)
+            return partial(self._load, index)
         value = self.k.f(width)
-        self._load(operand, value)
+        self._load(index, value)
         return value
 
-    def _load(self, operand: Operand, value: Lane) -> None:
+    def _load(self, index: int, value: Lane) -> None:
+        operand = self.sources[index]
         k, pointer, step = self.k, self.pointers[operand, False], operand.steps[-1]
         size = operand.element.size
-        if self.pointers.get((operand, True)) == pointer:  # the store will advance it
+        if self._stays(index) and self._is_near(operand):
             for lane, register in enumerate(value):
                 load(k, size, register, lane * step, pointer)
         elif self._is_near(operand):
@@ -490,6 +509,9 @@ class Nest:
         else:
             for register in value:
                 load_post(k, size, register, self.far.get(step, step), pointer)
+            if self._stays(index):
+                with k.scope():
+                    k.add_constant(pointer, pointer, -len(value) * step, k.x())
         operand.element.widen(k, value)
 
     def _store(self, operand: Operand, result: Lane, width: int) -> None:
