@@ -191,7 +191,7 @@ def test_a_wrong_step_would_be_seen():
 
 
 def test_regions_are_those_of_layers_and_steps():
-    _, report = launch("train_f32", SMALL | {"momentum": 0.9}, ROOMY)
+    _, report = launch("train_f32", SMALL | {"kernels": "naive"}, ROOMY)
     forward = "conv2d_0 sigmoid_1 conv2d_2 gelu_3 linear_4 tanh_5 linear_6 loss".split()
     wanted = ["dma_in", "compute", *(f"{layer} forward" for layer in forward)]
     for layer in reversed(forward[:-1]):
