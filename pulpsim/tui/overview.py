@@ -181,8 +181,8 @@ def _regions(frame: Frame, place: Layout, lines: int, paint: Paint) -> list[Text
     room = place.left - LABEL - 1
     if room < 30:
         return [Text()] * lines
-    name = room - 20
-    titles = f"{'  region':{name}}{'count':>6}{'cycles':>8}{'IPC':>6}"
+    name = room - 18
+    titles = f"{'  region':{name}}{'count':>6}{'cycles':>7}{'IPC':>5}"
     ordered = in_order(frame.regions)
     found = [styled(titles, paint.strong)]
     found += [short_region_line(r, paint, name) for r in ordered[: lines - 1]]

@@ -198,8 +198,8 @@ def region_line(region: RegionNow, paint: Paint, name: int) -> Text:
 def short_region_line(region: RegionNow, paint: Paint, name: int) -> Text:
     """The same without harts and instructions."""
     row = (
-        f"{_region_name(region, name)}{short(region.count):>6}{short(region.cycles):>8}"
-        f"{_ipc(region):>6}"
+        f"{_region_name(region, name)}{short(region.count):>6}{short(region.cycles):>7}"
+        f"{_ipc(region):>5}"
     )
     return styled(row, paint.strong if region.is_open else "")
 

@@ -317,6 +317,6 @@ def test_the_picture_of_the_readme_can_be_made(tmp_path: Path) -> None:
     made = (tmp_path / "live.svg").read_text()
     kept = (ROOT / "docs" / "live.svg").read_text()
     assert texts(made) == texts(kept)
-    assert "linear_2 update" in made
+    assert "linear_2&#160;backward" in made
     assert "url(" not in made.replace("url(#", "")
     assert "docs/live.svg" in (ROOT / "README.md").read_text()
