@@ -7,9 +7,8 @@ order. All that is known while the program is built costs no instruction.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from functools import partial
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 from firmware.builder import EQ, LT, Kernel, Register
@@ -18,16 +17,9 @@ from firmware.lanes import Lane, Lanes
 from firmware.registers import SP, ZERO
 from firmware.runtime import Team
 from trainlib.codegen.half_words import HALF, Words, mask
-from trainlib.primitive.element import (
-    F32,
-    Element,
-    load,
-    load_post,
-    store,
-    store_post,
-    store_rounded,
-)
-from trainlib.primitive.tensor import WORD, Address
+from trainlib.codegen.nest_operands import Operand, Window, merged, partitioned
+from trainlib.primitive.element import load, load_post, store, store_post
+from trainlib.primitive.tensor import WORD
 
 REACH = 2047  # bytes that an offset or a post-increment reaches
 BANKS = 16  # of the usual L1
@@ -46,102 +38,6 @@ source it is a Load.
 
 Load = Callable[[Lane], None]
 """load(registers) emits the loads of a late source: when a body has registers for it."""
-
-
-@dataclass(frozen=True)
-class Operand:
-    """Elements in L1: the address of the first, and bytes between neighbours in each dimension.
-
-    offset    a register that is added to the address
-    shift     bytes that are added too
-    element   their type; halves are single precision in registers
-    """
-
-    address: Address
-    steps: tuple[int, ...]
-    offset: Register | None = None
-    shift: int = 0
-    element: Element = F32
-
-
-def row_major(address: Address, dims: Sequence[int], element: Element = F32) -> Operand:
-    """A tensor without gaps."""
-    steps = tuple(element.size * prod(dims[axis + 1 :]) for axis in range(len(dims)))
-    return Operand(address, steps, element=element)
-
-
-Space = tuple[tuple[int, ...], list[Operand]]
-
-
-def merged(dims: Sequence[int], operands: Sequence[Operand], first: int = 0) -> Space:
-    """The same elements in as few dimensions as possible, at least one; `first` ones stay."""
-    kept: list[tuple[int, list[int]]] = []
-    for axis, count in enumerate(dims):
-        steps = [operand.steps[axis] for operand in operands]
-        if count == 1 and axis >= first:
-            continue
-        if len(kept) > first and kept[-1][1] == [count * step for step in steps]:
-            kept[-1] = kept[-1][0] * count, steps
-        else:
-            kept.append((count, steps))
-    if len(kept) == first:
-        kept.append((1, [WORD] * len(operands)))
-    return _space(kept, operands)
-
-
-def partitioned(dims: tuple[int, ...], operands: list[Operand], cores: int) -> Space:
-    """The same elements with the one to partition first; the innermost may be cut for it."""
-    if len(dims) == 1 or cores == 1:
-        return dims, operands
-    axes = [(n, [o.steps[axis] for o in operands]) for axis, n in enumerate(dims)]
-    total, inner = prod(dims), dims[-1]
-    orders = [(-(-n // cores) * (total // n), [i]) for i, n in enumerate(dims)]
-    cuts = [(-(-n // cores) * (total // n), n) for n in range(2, inner) if inner % n == 0]
-    least, order = min(orders, key=lambda choice: choice[0])
-    if cuts and min(cuts)[0] <= least and order == [len(dims) - 1]:
-        parts = min(cuts)[1]
-        steps = axes[-1][1]
-        axes[-1] = inner // parts, steps
-        axes.insert(0, (parts, [step * (inner // parts) for step in steps]))
-        order = [0]
-    axes.insert(0, axes.pop(order[0]))
-    return _space(axes, operands)
-
-
-def _space(axes: list[tuple[int, list[int]]], operands: Sequence[Operand]) -> Space:
-    steps = zip(*(steps for _, steps in axes), strict=True) if operands else ()
-    moved = [replace(o, steps=tuple(s)) for o, s in zip(operands, steps, strict=True)]
-    return tuple(count for count, _ in axes), moved
-
-
-@dataclass(frozen=True)
-class Window:
-    """What surrounds the elements of one source: a body loads and stores there as it likes.
-
-    pointer    to the first lane's element; of a counter, its number
-    step       from lane to lane
-    """
-
-    k: Kernel
-    pointer: Register
-    step: int
-    element: Element = F32
-
-    def load(self, value: Lane, offset: int = 0) -> None:
-        """Load the elements so many bytes away."""
-        for lane, register in enumerate(value):
-            load(self.k, self.element.size, register, lane * self.step + offset, self.pointer)
-        self.element.widen(self.k, value)
-
-    def store(self, value: Lane, offset: int = 0) -> None:
-        """Store to the elements so many bytes away."""
-        for lane, register in enumerate(value):
-            store_rounded(self.k, self.element, register, lane * self.step + offset, self.pointer)
-
-    def count(self, value: Lane) -> None:
-        """Load the number of each lane."""
-        for lane, register in enumerate(value):
-            self.k.addi(register, self.pointer, lane * self.step)
 
 
 class Nest:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainlib.codegen.loop_nest import Operand, merged
+from trainlib.codegen.nest_operands import Operand, merged
 from trainlib.primitive.element import BITS, F32
 from trainlib.primitive.tensor import WORD
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import Nest, Operand
+from trainlib.codegen.loop_nest import Nest
+from trainlib.codegen.nest_operands import Operand
 from trainlib.conv.correlation import Correlation, Images, Weights
 from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.primitive.element import BITS

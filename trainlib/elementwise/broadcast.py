@@ -12,7 +12,8 @@ from firmware.builder import Kernel, KernelError
 from firmware.lanes import Lane, Lanes
 from firmware.registers import Register
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import UNROLL, Body, Operand, row_major
+from trainlib.codegen.loop_nest import UNROLL, Body
+from trainlib.codegen.nest_operands import Operand, row_major
 from trainlib.codegen.pairs import in_words
 from trainlib.elementwise.activations import clip, clip_pairs
 from trainlib.elementwise.elementwise import Operation, map_nest, map_pairs, no_macs, packed

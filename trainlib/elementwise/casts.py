@@ -12,7 +12,8 @@ import numpy as np
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import UNROLL, Body, Operand
+from trainlib.codegen.loop_nest import UNROLL, Body
+from trainlib.codegen.nest_operands import Operand
 from trainlib.elementwise.elementwise import ElementwiseArguments, map_nest, no_macs
 from trainlib.primitive.element import BF16, F16, F32, Element
 from trainlib.primitive.operator import Expected, Family

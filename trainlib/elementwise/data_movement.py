@@ -12,7 +12,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from firmware.builder import Kernel, KernelError
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import UNROLL, Body, Operand, row_major
+from trainlib.codegen.loop_nest import UNROLL, Body
+from trainlib.codegen.nest_operands import Operand, row_major
 from trainlib.elementwise.broadcast import family_of, map_halves
 from trainlib.elementwise.elementwise import (
     map_f32,

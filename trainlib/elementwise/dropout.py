@@ -18,7 +18,8 @@ from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, pattern
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import UNROLL, Body, Operand, Window
+from trainlib.codegen.loop_nest import UNROLL, Body
+from trainlib.codegen.nest_operands import Operand, Window
 from trainlib.elementwise.elementwise import ElementwiseArguments, map_nest, no_macs, packed
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family

@@ -16,7 +16,8 @@ from pydantic import Field, PositiveInt
 from firmware.arena import Arena
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand
+from trainlib.codegen.loop_nest import UNROLL, Body, Nest
+from trainlib.codegen.nest_operands import Operand
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import BITS, ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family

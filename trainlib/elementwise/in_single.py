@@ -13,7 +13,7 @@ import numpy as np
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import Operand
+from trainlib.codegen.nest_operands import Operand
 from trainlib.elementwise.data_movement import copied
 from trainlib.elementwise.elementwise import map_nest, packed
 from trainlib.primitive.element import F32, Element

@@ -20,7 +20,8 @@ from pydantic import Field
 from firmware.builder import Kernel, KernelError, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import Body, Operand
+from trainlib.codegen.loop_nest import Body
+from trainlib.codegen.nest_operands import Operand
 from trainlib.elementwise.elementwise import (
     ElementwiseArguments,
     Operation,

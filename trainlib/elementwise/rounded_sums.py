@@ -7,7 +7,8 @@ from typing import Any
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import Body, Operand
+from trainlib.codegen.loop_nest import Body
+from trainlib.codegen.nest_operands import Operand
 from trainlib.elementwise.elementwise import map_nest
 from trainlib.elementwise.fused_update import addresses_on_stack, words_of_box
 from trainlib.primitive.element import Element

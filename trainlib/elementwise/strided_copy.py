@@ -15,7 +15,8 @@ from firmware.builder import Kernel, KernelError
 from firmware.lanes import Lane, Lanes
 from firmware.registers import Register
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import UNROLL, Body, Operand, row_major
+from trainlib.codegen.loop_nest import UNROLL, Body
+from trainlib.codegen.nest_operands import Operand, row_major
 from trainlib.codegen.pairs import in_words
 from trainlib.elementwise.broadcast import family_of, twice
 from trainlib.elementwise.elementwise import map_nest

@@ -7,7 +7,8 @@ from firmware.builder import Kernel, Register
 from firmware.lanes import Lane, Lanes
 from firmware.registers import SP
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import Body, Operand
+from trainlib.codegen.loop_nest import Body
+from trainlib.codegen.nest_operands import Operand
 from trainlib.elementwise.elementwise import map_nest
 from trainlib.primitive.tensor import Address
 

@@ -20,7 +20,8 @@ from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
 from trainlib.codegen.batch_loop import images_of
-from trainlib.codegen.loop_nest import Body, Operand
+from trainlib.codegen.loop_nest import Body
+from trainlib.codegen.nest_operands import Operand
 from trainlib.elementwise.elementwise import Operation, map_nest
 from trainlib.gemm.matmul import matmul_f32
 from trainlib.gemm.row_sums import sums_f32

@@ -17,7 +17,8 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from firmware.builder import KernelError
-from trainlib.codegen.loop_nest import UNROLL, row_major
+from trainlib.codegen.loop_nest import UNROLL
+from trainlib.codegen.nest_operands import row_major
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import BF16, F32, Element
 from trainlib.primitive.operator import Expected

@@ -3,7 +3,8 @@
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import UNROLL, Body, Window
+from trainlib.codegen.loop_nest import UNROLL, Body
+from trainlib.codegen.nest_operands import Window
 from trainlib.elementwise.elementwise import Operation, map_nest
 from trainlib.elementwise.fill import fill_f32
 from trainlib.pool.large_windows import Wide, average, shares

@@ -10,7 +10,8 @@ from firmware.builder import EQ, LT, NE, Kernel, Register
 from firmware.lanes import Lane, Lanes, constant
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import REACH, Body, Operand, Window
+from trainlib.codegen.loop_nest import REACH, Body
+from trainlib.codegen.nest_operands import Operand, Window
 from trainlib.elementwise.elementwise import map_nest
 from trainlib.pool.windows import Pooling, RegionNest, all_outputs
 from trainlib.primitive.element import F32, load, load_post, store_post

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from firmware.builder import Register
-from trainlib.codegen.loop_nest import REACH, Operand
+from trainlib.codegen.loop_nest import REACH
+from trainlib.codegen.nest_operands import Operand
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.tensor import Address
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import Body, Operand
+from trainlib.codegen.loop_nest import Body
+from trainlib.codegen.nest_operands import Operand
 from trainlib.codegen.operand_addresses import Places
 from trainlib.elementwise.elementwise import Operation, map_nest
 from trainlib.gemm.linear import linear_fw_f32, linear_ig_f32, linear_wg_f32

@@ -6,7 +6,7 @@ from typing import Any
 from firmware.builder import EQ, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import Operand
+from trainlib.codegen.nest_operands import Operand
 from trainlib.codegen.operand_addresses import Places
 from trainlib.elementwise.elementwise import Operation, map_f32
 from trainlib.elementwise.fill import fill_f32

@@ -11,7 +11,8 @@ from firmware.builder import EQ, NE, Kernel, KernelError, Register
 from firmware.lanes import Lane, Lanes, constant, load_constant, pattern
 from firmware.registers import ZERO
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import UNROLL, row_major
+from trainlib.codegen.loop_nest import UNROLL
+from trainlib.codegen.nest_operands import row_major
 from trainlib.elementwise.elementwise import no_macs, packed
 from trainlib.elementwise.rounded_sums import rounded_sums
 from trainlib.primitive.arguments import TiledArguments

@@ -17,7 +17,8 @@ from firmware.lanes import Lane, Lanes, load_constant
 from firmware.registers import ZERO
 from firmware.team import Group, Team
 from trainlib.codegen.half_words import HALF
-from trainlib.codegen.loop_nest import UNROLL, Body, Nest, Operand, merged, partitioned
+from trainlib.codegen.loop_nest import UNROLL, Body, Nest
+from trainlib.codegen.nest_operands import Operand, merged, partitioned
 from trainlib.primitive.element import BITS, F16, F32, Element, load, store_rounded
 from trainlib.primitive.tensor import WORD, Address, Tensor
 

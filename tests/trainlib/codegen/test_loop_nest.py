@@ -6,7 +6,7 @@ import pytest
 from firmware.runtime import new_kernel, team_of
 from soc.chip.spec import load_chip
 from soc.run import run_program
-from trainlib.codegen.loop_nest import Operand
+from trainlib.codegen.nest_operands import Operand
 from trainlib.elementwise.broadcast import broadcast_f32
 from trainlib.elementwise.elementwise import map_nest
 from trainlib.primitive.element import ELEMENTS
