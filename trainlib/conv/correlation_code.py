@@ -17,7 +17,7 @@ from trainlib.conv.correlation_schedule import POOL, Point, choose, pool_of
 from trainlib.conv.depthwise_code import Channels
 from trainlib.conv.depthwise_schedule import is_single
 from trainlib.conv.inner_loop import Body
-from trainlib.conv.paired_code import PairedChannels
+from trainlib.conv.paired_code import PairedChannels, StridedPairs
 from trainlib.conv.row_taps import Lines, add_product, runs_of_blocks
 from trainlib.primitive.element import load, store
 from trainlib.primitive.tensor import Address
@@ -78,7 +78,9 @@ class Correlator:
                     self._load_starts(given, partition, part)
                     with k.scope():
                         k.free(i, j, t)
-                        if x.is_paired:
+                        if x.is_paired and x.xs.stride > 1:
+                            StridedPairs(k, x).part(given, part.size)
+                        elif x.is_paired:
                             PairedChannels(k, x, point.cols).part(given, part.size)
                         elif self.is_single:
                             Channels(k, x, point).part(given, part.size)

@@ -252,6 +252,8 @@ def lone_channels(
     except KernelError:
         return None
     x = x.straight
+    if x.is_paired and x.xs.stride > 1:
+        return None
     if x.is_paired:
         return _lone_pairs(x, point.cols, items, names)
     is_plain = not point.is_turned and not x.ys.is_transposed

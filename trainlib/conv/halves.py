@@ -13,7 +13,7 @@ import numpy as np
 
 from trainlib.conv.correlation import Images, Weights
 from trainlib.conv.paired_gradient import may_load_once
-from trainlib.conv.paired_schedule import HALF, may_pair, taps_of
+from trainlib.conv.paired_schedule import HALF, may_pair, may_stride, taps_of
 from trainlib.conv.shape import IMAGES, Wanted
 from trainlib.conv.weight_gradient_code import holds_kernels
 from trainlib.conv.weight_gradient_schedule import WeightGradient
@@ -40,7 +40,8 @@ def uncut(result: str, a: Wanted) -> set[str]:
         return {"x", "y"} if has_odd_lines else {"x"}
     if a.by_columns and a.shape.layout == "chw":
         return set()
-    return {"y": {"ci"}, "x": {"co"}}[result]
+    summed = {"y": {"ci"}, "x": {"co"}}[result]
+    return summed | {"x"} if is_paired(result, a, F16) else summed
 
 
 def joined(result: str, role: str, a: Wanted) -> int:
@@ -110,13 +111,14 @@ def has_row_pairs(result: str, a: Wanted, element: Element) -> bool:
 
 
 def is_paired(result: str, a: Wanted, element: Element) -> bool:
-    """Of halves, does each channel have sums of several lines in registers?"""
+    """Of halves, does each channel have all weights in registers, and sums of pairs of places?"""
     s = a.shape
     if not element.is_half or result == "w" or s.groups == 1 or s.layout == "hwc":
         return False
     if result == "x":
         return may_pair(s.ys.inverse, s.xs.inverse, s.outputs // s.groups)
-    return may_pair(s.ys, s.xs, s.inputs // s.groups)
+    channels = s.inputs // s.groups
+    return may_pair(s.ys, s.xs, channels) or may_stride(s.ys, s.xs, channels)
 
 
 def _lanes(a: Wanted, result: str = "w") -> int:
@@ -165,12 +167,14 @@ def expected(
     images, axes = read["x" if result == "y" else "y"], (s.ys, s.xs)
     if result == "x":
         by_group, axes = by_group.swapaxes(1, 2), (s.ys.inverse, s.xs.inverse)
-    is_by_rows = has_row_pairs(result, a, element)
+    is_by_rows, are_pairs = has_row_pairs(result, a, element), is_paired(result, a, element)
+    is_strided = are_pairs and not axes[1].apart
+    taps = [*range(axes[1].taps)] if is_strided else taps_of(axes[1])
     found = reference.correlation(
         *(element.dtype, images, by_group, *axes, start),
         is_flipped=axes[0].is_transposed and axes[0].stride == 1,
-        lanes=1 if is_by_rows else _lanes(a, result),
+        lanes=1 if is_by_rows else 2 if is_strided else _lanes(a, result),
         apart=1 if is_by_rows else axes[1].apart or 1,
-        order=taps_of(axes[1]) if is_paired(result, a, element) else None,
+        order=taps if are_pairs else None,
     )
     yield names[result], (found.transpose(back), 0.0)

@@ -1,17 +1,23 @@
 """The code of correlations of one channel each in halves, see trainlib.conv.paired_schedule."""
 
+from itertools import groupby
+
 from firmware.builder import Kernel, Register
 from trainlib.codegen.spill import Values, values
-from trainlib.conv.correlation import Correlation
+from trainlib.conv.correlation import Correlation, reads_of
 from trainlib.conv.paired_schedule import (
     AROUND,
     HALF,
+    HIGH_HIGH,
     HIGH_LOW,
     Block,
     Product,
     Stretch,
+    StridedRead,
     Touch,
     blocks_of,
+    strided_registers,
+    strided_words,
     taps_of,
 )
 from trainlib.conv.row_taps import runs_of_blocks
@@ -229,3 +235,158 @@ class PairedChannels:
         for p in range(1, block.pairs):
             store(k, sizes[p], sums[p], p * WORD, self.py)
         store_post(k, sizes[0], sums[0], x.y.line, self.py)
+
+
+class StridedPairs:
+    """The code of channels of which outputs along x read every second place: see strided_taps.
+
+    A register has two neighbouring outputs. What they read through a tap are halves of two words
+    alike, the low ones or the high ones: pv.pack.h, or pv.shuffle2.h in place of the first word.
+
+    px, py     places of the input, in the line that the first tap reads, and of the output
+    words      two sets, of one line and of the next one; pair: what is not made in place
+    """
+
+    def __init__(self, k: Kernel, x: Correlation) -> None:
+        self.k, self.x = k, x
+        reads = reads_of(x.xs.block(0, x.xs.outputs), x.element, 2)
+        self.pairs = [
+            tuple(StridedRead.of(read) for read in reads if read.sum == pair)
+            for pair in range(-(-x.xs.outputs // 2))
+        ]
+
+    def part(self, given: dict[str, Register], size: int) -> None:
+        """All of a core: its groups, or its rows of the only one; see Channels.part."""
+        k, x = self.k, self.x
+        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size)
+        taps, count = x.ys.taps * x.xs.taps, strided_words(x.xs)
+        bases = [x.x.address, x.w.address, x.y.address, x.bias]
+        inner = strided_registers(x.ys, x.xs) + (x.bias is not None)
+        with values(k, given, ["panels", "groups"], inner, bases) as homes:
+            self.px, self.py, self.select, self.sum, self.pair = k.x(5)
+            self.weights, self.words = k.x(taps), [k.x(count), k.x(count)]
+            self.start = k.x() if x.bias is not None else None
+            self.v = Values(k, homes, *self.words[0][:2])
+            k.li(self.select, HIGH_HIGH)
+            with self.v.loop("groups", groups):
+                with self.v.loop("panels", rows):
+                    self._row()
+                    self.v.add("w_panel", x.w.row)
+                    self.v.add("y_panel", x.y.channel)
+                    if x.bias is not None:
+                        self.v.add("bias", x.element.size)
+                if groups > 1:
+                    self.v.add("w_panel", x.w.group - rows * x.w.row)
+                    self.v.add("y_panel", x.y.group - rows * x.y.channel)
+                    self.v.add("x_start", x.x.group)
+
+    def _row(self) -> None:
+        k, x, v, t = self.k, self.x, self.v, self.words[0][0]
+        place = v.load("w_panel", t)
+        for number, weight in enumerate(self.weights):
+            line, tap = divmod(number, x.xs.taps)
+            load(k, HALF, weight, line * x.w.line + tap * x.w.place, place)
+        if self.start:
+            load(k, HALF, self.start, 0, v.load("bias", t))
+            k.p_insert(self.start, self.start, 15, 16)
+        k.add_constant(self.px, v.load("x_start", t), -x.ys.pad * x.x.line, self.pair)
+        k.mv(self.py, v.load("y_panel", t))
+        for taps, lines in groupby(range(x.ys.outputs), self._taps_of):
+            count = len(list(lines))
+            if count == 1:
+                self._line(taps)
+                continue
+            k.li(self.pair, count)
+            with k.hwloop(self.pair):
+                self._line(taps)
+
+    def _taps_of(self, line: int) -> tuple[int, ...]:
+        """The taps along y through which a line of the output reads."""
+        ys = self.x.ys
+        return tuple(tap for tap in range(ys.taps) if ys.source(line, tap) is not None)
+
+    def _line(self, taps: tuple[int, ...]) -> None:
+        k, x, count = self.k, self.x, len(self.pairs)
+        for _, numbers in groupby(range(count), self._shape):
+            first, *others = numbers
+            if not others:
+                self._pair(first, taps)
+                continue
+            k.li(self.pair, 1 + len(others))
+            with k.hwloop(self.pair):
+                self._pair(first, taps)
+        if step := x.ys.stride * x.x.line - count * 2 * WORD:
+            k.add_constant(self.px, self.px, step, self.pair)
+        else:
+            k.nop()  # loops do not end together
+        k.add_constant(self.py, self.py, x.y.line - count * WORD, self.pair)
+
+    def _shape(self, number: int) -> tuple[tuple[StridedRead, int], ...]:
+        """Pairs of one shape have the same code: reads from their own place on, bytes of words."""
+        return tuple(
+            (read._replace(word=read.word - 2 * number), self._bytes(word))
+            for read in self.pairs[number]
+            for word in read.words
+        )
+
+    def _bytes(self, word: int) -> int:
+        """What there is of a word of a line."""
+        return WORD if 2 * word + 1 < self.x.xs.inputs else HALF
+
+    def _pair(self, number: int, taps: tuple[int, ...]) -> None:
+        """Compute two outputs, the words of the next line of the input loaded ahead."""
+        k, x = self.k, self.x
+        is_begun = x.starts
+        held = [self._load(number, taps[0], 0)]
+        if x.accumulates:
+            k.lw(self.sum, 0, self.py)
+        elif self.start:
+            k.mv(self.sum, self.start)
+        for at, tap in enumerate(taps):
+            if at + 1 < len(taps):
+                held.append(self._load(number, taps[at + 1], (at + 1) % 2))
+            for place, read in enumerate(self.pairs[number]):
+                later = {word for other in self.pairs[number][place + 1 :] for word in other.words}
+                value = self._value(read, held[at], later)
+                weight = self.weights[tap * x.xs.taps + read.tap]
+                x.element.pairs(k, "vfmac_r" if is_begun else "vfmul_r")(self.sum, value, weight)
+                is_begun = True
+        k.addi(self.px, self.px, 2 * WORD)
+        k.store_post(self.sum, WORD, self.py)
+
+    def _load(self, number: int, tap: int, which: int) -> dict[int, Register]:
+        """Load the words that a pair reads through a tap along y; their registers."""
+        x, found = self.x, dict[int, Register]()
+        words = sorted({word for read in self.pairs[number] for word in read.words})
+        for word, register in zip(words, self.words[which], strict=False):
+            at = tap * x.ys.dilation * x.x.line + (word - 2 * number) * WORD
+            load(self.k, self._bytes(word), register, at, self.px, is_unsigned=True)
+            found[word] = register
+        return found
+
+    def _value(self, read: StridedRead, held: dict[int, Register], later: set[int]) -> Register:
+        """Make what a pair of outputs reads through a tap."""
+        k, pair = self.k, self.pair
+        if read.kind == "low":
+            first = held[read.word]
+            if read.is_high:
+                k.srli(pair, first, 16)
+            else:
+                k.by_field(("p_exthz",), rd=pair, rs1=first)
+            return pair
+        second = held[read.word + 1]
+        if read.kind == "high":
+            if read.is_high:
+                k.srli(pair, second, 16)
+            k.slli(pair, pair if read.is_high else second, 16)
+            return pair
+        first = held[read.word]
+        if not read.is_high:
+            k.pv_pack_h(pair, second, first)
+        elif read.word in later:
+            k.mv(pair, first)
+            k.pv_shuffle2_h(pair, second, self.select)
+        else:
+            k.pv_shuffle2_h(first, second, self.select)
+            return first
+        return pair

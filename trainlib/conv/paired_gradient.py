@@ -22,7 +22,7 @@ from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import REACH
 from trainlib.codegen.work_split import EqualParts, Partition, grid_of
 from trainlib.conv.correlation import Lane, reads_of
-from trainlib.conv.paired_schedule import HALF, HIGH_LOW, REGISTERS
+from trainlib.conv.paired_schedule import HALF, HIGH_HIGH, HIGH_LOW, REGISTERS
 from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.primitive.element import load, load_post, store
 from trainlib.primitive.tensor import WORD, Address
@@ -30,7 +30,6 @@ from trainlib.primitive.tensor import WORD, Address
 PLACES = 3  # two pointers and the shuffle
 SCRATCH = 3  # registers for words of X, at least, which are scratch around the lines
 LARGEST = 700  # instructions of all lines
-HIGH_HIGH = 1 | 3 << 16  # of pv.shuffle2.h: the high halves of rd, low, and of rs1
 
 
 class Pair(NamedTuple):

@@ -25,12 +25,13 @@ from typing import NamedTuple
 
 from trainlib.codegen.strided_access import REACH
 from trainlib.conv.axis import Axis, BlockRun
-from trainlib.conv.correlation import Correlation
-from trainlib.conv.inner_loop import CACHED, REFETCH
+from trainlib.conv.correlation import Correlation, Lane
+from trainlib.conv.inner_loop import CACHED, REFETCH, Kind
 from trainlib.primitive.tensor import WORD
 
 HALF = WORD // 2
 HIGH_LOW = 1 | 2 << 16  # of pv.shuffle2.h: low is the high half of rd, high the low half of rs1
+HIGH_HIGH = 1 | 3 << 16  # likewise: low is the high half of rd, high the one of rs1
 REGISTERS = 28  # for all of it; others hold what stands around
 AROUND = 4  # two places, the shuffle, and a start
 LARGEST = 700  # instructions of a block's lines
@@ -80,7 +81,14 @@ def may_pair(ys: Axis, xs: Axis, channels: int) -> bool:
     has_steps = ys.stride > 1 or ys.dilation > 1 or xs.stride > 1
     reads = (axis.line(output).reads for axis in (ys, xs) for output in range(axis.outputs))
     fits = ys.taps <= LINES and _registers(ys.taps, xs.taps, 1) <= REGISTERS
+    line, next_line = (-(-places // 2) * WORD for places in (xs.inputs, xs.outputs))
+    fits &= max(_far(ys, line, next_line, 2)) in REACH
     return channels == 1 and not has_steps and fits and all(reads)
+
+
+def _far(ys: Axis, line: int, next_line: int, cols: int) -> tuple[int, int]:
+    """Bytes from a line of the output to the last one held, and to the next one of the input."""
+    return ys.taps * next_line + 2 * cols, line + 2 * cols
 
 
 def _registers(lines: int, taps: int, pairs: int) -> int:
@@ -241,20 +249,80 @@ def blocks_of(x: Correlation, cols: int) -> list[Block]:
     return [Block(x, run) for run in x.xs.runs(cols)]
 
 
+class StridedRead(NamedTuple):
+    """What two neighbouring outputs read through a tap: every second place.
+
+    word       whose half the first one reads; the second one reads the next word's
+    is_high    are these the high halves?
+    kind       "word": both; "low", "high": the other place is outside, or has no output
+    """
+
+    tap: int
+    word: int
+    is_high: bool
+    kind: Kind
+
+    @classmethod
+    def of(cls, read: Lane) -> "StridedRead":
+        """From the first place that is inside."""
+        place = read.place - 2 * (read.kind == "high")
+        return cls(read.tap, place // 2, place % 2 == 1, read.kind)
+
+    @property
+    def words(self) -> list[int]:
+        """Those that are read."""
+        first = self.word + (self.kind == "high")
+        return list(range(first, self.word + 1 + (self.kind != "low")))
+
+
+def may_stride(ys: Axis, xs: Axis, channels: int) -> bool:
+    """Is it computed by pairs of outputs that read every second place? All tiles of it are, too."""
+    if channels > 1 or xs.stride != 2 or xs.dilation > 1 or ys.is_transposed or xs.is_transposed:
+        return False
+    reads = (axis.line(output).reads for axis in (ys, xs) for output in range(axis.outputs))
+    line = -(-xs.inputs // 2) * WORD
+    return strided_registers(ys, xs) < REGISTERS and _reaches(ys, xs, line) and all(reads)
+
+
+def _reaches(ys: Axis, xs: Axis, line: int) -> bool:
+    """Do loads reach the words of all lines, so many bytes apart, that an output reads?"""
+    return (ys.taps - 1) * ys.dilation * line + WORD * strided_words(xs) in REACH
+
+
+def strided_words(xs: Axis) -> int:
+    """Registers for the words of a line that two outputs read; two at least."""
+    places = range(-xs.pad, xs.taps - xs.pad)
+    return max(2, places[-1] // 2 + 1 - places[0] // 2 + 1)
+
+
+def strided_registers(ys: Axis, xs: Axis) -> int:
+    """For all of it, but for a bias."""
+    return 5 + ys.taps * xs.taps + 2 * strided_words(xs)
+
+
+def _cycles_of_strided_row(x: Correlation) -> float:
+    pairs, words = -(-x.xs.outputs // 2), strided_words(x.xs)
+    line = pairs * (x.ys.taps * (words + 2 * x.xs.taps) + 2) + 8
+    return 20.0 + x.ys.taps * x.xs.taps + x.ys.outputs * line
+
+
 def is_paired(x: Correlation, rows: int, cols: int) -> bool:
     """Can it be computed in this way, with so many sums a line?"""
     x = x.straight
+    if x.xs.stride > 1:
+        return rows == cols == 1 and _reaches(x.ys, x.xs, x.x.line)
     if x.ys.is_transposed or rows > 1 or x.lanes == 1 or cols % 2:
         return False
     blocks = blocks_of(x, cols)
     floats = x.ys.taps * (x.xs.taps + cols // 2) + max(block.inputs for block in blocks) + AROUND
-    far = x.ys.taps * x.y.line + 2 * cols, x.x.line + 2 * cols
-    is_near = max(far) in REACH
+    is_near = max(_far(x.ys, x.x.line, x.y.line, cols)) in REACH
     return floats <= REGISTERS and is_near and max(block.code for block in blocks) <= LARGEST
 
 
 def cycles_of_paired_row(x: Correlation, cols: int) -> float:
     """Cycles of a row of a group on one core, nearly."""
     x = x.straight
+    if x.xs.stride > 1:
+        return _cycles_of_strided_row(x)
     around, per_block = 20.0 + x.ys.taps * x.xs.taps, 12
     return around + sum(b.run.times * (per_block + b.cycles) for b in blocks_of(x, cols))

@@ -219,6 +219,32 @@ def test_channels_whose_lines_are_loaded_once_are_the_references(shape, element)
         check(f"dwconv2d_ig_{element.name}", CHANNELS | shape)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("width", [300, 512])
+def test_lines_that_are_wider_than_loads_reach_are_the_references(stride, width):
+    shape = {"inputs": 8, "height": 5, "width": width, "kernel": 3, "padding": 1, "stride": stride}
+    check("dwconv2d_fw_bf16", shape | {"tile": {}})
+    check("dwconv2d_ig_bf16", shape | {"tile": {"g": 1, "y": 3}})
+
+
+STRIDED = (
+    *({"width": width, "padding": 1} for width in (2, 5, 8, 21, 22)),
+    {"padding": (0, 1, 2, 0), "height": 2, "width": 9, "bias": True},
+    {"padding": (2, 2, 0, 1), "width": 12, "accumulate": True, "batch": 2},
+    {"kernel": (3, 4), "padding": 1, "width": 13, "multiplier": 2},
+    {"kernel": (1, 5), "padding": (0, 0, 2, 2), "stride": (3, 2), "width": 16},
+    {"kernel": (2, 1), "dilation": (2, 1), "stride": (1, 2), "padding": (1, 1, 0, 0)},
+    {"padding": 1, "inputs": 20, "width": 16, "tile": {"g": 8, "y": 2}},
+)
+
+
+@pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
+@pytest.mark.parametrize("shape", STRIDED, ids=str)
+@pytest.mark.sampled(4)
+def test_channels_of_which_every_second_place_is_read_are_the_references(shape, element):
+    check(f"dwconv2d_fw_{element.name}", CHANNELS | {"stride": 2} | shape)
+
+
 GRADIENTS = (
     *({"width": width} for width in (2, 4, 5, 6)),
     {"height": 1, "kernel": (1, 3), "padding": (0, 0, 1, 1)},
