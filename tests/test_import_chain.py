@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -31,12 +32,19 @@ MOST_FILES = 30
 FILES = sorted(file for folder in CHAIN for file in (ROOT / folder).rglob("*.py"))
 
 
+@cache
+def imports(source: str) -> list[ast.Import | ast.ImportFrom]:
+    """All imports, however deep; every test of a file looks at them."""
+    nodes = ast.walk(ast.parse(source))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imported_modules(source: str) -> Iterator[tuple[int, str]]:
     """(line, absolute module) of every import, however deep; relative ones stay in their folder."""
-    for node in ast.walk(ast.parse(source)):
+    for node in imports(source):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        elif node.level == 0 and node.module:
             yield node.lineno, node.module
 
 
@@ -77,10 +85,10 @@ def late():
 
 def imported_files(source: str) -> Iterator[tuple[int, str]]:
     """(line, absolute module or name in one) of every import: what may be a file of the project."""
-    for node in ast.walk(ast.parse(source)):
+    for node in imports(source):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+        elif node.level == 0:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
