@@ -7,11 +7,13 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import numba
 import numpy as np
 import pytest
+from numba import types
 
 from isa.compiled import NX_RAISED
 from isa.floats import hostfloat
@@ -77,9 +79,21 @@ def _registered() -> None:
     hostfloat.register()
 
 
+SIGNATURE = types.UniTuple(types.int64, 2)(*[types.int64] * 4)
+FORM, OPERANDS = types.FunctionType(SIGNATURE), [types.int64[::1]] * 4
+
+
+@cache
+def comparison(function: Callable, *takes: types.Type) -> Callable:
+    """Compile what compares forms: once for all of them, since it calls each by its address."""
+    return numba.njit(types.int64(*takes))(function)
+
+
 @pytest.fixture(scope="module")
 def compiled() -> dict:
-    return {key: tuple(numba.njit(form) for form in forms) for key, forms in FAST.items()}
+    return {
+        key: tuple(numba.njit(SIGNATURE)(form) for form in forms) for key, forms in FAST.items()
+    }
 
 
 def patterns(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -109,7 +123,6 @@ def triples(rng: np.random.Generator, count: int) -> Iterator[tuple[np.ndarray, 
         count -= CHUNK
 
 
-@numba.njit
 def first_unequal(one, other, a, b, c, rm):
     for i in range(a.size):
         if one(a[i], b[i], c[i], rm[i]) != other(a[i], b[i], c[i], rm[i]):
@@ -122,7 +135,7 @@ def differing_operands(one, other, seed: int, count: int) -> list[str]:
     rng = np.random.default_rng(seed)
     for a, b, c in triples(rng, count):
         rm = np.where(rng.random(CHUNK) < 0.9, RNE, rng.integers(0, 5, CHUNK))
-        index = first_unequal(one, other, a, b, c, rm)
+        index = comparison(first_unequal, FORM, FORM, *OPERANDS)(one, other, a, b, c, rm)
         if index >= 0:
             return [f"{operand[index]:x}" for operand in (a, b, c, rm)]
     return []
@@ -135,7 +148,7 @@ def test_results_and_flags_are_those_of_the_vectors(
     directory = request.config.getoption("--vectors")
     names = [name for name in file_names(directory) if name.startswith(f"testfloat/{key}_")]
     assert len(names) == 5
-    check = numba.njit(first_difference)
+    check = comparison(first_difference, FORM, types.int64, types.int64[:, ::1])
     for name in names:
         vectors = read_vectors(name, directory)
         rows = np.array(vectors.rows, dtype=np.int64)
@@ -151,7 +164,6 @@ def test_results_and_flags_are_those_of_the_definition(
     assert differing_operands(*compiled[key], seed=1, count=count) == []
 
 
-@numba.njit
 def first_unequal_but_for_nx(one, other, a, b, c, rm):
     for i in range(a.size):
         value, flags = one(a[i], b[i], c[i], rm[i] | NX_RAISED)
@@ -166,18 +178,20 @@ def test_where_nx_is_raised_already_nothing_else_differs(key: str, compiled: dic
     rng = np.random.default_rng(4)
     for a, b, c in triples(rng, 2 * CHUNK):
         rm = np.where(rng.random(CHUNK) < 0.9, RNE, rng.integers(0, 5, CHUNK))
-        index = first_unequal_but_for_nx(*compiled[key], a, b, c, rm)
+        index = comparison(first_unequal_but_for_nx, FORM, FORM, *OPERANDS)(
+            *compiled[key], a, b, c, rm
+        )
         assert index < 0, [f"{operand[index]:x}" for operand in (a, b, c, rm)]
 
 
 def test_a_product_and_a_sum_are_not_contracted_into_a_fused_operation() -> None:
-    @numba.njit
+    @numba.njit(SIGNATURE)
     def one(a, b, c, rm):
         product, flags = f32_multiply(a, b, rm)
         total, more_flags = f32_add(product, c, rm)
         return total, flags | more_flags
 
-    @numba.njit
+    @numba.njit(SIGNATURE)
     def other(a, b, c, rm):
         product, flags = multiply(F32, a, b, rm)
         total, more_flags = add(F32, product, c, rm)
@@ -187,13 +201,13 @@ def test_a_product_and_a_sum_are_not_contracted_into_a_fused_operation() -> None
 
 
 def test_the_search_for_differences_finds_a_fused_operation_in_place_of_two() -> None:
-    @numba.njit
+    @numba.njit(SIGNATURE)
     def two(a, b, c, rm):
         product, flags = multiply(F32, a, b, rm)
         total, more_flags = add(F32, product, c, rm)
         return total, flags | more_flags
 
-    fused = numba.njit(FAST["f32_mulAdd"][0])
+    fused = numba.njit(SIGNATURE)(FAST["f32_mulAdd"][0])
     assert differing_operands(fused, two, seed=2, count=CHUNK) != []
 
 
@@ -211,10 +225,10 @@ def test_no_function_has_two_compiled_forms() -> None:
 NO_FMA = """
 import numba
 from isa.floats import hostfloat
-from tests.isa.floats.test_hostfloat import FAST, differing_operands
+from tests.isa.floats.test_hostfloat import FAST, SIGNATURE, differing_operands
 
 hostfloat.register()
-one, other = (numba.njit(form) for form in FAST["f32_mulAdd"])
+one, other = (numba.njit(SIGNATURE)(form) for form in FAST["f32_mulAdd"])
 print(differing_operands(one, other, seed=3, count=1))
 code = "".join(one.inspect_asm().values())
 print("fmaf" in code, "vfmadd" in code)
