@@ -11,10 +11,12 @@ all; generator, formulas and hashes were recovered from the measurements.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from pulpsim.fidelity.dma_notes import ACCESSES, note, note_bursts, note_lanes, note_outputs, step
+from soc.aot import units
 from soc.aot.kept_steps import keep
 from soc.dma.mchan import DmaSpec, ask, grant_ports, is_idle, new_dma, request_lanes, tick
 from soc.interconnect.axi_l2 import L2Spec, l2_state
@@ -122,7 +124,7 @@ def run(script: Script, *, until: int = 0, limit: int = LIMIT) -> ScriptResult:
     )
 
 
-@keep
+@partial(keep, uses=(units.DMA,))
 @step
 def run_script(dma, l1, l2, path, gap, table, rivals, until, limit):
     """Run until nothing is left to do, or an error; the cycle, rows of each log, the logs."""

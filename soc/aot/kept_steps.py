@@ -7,6 +7,8 @@ only; here the name of the folder is a digest of all that may be called.
 import hashlib
 import inspect
 import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,9 @@ from soc.aot.numba_internals import (
     Dispatcher,
     FunctionCache,
     _CacheLocator,
+    global_compiler_lock,
 )
+from soc.aot.unit import Link, Unit
 from soc.host.cache_folder import cache_folder
 from soc.host.compile_process import ROOT
 
@@ -54,8 +58,15 @@ class StepCache(FunctionCache):
     _impl_class = StepCacheImpl
 
 
-def keep(function: Any) -> Any:
+linked: dict[Any, Link] = {}
+"""Step functions that are called in their units, not compiled with what calls them: of `uses`."""
+
+
+def keep(function: Any, uses: Iterable[Unit] = ()) -> Any:
     """Let the code of Numba's object for a function be kept and found again; return the object.
+
+    uses    units whose links are called, not compiled with the function; what else it calls calls
+            none of these, since that would be kept with what does not use the units, too
 
     Not that of a function without a file, nor of one whose module is not in `sys.modules`, which
     Numba imports by name to load the code; nor a function itself, where NUMBA_DISABLE_JIT says so.
@@ -67,7 +78,31 @@ def keep(function: Any) -> Any:
     has_module = inspect.getmodule(kept.py_func) is not None
     if has_file and has_module and not isinstance(kept._cache, StepCache):
         kept._cache = StepCache(kept.py_func)
+    if uses := tuple(uses):
+        compile_it = kept.compile
+
+        def compile_linked(signature: Any) -> Any:
+            with _linking(uses):
+                return compile_it(signature)
+
+        kept.compile = compile_linked
     return kept
+
+
+@contextmanager
+def _linking(uses: tuple[Unit, ...]) -> Iterator[None]:
+    """Compile, or load, what calls the links of these units."""
+    with global_compiler_lock:
+        for unit in uses:
+            unit.define_links()
+            linked.update({link.step_function: link for link in unit.links.values()})
+        is_first = begin_keeping()
+        try:
+            yield
+        finally:
+            linked.clear()
+            if is_first:
+                end_keeping()
 
 
 class _Thread(threading.local):

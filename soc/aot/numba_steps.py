@@ -12,7 +12,7 @@ from numba.extending import intrinsic, models, register_model, typeof_impl
 from isa.floats import hostfloat
 from isa.jitable import compile_as
 from soc.aot import numba_chip as chip_types
-from soc.aot.kept_steps import begin_keeping, end_keeping, keep
+from soc.aot.kept_steps import begin_keeping, end_keeping, keep, linked
 from soc.aot.numba_chip import ARRAY_TYPES, CHIP_TYPE
 from soc.aot.numba_internals import (
     CPUDispatcher,
@@ -79,6 +79,8 @@ compile_steps_with(dispatcher)
 
 @typeof_impl.register(Step)
 def _typeof_step(value: Step, context: object) -> types.Type:
+    if link := linked.get(value):
+        return _link_type(link)
     return types.Dispatcher(value.dispatcher)
 
 
@@ -142,6 +144,10 @@ def _typeof_link(value: Link, context: object) -> types.Type:
             f"unit {building.name} calls {value.name} of unit {value.unit.name}, which is not one "
             "of those that it uses; name it where the unit is declared"
         )
+    return _link_type(value)
+
+
+def _link_type(value: Link) -> LinkType:
     if value not in _known:
         kind = _known[value] = LinkType(value)
         described = ExternalFunctionDescriptor(

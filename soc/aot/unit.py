@@ -155,15 +155,21 @@ class Unit:
     @cached_property
     def _code(self) -> Any:
         """The loaded machine code."""
-        from soc.aot.loader import define, load
+        from soc.aot.loader import load
 
         with LOADING:
             require((self, *self.uses))
             for unit in self.uses:
-                for link in unit.links.values():
-                    define(link.symbol, unit.address(link.symbol))
+                unit.define_links()
             assert self.file
             return load(self.file)
+
+    def define_links(self) -> None:
+        """Let code that is loaded from now on call its links."""
+        from soc.aot.loader import define
+
+        for link in self.links.values():
+            define(link.symbol, self.address(link.symbol))
 
 
 def require(units: Iterable[Unit], progress: Progress = nullcontext) -> None:

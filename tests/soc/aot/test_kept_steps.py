@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from soc.aot import kept_steps
+from soc.aot import kept_steps, units
+from soc.dma.mchan import DmaSpec, new_dma
 from soc.host.cache_folder import VARIABLE
 from soc.prelude.step import Step
 
@@ -22,6 +23,23 @@ def twice(number):
 @step
 def twice_and_one(number):
     return twice(number) + 1
+"""
+
+
+LINKED = """
+from functools import partial
+
+import numba
+
+from soc.aot import units
+from soc.aot.kept_steps import keep
+from soc.dma.mchan import is_idle
+
+
+@partial(keep, uses=(units.DMA,))
+@numba.njit
+def is_busy(dma):
+    return not is_idle(dma)
 """
 
 
@@ -73,3 +91,27 @@ def test_code_of_a_module_that_cannot_be_imported_is_not_kept(
         assert sum(stats.cache_hits.values()) == 0
         gc.collect()
     assert kept_files(tmp_path / "cache") == []
+
+
+@pytest.fixture(scope="module")
+def _unit_is_there() -> None:
+    """Load the DMA's unit before the cache folder is another one."""
+    units.DMA.bind()
+
+
+@pytest.mark.usefixtures("_unit_is_there")
+def test_what_a_unit_has_is_called_there_when_it_is_compiled_and_when_it_is_found_again(
+    monkeypatch: pytest.MonkeyPatch, sources: Path
+) -> None:
+    module = ModuleType("linked")
+    monkeypatch.setitem(sys.modules, "linked", module)
+    sources.write_text(LINKED)
+    (dma,) = new_dma(DmaSpec(), l1_size=1 << 16, l2_base=0x1C000000, l2_size=1 << 20)
+    for hits in (0, 1):  # Numba tells no code of what it has found
+        exec(compile(LINKED, str(sources), "exec"), vars(module))
+        assert not module.is_busy(dma)
+        assert sum(module.is_busy.stats.cache_hits.values()) == hits
+        if not hits:
+            (code,) = module.is_busy.inspect_asm().values()
+            assert units.is_idle.symbol in code
+        gc.collect()

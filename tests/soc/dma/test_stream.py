@@ -1,5 +1,6 @@
 """Streams of the DMA come to the state that its cycle steps come to, byte for byte."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from pulpsim.fidelity.dma_bench import (
     step_script,
 )
 from pulpsim.fidelity.dma_notes import step
+from soc.aot import units
 from soc.aot.kept_steps import keep
 from soc.dma.mchan import DmaSpec, grant_ports, is_idle, new_dma, request_lanes, tick
 from soc.dma.state import DMA_STATE
@@ -50,7 +52,7 @@ class Compared(NamedTuple):
     streamed: int
 
 
-@keep
+@partial(keep, uses=(units.DMA,))
 @step
 def compare(dma, other, octets, others, l1, l2, l1_other, l2_other, paths, table, rivals, cuts):
     """Run a script by cycle steps, and with streams, which are cut short at random.
