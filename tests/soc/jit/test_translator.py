@@ -1,5 +1,6 @@
 """Hot superblocks, translated into machine code: they come to the same as the interpreter."""
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -66,6 +67,16 @@ def with_profiles(folder: Path, policy: Policy = EARLY) -> CodeCache:
 @pytest.fixture
 def early() -> CodeCache:
     return new_cache()
+
+
+@pytest.fixture(scope="module")
+def translated_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the machine code of what takes most of a product's time."""
+    folder = tmp_path_factory.mktemp("translated")
+    run_program(
+        product("speed2_mm_naive"), max_cycles=CYCLES, code_cache=new_cache(HOTTEST, folder)
+    )
+    return folder
 
 
 def elf(name: str) -> bytes:
@@ -380,7 +391,7 @@ FMADD, FMSUB = 0x43, 0x47  # opcodes
 
 
 def test_of_a_program_that_only_begins_alike_no_other_code_is_used() -> None:
-    cache = CodeCache(policy=EARLY, profiles=ProfileStore(files=0, beginning=2))
+    cache = CodeCache(policy=LATER, profiles=ProfileStore(files=0, beginning=2))
     chip = run_program(product("speed2_mm_naive"), max_cycles=CYCLES, code_cache=cache).chip
     words = chip.code["word"][chip.superblocks["is_part"] != 0]
     multiply = int(next(word for word in words if word & 0x7F == FMADD))
@@ -421,11 +432,14 @@ def test_a_run_installs_at_once_what_fitted_the_run_before(early: CodeCache) -> 
 
 
 def test_threads_that_come_to_the_same_code_at_once_load_it_one_after_the_other(
-    tmp_path: Path,
+    translated_before: Path,
 ) -> None:
     program = product("speed2_mm_naive")
-    first = run_program(program, max_cycles=CYCLES, code_cache=new_cache(HOTTEST, tmp_path))
-    cache = new_cache(NOTHING_MORE, tmp_path)
+    first = run_program(
+        program, max_cycles=CYCLES, code_cache=new_cache(NOTHING_MORE, translated_before)
+    )
+    assert translated(first) > 3
+    cache = new_cache(NOTHING_MORE, translated_before)
     with ThreadPoolExecutor(4) as pool:
         runs = [
             pool.submit(run_program, program, max_cycles=CYCLES, code_cache=cache) for _ in range(4)
@@ -437,9 +451,11 @@ def test_threads_that_come_to_the_same_code_at_once_load_it_one_after_the_other(
         assert not difference(vars(End.of(first)), vars(End.of(result)))
 
 
-def test_a_superblock_that_cannot_be_translated_stays_interpreted(tmp_path: Path) -> None:
+def test_a_superblock_that_cannot_be_translated_stays_interpreted(
+    translated_before: Path, tmp_path: Path
+) -> None:
     program = product("speed2_mm_naive")
-    run_program(program, max_cycles=CYCLES, code_cache=new_cache(HOTTEST, tmp_path))
+    shutil.copytree(translated_before, tmp_path, dirs_exist_ok=True)
     files = list(tmp_path.iterdir())
     for file in files:
         keep(file, b"", len(files))
