@@ -183,6 +183,8 @@ def inputs_of(built: Built, batch: Sequence[Any]) -> Arrays:
     if len(parts) != len(names):
         raise DeployError(f"a batch of {len(parts)} arrays; the network takes {', '.join(names)}")
     arrays = dict(zip(names, parts, strict=True))
+    for name, array in arrays.items():
+        _check_not_nan(name, array)
     for name, count in _counts(built.schedule.graph).items():
         _check_numbers(name, arrays[name], count)
     return arrays
@@ -208,6 +210,14 @@ def _counts(graph: Graph) -> dict[str, int]:
             count = shape[0] if table == "table" else shape[-1]
             found[name] = min(count, found.get(name, count))
     return found
+
+
+def _check_not_nan(name: str, array: Any) -> None:
+    """raises    DeployError for what is no number"""
+    given = np.asarray(array.detach().cpu() if hasattr(array, "detach") else array)
+    if given.dtype.kind == "f" and np.isnan(given.sum()) and np.isnan(given).any():
+        place = [int(n) for n in np.argwhere(np.isnan(given))[0]]
+        raise DeployError(f"{name}: element {place} is NaN; every sum with it would be")
 
 
 def _check_numbers(name: str, array: Any, count: int) -> None:

@@ -23,7 +23,10 @@ def deploy(
     ] = None,
     loss: Annotated[
         str | None,
-        typer.Option(metavar="cross_entropy|mse|l1", help="cross_entropy by default."),
+        typer.Option(
+            metavar="cross_entropy|mse|l1|own|FILE.py:NAME",
+            help="cross_entropy by default; own: what forward(x, target) gives.",
+        ),
     ] = None,
     optimizer: Annotated[
         str | None, typer.Option(metavar="sgd|adam|adamw|FILE.onnx", help="sgd by default.")

@@ -4,7 +4,7 @@ chip = "pulp"                   # or a [chip] table, as for `pulpsim run`
 [deploy]
 network = "model.py:build"      # or a FILE.onnx; files are relative to this one
 input = "4x3x32x32"             # of a batch
-loss = "cross_entropy"          # or "mse", "l1"
+loss = "cross_entropy"          # or "mse", "l1", "own", "loss.py:function"
 optimizer = "sgd"               # or "adam", "adamw"; lr, momentum, nesterov, weight_decay,
 lr = 0.01                       # clip_norm, clip_value
 steps = 3                       # accumulate, mean, data, cores, seed: as the options of that name
@@ -67,6 +67,8 @@ def with_config(file: Path, said: Mapping[str, Any]) -> tuple[dict[str, Any], di
     written = config.model_dump(exclude={"master"})
     written["network"] = str(file.parent / config.network)
     written["data"] = file.parent / config.data if config.data else None
+    if config.loss and config.loss.rpartition(":")[0].endswith(".py"):
+        written["loss"] = str(file.parent / config.loss)
     if config.optimizer and config.optimizer.endswith(".onnx"):
         written["optimizer"] = str(file.parent / config.optimizer)
     written["dtypes"] = [f"{pattern}={name}" for pattern, name in config.dtypes.items()]

@@ -15,6 +15,7 @@ from trainlib.deploy.optimizers import OPTIMIZERS, Optimizer
 from trainlib.npz import read_npz
 
 LOSSES = ("cross_entropy", "mse", "l1")
+OWN = "own"  # what the module's forward gives of x and the target
 SGD_LR = 0.01
 
 
@@ -48,20 +49,15 @@ def torch_module(written: str, seed: int) -> Any:
 
     raises    ConfigError
     """
-    file, colon, name = written.rpartition(":")
+    file, colon, _ = written.rpartition(":")
     if not colon or not file.endswith(".py"):
         raise ConfigError([f"{written}: a network is FILE.py:NAME, or a FILE.onnx"])
     try:
         import torch
     except ImportError:
         raise ConfigError([f"{written}: torch is missing: pip install 'pulpsim[torch]'"]) from None
-    path = Path(file)
-    if not path.is_file():
-        raise ConfigError([f"{file}: there is no such file"])
     torch.manual_seed(seed)
-    found = getattr(_imported(path), name, None)
-    if found is None:
-        raise ConfigError([f"{written}: {file} has no {name}"])
+    found = _named(written)
     try:
         module = found if isinstance(found, torch.nn.Module) else found()
     except Exception as error:
@@ -70,6 +66,21 @@ def torch_module(written: str, seed: int) -> Any:
         kind = type(module).__name__
         raise ConfigError([f"{written}: is a {kind}; it has to be or return a torch.nn.Module"])
     return module
+
+
+def _named(written: str) -> Any:
+    """What a file calls so: "FILE.py:NAME".
+
+    raises    ConfigError
+    """
+    file, _, name = written.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise ConfigError([f"{file}: there is no such file"])
+    found = getattr(_imported(path), name, None)
+    if found is None:
+        raise ConfigError([f"{written}: {file} has no {name}"])
+    return found
 
 
 def _imported(path: Path) -> Any:
@@ -92,12 +103,19 @@ def _line(error: Exception) -> str:
 
 
 def loss_of(name: str) -> Any:
-    """PyTorch's function of that name.
+    """PyTorch's function of that name; one of (output, target) in a file, "FILE.py:NAME"; None for
+    what the module's forward gives of x and the target, "own".
 
     raises    ConfigError
     """
+    if name == OWN:
+        return None
+    if name.rpartition(":")[0].endswith(".py"):
+        if not callable(found := _named(name)):
+            raise ConfigError([f"--loss {name}: no function of (output, target)"])
+        return found
     if name not in LOSSES:
-        raise ConfigError([f"--loss {name}: there are {', '.join(LOSSES)}"])
+        raise ConfigError([f"--loss {name}: there are {', '.join(LOSSES)}, {OWN}, FILE.py:NAME"])
     from torch.nn import functional
 
     return {
@@ -125,6 +143,8 @@ def examples_of(
 
     raises    ConfigError
     """
+    if data is None and loss not in LOSSES:
+        raise ConfigError([f"--data is missing: what targets --loss {loss} takes, it alone knows"])
     if data is None:
         return _random(model, shape, loss, seed)
     try:
@@ -143,9 +163,25 @@ def examples_of(
                 f"a multiple of the batch of {shape[0]}"
             ]
         )
-    is_class = loss == "cross_entropy" and target.dtype.kind in "iu"
+    for name, array in (("x", x), ("target", target)):
+        _check_finite(data, name, array)
+    is_class = loss in ("cross_entropy", OWN) or loss not in LOSSES
+    is_class &= target.dtype.kind in "iu"
     x = x.astype(np.float32) if x.dtype.kind == "f" else x.astype(np.int64)
     return Examples(x, target.astype(np.int64 if is_class else np.float32), shape[0])
+
+
+def _check_finite(file: Path, name: str, array: np.ndarray) -> None:
+    """raises    ConfigError for what is no number in float32"""
+    if array.dtype.kind != "f":
+        return
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(array.astype(np.float32))
+    if not finite.all():
+        place = tuple(int(n) for n in np.argwhere(~finite)[0])
+        raise ConfigError(
+            [f"{file}: {name}{list(place)} is {array[place]}: there are finite float32 alone"]
+        )
 
 
 def _random(model: Any, shape: tuple[int, ...], loss: str, seed: int) -> Examples:
@@ -156,7 +192,7 @@ def _random(model: Any, shape: tuple[int, ...], loss: str, seed: int) -> Example
     was_training = model.training
     try:
         with torch.no_grad():
-            output = model.eval()(torch.from_numpy(x)).shape
+            output = model.eval()(torch.from_numpy(x))
     except Exception as error:
         message = f"--input {'x'.join(map(str, shape))}: the network does not take it: "
         if any(isinstance(module, torch.nn.Embedding) for module in model.modules()):
@@ -166,10 +202,20 @@ def _random(model: Any, shape: tuple[int, ...], loss: str, seed: int) -> Example
         raise ConfigError([message + _line(error)]) from None
     finally:
         model.train(was_training)
+    if not isinstance(output, torch.Tensor):
+        raise ConfigError(
+            [
+                f"--loss {loss}: the network gives a {type(output).__name__}; --loss FILE.py:NAME "
+                f"is for a function of it, with --data"
+            ]
+        )
+    sizes = tuple(output.shape)
+    target: np.ndarray
     if loss == "cross_entropy":
-        target = numbers.integers(0, output[-1], output[:1])
+        places = sizes[:1] + sizes[2:]  # of images and lines
+        target = numbers.integers(0, sizes[1] if len(sizes) > 1 else sizes[0], places)
     else:
-        target = numbers.standard_normal(tuple(output), np.float32)
+        target = numbers.standard_normal(sizes, np.float32)
     return Examples(x, target, shape[0])
 
 

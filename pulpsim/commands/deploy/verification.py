@@ -92,7 +92,7 @@ def _trained(
     for number, (x, target) in enumerate(batches, 1):
         values = [v.to(dtype) if v.is_floating_point() else v for v in (x, target)]
         with torch.autocast("cpu", dtype=halves.get(narrow), enabled=narrow in halves):
-            value = loss(module(values[0]), values[1])
+            value = loss(module(values[0]), values[1]) if loss else module(*values)
         losses.append(value.item())
         ((value / deployed.accumulate if deployed.mean else value) * times).backward()
         if number % deployed.accumulate == 0:

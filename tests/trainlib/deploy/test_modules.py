@@ -156,6 +156,27 @@ def test_inputs_and_targets_may_be_several():
         assert trained.losses[0] == pytest.approx(loss(model(x, y), (t, u)).item(), abs=1e-6)
 
 
+def test_a_batch_that_pytorch_does_not_take_is_said_so():
+    model = Two(lambda m, x: m.a(x))
+    message = (
+        "Two: PyTorch does not take x [2, 4] float32 and target [2, 1] int64: 0D or 1D target "
+        "tensor expected, multi-target not supported"
+    )
+    target = torch.zeros(2, 1, dtype=torch.int64)
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        deployed(model, (torch.zeros(2, 4), target), F.cross_entropy)
+
+
+def test_a_batch_with_what_is_no_number_is_refused():
+    model = Two(lambda m, x: m.a(x))
+    x, target = torch.zeros(2, 4), torch.zeros(2, 4)
+    network = deployed(model, (x, target))
+    target[1, 2] = torch.nan
+    message = "target: element [1, 2] is NaN; every sum with it would be"
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        network.train([(x, target)])
+
+
 @pytest.mark.parametrize(
     ("x", "message"),
     [

@@ -4,8 +4,11 @@ torch is an optional extra, and imported in this file alone. The module's mode c
 in evaluation mode uses its running statistics; parameters with requires_grad = False do not learn.
 """
 
+import copy
+import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -85,13 +88,13 @@ def graph_of(
     x, target = _tensors("x", x), _tensors("target", target)
     wrapped = _WithLoss(module, loss)
     try:
-        with catch_warnings():
+        with catch_warnings(), _quiet():
             simplefilter("ignore")  # of weights that a recurrent layer assigns to itself
             program = export(wrapped, (x, target))
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0]
+        _run_once(wrapped, x, target)
         raise DeployError(
-            f"{type(module).__name__}: torch.export cannot capture it: {reason}; "
+            f"{type(module).__name__}: torch.export cannot capture it: {_line(error)}; "
             f"its forward must not depend on values"
         ) from None
     firsts = _firsts(wrapped)
@@ -102,6 +105,43 @@ def graph_of(
             return _graph(_decomposed(program), firsts)
         except Exception:  # of torch, too, or of what has no kernel either
             raise refused from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let torch log nothing: what goes wrong is an exception, too."""
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(level)
+
+
+def _run_once(wrapped: _WithLoss, x: Any, target: Any) -> None:
+    """Compute a batch in PyTorch.
+
+    raises    DeployError if it does not take it either
+    """
+    try:
+        with torch.no_grad():
+            copy.deepcopy(wrapped)(x, target)
+    except Exception as error:
+        given = f"x {_said(x)} and target {_said(target)}"
+        name = type(wrapped.module).__name__
+        raise DeployError(f"{name}: PyTorch does not take {given}: {_line(error)}") from None
+
+
+def _said(given: Any) -> str:
+    """Shapes and types."""
+    if isinstance(given, tuple):
+        return f"({', '.join(map(_said, given))})"
+    return f"{list(given.shape)} {str(given.dtype).removeprefix('torch.')}"
+
+
+def _line(error: Exception) -> str:
+    """The first line of what it says, and its kind if that is nothing."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _tensors(name: str, given: Any) -> Any:

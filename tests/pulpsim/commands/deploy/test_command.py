@@ -41,6 +41,21 @@ def layers():
 def rows():
     return nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(20, 3))
 
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 3)
+
+    def forward(self, x, target=None):
+        y = self.fc(x)
+        return (y, y.tanh()) if target is None else loss((y, y.tanh()), target)
+
+def loss(outputs, target):
+    return nn.functional.cross_entropy(outputs[0], target) + outputs[1].square().mean()
+
+def image():
+    return nn.Sequential(nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 5, 1))
+
 number = 7
 
 def wrong():
@@ -279,6 +294,34 @@ def test_examples_of_a_file_are_taken_in_batches(model: Path, tmp_path: Path) ->
     assert losses[0] != losses[1]
 
 
+def test_a_loss_may_be_a_function_of_a_file_or_the_modules_own(model: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 6)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, target=np.array([0, 2]))
+    found = []
+    for loss in (f"{model}:loss", "own"):
+        how = f"{model}:Two", "--input", "2x6", "--loss", loss, "--data", tmp_path / "data.npz"
+        file = tmp_path / "run.json"
+        result = deploy(*how, "--verify", "--json", file)
+        assert result.exit_code == 0, result.output
+        found.append(json.loads(file.read_text())["losses"])
+    assert found[0] == found[1]
+
+
+def test_random_targets_are_classes_of_places_of_images(model: Path) -> None:
+    assert deploy(f"{model}:image", "--input", "2x6", "--plan-only").exit_code == 0
+
+
+def test_data_that_are_not_finite_are_refused(model: Path, tmp_path: Path) -> None:
+    x = np.zeros((2, 6))
+    x[1, 3] = 1e39
+    file = tmp_path / "data.npz"
+    np.savez(file, x=x, target=np.array([0, 2]))
+    result = deploy(f"{model}:build", "--input", "2x6", "--data", file)
+    assert result.exit_code == 2
+    last = result.stderr.strip().splitlines()[-1]
+    assert last == f"pulpsim: {file}: x[1, 3] is 1e+39: there are finite float32 alone"
+
+
 def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
     build = f"{model}:build"
     return {
@@ -300,7 +343,20 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
         ),
         "loss": (
             [build, "--input", "2x6", "--loss", "hinge"],
-            "--loss hinge: there are cross_entropy, mse, l1",
+            "--loss hinge: there are cross_entropy, mse, l1, own, FILE.py:NAME",
+        ),
+        "loss_of_several": (
+            [f"{model}:Two", "--input", "2x6"],
+            "--loss cross_entropy: the network gives a tuple; --loss FILE.py:NAME is for a "
+            "function of it, with --data",
+        ),
+        "loss_alone": (
+            [f"{model}:Two", "--input", "2x6", "--loss", "own"],
+            "--data is missing: what targets --loss own takes, it alone knows",
+        ),
+        "loss_number": (
+            [f"{model}:Two", "--input", "2x6", "--loss", f"{model}:number"],
+            f"--loss {model}:number: no function of (output, target)",
         ),
         "optimizer": (
             [build, "--input", "2x6", "--optimizer", "lion"],
@@ -370,7 +426,7 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
 NAMES = (
     "network form file name kind input shape loss optimizer momentum steps cores operator onnx "
     "database data dtype layer_dtype loss_scale embedding dropout repair onnx_lr "
-    "onnx_optimizer plan_only"
+    "onnx_optimizer plan_only loss_of_several loss_alone loss_number"
 ).split()
 
 
