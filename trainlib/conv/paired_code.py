@@ -238,10 +238,11 @@ class PairedChannels:
 
 
 class StridedPairs:
-    """The code of channels of which outputs along x read every second place: see strided_taps.
+    """The code of channels of which outputs along x read every second place.
 
     A register has two neighbouring outputs. What they read through a tap are halves of two words
     alike, the low ones or the high ones: pv.pack.h, or pv.shuffle2.h in place of the first word.
+    See trainlib.conv.paired_schedule.StridedRead.
 
     px, py     places of the input, in the line that the first tap reads, and of the output
     words      two sets, of one line and of the next one; pair: what is not made in place
