@@ -94,13 +94,10 @@ def test_processes_find_what_a_thread_finds(
     assert measured(two, points) == expected
 
 
-def test_processes_stay_from_one_call_to_the_next_and_end_with_their_place() -> None:
-    with Processes(2) as place:
-        first = set(outcomes_of(place, [RUN] * 6, pid))
-        assert set(outcomes_of(place, [RUN] * 6, pid)) <= first
-        assert (len(first) <= 2, os.getpid() in first) == (True, False)
-    for process in first:
-        assert not Path(f"/proc/{process}").exists()
+def test_processes_stay_from_one_call_to_the_next(two: Processes) -> None:
+    first = set(outcomes_of(two, [RUN] * 6, pid))
+    assert set(outcomes_of(two, [RUN] * 6, pid)) <= first
+    assert (len(first) <= 2, os.getpid() in first) == (True, False)
 
 
 def test_no_process_is_started_for_what_is_known(points: list[Point], expected: tuple) -> None:
@@ -118,11 +115,13 @@ def test_a_run_whose_process_is_killed_is_carried_out_again(two: Processes, tmp_
     assert found[0] > 0
 
 
-def test_an_idle_process_that_is_killed_is_replaced() -> None:
+def test_an_idle_process_that_is_killed_is_replaced_and_all_end_with_their_place() -> None:
     with Processes(1) as place:
         (gone,) = outcomes_of(place, [RUN], pid)
         os.kill(gone, signal.SIGKILL)
-        assert outcomes_of(place, [RUN], pid) != [gone]
+        (other,) = outcomes_of(place, [RUN], pid)
+        assert other != gone
+    assert not any(Path(f"/proc/{process}").exists() for process in (gone, other))
 
 
 def test_a_run_that_kills_every_process_fails_and_the_others_do_not_notice(

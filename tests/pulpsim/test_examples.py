@@ -1,8 +1,8 @@
 """The examples run and print what stands beside them; a run can be stopped by hand."""
 
 import json
-import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -111,14 +111,14 @@ def test_control_c_stops_a_run_and_reports_what_had_happened(tmp_path: Path) -> 
     assert re.search(r"^interrupted in cycle \d+$", report, re.MULTILINE)
 
 
-def test_digits_are_learnt() -> None:
+def test_digits_are_learnt(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for package in ("torch", "sklearn"):
         pytest.importorskip(package)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, str(EXAMPLES / "digits.py"), "12"]
-    lines = subprocess.run(
-        command, env=environment, check=True, capture_output=True, text=True
-    ).stdout.splitlines()
+    monkeypatch.setattr(sys, "argv", ["digits.py", "12"])
+    runpy.run_path(str(EXAMPLES / "digits.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
     losses = [float(re.search(r"loss (\d\.\d+)", line)[1]) for line in lines[:-1]]
     assert losses[-1] < 0.85 * losses[0]
     assert float(lines[-1].partition(" ")[0]) > 60
