@@ -6,8 +6,8 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from soc.config.toml import Layer as Source
-from soc.config.toml import validated
+from soc.config.validation import Layer as Source
+from soc.config.validation import validated
 from trainlib.primitive.operator import Family
 from trainlib.registry import family_of
 

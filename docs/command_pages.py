@@ -19,7 +19,7 @@ from pulpsim.commands.study.config import StudyConfig
 from pulpsim.commands.tune import config as tune_config
 from pulpsim.commands.tune.config import LayerTable, TuneConfig
 from soc.chip.spec import chip_names, load_chip
-from soc.config.toml import shown_value
+from soc.config.validation import shown_value
 
 
 def command_pages() -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 from docs.kernel_equations import EQUATIONS
 from docs.markdown import code, page, table, text_block
 from pulpsim.commands.inspect.kernels import EVERYWHERE, paragraphs, shown_type
-from soc.config.toml import shown_value
+from soc.config.validation import shown_value
 from trainlib.launch import checked, launch
 from trainlib.primitive.operator import Family
 from trainlib.registry import KERNELS

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, cr
 
 from soc.check.report import CHECKS
 from soc.chip.shadow import COUNTERS, MOST_FINDINGS
-from soc.config.toml import ConfigError, shown_value
+from soc.config.toml import ConfigError
+from soc.config.validation import shown_value
 from soc.prelude.counters import CAUSES, REGIONS
 from soc.result import SCHEMA
 

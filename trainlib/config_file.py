@@ -11,7 +11,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from soc.chip.spec import DEFAULT_CHIP, SocSpec, load_chip, written_chip
-from soc.config.toml import Layer, read_toml, validated
+from soc.config.toml import read_toml
+from soc.config.validation import Layer, validated
 from trainlib.npz import read_npz
 
 

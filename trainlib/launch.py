@@ -23,7 +23,7 @@ from firmware.runtime import CODE, new_kernel, team_of
 from isa.declare import Isa
 from isa.program import Program
 from soc.chip.spec import SocSpec, load_chip
-from soc.config.toml import Layer, validated
+from soc.config.validation import Layer, validated
 from soc.host.collector import paused_collector
 from soc.result import RunResult
 from soc.run import run_program

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from soc.chip.spec import DEFAULT_CHIP, SocSpec, chip_layers, compose, written_chip
-from soc.config.toml import ConfigError, Layer, Mistakes, Table, merged, parse_setting
+from soc.config.toml import ConfigError, Mistakes, Table, merged, parse_setting
+from soc.config.validation import Layer
 from soc.host.cache_folder import chosen_folder, why_unusable
 
 ANY_SETTING = "path.to.field=value, such as l1.banks=32"

@@ -39,7 +39,8 @@ from pulpsim.cli.config_options import (
 )
 from pulpsim.cli.output import STANDARD_OUTPUT
 from soc.chip.spec import DEFAULT_CHIP, SocSpec
-from soc.config.toml import ConfigError, Layer, Mistakes, Table, merged, read_toml, validated
+from soc.config.toml import ConfigError, Mistakes, Table, merged, read_toml
+from soc.config.validation import Layer, validated
 from soc.debug.checkpoint_file import CheckpointFile
 from soc.guards import CONSOLE_LIMIT, DEFAULT_GUARDS, Guards
 from soc.run import ONE_BUFFER

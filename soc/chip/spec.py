@@ -24,17 +24,8 @@ from soc.address_map.memory_map import (
 from soc.chip.core_spec import AccessSpec, CoreSpec, FabricControllerSpec
 from soc.chip.device_spec import FOLDER, MOST_PORTS, ChipFolder, DeviceSpec
 from soc.chip.peripherals_spec import GpioSpec, HyperRamSpec, PeripheralsSpec, UartSpec
-from soc.config.toml import (
-    ConfigError,
-    Layer,
-    Table,
-    field_note,
-    fields,
-    nested,
-    read_toml,
-    shown_value,
-    validated,
-)
+from soc.config.toml import ConfigError, Table, nested, read_toml
+from soc.config.validation import Layer, field_note, fields, shown_value, validated
 from soc.dma.state import DmaSpec
 from soc.event_unit.state import EventUnitSpec
 from soc.host.notebook import frame, html_table

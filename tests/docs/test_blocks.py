@@ -188,7 +188,7 @@ def run_toml(block: Block, names: dict[str, object], is_full: bool) -> str:
     from pulpsim.commands.study.config import StudyConfig
     from pulpsim.commands.tune.config import TuneConfig
     from soc.chip.spec import SocSpec, load_chip
-    from soc.config.toml import Layer, validated
+    from soc.config.validation import Layer, validated
 
     table = tomllib.loads(block.text)
     is_chip = "base" in table

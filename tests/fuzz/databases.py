@@ -158,7 +158,7 @@ def study(file: Path) -> None:
     from pulpsim.commands.study.simulate import Simulate
     from pulpsim.commands.study.stride import STUDY
     from soc.chip.spec import load_chip
-    from soc.config.toml import Layer, validated
+    from soc.config.validation import Layer, validated
 
     spec = load_chip("pulp")
     point = validated(STUDY.arguments, [Layer("test", SWEEP)])

@@ -22,7 +22,8 @@ from pydantic import Field
 
 from pulpsim.cli.config_options import ElementType, FileName, FileTable
 from soc.chip.spec import DEFAULT_CHIP
-from soc.config.toml import Layer, read_toml, validated
+from soc.config.toml import read_toml
+from soc.config.validation import Layer, validated
 
 
 class DeployTable(FileTable):

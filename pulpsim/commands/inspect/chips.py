@@ -8,7 +8,7 @@ from rich.table import Table
 
 from pulpsim.cli.terminal import compact_table
 from soc.chip.spec import chip_names, load_chip
-from soc.config.toml import field_note, fields, shown_value
+from soc.config.validation import field_note, fields, shown_value
 
 COLUMNS = "field", "value", "unit", "default", "source"
 DEFAULT = COLUMNS.index("default")  # left out if nothing departs from it

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from rich.console import Group
 
 from pulpsim.cli.terminal import WIDTH, compact_table
-from soc.config.toml import shown_value
+from soc.config.validation import shown_value
 from trainlib.primitive.arguments import CommonArguments, TiledArguments
 from trainlib.primitive.operator import Family
 from trainlib.registry import KERNELS, family_of

@@ -22,7 +22,7 @@ from pulpsim.commands.study.kernels import sizes_of_repeated
 from pulpsim.commands.study.result_store import Store
 from pulpsim.commands.study.simulate import Simulate
 from pulpsim.commands.study.study import Finding, counted
-from soc.config.toml import shown_value
+from soc.config.validation import shown_value
 
 SUCCESS, FAILED, INTERRUPTED = 0, 1, 130
 FAILURES = 5  # that are shown; the JSON has them all

@@ -36,7 +36,8 @@ from pulpsim.cli.place import Asked, check_place, place_layers, without_place
 from pulpsim.commands.study.catalogue import STUDIES
 from pulpsim.commands.study.study import Case, Study
 from soc.chip.spec import DEFAULT_CHIP, SocSpec
-from soc.config.toml import ConfigError, Layer, Mistakes, read_toml, validated
+from soc.config.toml import ConfigError, Mistakes, read_toml
+from soc.config.validation import Layer, validated
 
 COMMAND = "pulpsim study"
 

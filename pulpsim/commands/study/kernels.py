@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 from pulpsim.commands.study.study import Measured, Result
 from soc.chip.spec import SocSpec
-from soc.config.toml import ConfigError, Layer, Mistakes, shown_value, validated
+from soc.config.toml import ConfigError, Mistakes
+from soc.config.validation import Layer, shown_value, validated
 from trainlib.launch import program
 from trainlib.registry import KERNELS, family_of
 

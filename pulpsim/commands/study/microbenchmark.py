@@ -13,7 +13,8 @@ from firmware.builder import EQ, Kernel
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from soc.chip.spec import SocSpec
-from soc.config.toml import Layer, merged, nested, validated
+from soc.config.toml import merged, nested
+from soc.config.validation import Layer, validated
 
 PASSES = 2
 

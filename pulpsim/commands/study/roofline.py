@@ -30,7 +30,8 @@ from pulpsim.commands.study.roofs import (
 from pulpsim.commands.study.study import Case, Finding, Row, Study
 from pulpsim.commands.study.values import Some
 from soc.chip.spec import SocSpec
-from soc.config.toml import ConfigError, Layer, validated
+from soc.config.toml import ConfigError
+from soc.config.validation import Layer, validated
 from trainlib.registry import family_of
 
 if TYPE_CHECKING:

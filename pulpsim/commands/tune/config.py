@@ -42,7 +42,8 @@ from pulpsim.cli.config_options import (
 from pulpsim.cli.place import check_place, place_layers, without_place
 from pulpsim.commands.inspect.networks import config_file
 from soc.chip.spec import DEFAULT_CHIP, SocSpec
-from soc.config.toml import ConfigError, Layer, Mistakes, merged, read_toml, validated
+from soc.config.toml import ConfigError, Mistakes, merged, read_toml
+from soc.config.validation import Layer, validated
 from trainlib.registry import KERNELS
 
 Policy = Literal["guided", "exhaustive", "paper"]

@@ -30,7 +30,7 @@ from pulpsim.html_report.losses import losses
 from pulpsim.html_report.page import page
 from pulpsim.html_report.recording import Recording
 from soc.chip.spec import SocSpec, chip_layers, compose
-from soc.config.toml import Layer
+from soc.config.validation import Layer
 from soc.result import RunResult
 from soc.run import run_program
 from soc.trace import recorder

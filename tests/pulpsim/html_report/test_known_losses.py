@@ -13,7 +13,7 @@ from pulpsim.html_report.evidence import Evidence
 from pulpsim.html_report.figures import of_trace
 from pulpsim.html_report.losses import Loss, losses
 from soc.chip.spec import chip_layers, compose
-from soc.config.toml import Layer
+from soc.config.validation import Layer
 from soc.run import run_program
 from soc.trace import recorder
 from soc.trace.reader import Trace

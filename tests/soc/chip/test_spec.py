@@ -8,7 +8,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 
 from soc.chip.spec import SocSpec, chip_names, load_chip
-from soc.config.toml import ConfigError, field_note, fields
+from soc.config.toml import ConfigError
+from soc.config.validation import field_note, fields
 
 FIELDS = dict(fields(SocSpec))
 NUMBERS = [path for path, field in FIELDS.items() if field.annotation is int]

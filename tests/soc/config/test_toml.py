@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from soc.config.toml import ConfigError, Layer, nested, parse_setting, read_toml, validated
+from soc.config.toml import ConfigError, nested, parse_setting, read_toml
+from soc.config.validation import Layer, validated
 from soc.prelude.field import setting
 
 

@@ -8,7 +8,8 @@ from rich.console import Console, RenderableType
 
 from pulpsim.commands.inspect.chips import chips_table, fields_table
 from soc.chip.spec import SocSpec, chip_names
-from soc.config.toml import ConfigError, fields
+from soc.config.toml import ConfigError
+from soc.config.validation import fields
 
 
 def printed(page: RenderableType, width: int = 100) -> list[str]:

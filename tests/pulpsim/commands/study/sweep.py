@@ -6,7 +6,7 @@ from pulpsim.commands.study.result_store import Store
 from pulpsim.commands.study.simulate import Simulate
 from pulpsim.commands.study.study import Finding, Row, Study
 from soc.chip.spec import SocSpec, load_chip
-from soc.config.toml import Layer, validated
+from soc.config.validation import Layer, validated
 
 
 def findings_of(
