@@ -218,7 +218,14 @@ class RowNorm:
         """Are y and dx computed two at a time? They lie together, and a row has one gamma."""
         fields = self.rows.fields
         x = fields.get("x") or fields["dy"]
-        is_near = x.element == BF16 and x.elements[-1] == BF16.size
+        return x.element == BF16 and self.is_shifted
+
+    @property
+    def is_shifted(self) -> bool:
+        """Are means of halves found in one pass? The same, of FP16, too."""
+        fields = self.rows.fields
+        x = fields.get("x") or fields["dy"]
+        is_near = x.element.is_half and x.elements[-1] == x.element.size
         return is_near and not any(fields["gamma"].elements)
 
     def _round_twice(self, *values: Register) -> None:

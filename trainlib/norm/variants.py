@@ -156,7 +156,13 @@ class Layout:
     @property
     def in_pairs(self) -> bool:
         """Are y and dx computed two at a time? See trainlib.norm.row_norm."""
-        return self.element == BF16 and not self.has_own_gammas and self.x[-1] not in self.rows
+        return self.element == BF16 and self.is_shifted
+
+    @property
+    def is_shifted(self) -> bool:
+        """Are means of halves of distances from a row's first element, found in one pass?"""
+        is_near = self.x[-1] not in self.rows
+        return self.element.is_half and not self.has_own_gammas and is_near
 
     @property
     def rows(self) -> Axes:
@@ -190,7 +196,7 @@ class Layout:
             if name != "partials"
         }
         sizes = self.shape(rows), self.shape(elements)
-        how: Any = {"is_ordered": is_ordered, "in_groups": True, "aligns": self.in_pairs}
+        how: Any = {"is_ordered": is_ordered, "in_groups": True, "aligns": self.is_shifted}
         return View(*sizes, fields, at["partials"], self.split, self.unroll, **how)
 
     def cycles(self, cores: int, rows: Axes, reductions: int, each: int) -> float:

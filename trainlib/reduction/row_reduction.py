@@ -203,10 +203,12 @@ class Rows:
         if mask:
             masked, sources = sources.index(mask[0]), [*sources, mask[1]]
         operands = [[self._operand(name) for name in names] for names in (sources, targets)]
-        is_cut = after is None and self._begins_in_words([*sources, *targets])
+        names = [*sources, *targets]
+        is_cut = after is None and self._begins_in_words(names)
+        is_cut &= bool(mask) or not self._has_f16(names)  # FP16 gains by a mask of words alone
         parts: list[Part] = ["words", "other"] if is_cut else ["all"]
         width = unroll or self.unroll
-        gains = bool(mask) or is_cut or self._gain_by_words([*sources, *targets])
+        gains = bool(mask) or is_cut or self._gain_by_words(names)
         by_words = width % 2 == 0 and gains
         how: Any = {"late": late, "by_words": by_words, "masked": masked, "after": after}
         counts = {"all": self.elements[-1], "words": self.elements[-1] - 1, "other": 1}
@@ -301,9 +303,12 @@ class Rows:
             k.sub(place, last, place)
         k.add(place, place, row)
 
+    def _has_f16(self, names: Sequence[str]) -> bool:
+        return F16 in [self.fields[name].element for name in names]
+
     def _gain_by_words(self, names: Sequence[str]) -> bool:
         """Are two halves faster as a word? Where these begin rows, and widening needs no FPU."""
-        if F16 in [self.fields[name].element for name in names]:
+        if self._has_f16(names):
             return False
         return not any(
             count > 1 and step % WORD

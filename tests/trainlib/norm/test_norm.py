@@ -8,7 +8,7 @@ from soc.chip.spec import load_chip
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
 from trainlib.launch import checked, launch, program
 from trainlib.norm.variants import NORMS
-from trainlib.primitive.element import BF16
+from trainlib.primitive.element import BF16, F16
 from trainlib.registry import KERNELS
 
 MAPS = ["batchnorm", "batchnorm_frozen", "instancenorm", "groupnorm"]
@@ -213,23 +213,27 @@ ODD_ROWS = (
 
 @pytest.mark.parametrize("shape", ODD_ROWS, ids=str)
 @pytest.mark.parametrize("kernel", ["batchnorm_fw", "batchnorm_bw", "instancenorm_bw"])
+@pytest.mark.parametrize("element", ["f16", "bf16"])
 @pytest.mark.sampled(2)
-def test_rows_of_halves_that_begin_amid_words_are_the_references(kernel, shape):
-    check(f"{kernel}_bf16", shape | {"relu": True})
-    check(f"{kernel}_bf16", shape)
+def test_rows_of_halves_that_begin_amid_words_are_the_references(kernel, shape, element):
+    check(f"{kernel}_{element}", shape | {"relu": True})
+    check(f"{kernel}_{element}", shape)
 
 
-def test_the_mean_of_halves_is_no_less_exact_far_from_zero():
-    """bfloat16's deviations are sums of two units in the last place: none of them is lost."""
-    x = np.random.default_rng(3).choice([1000, 1008, 1016], (2, 3, 51)).astype(BF16.dtype)
-    outputs, report = normalised("batchnorm", x, 1e-5, "bf16")
+@pytest.mark.parametrize(("element", "step"), [(BF16, 8), (F16, 1)], ids=["bf16", "f16"])
+def test_the_mean_of_halves_is_no_less_exact_far_from_zero(element, step):
+    """Deviations are sums of two units in the last place: none of them is lost."""
+    far = [1000, 1000 + step, 1000 + 2 * step]
+    x = np.random.default_rng(3).choice(far, (2, 3, 51)).astype(element.dtype)
+    outputs, report = normalised("batchnorm", x, 1e-5, element.name)
     assert report.is_correct
     wide = x.astype(np.float64)
     mean, variance = (f(wide, axis=(0, 2)) for f in (np.mean, np.var))
     np.testing.assert_allclose(outputs["mean"], mean, rtol=2e-7)
     np.testing.assert_allclose(outputs["rstd"], 1 / np.sqrt(variance + 1e-5), rtol=1e-5)
-    equal, _ = normalised("batchnorm", np.full((2, 3, 51), 1016, BF16.dtype), 1e-5, "bf16")
-    assert not equal["y"].astype(np.float32).any()
+    equal = np.full((2, 3, 51), far[-1], element.dtype)
+    outputs, _ = normalised("batchnorm", equal, 1e-5, element.name)
+    assert not outputs["y"].astype(np.float32).any()
 
 
 def normalised(name, x, eps, element="f32"):
