@@ -11,16 +11,19 @@ SUMS = 20  # of a gradient of weights that a core computes at once, most
 
 
 @cache
-def busy_part(cores: int, axis: Axis | None, places: Axis, rows: int, others: int) -> float:
+def busy_part(
+    cores: int, axis: Axis | None, places: Axis, rows: int, others: int, *, is_even: bool = False
+) -> float:
     """The part of the time in which cores multiply that share rows, and others of each: as much as
     with blocks that their registers are best used with.
 
     axis      of the others, if those are lines: what is read for each is not equal where all of
               the axis is in a tile; None: they are channels, of a gradient of weights
+    is_even   is what is read for each counted as equal in any case? Tiles of some lines are
     places    the axis of a line, of which a core has several sums at once
     """
     reads = [1] * others
-    if axis and others == axis.outputs:
+    if axis and others == axis.outputs and not is_even:
         reads = [axis.line(line).reads for line in range(others)]
     best = 0.0
     for parts in range(1, min(rows, cores) + 1):

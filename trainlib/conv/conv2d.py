@@ -67,6 +67,7 @@ class Conv2d:
     x, y, w            where elements lie
     element            of all of them
     is_paired          see trainlib.conv.correlation.Correlation
+    has_one_chain      see trainlib.conv.weight_gradient_schedule.WeightGradient
     """
 
     inputs: int
@@ -80,6 +81,7 @@ class Conv2d:
     batch: int = 1
     element: Element = F32
     is_paired: bool = False
+    has_one_chain: bool = False
 
     @property
     def channels(self) -> Pair:
@@ -139,6 +141,7 @@ class Conv2d:
             Weights(dw, outputs * self.w.image, *self.w),
             accumulates,
             self.element,
+            self.has_one_chain,
             **more,
         )
 

@@ -29,8 +29,8 @@ UNITS: Mapping[str, Mapping[str, int]] = {
 """Of tiles: four rows for each of eight cores, since those that share an image have lines of
 different length; lines that blocks of sums are worth their loads and stores for."""
 CORES = 8  # usually
-UNIT_OF_PAIRS = 16
-"""Rows of tiles of which two are computed at once: a pair for each core. Lines have one length."""
+ROW_PAIR = 2
+"""What rows of tiles are a multiple of, where two are computed at once."""
 
 
 def uncut(result: str, a: Wanted) -> set[str]:
@@ -88,7 +88,7 @@ def opens(result: str, a: Wanted, element: Element) -> bool:
     if a.by_columns:
         is_apart = a.shape.layout == "chw" and a.shape.ys.outputs * a.shape.xs.outputs > 1
     else:
-        is_apart = _lanes(a) > 1 and not has_row_pairs(result, a, element)
+        is_apart = _lanes(a) > 1 and not has_one_chain(a, element)
     return element.is_half and result == "w" and is_apart
 
 
@@ -96,18 +96,30 @@ def has_row_pairs(result: str, a: Wanted, element: Element) -> bool:
     """Of halves, are two rows computed at once? See trainlib.conv.row_pairs.
 
     Where places are read through several taps, and each tile has an even number of rows; of a
-    gradient of weights, where there are blocks of sums for all cores, usually.
+    gradient of weights, where sums have one chain.
     """
     s = a.shape
     if not element.is_half or s.groups > 1 or s.layout == "hwc":
         return False
     if a.by_columns or a.point["is_turned"]:
         return False
-    if result == "w" and s.outputs // 2 * s.inputs < CORES:
+    if result == "w" and not has_one_chain(a, element):
         return False
     rows, dim = (s.inputs, "ci") if result == "x" else (s.outputs, "co")
     sizes = rows, a.point["rows"] or 2, (a.tile or {}).get(dim, 2)
     return s.xs.taps > 1 and all(size % 2 == 0 for size in sizes)
+
+
+def has_one_chain(a: Wanted, element: Element) -> bool:
+    """Of halves, is a gradient of weights a sum of places one after the other?
+
+    Where two rows can be computed at once, with blocks of sums for all cores, usually; else even
+    and odd places are apart.
+    """
+    s = a.shape
+    if not element.is_half or s.groups > 1 or s.layout == "hwc" or a.by_columns:
+        return False
+    return s.xs.taps > 1 and s.outputs % 2 == 0 and s.outputs // 2 * s.inputs >= CORES
 
 
 def is_paired(result: str, a: Wanted, element: Element) -> bool:
@@ -154,7 +166,7 @@ def expected(
         yield names[result], (sums.transpose(back), 0.0)
     elif result == "w":
         operands = element.dtype, read["y"], read["x"], s.ys, s.xs, start, s.groups
-        lanes = 1 if has_row_pairs(result, a, element) else _lanes(a)
+        lanes = 1 if has_one_chain(a, element) else _lanes(a)
         sums = reference.weight_gradient(*operands, lanes=lanes)
         yield names[result], (sums.transpose(back), 0.0)
     if result == "w":

@@ -139,11 +139,11 @@ class Step:
         how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
         how |= {"alone": lambda: self._alone(a)} if is_walked else {}
         how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
-        if self._is_plain(a) or self._has_gradient_pairs(a):
+        if self._is_plain(a) or halves.has_row_pairs(self.result, a, self.element):
             how |= {"busy": lambda sizes: self._busy(a, sizes), "costs": COSTS}
         taps = 1 if a.by_columns else a.shape.ys.taps * a.shape.xs.taps
-        counts_all = a.shape.groups > 1 or self._has_gradient_pairs(a)
-        if self.element.is_half and counts_all:  # of what is not cut
+        by_pairs = halves.has_row_pairs(self.result, a, self.element)
+        if self.element.is_half and (a.shape.groups > 1 or by_pairs):  # of what is not cut
             taps *= prod(size for name, size in self._sizes(a).items() if name not in cut)
         rate = (
             RATE * WORD / self.element.size / taps
@@ -207,14 +207,11 @@ class Step:
         is_product = a.shape.ys.taps * a.shape.xs.taps == 1
         return is_direct and not is_product and a.point["split"] is None
 
-    def _has_gradient_pairs(self, a: Wanted) -> bool:
-        """Are two rows of a gradient of weights computed at once?"""
-        return self.result == "w" and halves.has_row_pairs(self.result, a, self.element)
-
     def _busy(self, a: Wanted, sizes: Sized) -> Any:
         """The part of the time in which cores have work in tiles of these sizes.
 
-        They share channels, and lines, or channels of the other image for a gradient of weights.
+        They share channels, of halves pairs of them, and lines, or channels of the other image for
+        a gradient of weights.
         """
         cores, s = a.cores or CORES, a.shape
         rows, others = {"y": ("co", "y"), "x": ("ci", "y"), "w": ("co", "ci")}[self.result]
@@ -227,9 +224,11 @@ class Step:
             axis = s.ys if self.result == "y" else s.ys.inverse
             whole |= {"y": axis.outputs}
         of = [np.asarray(sizes[n] if n in cut else whole[n], int) for n in (rows, others)]
-        if halves.has_row_pairs(self.result, a, self.element):
-            of[0] = of[0] // 2
-        return np.vectorize(partial(busy_part, cores, axis, s.xs), otypes=[float])(*of)
+        is_half = self.element.is_half
+        if is_half:
+            of[0] = of[0] // halves.ROW_PAIR
+        part = partial(busy_part, cores, axis, s.xs, is_even=is_half)
+        return np.vectorize(part, otypes=[float])(*of)
 
     def _exposed(self, a: Wanted, sizes: Sized) -> Any:
         """The part of the copies of a tile at the ends that nothing hides: few lines and groups."""
@@ -269,8 +268,10 @@ class Step:
         if self.result == "w" or self._is_joined(a):
             units["g"] = GROUPS  # one for each core
         rows = "ci" if self.result == "x" else "co"
-        pairs = {rows: 2} if halves.has_row_pairs(self.result, a, self.element) else {}
-        units |= dict.fromkeys(pairs, halves.UNIT_OF_PAIRS)
+        pairs = (
+            {rows: halves.ROW_PAIR} if halves.has_row_pairs(self.result, a, self.element) else {}
+        )
+        units |= pairs
         return [
             Dim(
                 *(name, sizes[name], min(units.get(name, 1), sizes[name]), name in summed),
@@ -335,6 +336,7 @@ class Step:
             batch=size["x"][0],
             element=self.element,
             is_paired=halves.is_paired(self.result, a, self.element),
+            has_one_chain=halves.has_one_chain(a, self.element),
         )
 
     def emit(self, k: Kernel, team: Team, a: Wanted, tile: TileShape, at: Addresses) -> None:

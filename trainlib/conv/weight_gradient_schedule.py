@@ -46,10 +46,12 @@ class WeightGradient:
     accumulates    is it added to what dW holds?
     element        of images; of halves that lie together, dW is words: sums of even places, and of
                    odd ones
-    has_row_pairs  of halves, has a register two rows of a place? Rows are then pairs of them, dY is
-                   words of both, see row_pairs; dW is halves, its second row half a pair after it
     closes         is dW halves in that case, too? For groups of one channel each alone
-    each           a register that says how many groups each core has, likewise, see Correlation
+    has_one_chain  of halves, is a sum of places one after the other? Else even and odd ones are
+                   apart where they lie together
+    has_row_pairs  of such, has a register two rows of a place? Rows are then pairs of them, dY is
+                   words of both, see row_pairs; dW is halves, its second row half a pair after it
+    each           a register that says how many groups each core has, see Correlation
     """
 
     groups: int
@@ -62,6 +64,7 @@ class WeightGradient:
     dw: Weights
     accumulates: bool = False
     element: Element = F32
+    has_one_chain: bool = False
     has_row_pairs: bool = False
     closes: bool = False
     each: Register | None = None
@@ -69,7 +72,7 @@ class WeightGradient:
     @property
     def lanes(self) -> int:
         """Neighbouring outputs along x in a register: two halves, where they read neighbours."""
-        if self.has_row_pairs:
+        if self.has_one_chain:
             return 1
         return lanes_of(self.element, self.xs, self.x.place, self.dy.place)
 

@@ -133,6 +133,12 @@ def test_two_rows_of_a_gradient_of_weights_at_once_are_the_references(shape, ele
         check(f"tconv2d_wg_{element.name}", whole | {"tile": None, "split": None})
 
 
+def test_tiles_of_an_odd_number_of_rows_change_no_bit_of_gradients():
+    shape = {"inputs": 4, "outputs": 6, "height": 5, "width": 11, "kernel": 3, "padding": 1}
+    whole, cut = (launch("conv2d_wg_bf16", shape | {"tile": t})[0] for t in ({}, {"co": 3}))
+    assert np.array_equal(whole["dW"], cut["dW"])
+
+
 def test_gradients_of_two_rows_take_fewer_cycles():
     shape = {"inputs": 16, "outputs": 16, "height": 16, "width": 16, "kernel": 3, "padding": 1}
     _, report = launch("conv2d_wg_bf16", shape)
