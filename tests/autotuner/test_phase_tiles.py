@@ -1,6 +1,6 @@
 """Tiles of phases: which there are, what simulations say of each, and the best of all together."""
 
-from itertools import pairwise
+from itertools import islice, pairwise, product
 
 import pytest
 
@@ -46,7 +46,11 @@ def test_every_primitive_has_points_in_l1_and_larger(of, request):
     is_full = request.config.getoption("--full")
     how = {"sizes": 3} if is_full else {"sizes": 2, "cores": (8,)}
     space = Space.of(of.kernel, of.arguments, CHIP, **how)
-    assert len(space) > (is_full or of.kernel not in OF_ONE_SIZE)
+    for method, cores, buffers in product(space.methods, space.cores, (1, 2)):
+        space.estimates(buffers, method, cores)  # of those that are not among the first, too
+        space.phases(buffers, cores)
+    few = 1 + (is_full or of.kernel not in OF_ONE_SIZE)
+    assert len(list(islice(space, few))) == few
     assert space.is_resident is not of.is_large
     assert space.has(space.default())
     assert (space.default().tile is None) is (not of.is_large)
