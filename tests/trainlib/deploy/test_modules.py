@@ -83,6 +83,46 @@ def test_no_gradient_goes_through_what_is_detached(name):
     assert network.built(keeps_gradients=True).faults() == []
 
 
+def focal(m, x):
+    """What is chosen is finite, what is not chosen is not."""
+    y = m.a(x)
+    z = torch.where(y > 0.1, y.square(), (1e4 * y).exp())
+    return m.b(z.masked_fill((y < 0) | ~(y <= 1), 0.5) + (y >= 0.2).float() * y)
+
+
+def softmaxed(m, x):
+    y = m.a(x).masked_fill(torch.eye(2, 4, dtype=torch.bool), float("-inf"))
+    z = (y - y.amax(1, keepdim=True)).exp()
+    return m.b(z / z.sum(1, keepdim=True))
+
+
+CHOICES = {
+    "chosen": focal,
+    "softmax by hand": softmaxed,
+    "larger": lambda m, x: torch.maximum(m.a(x), m.b(x)) - torch.min(m.a(x), x),
+    "equal": lambda m, x: torch.maximum(m.a(x).relu(), m.b(x).relu()) + (m.b(x) != x).float(),
+    "extremes": lambda m, x: m.a(x) * m.b(x).relu().amax((0, 1)) - m.b(x).amin(1, True) + x.max(),
+    "both": lambda m, x: m.b(x) * torch.logical_and(m.a(x) > 0, x.abs() > 0.5) + m.b(x).max(),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_what_is_computed_may_choose(name):
+    model = Two(CHOICES[name])
+    batch = batch_of(model)
+    network = deployed(model, batch)
+    trained = network.train([batch], gradients=True)
+    [found] = trained.gradients
+    with torch.no_grad():
+        assert trained.losses[0] == pytest.approx(
+            F.mse_loss(model(batch[0]), batch[1]).item(), 1e-5
+        )
+    for parameter, gradient in expected(model, batch).items():
+        bound = 1e-6 * np.abs(gradient).max() + 1e-8
+        np.testing.assert_allclose(found[parameter], gradient, 1e-5, bound)
+    assert network.built(keeps_gradients=True).faults() == []
+
+
 class Tied(nn.Module):
     """A table of rows that is also the last layer's weights."""
 

@@ -433,13 +433,13 @@ def test_padding_of_zeros_becomes_the_convolutions_own():
 
 class Unknown(nn.Module):
     def forward(self, x):
-        return F.hardshrink(x)
+        return torch.floor(x)
 
 
 REFUSALS = {
     "unknown": (
         nn.Sequential(nn.Linear(4, 4), Unknown()),
-        "layer 1: hardshrink: there is no kernel for it; `pulpsim deploy --operators` lists those "
+        "layer 1: floor: there is no kernel for it; `pulpsim deploy --operators` lists those "
         "that there are",
     ),
     "projections": (
@@ -451,8 +451,8 @@ REFUSALS = {
         "layer 1: avg_pool2d: ceil_mode; the kernel has none: pad the input, and leave it out",
     ),
     "values": (
-        Of(lambda m, x: x.masked_fill(x > 0, 1.0)),
-        "layer gt: gt.Scalar: there is no kernel for it; `pulpsim deploy --operators` lists those "
+        Of(lambda m, x: x * x.round()),
+        "layer round_1: round: there is no kernel for it; `pulpsim deploy --operators` lists those "
         "that there are",
     ),
     "random": (
@@ -461,17 +461,15 @@ REFUSALS = {
     ),
     "several": (
         Of(
-            lambda m, x: (
-                F.hardshrink(m.tail(m.pool(x.view(-1, 1, 2, 2)).flatten(1))).sum() + m.a(x)
-            ),
+            lambda m, x: torch.floor(m.tail(m.pool(x.view(-1, 1, 2, 2)).flatten(1))).sum() + m.a(x),
             pool=nn.AvgPool2d(1, ceil_mode=True),
             tail=nn.Linear(4, 4),
             a=Unknown(),
         ),
         "layer pool: avg_pool2d: ceil_mode; the kernel has none: pad the input, and leave it out\n"
-        "layer hardshrink: hardshrink: there is no kernel for it; `pulpsim deploy --operators` "
+        "layer floor: floor: there is no kernel for it; `pulpsim deploy --operators` "
         "lists those that there are\n"
-        "layer a: hardshrink: there is no kernel for it; `pulpsim deploy --operators` lists those "
+        "layer a: floor: there is no kernel for it; `pulpsim deploy --operators` lists those "
         "that there are",
     ),
 }

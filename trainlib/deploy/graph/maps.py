@@ -39,6 +39,11 @@ def activation(name: str, reads: str) -> list[Operator]:
         inputs = {read: b.value(reads), "dy": b.gradient("y")}
         b.give("x", b.emit(backward, inputs, b.attributes())["dx"])
 
+    def rule_back(b: Backward) -> None:
+        """dy is chosen where x is above 0: of x, there is none."""
+        if b.needs("dy"):
+            b.give("dy", b.emit(backward, {"x": b.value("x"), "dy": b.gradient("dx")})["dx"])
+
     return [
         Operator(
             *(forward, element_wise(forward, "x"), shaped_as(y="x"), rule),
@@ -46,6 +51,7 @@ def activation(name: str, reads: str) -> list[Operator]:
         ),
         Operator(
             *(backward, element_wise(backward, "dy"), shaped_as(dx="dy")),
+            rule_back if name == "relu" else None,
             in_place=(("dy", "dx"),),
         ),
     ]

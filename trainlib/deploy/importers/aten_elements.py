@@ -150,15 +150,6 @@ def _cosine(i: Importer, a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> str
     return i.node("divide", {"a": total, "b": size})["y"]
 
 
-def _masked(i: Importer, x: Any, mask: Any, value: Any) -> str:
-    """Elements where a mask is 0, a number where it is 1."""
-    return chosen(i, i.array(mask), value, x)
-
-
-def _where(i: Importer, condition: Any, a: Any, b: Any) -> str:
-    return chosen(i, i.array(condition), a, b)
-
-
 def chosen(i: Importer, condition: np.ndarray, a: Any, b: Any) -> str:
     """a where a condition is true, else b: values, numbers or constants."""
     parts = []
@@ -188,7 +179,6 @@ RULES: dict[str, Rule] = {
     "feature_dropout": _feature_dropout,
     "linalg_vector_norm": _norm,
     "log": mapped("log"),
-    "masked_fill.Scalar": _masked,
     "mean": _reduce("mean"),
     "mean.dim": _reduce("mean"),
     "mul.Scalar": _mul,
@@ -211,7 +201,4 @@ RULES: dict[str, Rule] = {
     "sum.dim_IntList": _reduce("sum"),
     "var.correction": _variance(False),
     "var.dim": _variance(False),
-    "where.ScalarOther": _where,
-    "where.ScalarSelf": _where,
-    "where.self": _where,
 }

@@ -380,15 +380,15 @@ def _largest(i: Importer, x: str, axis: int, count: int) -> str:
 
 def _largest_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, None]:
     """As of one window: of equal elements the first one gets the gradient, as in PyTorch."""
-    return _extreme(i, i.name(x), dim, keepdim), None
+    return extreme(i, i.name(x), dim, keepdim), None
 
 
 def _smallest_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, None]:
     """The negative of the largest of the negative elements."""
-    return i.scaled(_extreme(i, i.scaled(i.name(x), -1), dim, keepdim), -1), None
+    return i.scaled(extreme(i, i.scaled(i.name(x), -1), dim, keepdim), -1), None
 
 
-def _extreme(i: Importer, x: str, dim: int, keepdim: bool) -> str:
+def extreme(i: Importer, x: str, dim: int, keepdim: bool) -> str:
     """The largest elements along an axis."""
     shape = i.graph.values[x].shape
     dim %= len(shape)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainlib.deploy.graph.values import DeployError
-from trainlib.deploy.importers import aten_activations, aten_elements
+from trainlib.deploy.importers import aten_activations, aten_choices, aten_elements
 from trainlib.deploy.importers.aten_activations import clamped
 from trainlib.deploy.importers.aten_elements import dropped, reduced
 from trainlib.deploy.importers.aten_importer import Importer
@@ -57,6 +57,21 @@ def _several(name: str) -> Rule:
         return reduce(lambda a, b: i.node(name, {"a": a, "b": b})["y"], names)
 
     return rule
+
+
+def _extreme(*, is_smaller: bool) -> Rule:
+    """Of several values."""
+
+    def rule(i: Importer, x: Names, _: Attributes) -> str:
+        names = [i.name(value) for value in x]
+        return reduce(lambda a, b: aten_choices.larger(i, a, b, is_smaller=is_smaller), names)
+
+    return rule
+
+
+def _extreme_of_axes(of: Any) -> Rule:
+    """Of one value along its axes."""
+    return lambda i, x, a: of(i, i.name(x[0]), axes_of(i, x, a) or (), bool(a.get("keepdims", 1)))
 
 
 def _mean(i: Importer, x: Names, a: Attributes) -> str:
@@ -172,7 +187,9 @@ RULES: dict[str, Rule] = {
     "LeakyRelu": _unary("leaky_relu", alpha=0.01),
     "Log": _unary("log"),
     "LogSoftmax": _softmax("log_softmax.int"),
+    "Max": _extreme(is_smaller=False),
     "Mean": _mean,
+    "Min": _extreme(is_smaller=True),
     "Mish": _unary("mish"),
     "Mul": _binary("mul.Tensor"),
     "Neg": _unary("neg"),
@@ -183,7 +200,9 @@ RULES: dict[str, Rule] = {
     "ReduceL1": _norm(1),
     "ReduceL2": _norm(2),
     "ReduceLogSumExp": _reduction("logsumexp"),
+    "ReduceMax": _extreme_of_axes(aten_choices.largest_of),
     "ReduceMean": _reduction("mean.dim"),
+    "ReduceMin": _extreme_of_axes(aten_choices.smallest_of),
     "ReduceSum": _reduction("sum.dim_IntList"),
     "ReduceSumSquare": _sum_of_squares,
     "Relu": _unary("relu"),
@@ -200,5 +219,5 @@ RULES: dict[str, Rule] = {
     "Sum": _several("add"),
     "Swish": _swish(1.0),
     "Tanh": _unary("tanh"),
-    "Where": lambda i, x, _: aten_elements.chosen(i, i.number(x[0]), x[1], x[2]),
+    "Where": lambda i, x, _: aten_choices.where(i, *x),
 }

@@ -20,6 +20,7 @@ from trainlib.deploy.graph.passes import fold_padding, without_dead
 from trainlib.deploy.graph.values import DeployError, Graph, raise_all
 from trainlib.deploy.importers import (
     aten_activations,
+    aten_choices,
     aten_elements,
     aten_layers,
     aten_losses,
@@ -31,6 +32,7 @@ from trainlib.deploy.importers.aten_shapes import gathered
 
 FILES = (
     aten_activations,
+    aten_choices,
     aten_elements,
     aten_layers,
     aten_losses,
@@ -329,7 +331,8 @@ def _call(importer: Importer, node: Any) -> None:
         raise NoKernelError(
             f"{where}: random numbers of its own; dropout has them: let others come with x"
         )
-    if (array := _folded(importer, node, has_rule=rule is not None)) is not None:
+    has_rule = rule is not None and operator not in aten_choices.RULES  # of constants: a mask
+    if (array := _folded(importer, node, has_rule=has_rule)) is not None:
         importer.known[node] = array
         return
     if operator in MOVES:

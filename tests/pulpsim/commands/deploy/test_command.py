@@ -29,8 +29,12 @@ from torch import nn
 def build():
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 
+class Floor(nn.Module):
+    def forward(self, x):
+        return x.floor()
+
 def unknown():
-    return nn.Sequential(nn.Linear(6, 3), nn.Hardshrink())
+    return nn.Sequential(nn.Linear(6, 3), Floor())
 
 def layers():
     return nn.Sequential(
@@ -385,7 +389,7 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
         ),
         "operator": (
             [f"{model}:unknown", "--input", "2x6"],
-            f"{model}:unknown: layer 1: hardshrink: there is no kernel for it; `pulpsim deploy "
+            f"{model}:unknown: layer 1: floor: there is no kernel for it; `pulpsim deploy "
             "--operators` lists those that there are",
         ),
         "database": (

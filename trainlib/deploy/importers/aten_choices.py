@@ -1,0 +1,173 @@
+"""ATen's comparisons as nodes, what they choose between, and largest elements of several.
+
+Truth values that are computed are 1 and 0, and no gradient goes through them. They are what
+differences come to, times a number by which that of any two normal ones is 1 or more, within
+limits. A value is chosen by its bits: what is not chosen may be infinite.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.importers.aten_activations import clamped
+from trainlib.deploy.importers.aten_elements import chosen, reduced
+from trainlib.deploy.importers.aten_importer import Importer, Rule
+from trainlib.deploy.importers.aten_layers import extreme
+from trainlib.deploy.importers.aten_shapes import expanded
+
+LARGE = 2.0**126
+
+
+def _floats(i: Importer, value: Any) -> str:
+    """A value, or a number as a constant.
+
+    raises    DeployError for integers
+    """
+    if isinstance(value, (int, float)):
+        return i.constant([float(value)])
+    name = i.name(value)
+    if i.graph.values[name].dtype != "float32":
+        raise DeployError(f"{value} are integers; floats are compared: let the mask come with x")
+    return name
+
+
+def _node(i: Importer, op: str, a: str, b: str) -> str:
+    return i.node(op, {"a": a, "b": b})["y"]
+
+
+def _above(i: Importer, a: str, b: str, low: float = 0.0) -> str:
+    """1 where a is above b, else 0, or `low` where it is below."""
+    away = i.scaled(_node(i, "subtract", a, b), LARGE)
+    return i.graph.stop(clamped(i, away, low, 1.0))
+
+
+def _not(i: Importer, truth: str) -> str:
+    return _node(i, "subtract", i.constant([1.0]), truth)
+
+
+def _differs(i: Importer, a: str, b: str) -> str:
+    sign = _above(i, a, b, -1.0)
+    return _node(i, "multiply", sign, sign)
+
+
+def _comparison(of: Any, *, turns: bool = False, is_not: bool = False) -> Rule:
+    """A function of two values; of the second and the first; or where that is not so."""
+
+    def rule(i: Importer, a: Any, b: Any) -> str:
+        first, second = _floats(i, a), _floats(i, b)
+        truth = of(i, second, first) if turns else of(i, first, second)
+        return i.graph.stop(_not(i, truth) if is_not else truth)
+
+    return rule
+
+
+def _all_of(i: Importer, a: Any, b: Any) -> str:
+    return _node(i, "multiply", _floats(i, a), _floats(i, b))
+
+
+def _any_of(i: Importer, a: Any, b: Any) -> str:
+    return _not(i, _node(i, "multiply", _not(i, _floats(i, a)), _not(i, _floats(i, b))))
+
+
+def where(i: Importer, condition: Any, a: Any, b: Any) -> str:
+    """a where a condition is true, else b."""
+    if i.is_array(condition):
+        return chosen(i, i.array(condition), a, b)
+    truth, values = _floats(i, condition), [_floats(i, value) for value in (a, b)]
+    shapes = (i.graph.values[name].shape for name in (truth, *values))
+    shape = np.broadcast_shapes(*shapes)
+    parts = [
+        _kept(i, expanded(i, keeps, shape), expanded(i, value, shape))
+        for keeps, value in zip((truth, _not(i, truth)), values, strict=True)
+    ]
+    return _node(i, "add", *parts)
+
+
+def _kept(i: Importer, truth: str, x: str) -> str:
+    """x where a truth value is 1, else 0: by its bits."""
+    return i.node("relu_bw", {"x": truth, "dy": x})["dx"]
+
+
+def _masked(i: Importer, x: Any, mask: Any, value: Any) -> str:
+    return where(i, mask, value, x)
+
+
+def larger(i: Importer, a: str, b: str, *, is_smaller: bool = False) -> str:
+    """The larger of two values, or the smaller: equal ones have half of the gradient each, as in
+    PyTorch.
+    """
+    half = i.scaled(_above(i, *((b, a) if is_smaller else (a, b)), -1.0), 0.5)
+    shares = (i.graph.stop(_node(i, op, i.constant([0.5]), half)) for op in ("add", "subtract"))
+    return _node(i, "add", *(_node(i, "multiply", *p) for p in zip((a, b), shares, strict=True)))
+
+
+def _maximum(i: Importer, a: Any, b: Any) -> str:
+    return larger(i, _floats(i, a), _floats(i, b))
+
+
+def _minimum(i: Importer, a: Any, b: Any) -> str:
+    return larger(i, _floats(i, a), _floats(i, b), is_smaller=True)
+
+
+def _largest(i: Importer, x: Any, dims: Any = (), keep: bool = False) -> str:
+    """Over several axes, all by default: equal ones have equal parts of the gradient."""
+    return largest_of(i, i.name(x), dims, keep)
+
+
+def _smallest(i: Importer, x: Any, dims: Any = (), keep: bool = False) -> str:
+    return smallest_of(i, i.name(x), dims, keep)
+
+
+def smallest_of(i: Importer, x: str, dims: int | Sequence[int], keep: bool) -> str:
+    """The negative of the largest of negatives, by its name in the graph."""
+    return i.scaled(largest_of(i, i.scaled(x, -1), dims, keep), -1)
+
+
+def largest_of(i: Importer, x: str, dims: int | Sequence[int], keep: bool) -> str:
+    shape = i.graph.values[x].shape
+    """Of a value by its name in the graph."""
+    axes = [dims] if isinstance(dims, int) else list(dims) or list(range(len(shape)))
+    most = x
+    for axis in axes:
+        most = extreme(i, most, axis, True)
+    is_less = _above(i, expanded(i, i.graph.stop(most), shape), x)
+    truth = _not(i, is_less)
+    share = i.graph.stop(_node(i, "divide", truth, reduced(i, truth, axes, True, "sum")))
+    return reduced(i, _node(i, "multiply", _kept(i, share, x), share), axes, keep, "sum")
+
+
+def _both(name: str, rule: Rule) -> dict[str, Rule]:
+    """Of values with values, and with numbers."""
+    return {f"{name}.Tensor": rule, f"{name}.Scalar": rule}
+
+
+RULES: dict[str, Rule] = {
+    **_both("eq", _comparison(_differs, is_not=True)),
+    **_both("ge", _comparison(_above, turns=True, is_not=True)),
+    **_both("gt", _comparison(_above)),
+    **_both("le", _comparison(_above, is_not=True)),
+    **_both("lt", _comparison(_above, turns=True)),
+    **_both("ne", _comparison(_differs)),
+    "__and__.Tensor": _all_of,
+    "__or__.Tensor": _any_of,
+    "amax": _largest,
+    "amin": _smallest,
+    "bitwise_and.Tensor": _all_of,
+    "bitwise_not": lambda i, x: _not(i, _floats(i, x)),
+    "bitwise_or.Tensor": _any_of,
+    "logical_and": _all_of,
+    "logical_not": lambda i, x: _not(i, _floats(i, x)),
+    "logical_or": _any_of,
+    "masked_fill.Scalar": _masked,
+    "max": _largest,
+    "maximum": _maximum,
+    "max.other": _maximum,
+    "min": _smallest,
+    "minimum": _minimum,
+    "min.other": _minimum,
+    "where.ScalarOther": where,
+    "where.ScalarSelf": where,
+    "where.self": where,
+}
