@@ -7,8 +7,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 
 import numba
 import numpy as np
@@ -35,6 +34,7 @@ from isa.floats.softfloat import (
     subtract,
 )
 from isa.words import JITABLE, i32, u32
+from tests.isa.floats.compiled_forms import FORM, OPERANDS, SIGNATURE, comparison
 from tests.isa.floats.float_vectors import file_names, first_difference, read_vectors
 
 CHUNK = 250_000
@@ -77,16 +77,6 @@ FAST = {  # operation -> its compiled form, its definition
 @pytest.fixture(scope="module", autouse=True)
 def _registered() -> None:
     hostfloat.register()
-
-
-SIGNATURE = types.UniTuple(types.int64, 2)(*[types.int64] * 4)
-FORM, OPERANDS = types.FunctionType(SIGNATURE), [types.int64[::1]] * 4
-
-
-@cache
-def comparison(function: Callable, *takes: types.Type) -> Callable:
-    """Compile what compares forms: once for all of them, since it calls each by its address."""
-    return numba.njit(types.int64(*takes))(function)
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +215,8 @@ def test_no_function_has_two_compiled_forms() -> None:
 NO_FMA = """
 import numba
 from isa.floats import hostfloat
-from tests.isa.floats.test_hostfloat import FAST, SIGNATURE, differing_operands
+from tests.isa.floats.compiled_forms import SIGNATURE
+from tests.isa.floats.test_hostfloat import FAST, differing_operands
 
 hostfloat.register()
 one, other = (numba.njit(SIGNATURE)(form) for form in FAST["f32_mulAdd"])

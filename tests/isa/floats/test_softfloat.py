@@ -1,14 +1,17 @@
 """Arithmetic on bit patterns against Berkeley TestFloat and vectors of the small formats."""
 
+from functools import cache
 from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
+from numba import types
 
 from isa.floats import hostfloat
 from isa.floats.format import BF16, F8, F16, F32, NV, NX, OF, RNE, UF, Format, binary
 from isa.floats.softfloat import add, multiply, multiply_add
+from tests.isa.floats.compiled_forms import FORM, SIGNATURE, comparison
 from tests.isa.floats.float_vectors import Vectors, file_names, first_difference, read_vectors
 
 
@@ -27,11 +30,11 @@ def vectors(request: pytest.FixtureRequest) -> Vectors:
 def compiled_first_difference():
     """first_difference for functions compiled by Numba."""
     hostfloat.register()
-    check = numba.njit(first_difference)
-    compiled = {}
+    check = comparison(first_difference, FORM, types.int64, types.int64[:, ::1])
+    compiled = cache(numba.njit(SIGNATURE))
 
     def run(vectors: Vectors) -> int:
-        function = compiled.setdefault(vectors.operation, numba.njit(vectors.operation))
+        function = compiled(vectors.operation)
         return check(function, vectors.rm, np.array(vectors.rows, dtype=np.int64))
 
     return run
