@@ -112,10 +112,10 @@ def test_events_are_sorted_by_cycle_hart_kind_and_fields():
 
 
 def test_both_engines_record_the_same_where_dma_and_cores_compete(file):
-    some = ("cycle=50000-53000",)
+    some = ("cycle=20000-23000",)
     _, trace = recorded(file, training_step(), filters=some)
     events = trace.events.tolist()
-    _, trace = recorded(file, training_step(), filters=some, engine="event", max_cycles=54_000)
+    _, trace = recorded(file, training_step(), filters=some, engine="event", max_cycles=24_000)
     of_dma = trace.select(Kind.CONFLICT, hart=range(12, 16))
     assert of_dma.size > 100
     assert trace.events.tolist() == events
