@@ -104,9 +104,9 @@ def _layers(deployed: Deployed, trained: Trained) -> str:
             count(moved.get(key, 0) / deployed.accumulate),
         )
         numbers = "".join(f"<td>{cell}</td>" for cell in cells)
-        texts = layer.layer, layer.step, ", ".join(kernels.get(key, ()))
-        names = "".join(f'<td class="left">{shown(text)}</td>' for text in texts)
-        rows.append(f'<tr>{names}{numbers}<td class="left">{shown(most)}</td></tr>')
+        names = "".join(f'<td class="left">{shown(text)}</td>' for text in key)
+        names += f'<td class="left meaning">{shown(", ".join(kernels.get(key, ())))}</td>'
+        rows.append(f'<tr>{names}{numbers}<td class="left meaning">{shown(most)}</td></tr>')
     heads = (
         *("layer", "step", "kernels", "cycles a batch", "share"),
         *("MAC/cycle", "IPC", "stalls", "bytes", "mostly"),
