@@ -17,8 +17,8 @@ from autotuner.measurement_store import Database
 from autotuner.point import Point
 from autotuner.space import Space
 from soc.chip.spec import load_chip
-from soc.result import RunResult
 from soc.run_many import Run
+from tests.autotuner.kept_of_runs import killed_at_the_limit, killed_first, pid
 from trainlib.launch import program
 
 ROOT = Path(__file__).parents[2]
@@ -62,30 +62,6 @@ def outcomes_of(place: Place, runs: list[Run], keep) -> list:
     found = {}
     place.carry_out(runs, keep, found.__setitem__)
     return [found[number] for number in range(len(runs))]
-
-
-def pid(result: RunResult) -> int:
-    return os.getpid()
-
-
-def killed_first(marker: Path, result: RunResult) -> int:
-    """The cycles; the first process to come here dies."""
-    try:
-        marker.touch(exist_ok=False)
-    except FileExistsError:
-        return result.cycles
-    os.kill(os.getpid(), signal.SIGKILL)
-    return 0
-
-
-def killed(result: RunResult) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def killed_at_the_limit(result: RunResult) -> int:
-    if result.exit.reason == "max_cycles":
-        killed(result)
-    return result.cycles
 
 
 def test_processes_find_what_a_thread_finds(
@@ -148,9 +124,11 @@ def test_an_interruption_ends_the_processes_that_work(two: Processes) -> None:
 
 
 SEARCH = """
-from autotuner.executors import Processes
-from tests.autotuner.test_executors import RUN, pid
 if __name__ == "__main__":
+    from autotuner.executors import Processes
+    from tests.autotuner.kept_of_runs import pid
+    from tests.autotuner.test_executors import RUN
+
     def told(number, outcome):
         print(outcome, flush=True)
     with Processes(2) as place:
