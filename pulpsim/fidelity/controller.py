@@ -3,7 +3,9 @@
 Programs in each of L2's memories (two private banks, the interleaved ones), with data in each, in
 three configurations: RI5CY in pulp_soc 3.0.1 and 5.0.1, PULP's fork of CV32E40P in 5.0.1. Those
 with other masters (`mst_*`) are compared with RI5CY in 5.0.1 alone: the rule of 3.0.1's bridge from
-64 to 32 bits is not known, and 22 of CV32E40P's 360 regions differ, by up to 5 %.
+64 to 32 bits is not known, and 22 of CV32E40P's 360 regions differ, by up to 5 %. Of 24
+random programs (`rnd_*`) those are here that do not depend on words of the boot ROM, which is not
+part of this repository; where they only store such words, the content of L2 is not compared.
 """
 
 import hashlib
@@ -77,6 +79,7 @@ class ControllerRun:
             "l2_sha256": hashlib.sha256(result.read(L2_BASE, L2_SIZE)).hexdigest(),
         }
         rtl = {**{key: expected[key] for key in whole if key in expected}, **expected["exit"][0]}
+        whole = {key: value for key, value in whole.items() if key in rtl}
         rtl = {key: rtl[key] for key in whole}
         ended = (
             Deviation()

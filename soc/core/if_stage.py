@@ -11,7 +11,7 @@ from soc.core.hardware_loop import loop_start
 from soc.icache.prefetch_buffer import fetch_jump, fetch_loop, fetch_next, fetch_steadily
 from soc.icache.private_cache import IDEAL, STEADY
 from soc.prelude.counters import COUNT
-from soc.prelude.decoded import BEFORE_LOOP_END, JUMP, UNDECODED
+from soc.prelude.decoded import BEFORE_LOOP_END, BRANCH, JUMP, UNDECODED
 from soc.prelude.hart_state import add_stall
 from soc.prelude.step import cold_step, inlined_step
 from soc.prelude.wheel import NEVER
@@ -59,8 +59,12 @@ def await_hand_over(chip, hart, fetch, row, pc, ready):
     ready    first cycle in which EX can take it, or NEVER: see fetch_next
     """
     cycle = hart["in_id"] - 1
+    passes = False
     if fetch["port"]:
         if hart["issued"] >= hart["memory_grant"]:  # what issued waits in EX for the access before
+            passes = (
+                cycle == hart["issued"] and chip.code[np.uint64(hart["last"])]["kind"] == BRANCH
+            )
             hart["ex_ready"] = max(hart["ex_ready"], hart["answer"])
         if ready != NEVER:
             ready = hart["ex_ready"]
@@ -71,6 +75,9 @@ def await_hand_over(chip, hart, fetch, row, pc, ready):
     given = fetch_next(fetch, pc, int(row["size"]), cycle, ready)
     if given == NEVER:
         return False
+    if passes and given == cycle:  # a branch not taken lets what is in ID into EX
+        hart["ex_ready"] = cycle + 1
+        hart["late_load"] |= chip.code[np.uint64(hart["row"])]["late_load"]
     given += 1
     late = given - max(hart["in_id"], hart["ex_ready"])
     if late > 0:

@@ -28,9 +28,9 @@ def test_every_measured_program_transfer_and_loop_is_in_one_of_the_groups() -> N
         "programs": 183,
         "contention": 40,
         "kernels": 180,
-        "dma": 12,
+        "dma": 13,
         "icache": 50,
-        "controller": 84,
+        "controller": 99,
         "l2": 14,
     }
 
