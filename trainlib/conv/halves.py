@@ -8,17 +8,19 @@ one channel  see trainlib.conv.paired_schedule
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from trainlib.conv.correlation import Images, Weights
 from trainlib.conv.paired_gradient import may_load_once
 from trainlib.conv.paired_schedule import HALF, may_pair, may_stride, taps_of
-from trainlib.conv.shape import IMAGES, Wanted
+from trainlib.conv.shape import IMAGES, Shape, Wanted
 from trainlib.conv.weight_gradient_code import holds_kernels
 from trainlib.conv.weight_gradient_schedule import WeightGradient
 from trainlib.primitive.element import F16, Element
 from trainlib.primitive.operator import Expected
+from trainlib.primitive.slices import Sized
 from trainlib.primitive.tensor import Arrays
 from trainlib.reference import conv2d_halves as reference
 
@@ -31,6 +33,7 @@ different length; lines that blocks of sums are worth their loads and stores for
 CORES = 8  # usually
 ROW_PAIR = 2
 """What rows of tiles are a multiple of, where two are computed at once."""
+PACKING = 2.5  # multiply-adds in whose time all cores make a half of a word of two rows, about
 
 
 def uncut(result: str, a: Wanted) -> set[str]:
@@ -108,6 +111,13 @@ def has_row_pairs(result: str, a: Wanted, element: Element) -> bool:
     rows, dim = (s.inputs, "ci") if result == "x" else (s.outputs, "co")
     sizes = rows, a.point["rows"] or 2, (a.tile or {}).get(dim, 2)
     return s.xs.taps > 1 and all(size % 2 == 0 for size in sizes)
+
+
+def packing(result: str, s: Shape, sizes: Sized) -> Any:
+    """How long words of two rows take to make, to the multiply-adds with them: of a tile."""
+    if result != "w":
+        return PACKING / (sizes["n"] * sizes["y"] * sizes["x"])
+    return PACKING / (s.ys.taps * s.xs.taps * sizes["ci"])
 
 
 def has_one_chain(a: Wanted, element: Element) -> bool:

@@ -228,7 +228,8 @@ class Step:
         if is_half:
             of[0] = of[0] // halves.ROW_PAIR
         part = partial(busy_part, cores, axis, s.xs, is_even=is_half)
-        return np.vectorize(part, otypes=[float])(*of)
+        busy = np.vectorize(part, otypes=[float])(*of)
+        return 1 / (1 / busy + halves.packing(self.result, s, sizes)) if is_half else busy
 
     def _exposed(self, a: Wanted, sizes: Sized) -> Any:
         """The part of the copies of a tile at the ends that nothing hides: few lines and groups."""
