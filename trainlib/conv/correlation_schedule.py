@@ -15,7 +15,7 @@ from itertools import accumulate, product
 from firmware.builder import KernelError
 from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis
-from trainlib.conv.correlation import Correlation, Lane, reads_of
+from trainlib.conv.correlation import Correlation, Images, Lane, Weights, reads_of
 from trainlib.conv.depthwise_schedule import cycles_of_row, is_single
 from trainlib.conv.inner_loop import CACHED, REFETCH, Value, loop_cycles
 from trainlib.conv.paired_schedule import cycles_of_paired_row, is_paired
@@ -27,6 +27,7 @@ POOL = 3  # registers for what is loaded, at least
 AROUND = 12  # instructions around a block's loops besides its loads and stores, nearly
 PLANNED = 8  # blocks whose inner loops are planned to choose among them
 CLASH = 1.17  # how much longer a convolution takes whose columns lie in one bank, about
+COLUMNS, HIGH = 8, 4  # blocks of fewer than half as many columns are as high as this at least
 BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows, and registers for columns, that are tried if none are given
 
 
@@ -52,7 +53,8 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
 
     raises    KernelError if it is not a point of this shape, or does not fit the registers
     """
-    points = sorted(_points(x, cores, given), key=lambda point: cycles(x, point))
+    estimates = Estimates(x)
+    points = sorted(_points(x, cores, given), key=estimates.cycles)
     chosen: dict[Point, float] = {}
     ratios: dict[Point, float] = {}
     for point in points:
@@ -62,7 +64,7 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
                 break
             ratios[shape] = _planned(x, shape)
         if ratios[shape]:
-            chosen[point] = cycles(x, point) * ratios[shape]
+            chosen[point] = estimates.cycles(point) * ratios[shape]
     if not chosen:
         height = 2 if x.has_row_pairs else 1
         shown = given | {"rows": given["rows"] and given["rows"] * height}
@@ -73,6 +75,60 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
             f"{x.xs.outputs} outputs on {cores} cores, {REGISTERS} registers each"
         )
     return min(chosen, key=chosen.__getitem__)
+
+
+def fewest(x: Correlation, cores: int) -> float:
+    """Cycles of the best point, nearly; cheaper than to choose it.
+
+    NOTE: blocks are no higher than a core's part, nor narrow for no reason.
+    """
+    return _fewest(x if x.channels == 1 else _typical(x), cores)
+
+
+def _typical(x: Correlation) -> Correlation:
+    """A correlation that takes as long, nearly: the same for many that lie elsewhere."""
+    place = WORD if x.x.place % (WORD * BANKS) else WORD * BANKS
+    row, channel = (1 << (step - 1).bit_length() for step in (x.w.row, x.w.channel))
+    apart = 1 << (x.x.channel - 1).bit_length()
+    return replace(
+        x,
+        x=Images(0, 0, apart, WORD, place),
+        w=Weights(0, 0, row, channel, WORD, WORD),
+        y=Images(0, 0, 0, WORD, place),
+    )
+
+
+@cache
+def _fewest(x: Correlation, cores: int) -> float:
+    estimates, free = Estimates(x), dict.fromkeys(("rows", "cols", "split", "is_turned"))
+    found = []
+    for point in _points(x, cores, free):
+        rows = -(-x.rows // point.split[0]) if x.groups == 1 else x.rows
+        width = (x.ys if point.is_turned else x.xs).outputs
+        is_narrow = 2 * point.cols < min(COLUMNS, width) and point.rows <= HIGH
+        if point.rows <= rows and not is_narrow:
+            found.append((estimates.cycles(point), point))
+    best, shapes = float("inf"), (_shape(x), _shape(x.turned))
+    for least_cycles, point in sorted(found, key=lambda each: each[0]):
+        if least_cycles >= best:
+            break
+        if is_single(x, point.rows, point.cols, point.split[1]):
+            best = least_cycles
+        elif ratio := _ratio(shapes[point.is_turned], point.rows, point.cols):
+            best = min(best, least_cycles * ratio)
+    return best
+
+
+def _shape(x: Correlation) -> Correlation:
+    """A correlation with such inner loops."""
+    lines = x.ys if x.channels == 1 else Axis(1, 1, 1)
+    return replace(x, groups=1, rows=1, channels=min(x.channels, 2), ys=lines)
+
+
+@cache
+def _ratio(x: Correlation, rows: int, cols: int) -> float:
+    """Cycles of inner loops to their instructions; 0 if the block does not fit."""
+    return _planned(x, Point(rows, cols, (1, 1), is_turned=False))
 
 
 def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
@@ -119,11 +175,23 @@ def _splits(x: Correlation, cores: int, given: tuple[int, int] | None) -> list[t
     partitioned = x.rows if x.groups == 1 else x.groups
     lines = 1 if x.lines or x.is_paired else x.ys.outputs
     least = cores if x.each else 1
-    splits = [(r, min(cores // r, lines)) for r in range(min(cores, partitioned), least - 1, -1)]
     if given is None:
-        return splits
+        return useful_splits(partitioned, lines, cores, least)
     is_one = 1 <= given[0] <= partitioned and 1 <= given[1] <= (1 if x.is_paired else x.ys.outputs)
     return [given] if is_one and given[0] * given[1] <= cores else []
+
+
+@cache
+def useful_splits(rows: int, others: int, cores: int, least: int = 1) -> list[tuple[int, int]]:
+    """Grids of at most so many cores: parts of the rows, at least so many, and of the others. Left
+    out are those of fewer rows and no more others than another has.
+    """
+    splits: list[tuple[int, int]] = []
+    for r in range(min(cores, rows), least - 1, -1):
+        split = r, min(cores // r, others)
+        if not splits or split[1] > splits[-1][1]:
+            splits.append(split)
+    return splits
 
 
 def pool_of(x: Correlation, rows: int, cols: int) -> int:
@@ -163,23 +231,18 @@ def _reads(ys: Axis, parts: int) -> float:
 
 @cache
 def _line(
-    reads: float,
-    xs: Axis,
-    channels: int,
-    rows: int,
-    cols: int,
-    element: Element,
-    lanes: int,
-    apart: int,
-) -> float:
-    """Cycles of a line that reads through so many taps, nearly."""
+    xs: Axis, channels: int, rows: int, cols: int, element: Element, lanes: int, apart: int
+) -> tuple[float, float]:
+    """Cycles of a line, nearly: those beside its taps along y, and for each of them."""
     total = code = float(AROUND)
+    each = 0.0
     for run in xs.runs(cols):
         inner = least(reads_of(run.first, element, lanes, apart), element.size, rows)
         around = AROUND + 2 * rows * -(-run.first.width // lanes)
-        total += run.times * (reads * (channels * loop_cycles(inner) + 4) + around)
+        each += run.times * (channels * loop_cycles(inner) + 4)
+        total += run.times * around
         code += inner + around
-    return total + (REFETCH * code if code > CACHED else 0)
+    return total + (REFETCH * code if code > CACHED else 0), each
 
 
 def clash(place: int, split: tuple[int, int]) -> float:
@@ -192,22 +255,39 @@ def clash(place: int, split: tuple[int, int]) -> float:
 
 def cycles(x: Correlation, point: Point) -> float:
     """Cycles of the slowest core, nearly, if inner loops load everything once."""
-    x = x.turned if point.is_turned else x
-    meeting = clash(x.x.place, point.split)
-    part = -(-(x.rows if x.groups == 1 else x.groups) // point.split[0])
-    rows, groups = (part, 1) if x.groups == 1 else (x.rows, part)
-    if is_single(x, point.rows, point.cols, point.split[1]):
-        return groups * rows * cycles_of_row(x, point.cols, point.split[1])
-    if x.is_paired:
-        return groups * rows * cycles_of_paired_row(x, point.cols)
-    lines = -(-x.ys.outputs // point.split[1])
-    of_halves = x.element, x.lanes, x.apart
-    reads = _reads(x.ys, point.split[1])
-    return (
-        meeting
-        * groups
-        * sum(
-            panels * lines * _line(reads, x.xs, x.channels, height, point.cols, *of_halves)
-            for height, panels in heights(rows, point.rows).items()
-        )
-    )
+    return Estimates(x).cycles(point)
+
+
+class Estimates:
+    """Cycles of points of a correlation, nearly: what several have in common is found once."""
+
+    def __init__(self, x: Correlation) -> None:
+        self.x = x
+        self._lines: dict[tuple[bool, int, int], tuple[float, float]] = {}
+        self._reads: dict[tuple[bool, int], float] = {}
+
+    def cycles(self, point: Point) -> float:
+        """Of the slowest core, if inner loops load everything once."""
+        x = self.x.turned if point.is_turned else self.x
+        part = -(-(x.rows if x.groups == 1 else x.groups) // point.split[0])
+        rows, groups = (part, 1) if x.groups == 1 else (x.rows, part)
+        if is_single(x, point.rows, point.cols, point.split[1]):
+            return groups * rows * cycles_of_row(x, point.cols, point.split[1])
+        if x.is_paired:
+            return groups * rows * cycles_of_paired_row(x, point.cols)
+        key = point.is_turned, point.split[1]
+        if key not in self._reads:
+            self._reads[key] = _reads(x.ys, point.split[1])
+        reads, total = self._reads[key], 0.0
+        for height, panels in heights(rows, point.rows).items():
+            once, each = self._line(x, height, point)
+            total += panels * (once + reads * each)
+        lines = -(-x.ys.outputs // point.split[1])
+        return clash(x.x.place, point.split) * groups * lines * total
+
+    def _line(self, x: Correlation, height: int, point: Point) -> tuple[float, float]:
+        key = point.is_turned, height, point.cols
+        if key not in self._lines:
+            how = x.channels, height, point.cols, x.element, x.lanes, x.apart
+            self._lines[key] = _line(x.xs, *how)
+        return self._lines[key]

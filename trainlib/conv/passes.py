@@ -28,6 +28,7 @@ from trainlib.conv.conv2d import (
     conv2d_wg_f32,
     opened,
 )
+from trainlib.conv.correlation_schedule import fewest
 from trainlib.conv.depthwise_per_core import lone_channels
 from trainlib.conv.im2col_gemm import (
     conv2d_fw_by_columns,
@@ -139,9 +140,11 @@ class Step:
         how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
         how |= {"alone": lambda: self._alone(a)} if is_walked else {}
         how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
+        if self._is_timed(a):
+            how |= {"timed": lambda tile: self.cycles(a, tile)}
         if self._is_plain(a) or halves.has_row_pairs(self.result, a, self.element):
             how |= {"busy": lambda sizes: self._busy(a, sizes), "costs": COSTS}
-        taps = 1 if a.by_columns else a.shape.ys.taps * a.shape.xs.taps
+        taps = 1 if a.by_columns else self._taps(a)
         by_pairs = halves.has_row_pairs(self.result, a, self.element)
         if self.element.is_half and (a.shape.groups > 1 or by_pairs):  # of what is not cut
             taps *= prod(size for name, size in self._sizes(a).items() if name not in cut)
@@ -149,6 +152,19 @@ class Step:
             RATE * WORD / self.element.size / taps
         )  # with columns, it is how they are copied that tells tiles apart
         return Tiling(dims, boxes, emit, scratch, rate, **how)
+
+    def _taps(self, a: Wanted) -> float:
+        """Multiply-adds of a result for each channel; where not estimated by schedules, those with
+        padding, too.
+        """
+        axes = a.shape.ys, a.shape.xs
+        if not self._is_timed(a):
+            return prod(axis.taps for axis in axes)
+        return prod(a.reads / (a.inputs if self.result == "x" else a.outputs) for a in axes)
+
+    def _is_timed(self, a: Wanted) -> bool:
+        """Do schedules estimate cycles of tiles? Those of gradients of weights err by more."""
+        return self.result != "w" and not a.by_columns and not self.element.is_half
 
     def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
         """The lines, where each core has a group or more of one image, and they are not cut."""
@@ -391,6 +407,12 @@ class Step:
             else:
                 direct = conv2d_fw_f32 if self.result == "y" else conv2d_ig_f32
                 direct(*operands, conv, **how)
+
+    def cycles(self, a: Wanted, tile: TileShape) -> float:
+        """Of the code for a tile of an image or its gradient, as its schedule estimates them."""
+        conv = self._convolution(a, tile)
+        of = conv.forward(0, 0, 0) if self.result == "y" else conv.input_gradient(0, 0, 0)
+        return conv.batch * fewest(of, a.cores or CORES)
 
     @property
     def _columns(self) -> str:

@@ -15,7 +15,7 @@ from firmware.builder import KernelError, Register
 from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of, swapped
-from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns
+from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns, useful_splits
 from trainlib.conv.inner_loop import (
     CACHED,
     REFETCH,
@@ -235,9 +235,8 @@ def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
 
 def _splits(g: WeightGradient, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
     partitioned = g.rows if g.groups == 1 else g.groups
-    splits = [(r, min(cores // r, g.channels)) for r in range(min(cores, partitioned), 0, -1)]
     if given is None:
-        return splits
+        return useful_splits(partitioned, g.channels, cores)
     is_one = 1 <= given[0] <= partitioned and 1 <= given[1] <= g.channels
     return [given] if is_one and given[0] * given[1] <= cores else []
 
@@ -294,12 +293,14 @@ def cycles(g: WeightGradient, point: Point) -> float:
     g = g.turned if point.is_turned else g
     sizes = (rows, channels), (point.rows, point.channels)
     meeting = clash(g.x.place, point.split)
+    lines = g.ys.reads, g.ys.taps
     of_halves = g.element, g.lanes
-    return meeting * groups * _blocks(g.ys, g.xs, *sizes, point.cols, *of_halves)
+    return meeting * groups * _blocks(lines, g.xs, *sizes, point.cols, *of_halves)
 
 
+@cache
 def _blocks(
-    ys: Axis,
+    lines: tuple[int, int],
     xs: Axis,
     size: tuple[int, int],
     block: tuple[int, int],
@@ -307,22 +308,24 @@ def _blocks(
     element: Element,
     lanes: int,
 ) -> float:
-    """Cycles of all blocks of a core's rows and channels, nearly."""
-    sums = block[0] * block[1]
-    blocks = [
-        (panels * times, *_block(ys, xs, height, depth, sums, cols, element, lanes))
-        for height, panels in heights(size[0], block[0]).items()
-        for depth, times in heights(size[1], block[1]).items()
-    ]
+    """Cycles of all blocks of a core's rows and channels, nearly.
+
+    lines    what those of dY read of X, and taps along them
+    """
+    sums, (reads, taps) = block[0] * block[1], lines
+    blocks = []
+    for height, panels in heights(size[0], block[0]).items():
+        for depth, times in heights(size[1], block[1]).items():
+            line, ends, code = _block(xs, height, depth, sums, cols, element, lanes)
+            blocks.append((panels * times, reads * line + taps * ends, code))
     total = sum(times * cycles for times, cycles, _ in blocks)
     if sum(code for _, _, code in blocks) > HELD:
-        total += REFETCH * ys.taps * sum(times * code for times, _, code in blocks)
+        total += REFETCH * taps * sum(times * code for times, _, code in blocks)
     return total
 
 
 @cache
 def _block(
-    ys: Axis,
     xs: Axis,
     height: int,
     depth: int,
@@ -330,15 +333,17 @@ def _block(
     cols: int,
     element: Element,
     lanes: int,
-) -> tuple[float, float]:
-    """Cycles of a block of so many rows and channels, and its instructions, nearly.
+) -> tuple[float, float, float]:
+    """Cycles of a block of so many rows and channels for a line, and of each tap along lines, and
+    its instructions, nearly.
 
     sums    of a tap, of the largest block
     """
-    cycles = code = 0.0
+    line = ends = code = 0.0
     for taps in tap_blocks(xs.taps, sums):
         bodies, entry = _bodies(xs, cols, height, depth, taps, element, lanes)
         around = AROUND + 2 * height * depth * len(taps)
-        cycles += ys.reads * _line(bodies, entry) + ys.taps * around
+        line += _line(bodies, entry)
+        ends += around
         code += sum(body for _, body in bodies) + around
-    return cycles, code
+    return line, ends, code

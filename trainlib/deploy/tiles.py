@@ -15,7 +15,7 @@ from trainlib.tiling.dispatch import has_tiles
 from trainlib.tiling.plan import Plan
 from trainlib.tiling.records import BASES
 from trainlib.tiling.resident import Resident
-from trainlib.tiling.tile_size import Choice
+from trainlib.tiling.tile_size import PRICE, Choice, TableRoom
 
 ENTRIES = 4096  # bytes of L1 that a table's entries and the program's own take, about
 GAIN = 0.9  # of the cycles of all in L1 that tiles take at most, to be taken instead: estimates err
@@ -127,7 +127,7 @@ class Tiles:
         """Of tiles with two buffers."""
         assert family.tiling
         how = family.name, family.tiling(point), family.tensors(point), 2
-        return Choice(*how, self.kernel.l1, ENTRIES)
+        return Choice(*how, self.kernel.l1, ENTRIES, TableRoom(price=PRICE))
 
     def _fits_whole(self, family: Family, point: Any) -> bool:
         return Resident.of(family, point, family.tensors(point)).fits(self.kernel.l1)

@@ -76,13 +76,11 @@ class Costs:
     kernel     cycles of a tile outside its inner loops
     cold       cycles of a function's instruction cache misses, the first time
     revisit    cycles, of all cores together, for each result that a further tile adds to
-    table      cycles that a byte of L2 for the table of steps is worth
     """
 
     kernel: float = 0
     cold: float = 1000
     revisit: float = 0
-    table: float = 0.3
 
 
 @dataclass(frozen=True)
@@ -102,6 +100,8 @@ class Tiling:
     busy          given sizes likewise, the part of the time in which cores have work, of what the
                   slowest takes: to choose the sizes of tiles by; None: all
     costs         further estimates, by which the sizes of tiles are chosen
+    timed         cycles of the code for a tile of a shape, as that is scheduled: to choose by among
+                  sizes of tiles that take nearly as few; None: not known
     tells_last    does the code for a tile depend on is_last? If not, fewer functions do
     streams       is copying what takes longest? Then the last tile of all is cut once more along
                   the innermost dimension that is cut, since nothing hides its computation; and
@@ -126,6 +126,7 @@ class Tiling:
     work: Callable[[Sized], Any] | None = None
     busy: Callable[[Sized], Any] | None = None
     costs: Costs = Costs()
+    timed: Callable[[TileShape], float] | None = None
     tells_last: bool = False
     streams: bool = False
     forms: Forms = field(default_factory=dict)

@@ -48,15 +48,17 @@ class Plan:
         tile: Sizes,
         buffers: int,
         kept: int = 0,
+        price: float = 0,
     ) -> "Plan":
         """Choose sizes of tiles until the table fits L2, and the entries in use fit L1 too.
 
         kept      bytes of L2 that are for others, if possible
+        price     cycles that a byte of the table is worth
 
         raises    KernelError for sizes that do not exist, or do not fit
         """
         for left in dict.fromkeys((max(k.l2.left - kept, 0), k.l2.left)):
-            choice = Choice(k.name, tiling, tensors, buffers, k.l1, 0, TableRoom(left))
+            choice = Choice(k.name, tiling, tensors, buffers, k.l1, 0, TableRoom(left, price=price))
             plan = cls._chosen(k, choice, tile, team.cores)
             if plan.table_size <= left:
                 return plan

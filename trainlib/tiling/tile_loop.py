@@ -39,6 +39,7 @@ from trainlib.tiling.records import Far, Operand, Relatives, bases_of
 from trainlib.tiling.schedule import Step, Transfer
 from trainlib.tiling.step_code import Steps
 from trainlib.tiling.streaming_step_code import Ahead, Streaming
+from trainlib.tiling.tile_size import PRICE
 from trainlib.tiling.warm_up import passes
 
 
@@ -96,7 +97,8 @@ def emit_walk(
     if share := share_of(k, team, tiling, tensors, tile, buffers):
         AloneWalk(k, team, share, l2).emit()
         return
-    plan = Plan.of(k, team, tiling, tensors, tile, buffers, kept)
+    price = 0 if bases_of(l2.values()) is None else PRICE  # of a function: one of many
+    plan = Plan.of(k, team, tiling, tensors, tile, buffers, kept, price)
     Walk(k, team, plan, tensors, l2).emit()
 
 

@@ -1,0 +1,55 @@
+"""Estimates of tiles' code by its schedules: near what is chosen, and tiles that are fast."""
+
+import pytest
+
+from autotuner.measure import layer_cycles
+from trainlib.conv.axis import Axis
+from trainlib.conv.correlation import Correlation, Images, Weights
+from trainlib.conv.correlation_schedule import choose, cycles, fewest
+from trainlib.launch import launch
+
+FREE = dict.fromkeys(("rows", "cols", "split", "is_turned"))
+
+
+def correlation(groups, rows, channels, height, width, taps, pad):
+    x = Images(0, channels * height * width * 4, height * width * 4, width * 4, 4)
+    size = taps * taps * 4
+    w = Weights(0, rows * channels * size, channels * size, size, taps * 4, 4)
+    ys, xs = (Axis(n + 2 * pad - taps + 1, n, taps, pad=pad) for n in (height, width))
+    y = Images(0, 0, ys.outputs * xs.outputs * 4, xs.outputs * 4, 4)
+    return Correlation(groups, rows, channels, ys, xs, x, w, y)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 16, 16, 8, 16, 3, 1),
+        (1, 64, 8, 8, 8, 3, 1),
+        (1, 3, 17, 33, 9, 5, 0),
+        (1, 53, 33, 4, 6, 5, 4),
+        (16, 1, 1, 25, 5, 3, 1),
+        (4, 3, 2, 12, 12, 3, 0),
+    ],
+)
+def test_the_fewest_cycles_are_nearly_those_of_what_is_chosen(shape):
+    x = correlation(*shape)
+    assert fewest(x, 8) == pytest.approx(cycles(x, choose("f", x, 8, FREE)), rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "most"),
+    [
+        ("conv2d_fw_f32", {"inputs": 33, "outputs": 53, "height": 4, "width": 6}
+         | {"kernel": 5, "padding": 4}, 207_119),
+        ("dwconv2d_ig_f32", {"inputs": 39, "height": 4, "width": 40, "kernel": 3, "padding": 2},
+         16_370),
+        ("dwconv2d_ig_f32", {"inputs": 17, "height": 18, "width": 41, "kernel": 5, "padding": 2},
+         75_878),
+        ("conv2d_fw_f32", {"inputs": 41, "outputs": 6, "height": 18, "width": 18, "stride": 2}
+         | {"kernel": 3, "padding": 1}, 47_616),
+    ],
+)  # fmt: skip
+def test_tiles_are_chosen_by_what_their_code_takes(kernel, shape, most):
+    _, report = launch(kernel, shape | {"tile": {}})
+    assert report.is_correct
+    assert layer_cycles(report.result) <= most
