@@ -18,6 +18,7 @@ from trainlib.conv.depthwise_code import Channels
 from trainlib.conv.depthwise_schedule import is_single
 from trainlib.conv.inner_loop import Body
 from trainlib.conv.paired_code import PairedChannels, StridedPairs
+from trainlib.conv.panels import next_group, next_panel
 from trainlib.conv.row_taps import Lines, add_product, runs_of_blocks
 from trainlib.primitive.element import load, store
 from trainlib.primitive.tensor import Address
@@ -180,23 +181,14 @@ class Correlator:
             with self.v.loop("groups", groups) if size else self.v.loop_from("each", "each"):
                 self._group(rows)
                 if groups > 1:
-                    self._next_group(rows)
+                    next_group(self.v, x, rows)
 
     def _group(self, rows: int) -> None:
         x, v = self.x, self.v
         for height, panels in heights(rows, self.point.rows).items():
             with v.loop("panels", panels):
                 self._panel(height)
-                v.add("w_panel", height * x.w.row)
-                v.add("y_panel", height * x.y.channel)
-                if x.bias is not None:
-                    v.add("bias", height * x.row_size)
-
-    def _next_group(self, rows: int) -> None:
-        x, v = self.x, self.v
-        v.add("w_panel", x.w.group - rows * x.w.row)
-        v.add("y_panel", x.y.group - rows * x.y.channel)
-        v.add("x_start", x.x.group)
+                next_panel(v, x, height)
 
     def _panel(self, height: int) -> None:
         """All lines of some rows."""

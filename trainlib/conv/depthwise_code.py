@@ -21,8 +21,8 @@ from trainlib.conv.depthwise_schedule import (
     round_of,
     steps_of,
 )
+from trainlib.conv.panels import next_group, next_panel
 from trainlib.conv.row_taps import runs_of_blocks
-from trainlib.primitive.tensor import WORD
 
 
 class Channels:
@@ -75,11 +75,9 @@ class Channels:
             with self.v.loop("groups", groups) if size else self.v.loop_from("each", "each"):
                 with self.v.loop("panels", rows):
                     self._row()
-                    self._next_row()
+                    next_panel(self.v, x)
                 if groups > 1:
-                    self.v.add("w_panel", x.w.group - rows * x.w.row)
-                    self.v.add("y_panel", x.y.group - rows * x.y.channel)
-                    self.v.add("x_start", x.x.group)
+                    next_group(self.v, x, rows)
             self._end_cut_lines()
 
     def _values(self, rows: int, groups: int) -> list[str]:
@@ -89,13 +87,6 @@ class Channels:
         times = {"blocks": max(block.times for block in self.blocks)}
         times |= {"panels": rows, "groups": groups}
         return list(dict.fromkeys([*names, *(name for name, n in times.items() if n > 1)]))
-
-    def _next_row(self) -> None:
-        x, v = self.x, self.v
-        v.add("w_panel", x.w.row)
-        v.add("y_panel", x.y.channel)
-        if self.start:
-            v.add("bias", WORD)
 
     def _row(self) -> None:
         """All lines of a row: block by block."""

@@ -20,6 +20,7 @@ from trainlib.conv.paired_schedule import (
     strided_words,
     taps_of,
 )
+from trainlib.conv.panels import each_row
 from trainlib.conv.row_taps import runs_of_blocks
 from trainlib.primitive.element import load, load_post, store, store_post
 from trainlib.primitive.tensor import WORD
@@ -52,17 +53,7 @@ class PairedChannels:
             self.scratch, self.moved = self.inputs[:3], 0
             self.v = Values(k, homes, *self.scratch[:2])
             k.li(self.select, HIGH_LOW)
-            with self.v.loop("groups", groups):
-                with self.v.loop("panels", rows):
-                    self._row()
-                    self.v.add("w_panel", x.w.row)
-                    self.v.add("y_panel", x.y.channel)
-                    if x.bias is not None:
-                        self.v.add("bias", x.element.size)
-                if groups > 1:
-                    self.v.add("w_panel", x.w.group - rows * x.w.row)
-                    self.v.add("y_panel", x.y.group - rows * x.y.channel)
-                    self.v.add("x_start", x.x.group)
+            each_row(self.v, x, rows, groups, self._row)
 
     def take(self, count: int, pairs: int) -> None:
         """Take the registers: so many for inputs, and for sums of a line.
@@ -269,17 +260,7 @@ class StridedPairs:
             self.start = k.x() if x.bias is not None else None
             self.v = Values(k, homes, *self.words[0][:2])
             k.li(self.select, HIGH_HIGH)
-            with self.v.loop("groups", groups):
-                with self.v.loop("panels", rows):
-                    self._row()
-                    self.v.add("w_panel", x.w.row)
-                    self.v.add("y_panel", x.y.channel)
-                    if x.bias is not None:
-                        self.v.add("bias", x.element.size)
-                if groups > 1:
-                    self.v.add("w_panel", x.w.group - rows * x.w.row)
-                    self.v.add("y_panel", x.y.group - rows * x.y.channel)
-                    self.v.add("x_start", x.x.group)
+            each_row(self.v, x, rows, groups, self._row)
 
     def _row(self) -> None:
         k, x, v, t = self.k, self.x, self.v, self.words[0][0]
