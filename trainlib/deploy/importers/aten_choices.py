@@ -126,8 +126,8 @@ def smallest_of(i: Importer, x: str, dims: int | Sequence[int], keep: bool) -> s
 
 
 def largest_of(i: Importer, x: str, dims: int | Sequence[int], keep: bool) -> str:
-    shape = i.graph.values[x].shape
     """Of a value by its name in the graph."""
+    shape = i.graph.values[x].shape
     axes = [dims] if isinstance(dims, int) else list(dims) or list(range(len(shape)))
     most = x
     for axis in axes:
