@@ -24,7 +24,7 @@ from itertools import product
 import numpy as np
 
 from trainlib.deploy.interpret import Disturb, Interpreter, exactly
-from trainlib.network.step import LOSS, Step
+from trainlib.network.step import LOSS, Step, unfused
 from trainlib.network.training import TrainingArguments
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import Arrays
@@ -35,7 +35,7 @@ TRIALS = (1, 2), (True, False)  # seeds of signs; has each element its own?
 
 def expected(a: TrainingArguments, values: Arrays) -> dict[str, Expected]:
     """The losses of all steps, parameters and states, and their largest errors."""
-    step = Step.of(a, a.cores or 1, None)
+    step = unfused(a, a.cores or 1)
     exact = trained(step, values, exactly)
     moved = {name: np.zeros_like(array) for name, array in exact.items()}
     for disturb in _trials():

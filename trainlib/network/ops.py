@@ -17,7 +17,7 @@ from trainlib.deploy.memory import ALIGNED, Memory
 from trainlib.deploy.tiles import Tiles
 from trainlib.elementwise.fill import fill_f32
 from trainlib.network.error_bounds import expected
-from trainlib.network.step import LOSS, Step
+from trainlib.network.step import LOSS, Step, unfused
 from trainlib.network.training import TrainingArguments, drawn
 from trainlib.primitive.operator import Family
 from trainlib.primitive.tensor import WORD, Addresses, Tensor, Tensors
@@ -133,7 +133,7 @@ def emit_end(k: Kernel, team: Team, a: TrainingArguments, l2: Mapping[str, int])
 
 def macs(a: TrainingArguments) -> int:
     """Multiply-adds of all steps."""
-    points = (point_of(call, a.cores) for call in Step.of(a, a.cores or 1, None).calls)
+    points = (point_of(call, a.cores) for call in unfused(a, a.cores or 1).calls)
     return a.steps * sum(family.macs(point) for family, point in points)
 
 

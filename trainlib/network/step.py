@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -127,6 +127,15 @@ class Step:
         operands = {name: self.address(value, at) for name, value in call.operands.items()}
         own: dict[str, Any] = {name: at[f"{number} {name}"] for name in spaces}
         return operands | own
+
+
+@lru_cache(maxsize=4)
+def unfused(a: TrainingArguments, cores: int) -> Step:
+    """The step whose updates are passes of their own.
+
+    raises    KernelError if there is no such network
+    """
+    return Step.of(a, cores, None)
 
 
 def naive(call: Call, cores: int) -> Call:
