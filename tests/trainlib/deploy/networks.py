@@ -13,9 +13,14 @@ NAME is one of these, a network's or a graph's; all by default. Each number that
 beside what it may be at most.
 
 Gradients may be as far from float64 as 4 times PyTorch's float32, and 1e-7 of the largest in their
-tensor. Losses of three steps may differ by LOSS: in a row, or each from the weights that float64
-has, where rounding grows from step to step: with a norm of single images, or where PyTorch's own
-float32 is further from its float64 than that.
+tensor. How far float32 is off depends on luck where a tensor has few elements, so that it is the
+furthest of three computations: of the loss, and of 3 and 7 times the loss, whose products round in
+other ways. One alone is between 0 and 4e-8 off, by the batch and the machine's vector instructions,
+in the gradient of a bias before a softmax, which is 0.
+
+Losses of three steps may differ by LOSS: in a row, or each from the weights that float64 has, where
+rounding grows from step to step: with a norm of single images, or where PyTorch's own float32 is
+further from its float64 than that.
 """
 
 import copy
@@ -41,6 +46,7 @@ STEPS, LR = 3, 0.01
 DEEP = {"MobileNetV1": 1e-4}  # losses of what has most norms
 L2 = 2, 16  # MB: the first in which it fits
 BATCHES = 1, 4
+TIMES = 1, 3, 7  # what the loss is multiplied by
 
 
 def checks(name: str, batch: int) -> Iterator[Check]:
@@ -51,12 +57,14 @@ def checks(name: str, batch: int) -> Iterator[Check]:
     yield Check("faults of memory", len(deployed.built().faults()), 0)
     trained = deployed.train(batches[:1], gradients=True)
     wide, narrow = (Reference(model, dtype) for dtype in (torch.float64, torch.float32))
-    exact, other = (reference.gradients(*batches[0]) for reference in (wide, narrow))
+    exact = wide.gradients(*batches[0])
+    others = [narrow.gradients(*batches[0], times) for times in TIMES]
     for parameter, gradient in exact.items():
         error = np.abs(trained.gradients[0][parameter] - gradient).max()
-        spread = FACTOR * np.abs(other[parameter] - gradient).max()
-        yield Check(f"d {parameter}", error, spread + FLOOR * np.abs(gradient).max())
-    most = [LOSS, *[DEEP.get(name, LOSS)] * (STEPS - 1)]
+        spread = max(np.abs(other[parameter] - gradient).max() for other in others)
+        most = FACTOR * spread + FLOOR * np.abs(gradient).max()
+        yield Check(f"d {parameter}", error, most)
+    allowed = [LOSS, *[DEEP.get(name, LOSS)] * (STEPS - 1)]
     weights, losses, torchs = [], [], []
     for x, target in batches:
         weights.append(wide.weights)
@@ -64,7 +72,7 @@ def checks(name: str, batch: int) -> Iterator[Check]:
         torchs.append(narrow.step(x, target))
     has_norm = any(isinstance(m, torch.nn.BatchNorm2d) for m in wide.module.modules())
     spreads = np.abs(np.subtract(torchs, losses))
-    is_forced = (batch == 1 and has_norm) or bool((spreads > most).any())
+    is_forced = (batch == 1 and has_norm) or bool((spreads > allowed).any())
     if is_forced:
         each = zip(batches, weights, strict=True)
         found = [deployed.train([b], weights=w).losses[0] for b, w in each]
@@ -72,7 +80,7 @@ def checks(name: str, batch: int) -> Iterator[Check]:
         found = deployed.train(batches).losses
     how = "from float64's weights" if is_forced else "in a row"
     for step, (loss, wanted) in enumerate(zip(found, losses, strict=True)):
-        yield Check(f"loss {step + 1} {how}", abs(loss - wanted), most[step])
+        yield Check(f"loss {step + 1} {how}", abs(loss - wanted), allowed[step])
 
 
 def deployed_where_it_fits(model: Model, batch: Any) -> Deployed:
@@ -106,21 +114,21 @@ class Reference:
         state = copy.deepcopy(self.module.state_dict())
         return {n: v.float().numpy() for n, v in state.items() if v.is_floating_point()}
 
-    def step(self, x: Any, target: Any) -> float:
-        """Its loss; then it steps."""
+    def step(self, x: Any, target: Any, times: int = 1) -> float:
+        """Its loss; then it steps, by the gradients of so many times the loss."""
         self.optimizer.zero_grad()
         values = [v.to(self.dtype) if v.is_floating_point() else v for v in (x, target)]
         loss = self.model.loss(self.module(values[0]), values[1])
-        loss.backward()
+        (loss * times).backward()
         self.optimizer.step()
         return float(loss.item())
 
-    def gradients(self, x: Any, target: Any) -> dict[str, np.ndarray]:
-        """Of a first step, by parameter; it stays as it is."""
+    def gradients(self, x: Any, target: Any, times: int = 1) -> dict[str, np.ndarray]:
+        """Of a first step, by parameter, from so many times the loss; it stays as it is."""
         other = Reference(self.model, self.dtype)
-        other.step(x, target)
+        other.step(x, target, times)
         named = other.module.named_parameters()
-        return {n: p.grad.double().numpy() for n, p in named if p.grad is not None}
+        return {n: p.grad.double().numpy() / times for n, p in named if p.grad is not None}
 
 
 def digest(name: str) -> str:
