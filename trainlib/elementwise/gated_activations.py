@@ -1,11 +1,11 @@
-"""Gated activations, forward and backward: SiLU, GELU, SwiGLU. All are x / (1 + e^-u).
+"""Gated activations, forward and backward: SiLU, GELU, SwiGLU.
 
-Here u = x P(x^2): P is 1 for SiLU; for GELU's tanh form it has two terms; for the exact one, whose
-u is log(Phi(x) / Phi(-x)), a polynomial close to it. The slopes are S + x S (1 - S) Q(x^2),
-S = 1 / (1 + e^-u) and Q the derivative of u.
+All but the exact GELU are x / (1 + e^-u), u = x P(x^2): P is 1 for SiLU, and has two terms for
+GELU's tanh form. The slopes are S + x S (1 - S) Q(x^2), S = 1 / (1 + e^-u) and Q the derivative of
+u. The exact GELU is x Phi(x), Phi the normal distribution.
 
 Sources: D. Hendrycks, K. Gimpel, Gaussian Error Linear Units; N. Shazeer, GLU Variants Improve
-Transformer. P and Q of the exact GELU are this file's own fits.
+Transformer.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from firmware.lanes import Lane, Lanes
 from trainlib.codegen.loop_nest import Body, Load
 from trainlib.elementwise.approximations import SEED, Sigmoid
 from trainlib.elementwise.elementwise import ElementwiseArguments, map_families
+from trainlib.elementwise.normal_distribution import Phi, Slope
 from trainlib.elementwise.polynomial import OfSquare, Stacked
 from trainlib.reference import activations as reference
 
@@ -35,24 +36,7 @@ class Gate:
 
 SILU = Gate((1.0,), (1.0,))
 SLOPE = 2 * sqrt(2 / pi)
-GELU = {
-    "tanh": Gate((SLOPE, 0.044715 * SLOPE), (SLOPE, 3 * 0.044715 * SLOPE), 144.0),
-    "none": Gate(
-        (
-            *(1.59576988, 0.0726661682, -6.51899463e-05, -1.10612389e-04),
-            *(7.92948958e-06, -2.64526733e-07, 3.51234308e-09),
-        ),
-        (
-            *(1.59577096, 0.217999413, -3.40299099e-04, -7.55853136e-04, 6.23917440e-05),
-            *(-8.29457520e-07, -2.02674343e-07, 1.53449147e-08, -4.56621158e-10, 5.07179585e-12),
-        ),
-        36.0,
-    ),
-}
-"""By the names that torch gives the forms.
-
-The fits on [0, 6], weighted with x Phi(x) Phi(-x), err by 0.6 u and 1.3 u of Phi and its slope.
-"""
+GELU_TANH = Gate((SLOPE, 0.044715 * SLOPE), (SLOPE, 3 * 0.044715 * SLOPE), 144.0)
 
 
 class _Gated:
@@ -113,12 +97,34 @@ def silu_backward(k: Kernel) -> Body:
 
 def gelu_forward(k: Kernel, *, approximate: str) -> Body:
     """y = x Phi(x), Phi the normal distribution; approximate "tanh": its tanh form."""
-    return _forward(k, GELU[approximate])
+    if approximate == "tanh":
+        return _forward(k, GELU_TANH)
+    phi = Phi(k)
+
+    def body(v: Lanes, x: Lane) -> list[Lane]:
+        y, s, spare = v.f(), v.f(), v.f()
+        phi(v, y, x, s, spare)
+        v.fmul_s(x, x, y)
+        return [x]
+
+    return body
 
 
 def gelu_backward(k: Kernel, *, approximate: str) -> Body:
     """dx = dy times the slope of gelu_forward."""
-    return _backward(k, GELU[approximate])
+    if approximate == "tanh":
+        return _backward(k, GELU_TANH)
+    slope = Slope(k)
+
+    def body(v: Lanes, x: Lane, load_dy: Load) -> list[Lane]:
+        y, s, dy, special = v.f(), v.f(), v.f(), v.f()
+        v.fsub_s(special, x, x)  # 0, or NaN for NaN and infinity
+        slope(v, y, x, s, dy)
+        load_dy(dy)
+        v.fmadd_s(y, y, dy, special)
+        return [y]
+
+    return body
 
 
 def _forward(k: Kernel, gate: Gate) -> Body:
