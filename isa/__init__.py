@@ -7,6 +7,6 @@
     page        the reference page of an instruction                               docs.py
     Program     what is loaded into memory and run                                 program.py
 
-An extension is one file of declarations: rv32*.py, zicsr.py, xpulp_*.py, xcv_*.py, xf*.py. To add
+An extension is one file of declarations: rv32*.py, zicsr.py, xf*.py, xpulp/*.py, xcv/*.py. To add
 an instruction, declare it there.
 """

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CHAIN = ["isa", "soc", "firmware", "trainlib", "autotuner", "pulpsim"]
 ROOMS = {
-    "isa": "elf . floats extensions assembler",
+    "isa": "elf . floats extensions.xpulp extensions.xcv extensions assembler",
     "soc": "config host prelude address_map interconnect icache dma event_unit chip aot core"
     " peripherals cluster engine jit trace check . debug",
     "firmware": ".",

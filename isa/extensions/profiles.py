@@ -8,6 +8,7 @@ Source: RI5CY user manual, chapter "Introduction"; CV32E40P user manual, chapter
 
 from collections.abc import Iterable
 from functools import cache
+from importlib import import_module
 from typing import NamedTuple
 
 from isa.declare import Extension, Isa
@@ -16,14 +17,6 @@ from isa.extensions.rv32c import RV32C, RV32FC
 from isa.extensions.rv32f import RV32F, RV32F_REGISTERS
 from isa.extensions.rv32i import PRIVILEGED, RV32I, ZIFENCEI
 from isa.extensions.rv32m import RV32M
-from isa.extensions.xcv_alu import XCVALU
-from isa.extensions.xcv_bi import XCVBI
-from isa.extensions.xcv_bitmanip import XCVBITMANIP
-from isa.extensions.xcv_elw import XCVELW
-from isa.extensions.xcv_hwlp import XCVHWLP
-from isa.extensions.xcv_mac import XCVMAC
-from isa.extensions.xcv_mem import XCVMEM
-from isa.extensions.xcv_simd import XCVSIMD
 from isa.extensions.xf_scalar import (
     XF8,
     XF8_REGISTERS,
@@ -34,23 +27,9 @@ from isa.extensions.xf_scalar import (
 )
 from isa.extensions.xfaux import XFAUX, XFAUX_UNDECODED
 from isa.extensions.xfvec import XFVEC, XFVEC_REGISTERS
-from isa.extensions.xpulp_alu import XPULPALU
-from isa.extensions.xpulp_bitop import XPULPBITOP
-from isa.extensions.xpulp_br import XPULPBR
-from isa.extensions.xpulp_elw import XPULPELW
-from isa.extensions.xpulp_hwloop import XPULPHWLOOP
-from isa.extensions.xpulp_late import XPULPLATE
-from isa.extensions.xpulp_mac import XPULPMAC
-from isa.extensions.xpulp_postmod import XPULPPOSTMOD
-from isa.extensions.xpulp_vect import XPULPVECT
 from isa.extensions.zicsr import ZICSR
 
 BASE = (RV32I, RV32M, RV32C, ZICSR, ZIFENCEI, PRIVILEGED)
-XPULPV2 = (
-    *(XPULPPOSTMOD, XPULPALU, XPULPBITOP, XPULPBR, XPULPMAC, XPULPHWLOOP, XPULPELW),
-    *(XPULPVECT, XPULPLATE),
-)
-XCV = (XCVMEM, XCVALU, XCVBITMANIP, XCVBI, XCVMAC, XCVHWLP, XCVELW, XCVSIMD)
 SMALL_FLOATS = (XF16, XF16ALT, XF8, XFVEC, XFAUX)
 
 # Loads, stores and moves of float registers.
@@ -64,15 +43,20 @@ SMALL_FLOAT_NAMES = {extension.name for extension in SMALL_FLOATS}
 class Core(NamedTuple):
     """What distinguishes one core from another."""
 
-    extensions: tuple[Extension, ...]
+    own: str  # module with its own extensions, which is imported for a chip that has such a core
     loop_end: str
     moves_floats_in_x: bool  # with floats in x registers: does it still execute flw, fmv.x.w, ...?
+
+    @property
+    def extensions(self) -> tuple[Extension, ...]:
+        """Its own, beside RISC-V's."""
+        return import_module(self.own).EXTENSIONS
 
 
 CORES = {
     # RTL of RI5CY with fregfile_disable_i = 1 runs flw, on x registers (measured).
-    "ri5cy": Core(XPULPV2, loop_end="last", moves_floats_in_x=True),
-    "cv32e40p": Core(XCV, loop_end="after", moves_floats_in_x=False),
+    "ri5cy": Core("isa.extensions.xpulp.extensions", loop_end="last", moves_floats_in_x=True),
+    "cv32e40p": Core("isa.extensions.xcv.extensions", loop_end="after", moves_floats_in_x=False),
 }
 
 

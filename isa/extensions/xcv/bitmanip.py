@@ -5,8 +5,8 @@ Manipulation".
 """
 
 from isa.declare import Extension
-from isa.extensions.xpulp_bitop import XPULPBITOP as P
-from isa.extensions.xpulp_late import XPULPLATE
+from isa.extensions.xpulp.bitop import XPULPBITOP as P
+from isa.extensions.xpulp.late import XPULPLATE
 
 XCVBITMANIP = Extension("xcvbitmanip")
 like = XCVBITMANIP.like

@@ -1,4 +1,4 @@
-"""XCVsimd: SIMD of CORE-V. The forms .sc and .sci are those of isa/extensions/xpulp_vect.py.
+"""XCVsimd: SIMD of CORE-V. The forms .sc and .sci are those of isa/extensions/xpulp/vect.py.
 
 Immediates of shifts, extraction, insertion and cv.shuffle.sci.h must be in range: their unused bits
 are zero, other words are illegal (Xpulp's decoder ignores them).
@@ -8,8 +8,8 @@ unused bits: its RTL, cv32e40p_decoder.
 """
 
 from isa.declare import Extension
-from isa.extensions.xpulp_late import XPULPLATE
-from isa.extensions.xpulp_vect import XPULPVECT as P
+from isa.extensions.xpulp.late import XPULPLATE
+from isa.extensions.xpulp.vect import XPULPVECT as P
 
 XCVSIMD = Extension("xcvsimd")
 like = XCVSIMD.like

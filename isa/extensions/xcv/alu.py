@@ -5,8 +5,8 @@ ALU operations".
 """
 
 from isa.declare import Extension
-from isa.extensions.xpulp_alu import XPULPALU as P
-from isa.extensions.xpulp_alu import clip
+from isa.extensions.xpulp.alu import XPULPALU as P
+from isa.extensions.xpulp.alu import clip
 
 XCVALU = Extension("xcvalu")
 insn, like = XCVALU.insn, XCVALU.like

@@ -5,7 +5,7 @@ Source: CV32E40P user manual, chapter "CORE-V Instruction Set Custom Extensions"
 """
 
 from isa.declare import Extension
-from isa.extensions.xpulp_postmod import XPULPPOSTMOD
+from isa.extensions.xpulp.postmod import XPULPPOSTMOD
 
 XCVMEM = Extension("xcvmem")
 like = XCVMEM.like

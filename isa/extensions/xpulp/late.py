@@ -8,7 +8,7 @@ Source: RI5CY's RTL (riscv_decoder, riscv_alu, riscv_mult); the GAP9 assembler's
 """
 
 from isa.declare import Extension
-from isa.extensions.xpulp_vect import elementwise_h
+from isa.extensions.xpulp.vect import elementwise_h
 from isa.words import i32, jitable, lane, pack_h, sext, u32
 
 XPULPLATE = Extension("xpulplate")

@@ -1,11 +1,11 @@
-"""XCVmac: multiplication of CORE-V. Names are those of isa/extensions/xpulp_mac.py.
+"""XCVmac: multiplication of CORE-V. Names are those of isa/extensions/xpulp/mac.py.
 
 Source: CV32E40P user manual, chapter "CORE-V Instruction Set Custom Extensions", section
 "Multiply-Accumulate".
 """
 
 from isa.declare import Extension
-from isa.extensions.xpulp_mac import XPULPMAC as P
+from isa.extensions.xpulp.mac import XPULPMAC as P
 
 XCVMAC = Extension("xcvmac")
 like = XCVMAC.like

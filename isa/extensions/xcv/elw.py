@@ -5,7 +5,7 @@ Load Instruction".
 """
 
 from isa.declare import Extension
-from isa.extensions.xpulp_elw import XPULPELW
+from isa.extensions.xpulp.elw import XPULPELW
 
 XCVELW = Extension("xcvelw")
 XCVELW.like("imm[11:0] rs1 011 rd 0001011", "cv.elw rd, imm(rs1)", XPULPELW["p_elw"])

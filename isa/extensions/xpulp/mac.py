@@ -8,7 +8,7 @@ Source: RI5CY user manual, chapter "PULP Instruction Extensions", section "Multi
 """
 
 from isa.declare import Extension
-from isa.extensions.xpulp_alu import half_unit
+from isa.extensions.xpulp.alu import half_unit
 from isa.words import i32, lane, u32, ulane
 
 XPULPMAC = Extension("xpulpmac")

@@ -5,7 +5,7 @@ Branching Operations".
 """
 
 from isa.declare import Extension
-from isa.extensions.xpulp_br import XPULPBR as P
+from isa.extensions.xpulp.br import XPULPBR as P
 
 XCVBI = Extension("xcvbi")
 like = XCVBI.like
