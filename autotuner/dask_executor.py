@@ -1,4 +1,4 @@
-"""A Dask cluster as the place of simulations: its scheduler and workers, on any machine.
+"""A Dask cluster as an executor of concurrent.futures: its scheduler and workers, on any machine.
 
 Source: distributed.dask.org, "Client", "Resilience". Runs of a worker that is lost are given to
 another one by the scheduler.
@@ -7,16 +7,15 @@ another one by the scheduler.
 import logging
 import pickle
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from autotuner.executors import OnRun
 from autotuner.measurement_store import FOLDERS, version_of
 from soc.config.toml import ConfigError
-from soc.run_many import Keep, Run, carry_out_here, tell_ends
 from soc.worker_process import without_interrupts
 
 if TYPE_CHECKING:
@@ -37,13 +36,13 @@ class OtherVersion:
     asked: str
 
 
-class Cluster:
+class Cluster(Executor):
     """The workers of a Dask cluster: any number of them, which may come and go.
 
     scheduler    its address, "tcp://HOST:PORT"
 
-    with Cluster("tcp://127.0.0.1:8786") as place:
-        Measure(layer, chip, database, place=place)
+        with Cluster("tcp://127.0.0.1:8786") as executor:
+            Measure(layer, chip, database, executor=executor)
 
     raises    ConfigError if distributed is not installed, or no scheduler answers there
     """
@@ -64,14 +63,12 @@ class Cluster:
                 n_workers=workers, threads_per_worker=1, dashboard_address=None,
                 silence_logs=logging.CRITICAL,
             )  # fmt: skip
-        place = cls(cluster.scheduler_address)
-        place.ends.callback(cluster.close)
-        return place
+        executor = cls(cluster.scheduler_address)
+        executor.ends.callback(cluster.close)
+        return executor
 
-    def __enter__(self) -> "Cluster":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Leave the cluster: a future that has no outcome yet gets none."""
         self.client.close(timeout=1)
         self.ends.close()
 
@@ -80,30 +77,49 @@ class Cluster:
         """How many workers are there now."""
         return len(self.client.scheduler_info(n_workers=-1)["workers"])
 
-    def carry_out(self, runs: Sequence[Run], keep: Keep | None, on_end: OnRun) -> None:
-        """As every Place."""
-        futures = [self.submit(carry_out_here, run, keep) for run in runs]
-        tell_ends(futures, lambda number, future: on_end(number, self.outcome(future)))
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future:
+        """Call a function on a worker: one that pickle finds by its name, as it finds arguments.
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
-        """Call a function on a worker: one that pickle finds by its name, as it finds arguments."""
-        order = Order(version_beside(function.__module__), function, arguments)
+        The future raises RuntimeError if the call ended its workers, ConfigError if the cluster is
+        lost, or has another simulator.
+        """
+        module = function.__module__
+        order = Order(version_beside(module), module, partial(function, *arguments, **named))
         with self._losses():
             executor = self.client.get_executor(pure=False)
-            return executor.submit(pickle.loads, pickle.dumps(order))
+            answer = executor.submit(pickle.loads, pickle.dumps(order))
+        return self._translated(answer)
 
-    def outcome(self, future: Future) -> Any:
-        """What the function returned, once it has; a RuntimeError if it ended its workers.
+    def _translated(self, answer: Future) -> Future:
+        """A future whose outcome is what a future of Dask's means."""
+        future: Future = Future()
 
-        raises    what it raised; ConfigError if the cluster is lost, or has another simulator
-        """
+        def cancel(future: Future) -> None:
+            if future.cancelled():
+                answer.cancel()
+
+        def end(answer: Future) -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(self._outcome(answer))
+            except Exception as error:
+                future.set_exception(error)
+
+        future.add_done_callback(cancel)
+        answer.add_done_callback(end)
+        return future
+
+    def _outcome(self, answer: Future) -> Any:
         from distributed import KilledWorker
 
         with self._losses():
             try:
-                outcome = future.result()
+                outcome = answer.result()
             except KilledWorker as error:
-                return RuntimeError(f"{error.allowed_failures + 1} workers ended while it ran")
+                raise RuntimeError(
+                    f"{error.allowed_failures + 1} workers ended while it ran"
+                ) from None
         if isinstance(outcome, OtherVersion):
             raise ConfigError(
                 [
@@ -154,12 +170,11 @@ class Order:
     """
 
     version: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
+    module: str
+    call: Callable[[], Any]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        called = pickle.dumps((self.function, self.arguments))
-        return call_as, (self.version, self.function.__module__, called)
+        return call_as, (self.version, self.module, pickle.dumps(self.call))
 
 
 def call_as(version: str, module: str, pickled: bytes) -> Any:
@@ -168,8 +183,7 @@ def call_as(version: str, module: str, pickled: bytes) -> Any:
 
     if version != version_beside(module):
         return OtherVersion(get_worker().address, version_beside(module), version)
-    function, arguments = pickle.loads(pickled)
-    return function(*arguments)
+    return pickle.loads(pickled)()
 
 
 def version_beside(module: str) -> str:

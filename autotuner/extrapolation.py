@@ -79,7 +79,7 @@ class Steady:
     def __call__(self, points: Sequence[Point]) -> list[Outcome]:
         """The outcome of each point.
 
-        raises    ConfigError if the database refuses, or the place is lost
+        raises    ConfigError if the database refuses, or the executor is lost
         """
         keys = {point: self.full.key(point, KIND) for point in points if has_steps(point)}
         known = self.full.database.find(keys.values())
@@ -108,7 +108,7 @@ class Steady:
             for point in points
         ]
         if runs:
-            full.place.carry_out(runs, sample_of, on_end)
+            full.carry_out(runs, sample_of, on_end)
         return found
 
     def _note(self, point: Point, outcome: Outcome) -> None:

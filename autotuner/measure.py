@@ -5,12 +5,12 @@ measure([point])[0].cycles
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from concurrent.futures import Executor
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from autotuner.executors import Place, Threads
 from autotuner.footprint import Footprint
 from autotuner.measurement import Outcome
 from autotuner.measurement_store import Database, key_of
@@ -19,7 +19,7 @@ from firmware.builder import KernelError
 from isa.program import Program
 from soc.chip.spec import SocSpec
 from soc.result import RunResult
-from soc.run_many import Run
+from soc.run_many import Keep, OnOutcome, Run, Threads, outcomes_of
 from trainlib.launch import KernelProgram, program
 from trainlib.primitive.arguments import CommonArguments
 from trainlib.primitive.operator import Family
@@ -32,7 +32,7 @@ REGIONS = ("dma_in", "compute", "dma_out")  # they follow each other, from L2 to
 class Limits:
     """Of simulations.
 
-    workers       threads, where no other place is given; None: as many as there are processors
+    workers       threads, where no executor is given; None: as many as there are processors
     max_cycles    of each; beyond, it has failed
     """
 
@@ -128,7 +128,7 @@ class Measure:
     """Measures points of a layer on a chip.
 
     database      what is known, and gets what is found
-    place         where points are measured that are not known; None: threads of this process
+    executor      simulates points that are not known; None: threads of this process
     on_end        called with each point and its outcome, known or new, once it is kept
 
     simulated     points that were not known, so far
@@ -145,18 +145,18 @@ class Measure:
         database: Database,
         limits: Limits = LIMITS,
         *,
-        place: Place | None = None,
+        executor: Executor | None = None,
         on_end: OnEnd = lambda point, outcome: None,
     ) -> None:
         self.layer, self.chip, self.database = layer, chip, database
         self.limits, self.on_end = limits, on_end
-        self.place = place or Threads(limits.workers)
+        self.executor = executor
         self.simulated = 0
 
     def __call__(self, points: Sequence[Point]) -> list[Outcome]:
         """The outcome of each point; those that are not known are simulated side by side.
 
-        raises    ConfigError if the database refuses, or the place is lost
+        raises    ConfigError if the database refuses, or the executor is lost
         """
         keys = [self.key(point) for point in points]
         known = self._known(keys, points)
@@ -230,8 +230,17 @@ class Measure:
             Run(build(self.layer, point, self.chip), self.chip, max_cycles=self.limits.max_cycles)
             for point in points
         ]
-        self.place.carry_out(runs, type(self).outcome, ended)
+        self.carry_out(runs, type(self).outcome, ended)
         return found
+
+    def carry_out(self, runs: Sequence[Run], keep: Keep, on_end: OnOutcome) -> None:
+        """Simulate by the executor; on_end gets the number and the outcome of each run.
+
+        raises    ConfigError if the executor is lost
+        """
+        own = nullcontext(self.executor) if self.executor else Threads(self.limits.workers)
+        with own as executor:
+            outcomes_of(executor, runs, keep, on_end)
 
 
 def failure(error: Exception) -> Outcome:

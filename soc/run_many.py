@@ -4,25 +4,27 @@ or each in a process of its own, where one must not harm another.
     results = run_many(Run(program, max_cycles=1_000_000) for program in programs)
 """
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import nullcontext
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 from isa.program import Program
 from soc.chip.spec import SocSpec
+from soc.config.toml import ConfigError
 from soc.host.compile_process import stop_compiling
 from soc.result import RunResult
 from soc.run import carry_out, prepare
 from soc.simulation import Simulation
-from soc.worker_process import Processes
+from soc.worker_process import Processes, processors
 
 ISOLATIONS = ("thread", "process")
 
 Keep = Callable[[RunResult], Any]
+OnOutcome = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def run_many(
     workers: int | None = None,
     isolation: str = "thread",
     keep: Keep | None = None,
-    on_end: Callable[[int, Any], None] | None = None,
+    on_end: OnOutcome | None = None,
     progress: Callable = nullcontext,
 ) -> list[Any]:
     """Carry out runs side by side; return the outcome of each, in the order of `runs`.
@@ -73,95 +75,102 @@ def run_many(
         raise ValueError(f"isolation {isolation!r}; there are {', '.join(ISOLATIONS)}")
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; at least one is needed")
-    place = Threads(progress) if isolation == "thread" else Processes(carry_out_here)
-    outcomes: dict[int, Any] = {}
-
-    def ended(number: int, outcome: Any) -> None:
-        outcomes[number] = outcome
-        if on_end:
-            on_end(number, outcome)
-
-    with place:
-        carry_out_all(place, runs, keep, ended, workers or processors())
-    return [outcomes[number] for number in range(len(outcomes))]
+    executor = Threads(workers, progress) if isolation == "thread" else Processes(workers, 1)
+    with executor:
+        return outcomes_of(executor, runs, keep, on_end)
 
 
-def carry_out_all(
-    place: "Threads | Processes",
+def outcomes_of(
+    executor: Executor,
     runs: Iterable[Run],
-    keep: Keep | None,
-    on_end: Callable[[int, Any], None],
-    workers: int,
-) -> None:
-    """Carry out runs side by side at a place; on_end gets each one's number and outcome."""
-    with ThreadPoolExecutor(workers) as threads:
-        futures = [threads.submit(place.outcome, run, keep) for run in runs]
-        try:
-            tell_ends(futures, lambda number, future: on_end(number, future.result()))
-        except BaseException:
-            place.stop()
-            raise
+    keep: Keep | None = None,
+    on_end: OnOutcome | None = None,
+) -> list[Any]:
+    """Carry out runs by an executor, as run_many does; return the outcome of each, in order.
 
+    executor    Threads, Processes, or autotuner.dask_executor's Cluster
 
-def tell_ends(futures: Sequence[Future], on_end: Callable[[int, Future], None]) -> None:
-    """Call on_end with the number of each future of an executor, and with itself, as it ends.
-
-    raises    what on_end raises, once what has not begun is cancelled
+    raises    what on_end raises, and KeyboardInterrupt, once what has not begun is cancelled;
+              ConfigError if the executor cannot carry out any
     """
+    futures = [executor.submit(carry_out_here, run, keep) for run in runs]
     numbers = {future: number for number, future in enumerate(futures)}
+    outcomes: list[Any] = [None] * len(futures)
     try:
         for future in as_completed(futures):
-            on_end(numbers[future], future)
+            number = numbers[future]
+            outcomes[number] = _outcome(future)
+            if on_end:
+                on_end(number, outcomes[number])
     except BaseException:
         for future in futures:
             future.cancel()
         raise
+    return outcomes
 
 
-def processors() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _outcome(future: Future) -> Any:
+    try:
+        return future.result()
+    except ConfigError:  # of the executor: a run's own is its outcome
+        raise
+    except Exception as error:
+        return error
 
 
 def carry_out_here(run: Run, keep: Keep | None) -> Any:
-    """The outcome of a run in this process."""
-    return Threads().outcome(run, keep)
+    """The outcome of a run in this thread; what goes wrong is an outcome too, whatever it is."""
+    threads: Threads | None = getattr(_thread, "executor", None)
+    try:
+        simulation = run.prepare(threads.progress if threads else nullcontext)
+        with threads.under_way(simulation) if threads else nullcontext():
+            result = carry_out(simulation, run.max_cycles)
+        return keep(result) if keep else result
+    except Exception as error:
+        return error
 
 
-class Threads:
-    """Runs in this process: each call of `outcome` may come from a thread of its own."""
+_thread = threading.local()
+"""Its `executor` is the one that this thread is of, if it is of any."""
 
-    def __init__(self, progress: Callable = nullcontext):
+
+class Threads(ThreadPoolExecutor):
+    """Threads of this process: simulating takes all processors, building programs takes one.
+
+    count       runs at a time; None: as many as there are processors
+    progress    as in run_program
+
+    An error that ends the context ends the simulations under way.
+    """
+
+    def __init__(self, count: int | None = None, progress: Callable = nullcontext):
+        super().__init__(count or processors(), initializer=self._enter)
         self.progress = progress
-        self.running: set[Simulation] = set()
+        self.simulations: set[Simulation] = set()
         self.is_stopped = False
 
-    def __enter__(self) -> "Threads":
-        return self
+    def _enter(self) -> None:
+        _thread.executor = self
 
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def outcome(self, run: Run, keep: Keep | None) -> Any:
-        """Carry out a run; what goes wrong is its outcome too, whatever it is."""
-        try:
-            simulation = run.prepare(self.progress)
-            self.running.add(simulation)
-            if self.is_stopped:
-                simulation.interrupt()
-            try:
-                result = carry_out(simulation, run.max_cycles)
-            finally:
-                self.running.discard(simulation)
-            return keep(result) if keep else result
-        except Exception as error:
-            return error
-
-    def stop(self) -> None:
-        """Let the runs under way end soon, and those that wait for the compiler."""
-        self.is_stopped = True
-        stop_compiling()
-        for simulation in list(self.running):
+    @contextmanager
+    def under_way(self, simulation: Simulation) -> Iterator[None]:
+        """A simulation runs in the body; it ends soon if the executor is stopped."""
+        self.simulations.add(simulation)
+        if self.is_stopped:
             simulation.interrupt()
+        try:
+            yield
+        finally:
+            self.simulations.discard(simulation)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the threads; if futures are cancelled, runs and compilers under way end soon."""
+        if cancel_futures:
+            self.is_stopped = True
+            stop_compiling()
+            for simulation in list(self.simulations):
+                simulation.interrupt()
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        self.shutdown(cancel_futures=error is not None)

@@ -1,44 +1,50 @@
-"""Processes that carry out runs, one at a time each."""
+"""Calls of functions in processes of their own, as an executor of concurrent.futures."""
 
 import os
 import pickle
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from threading import Thread
-from typing import Any, Self
+from typing import Any
 
 from soc.host.signals import deferred
 
-Task = Callable[..., Any]
+Call = Callable[[], Any]
 
 
 class Process:
-    """A process that calls one function with what it is sent, and ends with who made it."""
+    """A process that carries out the calls it is sent, and ends with the process that made it."""
 
-    def __init__(self, task: Task):
+    def __init__(self) -> None:
         context = get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, task), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
         with without_interrupts():
             self.process.start()
         theirs.close()
 
-    def call(self, *arguments: Any) -> Any:
-        """What the function returns.
+    def carry_out(self, call: Call) -> Any:
+        """What a call returns.
 
-        raises    RuntimeError if the process ends on the way; what cannot be pickled says so
+        raises    what it raises; RuntimeError if the process ends on the way; what cannot be
+                  pickled says so
         """
         try:
             with suppress(ConnectionError):  # that it has ended is told below
-                self.connection.send(arguments)
-            return self.connection.recv()
+                self.connection.send(call)
+            outcome, error = self.connection.recv()
         except (EOFError, ConnectionError):
             self.process.join()
             code = self.process.exitcode
             raise RuntimeError(f"the run's process ended with exit code {code}") from None
+        if error:
+            raise error
+        return outcome
 
     def close(self) -> None:
         """End it after what it is doing."""
@@ -46,51 +52,54 @@ class Process:
         self.process.join()
 
 
-class Processes:
-    """Runs in processes; each call of `outcome` may come from a thread of its own.
+class Processes(Executor):
+    """Processes of this machine: they start as they are needed, and stay for the next call.
 
-    They start as they are needed, and stay for the next run.
-
-    attempts    processes that may die under a run. It fails then: it is likely to be what kills
+    count       calls at a time; None: as many as there are processors
+    attempts    processes that may die under a call. It fails then: it is likely to be what kills
                 them
+
+    An error that ends the context ends the calls under way.
+
+        with Processes(2) as executor:
+            Measure(layer, chip, database, executor=executor)
     """
 
-    def __init__(self, task: Task, attempts: int = 1):
-        self.task, self.attempts = task, attempts
+    def __init__(self, count: int | None = None, attempts: int = 5):
+        self.threads = ThreadPoolExecutor(count or processors())
+        self.attempts = attempts
         self.idle: list[Process] = []
         self.busy: set[Process] = set()
-        self.stops = 0
+        self.is_stopped = False
 
-    def __enter__(self) -> Self:
-        return self
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future:
+        """Call a function in a process: one that pickle finds by its name, as it finds arguments.
 
-    def __exit__(self, *_: object) -> None:
-        while self.idle:
-            self.idle.pop().close()
+        The future raises RuntimeError if the processes died.
+        """
+        return self.threads.submit(self._carry_out, partial(function, *arguments, **named))
 
-    def outcome(self, *arguments: Any) -> Any:
-        """Let an idle process, or another one, carry out a run; what goes wrong is returned."""
-        stops, deaths, outcome = self.stops, 0, None
-        while self.stops == stops and deaths < self.attempts:
-            process = self._take(stops)
+    def _carry_out(self, call: Call) -> Any:
+        deaths = 0
+        while not self.is_stopped:
+            process = self._take()
             try:
-                return process.call(*arguments)
-            except Exception as error:
-                outcome = error
-                if process.process.is_alive():
-                    break
-                deaths += 1
+                return process.carry_out(call)
+            except Exception:
+                deaths += not process.process.is_alive()
+                if process.process.is_alive() or deaths == self.attempts:
+                    raise
             finally:
                 self._give_back(process)
-        return outcome
+        raise CancelledError
 
-    def _take(self, stops: int) -> Process:
+    def _take(self) -> Process:
         try:
             process = self.idle.pop()
         except IndexError:  # another thread may have taken the last one
-            process = Process(self.task)
+            process = Process()
         self.busy.add(process)
-        if self.stops > stops:
+        if self.is_stopped:
             process.process.kill()
         return process
 
@@ -101,11 +110,25 @@ class Processes:
         else:
             process.close()
 
-    def stop(self) -> None:
-        """End the processes that work, and so their runs."""
-        self.stops += 1
-        for process in list(self.busy):
-            process.process.kill()
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes, those that work too if futures are cancelled."""
+        if cancel_futures:
+            self.is_stopped = True
+            for process in list(self.busy):
+                process.process.kill()
+        self.threads.shutdown(wait, cancel_futures=cancel_futures)
+        while self.idle:
+            self.idle.pop().close()
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        self.shutdown(cancel_futures=error is not None)
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @contextmanager
@@ -123,16 +146,16 @@ def without_interrupts() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: Connection, task: Task) -> None:
-    """Call the function with what comes, until the other side closes."""
+def _serve(connection: Connection) -> None:
+    """Carry out the calls that come, until the other side closes."""
     Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, ConnectionError):
         while True:
             message = connection.recv_bytes()
             try:
-                answer = pickle.dumps(task(*pickle.loads(message)))
+                answer = pickle.dumps((pickle.loads(message)(), None))
             except Exception as error:
-                answer = pickle.dumps(error)
+                answer = pickle.dumps((None, error))
             connection.send_bytes(answer)
 
 

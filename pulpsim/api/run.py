@@ -14,7 +14,7 @@ from soc.chip.profile import UnfitProgramError
 from soc.config.toml import ConfigError
 from soc.result import RunResult
 from soc.run import run_program
-from soc.run_many import Run
+from soc.run_many import Run, outcomes_of
 from soc.run_many import run_many as run_here
 from trainlib.launch import KernelProgram
 
@@ -133,13 +133,5 @@ def run_many(
         return run_here(runs, **how)
     from autotuner.dask_executor import Cluster
 
-    outcomes: dict[int, Any] = {}
-
-    def ended(number: int, outcome: Any) -> None:
-        outcomes[number] = outcome
-        if on_end:
-            on_end(number, outcome)
-
-    with Cluster(scheduler) as cluster:
-        cluster.carry_out(list(runs), keep, ended)
-    return [outcomes[number] for number in sorted(outcomes)]
+    with Cluster(scheduler) as executor:
+        return outcomes_of(executor, runs, keep, on_end)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from pulpsim.api.chip import Chip, chip_option
-from pulpsim.cli.place import cluster_of
+from pulpsim.cli.executor import cluster_of
 from pulpsim.commands.study.config import Options, Plan, load_plan
 from pulpsim.commands.study.files import prepare_folder, write_files
 from pulpsim.commands.study.result_store import Store
@@ -98,9 +98,9 @@ def study(
     plan = load_plan(fspath(what), options)
     store = Store(plan.database)
     try:
-        with cluster_of(plan.place, Console(quiet=True)) as place:
-            workers = plan.place.workers
-            simulate = Simulate(plan.study.name, store, workers=workers, place=place)
+        with cluster_of(plan.executor, Console(quiet=True)) as executor:
+            workers = plan.executor.workers
+            simulate = Simulate(plan.study.name, store, workers=workers, executor=executor)
             findings = simulate(plan.cases)
     finally:
         store.close()

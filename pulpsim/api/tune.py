@@ -11,7 +11,7 @@ from rich.console import Console
 from autotuner.measurement_store import Database
 from autotuner.result import Found
 from pulpsim.api.chip import Chip, chip_option
-from pulpsim.cli.place import place_of
+from pulpsim.cli.executor import executor_of
 from pulpsim.commands.tune.config import Options, load_tuning
 from pulpsim.commands.tune.progress import Pace
 from pulpsim.commands.tune.result import Tuned, tuned_toml
@@ -146,9 +146,9 @@ def tune(
     console, pace = Console(quiet=True), Pace(len(tuning.spaces))
     store = Database(tuning.database)
     try:
-        with place_of(tuning.how, console) as place:
+        with executor_of(tuning.how, console) as executor:
             layers = tuple(
-                tuned(name, tuning, store, place, console, pace, False) for name in tuning.spaces
+                tuned(name, tuning, store, executor, console, pace, False) for name in tuning.spaces
             )
     finally:
         store.close()

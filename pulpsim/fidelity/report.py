@@ -4,21 +4,21 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rich.table import Table
 
+from pulpsim.cli.executor import check_executor, cluster_of
 from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write
-from pulpsim.cli.place import check_place, cluster_of
 from pulpsim.cli.terminal import compact_table, page_console, progress, report_console
 from pulpsim.fidelity import controller, dma, icache, l2, programs
 from pulpsim.fidelity.comparison import GROUPS, Comparison, Measurement
 from soc.config.toml import ConfigError
-from soc.run_many import processors
+from soc.worker_process import processors
 
 SCHEMA = "pulpsim.fidelity/1"
 EQUAL, DIFFERENT = 0, 1
@@ -76,7 +76,7 @@ def fidelity(only: Sequence[str], engine: str, file: Path | None, where: Where =
                 f"programs under {SHORT:,} cycles"
             ]
         )
-    check_place("", "fidelity", where, where)
+    check_executor("", "fidelity", where, where)
     threads = Threads(where.workers or processors())
     with threads, cluster_of(where, report_console()) as cluster:
         rows = list(_repeated(chosen, engine, cluster or threads))
@@ -125,37 +125,25 @@ def _is_short(measurement: Measurement) -> bool:
     return "event" in measurement.engines and measurement.cycles < SHORT
 
 
-class Pool(Protocol):
-    """What calls functions elsewhere: threads of this process, or the workers of a cluster."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future: ...
-
-    def outcome(self, future: Future) -> Any: ...
-
-
 class Threads(ThreadPoolExecutor):
     """Threads of this process; what has not begun when an error ends the context never does."""
-
-    def outcome(self, future: Future) -> Any:
-        """What the function returned."""
-        return future.result()
 
     def __exit__(self, *error: Any) -> None:
         self.shutdown(wait=error[0] is None, cancel_futures=True)
 
 
-def _repeated(chosen: Sequence[Measurement], engine: str, pool: Pool) -> Iterator[Row]:
+def _repeated(chosen: Sequence[Measurement], engine: str, executor: Executor) -> Iterator[Row]:
     by_group = defaultdict(list)
     for measurement in chosen:
-        future = pool.submit(_repeat, measurement.repeat, engine)
+        future = executor.submit(_repeat, measurement.repeat, engine)
         by_group[measurement.group].append((measurement, future))
     for group, members in by_group.items():
         with progress(f"{group}: {len(members)} runs"):
             for measurement, future in members:
-                outcome = pool.outcome(future)
-                if isinstance(outcome, Exception):
-                    raise ConfigError([f"{measurement.title}: {outcome}"])
-                yield measurement, outcome
+                try:
+                    yield measurement, future.result()
+                except RuntimeError as error:  # it ended the workers
+                    raise ConfigError([f"{measurement.title}: {error}"]) from None
 
 
 def _repeat(repeat: Callable[[str], Comparison], engine: str) -> Comparison:

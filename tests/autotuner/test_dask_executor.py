@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
@@ -15,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from autotuner.dask_executor import Cluster, version_beside
-from autotuner.executors import Place, Threads
 from autotuner.measure import Limits, Measure
 from autotuner.measurement import Outcome
 from autotuner.measurement_store import Database
@@ -23,7 +23,7 @@ from autotuner.search import exhaustive
 from autotuner.space import Point, Space
 from soc.chip.spec import load_chip
 from soc.config.toml import ConfigError
-from soc.run_many import Run
+from soc.run_many import Run, Threads, outcomes_of
 
 pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
 
@@ -97,13 +97,13 @@ def space(request: pytest.FixtureRequest) -> Space:
 
 def searched(
     space: Space,
-    place: Place,
+    executor: Executor,
     database: Database,
     on_end: Callable[[Point, Outcome], None] = lambda p, o: None,
 ) -> tuple[list, list]:
     """What a search finds, and what the database has then."""
     limits = Limits(max_cycles=50_000)
-    measure = Measure(space.layer, CHIP, database, limits, place=place, on_end=on_end)
+    measure = Measure(space.layer, CHIP, database, limits, executor=executor, on_end=on_end)
     return exhaustive(space, measure), rows(database)
 
 
@@ -127,23 +127,22 @@ def test_a_search_whose_worker_is_killed_half_way_ends_as_it_does_locally(
         def kill_one(point: Point, outcome: Outcome) -> None:
             told.append(point)
             if len(told) == 12:
-                until(lambda: place.workers == 2)
+                until(lambda: executor.workers == 2)
                 cluster.workers[0].kill()
 
-        with Cluster(cluster.address) as place:
-            assert searched(space, place, Database(":memory:"), kill_one) == expected
-            assert place.workers == 1
+        with Cluster(cluster.address) as executor:
+            assert searched(space, executor, Database(":memory:"), kill_one) == expected
+            assert executor.workers == 1
     assert sorted(map(str, told)) == sorted(map(str, space))
 
 
 def test_a_run_that_ends_every_worker_fails(tmp_path: Path) -> None:
-    ended: dict[int, object] = {}
     with dask(tmp_path) as cluster:
         cluster.add_worker()
         cluster.add_worker()
-        with Cluster(cluster.address) as place:
-            place.carry_out([Run(partial(os._exit, 7))], attrgetter("cycles"), ended.__setitem__)
-    assert repr(ended[0]) == "RuntimeError('2 workers ended while it ran')"
+        with Cluster(cluster.address) as executor:
+            [ended] = outcomes_of(executor, [Run(partial(os._exit, 7))], attrgetter("cycles"))
+    assert repr(ended) == "RuntimeError('2 workers ended while it ran')"
 
 
 def test_a_scheduler_that_is_lost_ends_the_search_and_what_was_told_is_kept(
@@ -160,8 +159,8 @@ def test_a_scheduler_that_is_lost_ends_the_search_and_what_was_told_is_kept(
                 cluster.scheduler.kill()
 
         message = rf"^{cluster.address}: the scheduler is lost; what was measured before is kept$"
-        with Cluster(cluster.address) as place, pytest.raises(ConfigError, match=message):
-            searched(space, place, database, kill_it)
+        with Cluster(cluster.address) as executor, pytest.raises(ConfigError, match=message):
+            searched(space, executor, database, kill_it)
     known = {found.point: found.outcome for found in expected[0]}
     assert len(told) >= 12
     assert told.items() <= known.items()
@@ -182,7 +181,7 @@ def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path, space: 
     (none / "autotuner/__init__.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'autotuner'\")\n"
     )
-    with dask(tmp_path) as cluster, Cluster(cluster.address) as place:
+    with dask(tmp_path) as cluster, Cluster(cluster.address) as executor:
         cluster.add_worker(other)
         with pytest.raises(
             ConfigError,
@@ -190,16 +189,16 @@ def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path, space: 
             rf"[0-9a-f]{{12}} of the simulator, this is version {version_beside('soc')[:12]}; "
             r"install the same there$",
         ):
-            searched(space, place, Database(":memory:"))
+            searched(space, executor, Database(":memory:"))
         cluster.workers[0].kill()
-        until(lambda: place.workers == 0)
+        until(lambda: executor.workers == 0)
         cluster.add_worker(none)
         with pytest.raises(
             ConfigError,
             match=rf"^{cluster.address}: a worker answers: No module named 'autotuner'; "
             r"install pulpsim there, too$",
         ):
-            searched(space, place, Database(":memory:"))
+            searched(space, executor, Database(":memory:"))
 
 
 def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,18 +6,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from autotuner.executors import Place, Processes, Threads
 from autotuner.measure import Limits, Measure
 from autotuner.measurement_store import Database
 from autotuner.point import Point
 from autotuner.space import Space
 from soc.chip.spec import load_chip
-from soc.run_many import Run
+from soc.run_many import Run, Threads, outcomes_of
+from soc.worker_process import Processes
 from tests.autotuner.kept_of_runs import killed_at_the_limit, killed_first, pid
 from trainlib.launch import program
 
@@ -30,10 +31,11 @@ IMPOSSIBLE = Point(None, (("cols", 99), ("rows", 99)), 1, 8)
 RUN = Run(program("relu_fw_f32", {"shape": [8]}).program)
 
 
-def measured(place: Place, points: list[Point]) -> tuple[list, list]:
+def measured(executor: Executor, points: list[Point]) -> tuple[list, list]:
     """Outcomes of points, and what the database has then."""
     database = Database(":memory:")
-    outcomes = Measure(SPACE.layer, CHIP, database, Limits(max_cycles=40_000), place=place)(points)
+    limits = Limits(max_cycles=40_000)
+    outcomes = Measure(SPACE.layer, CHIP, database, limits, executor=executor)(points)
     return outcomes, sorted(database.connection.execute("SELECT * FROM results"))
 
 
@@ -54,14 +56,8 @@ def expected(points: list[Point]) -> tuple[list, list]:
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[Processes]:
-    with Processes(2) as place:
-        yield place
-
-
-def outcomes_of(place: Place, runs: list[Run], keep) -> list:
-    found = {}
-    place.carry_out(runs, keep, found.__setitem__)
-    return [found[number] for number in range(len(runs))]
+    with Processes(2) as executor:
+        yield executor
 
 
 def test_processes_find_what_a_thread_finds(
@@ -79,10 +75,10 @@ def test_processes_stay_from_one_call_to_the_next(two: Processes) -> None:
 def test_no_process_is_started_for_what_is_known(points: list[Point], expected: tuple) -> None:
     database = Database(":memory:")
     measure = partial(Measure, SPACE.layer, CHIP, database, Limits(max_cycles=40_000))
-    measure(place=Threads(1))(points)
-    with Processes(2) as place:
-        assert measure(place=place)(points) == expected[0]
-        assert place.idle == []
+    measure(executor=Threads(1))(points)
+    with Processes(2) as executor:
+        assert measure(executor=executor)(points) == expected[0]
+        assert executor.idle == []
 
 
 def test_a_run_whose_process_is_killed_is_carried_out_again(two: Processes, tmp_path: Path) -> None:
@@ -91,11 +87,11 @@ def test_a_run_whose_process_is_killed_is_carried_out_again(two: Processes, tmp_
     assert found[0] > 0
 
 
-def test_an_idle_process_that_is_killed_is_replaced_and_all_end_with_their_place() -> None:
-    with Processes(1) as place:
-        (gone,) = outcomes_of(place, [RUN], pid)
+def test_an_idle_process_that_is_killed_is_replaced_and_all_end_with_their_executor() -> None:
+    with Processes(1) as executor:
+        (gone,) = outcomes_of(executor, [RUN], pid)
         os.kill(gone, signal.SIGKILL)
-        (other,) = outcomes_of(place, [RUN], pid)
+        (other,) = outcomes_of(executor, [RUN], pid)
         assert other != gone
     assert not any(Path(f"/proc/{process}").exists() for process in (gone, other))
 
@@ -110,7 +106,7 @@ def test_a_run_that_kills_every_process_fails_and_the_others_do_not_notice(
     assert repr(died) == 'RuntimeError("the run\'s process ended with exit code -9")'
 
 
-def test_an_interruption_ends_the_processes_that_work(two: Processes) -> None:
+def test_an_interruption_ends_the_processes_that_work() -> None:
     told = []
 
     def interrupt(number: int, outcome: int) -> None:
@@ -118,22 +114,24 @@ def test_an_interruption_ends_the_processes_that_work(two: Processes) -> None:
         raise KeyboardInterrupt
 
     spin = Run(program("matmul_f32", {"n": 64, "k": 64, "m": 64}).program)
-    with pytest.raises(KeyboardInterrupt):
-        two.carry_out([RUN, *[spin] * 50], pid, interrupt)
-    assert (len(told), two.busy) == (1, set())
+    executor = Processes(2)
+    with pytest.raises(KeyboardInterrupt), executor:
+        outcomes_of(executor, [RUN, *[spin] * 50], pid, interrupt)
+    assert (len(told), executor.busy) == (1, set())
 
 
 SEARCH = """
 if __name__ == "__main__":
-    from autotuner.executors import Processes
+    from soc.run_many import outcomes_of
+    from soc.worker_process import Processes
     from tests.autotuner.kept_of_runs import pid
     from tests.autotuner.test_executors import RUN
 
     def told(number, outcome):
         print(outcome, flush=True)
-    with Processes(2) as place:
+    with Processes(2) as executor:
         while True:
-            place.carry_out([RUN] * 8, pid, told)
+            outcomes_of(executor, [RUN] * 8, pid, told)
 """
 
 

@@ -2,12 +2,12 @@
 
 import gc
 import pickle
+from concurrent.futures import Future
 from functools import partial
 from random import Random
 
 import pytest
 
-from autotuner.executors import Threads
 from autotuner.extrapolation import NONE, WORST, Estimate, Steady, estimate, outcome_of
 from autotuner.measure import Builder, Limits, Measure
 from autotuner.measurement import Outcome
@@ -20,7 +20,7 @@ from autotuner.search import confirmed
 from autotuner.space import Space
 from firmware.builder import KernelError
 from soc.chip.spec import load_chip
-from soc.run_many import run_many
+from soc.run_many import Threads, run_many
 from trainlib.primitive.slices import TileShape
 from trainlib.tiling.schedule import Step
 
@@ -235,21 +235,21 @@ def test_what_goes_wrong_is_the_points_outcome_if_it_is_the_points_fault():
 def test_what_a_lost_process_had_is_measured_in_full_and_estimated_again_the_next_time():
     layer, point = layer_and_point("linear_fw_f32", {"inputs": 64, "outputs": 400}, {"co": 4}, 1)
 
-    class Lossy(Threads):
-        def carry_out(self, runs, keep, on_end):
-            lost = keep is sample_of and not self.losses
-            self.losses += [RuntimeError("ended")] * lost
-            for number in range(len(runs)) if lost else ():
-                on_end(number, self.losses[0])
-            if not lost:
-                super().carry_out(runs, keep, on_end)
+    losses = []
 
-    place = Lossy(1)
-    place.losses = []
-    full = Measure(layer, CHIP, Database(":memory:"), place=place)
-    measured = Steady(full)([point])
-    assert (measured, len(full.database)) == (full([point]), 1)
-    [estimated] = Steady(full)([point])
+    class Lossy(Threads):
+        def submit(self, function, /, run, keep):
+            if keep is sample_of and not losses:
+                losses.append(future := Future())
+                future.set_exception(RuntimeError("ended"))
+                return future
+            return super().submit(function, run, keep)
+
+    with Lossy(1) as executor:
+        full = Measure(layer, CHIP, Database(":memory:"), executor=executor)
+        measured = Steady(full)([point])
+        assert (measured, len(full.database)) == (full([point]), 1)
+        [estimated] = Steady(full)([point])
     assert estimated.cycles == pytest.approx(measured[0].cycles, rel=0.01)
     assert len(full.database) == 2
 
@@ -262,17 +262,15 @@ def test_parts_and_what_they_say_can_be_sent_to_another_process():
     layer, point = layer_and_point("linear_fw_f32", {"inputs": 64, "outputs": 400}, {"co": 4}, 1)
 
     class Elsewhere(Threads):
-        def carry_out(self, runs, keep, on_end):
-            runs, keep = sent((runs, keep))
-            super().carry_out(
-                runs, keep, lambda n, part: on_end(n, pickle.loads(pickle.dumps(part)))
-            )
+        def submit(self, function, /, *arguments):
+            return super().submit(lambda: sent(function(*sent(arguments))))
 
     found = []
-    for place in (Threads(1), Elsewhere(1)):
-        full = Measure(layer, CHIP, Database(":memory:"), place=place)
-        found += Steady(full)([point])
-        assert full.simulated == 0
+    for kind in (Threads, Elsewhere):
+        with kind(1) as executor:
+            full = Measure(layer, CHIP, Database(":memory:"), executor=executor)
+            found += Steady(full)([point])
+            assert full.simulated == 0
     assert found[0] == found[1] != NONE
 
 

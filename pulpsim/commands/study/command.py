@@ -7,7 +7,7 @@ from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pulpsim.cli.place import cluster_of
+from pulpsim.cli.executor import cluster_of
 from pulpsim.cli.terminal import (
     compact_table,
     neutralised,
@@ -43,12 +43,15 @@ def study(what: str | None, options: Options) -> int:
     store = Store(plan.database)
     console = report_console()
     try:
-        with shown_progress(plan, console) as progress, cluster_of(plan.place, console) as place:
+        with (
+            shown_progress(plan, console) as progress,
+            cluster_of(plan.executor, console) as executor,
+        ):
             simulate = Simulate(
                 plan.study.name,
                 store,
-                workers=plan.place.workers,
-                place=place,
+                workers=plan.executor.workers,
+                executor=executor,
                 on_built=progress.built,
                 on_end=progress.done,
                 progress=progress.compiling,

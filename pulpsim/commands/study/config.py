@@ -32,7 +32,7 @@ from pulpsim.cli.config_options import (
     cache_file,
     option_layers,
 )
-from pulpsim.cli.place import Asked, check_place, place_layers, without_place
+from pulpsim.cli.executor import Asked, check_executor, executor_layers, without_executor
 from pulpsim.commands.study.catalogue import STUDIES
 from pulpsim.commands.study.study import Case, Study
 from soc.chip.spec import DEFAULT_CHIP, SocSpec
@@ -83,7 +83,7 @@ class Plan:
     arguments: BaseModel
     chip: SocSpec
     cases: Sequence[Case]
-    place: Asked
+    executor: Asked
     database: Path
     output: Path
 
@@ -96,7 +96,7 @@ def load_plan(what: str, options: Options) -> Plan:
     is_file = what.endswith(".toml") or "/" in what
     source, folder = (what, Path(what).parent) if is_file else (COMMAND, Path())
     table = read_toml(Path(what)) if is_file else {"study": {"name": what}}
-    table = without_place(table, "study", options)
+    table = without_executor(table, "study", options)
     if "study" not in table:
         raise ConfigError([f'{source}: no study: it needs a [study] table with name = "banking"'])
     mistakes = Mistakes()
@@ -107,7 +107,7 @@ def load_plan(what: str, options: Options) -> Plan:
         chip = chosen.spec
     with mistakes.collected():
         config = validated(StudyConfig, [Layer(source, table), *_option_layers(options)])
-        check_place(source, "study", config.study, options)
+        check_executor(source, "study", config.study, options)
     study, point = _with_arguments(source, table["study"], options, mistakes)
     if chip and study and point:
         with mistakes.collected():
@@ -175,5 +175,5 @@ def _cases(study: Study, point: BaseModel, chip: SocSpec) -> Sequence[Case]:
 
 def _option_layers(options: Options) -> list[Layer]:
     return option_layers(
-        {"--quick": ("study", "quick", options.quick or None)} | place_layers("study", options)
+        {"--quick": ("study", "quick", options.quick or None)} | executor_layers("study", options)
     )

@@ -1,16 +1,16 @@
 """Simulate the cases of a study side by side, or remember them."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import nullcontext
 from functools import partial
 
-from autotuner.executors import Place
 from firmware.builder import KernelError
 from pulpsim.commands.study.result_store import Store, key_of
 from pulpsim.commands.study.study import Case, Finding, Measured, Result
 from soc.config.toml import ConfigError
 from soc.result import RunResult
-from soc.run_many import Run, run_many
+from soc.run_many import Run, Threads, outcomes_of
 
 LIMIT = 100_000_000  # cycles of a case; beyond, it has failed
 
@@ -22,7 +22,7 @@ class Simulate:
 
     store        what is known, and gets what is found
     workers      simulations at a time; None: as many as there are processors
-    place        carries them out, if not threads of this process
+    executor     carries them out; None: threads of this process
     on_built     called when a case's program is built, or cannot be
     on_end       called with each finding
     progress     as in run_program
@@ -36,12 +36,12 @@ class Simulate:
         store: Store,
         *,
         workers: int | None = None,
-        place: Place | None = None,
+        executor: Executor | None = None,
         on_built: Callable[[], None] = lambda: None,
         on_end: OnEnd = lambda finding: None,
         progress: Callable = nullcontext,
     ) -> None:
-        self.study, self.store, self.workers, self.place = study, store, workers, place
+        self.study, self.store, self.workers, self.executor = study, store, workers, executor
         self.on_built, self.on_end, self.progress = on_built, on_end, progress
         self.simulated = 0
 
@@ -94,16 +94,9 @@ class Simulate:
             self._note(found, index, finding)
 
         runs = [Run(programs[i], cases[i].chip, max_cycles=LIMIT) for i in missing]
-        if self.place:
-            self.place.carry_out(runs, kept, ended)
-            return
-        run_many(
-            runs,
-            workers=self.workers,
-            keep=kept,
-            on_end=ended,
-            progress=self.progress,
-        )
+        own = nullcontext(self.executor) if self.executor else Threads(self.workers, self.progress)
+        with own as executor:
+            outcomes_of(executor, runs, kept, ended)
 
 
 def kept(run: RunResult) -> Result:

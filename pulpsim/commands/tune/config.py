@@ -39,7 +39,7 @@ from pulpsim.cli.config_options import (
     option_of,
     program_table,
 )
-from pulpsim.cli.place import check_place, place_layers, without_place
+from pulpsim.cli.executor import check_executor, executor_layers, without_executor
 from pulpsim.commands.inspect.networks import config_file
 from soc.chip.spec import DEFAULT_CHIP, SocSpec
 from soc.config.toml import ConfigError, Mistakes, merged, read_toml
@@ -135,7 +135,7 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
     source, folder = (str(file), file.parent) if file else (COMMAND, Path())
     mistakes = Mistakes()
     own = program_table(options.kernel, options.arguments, "inputs=640", mistakes)
-    table = merged(without_place(read_toml(file) if file else {}, "tune", options), own)
+    table = merged(without_executor(read_toml(file) if file else {}, "tune", options), own)
     chip, config, entries = None, None, dict[str, ProgramTable]()
     typed = dict[str, dict[str, str]]()
     with mistakes.collected():
@@ -143,7 +143,7 @@ def load_tuning(file: Path | None, options: Options) -> Tuning:
         chip = _fitting(ChosenChip.of(source, folder, table, *given, mistakes))
     with mistakes.collected():
         config = validated(TuneConfig, [Layer(source, table), *_option_layers(options)])
-        check_place(source, "tune", config.tune, options)
+        check_executor(source, "tune", config.tune, options)
         entries = _entries(source, config)
         if chip:
             _check_cores(source, config.tune, chip.spec)
@@ -203,7 +203,7 @@ def _option_layers(options: Options) -> list[Layer]:
     own = "policy", "sizes", "types"
     return option_layers(
         {option_of(key): ("tune", key, getattr(options, key)) for key in own}
-        | place_layers("tune", options)
+        | executor_layers("tune", options)
     )
 
 

@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
 
-from autotuner.executors import Place
 from autotuner.extrapolation import LARGE, Steady
 from autotuner.measure import Limits, Measure
 from autotuner.measurement import Outcome
@@ -19,8 +19,8 @@ from autotuner.single_tile import MeasureTile
 from autotuner.space import PAPER_TILES, Point, Space
 from autotuner.tuned import keep_best
 from pulpsim.cli.config_options import ChosenChip
+from pulpsim.cli.executor import executor_of
 from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write
-from pulpsim.cli.place import place_of
 from pulpsim.cli.terminal import report_console
 from pulpsim.commands.tune.config import Options, Tuning, load_tuning
 from pulpsim.commands.tune.plots import check_picture, write_picture
@@ -62,9 +62,9 @@ def tune(
     layers: list[Tuned] = []
     pace, is_whole = Pace(len(tuning.spaces)), True
     try:
-        with place_of(tuning.how, console) as place:
+        with executor_of(tuning.how, console) as executor:
             for name in tuning.spaces:
-                layers.append(tuned(name, tuning, database, place, console, pace, with_paper))
+                layers.append(tuned(name, tuning, database, executor, console, pace, with_paper))
                 show_layer(layers[-1], console)
     except KeyboardInterrupt:
         is_whole = False
@@ -105,7 +105,7 @@ def tuned(
     name: str,
     tuning: Tuning,
     database: Database,
-    place: Place,
+    executor: Executor,
     console: Console,
     pace: Pace,
     with_paper: bool,
@@ -122,8 +122,8 @@ def tuned(
     with Progress(name, _expected(space, policy, with_paper), console, pace).shown() as progress:
         where = space.layer, space.chip, database
         limits = Limits(max_cycles=tuning.how.max_cycles)
-        measure = Measure(*where, limits, place=place, on_end=progress.note)
-        tile = MeasureTile(*where, limits, place=place, on_end=progress.note_tile)
+        measure = Measure(*where, limits, executor=executor, on_end=progress.note)
+        tile = MeasureTile(*where, limits, executor=executor, on_end=progress.note_tile)
         default = measure([space.default()])[0]
         found, searched = _search(policy, space, measure, tile)
         every = {f.point: f for f in found}

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from pulpsim.cli.place import place_of
+from pulpsim.cli.executor import executor_of
 from pulpsim.commands import app as cli
 from pulpsim.commands.tune.config import Options, TuneTable, load_tuning
 from soc.config.toml import ConfigError
@@ -64,7 +64,7 @@ def test_a_cluster_without_workers_is_waited_for(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("autotuner.dask_executor.Cluster._connected", lambda cluster: None)
     monkeypatch.setattr("autotuner.dask_executor.Cluster.workers", 0)
     console = Console(file=StringIO(), width=100)
-    place_of(TuneTable(scheduler="tcp://host:8786"), console)
+    executor_of(TuneTable(scheduler="tcp://host:8786"), console)
     assert console.file.getvalue() == (
         "tcp://host:8786: has no workers yet; it waits for `dask worker tcp://host:8786`\n"
     )
@@ -75,7 +75,7 @@ def test_an_option_takes_the_place_of_what_the_file_says(config: Path) -> None:
     assert (how.workers, how.scheduler, how.local_cluster) == (None, None, 3)
 
 
-def test_two_places_at_once_are_refused(config: Path) -> None:
+def test_two_executors_at_once_are_refused(config: Path) -> None:
     with pytest.raises(ConfigError, match=r"^--workers and --local-cluster; give one of them$"):
         load_tuning(config, Options(local_cluster=3, workers=2))
     config.write_text(CONFIG.replace("sizes = 2", "local_cluster = 2"))
