@@ -16,29 +16,45 @@ from soc.host import signals
 BAD_INPUT = 2
 MISTAKES = 20  # that are told
 LONGEST = 600  # characters of one
-WHERE = "Where to write; beside what is read by default."
+WHERE = "File to write; by default beside the one that is read."
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
 
 Chip = Annotated[str | None, typer.Option(metavar="NAME", help="A chip by name, or a chip file.")]
-Engine = Annotated[str | None, typer.Option(metavar="event|compiled", help="How to simulate it.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="event|compiled",
+        help="Simulator engine: compiled is fast, event defines what is right.",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field of the chip; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change a field of the chip, such as l1.banks=8; repeatable.",
+    ),
 ]
 Arguments = Annotated[
     list[str] | None,
-    typer.Option("--arg", metavar="NAME=VALUE", help="An argument of it; repeatable."),
+    typer.Option(
+        "--arg", metavar="NAME=VALUE", help="Set an argument of the kernel or study; repeatable."
+    ),
 ]
 Json = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="What it shows, as JSON; - is standard output.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the report as JSON; - is standard output."),
 ]
 Scheduler = Annotated[
-    str | None, typer.Option(metavar="tcp://HOST:PORT", help="Simulate on a Dask cluster.")
+    str | None,
+    typer.Option(metavar="tcp://HOST:PORT", help="Simulate on the Dask cluster of this scheduler."),
 ]
 LocalCluster = Annotated[
     int | None, typer.Option(metavar="N", help="Start a Dask cluster of N workers here.")
 ]
-Database = Annotated[Path | None, typer.Option(metavar="FILE", help="Where results are kept.")]
+Database = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Database that keeps the results.")
+]
 
 
 def begin() -> None:

@@ -1,7 +1,6 @@
 """The command `pulpsim`. Nothing heavy is imported before a command needs it."""
 
 import sys
-from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +13,6 @@ from pulpsim.cli.shared_options import (
     Arguments,
     Chip,
     Database,
-    Engine,
     Json,
     LocalCluster,
     Scheduler,
@@ -23,6 +21,7 @@ from pulpsim.cli.shared_options import (
     reporting_bad_input,
 )
 from pulpsim.commands.deploy.command import deploy
+from pulpsim.commands.run.command_line import run
 from pulpsim.commands.trace.command import annotate, trace_app
 from pulpsim.commands.tune.command import footprint, tune
 from pulpsim.gdb.command import gdb
@@ -58,111 +57,16 @@ def _show_version(is_wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="The version.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass
 
 
-@app.command("run")
-def _run(
-    config: Annotated[
-        Path | None,
-        typer.Argument(metavar="PROGRAM", help="An ELF file, or CONF.toml: what to run, and how."),
-    ] = None,
-    engine: Engine = None,
-    elf: Annotated[Path | None, typer.Option(metavar="FILE", help="The program.")] = None,
-    kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The program; see pulpsim kernels.")
-    ] = None,
-    arguments: Arguments = None,
-    chip: Chip = None,
-    settings: Settings = None,
-    json: Json = None,
-    max_cycles: Annotated[
-        int | None, typer.Option(metavar="N", help="Stop there at the latest.")
-    ] = None,
-    console_limit: Annotated[
-        int | None,
-        typer.Option(metavar="BYTES", help="That the program may print; a million by default."),
-    ] = None,
-    console: Annotated[
-        str | None,
-        typer.Option(metavar="lines|raw", help="A line a core, or characters as they are stored."),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="The first warning ends the run, with status 3.")
-    ] = False,
-    check: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES", help="Watch it: races,memory,stack,performance, or some of them."
-        ),
-    ] = None,
-    issue_trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A line for every instruction, with its cycle; FILE.gz."),
-    ] = None,
-    values: Annotated[
-        bool, typer.Option("--values", help="There, what it wrote, and its access.")
-    ] = False,
-    checkpoint: Annotated[
-        tuple[int, Path] | None,
-        typer.Option("--checkpoint-at", metavar="CYCLE FILE", help="Keep the run's state there."),
-    ] = None,
-    start: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE", help="Go on from such a file; names its program."),
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Record what happens in every cycle; see pulpsim trace."),
-    ] = None,
-    trace_limit: Annotated[
-        int | None, typer.Option(metavar="EVENTS", help="Of the trace; the run goes on after it.")
-    ] = None,
-    trace_filters: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trace-filter",
-            metavar="KEY=VALUE",
-            help="kind=issue,stall hart=0-3,fc cycle=A-B pc=A-B function=F region=R; repeatable.",
-        ),
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No report and no progress, only the program's text.")
-    ] = False,
-    tui: Annotated[
-        bool, typer.Option("--tui", help="Watch it run: pause, step, break, look, go back.")
-    ] = False,
-    web: Annotated[
-        bool, typer.Option("--web", help="The same in a browser: http://127.0.0.1:8000.")
-    ] = False,
-) -> None:
-    """Run a program on a simulated chip; say where its cycles went.
-
-    Exit status: 0 the program returned 0, 1 it returned something else or a kernel's result is
-    wrong, 2 bad input, 3 a trap, a deadlock, the cycle limit or, with --strict, a warning, 4
-    --check has found something, 130 after Ctrl-C, 143 after SIGTERM.
-    """
-    with reporting_bad_input():
-        from pulpsim.cli.run_config import Options
-        from pulpsim.commands.run.command import run
-
-        if web:
-            from pulpsim.tui.web import serve
-
-            serve(sys.argv[1:])
-            return
-        traced = trace, trace_limit, trace_filters or ()
-        program = kernel, arguments or ()
-        where = json, max_cycles, issue_trace
-        guards = console_limit, strict or None
-        options = Options(engine, elf, chip, settings or (), *where, *traced, *program, *guards)
-        options = replace(
-            options, check=check, values=values, console=console, start=start, checkpoint=checkpoint
-        )
-        raise typer.Exit(run(config, options, quiet, tui))
+app.command("run")(run)
 
 
 @app.command("chips")
@@ -173,7 +77,7 @@ def _chips(
 ) -> None:
     """List the chips, or all fields of one.
 
-    Each field with its unit, its default where the chip departs from it, and its source.
+    A field is shown with its unit, its source, and its default where the chip's value differs.
     """
     with reporting_bad_input():
         from pulpsim.cli.terminal import page_console
@@ -196,7 +100,9 @@ def _kernels(
 
 @app.command("build")
 def _build(
-    config: Annotated[Path, typer.Argument(metavar="CONF.toml", help="With program.kernel.")],
+    config: Annotated[
+        Path, typer.Argument(metavar="CONF.toml", help="Config file whose program.kernel is built.")
+    ],
     output: Output = None,
     chip: Chip = None,
     settings: Settings = None,
@@ -215,22 +121,25 @@ app.command("footprint")(footprint)
 
 @app.command("report")
 def _report(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace, or a run's --json.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace, or the JSON of a run.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help=WHERE)
     ] = None,
     cycles: Annotated[
-        str | None, typer.Option("--cycle", metavar="FROM-TO", help="Of a trace, before TO.")
+        str | None,
+        typer.Option(
+            "--cycle", metavar="FROM-TO", help="Report on these cycles of a trace; TO is excluded."
+        ),
     ] = None,
     is_tried: Annotated[
-        bool, typer.Option("--try", help="Simulate what would help a kernel, too.")
+        bool, typer.Option("--try", help="Simulate the changes that would help a kernel, too.")
     ] = False,
 ) -> None:
     """Draw a recorded run as one HTML page.
 
     It shows where the cycles went, and what would help. FILE is what `pulpsim run --trace FILE`
-    recorded; of a run's JSON, what needs no times. The largest losses are said on standard error,
-    too.
+    recorded. The JSON of a run gives a page without what needs times. The largest losses are also
+    listed on standard error.
     """
     with reporting_bad_input():
         from pulpsim.html_report.command import report
@@ -242,25 +151,35 @@ def _report(
 def _study(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="NAME|CONF.toml", help="Without: lists them, with arguments."),
+        typer.Argument(
+            metavar="NAME|CONF.toml",
+            help="A study or a config file; without it, list the studies and their arguments.",
+        ),
     ] = None,
     arguments: Arguments = None,
     chip: Chip = None,
     settings: Settings = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A sweep that takes seconds.")] = False,
-    workers: Annotated[int | None, typer.Option(metavar="N", help="Simulations at a time.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Make a small sweep that takes seconds.")
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Run N simulations at a time; by default one a processor."),
+    ] = None,
     scheduler: Scheduler = None,
     local_cluster: LocalCluster = None,
     database: Database = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FOLDER", help="For files; study-NAME by default."),
+        typer.Option(
+            "-o", "--output", metavar="FOLDER", help="Folder for the files; study-NAME by default."
+        ),
     ] = None,
 ) -> None:
-    """Sweep over chips and programs; draw and say what comes of it.
+    """Sweep over chips and programs; write tables and figures.
 
-    Studies: banking, stride, traffic, dma, scaling, roofline. Every result is kept: the same
-    command after Ctrl-C goes on where it was. Exit status: 0, 1 if everything fails, 2 bad input,
+    Studies: banking, stride, traffic, dma, scaling, roofline. Every result is kept: after
+    Ctrl-C the same command continues. Exit status: 0, 1 if everything fails, 2 bad input,
     130 after Ctrl-C.
     """
     with reporting_bad_input():
@@ -277,14 +196,22 @@ def _fidelity(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="A group, a program, a configuration, or a pattern; repeatable."
+            metavar="NAME",
+            help="Repeat one group, program or configuration, or those of a pattern; repeatable.",
         ),
     ] = None,
     engine: Annotated[
-        str, typer.Option(metavar="event|compiled", help="event: what is under 20,000 cycles.")
+        str,
+        typer.Option(
+            metavar="event|compiled",
+            help="Simulator engine; event repeats programs under 20,000 cycles.",
+        ),
     ] = "compiled",
     workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Measurements at a time.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Repeat N measurements at a time; by default one a processor."
+        ),
     ] = None,
     scheduler: Scheduler = None,
     local_cluster: Annotated[
@@ -293,7 +220,7 @@ def _fidelity(
     ] = None,
     json: Json = None,
 ) -> None:
-    """Repeat what was measured on PULP's RTL; show every difference.
+    """Repeat measurements of PULP's RTL and show every difference.
 
     Groups: programs, contention, kernels, dma, icache, l2. Exit status: 0 all is equal, 1 something
     differs, 2 bad input.
@@ -305,15 +232,22 @@ def _fidelity(
         raise typer.Exit(fidelity(only or (), engine, json, where))
 
 
-Core = Annotated[str | None, typer.Option(metavar="ri5cy|cv32e40p", help="Whose instructions.")]
+Core = Annotated[
+    str | None, typer.Option(metavar="ri5cy|cv32e40p", help="Core whose instructions are known.")
+]
 FloatRegisters = Annotated[
-    str | None, typer.Option("--float-registers", metavar="f|x", help="Where floats live.")
+    str | None,
+    typer.Option(
+        "--float-registers",
+        metavar="f|x",
+        help="Registers that hold floats: f, or x as in PULP's cluster.",
+    ),
 ]
 
 
 @app.command("asm")
 def _asm(
-    source: Annotated[Path, typer.Argument(metavar="FILE.s")],
+    source: Annotated[Path, typer.Argument(metavar="FILE.s", help="Assembly source.")],
     output: Output = None,
     core: Core = None,
     float_registers: FloatRegisters = None,
@@ -327,13 +261,13 @@ def _asm(
 
 @app.command("dis")
 def _dis(
-    elf: Annotated[Path, typer.Argument(metavar="FILE.elf")],
+    elf: Annotated[Path, typer.Argument(metavar="FILE.elf", help="ELF file to show.")],
     core: Core = None,
     float_registers: FloatRegisters = None,
 ) -> None:
     """Show the instructions of a program.
 
-    With symbols and source lines where the file has them, and bars at the bodies of hardware loops.
+    Shows symbols and source lines where the file has them; bars mark bodies of hardware loops.
     """
     with reporting_bad_input():
         from pulpsim.cli.terminal import neutralised
@@ -344,7 +278,9 @@ def _dis(
 
 @app.command("isa")
 def _isa(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A mnemonic.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A mnemonic, such as p.lw.")
+    ] = None,
 ) -> None:
     """Show an instruction's reference page, or all mnemonics."""
     with reporting_bad_input():
@@ -355,7 +291,7 @@ def _isa(
 
 @app.command("new")
 def _new(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="That is to be made.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to make.")],
 ) -> None:
     """Make a project: C for all cores, config, Makefile, script."""
     with reporting_bad_input():

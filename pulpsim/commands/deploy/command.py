@@ -15,95 +15,141 @@ def deploy(
         str | None,
         typer.Argument(
             metavar="FILE.py:NAME|FILE.onnx|CONF.toml",
-            help="A torch.nn.Module, or what returns one; a training graph; all in a file.",
+            help="A torch.nn.Module, or a function that returns one; an ONNX training graph; "
+            "or a config file.",
         ),
     ] = None,
     shape: Annotated[
-        str | None, typer.Option("--input", metavar="BxCxHxW", help="Of a batch.")
+        str | None, typer.Option("--input", metavar="BxCxHxW", help="Shape of a batch.")
     ] = None,
     loss: Annotated[
         str | None,
         typer.Option(
             metavar="cross_entropy|mse|l1|own|FILE.py:NAME",
-            help="cross_entropy by default; own: what forward(x, target) gives.",
+            help="Loss function, cross_entropy by default; own: what forward(x, target) returns.",
         ),
     ] = None,
     optimizer: Annotated[
-        str | None, typer.Option(metavar="sgd|adam|adamw|FILE.onnx", help="sgd by default.")
+        str | None,
+        typer.Option(
+            metavar="sgd|adam|adamw|FILE.onnx",
+            help="Optimizer, sgd by default; or an ONNX graph of one.",
+        ),
     ] = None,
-    lr: Annotated[float | None, typer.Option(metavar="X", help="0.01 by default.")] = None,
-    momentum: Annotated[float | None, typer.Option(metavar="X", help="Of sgd.")] = None,
-    nesterov: Annotated[bool, typer.Option("--nesterov", help="Of sgd with a momentum.")] = False,
-    weight_decay: Annotated[float | None, typer.Option(metavar="X")] = None,
+    lr: Annotated[
+        float | None, typer.Option(metavar="X", help="Learning rate; 0.01 by default.")
+    ] = None,
+    momentum: Annotated[float | None, typer.Option(metavar="X", help="Momentum of sgd.")] = None,
+    nesterov: Annotated[
+        bool, typer.Option("--nesterov", help="Use Nesterov's momentum in sgd.")
+    ] = False,
+    weight_decay: Annotated[float | None, typer.Option(metavar="X", help="Weight decay.")] = None,
     clip_norm: Annotated[
-        float | None, typer.Option(metavar="X", help="The most that all gradients' norm may be.")
+        float | None, typer.Option(metavar="X", help="Largest norm of all gradients together.")
     ] = None,
     clip_value: Annotated[
-        float | None, typer.Option(metavar="X", help="The most that a gradient may be.")
+        float | None, typer.Option(metavar="X", help="Largest magnitude of a gradient's element.")
     ] = None,
     accumulate: Annotated[
-        int | None, typer.Option(metavar="N", help="Batches whose gradients are added for a step.")
+        int | None, typer.Option(metavar="N", help="Add the gradients of N batches for each step.")
     ] = None,
-    mean: Annotated[bool, typer.Option("--mean", help="Of those gradients, not the sum.")] = False,
+    mean: Annotated[
+        bool, typer.Option("--mean", help="Step by the mean of accumulated gradients, not the sum.")
+    ] = False,
     dtype: Annotated[
-        str | None, typer.Option(metavar="f32|f16|bf16", help="Of layers; weights learn in f32.")
+        str | None,
+        typer.Option(
+            metavar="f32|f16|bf16", help="Element type of layers; weights are updated in f32."
+        ),
     ] = None,
     layer_dtype: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN=TYPE", help="Of layers so named, as head.*=f32."),
+        typer.Option(
+            metavar="PATTERN=TYPE",
+            help="Element type of layers by name, such as head.*=f32; repeatable.",
+        ),
     ] = None,
     loss_scale: Annotated[
-        str | None, typer.Option(metavar="X|dynamic", help="A power of two; none by default.")
+        str | None,
+        typer.Option(
+            metavar="X|dynamic", help="Factor of the loss, a power of two; none by default."
+        ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.npz", help="x and target by example; random by default."),
+        typer.Option(
+            metavar="FILE.npz", help="Examples as arrays x and target; random by default."
+        ),
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(metavar="FILE.npz", help="Losses and weights of a FILE.onnx.")
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Losses and weights that a FILE.onnx must reach."),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(metavar="N", help="Updates; 1, or those of an ONNX's data.")
+        int | None,
+        typer.Option(
+            metavar="N", help="Number of updates; 1, or as many as the data of a FILE.onnx has."
+        ),
     ] = None,
     chip: Chip = None,
     settings: Settings = None,
-    cores: Annotated[int | None, typer.Option(metavar="N", help="All by default.")] = None,
+    cores: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of cores that compute; all by default.")
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE.elf", help="A program with its batches."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE.elf",
+            help="Write the program, its batches included, as an ELF file.",
+        ),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE.npz", help="Weights and states after training.")
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Write weights and optimizer states after training."),
     ] = None,
     json: Json = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Of weights and random batches; 0 by default.")
+        int | None,
+        typer.Option(metavar="N", help="Seed of weights and random batches; 0 by default."),
     ] = None,
-    plan_only: Annotated[bool, typer.Option("--plan-only", help="Do not run it.")] = False,
+    plan_only: Annotated[
+        bool, typer.Option("--plan-only", help="Plan memory and layers; do not run the program.")
+    ] = False,
     tuned: Annotated[
-        bool, typer.Option("--tuned", help="Take the tiles that `pulpsim tune` has found.")
+        bool, typer.Option("--tuned", help="Use the tiles that `pulpsim tune` has found.")
     ] = False,
     database: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where those are kept.")
+        Path | None, typer.Option(metavar="FILE", help="Database that `pulpsim tune` has written.")
     ] = None,
     layers: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.toml", help="Write its layers, for `pulpsim tune`."),
+        typer.Option(
+            metavar="FILE.toml", help="Write the network's layers as a config for `pulpsim tune`."
+        ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.html", help="Write a page: layers, memory by lifetime."),
+        typer.Option(
+            metavar="FILE.html", help="Write a page that shows layers, and memory by lifetime."
+        ),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Hold gradients and losses against PyTorch's.")
+        bool, typer.Option("--verify", help="Compare gradients and losses with PyTorch's.")
     ] = False,
     compare: Annotated[
         bool,
-        typer.Option("--compare", help="Train in f32, f16, bf16 and as said: a table of all."),
+        typer.Option(
+            "--compare", help="Train in f32, f16, bf16 and as the options say; show one table."
+        ),
     ] = False,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Take a FILE.onnx although its backward nodes have defects."),
+        typer.Option(
+            "--repair",
+            help="Accept a FILE.onnx whose backward nodes are wrong; gradients are derived anew.",
+        ),
     ] = False,
     operators: Annotated[
         bool, typer.Option("--operators", help="List the operators that a network may have.")
@@ -112,7 +158,7 @@ def deploy(
     """Train a network on the chip.
 
     Shows bytes of memory, cycles by layer, and losses. Exit status: 0, 1 if --verify or
-    --against finds what is further off than it may be, 2 bad input.
+    --against finds an error above its bound, 2 bad input.
     """
     with reporting_bad_input():
         from pulpsim.commands.deploy import session as command

@@ -33,31 +33,39 @@ trace_app = typer.Typer(
     rich_markup_mode=None,
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A trace.")]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A trace, recorded by `pulpsim run --trace FILE`.")
+]
 Harts = Annotated[
     list[str] | None,
-    typer.Option("--hart", metavar="NAME", help="core3, 0-3, fc, dma0; repeatable."),
+    typer.Option("--hart", metavar="NAME", help="Select harts: core3, 0-3, fc, dma0; repeatable."),
 ]
 Kinds = Annotated[
     list[str] | None,
     typer.Option(
         "--kind",
         metavar="KIND,...",
-        help="issue, stall, memory, conflict, dma, transfer, sleep, region.",
+        help="Select kinds: issue, stall, memory, conflict, dma, transfer, sleep, region.",
     ),
 ]
 Functions = Annotated[
-    list[str] | None, typer.Option("--function", metavar="NAME", help="Its code; repeatable.")
+    list[str] | None,
+    typer.Option("--function", metavar="NAME", help="Select the code of a function; repeatable."),
 ]
 Addresses = Annotated[
     list[str] | None,
-    typer.Option("--pc", metavar="FROM-TO", help="Instructions before TO; repeatable."),
+    typer.Option(
+        "--pc",
+        metavar="FROM-TO",
+        help="Select instructions by address; TO is excluded; repeatable.",
+    ),
 ]
 Regions = Annotated[
-    list[str] | None, typer.Option("--region", metavar="NAME", help="Inside of it; repeatable.")
+    list[str] | None,
+    typer.Option("--region", metavar="NAME", help="Select what is inside of a region; repeatable."),
 ]
 Cycles = Annotated[
-    str | None, typer.Option("--cycle", metavar="FROM-TO", help="Of the run, before TO.")
+    str | None, typer.Option("--cycle", metavar="FROM-TO", help="Select cycles; TO is excluded.")
 ]
 
 
@@ -70,9 +78,11 @@ def show(
     pc: Addresses = None,
     region: Regions = None,
     cycle: Cycles = None,
-    tui: Annotated[bool, typer.Option("--tui", help="Watch it: play, step, go back.")] = False,
+    tui: Annotated[
+        bool, typer.Option("--tui", help="Open the live view in the terminal: play, step, go back.")
+    ] = False,
     web: Annotated[
-        bool, typer.Option("--web", help="The same in a browser: http://127.0.0.1:8000.")
+        bool, typer.Option("--web", help="Serve the live view at http://127.0.0.1:8000.")
     ] = False,
 ) -> None:
     """Show events as text, a line each, in the order of time."""
@@ -103,7 +113,7 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            help="perfetto, vcd, konata, spike, speedscope, callgrind, csv or parquet.",
+            help="Format: perfetto, vcd, konata, spike, speedscope, callgrind, csv or parquet.",
         ),
     ],
     output: Annotated[
@@ -139,7 +149,7 @@ def export(
 def annotate(
     file: File,
     top: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="List the N hottest functions only.")
+        int | None, typer.Option(metavar="N", min=0, help="List only the N hottest functions.")
     ] = None,
     hart: Harts = None,
     function: Functions = None,
