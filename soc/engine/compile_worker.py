@@ -40,7 +40,7 @@ def built(names: Iterable[str], parent: int) -> Iterator[tuple[str, Files]]:
 
     parent    a pipe with whose other side the processes end
 
-    raises    EOFError if one of them fails
+    raises    EOFError if one of them fails; the others are ended at exit, not waited for
     """
     processes = os.cpu_count() or 1
     context = get_context("fork")
@@ -48,7 +48,8 @@ def built(names: Iterable[str], parent: int) -> Iterator[tuple[str, Files]]:
     while waiting or running:
         while waiting and len(running) < processes:
             connection, theirs = context.Pipe(duplex=False)
-            context.Process(target=_build, args=(waiting.pop(0), theirs, parent)).start()
+            order = (waiting.pop(0), theirs, parent)
+            context.Process(target=_build, args=order, daemon=True).start()
             theirs.close()
             running.add(connection)
         for connection in [c for c in wait(list(running)) if isinstance(c, Connection)]:

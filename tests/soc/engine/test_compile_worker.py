@@ -20,6 +20,17 @@ import json, sys
 from soc.engine.compile_worker import batches  # replaces Numba's target: in a process of its own
 print(json.dumps([batches(sys.argv[1:], processes) for processes in (1, 2, 8)]))
 """
+FAILING = """
+import os, signal
+from soc.engine import compile_worker
+
+def files(name):
+    signal.pause() if name == "dma" else 1 / 0
+
+compile_worker.files, os.cpu_count = files, lambda: 2
+compile_worker.main()
+"""
+"""One process fails while the other one compiles, for ever."""
 
 
 def test_interpreters_that_share_step_functions_are_compiled_one_after_the_other() -> None:
@@ -43,3 +54,13 @@ def test_interpreters_that_share_step_functions_are_compiled_one_after_the_other
     )
     interpreters = [name for batch in one for name in batch if len(name) > 3]
     assert eight == [[name] for name in (*interpreters, "csr", "dma")]
+
+
+def test_a_process_that_fails_ends_the_others() -> None:
+    command = [sys.executable, "-c", FAILING]
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        assert process.stdin
+        process.stdin.write('["csr", "dma"]\n')
+        process.stdin.flush()
+        assert process.wait(timeout=60) == 1
