@@ -13,7 +13,7 @@ from trainlib.elementwise import (
     labels,
     loss_scale,
     math_functions,
-    optimizers,
+    optimizer_ops,
     strided_copy,
 )
 from trainlib.elementwise import data_movement as layout
@@ -50,7 +50,7 @@ FILES = (
     loss_scale,
     matmul_ops,
     norm,
-    optimizers,
+    optimizer_ops,
     pool,
     reduce,
     recurrent,

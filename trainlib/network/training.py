@@ -10,7 +10,7 @@ from pydantic import Field
 from firmware.builder import KernelError
 from trainlib.deploy.graph.values import DeployError, Shape
 from trainlib.deploy.optimizers import SGD, Adam, AdamW, Optimizer
-from trainlib.elementwise.optimizers import Beta
+from trainlib.elementwise.optimizer_ops import Beta
 from trainlib.network.layers import AnyLayer, Network
 from trainlib.primitive.arguments import CommonArguments
 

@@ -14,7 +14,7 @@ from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_activations import clamped
 from trainlib.deploy.importers.aten_elements import chosen, reduced
 from trainlib.deploy.importers.aten_importer import Importer, Rule
-from trainlib.deploy.importers.aten_layers import extreme
+from trainlib.deploy.importers.aten_pools import extreme
 from trainlib.deploy.importers.aten_shapes import expanded
 
 LARGE = 2.0**126

@@ -24,6 +24,7 @@ from trainlib.deploy.importers import (
     aten_elements,
     aten_layers,
     aten_losses,
+    aten_pools,
     aten_sequences,
     aten_shapes,
 )
@@ -36,6 +37,7 @@ FILES = (
     aten_elements,
     aten_layers,
     aten_losses,
+    aten_pools,
     aten_sequences,
     aten_shapes,
 )

@@ -1,0 +1,165 @@
+"""ATen's pools as nodes, and what pools compute: maxima and minima along an axis."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.importers.aten_importer import Importer, Rule, both, pair
+from trainlib.deploy.importers.aten_layers import multiplied
+from trainlib.deploy.importers.aten_shapes import joined, part
+
+
+def _max_pool(
+    i: Importer,
+    x: Any,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> str:
+    """What a last window reaches beyond the input, with ceil_mode, is never the largest."""
+    if pair(dilation) != (1, 1):
+        raise DeployError("a dilation; the kernel has none: leave it out")
+    stride = stride or kernel
+    name = _reaching(i, x, kernel, stride, padding) if ceil_mode else i.name(x)
+    return _pool(i, "maxpool2d_fw", name, kernel, stride, padding)
+
+
+def _reaching(i: Importer, x: Any, kernel: Any, stride: Any, padding: Any) -> str:
+    """The input with as much after it as the last windows take, but for none that begins there."""
+    shape = i.shape(x)
+    after = [0] * len(shape)
+    for axis in range(2, len(shape)):
+        side = axis - len(shape)
+        n, k, s, p = shape[axis], pair(kernel)[side], pair(stride)[side], pair(padding)[side]
+        windows = -(-(n + 2 * p - k) // s) + 1
+        windows -= (windows - 1) * s >= n + p
+        after[axis] = max((windows - 1) * s + k - n - 2 * p, 0)
+    if not any(after):
+        return i.name(x)
+    how = {"before": (0,) * len(shape), "after": tuple(after), "value": float("-inf")}
+    return i.node("pad", {"x": i.name(x)}, **how)["y"]
+
+
+def _avg_pool(
+    i: Importer,
+    x: Any,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    counts_pad: bool = True,
+    divisor: Any = None,
+) -> str:
+    if ceil_mode:
+        raise DeployError("ceil_mode; the kernel has none: pad the input, and leave it out")
+    stride = stride or kernel
+    if divisor is None:
+        return _pool(i, "avgpool2d_fw", i.name(x), kernel, stride, padding, counts_pad=counts_pad)
+    y = _pool(i, "avgpool2d_fw", i.name(x), kernel, stride, padding, counts_pad=True)
+    return i.scaled(y, prod(pair(kernel)) / divisor)
+
+
+def _pool(
+    i: Importer, op: str, name: str, kernel: Any, stride: Any, padding: Any, **more: Any
+) -> str:
+    shape = i.graph.values[name].shape
+    is_line = len(shape) == 3
+    if is_line:
+        name = i.graph.reshaped(name, (*shape[:2], 1, shape[2]))
+    kernel, stride, pad = (both(v, is_line, n) for v, n in ((kernel, 1), (stride, 1), (padding, 0)))
+    y = i.node(op, {"x": name}, kernel=kernel, stride=stride, pad=pad, **more)["y"]
+    shape = i.graph.values[y].shape
+    return i.graph.reshaped(y, (*shape[:2], shape[3])) if is_line else y
+
+
+def _windows(i: Importer, x: Any, size: Any) -> tuple[list[int], list[int]]:
+    """Sizes of results, and of windows where all are of one size, else 0."""
+    sizes = i.shape(x)[2:]
+    wanted = [size] * len(sizes) if isinstance(size, int) else list(size)
+    wanted = [n if m is None else m for n, m in zip(sizes, wanted, strict=True)]
+    return wanted, [0 if n % m else n // m for n, m in zip(sizes, wanted, strict=True)]
+
+
+def _adaptive_average(i: Importer, x: Any, size: Any) -> str:
+    wanted, windows = _windows(i, x, size)
+    if all(windows):
+        return _pool(i, "avgpool2d_fw", i.name(x), windows, windows, 0)
+    y = i.name(x)
+    for axis, m in enumerate(wanted, 2):
+        y = _averaged(i, y, axis, m)
+    return y
+
+
+def _averaged(i: Importer, x: str, axis: int, count: int) -> str:
+    """Windows of any sizes along an axis: a product with their shares."""
+    n = i.graph.values[x].shape[axis]
+    shares = np.zeros((count, n), np.float32)
+    for number in range(count):
+        first, end = _window(n, count, number)
+        shares[number, first:end] = 1 / (end - first)
+    return multiplied(i, x, axis, shares)
+
+
+def _adaptive_max(i: Importer, x: Any, size: Any) -> tuple[str, None]:
+    """Along lines first: of equal elements the first one gets the gradient, as in PyTorch."""
+    wanted, windows = _windows(i, x, size)
+    if all(windows):
+        return _pool(i, "maxpool2d_fw", i.name(x), windows, windows, 0), None
+    y = i.name(x)
+    for axis in reversed(range(2, 2 + len(wanted))):
+        y = _largest(i, y, axis, wanted[axis - 2])
+    return y, None
+
+
+def _largest(i: Importer, x: str, axis: int, count: int) -> str:
+    """Of windows of any sizes along an axis: each by itself, put together."""
+    shape, found = i.graph.values[x].shape, []
+    for number in range(count):
+        first, end = _window(shape[axis], count, number)
+        begin, own, kernel = [0] * len(shape), list(shape), [1] * (len(shape) - 2)
+        begin[axis], own[axis], kernel[axis - 2] = first, end - first, end - first
+        found.append(_pool(i, "maxpool2d_fw", part(i, x, begin, own), kernel, 1, 0))
+    return joined(i, found, axis)
+
+
+def _largest_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, None]:
+    """As of one window: of equal elements the first one gets the gradient, as in PyTorch."""
+    return extreme(i, i.name(x), dim, keepdim), None
+
+
+def _smallest_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, None]:
+    """The negative of the largest of the negative elements."""
+    return i.scaled(extreme(i, i.scaled(i.name(x), -1), dim, keepdim), -1), None
+
+
+def extreme(i: Importer, x: str, dim: int, keepdim: bool) -> str:
+    """The largest elements along an axis."""
+    shape = i.graph.values[x].shape
+    dim %= len(shape)
+    before, after = shape[:dim], shape[dim + 1 :]
+    image = i.graph.reshaped(x, (1, prod(before), shape[dim], prod(after)))
+    y = _pool(i, "maxpool2d_fw", image, (shape[dim], 1), 1, 0)
+    return i.graph.reshaped(y, (*before, 1, *after) if keepdim else (*before, *after))
+
+
+def _window(size: int, count: int, number: int) -> tuple[int, int]:
+    """Where one of several windows starts and ends, as PyTorch cuts them."""
+    return number * size // count, -(-(number + 1) * size // count)
+
+
+RULES: dict[str, Rule] = {
+    "adaptive_avg_pool1d": _adaptive_average,
+    "adaptive_avg_pool2d": _adaptive_average,
+    "adaptive_max_pool1d": _adaptive_max,
+    "adaptive_max_pool2d": _adaptive_max,
+    "avg_pool1d": _avg_pool,
+    "avg_pool2d": _avg_pool,
+    "max.dim": _largest_of_axis,
+    "max_pool1d": _max_pool,
+    "max_pool2d": _max_pool,
+    "min.dim": _smallest_of_axis,
+}
