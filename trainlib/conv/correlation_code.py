@@ -18,8 +18,7 @@ from trainlib.conv.depthwise_code import Channels
 from trainlib.conv.depthwise_schedule import is_single
 from trainlib.conv.inner_loop import Body
 from trainlib.conv.paired_code import PairedChannels, StridedPairs
-from trainlib.conv.panels import next_group, next_panel
-from trainlib.conv.row_taps import Lines, add_product, runs_of_blocks
+from trainlib.conv.row_taps import Lines, add_product, next_group, next_panel, runs_of_blocks
 from trainlib.primitive.element import load, store
 from trainlib.primitive.tensor import Address
 

@@ -21,8 +21,7 @@ from trainlib.conv.depthwise_schedule import (
     round_of,
     steps_of,
 )
-from trainlib.conv.panels import next_group, next_panel
-from trainlib.conv.row_taps import runs_of_blocks
+from trainlib.conv.row_taps import next_group, next_panel, runs_of_blocks
 
 
 class Channels:

@@ -20,8 +20,7 @@ from trainlib.conv.paired_schedule import (
     strided_words,
     taps_of,
 )
-from trainlib.conv.panels import each_row
-from trainlib.conv.row_taps import runs_of_blocks
+from trainlib.conv.row_taps import each_row, runs_of_blocks
 from trainlib.primitive.element import load, load_post, store, store_post
 from trainlib.primitive.tensor import WORD
 

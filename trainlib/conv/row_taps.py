@@ -3,9 +3,11 @@
 even          every line reads through all taps: nothing is to be found out
 otherwise     taps that would read above or below the image are left out: some arithmetic
 table         where lines are further apart than taps, or dilated: a word for each line in L2
+
+And the loops around lines: over blocks of columns, rows and groups of them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from firmware.builder import Kernel, KernelError, Register
@@ -124,6 +126,31 @@ def runs_of_blocks(v: Values, x: Correlation, cols: int) -> Iterator[BlockRun]:
         if following:
             done = run.first.base + (run.times > 1) * run.times * run.step
             v.add("x_block", (following.first.base - done) * x.x.place)
+
+
+def next_panel(v: Values, x: Correlation, rows: int = 1) -> None:
+    """Advance to what comes after so many rows of a panel."""
+    v.add("w_panel", rows * x.w.row)
+    v.add("y_panel", rows * x.y.channel)
+    if x.bias is not None:
+        v.add("bias", rows * x.row_size)
+
+
+def next_group(v: Values, x: Correlation, rows: int) -> None:
+    """Advance from after all rows of a group to the next one."""
+    v.add("w_panel", x.w.group - rows * x.w.row)
+    v.add("y_panel", x.y.group - rows * x.y.channel)
+    v.add("x_start", x.x.group)
+
+
+def each_row(v: Values, x: Correlation, rows: int, groups: int, emit: Callable[[], None]) -> None:
+    """Loops around the code of a row: over rows, and over groups of them."""
+    with v.loop("groups", groups):
+        with v.loop("panels", rows):
+            emit()
+            next_panel(v, x)
+        if groups > 1:
+            next_group(v, x, rows)
 
 
 def add_product(
