@@ -13,6 +13,7 @@ Of the gradient of images with a stride, that many neighbouring lines are comput
 of lines read alike, single ones do not.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from trainlib.codegen.strided_access import REACH
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Correlation
 from trainlib.conv.inner_loop import CACHED, STEPS
+from trainlib.primitive.per_core import Block
 
 INPUTS = 3  # registers for inputs: two loads are ahead of the multiply-adds
 ADDRESSES = 4  # registers inside of a block: of input and output, the line, and where lines end
@@ -189,3 +191,11 @@ def cycles_of_row(x: Correlation, cols: int, parts: int) -> float:
         own = sum(each.lines.times * each.instructions for each in lines) / parts
         total += block.times * (BLOCK + RUN * len(lines) + own)
     return total
+
+
+def parts_of(x: Correlation, runs: Sequence[BlockRun]) -> Iterator[Block]:
+    """The blocks of a channel that a core computes by itself."""
+    for kind, (first, times, step) in enumerate(runs):
+        for number in range(times):
+            source, result = first.base + number * step, first.start + number * first.width
+            yield Block(kind, source * x.x.place, result * x.y.place)

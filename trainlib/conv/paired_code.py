@@ -1,5 +1,6 @@
 """The code of correlations of one channel each in halves, see trainlib.conv.paired_schedule."""
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from firmware.builder import Kernel, Register
@@ -140,9 +141,9 @@ class PairedChannels:
         first = block.lines[line][0].output if block.lines[line] else 0
         for output in range(first, first + taps - 1):
             for p in range(block.pairs):
-                self.k.mv(self._sums(output)[p], self._sums(output + 1)[p])
+                self.k.mv(self.sums_of(output)[p], self.sums_of(output + 1)[p])
 
-    def _sums(self, output: int) -> list[Register]:
+    def sums_of(self, output: int) -> list[Register]:
         """Of a line of the output."""
         return self.sums[(output - self.moved) % self.x.ys.taps]
 
@@ -158,32 +159,35 @@ class PairedChannels:
             load(k, block.bytes(place), register, at, self.px, is_unsigned=True)
         register, of = self.inputs[block.words[first]], block.bytes(first)
         load_post(k, of, register, x.x.line, self.px, is_unsigned=True)
-        begun = {(touch.output, p): False for touch in touches for p in range(block.pairs)}
-        self._begin(block, touches, begun)
-        made = set()
-        for tap in taps_of(x.xs):
-            products = [product for product in block.products if product.tap == tap]
-            products.sort(key=lambda product: product.place == first)  # what is loaded last
-            for product in products:
-                if product.place % 2 and product.place not in made:
-                    made.add(product.place)
-                    self._make(block, product.place)
-            for touch in touches:
-                for product in products:
-                    self._multiply(block, touch, product, begun)
+        self.add(block, touches, set(block.words))
         for touch in touches:
             if touch.ends:
                 self.store(block, touch.output)
 
+    def add(self, block: Block, touches: Sequence[Touch], made: set[int]) -> None:
+        """Add a line of the input to sums; made: places of the pairs that registers have."""
+        begun = {(touch.output, p): False for touch in touches for p in range(block.pairs)}
+        self._begin(block, touches, begun)
+        for tap in taps_of(self.x.xs):
+            products = [product for product in block.products if product.tap == tap]
+            products.sort(key=lambda p: p.place == min(block.words))  # what is loaded last
+            for product in products:
+                if product.place not in made:
+                    made.add(product.place)
+                    self.make(block, product.place)
+            for touch in touches:
+                for product in products:
+                    self._multiply(block, touch, product, begun)
+
     def _begin(
-        self, block: Block, touches: tuple[Touch, ...], begun: dict[tuple[int, int], bool]
+        self, block: Block, touches: Sequence[Touch], begun: dict[tuple[int, int], bool]
     ) -> None:
         """Let sums be what they start with, if that is no product."""
         k, x = self.k, self.x
         stored = min(touch.output for touch in touches)  # py is there: all before are stored
         for touch in touches:
             for p in range(block.pairs):
-                acc = self._sums(touch.output)[p]
+                acc = self.sums_of(touch.output)[p]
                 if not touch.begins:
                     begun[touch.output, p] = True
                 elif x.accumulates:
@@ -194,7 +198,7 @@ class PairedChannels:
                     k.mv(acc, self.start)
                     begun[touch.output, p] = True
 
-    def _make(self, block: Block, place: int) -> None:
+    def make(self, block: Block, place: int) -> None:
         """Make the pair that begins with the high half of a word."""
         k, low, high = self.k, block.words.get(place - 1), block.words.get(place + 1)
         if low is None:
@@ -208,22 +212,26 @@ class PairedChannels:
     def _multiply(
         self, block: Block, touch: Touch, product: Product, begun: dict[tuple[int, int], bool]
     ) -> None:
-        k, x, place = self.k, self.x, product.place
-        number = block.words.get(place if place % 2 == 0 else place - 1, len(block.words))
-        acc = self._sums(touch.output)[product.pair]
+        k, x = self.k, self.x
+        acc = self.sums_of(touch.output)[product.pair]
         weight = self.weights[touch.tap * x.xs.taps + product.tap]
         operation = "vfmac_r" if begun[touch.output, product.pair] else "vfmul_r"
-        x.element.pairs(k, operation)(acc, self.inputs[number], weight)
+        x.element.pairs(k, operation)(acc, self.value(block, product.place), weight)
         begun[touch.output, product.pair] = True
 
+    def value(self, block: Block, place: int) -> Register:
+        """The register of the pair that begins at a place."""
+        return self.inputs[block.words.get(place - place % 2, len(block.words))]
+
     def store(self, block: Block, output: int) -> None:
-        k, x, sums = self.k, self.x, self._sums(output)
+        k, x, sums = self.k, self.x, self.sums_of(output)
         ends = block.run.first.start + block.run.first.width == x.xs.outputs
         sizes = [WORD] * block.pairs
-        if ends and x.y.line % WORD:
+        if ends and x.y.line % WORD and block.starts[-1] % 2 == 0:
             sizes[-1] = HALF
-        for p in range(1, block.pairs):
-            store(k, sizes[p], sums[p], p * WORD, self.py)
+        others = range(1, block.pairs)
+        for p in reversed(others) if block.overlaps else others:  # what counts is stored later
+            store(k, sizes[p], sums[p], block.starts[p] * HALF, self.py)
         store_post(k, sizes[0], sums[0], x.y.line, self.py)
 
 

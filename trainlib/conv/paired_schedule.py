@@ -57,7 +57,7 @@ class Stretch(NamedTuple):
 
 
 class Product(NamedTuple):
-    """Outputs 2p and 2p + 1 of a block read through a tap the pair that begins at a place."""
+    """The two outputs of a pair read through a tap the inputs from a place on."""
 
     pair: int
     tap: int
@@ -100,11 +100,21 @@ def _registers(lines: int, taps: int, pairs: int) -> int:
 class Block:
     """The code of a block of columns for all lines.
 
-    run    of blocks that read alike
+    run         of blocks that read alike
+    overlaps    of an odd number of outputs, has the last register the last two of them, the other
+                half of which counts for nothing? Else the last one and nothing
     """
 
     x: Correlation
     run: BlockRun
+    overlaps: bool = False
+
+    @property
+    def starts(self) -> list[int]:
+        """Of each register for sums, the output in its low half."""
+        width = self.run.first.width
+        found = list(range(0, width, 2))
+        return [*found[:-1], width - 2] if self.overlaps and width % 2 and width > 1 else found
 
     @cached_property
     def products(self) -> list[Product]:
@@ -113,12 +123,12 @@ class Block:
         reads = {(read.tap, read.q): read.place for read in first.reads}
         found = []
         for tap in taps_of(x.xs):
-            for q in range(0, first.width, 2):
+            for pair, q in enumerate(self.starts):
                 low, high = reads.get((tap, q)), reads.get((tap, q + 1))
-                if low is not None:
-                    found.append(Product(q // 2, tap, low))
+                if low is not None and q % 2 == 0:
+                    found.append(Product(pair, tap, low))
                 elif high is not None:
-                    found.append(Product(q // 2, tap, high - 1))
+                    found.append(Product(pair, tap, high - 1))
         return found
 
     @cached_property
@@ -140,6 +150,11 @@ class Block:
     def inputs(self) -> int:
         """Registers for words and pairs."""
         return len(self.words) + self.has_front
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Where all pairs begin that are read."""
+        return sorted({product.place for product in self.products})
 
     @property
     def pairs(self) -> int:

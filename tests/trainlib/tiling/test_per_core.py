@@ -14,7 +14,7 @@ import pytest
 from firmware.runtime import Team, new_kernel
 from soc.chip.spec import load_chip
 from tests.trainlib.cluster import CHIPS, PULP
-from trainlib.launch import launch
+from trainlib.launch import launch, program
 from trainlib.primitive.per_core import Alone, Block
 from trainlib.primitive.tensor import Tensor
 from trainlib.primitive.tile_spec import Tiling
@@ -250,6 +250,10 @@ IN_HALVES = (
     ("fw ig", 1, DEEP | {"inputs": 3, "width": 6, "padding": (0, 0, 1, 1)}),
     ("fw ig", 2, {"inputs": 4, "height": 20, "width": 7, "kernel": (2, 3), "padding": 1}),
     ("", 2, DEEP | {"inputs": 4, "stride": 2}),
+    *(("fw ig", 2, DEEP | {"inputs": 4, "width": n, "height": 16 + n}) for n in (2, 3, 4)),
+    ("fw ig", 3, DEEP | {"inputs": 9, "height": 24, "padding": (1, 0, 0, 1), "bias": True}),
+    ("fw ig", 3, DEEP | {"inputs": 9, "height": 18, "padding": (1, 2, 1, 2)}),
+    ("fw ig", 2, DEEP | {"inputs": 8, "width": 3, "kernel": (4, 2), "padding": (2, 1, 1, 0)}),
 )
 
 
@@ -261,6 +265,29 @@ def test_so_are_those_in_halves(step, alone_in, cores, shape, shares):
         point.pop("bias", None)
     both_ways(f"dwconv2d_{step}_{'f16' if cores % 2 else 'bf16'}", point, shares)
     assert (shares[0] is not None) == (step in alone_in)
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_in_halves_zeros_keep_their_signs_and_what_is_not_finite_its_place(element, bias, shares):
+    point = DEEP | {"inputs": 4, "cores": 2, "bias": bias}
+    inputs = dict(program(f"dwconv2d_fw_{element}", point).inputs)
+    for name in inputs:
+        signs = np.sign(inputs[name].astype(np.float32))
+        inputs[name] = (0 * signs).astype(inputs[name].dtype)
+    inputs["X"][0, 0], inputs["W"][0], inputs["W"][2:] = 0, -1, 1  # sums of channel 0 are -0
+    inputs["X"][0, 3, [0, 7, 24], [0, 4, 2]] = np.inf
+    found, cut = (
+        launch(f"dwconv2d_fw_{element}", point | how, inputs=inputs)[0]["Y"][0]
+        for how in ({"tile": {}}, {"tile": {"n": 1}, "buffers": 1})
+    )
+    assert shares[0] is not None
+    assert shares[-1] is None
+    values = found.astype(np.float32)
+    assert np.signbit(values[:2]).any() == (not bias)
+    assert np.isinf(values[3]).sum() > 9
+    assert np.isfinite(values[2]).all()
+    assert found.tobytes() == cut.tobytes()
 
 
 @pytest.mark.parametrize("chip", ["ri5cy-f", "cv32e40p-x"])
