@@ -55,13 +55,14 @@ class Space(Cut):
         own = (chip.cores, max(chip.cores // 2, 1)) if given is None else (given,)
         space = cls(layer, chip, sizes, tuple(dict.fromkeys(cores or own)))
         space.check()
-        if not any(space._ways(method, n) for method in space.methods for n in space.cores):
+        if not any(any(space._ways(*of)) for of in product(space.methods, space.cores)):
             space.refuse()
         return space
 
     def __len__(self) -> int:
         return sum(
-            self._ways(method, cores) + (not self.is_resident and self.is_shared(kernel, cores))
+            sum(self._ways(method, cores))
+            + (not self.is_resident and self.is_shared(kernel, cores))
             for method, cores in product(self.methods, self.cores)
             for kernel in self.blockings(method, cores)
         )
@@ -100,14 +101,16 @@ class Space(Cut):
             return phases is not None and phases.allows(point.tile)
         return point.tile in self.estimates(point.buffers, method, point.cores)
 
-    def _ways(self, method: str, cores: int) -> int:
-        """Tiles with one buffer and with two, phases with either, and all in L1."""
-        ways = int(self.is_resident_by(method) or self.layer.family.emit_l2 is not None)
+    def _ways(self, method: str, cores: int) -> Iterator[int]:
+        """How many ways there are of each kind: all in L1, phases, tiles, one buffer and two.
+
+        One kind after the other: whether there is any is known long before how many there are.
+        """
+        yield int(self.is_resident_by(method) or self.layer.family.emit_l2 is not None)
         for buffers in (1, 2):
             phases = self.phases(buffers, cores)
-            ways += len(phases) if phases else 0
-            ways += len(self.estimates(buffers, method, cores))
-        return ways
+            yield len(phases) if phases else 0
+            yield len(self.estimates(buffers, method, cores))
 
     def method_of(self, kernel: Items) -> str:
         """The method of a blocking."""
