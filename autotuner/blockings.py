@@ -35,7 +35,7 @@ TRANSPOSED = {"y": "x", "x": "y", "w": "w"}
 
 
 class Extents(NamedTuple):
-    """What there is of a layer to be blocked and partitioned.
+    """The extents of a layer that are blocked and partitioned.
 
     rows, cols, channels    sums that a block can have at most
     partitioned, others     parts that a split can have at most

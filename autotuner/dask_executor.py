@@ -29,7 +29,7 @@ LOGS = ("", ".client", ".scheduler", ".worker", ".nanny", ".core", ".comm", ".ba
 
 @dataclass(frozen=True)
 class OtherVersion:
-    """What a worker with another simulator has for an outcome."""
+    """The outcome of a worker that has another simulator."""
 
     worker: str
     version: str

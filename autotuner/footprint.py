@@ -73,7 +73,7 @@ class Footprint:
 
     @property
     def tensor_bytes(self) -> int:
-        """Of all tensors."""
+        """Bytes of all tensors."""
         return sum(size for _, size in self.tensors.values())
 
     def to_json(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ REGIONS = ("dma_in", "compute", "dma_out")  # they follow each other, from L2 to
 
 @dataclass(frozen=True)
 class Limits:
-    """Of simulations.
+    """Limits of simulations.
 
     workers       threads, where no executor is given; None: as many as there are processors
     max_cycles    of each; beyond, it has failed

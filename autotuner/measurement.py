@@ -1,4 +1,4 @@
-"""What a measurement has found."""
+"""Outcomes of measurements."""
 
 from dataclasses import dataclass
 

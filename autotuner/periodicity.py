@@ -1,4 +1,4 @@
-"""What repeats itself among the steps of a tiled program, and which of it can be left out."""
+"""Repeats among the steps of a tiled program, and which of them can be left out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

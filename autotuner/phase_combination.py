@@ -1,4 +1,4 @@
-"""What is best of each phase, together: from measurements of points that say something of all."""
+"""The best of each phase, together: from measurements of points that say something of all."""
 
 from collections.abc import Iterable
 

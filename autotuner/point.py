@@ -1,4 +1,4 @@
-"""What is computed, and a way to compute it: a layer and a point, as plain frozen values."""
+"""A layer, and a point, which is a way to compute it: plain frozen values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Items = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class Layer:
-    """What is computed, without how.
+    """A computation, without how it is done.
 
     kernel       a primitive of trainlib: "conv2d_fw_f32"
     arguments    those that were given, by name

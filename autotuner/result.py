@@ -1,4 +1,4 @@
-"""What a search has found of a point."""
+"""Results of a search, by point."""
 
 from dataclasses import dataclass
 

@@ -113,7 +113,7 @@ class TimedRun(Run):
 
 @dataclass(frozen=True)
 class Sample:
-    """What the run of a shortened program says.
+    """The result of a shortened program's run.
 
     cycles       of all of it; None if it has not come to its end
     durations    cycles of each period that is left, place by place

@@ -110,7 +110,7 @@ def limit(space: Space, share: int = SHARE) -> int:
 
 
 class Search:
-    """What has been measured so far; no more than `budget` points are simulated."""
+    """The measurements so far; no more than `budget` points are simulated."""
 
     def __init__(self, space: Space, measure: MeasurePoints, budget: int) -> None:
         self.space, self.measure, self.budget = space, measure, budget

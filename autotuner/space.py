@@ -31,7 +31,7 @@ PAPER_TILES = 8
 
 @dataclass(frozen=True)
 class Space(Cut):
-    """All points of a layer on a chip."""
+    """The points of a layer on a chip."""
 
     @classmethod
     def of(

@@ -31,7 +31,7 @@ SCRATCH_SIZES = 3
 
 @dataclass(frozen=True)
 class Cut:
-    """All ways to cut a layer.
+    """The ways to cut a layer.
 
     sizes    of each dimension, at most
     cores    numbers of cores that are tried

@@ -1,4 +1,4 @@
-"""What searches have found: the best point of a layer, kept and looked up.
+"""Results of searches: the best point of a layer, kept and looked up.
 
 keep_best(space, found[0], database)
 deploy(model, ..., tuned=tuned_by(database, chip))

@@ -1,1 +1,1 @@
-"""What runs first on a hart: the builder of machine code, boot, runtime and drivers."""
+"""Code that runs first on a hart, and the builder of machine code: boot, runtime, drivers."""

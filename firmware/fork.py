@@ -95,7 +95,7 @@ def crew_of(k: Kernel, chip: SocSpec, cores: int | None = None) -> Iterator[Crew
 
 
 class Offload(Crew):
-    """What the fabric controller does to let the cluster work."""
+    """The fabric controller's part of a fork: it lets the cluster work and waits for its end."""
 
     def __init__(self, k: Kernel, cores: int, mailbox: int) -> None:
         super().__init__(k, cores)

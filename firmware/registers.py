@@ -61,7 +61,7 @@ SAVED = frozenset((*S, GP, TP, RA, *F[8:10], *F[18:28]))
 
 
 class Registers:
-    """Which registers hold something, in one function or in the main code.
+    """The registers in use, in one function or in the main code.
 
     live    those taken and not given back
     used    those ever taken

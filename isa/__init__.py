@@ -1,4 +1,4 @@
-"""What instructions are: their encodings, their meanings, and the programs made of them.
+"""Instructions: their encodings, their meanings, and the programs made of them.
 
     profile     the instruction set of a core: decodes, encodes, finds by name     profiles.py
     Insn, Isa   an instruction as declared; a set of them                          declare.py

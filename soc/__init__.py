@@ -1,4 +1,4 @@
-"""What the chip is, and how it runs: rooms in the order of imports.
+"""The chip, and how it runs: rooms in the order of imports.
 
 config          TOML files into checked models
 host            files, processes and signals of the host

@@ -1,4 +1,4 @@
-"""What a program prints on its console: bytes that become text as they come, a line at a time.
+"""The console's text: bytes that a program prints become text as they come, a line at a time.
 
 A character's address names its core (soc.peripherals.console). While a core is in the midst of a
 line, what other cores print waits: their whole lines follow in the order in which they were ended,

@@ -1,4 +1,4 @@
-"""What went wrong in a run, in words: faults of harts, deadlocks, null pointers."""
+"""Texts about what went wrong in a run: faults of harts, deadlocks, null pointers."""
 
 from isa.assembler.disasm import disassemble
 from isa.declare import Isa

@@ -18,7 +18,7 @@ PERIPHERAL = 1 << 8
 
 
 class Ending:
-    """What ends a run, and the warnings before its end.
+    """The end of a run, and the warnings before it.
 
     exit        how it ended, None while it goes on
     limit       the cycle that it ends at if nothing else ends it, None: no limit

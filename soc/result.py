@@ -1,4 +1,4 @@
-"""What a run leaves: the state at its end, as numbers a program reads."""
+"""The result of a run: the state at its end, as numbers a program reads."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an ELF file was built of, so that its run is compared with the reference, too."""
+"""The kernel and arguments in an ELF file, by which its run is compared with the reference, too."""
 
 import json
 from os import PathLike

@@ -1,4 +1,4 @@
-"""What a run of a primitive tells: how fast it was, what it waited for, whether it is right."""
+"""The report of a primitive's run: cycles, stalls, and the largest error."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ DMA_WAITS = ("dma_in", "dma_out", "dma_wait")  # regions in which nothing but th
 
 @dataclass(frozen=True)
 class Region:
-    """What the harts did in a region.
+    """The work of the harts in a region.
 
     cycles          of the slowest hart, all its passes together
     count           passes of that hart

@@ -87,7 +87,7 @@ class Mismatch(Exception):
 
 
 class Syntax:
-    """All forms of an instruction set.
+    """The syntax of an instruction set: all forms of its instructions.
 
     by_mnemonic    forms to read, by mnemonic in lower case
     by_key         forms to print, by the instruction's key, the most special one first

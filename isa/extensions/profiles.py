@@ -41,7 +41,7 @@ SMALL_FLOAT_NAMES = {extension.name for extension in SMALL_FLOATS}
 
 
 class Core(NamedTuple):
-    """What distinguishes one core from another."""
+    """The properties in which cores differ."""
 
     own: str  # module with its own extensions, which is imported for a chip that has such a core
     loop_end: str

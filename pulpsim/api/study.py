@@ -19,7 +19,7 @@ from soc.host.notebook import frame, html_table
 
 @dataclass(frozen=True, repr=False)
 class StudyResult:
-    """What a study has found.
+    """The result of a study.
 
     plan      the study, its arguments, its chip
     rows      figures, a dictionary each

@@ -23,7 +23,7 @@ from trainlib.registry import KERNELS
 
 @dataclass(frozen=True, repr=False)
 class TuneResult:
-    """What a search has found.
+    """The result of a search.
 
     layers    results by layer, in the order of the config
     chip      as a config names it

@@ -1,4 +1,4 @@
-"""What to run: a config file and the command line's options, as one checked value.
+"""The run that a config file and the command line's options ask for, as one checked value.
 
     chip = "pulp"               # a chip by name, or the path of a chip file
     [program]
@@ -115,7 +115,7 @@ class RunConfig(FileTable):
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says; None where it says nothing."""
+    """The command line's options; None where one is left out."""
 
     engine: str | None = None
     elf: Path | None = None

@@ -1,4 +1,4 @@
-"""What commands have in common: options, and how bad input is told."""
+"""Options that commands share, and how bad input is reported."""
 
 import os
 import sys

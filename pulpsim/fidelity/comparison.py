@@ -1,4 +1,4 @@
-"""What was measured on the RTL beside what the simulator does: equal, or different where."""
+"""Comparison of a measurement on the RTL with the simulator: equal, or where it differs."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -46,7 +46,7 @@ class Script:
 
 @dataclass
 class ScriptResult:
-    """What a script did."""
+    """The result of a script."""
 
     end: int
     logs: list[np.ndarray]

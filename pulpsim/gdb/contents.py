@@ -14,7 +14,7 @@ OK, NO_MEMORY = b"OK", b"E0e"
 
 
 class Contents:
-    """What is in the chip where a cursor is.
+    """Memory and registers of the chip where a cursor is.
 
     hart         whose registers are meant
     registers    by GDB's numbers

@@ -20,7 +20,7 @@ REPEAT_BASE = 29  # less than the count's character
 
 
 class Signal(Enum):
-    """What comes besides packets."""
+    """Bytes that come besides packets."""
 
     INTERRUPT = "interrupt"
     BAD_CHECKSUM = "bad checksum"
@@ -66,7 +66,7 @@ class Framer:
 
 
 def checksum(data: bytes) -> bytes:
-    """Of a packet's data as it is sent: two digits."""
+    """Checksum of a packet's data as it is sent: two digits."""
     return b"%02x" % (sum(data) & 0xFF)
 
 

@@ -18,7 +18,7 @@ LARGEST = 1 << 24  # bytes that are watched
 
 
 class Points:
-    """Those of one debugger."""
+    """Breakpoints and watchpoints of one debugger."""
 
     def __init__(self, session: Session):
         self.session = session
@@ -60,7 +60,7 @@ class Points:
         self.session.watchpoints.clear()
 
     def reason(self, hit: Hit) -> str:
-        """Of a stop, as stop replies have it."""
+        """Reason of a stop, as stop replies have it."""
         if hit.watchpoint:
             return f"{STOPPED_BY[hit.watchpoint.kind]}:{hit.address:x};"
         return "hwbreak:;" if HARDWARE in self._kinds.get(hit.address, ()) else "swbreak:;"

@@ -1,4 +1,4 @@
-"""What GDB wants to go on, and what it is told when that stops.
+"""GDB's requests to go on, and the replies when harts stop.
 
 Source: GDB manual, appendix E.2 "vCont", E.3 "Stop Reply Packets".
 """
@@ -39,7 +39,7 @@ class Action(NamedTuple):
 
 
 def actions(text: str, harts: int) -> list[Action]:
-    """Those of a vCont packet, the leftmost of each hart."""
+    """Actions of a vCont packet, the leftmost of each hart."""
     found: dict[int | None, Action] = {}
     for part in text.split(";"):
         what, point, thread = part.partition(":")

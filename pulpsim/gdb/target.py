@@ -37,7 +37,7 @@ class Register(NamedTuple):
 
 
 def registers(isa: Isa) -> dict[int, Register]:
-    """Those of harts with these instructions, by GDB's numbers."""
+    """Registers of harts with these instructions, by GDB's numbers."""
     found = [
         Register(n, name, _kind_of_x(name), "org.gnu.gdb.riscv.cpu", entry=n)
         for n, name in enumerate(X_NAMES)

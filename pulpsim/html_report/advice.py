@@ -1,4 +1,4 @@
-"""What the page says about each loss: how it shows in the figures, and what would help.
+"""Advice about each loss: how it shows in the figures, and what would help.
 
 Every function takes the evidence and the causes, and returns these two as sentences.
 """

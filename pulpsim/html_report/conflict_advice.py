@@ -1,4 +1,4 @@
-"""What the page says about conflicts at L1's banks: why they happen, and what would help."""
+"""Advice about conflicts at L1's banks: why they happen, and what would help."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What the page's script reads: the pictures' numbers, in their own bins and in finer ones.
+"""Data for the page's script: the pictures' numbers, in their own bins and in finer ones.
 
 The finer ones are drawn as soon as the reader zooms in; they lie in the page compressed.
 """

@@ -1,4 +1,4 @@
-"""What losses are worked out from: the cores that could have worked, and what held them up."""
+"""Evidence of losses: the cores that could have worked, and what held them up."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ HARDLY = 0.02
 
 @dataclass(frozen=True)
 class Evidence:
-    """What losses are worked out from.
+    """Evidence that losses are derived from.
 
     cores    that could have worked: the cluster's, or the fabric controller alone
     idle     of these, the ones with hardly any work
@@ -64,7 +64,7 @@ class Evidence:
 
     @property
     def cycles(self) -> int:
-        """Of all cores together: what work and losses add up to."""
+        """Cycles of all cores together, to which work and losses add up."""
         return sum(self.figures.harts[core].cycles for core in self.cores)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a page tells: a run's counters, from its trace or from the JSON that it left."""
+"""Figures of a page: a run's counters, from its trace or from the JSON that it left."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -32,7 +32,7 @@ def levels(values: np.ndarray, most: float, growth: int) -> np.ndarray:
 
 
 def row_height(banks: int) -> int:
-    """Of the heat map."""
+    """Height of a row of the heat map."""
     return 14 if banks <= 16 else 9 if banks <= 32 else 6
 
 

@@ -112,7 +112,7 @@ class Recording:
 
     @cached_property
     def transfers(self) -> "Spans":
-        """From the first command of each transfer of the DMA until all of them are done."""
+        """Transfers of the DMA, each from its first command until all of its commands are done."""
         events = self.of(Kind.TRANSFER)
         starts = events["extra"] == 0
         events = events[~(starts & _follows_a_start(events["a"], starts))]
@@ -120,7 +120,7 @@ class Recording:
 
     @cached_property
     def regions(self) -> "Spans":
-        """From each region's begin to its end, `number` the region."""
+        """Regions, each from its begin to its end; `number` is the region."""
         events = self.of(Kind.REGION)
         key = events["hart"].astype(np.int64) << 16 | events["extra"]
         spans = _pairs(events, key, events["a"] == 1)

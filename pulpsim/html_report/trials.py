@@ -29,7 +29,7 @@ UNROLLED = 4  # copies of a body at most
 
 @dataclass(frozen=True)
 class Change:
-    """What is changed: arguments of the kernel, fields of the chip's tables by table."""
+    """A change: arguments of the kernel, fields of the chip's tables by table."""
 
     words: str
     arguments: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a recording amounts to: cycles, stalls and conflicts of instructions, functions, banks.
+"""Sums of a recording: cycles, stalls and conflicts of instructions, functions, banks.
 
 All of it reads the events part by part, so that a recording may be larger than memory. Without
 filters the sums equal the run's counters.

@@ -27,7 +27,7 @@ INSTRUCTION = WIDTH - PLACE - 9
 
 
 class Annotation:
-    """What a recording, or a selection of it, says about each instruction.
+    """Figures of each instruction in a recording, or a selection of it.
 
     rows         SUM[n] by pc; outside of the program's code are cycles before a hart's first
     functions    what each took, the most cycles first

@@ -1,4 +1,4 @@
-"""What is at the addresses that a recording comes to: function, text, calls and returns."""
+"""Code at the addresses of a recording: function, text, calls and returns."""
 
 import re
 from bisect import bisect_right
@@ -30,7 +30,7 @@ class _Told(NamedTuple):
 
 
 class Code:
-    """What is at each address that a recording comes to, looked up once.
+    """Code at each address of a recording, looked up once.
 
     functions    names, by the numbers that `function` has; number 0 is code without a symbol
     lines        "file:line", by the numbers that `line` has; number 0 is code without
@@ -67,7 +67,7 @@ class Code:
         return self._told(pc).line
 
     def flow(self, pcs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of the instruction at each address: NO_FLOW, CALL or RETURN, and its bytes."""
+        """Flow of the instruction at each address, NO_FLOW, CALL or RETURN, and its bytes."""
         places = self._learnt(pcs)
         return self._flow[places], self._size[places]
 

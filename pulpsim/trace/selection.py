@@ -1,4 +1,4 @@
-"""Which events of a recording are wanted; the filters are those of `pulpsim run --trace-filter`."""
+"""A selection of a recording's events, by the filters of `pulpsim run --trace-filter`."""
 
 import re
 from collections.abc import Iterator, Sequence

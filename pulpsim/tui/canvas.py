@@ -35,7 +35,7 @@ PATIENCE = 0.3
 
 
 class Canvas(App[None]):
-    """What a worker finds, on a screen.
+    """A screen that shows what a worker finds.
 
     get_ready    makes the player, in the worker's thread
     failure      what has ended the worker

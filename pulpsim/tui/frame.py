@@ -12,7 +12,7 @@ PANELS = ("code", "registers", "floats", "memory", "regions", "banks", "console"
 
 @dataclass(frozen=True)
 class Look:
-    """What the screen has room for and wants to know.
+    """The screen's room, and what it asks for.
 
     columns    of what is shown over time
     memory     first address and bytes of the memory panel
@@ -75,7 +75,7 @@ class Registers:
         self.before: list[dict[str, int]] = []
 
     def of(self, player: Player) -> tuple[dict[str, int], frozenset[str]]:
-        """Those of the selected hart, and the names of those that have changed."""
+        """Registers of the selected hart, and the names of those that have changed."""
         state, hart = player.source.state, player.selected
         if state is None:
             return {}, frozenset()

@@ -26,7 +26,7 @@ MOUSE = (
 
 
 class HelpScreen(ModalScreen[None]):
-    """What can be done, until a key says that it is understood."""
+    """The help screen: it lists what can be done, and a key closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,f1,h,q,enter,space", "dismiss", "Close")

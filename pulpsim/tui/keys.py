@@ -1,4 +1,4 @@
-"""What each key does: to the clock, or to the screen."""
+"""Keys and their actions, on the clock or on the screen."""
 
 from collections.abc import Callable
 from typing import NamedTuple

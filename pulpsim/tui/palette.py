@@ -1,4 +1,4 @@
-"""What cycles are spent on, in a few kinds: each with a letter, and a colour for colour-blind eyes.
+"""Kinds of cycles, each with a letter, and a colour that colour-blind eyes tell apart.
 
 Colours: Okabe and Ito, "Color Universal Design" (2008); on a light ground some of them darker.
 """

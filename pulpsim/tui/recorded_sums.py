@@ -1,4 +1,4 @@
-"""What a recording tells of any cycle: sums over spans of time, in tables made once."""
+"""Sums over any span of a recording, by tables made once."""
 
 from typing import NamedTuple
 

@@ -75,7 +75,7 @@ class Samples:
             self.cycles = sorted({*self.even, *self.fine})
 
     def missing(self, edges: Iterable[int]) -> list[int]:
-        """Those of these cycles that have no sample."""
+        """The cycles among these that have no sample."""
         return [edge for edge in edges if edge not in self]
 
     def bins(self, edges: np.ndarray) -> Bins:

@@ -9,7 +9,7 @@ from pulpsim.tui.keys import KEYS
 
 
 class Actions(Provider):
-    """What can be done, by its words."""
+    """Actions, found by their words."""
 
     @property
     def _view(self) -> Any:

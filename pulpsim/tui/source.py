@@ -1,4 +1,4 @@
-"""What the live view looks at: a simulation that runs, or a recording."""
+"""Sources of the live view: a simulation that runs, or a recording."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pulpsim.tui.listing import Listing
 
 @dataclass(frozen=True)
 class Bins:
-    """What happened in each of n spans of cycles, between neighbours of edges[n + 1].
+    """Events in each of n spans of cycles, between neighbours of edges[n + 1].
 
     issued       [harts, n] instructions
     stalls       [harts, CAUSES, n] cycles

@@ -1,4 +1,4 @@
-"""What all harts did over time, with the mouse: select, go to a cycle, zoom, ask."""
+"""The time line of all harts, with the mouse: select, go to a cycle, zoom, ask."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ class TimeLine(Lines):
 
 
 class Cluster(Painted):
-    """What the cluster has over time, line by line.
+    """The time line of the cluster, line by line.
 
     tell    a line and a column of time in words
     """

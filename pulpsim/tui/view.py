@@ -38,7 +38,7 @@ def _bindings() -> list[BindingType]:
 
 
 class LiveView(Canvas):
-    """What a person does, to the worker and to what is shown."""
+    """The live view: it applies a person's actions to the worker and to what is shown."""
 
     COMMANDS = App.COMMANDS | {Actions}
     BINDINGS: ClassVar[list[BindingType]] = _bindings()

@@ -27,7 +27,7 @@ from soc.address_map.udma import UDMA_CORE
 
 
 class Kind(IntEnum):
-    """What an address leads to."""
+    """Kinds of targets that an address leads to."""
 
     L1 = 1
     L1_TEST_AND_SET = 2  # a load also stores -1

@@ -1,4 +1,4 @@
-"""What synchronises: who learns what from whom, by the events of soc.core.sync_points.
+"""Synchronisation: who learns what from whom, by the events of soc.core.sync_points.
 
 barrier of the event unit    all that arrive -> those that it lets go on
 mutex                        who unlocks -> who locks next

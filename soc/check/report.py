@@ -1,4 +1,4 @@
-"""What the checks of a run have found, in numbers and in words."""
+"""Findings of the checks of a run, in numbers and in words."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check has found.
+    """A finding of a check.
 
     check       "races" or "memory"
     kind        "race", "unwritten", "outside", "constant", "in_flight" or "leak"

@@ -1,1 +1,1 @@
-"""What joins harts, L1, DMA, event unit."""
+"""The connections of harts, L1, DMA and event unit."""

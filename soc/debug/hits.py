@@ -1,4 +1,4 @@
-"""What a run can be stopped by: instructions about to issue, accesses to watched bytes.
+"""Hits that stop a run: instructions about to issue, accesses to watched bytes.
 
 Hits of a run have an order: by cycle, in a cycle accesses before those of the DMA and these before
 issues, of these by hart. So there is a next one and one before, whoever asks from where.

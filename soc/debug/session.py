@@ -117,12 +117,12 @@ class Session:
 
     @property
     def program(self) -> Program:
-        """What runs."""
+        """The program that runs."""
         return self._simulation.program
 
     @property
     def spec(self) -> SocSpec:
-        """Of the chip."""
+        """Spec of the chip."""
         return self._simulation.spec
 
     @property
@@ -220,7 +220,7 @@ class Session:
 
     @property
     def stops(self) -> Stops:
-        """All breakpoints and watchpoints."""
+        """The breakpoints and watchpoints."""
         return Stops(self.breakpoints, self.watchpoints)
 
     def search_back(self, before: Position) -> Iterator[Hit | None]:

@@ -36,7 +36,7 @@ L2_BEAT = 8
 
 @dataclass(frozen=True)
 class DevicePorts:
-    """What a simulation gives to a device.
+    """Ports that a simulation gives to a device.
 
     first_port       number of its first port into L1
     read_latency     cycles from asking L2 to its first beat

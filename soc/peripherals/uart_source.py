@@ -1,4 +1,4 @@
-"""What the UART receives: a file, the standard input, or a pseudo-terminal."""
+"""Sources of what the UART receives: a file, the standard input, or a pseudo-terminal."""
 
 import os
 import stat

@@ -70,7 +70,7 @@ class L2Window:
 
 @dataclass(frozen=True)
 class UdmaPorts:
-    """What the uDMA gives to a peripheral.
+    """Ports that the uDMA gives to a peripheral.
 
     name, number    of the peripheral
     l2              the way to L2

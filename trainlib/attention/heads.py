@@ -43,7 +43,7 @@ class Shape:
 
     @property
     def width(self) -> int:
-        """Of all heads."""
+        """Elements of all heads together."""
         return self.heads * self.size
 
     @property

@@ -22,7 +22,7 @@ ROW_RATE = 1.0  # elements of softmax per cycle, nearly
 
 
 class Phases:
-    """What both directions have.
+    """Phases of attention that forward and backward share.
 
     Dimensions: rows of all sequences; embed, width, columns of QKV but the queries'; batch, heads,
     size; queries and keys: the elements of a sequence.
@@ -47,7 +47,7 @@ class Phases:
 
     @property
     def factor(self) -> float:
-        """Of queries."""
+        """The factor of queries."""
         return 1 / sqrt(self.shape.size)
 
     def head(self, name: str, axis: str, part: int = 0, parts: int = 1) -> Matrix:

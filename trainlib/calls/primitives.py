@@ -1,4 +1,4 @@
-"""All primitives but whole networks, by name: networks are made of them."""
+"""The primitives of which networks are made, by name."""
 
 from trainlib.attention import ops as attention
 from trainlib.conv import ops as conv

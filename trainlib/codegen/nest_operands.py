@@ -78,7 +78,7 @@ def _space(axes: list[tuple[int, list[int]]], operands: Sequence[Operand]) -> Sp
 
 @dataclass(frozen=True)
 class Window:
-    """What surrounds the elements of one source: a body loads and stores there as it likes.
+    """The surroundings of a source's elements: a body loads and stores there as it likes.
 
     pointer    to the first lane's element; of a counter, its number
     step       from lane to lane

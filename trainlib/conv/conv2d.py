@@ -85,7 +85,7 @@ class Conv2d:
 
     @property
     def channels(self) -> Pair:
-        """Of the inputs and outputs of a group."""
+        """Channels of the inputs and of the outputs of a group."""
         return self.inputs // self.groups, self.outputs // self.groups
 
     @property

@@ -267,7 +267,7 @@ class Estimates:
         self._reads: dict[tuple[bool, int], float] = {}
 
     def cycles(self, point: Point) -> float:
-        """Of the slowest core, if inner loops load everything once."""
+        """Cycles of the slowest core, if inner loops load everything once."""
         x = self.x.turned if point.is_turned else self.x
         part = -(-(x.rows if x.groups == 1 else x.groups) // point.split[0])
         rows, groups = (part, 1) if x.groups == 1 else (x.rows, part)

@@ -42,7 +42,7 @@ class Input(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What is done for each of some lines of a block.
+    """The work for each of some lines of a block.
 
     lines      that read alike
     inputs     in the order of their loads

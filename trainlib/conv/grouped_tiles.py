@@ -26,7 +26,7 @@ class GroupTiles:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Of the dimensions."""
+        """Sizes of the dimensions."""
         s = self.a.shape
         axes = (s.ys.inputs, s.xs.inputs) if self.step.result == "x" else (
             s.ys.outputs, s.xs.outputs

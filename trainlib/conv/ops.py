@@ -32,7 +32,7 @@ Pads = Annotated[tuple[Pad, Pad, Pad, Pad], BeforeValidator(_pads)]
 
 
 class Images(TiledArguments):
-    """What all convolutions have.
+    """Arguments that all convolutions have.
 
     height, width    of the images X
     kernel           height and width, or one for both; so are stride and dilation

@@ -48,7 +48,7 @@ class Lines:
 
     @cached_property
     def reads(self) -> tuple[Lane, ...]:
-        """Of all outputs of a line."""
+        """Reads of all outputs of a line."""
         return reads_of(self.g.xs.block(0, self.g.xs.outputs), self.g.element, 2)
 
     @property

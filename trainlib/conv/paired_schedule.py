@@ -118,7 +118,7 @@ class Block:
 
     @cached_property
     def products(self) -> list[Product]:
-        """Of a line of the kernel, in order; places count from the block's."""
+        """Products of a line of the kernel, in order; places count from the block's."""
         x, first = self.x, self.run.first
         reads = {(read.tap, read.q): read.place for read in first.reads}
         found = []
@@ -162,13 +162,13 @@ class Block:
         return -(-self.run.first.width // 2)
 
     def bytes(self, place: int) -> int:
-        """Of the word at a place: the last one of a line of odd length is half a word."""
+        """Bytes of the word at a place: the last one of a line of odd length is half a word."""
         is_last = place + self.run.first.base + 1 == self.x.xs.inputs
         return HALF if is_last and self.run.times == 1 else WORD
 
     @cached_property
     def lines(self) -> list[tuple[Touch, ...]]:
-        """Of each line of the input, what it adds to."""
+        """The lines of the output to which each line of the input adds."""
         ys = self.x.ys
         reads: list[list[tuple[int, int]]] = [[] for _ in range(ys.inputs)]
         for output in range(ys.outputs):
@@ -221,7 +221,7 @@ class Block:
 
     @property
     def line_cycles(self) -> int:
-        """Of a line that adds to as many as there can be, nearly."""
+        """Cycles, nearly, of a line that adds to as many lines as there can be."""
         odd = len({p.place for p in self.products if p.place % 2})
         macs = self.x.ys.taps * len(self.products)
         return len(self.words) + odd + macs + self.pairs
@@ -233,7 +233,7 @@ class Block:
 
     @property
     def cycles(self) -> float:
-        """Of all lines, nearly."""
+        """Cycles of all lines, nearly."""
         return self._cycles(moves=self.has_moves)
 
     @cached_property
@@ -265,7 +265,7 @@ def blocks_of(x: Correlation, cols: int) -> list[Block]:
 
 
 class StridedRead(NamedTuple):
-    """What two neighbouring outputs read through a tap: every second place.
+    """The elements that two neighbouring outputs read through a tap: every second place.
 
     word       whose half the first one reads; the second one reads the next word's
     is_high    are these the high halves?
@@ -285,7 +285,7 @@ class StridedRead(NamedTuple):
 
     @property
     def words(self) -> list[int]:
-        """Those that are read."""
+        """The words that are read."""
         first = self.word + (self.kind == "high")
         return list(range(first, self.word + 1 + (self.kind != "low")))
 

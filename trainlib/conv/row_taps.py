@@ -1,4 +1,4 @@
-"""What each line of a correlation reads: how many taps, and where the first of them reads.
+"""The taps that each line of a correlation reads: their number, and where the first one reads.
 
 even          every line reads through all taps: nothing is to be found out
 otherwise     taps that would read above or below the image are left out: some arithmetic

@@ -32,7 +32,7 @@ from trainlib.primitive.tensor import WORD
 
 
 class Lanes(NamedTuple):
-    """What a pair of places of dY reads through a tap: the pair of X so many places further on.
+    """The pair of X that a pair of places of dY reads through a tap, so many places further on.
 
     kind    "word": both; "low", "high": the other place is outside, or has no output
     """
@@ -80,7 +80,7 @@ class Stream:
 
     @property
     def words(self) -> int:
-        """Of a line, those that are read."""
+        """The words of a line that are read."""
         last = (self.g.xs.outputs - 1) // 2 + self.ahead
         return min(-(-self.g.xs.inputs // 2), last + 1)
 
@@ -99,7 +99,7 @@ class Stream:
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Of a line of dY, in order."""
+        """The pairs of a line of dY, in order."""
         g, made = self.g, set[int]()
         reads: dict[int, list[Lanes]] = {}
         for read in reads_of(g.xs.block(0, g.xs.outputs), g.element, 2):

@@ -36,7 +36,7 @@ Rate = Callable[[int], float]
 
 @dataclass(frozen=True, repr=False)
 class Trained:
-    """What training has left.
+    """The result of training.
 
     losses      of each batch
     weights     parameters and buffers by state_dict's names
@@ -66,7 +66,7 @@ class Trained:
 
 @dataclass(frozen=True, repr=False)
 class Evaluated:
-    """What an evaluation has found.
+    """The result of an evaluation.
 
     losses     of each batch
     outputs    of the network, by batch: an array, or a tuple of those that it gives

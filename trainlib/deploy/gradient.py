@@ -109,7 +109,7 @@ class _Tape:
 
 
 class _Back:
-    """What a rule sees, see trainlib.deploy.graph.operator.Backward."""
+    """The view that a rule has of a node, see trainlib.deploy.graph.operator.Backward."""
 
     def __init__(self, tape: _Tape, node: Node, totals: Mapping[str, str | None]) -> None:
         self.tape, self.node, self.totals = tape, node, totals
@@ -138,7 +138,7 @@ class _Back:
         return self.tape.graph.values[name].shape
 
     def attributes(self) -> dict[str, Any]:
-        """Of the node."""
+        """Attributes of the node."""
         return dict(self.node.attributes)
 
     def constant(self, name: str, array: Any) -> str:

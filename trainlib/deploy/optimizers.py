@@ -61,7 +61,7 @@ class Optimizer:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Of the operator."""
+        """Attributes of the operator."""
         return {"lr": "operand", "weight_decay": self.weight_decay}
 
     def begin(self, graph: Graph) -> dict[str, str]:
@@ -110,7 +110,7 @@ class SGD(Optimizer):
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Of momentum."""
+        """States of momentum."""
         return ("b",) if self.momentum else ()
 
     @property
@@ -120,7 +120,7 @@ class SGD(Optimizer):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Of the operator."""
+        """Attributes of the operator."""
         own = {"momentum": self.momentum, "nesterov": self.nesterov} if self.momentum else {}
         return super().attributes | own
 
@@ -150,7 +150,7 @@ class Adam(Optimizer):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Of the operator."""
+        """Attributes of the operator."""
         return super().attributes | {"betas": self.betas, "eps": self.eps}
 
     def begin(self, graph: Graph) -> dict[str, str]:

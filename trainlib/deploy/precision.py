@@ -77,7 +77,7 @@ Scale = float | LossScale | Literal["dynamic"] | None
 
 @dataclass(frozen=True)
 class Precision:
-    """What a network is computed with.
+    """The element types that a network is computed with.
 
     dtype     "f32", "f16" or "bf16"
     dtypes    of layers, by patterns of their names ("layer1.*"), the last that fits
@@ -124,7 +124,7 @@ class Precision:
 
     @property
     def coarsest(self) -> str:
-        """Of the types that layers compute with, the one with the fewest digits."""
+        """The type with the fewest digits among those that layers compute with."""
         return max((self.dtype, *self.dtypes.values()), key=("f32", "f16", "bf16").index)
 
     def element(self, graph: Graph, node: Node) -> str:

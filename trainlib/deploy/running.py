@@ -62,12 +62,12 @@ class Report:
 
     @property
     def cycles(self) -> int:
-        """Of all batches."""
+        """Cycles of all batches."""
         return sum(batch.cycles for batch in self.batches)
 
     @property
     def layers(self) -> tuple[LayerStep, ...]:
-        """Of all batches together."""
+        """Layers, each with the sums of all batches."""
         found: dict[tuple[str, str], list[LayerStep]] = {}
         for batch in self.batches:
             for layer in batch.layers:

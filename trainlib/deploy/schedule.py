@@ -1,4 +1,4 @@
-"""What a program computes over and over: sections of nodes, and what is read between batches."""
+"""The schedule of a program: sections of nodes, and the values that are read between batches."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class Schedule:
 
     @property
     def nodes(self) -> list[Node]:
-        """Of all sections."""
+        """Nodes of all sections."""
         return [node for section in self.sections for node in section.nodes]
 
     @property

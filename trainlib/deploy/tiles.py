@@ -1,4 +1,4 @@
-"""What a kernel takes of L1: does it fit there, and is it faster by tiles where all of it does?"""
+"""The room that a kernel takes in L1: does it fit, is it faster by tiles where all of it fits?"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

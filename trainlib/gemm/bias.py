@@ -1,4 +1,4 @@
-"""What sums start with that is more than one tensor: a bias is added to what they are added to."""
+"""Starts of sums that are more than one tensor: a bias is added to what they are added to."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -14,7 +14,7 @@ Packing = Literal["one", "columns", "depth"]
 
 @dataclass(frozen=True)
 class Scale:
-    """What whole sums are multiplied by before they are added to C.
+    """The factor of whole sums before they are added to C.
 
     value    a number; None: the float at an address in L1
     """

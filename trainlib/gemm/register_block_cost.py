@@ -1,4 +1,4 @@
-"""What a core's part of a product costs by its block: registers, and cycles, nearly."""
+"""The cost of a core's part of a product by its block: registers, and cycles, nearly."""
 
 from itertools import product
 from typing import Any

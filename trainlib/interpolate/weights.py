@@ -1,4 +1,4 @@
-"""Which lines of x an output of an interpolation is made of, and their weights, as code.
+"""The lines of x that make an output of an interpolation, and their weights, as code.
 
 nearest     place o of `out` is floor(o in / out), exactly
 bilinear    (o + 1/2) in / out - 1/2, not below 0; aligned corners: o (in - 1) / (out - 1)

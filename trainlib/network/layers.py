@@ -30,7 +30,7 @@ class Network:
     layer: str = ""
 
     def shape(self, name: str) -> Shape:
-        """Of a value, its batch first."""
+        """Shape of a value, its batch first."""
         return self.graph.values[name].shape
 
     def node(self, op: str, inputs: Mapping[str, str | None], **how: Any) -> dict[str, str]:
@@ -56,7 +56,7 @@ class Network:
 
 
 class Layer(BaseModel):
-    """What all layers have."""
+    """Fields that all layers have."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

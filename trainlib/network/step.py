@@ -53,7 +53,7 @@ class Step:
 
     @property
     def graph(self) -> Graph:
-        """Of the schedule."""
+        """Graph of the schedule."""
         return self.schedule.graph
 
     @property
@@ -123,7 +123,7 @@ class Step:
     def addresses(
         self, call: Call, number: int, spaces: Mapping[str, int], at: Addresses
     ) -> dict[str, int]:
-        """Those of a call's operands and workspaces, by the primitive's names."""
+        """Addresses of a call's operands and workspaces, by the primitive's names."""
         operands = {name: self.address(value, at) for name, value in call.operands.items()}
         own: dict[str, Any] = {name: at[f"{number} {name}"] for name in spaces}
         return operands | own

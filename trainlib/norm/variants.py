@@ -60,7 +60,7 @@ class MapArguments(TiledArguments):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Of all axes."""
+        """Sizes of all axes."""
         return {"b": self.b, **self.channels, "hw": self.hw}
 
     @property
@@ -70,7 +70,7 @@ class MapArguments(TiledArguments):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of x."""
+        """Shape of x."""
         return (self.b, *((self.c, self.hw) if self.layout == "chw" else (self.hw, self.c)))
 
 
@@ -105,7 +105,7 @@ class RowArguments(TiledArguments):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Of all axes."""
+        """Sizes of all axes."""
         return {"rows": self.rows, "columns": self.columns}
 
     @property
@@ -115,7 +115,7 @@ class RowArguments(TiledArguments):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of x."""
+        """Shape of x."""
         return self.rows, self.columns
 
 
@@ -143,7 +143,7 @@ class Layout:
         return self.element if name in LIKE_X else F32
 
     def axes(self, name: str) -> Axes:
-        """Of a tensor."""
+        """Axes of a tensor."""
         if name in LIKE_X:
             return self.x
         return self.means if name in MEANS else self.gamma
@@ -182,7 +182,7 @@ class Layout:
 
     @property
     def bytes_of_means(self) -> int:
-        """Of all means."""
+        """Bytes of all means."""
         return WORD * prod(self.shape(self.means))
 
     # As rows in L1, or larger ones

@@ -80,7 +80,7 @@ class Tiles:
 
     @property
     def axis(self) -> int:
-        """Of rows."""
+        """Axis of rows."""
         return 2 if self.p.layout == "chw" else 1
 
     @property

@@ -74,7 +74,7 @@ class Pooling:
         return is_whole and self.stride == self.kernel and self.pad == (0, 0)
 
     def shape(self, height: int, width: int) -> tuple[int, ...]:
-        """Of x or y."""
+        """Shape of x or y."""
         if self.layout == "chw":
             return self.b, self.c, height, width
         return self.b, height, width, self.c

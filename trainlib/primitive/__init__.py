@@ -1,1 +1,1 @@
-"""What a primitive is: its arguments and tensors, and how it is cut into tiles and phases."""
+"""Primitives: their arguments and tensors, and how they are cut into tiles and phases."""

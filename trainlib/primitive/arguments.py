@@ -1,4 +1,4 @@
-"""What the arguments of all primitives have in common."""
+"""Arguments that primitives have in common."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def pair_of(value: Any) -> Any:
 
 
 class CommonArguments(BaseModel):
-    """What every primitive's [program.args] has; its own come from a subclass.
+    """Arguments that every primitive has; a subclass adds its own.
 
     cores      None: all of the chip
     seed       of random inputs
@@ -29,7 +29,7 @@ class CommonArguments(BaseModel):
 
 
 class TiledArguments(CommonArguments):
-    """Those of a primitive whose tensors may be larger than L1.
+    """Arguments of a primitive whose tensors may be larger than L1.
 
     tile       sizes of tiles by dimension, for tensors in L2; those left out are chosen. Of phases,
                {"dX": {"rows": 8}} or {"dX.rows": 8} is for dX alone. {}: cores may each have items

@@ -59,7 +59,7 @@ class Patch(NamedTuple):
 
 @dataclass(frozen=True)
 class Form:
-    """What lies where in L1.
+    """The layout of a part in L1.
 
     size       bytes
     patches    far bytes count from the first element of the part, near ones from the buffer's start
@@ -75,7 +75,7 @@ class Form:
 
 
 class Effort(NamedTuple):
-    """What the DMA does for a part: numbers, or arrays of them.
+    """The DMA's work for a part: numbers, or arrays of them.
 
     bytes       that it copies
     run         of these, how many lie together on both sides

@@ -1,4 +1,4 @@
-"""What a primitive is: its arguments, its tensors, their meaning, and the code that computes them.
+"""The declaration of a primitive: arguments, tensors, their meaning, the code that computes them.
 
 A file of primitives ends in FAMILIES, a tuple of Family: see trainlib.calls.primitives.
 

@@ -39,7 +39,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
-    """All phases of a primitive.
+    """The phases of a primitive.
 
     each       in their order; those of the same name have the same sizes
     between    bytes of buffers in L2 by name

@@ -12,7 +12,7 @@ Ranges = Mapping[str, range]
 
 
 class Look(Protocol):
-    """What of an axis a range of a dimension needs."""
+    """The range of an axis that a range of a dimension needs."""
 
     @property
     def dim(self) -> str: ...
@@ -70,14 +70,14 @@ Axis = str | Look | None
 
 
 class Sized(Protocol):
-    """What has the sizes of dimensions by name."""
+    """Something that has the sizes of dimensions by name."""
 
     def __getitem__(self, dim: str, /) -> Any: ...
 
 
 @dataclass(frozen=True)
 class TensorSlice:
-    """What a tile has of a tensor in L1: row-major, rows `row` bytes apart.
+    """The part of a tensor that a tile has in L1: row-major, rows `row` bytes apart.
 
     shape            elements
     before, after    elements by axis that the box has outside of the tensor
@@ -192,7 +192,7 @@ class Formed(Protocol):
         """In L1, given what has the sizes of dimensions: a tile's shape, or arrays of sizes."""
 
     def effort(self, sizes: Sized) -> Effort:
-        """Of the DMA for it, about."""
+        """Work of the DMA for it, about."""
 
 
 Forms = Mapping[str, Formed]

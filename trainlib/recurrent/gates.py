@@ -1,4 +1,4 @@
-"""What recurrent layers share: the sums of their gates over a sequence, and the gradients of these.
+"""Gates of recurrent layers: their sums over a sequence, and the gradients of these.
 
 X[steps, batch, inputs]    Wx[gates hidden, inputs]    Wh[gates hidden, hidden]
 
@@ -45,7 +45,7 @@ class Shape:
 
     @property
     def sums(self) -> int:
-        """Of all gates."""
+        """Sums of all gates."""
         return self.gates * self.hidden
 
     @property
@@ -211,7 +211,7 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a layer does in a step, and with which tensors.
+    """A step of a layer, and its tensors.
 
     gates           that lie side by side in the rows of weights
     states          what one step gives the next, and what has it of every step

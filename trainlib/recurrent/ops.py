@@ -184,7 +184,7 @@ class Layer(NamedTuple):
 
 
 def options(point: Any) -> dict[str, Any]:
-    """Of a cell and its reference."""
+    """Options of a cell and its reference."""
     return {name: getattr(point, name) for name in type(point).model_fields if name == "activation"}
 
 

@@ -1,1 +1,1 @@
-"""What every primitive means, in float64, and how far float32 may be from it: a file per family."""
+"""References of the primitives in float64, and how far float32 may be off: a file per family."""

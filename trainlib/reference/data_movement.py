@@ -1,4 +1,4 @@
-"""What moves data, in float64, and how far float32 may be from it."""
+"""References of data movement in float64, and how far float32 may be off."""
 
 from typing import Any
 

@@ -14,7 +14,7 @@ from trainlib.tiling.records import SHORTEST, Far
 
 @dataclass(frozen=True)
 class Copy:
-    """What one command copies, between L1 and L2.
+    """A copy between L1 and L2 by one command.
 
     l1, l2               bytes from the start of the buffer, of the tensor
     size                 bytes

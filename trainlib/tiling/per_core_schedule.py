@@ -1,4 +1,4 @@
-"""What a core does by itself: which of its items it computes when, and what it copies when.
+"""The schedule of a core that works by itself: when it computes which of its items, and copies.
 
 A core computes its items round by round and, between two rounds, makes a stop: it waits for its own
 copies, starts the next one and goes on. What happens at which stop is data, the same for all cores
@@ -79,7 +79,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Share:
-    """What a core does; that of any other differs by where its items lie.
+    """The work of a core; that of any other differs by where its items lie.
 
     ring    items of a streamed tensor that it has in L1
     """

@@ -23,7 +23,7 @@ MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counte
 
 @dataclass(frozen=True)
 class Plan:
-    """What is computed when, and the buffers for it.
+    """The steps of a tiled computation, and its buffers.
 
     slots    buffers of each tensor
     sizes    bytes of each of them

@@ -25,7 +25,7 @@ ALIGNED = 64  # bytes: buffers begin in the first of 16 banks, whatever lies bef
 
 @dataclass(frozen=True)
 class Resident:
-    """What is in L1: boxes of tensors, and further buffers by their bytes; and what computes."""
+    """The content of L1: boxes of tensors, further buffers by their bytes, and what computes."""
 
     tensors: Tensors
     boxes: Mapping[str, Box]

@@ -36,7 +36,7 @@ class Transfer:
 
 @dataclass
 class Step:
-    """What happens at the same time.
+    """A step: computing and copies that happen at the same time.
 
     shape        of the tile that is computed, None: none
     walked       what is computed of it, see Tile; so each

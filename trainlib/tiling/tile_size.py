@@ -41,7 +41,7 @@ FINE = 8  # parts of a dimension of which every number is tried; beyond, every e
 
 
 class TablesTooLong(Exception):
-    """All tables are known to be too large."""
+    """The tables of all tiles are known to be too large."""
 
 
 def candidates(dim: Dim) -> list[int]:
@@ -58,7 +58,7 @@ def candidates(dim: Dim) -> list[int]:
 
 @dataclass(frozen=True)
 class TableRoom:
-    """What of L2 the table of steps may take.
+    """The room in L2 that the table of steps may take.
 
     bytes     of it
     scale     how much larger tables are than they are estimated, about
@@ -72,7 +72,7 @@ class TableRoom:
     price: float = 0
 
     def after(self, sizes: Sizes, estimate: float, size: int) -> "TableRoom":
-        """It, knowing that a table has so many bytes, too many; those half as much too large stay.
+        """Add that a table has so many bytes, too many; those half as much too large stay.
 
         NOTE: estimates are good to a factor of two, and the fewer the tiles, the slower.
         """
@@ -145,7 +145,7 @@ class Choice:
         return Grid(self, tried)
 
     def known(self, sizes: Sizes, table: int) -> "Choice":
-        """It, knowing how many bytes the table has with tiles of these sizes."""
+        """Add how many bytes the table has with tiles of these sizes."""
         grid = self.grid(sizes)
         return replace(self, table=self.table.after(sizes, grid.table.item(), table))
 
@@ -413,7 +413,7 @@ class Grid:
         return waits
 
     def commands(self, name: str) -> np.ndarray:
-        """Of the DMA for a part of a tensor that has a form, about."""
+        """Commands of the DMA for a part of a tensor that has a form, about."""
         return np.asarray(self.choice.tiling.forms[name].effort(self._all_sizes).commands)
 
     @property

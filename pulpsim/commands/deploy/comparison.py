@@ -12,7 +12,7 @@ from trainlib.deploy import Deployed, Trained
 
 @dataclass(frozen=True)
 class Variant:
-    """What a network is computed with, as `precision_of` takes it, and how tables call it."""
+    """Element types of a network, as `precision_of` takes them, and their name in tables."""
 
     name: str
     precision: Mapping[str, Any]
@@ -28,7 +28,7 @@ class Compared:
 
     @property
     def cycles(self) -> float | None:
-        """Of a batch, in the mean."""
+        """Cycles of a batch, in the mean."""
         if self.trained is None:
             return None
         report = self.trained.report

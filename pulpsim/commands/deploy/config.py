@@ -1,4 +1,4 @@
-"""What to deploy, from a config file: `pulpsim deploy CONF.toml`; options win.
+"""The config file of `pulpsim deploy CONF.toml`; options on the command line win.
 
 chip = "pulp"                   # or a [chip] table, as for `pulpsim run`
 [deploy]

@@ -44,7 +44,7 @@ SUCCESS, WRONG = 0, 1
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says.
+    """The command line's options.
 
     source, table    the config file that was given, and all that it has
     """
@@ -140,7 +140,7 @@ def _compare(options: Options) -> int:
 
 @dataclass(frozen=True)
 class _Job:
-    """What is to be done: a deployment, its batches, and what a training is held against."""
+    """A deployment, its batches, and the losses and weights that its training is compared with."""
 
     deployed: Deployed
     batches: list[Any]

@@ -1,4 +1,4 @@
-"""What a deployment tells: tables for a person, JSON for a program."""
+"""Reports of a deployment: tables for a person, JSON for a program."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

@@ -29,7 +29,7 @@ KERNELS = ("matmul_f32", "conv2d_fw_f32", "layernorm_fw_f32")
 
 
 class BankingArguments(BaseModel):
-    """What is swept."""
+    """Arguments of the study."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""All studies by name."""
+"""The studies by name."""
 
 from pulpsim.commands.study import banking, dma, roofline, scaling, stride, traffic
 from pulpsim.commands.study.study import Study

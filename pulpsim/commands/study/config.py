@@ -1,4 +1,4 @@
-"""Which study, of what, and where it goes: a config file and the command line's options.
+"""The study that a config file and the command line's options ask for, as one checked value.
 
 chip = "pulp"               # or a [chip] table, as for `pulpsim run`
 [study]
@@ -62,7 +62,7 @@ class StudyConfig(FileTable):
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says; None where it says nothing."""
+    """The command line's options; None where one is left out."""
 
     arguments: Arguments = ()  # "cores=[1, 2]"
     chip: str | SocSpec | None = None

@@ -26,7 +26,7 @@ SHARED = 1024  # bytes of a copy while cores load
 
 
 class DmaArguments(BaseModel):
-    """What is swept."""
+    """Arguments of the study."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

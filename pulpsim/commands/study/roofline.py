@@ -49,7 +49,7 @@ KERNELS = (
 
 
 class RooflineArguments(BaseModel):
-    """What is measured."""
+    """Arguments of the study."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

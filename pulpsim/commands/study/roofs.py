@@ -1,4 +1,4 @@
-"""What the FPUs, L1, L2 and the DMA allow all cores together.
+"""Upper bounds of FPUs, L1, L2 and the DMA for all cores together.
 
 Ceilings are worked out from the chip (a flop is an addition or a multiplication):
 
@@ -33,7 +33,7 @@ FPU, HALVES, L1, L2, DMA = "FPU", "FPU, halves", "L1", "L2", "DMA"
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What a resource allows all cores together.
+    """The upper bound of a resource for all cores together.
 
     unit       "flops" or "bytes", in a cycle
     nominal    None: only measured

@@ -37,7 +37,7 @@ HEADS = (
 
 
 class ScalingArguments(BaseModel):
-    """What is swept."""
+    """Arguments of the study."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

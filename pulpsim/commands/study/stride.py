@@ -23,7 +23,7 @@ COLUMNS = 7  # of a table
 
 
 class StrideArguments(BaseModel):
-    """What is swept."""
+    """Arguments of the study."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""What a study is: cases that are simulated, rows of figures, and what is made of them.
+"""A study: cases that are simulated, rows of figures, and what is made of them.
 
 A file of a study ends in STUDY; pulpsim.commands.study.catalogue lists the files.
 """

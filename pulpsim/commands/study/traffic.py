@@ -31,7 +31,7 @@ COLUMNS = 4  # patterns of a table
 
 
 class TrafficArguments(BaseModel):
-    """What is swept."""
+    """Arguments of the study."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

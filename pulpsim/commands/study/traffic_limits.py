@@ -1,4 +1,4 @@
-"""What probability says of cores that access banks, one access at a time each.
+"""Bounds by probability for cores that access banks, one access at a time each.
 
 A core that is free begins an access with probability `rate` in each cycle; until it is granted the
 core waits, and offers nothing else. So latencies stay finite: at most one request of each core.
@@ -16,7 +16,7 @@ HALVINGS = 60  # of the interval in which the solution lies: a double's precisio
 
 @dataclass(frozen=True)
 class Load:
-    """What each core does.
+    """The accesses of each core.
 
     throughput    accesses of a core in a cycle
     latency       cycles of an access, from the first request to the grant; 1 without a conflict

@@ -1,4 +1,4 @@
-"""What to tune: a config file and the command line's options, as one checked value.
+"""The layers to tune, by a config file and the command line's options, as one checked value.
 
 chip = "pulp"               # or a [chip] table, as for `pulpsim run`
 [program]                   # one layer, as `pulpsim run` takes it; or several:
@@ -94,7 +94,7 @@ class TuneConfig(FileTable):
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says; None where it says nothing."""
+    """The command line's options; None where one is left out."""
 
     kernel: str | None = None
     arguments: Arguments = ()  # "inputs=640"

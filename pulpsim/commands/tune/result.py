@@ -1,4 +1,4 @@
-"""What tuning has found: as numbers, as JSON, as a config file that `pulpsim run` takes."""
+"""Results of tuning: numbers, JSON, a config file that `pulpsim run` takes."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ SCHEMA = "pulpsim.tune/1"
 
 @dataclass(frozen=True)
 class Paper:
-    """What the paper's policy has come to.
+    """The result of the paper's policy.
 
     outcome    of the layer as it chooses
     tiles      single tiles that it simulated to choose

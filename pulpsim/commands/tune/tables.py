@@ -1,4 +1,4 @@
-"""What tuning has found, as tables for a person."""
+"""Tables of what tuning has found."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def show_reasons(layer: Tuned, console: Console) -> None:
 
 
 def different(found: Sequence[Found]) -> list[Found]:
-    """Of points that take as many cycles and bytes, one: most are the same program."""
+    """One of the points that take as many cycles and bytes: most are the same program."""
     seen: dict[tuple[float, int | None], Found] = {}
     for one in found:
         if one.outcome.cycles is not None:

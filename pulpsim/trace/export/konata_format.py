@@ -20,7 +20,7 @@ AT_ONCE = 1 << 15
 
 
 class Items(NamedTuple):
-    """What is to be written: int64[n] each.
+    """Items to write: int64[n] each.
 
     cycles     since the trace's first one
     numbers    of instructions

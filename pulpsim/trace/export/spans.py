@@ -1,4 +1,4 @@
-"""What lasts: functions, stalls, regions, bursts and transfers of the DMA, as begins and ends.
+"""Spans of time: functions, stalls, regions, bursts and transfers of the DMA, as begins and ends.
 
 A slice belongs to a track; on a track, slices nest. Tracks and names are numbers.
 """

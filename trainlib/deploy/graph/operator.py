@@ -1,4 +1,4 @@
-"""What an operator of a graph is: the kernel that computes it, its shapes, its gradient's rule."""
+"""Operators of a graph: the kernel that computes one, its shapes, its gradient's rule."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Backward(Protocol):
         """Its shape."""
 
     def attributes(self) -> dict[str, Any]:
-        """Of the node."""
+        """Attributes of the node."""
 
     def emit(
         self, op: str, inputs: Mapping[str, str | None], attributes: Attributes | None = None

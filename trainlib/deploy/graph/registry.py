@@ -1,4 +1,4 @@
-"""All operators by name, and how a graph grows by them."""
+"""The operators by name, and how a graph grows by them."""
 
 from collections.abc import Mapping
 

@@ -35,7 +35,7 @@ FORMAT = "pulpsim.graph/1"
 
 
 class DeployError(ValueError):
-    """What cannot be deployed; the message says which layer, the rule, and the way out."""
+    """This cannot be deployed; the message says which layer, the rule, and the way out."""
 
 
 MOST = 10  # mistakes that are said

@@ -1,4 +1,4 @@
-"""What rules for ATen's operators have in common: the graph that grows, and its constants."""
+"""The importer that rules for ATen's operators share: the graph that grows, and its constants."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -68,7 +68,7 @@ class Importer:
         return None if value is None else self.name(value)
 
     def shape(self, value: Any) -> Shape:
-        """Of an argument."""
+        """Shape of an argument."""
         return self.graph.values[self.name(value)].shape
 
     def node(self, op: str, inputs: Mapping[str, str | None], **attributes: Any) -> dict[str, str]:
