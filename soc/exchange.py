@@ -25,7 +25,7 @@ from soc.result import Exit, RunResult, read_memory
 from soc.run import prepare
 
 if TYPE_CHECKING:
-    from soc.peripherals.hyperbus import HyperRam
+    from soc.board.memory import BoardMemory
 
 
 class Exchange:
@@ -106,7 +106,7 @@ class Exchange:
         return 0 <= address <= address + size <= self._simulation.spec.hyperram.size
 
     @property
-    def _ram(self) -> "HyperRam":
+    def _ram(self) -> "BoardMemory":
         platform = self._simulation.platform
         assert platform
         return platform.ram

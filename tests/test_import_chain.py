@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 CHAIN = ["isa", "soc", "firmware", "trainlib", "autotuner", "pulpsim"]
 ROOMS = {
     "isa": "elf . floats extensions.xpulp extensions.xcv extensions assembler",
-    "soc": "config host prelude address_map interconnect icache dma event_unit chip aot core"
-    " peripherals cluster engine jit trace check . debug",
+    "soc": "config host prelude address_map interconnect icache dma event_unit board chip aot"
+    " core peripherals cluster engine jit trace check . debug",
     "firmware": ".",
     "trainlib": "primitive reference codegen elementwise reduction gemm conv norm pool interpolate"
     " loss recurrent attention tiling calls deploy.graph deploy.importers deploy network .",

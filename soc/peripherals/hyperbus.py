@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from soc.address_map.hyperbus import HYPERBUS, HYPERBUS_COMMON
 from soc.address_map.udma import ENABLE, HYPERBUS_COMMON_ID, HYPERBUS_QUEUES, PENDING
+from soc.board.memory import BoardMemory
 from soc.peripherals.bus import later
 from soc.peripherals.register_block import RegisterBlock, loads, stores
 from soc.peripherals.udma import UdmaPorts
@@ -39,45 +40,6 @@ STORED, READ_TOLD, WRITE_TOLD = 4, 6, 50
 COMMAND, SELECT = 3, 0xFFFF
 """PHY cycles of a command; bits of SELECT_MAX that count."""
 PAGES = (128, 256, 512, 1024)
-
-
-class HyperRam:
-    """A HyperRAM: bytes from 0 on; past the end, reads find 0xFF and writes are lost.
-
-    content    bytes at reset, the rest is 0xFF, as GVSoC's S27KS0641 begins
-    """
-
-    def __init__(self, size: int, content: bytes = b""):
-        self.size = size
-        self.pages: dict[int, bytes] = {}
-        for start in range(0, min(size, len(content)), PAGE):
-            self.pages[start // PAGE] = content[start : start + PAGE].ljust(PAGE, b"\xff")
-
-    def read(self, address: int, size: int) -> bytes:
-        """Bytes from an address on."""
-        data = b""
-        while len(data) < size:
-            page, place = divmod(address + len(data), PAGE)
-            data += self.pages.get(page, EMPTY)[place : place + size - len(data)]
-        return data
-
-    def write(self, address: int, data: bytes) -> None:
-        """Write bytes from an address on."""
-        data = data[: max(0, self.size - address)]
-        while data:
-            page, place = divmod(address, PAGE)
-            part = data[: PAGE - place]
-            old = self.pages.get(page, EMPTY)
-            self.pages[page] = old[:place] + part + old[place + len(part) :]
-            address, data = address + len(part), data[len(part) :]
-
-    def content(self) -> bytes:
-        """All bytes."""
-        return b"".join(self.pages.get(page, EMPTY) for page in range(self.size // PAGE))
-
-
-PAGE = 4096
-EMPTY = b"\xff" * PAGE
 
 
 @dataclass(frozen=True)
@@ -135,7 +97,7 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
         ports    see UdmaPorts
     """
 
-    def __init__(self, ports: UdmaPorts, ram: HyperRam):
+    def __init__(self, ports: UdmaPorts, ram: BoardMemory):
         super().__init__(ports.name, HYPERBUS_COMMON, ports.warn)
         self.env, self.l2, self.event, self.ram = ports.env, ports.l2, ports.event, ram
         self.queues: list[list[tuple[bool, dict[str, int]]]] = [[] for _ in range(HYPERBUS_QUEUES)]

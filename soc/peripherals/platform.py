@@ -37,7 +37,7 @@ from soc.peripherals.soc_events import SocEvents
 from soc.peripherals.timer import Timer
 
 if TYPE_CHECKING:
-    from soc.peripherals.hyperbus import HyperRam
+    from soc.board.memory import BoardMemory
 
 START_CYCLES = 2
 """From fetch enable to the first issue of a core: its first fetch (RI5CY, measured: 2 + 1)."""
@@ -199,7 +199,7 @@ class Platform:
         return Udma(self.env, l2, self.warn, self._trigger, parts)
 
     @property
-    def ram(self) -> "HyperRam":
+    def ram(self) -> "BoardMemory":
         """The HyperRAM."""
         from soc.peripherals.udma import Udma
         from soc.peripherals.udma_parts import ram_of_udma
@@ -214,9 +214,9 @@ class Platform:
         raises    ConfigError for a file that cannot be written
         """
         if self.spec.hyperram.save:
-            from soc.peripherals.udma_parts import save_ram
+            from soc.board.memory import save_memory
 
-            save_ram(self.ram, self.spec.hyperram)
+            save_memory(self.ram, self.spec.hyperram.save, "hyperram.save")
 
     def _devices(self) -> dict[str, Callable[["Platform"], Peripheral]]:
         """How to make components of the user's own. Raises ConfigError for code not to be run."""

@@ -12,9 +12,9 @@ Not measured on RTL: a second transfer that waits, a divider of 0 or 1 in the re
 from collections.abc import Callable, Iterator
 
 from soc.address_map.udma import CLEAR, CONTINUOUS, ENABLE, PENDING, UART
+from soc.board.uart_source import Source
 from soc.peripherals.bus import later
 from soc.peripherals.register_block import RegisterBlock, loads, stores
-from soc.peripherals.uart_source import Source
 from soc.peripherals.udma import UdmaPorts
 
 RX, TX = 0, 1

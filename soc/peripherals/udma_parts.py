@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from soc.address_map.udma import HYPERBUS_COMMON_ID, HYPERBUS_QUEUES
-from soc.chip.peripherals_spec import HyperRamSpec
+from soc.board.memory import BoardMemory, memory_of
+from soc.board.uart_source import source_of
 from soc.chip.spec import SocSpec
-from soc.config.toml import ConfigError
-from soc.peripherals.hyperbus import HyperBus, HyperBusQueue, HyperRam
+from soc.peripherals.hyperbus import HyperBus, HyperBusQueue
 from soc.peripherals.register_block import RegisterBlock
 from soc.peripherals.uart import Uart
-from soc.peripherals.uart_source import source_of
 from soc.peripherals.udma import Maker, Udma, UdmaPorts
 
 UART_WRITER = 32, 0
@@ -36,7 +34,9 @@ def udma_parts(
         """One for all queues, made with the first of them."""
         if not controllers:
             common = replace(ports, name="hyperbus", number=HYPERBUS_COMMON_ID)
-            controllers.append(HyperBus(common, ram_of(spec.hyperram)))
+            controllers.append(
+                HyperBus(common, memory_of(spec.hyperram.size, spec.hyperram.load, "hyperram.load"))
+            )
         return controllers[0]
 
     queues = {
@@ -46,30 +46,8 @@ def udma_parts(
     return {"uart": uart, "hyperbus": controller, **queues}
 
 
-def ram_of(spec: HyperRamSpec) -> HyperRam:
-    """The HyperRAM with its content at reset. Raises ConfigError if its file cannot be read."""
-    if not spec.load:
-        return HyperRam(spec.size)
-    try:
-        with Path(spec.load).open("rb") as stream:
-            content = stream.read(spec.size + 1)
-    except OSError as error:
-        raise ConfigError([f"hyperram.load {spec.load!r}: {error.strerror}"]) from None
-    if len(content) > spec.size:
-        raise ConfigError([f"hyperram.load {spec.load!r}: more than {spec.size} bytes"])
-    return HyperRam(spec.size, content)
-
-
-def ram_of_udma(udma: Udma) -> HyperRam:
+def ram_of_udma(udma: Udma) -> BoardMemory:
     """The HyperRAM at a uDMA's HyperBus."""
     controller = udma.part(HYPERBUS_COMMON_ID)
     assert isinstance(controller, HyperBus)
     return controller.ram
-
-
-def save_ram(ram: HyperRam, spec: HyperRamSpec) -> None:
-    """Write a HyperRAM's content to its file. Raises ConfigError if that cannot be."""
-    try:
-        Path(spec.save).write_bytes(ram.content())
-    except OSError as error:
-        raise ConfigError([f"hyperram.save {spec.save!r}: {error.strerror}"]) from None

@@ -7,12 +7,11 @@ import pytest
 from simpy import Environment
 
 from soc.address_map.hyperbus import HYPERBUS, HYPERBUS_COMMON
-from soc.chip.peripherals_spec import HyperRamSpec
+from soc.board.memory import BoardMemory, memory_of, save_memory
 from soc.chip.spec import load_chip
 from soc.config.toml import ConfigError
-from soc.peripherals.hyperbus import HyperRam
 from soc.peripherals.udma import Udma
-from soc.peripherals.udma_parts import ram_of, save_ram, udma_parts
+from soc.peripherals.udma_parts import udma_parts
 
 COMMON, BASE = 0x880, 0x480
 
@@ -151,14 +150,14 @@ def test_the_content_comes_from_a_file_and_is_saved_to_one(tmp_path):
     bench = Bench(load=str(tmp_path / "in"), size=8192)
     bench.start(False, 4, 8)
     bench.end()
-    save_ram(bench.ram, HyperRamSpec(save=str(tmp_path / "out")))
+    save_memory(bench.ram, str(tmp_path / "out"), "hyperram.save")
     expected = (b"before\xff\xff" + bench.l2.load(0, 4)).ljust(8192, b"\xff")
     assert (tmp_path / "out").read_bytes() == expected
     (tmp_path / "in").write_bytes(bytes(4097))
     with pytest.raises(ConfigError, match=r"^hyperram.load '.*in': more than 4096 bytes$"):
-        ram_of(HyperRamSpec(load=str(tmp_path / "in"), size=4096))
+        memory_of(4096, str(tmp_path / "in"), "hyperram.load")
     with pytest.raises(ConfigError, match=r"^hyperram.load '.*none': No such file or directory$"):
-        ram_of(HyperRamSpec(load=str(tmp_path / "none")))
+        memory_of(4096, str(tmp_path / "none"), "hyperram.load")
 
 
 def test_past_the_end_of_the_device_writes_are_lost_and_warned_of():
@@ -166,7 +165,7 @@ def test_past_the_end_of_the_device_writes_are_lost_and_warned_of():
     bench.start(False, 8, 4092)
     bench.end()
     assert bench.ram.content()[4092:] == bench.l2.load(0, 4)
-    assert HyperRam(4096).read(4094, 4) == b"\xff" * 4
+    assert BoardMemory(4096).read(4094, 4) == b"\xff" * 4
     assert bench.warnings == ["hyperbus: 8 bytes at 0xffc go past the end of the device"]
 
 

@@ -4,9 +4,9 @@ import pytest
 from simpy import Environment
 
 from soc.address_map.udma import UART
+from soc.board.uart_source import Source
 from soc.peripherals.bus import BusError
 from soc.peripherals.uart import Uart
-from soc.peripherals.uart_source import Source
 from soc.peripherals.udma import L2Window, Udma
 
 SETUP = 0x0306  # eight bits, one stop bit, both directions on
