@@ -185,7 +185,7 @@ def test_registers_that_are_neither_plain_data_nor_ports_would_be_forgotten() ->
             "Peripherals",
             "ClusterControl",
             "InterruptController",
-            *("L2Window", "HyperBus", "BoardMemory"),  # parts themselves
+            *("L2Window", "HyperBus", "BoardMemory", "ToL2", "ToPeripheral"),  # parts themselves
         ),
     }
     kinds = Counter(
