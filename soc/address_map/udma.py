@@ -11,7 +11,7 @@ BLOCK_SIZE = 0x80
 BLOCKS = 18
 """Blocks that exist: an access to others is never answered."""
 
-UART_ID, HYPERBUS_ID, HYPERBUS_COMMON_ID = 0, 8, 16
+UART_ID, SPIM_ID, HYPERBUS_ID, HYPERBUS_COMMON_ID = 0, 1, 8, 16
 HYPERBUS_QUEUES = 8
 NAMES = {
     0: "uart",

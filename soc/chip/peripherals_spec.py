@@ -36,6 +36,24 @@ class HyperRamSpec(BaseModel):
     save: str = setting("", "", "path of a file that gets its content at the end of a run")
 
 
+class FlashSpec(BaseModel):
+    """The flash at chip select 0 of the SPI master: a S25FS256S, as in pulp's tb_pulp.sv."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size: int = setting(
+        0, "bytes", "0: none; a S25FS256S has 0x200_0000", ge=0, le=1 << 28, multiple_of=1 << 16
+    )
+    load: str = setting("", "", "path of a file: its content at reset; the rest is 0xFF")
+    save: str = setting("", "", "path of a file that gets its content at the end of a run")
+    program_time: int = setting(
+        18_000, "cycles", "of a page: 0.36 ms at 49.97 MHz, not from RTL", ge=0, le=1 << 40
+    )
+    erase_time: int = setting(
+        6_500_000, "cycles", "130 ms at 49.97 MHz, not from RTL", ge=0, le=1 << 40
+    )
+
+
 class PeripheralsSpec(BaseModel):
     """Sizes and rates of the SoC's peripherals."""
 

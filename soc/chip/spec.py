@@ -23,7 +23,13 @@ from soc.address_map.memory_map import (
 )
 from soc.chip.core_spec import AccessSpec, CoreSpec, FabricControllerSpec
 from soc.chip.device_spec import FOLDER, MOST_PORTS, ChipFolder, DeviceSpec
-from soc.chip.peripherals_spec import GpioSpec, HyperRamSpec, PeripheralsSpec, UartSpec
+from soc.chip.peripherals_spec import (
+    FlashSpec,
+    GpioSpec,
+    HyperRamSpec,
+    PeripheralsSpec,
+    UartSpec,
+)
 from soc.config.toml import ConfigError, Table, nested, read_toml
 from soc.config.validation import Layer, field_note, fields, shown_value, validated
 from soc.dma.state import DmaSpec
@@ -62,6 +68,7 @@ class SocSpec(BaseModel):
     uart: UartSpec = UartSpec()
     gpio: GpioSpec = GpioSpec()
     hyperram: HyperRamSpec = HyperRamSpec()
+    flash: FlashSpec = FlashSpec()
     access: AccessSpec = AccessSpec()
     device: tuple[DeviceSpec, ...] = setting(
         (), "", "chip file: components of the user's own, a table each"

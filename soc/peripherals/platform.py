@@ -171,6 +171,7 @@ class Platform:
             self._cluster_soc_event,
             interrupts.has_room,
             lambda: interrupts.set_event(lost),
+            self._hear,
         )
         interrupts.room = unit.go_on
         return unit
@@ -180,6 +181,14 @@ class Platform:
         unit = self.peripherals["soc_events"]
         assert isinstance(unit, SocEvents)
         unit.trigger(number)
+
+    def _hear(self, number: int) -> None:
+        """A SoC event passes to the peripherals that the uDMA serves."""
+        from soc.peripherals.udma import Udma
+
+        udma = self.peripherals["udma"]
+        assert isinstance(udma, Udma)
+        udma.hear(number)
 
     def _gpio(self) -> Gpio:
         line = event_line(FABRIC_EVENTS, "gpio")
@@ -208,15 +217,27 @@ class Platform:
         assert isinstance(udma, Udma)
         return ram_of_udma(udma)
 
+    @property
+    def flash(self) -> "BoardMemory":
+        """The content of the flash, if the chip has one."""
+        from soc.peripherals.udma import Udma
+        from soc.peripherals.udma_parts import flash_of_udma
+
+        udma = self.peripherals["udma"]
+        assert isinstance(udma, Udma)
+        return flash_of_udma(udma)
+
     def finish(self) -> None:
         """Save what is to be saved: the run is over.
 
         raises    ConfigError for a file that cannot be written
         """
-        if self.spec.hyperram.save:
-            from soc.board.memory import save_memory
+        from soc.board.memory import save_memory
 
+        if self.spec.hyperram.save:
             save_memory(self.ram, self.spec.hyperram.save, "hyperram.save")
+        if self.spec.flash.size and self.spec.flash.save:
+            save_memory(self.flash, self.spec.flash.save, "flash.save")
 
     def _devices(self) -> dict[str, Callable[["Platform"], Peripheral]]:
         """How to make components of the user's own. Raises ConfigError for code not to be run."""

@@ -14,6 +14,8 @@ from soc.peripherals.bus import later
 from soc.peripherals.reference_clock import rising_edge
 from soc.peripherals.register_block import WORD, RegisterBlock, loads, stores
 
+MASKS = ("FC_MASK", "CLUSTER_MASK", "PERIPHERAL_MASK")
+
 
 class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
     """Delivers one event per cycle, round robin, to all whose masks let it pass, at once.
@@ -24,6 +26,7 @@ class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
         warn         out   see RegisterBlock
         fabric       out   number -> accepted
         cluster      out   the same
+        peripherals  out   number; they always take it
         has_room     out   can the fabric controller take one?
         lost         out   called when an event is lost
         trigger      in    a peripheral's event
@@ -42,11 +45,12 @@ class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
         cluster: Callable[[int], bool],
         has_room: Callable[[], bool] = lambda: True,
         lost: Callable[[], None] = lambda: None,
+        peripherals: Callable[[int], None] = lambda _: None,
     ):
         super().__init__("soc_events", SOC_EVENTS, warn)
         self.env, self.spec = env, spec
         self.fabric, self.cluster = fabric, cluster
-        self.has_room, self.lost = has_room, lost
+        self.has_room, self.lost, self.peripherals = has_room, lost, peripherals
         self.queued: dict[int, int] = {}
         self.last = -1
         self.is_due = False  # the arbiter chooses in a cycle to come
@@ -88,21 +92,22 @@ class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
             return
         if to_fabric:
             self.fabric(number)
+        if not self._is_masked("PERIPHERAL_MASK", number):
+            self.peripherals(number)
         self.last = number
         self.queued[number] -= 1
         if not self.queued[number]:
             del self.queued[number]
         self.go_on()
 
-    @stores("FC_MASK", "CLUSTER_MASK")
+    @stores(*MASKS)
     def _store_mask(self, name: str, index: int, value: int) -> None:
         self.put(name, index, value)
         self._await_edge()
 
     def _await_edge(self) -> None:
         """Let the reference clock's next rising edge be an event, if a mask lets it pass."""
-        masks = "FC_MASK", "CLUSTER_MASK"
-        if self.is_clock_due or all(self._is_masked(m, REFERENCE_CLOCK_EVENT) for m in masks):
+        if self.is_clock_due or all(self._is_masked(m, REFERENCE_CLOCK_EVENT) for m in MASKS):
             return
         self.is_clock_due = True
         now = int(self.env.now)

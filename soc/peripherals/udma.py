@@ -25,6 +25,10 @@ HYPERBUS_GATE = HYPERBUS_ID
 """One clock gate serves all blocks of HyperBus."""
 
 
+TRIGGERS = 4
+"""SoC events that EVENT_IN chooses, a byte each."""
+
+
 class L2Window:
     """L2 as the uDMA sees it: a power of two of bytes, past whose end addresses begin anew.
 
@@ -97,6 +101,7 @@ class Udma(RegisterBlock):
     Ports
         warn       out   see RegisterBlock
         trigger    out   number of a SoC event
+        hear       in    number of one that passes PERIPHERAL_MASK
     """
 
     def __init__(
@@ -119,6 +124,14 @@ class Udma(RegisterBlock):
             part = self.part(number)
             yield part
             yield from getattr(part, "parts", tuple)()
+
+    def hear(self, number: int) -> None:
+        """A SoC event that passes to peripherals: those that wait for it by EVENT_IN go on."""
+        chosen = self.word("EVENT_IN")
+        for trigger in range(TRIGGERS):
+            if chosen >> 8 * trigger & 0xFF == number:
+                for part in [*self.blocks.values()]:
+                    getattr(part, "triggered", lambda _: None)(trigger)
 
     def loading(self, offset: int) -> Callable[[], int]:
         """What a load of the word at an offset calls; raises BusError if none answers."""

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from soc.address_map.udma import HYPERBUS_COMMON_ID, HYPERBUS_QUEUES
+from soc.address_map.udma import HYPERBUS_COMMON_ID, HYPERBUS_QUEUES, SPIM_ID
 from soc.board.memory import BoardMemory, memory_of
+from soc.board.spi_flash import SpiFlash
 from soc.board.uart_source import source_of
+from soc.chip.peripherals_spec import FlashSpec
 from soc.chip.spec import SocSpec
 from soc.peripherals.hyperbus import HyperBus, HyperBusQueue
 from soc.peripherals.register_block import RegisterBlock
+from soc.peripherals.spim import Spim
 from soc.peripherals.uart import Uart
 from soc.peripherals.udma import Maker, Udma, UdmaPorts
 
@@ -28,6 +31,9 @@ def udma_parts(
         source = source_of(spec.uart.source, warn) if spec.uart.source else None
         return Uart(ports, lambda byte: console(byte, *UART_WRITER), source, spec.uart.loopback)
 
+    def spim(ports: UdmaPorts) -> RegisterBlock:
+        return Spim(ports, [flash_of(spec.flash, ports)] if spec.flash.size else [])
+
     controllers: list[HyperBus] = []
 
     def controller(ports: UdmaPorts) -> HyperBus:
@@ -43,7 +49,7 @@ def udma_parts(
         f"hyperbus_{number}": lambda ports: HyperBusQueue(ports, controller(ports))
         for number in range(HYPERBUS_QUEUES)
     }
-    return {"uart": uart, "hyperbus": controller, **queues}
+    return {"uart": uart, "spim": spim, "hyperbus": controller, **queues}
 
 
 def ram_of_udma(udma: Udma) -> BoardMemory:
@@ -51,3 +57,19 @@ def ram_of_udma(udma: Udma) -> BoardMemory:
     controller = udma.part(HYPERBUS_COMMON_ID)
     assert isinstance(controller, HyperBus)
     return controller.ram
+
+
+def flash_of(spec: FlashSpec, ports: UdmaPorts) -> SpiFlash:
+    """The flash with its content at reset. Raises ConfigError if its file cannot be read."""
+    memory = memory_of(spec.size, spec.load, "flash.load")
+    times = spec.program_time, spec.erase_time
+    return SpiFlash(memory, *times, lambda: int(ports.env.now), ports.warn)
+
+
+def flash_of_udma(udma: Udma) -> BoardMemory:
+    """The content of the flash at a uDMA's SPI master."""
+    spim = udma.part(SPIM_ID)
+    assert isinstance(spim, Spim)
+    flash = spim.devices[0]
+    assert isinstance(flash, SpiFlash)
+    return flash.memory

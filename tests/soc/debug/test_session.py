@@ -195,7 +195,7 @@ def test_registers_that_are_neither_plain_data_nor_ports_would_be_forgotten() ->
         if not is_plain(value) and type(value).__name__ not in constant
     )
     tables = re.compile(
-        r"\w+\.(loads|stores|events|regions|queue|dma_ports|targets|makers|channels): "
+        r"\w+\.(loads|stores|events|regions|queue|dma_ports|targets|makers|channels|devices): "
         r"(dict|tuple|Store)"
     )
     assert [kind for kind in kinds if not tables.fullmatch(kind)] == []
