@@ -145,9 +145,9 @@ class SpiFlash:
 
     def _write(self, command: int) -> None:
         """Program or erase, if the command is whole."""
-        width = 0
+        time = self.erase_time
         if command in PROGRAMS:
-            width = PROGRAMS[command]
+            time, width = self.program_time, PROGRAMS[command]
             data = bytes(self.taken[1 + width :])
             if not data:
                 return
@@ -160,9 +160,7 @@ class SpiFlash:
         else:
             self.memory.pages.clear()
         self.is_write_enabled = False
-        self.busy_until = self.now() + (
-            self.program_time if command in PROGRAMS else self.erase_time
-        )
+        self.busy_until = self.now() + time
 
     def _program(self, address: int, data: bytes) -> None:
         """Clear bits of a page; of more than a page, the last 256 bytes count."""
