@@ -11,8 +11,11 @@ is no longer selected, and takes effect at once; while it lasts, STATUS alone is
 from collections.abc import Callable, Iterator
 
 from soc.board.memory import BoardMemory
+from soc.prelude.warns_once import WarnsOnce
 
 PAGE, SECTOR, BLOCK = 0x100, 0x1000, 0x10000
+COMMAND = 5
+"""Bytes of a command with its address, at most."""
 ID = bytes.fromhex("01 02 19 4D 01 81")
 """Manufacturer, device, length of what follows, sectors, family."""
 
@@ -30,7 +33,7 @@ IGNORED = -1
 PLAIN = (WRITE_ENABLE, WRITE_DISABLE, CLEAR_STATUS, RESET_ENABLE, RESET, *ERASES_ALL)
 
 
-class SpiFlash:
+class SpiFlash(WarnsOnce):
     """A flash, of which bytes are clocked in and out.
 
     program_time, erase_time    cycles of a page; of a sector, a block or all
@@ -39,8 +42,10 @@ class SpiFlash:
         now     in    the cycle
         warn    out   a sentence
 
-    State: `taken`, bytes since it was selected, `byte` and `bits`, what comes of the next one;
-    `busy_until`, the cycle from which it takes commands again.
+    State: `taken`, the first bytes since it was selected, at most of a command and its address;
+    `count`, all of them; `page`, by their places in it, the bytes that a program has last;
+    `byte` and `bits`, what comes of the next one; `busy_until`, the cycle from which it takes
+    commands again.
     """
 
     def __init__(
@@ -51,13 +56,14 @@ class SpiFlash:
         now: Callable[[], int],
         warn: Callable[[str], None],
     ):
-        self.memory, self.now, self.warn = memory, now, warn
+        super().__init__("flash", warn)
+        self.memory, self.now = memory, now
         self.program_time, self.erase_time = program_time, erase_time
         self.taken: list[int] = []
+        self.page: dict[int, int] = {}
         self.count = self.byte = self.bits = self.out = 0
         self.is_selected = self.is_write_enabled = self.is_reset_enabled = False
         self.busy_until = 0
-        self.reported: list[str] = []
 
     def parts(self) -> Iterator[object]:
         """What has state besides."""
@@ -68,6 +74,7 @@ class SpiFlash:
         if not self.is_selected:
             self.is_selected = True
             self.taken = []
+            self.page.clear()
             self.count = self.bits = self.byte = 0
 
     def deselect(self) -> None:
@@ -91,12 +98,15 @@ class SpiFlash:
 
     def _take(self, byte: int) -> None:
         self.count += 1
-        if len(self.taken) < 5 or self.taken[0] in PROGRAMS:
+        width = PROGRAMS.get(self.taken[0]) if self.taken else None
+        if width is not None and self.count > 1 + width:
+            self.page[(self._address(width) + self.count - 2 - width) % PAGE] = byte
+        elif len(self.taken) < COMMAND:
             self.taken.append(byte)
         if self.count == 1 and not self._is_known(byte):
-            self._report(f"command {byte:#04x} is not modelled: it is ignored")
+            self.warn_once(f"command {byte:#04x} is not modelled: it is ignored")
         elif self.count == 1 and self.is_busy() and byte not in (STATUS_1, STATUS_2):
-            self._report(f"command {byte:#04x} comes while it is busy: it is ignored")
+            self.warn_once(f"command {byte:#04x} comes while it is busy: it is ignored")
             self.taken = [IGNORED]
 
     def _is_known(self, byte: int) -> bool:
@@ -141,17 +151,16 @@ class SpiFlash:
             if self.is_write_enabled:
                 self._write(command)
             else:
-                self._report(f"command {command:#04x} without write enable (0x06) is ignored")
+                self.warn_once(f"command {command:#04x} without write enable (0x06) is ignored")
 
     def _write(self, command: int) -> None:
         """Program or erase, if the command is whole."""
         time = self.erase_time
         if command in PROGRAMS:
             time, width = self.program_time, PROGRAMS[command]
-            data = bytes(self.taken[1 + width :])
-            if not data:
+            if not self.page:
                 return
-            self._program(self._address(width), data)
+            self._program(self._address(width) & -PAGE)
         elif command in ERASES:
             width, size = ERASES[command]
             if self.count != 1 + width:
@@ -162,16 +171,8 @@ class SpiFlash:
         self.is_write_enabled = False
         self.busy_until = self.now() + time
 
-    def _program(self, address: int, data: bytes) -> None:
-        """Clear bits of a page; of more than a page, the last 256 bytes count."""
-        start = address & -PAGE
-        page = bytearray(b"\xff" * PAGE)
-        for number, byte in enumerate(data):
-            page[(address + number) % PAGE] = byte
+    def _program(self, start: int) -> None:
+        """Clear bits of the page that begins there."""
         old = self.memory.read(start, PAGE)
-        self.memory.write(start, bytes(a & b for a, b in zip(old, page, strict=True)))
-
-    def _report(self, text: str) -> None:
-        if text not in self.reported:
-            self.reported.append(text)
-            self.warn(f"flash: {text}")
+        new = bytes(byte & self.page.get(place, 0xFF) for place, byte in enumerate(old))
+        self.memory.write(start, new)

@@ -20,7 +20,6 @@ class Fll(RegisterBlock, read_only=("STATUS",)):
 
     def __init__(self, name: str, warn: Callable[[str], None]):
         super().__init__(name, FLL, warn)
-        self.is_reported = False
 
     @loads("STATUS")
     def _status(self, name: str, index: int) -> int:
@@ -31,6 +30,5 @@ class Fll(RegisterBlock, read_only=("STATUS",)):
     @stores("CONFIG_1")
     def _configure(self, name: str, index: int, value: int) -> None:
         self.put(name, index, value)
-        if value & CONFIG["mode"].mask and not self.is_reported:
-            self.is_reported = True
-            self.warn(f"{self.name}: a frequency is set; all clocks of this chip stay equal")
+        if value & CONFIG["mode"].mask:
+            self.warn_once("a frequency is set; all clocks of this chip stay equal")

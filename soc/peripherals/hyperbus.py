@@ -103,7 +103,6 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
         self.queues: list[list[tuple[bool, dict[str, int]]]] = [[] for _ in range(HYPERBUS_QUEUES)]
         self.serving = -1  # id of the transaction under way
         self.last = -1
-        self.reported: list[str] = []
 
     def parts(self) -> Iterator[object]:
         """What has state besides."""
@@ -116,15 +115,10 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
     def enqueue(self, number: int, is_read: bool, words: dict[str, int]) -> None:
         """Take a transaction with its registers."""
         if len(self.queues[number]) > QUEUE:
-            self._report(f"hyperbus: more than {QUEUE} transactions wait; RTL stalls the bus there")
+            self.warn_once(f"more than {QUEUE} transactions wait; RTL stalls the bus there")
         self.queues[number].append((is_read, words))
         if self.serving < 0:
             self._serve(0)
-
-    def _report(self, text: str) -> None:
-        if text not in self.reported:
-            self.reported.append(text)
-            self.warn(text)
 
     @loads("TRANSACTION")
     def _free(self, name: str, index: int) -> int:
@@ -154,13 +148,13 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
         """Tell of chunks that the RTL would not carry out."""
         if self.word("DEVICE"):
             how = "reads find 0xFF" if is_read else "writes are lost"
-            self._report(f"hyperbus: no device {self.word('DEVICE')} is modelled: {how}")
+            self.warn_once(f"no device {self.word('DEVICE')} is modelled: {how}")
         most = self.word("SELECT_MAX") & SELECT
         for _, _, size in chunks:
             selected = COMMAND + self._latency() + (size + 1) // 2
             if selected > most:
-                self._report(
-                    f"hyperbus: {size} bytes at once select the device for {selected} cycles; the "
+                self.warn_once(
+                    f"{size} bytes at once select the device for {selected} cycles; the "
                     f"RTL cuts them after SELECT_MAX = {most}"
                 )
 
@@ -217,7 +211,7 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
             yield address, start + sides[1].place(position), size
             position += size
         if device + total > self.ram.size:
-            self._report(f"hyperbus: {total} bytes at {device:#x} go past the end of the device")
+            self.warn_once(f"{total} bytes at {device:#x} go past the end of the device")
 
     def _end(self) -> None:
         is_read, _ = self.queues[self.serving].pop(0)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from soc.address_map.register import Block
+from soc.prelude.warns_once import WarnsOnce
 
 WORD = 0xFFFFFFFF
 
@@ -50,11 +51,11 @@ def _nothing(component: object, name: str, index: int, value: int) -> None:
     pass
 
 
-class RegisterBlock:
+class RegisterBlock(WarnsOnce):
     """A block of 32-bit registers.
 
     Ports
-        warn    out   a sentence, once for each offset that has no register
+        warn    out   a sentence; once for each offset that has no register
 
     State: `words`, by offset; `unknown`, accesses by offset where there is no register.
 
@@ -76,7 +77,8 @@ class RegisterBlock:
         cls.stores |= {name: each for each in methods for name in getattr(each, "stores", ())}
 
     def __init__(self, name: str, block: Block, warn: Callable[[str], None]):
-        self.name, self.block, self.warn = name, block, warn
+        super().__init__(name, warn)
+        self.block = block
         self.words: dict[int, int] = {}
         self.unknown: dict[int, int] = {}
 
@@ -129,5 +131,5 @@ class RegisterBlock:
 
     def _note_unknown(self, offset: int, access: str) -> None:
         self.unknown[offset] = self.unknown.get(offset, 0) + 1
-        if self.unknown[offset] == 1:
-            self.warn(f"{self.name}: {access} at offset {offset:#x}, where it has no register")
+        at = f"at offset {offset:#x}, where it has no register"
+        self.warn_once(f"{access} {at}", at)

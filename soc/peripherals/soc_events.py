@@ -55,7 +55,6 @@ class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
         self.last = -1
         self.is_due = False  # the arbiter chooses in a cycle to come
         self.is_clock_due = False
-        self.is_reported = False
 
     def trigger(self, number: int) -> None:
         """Queue an event. One too many of a number is lost and noted in ERROR."""
@@ -63,9 +62,8 @@ class SocEvents(RegisterBlock, write_only=("EVENT",), read_only=("ERROR",)):
             index, bit = divmod(number, 32)
             self.put("ERROR", index, self.word("ERROR", index) | 1 << bit)
             self.lost()
-            if not self.is_reported:
-                self.is_reported = True
-                self.warn(f"soc_events: event {number} is lost: {self.spec.event_queue} of it wait")
+            text = f"event {number} is lost: {self.spec.event_queue} of it wait"
+            self.warn_once(text, "lost")
             return
         self.queued[number] = self.queued.get(number, 0) + 1
         self.go_on()

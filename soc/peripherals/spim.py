@@ -199,7 +199,7 @@ class Spim(ChannelBlock, read_only=("STATUS",)):
             return
         if self.is_repeating:
             if not self.buffer:
-                self.report("a repetition of no commands never ends")
+                self.warn_once("a repetition of no commands never ends")
                 return
             word = self._repeat()
         elif self.cmd.waiting:
@@ -223,7 +223,7 @@ class Spim(ChannelBlock, read_only=("STATUS",)):
         if word >> 28 == Command.REPEAT_END:
             self.is_gathering, self.is_repeating = False, True
         elif len(self.buffer) == REPEATED:
-            self.report(f"a repetition of more than {REPEATED} commands loses those that follow")
+            self.warn_once(f"a repetition of more than {REPEATED} commands loses those that follow")
         else:
             self.buffer.append((word, not self.buffer))
         self._end_in(1)
@@ -269,7 +269,7 @@ class Spim(ChannelBlock, read_only=("STATUS",)):
         if number < len(self.devices):
             self.devices[number].select()
         else:
-            self.report(f"no device has chip select {number}: what it would drive is 1")
+            self.warn_once(f"no device has chip select {number}: what it would drive is 1")
 
     def _stop(self, word: int) -> None:
         """The end of a transfer: it is told, the devices are no longer selected."""
@@ -290,7 +290,8 @@ class Spim(ChannelBlock, read_only=("STATUS",)):
     def _begin(self, word: int) -> None:
         move = move_of(word)
         if move.is_quad and move.bits % 4:
-            self.report(f"{move.bits} bits in quad mode: the controller never ends, as in the RTL")
+            what = f"{move.bits} bits in quad mode"
+            self.warn_once(f"{what}: the controller never ends, as in the RTL")
             return
         self.moving, self.left, self.place = word, move.words, 0
         if move.command in (Command.TX_DATA, Command.FULL_DUPLEX):
@@ -361,7 +362,7 @@ class Spim(ChannelBlock, read_only=("STATUS",)):
 
     def _received(self, word: int) -> None:
         if not self.rx.put(word):
-            self.report(f"a word is lost: {self.rx.room} wait, no transfer takes them")
+            self.warn_once(f"a word is lost: {self.rx.room} wait, no transfer takes them")
 
     def _check(self, word: int) -> None:
         got, value, how = self.got & 0xFFFF, word & 0xFFFF, word >> 24 & 3

@@ -90,7 +90,7 @@ class Uart(ChannelBlock, read_only=("STATUS", "ERROR", "VALID", "DATA")):
         if value & CLEAN:
             self.rx.received.clear()
         if not value & TX_ON and self.sending >= 0:
-            self.report("the transmitter is switched off in the midst of a character")
+            self.warn_once("the transmitter is switched off in the midst of a character")
             self.sending = -1
             self.frame += 1
             self.spans[-1] = self.spans[-1][0], self.now + 1
@@ -189,5 +189,5 @@ class Uart(ChannelBlock, read_only=("STATUS", "ERROR", "VALID", "DATA")):
         if not setup & RX_ON or setup & CLEAN:
             return
         if not self.rx.put(byte):
-            self.report(f"a character is lost: {self.rx.room} wait, no transfer takes them")
+            self.warn_once(f"a character is lost: {self.rx.room} wait, no transfer takes them")
             self.put("ERROR", 0, self.word("ERROR") | OVERFLOW)

@@ -15,6 +15,7 @@ from soc.chip.state import Chip
 from soc.peripherals.bus import BusError
 from soc.peripherals.l2_store import store_l2
 from soc.peripherals.register_block import RegisterBlock
+from soc.prelude.warns_once import WarnsOnce
 
 ADDRESSES = 0x1FFF
 """Bits of an address in the uDMA's region; those from 12 on are not decoded."""
@@ -29,16 +30,16 @@ TRIGGERS = 4
 """SoC events that EVENT_IN chooses, a byte each."""
 
 
-class L2Window:
+class L2Window(WarnsOnce):
     """L2 as the uDMA sees it: a power of two of bytes, past whose end addresses begin anew.
 
     Source: udma_core keeps the lower bits of an address and forces its top byte.
     """
 
     def __init__(self, chip: Chip, base: int, size: int, warn: Callable[[str], None]):
-        self.chip, self.base, self.warn = chip, base, warn
+        super().__init__("udma", warn)
+        self.chip, self.base = chip, base
         self.mask = (1 << size.bit_length() - 1) - 1
-        self.is_reported = False
 
     @property
     def memory(self) -> np.ndarray:
@@ -48,12 +49,12 @@ class L2Window:
     def place(self, address: int, size: int) -> int:
         """Offset of an address from the start of L2; warns of what goes past the end."""
         offset = address & self.mask
-        if offset + size > self.mask + 1 and not self.is_reported:
-            self.is_reported = True
+        if offset + size > self.mask + 1:
             last = self.base + self.mask
-            self.warn(
-                f"udma: {size} bytes at {self.base + offset:#010x} go past {last:#010x}, the last "
-                f"byte that the uDMA reaches; it goes on at {self.base:#010x}"
+            self.warn_once(
+                f"{size} bytes at {self.base + offset:#010x} go past {last:#010x}, the last byte "
+                f"that the uDMA reaches; it goes on at {self.base:#010x}",
+                "past the end",
             )
         return offset
 
@@ -115,7 +116,6 @@ class Udma(RegisterBlock):
         super().__init__("udma", UDMA_CORE, warn)
         self.env, self.l2, self.trigger, self.makers = env, l2, trigger, makers
         self.blocks: dict[str, RegisterBlock] = {}
-        self.gated: list[str] = []  # peripherals with a lost store, which is reported
 
     def parts(self) -> Iterator[object]:
         """What has state besides, in a fixed order."""
@@ -180,10 +180,8 @@ class Udma(RegisterBlock):
 
     def _lose(self, number: int) -> None:
         name = NAMES[number]
-        if name not in self.gated:
-            self.gated.append(name)
-            bit = min(number, HYPERBUS_GATE)
-            self.warn(f"udma: store to {name}, whose clock is off, is lost: set bit {bit} at 0x0")
+        bit = min(number, HYPERBUS_GATE)
+        self.warn_once(f"store to {name}, whose clock is off, is lost: set bit {bit} at 0x0")
 
 
 class NotModelled(RegisterBlock):
@@ -191,19 +189,16 @@ class NotModelled(RegisterBlock):
 
     def __init__(self, ports: UdmaPorts):
         super().__init__(ports.name, Block(ports.name, "not modelled", NOT_MODELLED), ports.warn)
-        self.is_reported = False
 
     def loading(self, offset: int) -> Callable[[], int]:
         """As in RegisterBlock."""
-        self._report()
+        self._tell()
         return super().loading(offset)
 
     def storing(self, offset: int) -> Callable[[int], object]:
         """As in RegisterBlock."""
-        self._report()
+        self._tell()
         return super().storing(offset)
 
-    def _report(self) -> None:
-        if not self.is_reported:
-            self.is_reported = True
-            self.warn(f"udma: {self.name} is not modelled: its registers only remember")
+    def _tell(self) -> None:
+        self.warn_once("this peripheral is not modelled: its registers only remember")

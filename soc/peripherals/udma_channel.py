@@ -251,7 +251,6 @@ class ChannelBlock(RegisterBlock):
         super().__init__(ports.name, block, ports.warn)
         self.env, self.l2, self.event = ports.env, ports.l2, ports.event
         self.channels: dict[str, Channel] = {}
-        self.reported: list[str] = []
 
     def parts(self) -> Iterator[object]:
         """What has state besides."""
@@ -261,12 +260,6 @@ class ChannelBlock(RegisterBlock):
     def now(self) -> int:
         """The cycle."""
         return int(self.env.now)
-
-    def report(self, text: str) -> None:
-        """Warn of something once."""
-        if text not in self.reported:
-            self.reported.append(text)
-            self.warn(f"{self.name}: {text}")
 
     @loads(*(f"{prefix}_ADDRESS" for prefix in _CHANNELS))
     def _load_address(self, name: str, index: int) -> int:

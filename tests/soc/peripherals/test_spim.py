@@ -9,6 +9,7 @@ from isa.assembler.asm import assemble
 from isa.extensions.profiles import profile
 from soc.address_map.spim import SPIM
 from soc.chip.spec import load_chip
+from soc.debug.checkpoint import _plain, _remember
 from soc.peripherals.spim import Spim
 from soc.peripherals.udma import Udma
 from soc.peripherals.udma_parts import udma_parts
@@ -322,3 +323,34 @@ def test_firmware_reads_the_identification_and_is_told_of_the_end(engine):
     result = run_program(assemble(FIRMWARE, profile("ri5cy", "x")), chip=chip, engine=engine)
     assert result.exit.code == 0x4D, result.exit.message
     assert not result.warnings
+
+
+def test_a_program_keeps_the_last_256_bytes_and_no_more():
+    bench = Bench()
+    data = random.Random(1).randbytes(1000)
+    bench.write_enable()
+    bench.run(START, send(0x02), send(0x0010, 16), send(0x40, 8), tx(1000), END, sent=data)
+    expected = bytearray(256)
+    for place in range(744, 1000):
+        expected[(0x40 + place) % 256] = data[place]
+    assert bench.flash.read(0x1000, 256) == expected
+    flash = bench.udma.part(1).devices[0]
+    assert len(flash.taken) + len(flash.page) < 300
+
+
+def test_a_restored_part_does_not_warn_again():
+    bench, other = Bench(size=0), Bench(size=0)
+    bench.run(START | 1, rx(64), END)
+    flash, kept = Bench(), Bench()
+    flash.run(START, send(0xEB), END)
+    parts = (
+        (bench.udma.part(1), other.udma.part(1)),
+        (flash.udma.part(1).devices[0], kept.udma.part(1).devices[0]),
+    )
+    for part, to in parts:
+        _remember(to, _plain(part))
+    other.run(START | 1, rx(64), END)
+    kept.run(START, send(0xEB), END)
+    assert len(bench.warnings) == 2
+    assert len(flash.warnings) == 1
+    assert other.warnings == kept.warnings == []

@@ -197,7 +197,7 @@ def test_what_is_not_modelled_remembers_and_says_so():
     bench.udma.write(0, 1 << 5, 4)
     bench.udma.write(6 * 0x80 + 4, 7, 4)
     assert bench.udma.read(6 * 0x80 + 4, 4) == 7
-    assert bench.warnings == ["udma: i2s is not modelled: its registers only remember"]
+    assert bench.warnings == ["i2s: this peripheral is not modelled: its registers only remember"]
 
 
 def test_a_transfer_past_the_end_of_l2_begins_anew_and_is_warned_of():
