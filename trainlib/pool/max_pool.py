@@ -20,7 +20,8 @@ from trainlib.primitive.element import F32, store
 from trainlib.primitive.tensor import Address
 
 SCALE = 1 << 12  # of reciprocals of widths
-CHUNK = 16  # elements of which one word says which were larger, and which no numbers
+NUMBER = 4  # bits of an element's number in a chunk
+CHUNK = 1 << NUMBER  # elements of which one word says which were larger, and which no numbers
 
 
 class _Largest:
@@ -37,14 +38,18 @@ class _Largest:
         self.is_flat = rows == 1 or not self.more
         self.nan = k.x()
         k.li(self.nan, pattern(float("nan")))
-        chunks = [len(places[at : at + CHUNK]) for at in range(0, len(places), CHUNK)]
-        self.flips = {n: k.x() for n in dict.fromkeys(chunks)}
-        for n, register in self.flips.items():
-            k.li(register, (1 << n) - 1 << CHUNK)
+        chunks = [(at, len(places[at : at + CHUNK])) for at in range(0, len(places), CHUNK)]
+        self.is_single = len(chunks) == 1
+        self.flips = {(at == 0, n): k.x() for at, n in chunks}
+        for (is_first, n), register in self.flips.items():
+            k.li(register, ((1 << n) - 1 << CHUNK) + is_first)
+        self.halvings = self.width.bit_length() - 1 if self.width & (self.width - 1) == 0 else None
         if not self.is_flat:
-            self.rest, self.inverse = k.x(), k.x()
+            self.rest = k.x()
             k.li(self.rest, self.more)
-            k.li(self.inverse, -(-SCALE // self.width))
+            if self.halvings is None:
+                self.inverse = k.x()
+                k.li(self.inverse, -(-SCALE // self.width))
 
     def __call__(self, v: Lanes, *sources: Window) -> list[Lane]:
         *windows, counter = sources
@@ -52,8 +57,8 @@ class _Largest:
         for first in range(0, len(self.places), CHUNK):
             self._chunk(v, windows, first, most, key, x)
         is_nan = v.x()
-        v.srli(is_nan, key, 8)
-        v.andi(key, key, 255)
+        v.srli(is_nan, key, NUMBER if self.is_single else 8)
+        v.andi(key, key, CHUNK - 1 if self.is_single else 255)
         v.sub(is_nan, ZERO, is_nan)
         v.and_(is_nan, is_nan, self.nan)
         words = v.words(most)
@@ -61,8 +66,11 @@ class _Largest:
         v.floats(most, words)
         if not self.is_flat:
             row = is_nan
-            v.mul(row, key, self.inverse)
-            v.srli(row, row, SCALE.bit_length() - 1)
+            if self.halvings is None:
+                v.mul(row, key, self.inverse)
+                v.srli(row, row, SCALE.bit_length() - 1)
+            else:
+                v.srli(row, key, self.halvings)
             v.pulp("mac", rd=key, rs1=row, rs2=self.rest)
         counter.count(is_nan)
         v.add(key, key, is_nan)
@@ -71,33 +79,39 @@ class _Largest:
     def _chunk(
         self, v: Lanes, windows: list[Window], first: int, most: Lane, key: Lane, x: Lane
     ) -> None:
-        """Go through up to CHUNK elements; key = 256 if one is no number, plus its number."""
+        """Go through up to CHUNK elements; key = 256 if one is no number, plus its number; of a
+        chunk alone, CHUNK instead of 256.
+        """
         with v.k.scope():
             bits, t = v.x(), v.x()
             chunk = self.places[first : first + CHUNK]
-            v.li(bits, 0)
+            if first:
+                v.li(bits, 0)
             for number, (window, offset) in enumerate(chunk):
-                is_first = not first and not number
-                value = most if is_first else x
-                windows[window].load(value, offset)
-                if not is_first:
-                    v.flt_s(t, most, value)
-                    v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=number)
-                v.feq_s(t, value, value)
+                if not first and not number:
+                    windows[window].load(most, offset)
+                    v.feq_s(bits, most, most)
+                    v.slli(bits, bits, CHUNK)
+                    continue
+                windows[window].load(x, offset)
+                v.flt_s(t, most, x)
+                v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=number)
+                v.feq_s(t, x, x)
                 v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=CHUNK + number)
-                if not is_first:
-                    v.fmax_s(most, most, value)
-            v.xor(bits, bits, self.flips[len(chunk)])
+                v.fmax_s(most, most, x)
+            v.xor(bits, bits, self.flips[first == 0, len(chunk)])
             self._find(v, bits, t, key, first)
 
     def _find(self, v: Lanes, bits: Lane, t: Lane, key: Lane, first: int) -> None:
-        if not first:
-            v.ori(bits, bits, 1)
-        else:
+        """Let key be the highest bit; the first chunk's lowest is set."""
+        if self.is_single:
+            v.pulp("fl1", rd=key, rs1=bits)
+            return
+        if first:
             any_bit = v.x()
             v.sltu(any_bit, ZERO, bits)
         v.pulp("fl1", rd=bits, rs1=bits)
-        v.srli(t, bits, 4)
+        v.srli(t, bits, NUMBER)
         v.slli(t, t, 8)
         v.andi(bits, bits, CHUNK - 1)
         if not first:
