@@ -20,7 +20,7 @@ from soc.prelude.counters import CAUSES
 from soc.trace.reader import EVENT, Kind
 from tests.pulpsim.trace import recordings
 from tests.pulpsim.trace.conftest import Recorded
-from tests.pulpsim.trace.exported import Slices, exported, stall_cycles
+from tests.pulpsim.trace.export.exported import Slices, exported, stall_cycles
 
 
 @pytest.mark.parametrize("name", formats.FORMATS)

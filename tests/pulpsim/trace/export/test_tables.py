@@ -9,7 +9,7 @@ from pyarrow import parquet
 from soc.prelude.counters import CAUSES
 from soc.trace.reader import Kind, Trace
 from tests.pulpsim.trace.conftest import Recorded
-from tests.pulpsim.trace.exported import exported
+from tests.pulpsim.trace.export.exported import exported
 
 
 def test_a_csv_reader_finds_every_event(recorded: Recorded, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pulpsim.trace import aggregates
 from soc.trace.reader import Kind
 from tests.pulpsim.trace import recordings
 from tests.pulpsim.trace.conftest import Recorded
-from tests.pulpsim.trace.exported import Slices, exported, stall_cycles
+from tests.pulpsim.trace.export.exported import Slices, exported, stall_cycles
 
 
 def test_perfetto_shows_stalls_functions_regions_and_the_dma(

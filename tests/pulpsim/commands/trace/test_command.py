@@ -12,11 +12,13 @@ from typer.testing import CliRunner, Result
 
 from pulpsim.commands import app as cli
 from pulpsim.trace.export import formats
+from soc.run import run_program
 from soc.trace.reader import EVENT, Trace
+from soc.trace.recorder import Recording
 from tests.pulpsim.trace import recordings
-from tests.pulpsim.trace.conftest import Recorded
+from trainlib import launch
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def pulpsim(*arguments: str | Path) -> Result:
@@ -239,9 +241,13 @@ def test_an_export_that_breaks_off_leaves_what_was_there(
     assert sorted(tmp_path.iterdir()) == sorted([file, trace.path])
 
 
-def test_a_reader_that_stops_reading_ends_it_quietly(product: Recorded) -> None:
+def test_a_reader_that_stops_reading_ends_it_quietly(tmp_path: Path) -> None:
+    file = tmp_path / "product.trace"
+    run_program(
+        launch.program("matmul_f32", {"n": 16, "k": 16, "m": 16}).program, trace=Recording(file)
+    )
     for command in ("trace show", "annotate", "trace export --to csv -o /dev/stdout"):
-        line = f"{sys.executable} -m pulpsim {command} {product.trace.path} | head -1"
+        line = f"{sys.executable} -m pulpsim {command} {file} | head -1"
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, cwd=ROOT
         )
