@@ -1,7 +1,7 @@
 """How primitives are cut: windows, boxes, copies and steps by hand, sizes that are chosen."""
 
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,41 +10,14 @@ from firmware.arena import Arena
 from firmware.builder import KernelError
 from trainlib.primitive.slices import Box, Spread, TensorSlice, Window
 from trainlib.primitive.tensor import Tensor
-from trainlib.primitive.tile_spec import GROWTH, Costs, Dim, Tiling, growing
+from trainlib.primitive.tile_spec import Costs, Dim, Tiling
 from trainlib.tiling.dma_commands import Copy, copies
 from trainlib.tiling.schedule import schedule, stays
 from trainlib.tiling.tile_size import Choice, Grid, TableRoom, TablesTooLong, candidates
 
-LOOKS = [
-    {"kernel": kernel, "stride": stride, "dilation": dilation, "before": before}
-    for kernel, stride, dilation, before in product((1, 2, 3), (1, 2, 3), (1, 2), (0, 1, 2))
-]
-
 
 def nothing(k, team, shape, addresses):
     """No computation."""
-
-
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: "-".join(map(str, look.values())))
-def test_a_window_and_its_spread_are_what_a_loop_over_all_taps_finds(look):
-    def at(output, tap):
-        return output * look["stride"] - look["before"] + tap * look["dilation"]
-
-    taps, outputs = range(look["kernel"]), range(-20, 20)
-    for start, stop in ((0, 1), (2, 3), (1, 5), (3, 9)):
-        there = range(start, stop)
-        seen = [at(output, tap) for output in there for tap in taps]
-        assert Window("y", **look).of(there) == range(min(seen), max(seen) + 1)
-        spread = Spread("y", **look).of(there)
-        looking = [o for o in outputs for tap in taps if at(o, tap) in there]
-        assert all(output in spread for output in looking)
-        wide = range(start - (look["kernel"] - 1) * look["dilation"], stop)
-        assert spread == range(
-            min(o for o in outputs if o * look["stride"] - look["before"] >= wide.start),
-            max(o for o in outputs if o * look["stride"] - look["before"] < stop) + 1,
-        )
-        phase = Spread("y", **look).phase(there)
-        assert start + look["before"] == spread.start * look["stride"] + phase
 
 
 def copied(tensor, box):
@@ -265,18 +238,6 @@ def test_the_first_and_the_last_of_tiles_that_are_walked_are_computed_in_parts()
     assert not any(tile.walked for tile in tiling.tiles({"y": 12, "g": 4}, tensors))
 
 
-@pytest.mark.parametrize("most", range(1, 13))
-def test_tiles_grow_from_both_ends_and_add_up(most):
-    for total in range(2, 70):
-        sizes = growing(total, most)
-        assert sum(sizes) == total
-        assert sizes[0] == sizes[-1] == 1 <= max(sizes) <= most
-        assert all(max(pair) <= GROWTH * min(pair) for pair in pairwise(sizes))
-    assert growing(8, 2) == [1, 2, 2, 2, 1]
-    assert growing(16, 5) == [1, 2, 4, 2, 4, 2, 1]
-    assert growing(64, 24) == [1, 2, 4, 8, 12, 11, 11, 8, 4, 2, 1]
-
-
 def test_tiles_of_several_sizes_have_the_shape_of_the_largest():
     tiling = Tiling(
         (Dim("g", 12), Dim("y", 6)),
@@ -309,19 +270,6 @@ def test_tiles_of_several_sizes_have_the_shape_of_the_largest():
     for other in (3, 5, 8):
         assert not any(tile.each for tile in tiling.tiles(sizes, tensors, cores=other))
     assert not any(tile.each for tile in tiling.tiles({"g": 12, "y": 6}, tensors, cores=2))
-
-
-def test_rows_are_as_far_apart_as_their_banks_must_be():
-    tensor = Tensor((5, 64), skew=2)
-    assert (tensor.row, tensor.l1_size) == (4 * 66, 5 * 4 * 66)
-    assert [tensor.row_of(length) // 4 for length in (1, 2, 3, 16, 17, 40)] == [
-        2,
-        2,
-        18,
-        18,
-        18,
-        50,
-    ]
 
 
 @pytest.mark.parametrize(
