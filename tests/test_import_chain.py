@@ -110,7 +110,7 @@ def imports_of_later_rooms(package: str, room: str, source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("package", CHAIN)
-def test_every_room_has_its_place_is_small_enough_and_says_what_lives_there(package: str) -> None:
+def test_every_room_has_its_place_its_size_its_description_and_its_tests(package: str) -> None:
     folders = {file.parent for file in (ROOT / package).rglob("*.py")}
     names = {".".join(folder.relative_to(ROOT / package).parts) or "." for folder in folders}
     assert names == {*ROOMS[package].split()}
@@ -120,16 +120,17 @@ def test_every_room_has_its_place_is_small_enough_and_says_what_lives_there(pack
         name = folder.relative_to(ROOT).as_posix()
         assert len(said.body) == 1 or name in PUBLIC or name == package
         assert len([*folder.glob("*.py")]) <= MOST_FILES + 1, name
+        assert [*(ROOT / "tests" / name).glob("test_*.py")], f"{name}: it has no tests of its own"
 
 
 @pytest.mark.parametrize("package", CHAIN)
 def test_no_import_points_to_a_later_room(package: str) -> None:
     for file in (ROOT / package).rglob("*.py"):
-        if file.name == "__main__.py":
-            continue  # it starts the command line
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        # The start of the command line stands after all rooms, in the folder of the first.
+        room = ROOMS[package].split()[-1] if file.name == "__main__.py" else room_of(module)
         source = file.read_text(encoding="utf-8")
-        assert imports_of_later_rooms(package, room_of(module), source) == [], file
+        assert imports_of_later_rooms(package, room, source) == [], file
 
 
 def test_every_form_of_an_import_that_points_to_a_later_room_is_found() -> None:
