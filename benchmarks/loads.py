@@ -6,12 +6,13 @@ equal parts, no loop or address costs anything, and borders are as dense as the 
     products       r rows and c columns: r c multiply-adds for r + c loads
     convolutions   r channels of c places along x: r weights a tap, and each input once for all taps
                    along x; of one channel each, all weights stay in registers if they fit
-    weights'       r channels of dY and taps along x and y: r gradients, and what is new of X
-    gradients
+    weights'       channels of dY and of X and taps along x and y: the gradients, and what is new
+    gradients      of X
 """
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
 from typing import Any
 
 SUMS = 20
@@ -58,37 +59,38 @@ def _blocks(rows: int, columns: int) -> Iterator[tuple[int, int]]:
 
 
 def _convolution(kind: str, step: str, point: Any) -> tuple[float, int]:
-    """Instructions for a multiply-add, and stores.
+    """Instructions for a multiply-add, and stores: one for each element of the result.
 
     A transposed convolution's steps are those of a convolution that goes the other way.
     """
-    is_deep = kind == "dwconv2d"
     step = {"fw": "ig", "ig": "fw"}.get(step, step) if kind == "tconv2d" else step
-    (down, across), stride, (_, apart) = point.kernel, point.stride[1], point.dilation
-    rows = 1 if is_deep else point.outputs
-    inputs, outputs = point.inputs, getattr(point, "outputs", point.inputs)
+    shape = point.shape
+    stores = prod(shape.sizes({"fw": "y", "ig": "x", "wg": "w"}[step]))
+    inputs, outputs = shape.inputs // shape.groups, shape.outputs // shape.groups
+    down, across, stride, apart = shape.ys.taps, shape.xs.taps, shape.xs.stride, shape.xs.dilation
     if step == "wg":
-        stores = down * across * (inputs if is_deep else inputs * outputs)
-        return min(_weights(r, down, across, stride) for r in range(1, min(rows, MOST) + 1)), stores
-    image = point.batch * point.height * point.width
-    if step == "fw":
-        stores, rows = outputs * image // (point.stride[0] * stride), 1 if is_deep else outputs
-    else:
-        stores, rows = inputs * image, 1 if is_deep else inputs
+        return _weights(outputs, inputs, down, across, stride), stores
+    rows, places = (outputs, shape.xs.outputs) if step == "fw" else (inputs, shape.xs.inputs)
     taps, steps = (across, stride) if step == "fw" else (across / stride, 1)
-    keeps = is_deep and down * across < SUMS
+    keeps = kind == "dwconv2d" and down * across < SUMS
 
     def each(r: int, c: int) -> float:
         seen = (c - 1) * steps + (across - 1) * apart + 1 if step == "fw" else c / stride + taps - 1
         return 1 + (r * across * (not keeps) + min(max(seen, 1), c * across)) / (r * c * taps)
 
-    return min(each(r, c) for r, c in _blocks(rows, point.width)), stores
+    return min(each(r, c) for r, c in _blocks(rows, places)), stores
 
 
-def _weights(rows: int, down: int, across: int, stride: int) -> float:
-    """Of a gradient of weights with so many channels of dY, all taps along x, some along y."""
-    found = [1 + (rows + min(across, stride)) / (rows * across)]
-    for lines in range(1, down + 1):
-        if rows * lines * across <= SUMS:
-            found.append(1 + (rows + lines * min(across, stride)) / (rows * lines * across))
+def _weights(rows: int, channels: int, down: int, across: int, stride: int) -> float:
+    """Of a gradient of weights: so many channels of dY and of X, all taps along x, some along y.
+
+    More than the registers have, a line of taps of one channel of each is still a block.
+    """
+    new = min(across, stride)  # of a line of X
+    sizes = product(*(range(1, min(n, MOST) + 1) for n in (rows, channels, down)))
+    found = [
+        1 + (r + c * lines * new) / (r * c * lines * across)
+        for r, c, lines in sizes
+        if r * c * lines * across <= max(SUMS, across)
+    ]
     return min(found)

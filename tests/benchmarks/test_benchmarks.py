@@ -16,6 +16,8 @@ from isa.assembler.asm import assemble
 from isa.extensions.profiles import profile
 from soc.prelude.counters import COUNT
 from trainlib.launch import checked
+from trainlib.primitive.tensor import WORD
+from trainlib.registry import family_of
 
 
 @pytest.mark.parametrize(
@@ -149,10 +151,28 @@ def test_bounds_count_the_loads_of_the_best_blocking() -> None:
     assert bound("matmul_f32", n=64, k=64, m=64) == pytest.approx(1 + 1 / 4 + 1 / 5)
     assert bound("linear_fw_f32", inputs=64, outputs=64) == pytest.approx(2 + 1 / 20)
     plane = {"inputs": 8, "height": 16, "width": 16, "kernel": 3}
-    assert bound("dwconv2d_fw_f32", **plane) == pytest.approx(1 + 18 / (3 * 16))
+    assert bound("dwconv2d_fw_f32", **plane) == pytest.approx(1 + 16 / (3 * 14))
     both = plane | {"outputs": 8}
     assert bound("conv2d_fw_f32", **both) == pytest.approx(1 + (2 * 3 + 12) / (2 * 10 * 3))
     assert bound("conv2d_wg_f32", **both) == pytest.approx(1 + (2 + 3) / (2 * 3 * 3))
+    lone = both | {"kernel": 1, "stride": 2}
+    assert bound("conv2d_wg_f32", **lone) == pytest.approx(1 + 1 / 4 + 1 / 5)
+
+
+def test_bounds_count_a_store_for_each_element_of_the_result() -> None:
+    def stores(name: str, **arguments: int) -> float:
+        return loads_bound(name, checked(name, arguments), 0, 1)
+
+    image = {"inputs": 2, "outputs": 3, "height": 4, "width": 5, "kernel": 3}
+    assert stores("conv2d_fw_f32", **image) == 3 * 2 * 3
+    assert stores("conv2d_fw_f32", **image, padding=2) == 3 * 6 * 7
+    assert stores("tconv2d_fw_f32", **image, stride=2) == 3 * 9 * 11
+    assert stores("tconv2d_ig_f32", **image, stride=2) == 2 * 4 * 5
+    for case, _ in shapes.drawn():
+        point = checked(case.kernel, case.arguments)
+        tensors = family_of(case.kernel).tensors(point).values()
+        (results,) = (tensor.size for tensor in tensors if tensor.role == "out")
+        assert loads_bound(case.kernel, point, 0, 1) == results // WORD, case.name
 
 
 def test_the_drawn_shapes_are_the_same_every_time_and_their_bounds_hold() -> None:
