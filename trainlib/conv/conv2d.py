@@ -19,6 +19,7 @@ from trainlib.codegen.batch_loop import images_of
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Weights
 from trainlib.conv.correlation_code import correlate
+from trainlib.conv.line_parts import line_parts
 from trainlib.conv.row_pairs import by_pairs, gradient_by_pairs, pair_gradients, pair_rows
 from trainlib.conv.weight_gradient_code import holds_kernels, weight_gradient
 from trainlib.conv.weight_gradient_schedule import WeightGradient
@@ -303,6 +304,7 @@ def conv2d_wg_f32(
     dbias_of_x: bool = False,
     accumulate: bool = False,
     words: Address | None = None,
+    partial: Address | None = None,
     closes: bool = False,
     each: Register | None = None,
     **point: Any,
@@ -314,6 +316,8 @@ def conv2d_wg_f32(
     each          then, how many groups each core has, see trainlib.conv.correlation.Correlation
     words         room for words of dY, if pairs of rows are computed at once, see
                   trainlib.conv.row_pairs
+    partial       room for the sums of parts of the lines, see trainlib.conv.line_parts; None: each
+                  core has all lines
     point         rows, channels, cols, split, is_turned: see
                   trainlib.conv.weight_gradient_schedule.Point
 
@@ -325,10 +329,20 @@ def conv2d_wg_f32(
         pwconv2d_wg_f32(k, team, dy, x, dw, pointwise, dbias=dbias, accumulate=accumulate)
         return
     sizes = {"x": shape.x.image, "dy": shape.y.image}
+    per_group = outputs, inputs, shape.ys, shape.xs
+    has_no_gap = shape.w.image == WORD * shape.kernel_size
+    has_parts = partial is not None and has_no_gap
+    parts = line_parts(team.cores, shape.groups, *per_group) if has_parts else 1
 
     def one(at: Mapping[str, Address], is_added: bool) -> None:
         whole = shape.weight_gradient(at["dy"], at["x"], dw, is_added, closes=closes, each=each)
         others, how = [] if dbias is None else [dbias], dict(point)
+        if parts > 1:
+            assert partial is not None
+            if is_added and shape.batch > 1:
+                team.barrier()  # others may still add up those of the image before
+            others, how = [*others, dw], how | {"parts": parts}
+            whole = replace(whole, dw=replace(whole.dw, address=partial), accumulates=False)
         if words is not None:
             if is_added and shape.batch > 1:
                 team.barrier()  # others may still read those of the image before
@@ -339,9 +353,15 @@ def conv2d_wg_f32(
             how |= {"rows": rows and rows // 2, "cols": cols and min(cols, whole.xs.outputs)}
         name = f"conv2d_wg_{shape.element.name}"
         weight_gradient(name, k, team, whole, **how, others=others)
+        if parts > 1:
+            assert partial is not None
+            team.barrier()
+            sums = shape.outputs * shape.kernel_size
+            by: Any = {"row": WORD, "term": WORD * sums, "accumulate": is_added}
+            sums_f32(k, team, partial, dw, sums, parts, **by)
         if dbias is not None and dbias_of_x:
             of, size = shape.x, (shape.inputs, shape.ys.inputs, shape.xs.inputs)
-            by: Any = {"accumulate": is_added, "element": shape.element}
+            by = {"accumulate": is_added, "element": shape.element}
             channel_sums_f32(k, team, at["x"], dbias, of, size, **by)
         elif dbias is not None:
             of, size = shape.y, (shape.outputs, shape.ys.outputs, shape.xs.outputs)

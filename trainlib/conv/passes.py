@@ -37,6 +37,7 @@ from trainlib.conv.im2col_gemm import (
 )
 from trainlib.conv.im2col_layout import row_of
 from trainlib.conv.l1_layouts import ByColumns, Exchanged
+from trainlib.conv.line_parts import sums_of_parts
 from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
@@ -129,6 +130,7 @@ class Step:
         makes_columns = a.by_columns and not a.by_dma
         has_scratch = makes_columns or halves.opens(self.result, a, self.element)
         has_scratch |= halves.has_row_pairs(self.result, a, self.element)
+        has_scratch |= self._has_parts(a)
         scratch = (lambda tile: self._scratch(a, tile)) if has_scratch else None
         begins_twice = a.accumulate and a.bias  # then a tile's bias is added to it once
         is_walked = self.result != "w" and not a.by_columns and not begins_twice
@@ -371,6 +373,8 @@ class Step:
                 how["words"] = at["words"]
             if tile.is_grown:
                 how["each"] = at[EACH]
+            if self._has_parts(a):
+                how["partial"] = at.get("partial")
             u, v, result = (at[self.names[role]] for role in "yxw")
         else:
             if self.biased:
@@ -445,7 +449,27 @@ class Step:
             if self.result == "w":
                 lines = tile["y"] if "y" in cut else s.ys.outputs
                 found["words"] = row_of(self.element.size, s.xs.outputs) * lines * rows
+        if self._has_parts(a):
+            found["partial"] = self._sums_of_parts(a, tile)
         return found
+
+    def _has_parts(self, a: Wanted) -> bool:
+        """May cores have parts of the lines, with sums of their own? See line_parts."""
+        is_direct = self.result == "w" and not a.by_columns and not self.element.is_half
+        return is_direct and a.point["split"] is None and a.point["is_turned"] is None
+
+    def _sums_of_parts(self, a: Wanted, tile: Sized) -> Any:
+        """Bytes of the sums of all parts of the lines."""
+        s, cut = a.shape, self._cut(a)
+        whole = {"g": s.groups, "co": s.outputs // s.groups, "ci": s.inputs // s.groups}
+        of = [np.asarray(tile[n] if n in cut else size, int) for n, size in whole.items()]
+
+        def of_tile(*sizes: int) -> int:
+            both = zip(map(int, sizes), whole.values(), strict=True)
+            return sums_of_parts(a.cores or CORES, *both, s.ys, s.xs)
+
+        found = np.vectorize(of_tile, otypes=[int])(*of)
+        return found if found.shape else int(found)
 
     def _counts(self, a: Wanted, tile: Sized) -> tuple[Any, Any, Any, Any]:
         """Images, channels, lines and places of columns."""

@@ -13,6 +13,7 @@ from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
 from trainlib.codegen.work_split import EqualParts, Partition, grid_of, heights
 from trainlib.conv.paired_gradient import PairedGradient, may_load_once
+from trainlib.conv.row_taps import add_product
 from trainlib.conv.streamed_gradient import StreamedGradient, may_stream
 from trainlib.conv.weight_gradient_schedule import (
     POOL,
@@ -29,6 +30,8 @@ from trainlib.primitive.tensor import Address
 GIVEN = ("dy", "x_start", "dw_row")
 INNER = ("taps", "count", "x", "dw", "channels", "rows", "groups", "return")
 STARTS = ("count", "dy", "x_start")
+OF_PARTS = ("first_line", "end_line")  # given, where cores have parts of the lines
+BASES = ("dy_base", "x_base")  # inside, then
 
 
 def weight_gradient(
@@ -43,10 +46,12 @@ def weight_gradient(
     split: tuple[int, int] | None = None,
     is_turned: bool | None = None,
     others: Sequence[Address] = (),
+    parts: int = 1,
 ) -> None:
     """Emit a gradient of weights; see Point for the options, None: chosen.
 
     others    what else is live: registers among them make room where it is needed
+    parts     of the lines, a power of two: each has a gradient of its own, one after the other
 
     raises    KernelError if there is no such point, or if ra is live, which its own calls change
     """
@@ -57,8 +62,10 @@ def weight_gradient(
         way = PairedGradient if may_load_once(g) else StreamedGradient
         way(k, g, others).emit(team)
         return
-    point = choose(name, g, team.cores, given | {"is_turned": is_turned})
-    Code(k, team, g.turned if point.is_turned else g, point, others).emit()
+    if parts > 1:
+        is_turned = False
+    point = choose(name, g, team.cores // parts, given | {"is_turned": is_turned})
+    Code(k, team, g.turned if point.is_turned else g, point, others, parts).emit()
 
 
 def holds_kernels(g: WeightGradient) -> bool:
@@ -70,9 +77,16 @@ class Code:
     """The code of one gradient on all cores."""
 
     def __init__(
-        self, k: Kernel, team: Team, g: WeightGradient, point: Point, others: Sequence[Address]
+        self,
+        k: Kernel,
+        team: Team,
+        g: WeightGradient,
+        point: Point,
+        others: Sequence[Address],
+        parts: int = 1,
     ) -> None:
         self.k, self.team, self.g, self.point, self.others = k, team, g, point, others
+        self.parts = parts
         self.tap_blocks = tap_blocks(g.xs.taps, point.rows * point.channels)
         nest = fitting(g, replace(point, is_turned=False))
         assert nest, "choose has seen to it"
@@ -82,20 +96,58 @@ class Code:
         """Partition the work, and do it."""
         k, g, point = self.k, self.g, self.point
         with k.scope():
-            given = dict(zip(GIVEN, k.x(len(GIVEN)), strict=True))
+            names = GIVEN if self.parts == 1 else (*GIVEN, *OF_PARTS)
+            given = dict(zip(names, k.x(len(names)), strict=True))
             i, j, t = k.x(3)
+            part = k.x() if self.parts > 1 else t
             is_row = g.groups == 1
             rows = Partition(k, g.rows if is_row else g.groups, point.split[0], i, t)
             channels = Partition(k, g.channels, point.split[1], j, t)
-            with grid_of(k, self.team, point.split, i, j, t):
-                for part in rows.parts_of_cores():
-                    self._load_starts(given, rows, part, is_row)
+            split = point.split[0] * self.parts, point.split[1]
+            with grid_of(k, self.team, split, i, j, t):
+                if self.parts > 1:
+                    self._load_lines(given, i, part, t)
+                for panel in rows.parts_of_cores():
+                    self._load_starts(given, rows, panel, is_row)
+                    if self.parts > 1:
+                        add_product(k, given["dw_row"], part, self._part_bytes, t)
                     for strip in channels.parts_of_cores():
                         channels.add_start(given["x_start"], strip, g.x.channel)
                         channels.add_start(given["dw_row"], strip, g.dw.channel)
                         with k.scope():
                             k.free(i, j, t)
-                            self._part(given, part.size, strip.size)
+                            if self.parts > 1:
+                                k.free(part)
+                            self._part(given, panel.size, strip.size)
+
+    @property
+    def _part_bytes(self) -> int:
+        """Bytes of the gradient of a part of the lines."""
+        g = self.g
+        return self._item * g.groups * g.rows * g.channels * g.ys.taps * g.xs.taps
+
+    def _load_lines(
+        self, given: dict[str, Register], i: Register, part: Register, t: Register
+    ) -> None:
+        """Load which part of the lines the core has, its first line, and the one after its last;
+        i is then the place in the grid of those that have the same part.
+        """
+        k = self.k
+        least, extra = divmod(self.g.ys.outputs, self.parts)
+        k.andi(part, i, self.parts - 1)
+        k.srli(i, i, self.parts.bit_length() - 1)
+        first, end = (given[name] for name in OF_PARTS)
+        for line, ahead in ((first, 0), (end, 1)):
+            k.addi(line, part, ahead)
+            if extra:
+                k.li(t, extra)
+                k.by_field(("p_min", "cv_min"), rd=t, rs1=line, rs2=t)
+            with k.scope():
+                size = k.x()
+                k.li(size, least)
+                k.mul(line, line, size)
+            if extra:
+                k.add(line, line, t)
 
     def _load_starts(
         self, given: dict[str, Register], partition: Partition, part: EqualParts, is_row: bool
@@ -116,7 +168,8 @@ class Code:
         own = nest.sums + nest.pool
         inner = nest.addresses + (3 if k.has_float_registers else own)
         bases = [g.dy.address, g.x.address, g.dw.address, *self.others]
-        with values(k, given, INNER, inner, bases) as homes:
+        names = INNER if self.parts == 1 else (*INNER, *BASES)
+        with values(k, given, names, inner, bases) as homes:
             _let_return_have_ra(homes)
             pointers = len(nest.bodies[0].reaches)
             self.pointers, self.constants = k.x(pointers), k.x(nest.addresses - pointers)
@@ -124,6 +177,9 @@ class Code:
             self.sums, self.pool = k.f(nest.sums), k.f(nest.pool)
             self.scratch = scratch or self.pool[:3]
             self.v = Values(k, homes, *self.scratch[:2])
+            if self.parts > 1:
+                self.v.copy("dy_base", "dy")
+                self.v.copy("x_base", "x_start")
             with self.v.loop("groups", groups):
                 self._group(rows, channels)
                 if groups > 1:
@@ -133,20 +189,20 @@ class Code:
         """All taps along y, one after the other: a routine of its own if there are several."""
         k, v, taps = self.k, self.v, self.g.ys.taps
         routine, done = k.label("tap"), k.label()
-        for name, start in zip(STARTS, self._starts(0), strict=True):
-            if name == "count":
-                k.li(self.scratch[0], start)
-                v.set(name, self.scratch[0])
-            else:
-                v.add(name, start)
+        self._start()
         if taps > 1:
             k.registers.used.add(RA)
             k.jal(RA, routine)
-            for steps, times in self._steps():
-                with v.loop("taps", times):
-                    for name, step in zip(STARTS, steps, strict=True):
-                        v.add(name, step)
+            if self.parts > 1:
+                for tap in range(1, taps):
+                    self._start_part(tap)
                     k.jal(RA, routine)
+            else:
+                for steps, times in self._steps():
+                    with v.loop("taps", times):
+                        for name, step in zip(STARTS, steps, strict=True):
+                            v.add(name, step)
+                        k.jal(RA, routine)
             k.j(done)
             k.place(routine)
             v.set("return", RA)
@@ -154,6 +210,41 @@ class Code:
         if taps > 1:
             k.jalr(ZERO, 0, v.load("return", self.scratch[0]))
             k.place(done)
+
+    def _start(self) -> None:
+        """Begin with the first tap along y."""
+        k, v = self.k, self.v
+        if self.parts > 1:
+            self._start_part(0)
+            return
+        for name, start in zip(STARTS, self._starts(0), strict=True):
+            if name == "count":
+                k.li(self.scratch[0], start)
+                v.set(name, self.scratch[0])
+            else:
+                v.add(name, start)
+
+    def _start_part(self, tap: int) -> None:
+        """Begin with a tap along y: those of the core's lines that read through it."""
+        k, v, g = self.k, self.v, self.g
+        lines = g.ys.readers(tap) or [0]
+        other, first, count = self.scratch
+        k.li(other, lines[0])
+        k.by_field(("p_max", "cv_max"), rd=first, rs1=v.load("first_line", first), rs2=other)
+        k.li(other, len(g.ys.readers(tap)) and lines[-1] + 1)
+        k.by_field(("p_min", "cv_min"), rd=count, rs1=v.load("end_line", count), rs2=other)
+        k.sub(count, count, first)
+        v.set("count", count)
+        above = (tap * g.ys.dilation - g.ys.pad) * g.x.line
+        for name, base, line, start in (
+            ("dy", "dy_base", g.dy.line, 0),
+            ("x_start", "x_base", g.ys.stride * g.x.line, above),
+        ):
+            k.li(other, line)
+            k.mul(count, first, other)
+            k.add(count, count, v.load(base, other))
+            k.add_constant(count, count, start, other)
+            v.set(name, count)
 
     def _starts(self, tap: int) -> tuple[int, int, int]:
         """How many lines are read through a tap along y, and bytes of dY and X before them."""
@@ -172,9 +263,13 @@ class Code:
 
     def _next_group(self) -> None:
         g, v = self.g, self.v
+        v.add("dw_row", g.dw.group - g.ys.taps * g.dw.line)
+        if self.parts > 1:
+            v.add("dy_base", g.dy.group)
+            v.add("x_base", g.x.group)
+            return
         _, dy, x = self._starts(g.ys.taps - 1)
         v.add("dy", g.dy.group - dy)
-        v.add("dw_row", g.dw.group - g.ys.taps * g.dw.line)
         v.add("x_start", g.x.group - x)
 
     def _rows(self, rows: int, channels: int) -> None:
@@ -207,12 +302,18 @@ class Code:
         if nest.bodies[0].reaches:
             self._load_pointers(nest)
             count = self.v.load("count", self.scratch[0])
-            if all(g.ys.readers(tap) for tap in range(g.ys.taps)):
+            if self._always_reads:
                 self._lines(nest, sums, count)
             else:
                 with k.if_(LT, ZERO, count):
                     self._lines(nest, sums, count)
         self._store_sums(nest)
+
+    @property
+    def _always_reads(self) -> bool:
+        """Does a core read something through each tap along y?"""
+        readers = [len(self.g.ys.readers(tap)) for tap in range(self.g.ys.taps)]
+        return min(readers) > 0 if self.parts == 1 else min(readers) == self.g.ys.outputs
 
     @property
     def _item(self) -> int:
