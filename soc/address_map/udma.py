@@ -12,6 +12,7 @@ BLOCKS = 18
 """Blocks that exist: an access to others is never answered."""
 
 UART_ID, SPIM_ID, HYPERBUS_ID, HYPERBUS_COMMON_ID = 0, 1, 8, 16
+I2C_IDS = 2, 3
 HYPERBUS_QUEUES = 8
 NAMES = {
     0: "uart",

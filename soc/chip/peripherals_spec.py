@@ -1,6 +1,6 @@
 """Fields of the peripherals."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from soc.prelude.field import setting
 
@@ -52,6 +52,29 @@ class FlashSpec(BaseModel):
     erase_time: int = setting(
         6_500_000, "cycles", "130 ms at 49.97 MHz, not from RTL", ge=0, le=1 << 40
     )
+
+
+class EepromSpec(BaseModel):
+    """The EEPROM on an I2C bus, whose number A0 has: a 24FC1025, as in pulp's tb_pulp.sv."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size: int = setting(
+        0, "bytes", "0: none; a 24FC1025 has 0x2_0000", ge=0, le=1 << 17, multiple_of=1 << 12
+    )
+    load: str = setting("", "", "path of a file: its content at reset; the rest is 0xFF")
+    save: str = setting("", "", "path of a file that gets its content at the end of a run")
+    page: int = setting(128, "bytes", "24FC1025: written at once", ge=1, le=256)
+    write_time: int = setting(
+        150_000, "cycles", "of a page: 3 ms at 49.97 MHz, not from RTL", ge=0, le=1 << 40
+    )
+
+    @field_validator("size", "page")
+    @classmethod
+    def _is_power_of_two(cls, value: int, info: ValidationInfo) -> int:
+        if value & value - 1:
+            raise ValueError(f"{info.field_name} {value} is no power of two")
+        return value
 
 
 class PeripheralsSpec(BaseModel):

@@ -24,6 +24,7 @@ from soc.address_map.memory_map import (
 from soc.chip.core_spec import AccessSpec, CoreSpec, FabricControllerSpec
 from soc.chip.device_spec import FOLDER, MOST_PORTS, ChipFolder, DeviceSpec
 from soc.chip.peripherals_spec import (
+    EepromSpec,
     FlashSpec,
     GpioSpec,
     HyperRamSpec,
@@ -69,6 +70,8 @@ class SocSpec(BaseModel):
     gpio: GpioSpec = GpioSpec()
     hyperram: HyperRamSpec = HyperRamSpec()
     flash: FlashSpec = FlashSpec()
+    eeprom_0: EepromSpec = EepromSpec()
+    eeprom_1: EepromSpec = EepromSpec()
     access: AccessSpec = AccessSpec()
     device: tuple[DeviceSpec, ...] = setting(
         (), "", "chip file: components of the user's own, a table each"
@@ -79,6 +82,11 @@ class SocSpec(BaseModel):
         "0: none; test benches of the RTL: exit, barrier, traffic; L2 is ideal then",
         multiple_of=CONTROL_PAGE_SIZE,
     )
+
+    @property
+    def eeproms(self) -> tuple[EepromSpec, ...]:
+        """The EEPROMs by the numbers of their I2C buses."""
+        return self.eeprom_0, self.eeprom_1
 
     def __repr__(self) -> str:
         l1, l2 = self.l1, self.l2

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from simpy import Environment
 
-from soc.address_map.events import CLUSTER_EVENTS, FABRIC_EVENTS, GPIO_EVENT, event_line
+from soc.address_map.events import (
+    CLUSTER_EVENTS,
+    FABRIC_EVENTS,
+    GPIO_EVENT,
+    event_line,
+)
 from soc.address_map.memory_map import Master, memory_map
 from soc.address_map.register import Block
 from soc.address_map.registers import DEBUG, FABRIC_ICACHE_CONTROL, ICACHE_CONTROL, PMU
@@ -227,6 +232,15 @@ class Platform:
         assert isinstance(udma, Udma)
         return flash_of_udma(udma)
 
+    def eeprom(self, bus: int) -> "BoardMemory":
+        """The content of the EEPROM on an I2C bus, if the chip has one there."""
+        from soc.peripherals.udma import Udma
+        from soc.peripherals.udma_parts import eeprom_of_udma
+
+        udma = self.peripherals["udma"]
+        assert isinstance(udma, Udma)
+        return eeprom_of_udma(udma, bus)
+
     def finish(self) -> None:
         """Save what is to be saved: the run is over.
 
@@ -238,6 +252,9 @@ class Platform:
             save_memory(self.ram, self.spec.hyperram.save, "hyperram.save")
         if self.spec.flash.size and self.spec.flash.save:
             save_memory(self.flash, self.spec.flash.save, "flash.save")
+        for bus, eeprom in enumerate(self.spec.eeproms):
+            if eeprom.size and eeprom.save:
+                save_memory(self.eeprom(bus), eeprom.save, f"eeprom_{bus}.save")
 
     def _devices(self) -> dict[str, Callable[["Platform"], Peripheral]]:
         """How to make components of the user's own. Raises ConfigError for code not to be run."""

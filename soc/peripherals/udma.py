@@ -14,7 +14,7 @@ from soc.address_map.udma import BLOCK_SIZE, BLOCKS, EVENTS, HYPERBUS_ID, NAMES,
 from soc.chip.state import Chip
 from soc.peripherals.bus import BusError
 from soc.peripherals.l2_store import store_l2
-from soc.peripherals.register_block import RegisterBlock
+from soc.peripherals.register_block import RegisterBlock, stores
 from soc.prelude.warns_once import WarnsOnce
 
 ADDRESSES = 0x1FFF
@@ -81,6 +81,7 @@ class UdmaPorts:
     l2              the way to L2
     warn            out   a sentence
     event           out   0..3: an event of this peripheral, in this cycle
+    clocked         out   the cycle from which its clock runs: this one, if it does not
     """
 
     env: Environment
@@ -89,6 +90,7 @@ class UdmaPorts:
     l2: L2Window
     warn: Callable[[str], None]
     event: Callable[[int], None]
+    clocked: Callable[[], int]
 
 
 Maker = Callable[[UdmaPorts], RegisterBlock]
@@ -116,6 +118,7 @@ class Udma(RegisterBlock):
         super().__init__("udma", UDMA_CORE, warn)
         self.env, self.l2, self.trigger, self.makers = env, l2, trigger, makers
         self.blocks: dict[str, RegisterBlock] = {}
+        self.clocked: dict[int, int] = {}  # by clock gates that are open, the cycle from which on
 
     def parts(self) -> Iterator[object]:
         """What has state besides, in a fixed order."""
@@ -132,6 +135,15 @@ class Udma(RegisterBlock):
             if chosen >> 8 * trigger & 0xFF == number:
                 for part in [*self.blocks.values()]:
                     getattr(part, "triggered", lambda _: None)(trigger)
+
+    @stores("CLOCK_GATE")
+    def _store_gates(self, name: str, index: int, value: int) -> None:
+        self.put(name, index, value)
+        now = int(self.env.now)
+        gates = [gate for gate in range(HYPERBUS_GATE + 1) if value >> gate & 1]
+        clocked = {gate: self.clocked.get(gate, now) for gate in gates}
+        self.clocked.clear()
+        self.clocked.update(clocked)
 
     def loading(self, offset: int) -> Callable[[], int]:
         """What a load of the word at an offset calls; raises BusError if none answers."""
@@ -165,7 +177,9 @@ class Udma(RegisterBlock):
     def _make(self, number: int, name: str) -> RegisterBlock:
         first = EVENTS * min(number, HYPERBUS_ID)
         event = lambda which: self.trigger(first + which)  # noqa: E731
-        ports = UdmaPorts(self.env, name, number, self.l2, self.warn, event)
+        gate = min(number, HYPERBUS_GATE)
+        clocked = lambda: self.clocked.get(gate, int(self.env.now))  # noqa: E731
+        ports = UdmaPorts(self.env, name, number, self.l2, self.warn, event, clocked)
         return self.makers.get(name, NotModelled)(ports)
 
     def _decode(self, offset: int) -> tuple[int, int]:

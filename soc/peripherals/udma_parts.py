@@ -3,13 +3,15 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from soc.address_map.udma import HYPERBUS_COMMON_ID, HYPERBUS_QUEUES, SPIM_ID
+from soc.address_map.udma import HYPERBUS_COMMON_ID, HYPERBUS_QUEUES, I2C_IDS, SPIM_ID
+from soc.board.eeprom import Eeprom
 from soc.board.memory import BoardMemory, memory_of
 from soc.board.spi_flash import SpiFlash
 from soc.board.uart_source import source_of
-from soc.chip.peripherals_spec import FlashSpec
+from soc.chip.peripherals_spec import EepromSpec, FlashSpec
 from soc.chip.spec import SocSpec
 from soc.peripherals.hyperbus import HyperBus, HyperBusQueue
+from soc.peripherals.i2c import I2c
 from soc.peripherals.register_block import RegisterBlock
 from soc.peripherals.spim import Spim
 from soc.peripherals.uart import Uart
@@ -34,6 +36,12 @@ def udma_parts(
     def spim(ports: UdmaPorts) -> RegisterBlock:
         return Spim(ports, [flash_of(spec.flash, ports)] if spec.flash.size else [])
 
+    def i2c(bus: int, eeprom: EepromSpec) -> Maker:
+        def made(ports: UdmaPorts) -> RegisterBlock:
+            return I2c(ports, [eeprom_of(eeprom, bus)] if eeprom.size else [])
+
+        return made
+
     controllers: list[HyperBus] = []
 
     def controller(ports: UdmaPorts) -> HyperBus:
@@ -49,7 +57,8 @@ def udma_parts(
         f"hyperbus_{number}": lambda ports: HyperBusQueue(ports, controller(ports))
         for number in range(HYPERBUS_QUEUES)
     }
-    return {"uart": uart, "spim": spim, "hyperbus": controller, **queues}
+    buses = {f"i2c_{bus}": i2c(bus, eeprom) for bus, eeprom in enumerate(spec.eeproms)}
+    return {"uart": uart, "spim": spim, **buses, "hyperbus": controller, **queues}
 
 
 def ram_of_udma(udma: Udma) -> BoardMemory:
@@ -64,6 +73,21 @@ def flash_of(spec: FlashSpec, ports: UdmaPorts) -> SpiFlash:
     memory = memory_of(spec.size, spec.load, "flash.load")
     times = spec.program_time, spec.erase_time
     return SpiFlash(memory, *times, lambda: int(ports.env.now), ports.warn)
+
+
+def eeprom_of(spec: EepromSpec, bus: int) -> Eeprom:
+    """The EEPROM on a bus, as it is at reset. Raises ConfigError if its file cannot be read."""
+    memory = memory_of(spec.size, spec.load, f"eeprom_{bus}.load")
+    return Eeprom(memory, bus, spec.page, spec.write_time)
+
+
+def eeprom_of_udma(udma: Udma, bus: int) -> BoardMemory:
+    """The content of the EEPROM at one of a uDMA's I2C masters."""
+    master = udma.part(I2C_IDS[bus])
+    assert isinstance(master, I2c)
+    eeprom = master.devices[0]
+    assert isinstance(eeprom, Eeprom)
+    return eeprom.memory
 
 
 def flash_of_udma(udma: Udma) -> BoardMemory:

@@ -93,6 +93,21 @@ def test_uart_and_console_print_the_same_and_the_uart_receives(tmp_path):
 
 
 @needs_compiler
+def test_an_eeprom_is_written_and_read_as_pulp_s_driver_does(tmp_path):
+    saved = tmp_path / "saved"
+    fields = {"size": 1 << 17, "write_time": 20_000, "save": str(saved)}
+    chip = load_chip("pulp", {f"eeprom_1.{name}": value for name, value in fields.items()})
+    elf = compiled(HERE / "i2c.c", tmp_path, "-O2")
+    results = [run_program(elf, chip, engine=name, max_cycles=400_000) for name in ENGINES]
+    for result in results:
+        assert (result.exit.reason, result.exit.code) == ("exit", 0)
+        assert result.console == "ca 01 de ca\n"
+        assert result.warnings == ()
+    assert results[0].cycles == results[1].cycles
+    assert saved.read_bytes() == b"\xca\x01\xde\xca".ljust(1 << 17, b"\xff")
+
+
+@needs_compiler
 def test_what_pulp_s_runtime_does_from_boot_to_exit(tmp_path):
     elf = tmp_path / "boot.elf"
     place = ("-Wl,--no-warn-rwx-segments", "-Wl,--section-start=.init=0x1C008000")
