@@ -39,6 +39,9 @@ FABRIC_EVENTS = (  # pulp_soc rtl/pulp_soc/soc_peripherals.sv, fc_events_o
     Event("unused", 30, 2, "raw lines of the SoC event generator"),
 )
 
+ADVANCED_TIMER_EVENT = 135
+"""The first one of the four SoC events of the advanced timers (pulp_soc soc_peripherals.sv)."""
+
 GPIO_EVENT = 139
 """SoC event of an edge at a pin (pulp_soc soc_peripherals.sv)."""
 

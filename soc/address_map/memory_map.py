@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Flag, IntEnum
 
+from soc.address_map.advanced_timer import ADVANCED_TIMER
 from soc.address_map.register import Block
 from soc.address_map.registers import (
     CLUSTER_CONTROL,
@@ -107,6 +108,7 @@ _SOC = (  # name, base, size, block
     ("gpio", 0x1A101000, 0x1000, GPIO),
     ("udma", 0x1A102000, 0x2000, UDMA_CORE),
     ("soc_control", 0x1A104000, 0x1000, SOC_CONTROL),
+    ("advanced_timer", 0x1A105000, 0x1000, ADVANCED_TIMER),
     ("soc_events", 0x1A106000, 0x1000, SOC_EVENTS),
     ("pmu", 0x1A107000, 0x1000, PMU),
     ("fabric_icache", 0x1A108800, 0x800, FABRIC_ICACHE_CONTROL),

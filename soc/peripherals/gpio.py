@@ -35,6 +35,7 @@ class Gpio(RegisterBlock, write_only=("OUT_SET", "OUT_CLEAR"), read_only=("IN",)
     Ports
         warn     out   see RegisterBlock
         event    out   there was an edge in this cycle at a pin that is to tell
+        seen     out   bank, levels that its inputs have after two stages, from this cycle on
 
     Per bank, `IN` is what was sampled last; of groups of four without an enabled pin, what was
     before.
@@ -46,9 +47,10 @@ class Gpio(RegisterBlock, write_only=("OUT_SET", "OUT_CLEAR"), read_only=("IN",)
         warn: Callable[[str], None],
         event: Callable[[], None],
         is_looped: bool = False,
+        seen: Callable[[int, int], None] = lambda bank, levels: None,
     ):
         super().__init__("gpio", GPIO, warn)
-        self.env, self.event, self.is_looped = env, event, is_looped
+        self.env, self.event, self.is_looped, self.seen = env, event, is_looped, seen
 
     def levels(self, bank: int) -> int:
         """Level of each pin of a bank in this cycle, a bit each."""
@@ -85,6 +87,7 @@ class Gpio(RegisterBlock, write_only=("OUT_SET", "OUT_CLEAR"), read_only=("IN",)
         if edges:
             self.put("INTERRUPT_STATUS", bank, self.word("INTERRUPT_STATUS", bank) | edges)
             self.event()
+        self.seen(bank, now)
 
     def _sample(self, bank: int, levels: int) -> None:
         self.put("IN", bank, self._clocked(bank, levels))

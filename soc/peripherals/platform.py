@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from simpy import Environment
 
 from soc.address_map.events import (
+    ADVANCED_TIMER_EVENT,
     CLUSTER_EVENTS,
     FABRIC_EVENTS,
     GPIO_EVENT,
@@ -202,7 +203,29 @@ class Platform:
             self.interrupts.set_event(line)
             self._trigger(GPIO_EVENT)
 
-        return Gpio(self.env, self.warn, tell, self.spec.gpio.loopback)
+        return Gpio(self.env, self.warn, tell, self.spec.gpio.loopback, self._pins_seen)
+
+    def _pins_seen(self, bank: int, levels: int) -> None:
+        """The advanced timers have the first bank's pins as inputs."""
+        timer = self.peripherals.made.get("advanced_timer")
+        if bank == 0 and timer is not None:
+            timer.see(levels)  # type: ignore[attr-defined]
+
+    def _advanced_timer(self) -> Peripheral:
+        from soc.peripherals.advanced_timer import AdvancedTimer
+
+        line = event_line(FABRIC_EVENTS, "advanced_timer")
+
+        def tell(number: int) -> None:
+            self.interrupts.set_event(line + number)
+            self._trigger(ADVANCED_TIMER_EVENT + number)
+
+        period = self.spec.peripherals.reference_period
+        timer = AdvancedTimer(self.env, period, self.warn, tell)
+        gpio = self.peripherals.made.get("gpio")
+        if gpio is not None:
+            timer.see(gpio.word("IN"))  # type: ignore[attr-defined]
+        return timer
 
     def _udma(self) -> Peripheral:
         from soc.peripherals.udma import L2Window, Udma
@@ -340,6 +363,7 @@ MAKERS: dict[str, Callable[[Platform], Peripheral]] = {
     "soc_control": lambda of: SocControl(of.spec.cores, of.warn, of.exit, of.control.enable_all),
     "soc_events": lambda of: of._soc_events(),
     "gpio": lambda of: of._gpio(),
+    "advanced_timer": lambda of: of._advanced_timer(),
     "udma": lambda of: of._udma(),
     "fabric_icache": lambda of: IcacheControl(
         "fabric_icache", FABRIC_ICACHE_CONTROL, of.warn, lambda _: None, lambda: None
