@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from simpy import Environment, Event
@@ -10,7 +11,7 @@ from soc.address_map.memory_map import Kind
 from soc.aot.units import answer_of_peripherals
 from soc.chip.spec import SocSpec
 from soc.chip.state import Chip
-from soc.peripherals.bus import Bus, BusError, Calls, Words, at
+from soc.peripherals.bus import Bus, BusError, Calls, NotReady, Words, at
 from soc.peripherals.crossbar import Target
 from soc.peripherals.dma_port import DmaPort
 from soc.peripherals.register_block import WORD
@@ -204,6 +205,9 @@ class PeripheralAccess:
         self._answer(now, [h])
         self.changed()
 
+    def _answer_now(self, h: int) -> None:
+        self._answer_alone(int(self.env.now), h)
+
     def _answer(self, now: int, harts: list[int]) -> None:
         """Registers are loaded or stored, and the harts have their answers."""
         answered = 0
@@ -218,6 +222,8 @@ class PeripheralAccess:
                     access(self.values[h])
                 else:
                     self.values[h] = access() & WORD
+            except NotReady as wait:
+                wait.when(partial(self._answer_now, h))
             except BusError as error:
                 self.fault(h, str(error))
             else:

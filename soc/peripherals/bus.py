@@ -35,6 +35,16 @@ class BusError(Exception):
     """Nothing answers. Caught by the SoC, which stops the hart with cycle, hart and pc."""
 
 
+class NotReady(Exception):
+    """A peripheral lets an access wait. Caught by the SoC, which carries it out again then.
+
+    when    called with what is to be called in the cycle in which the peripheral is ready
+    """
+
+    def __init__(self, when: Callable[[Callable[[], None]], None]):
+        self.when = when
+
+
 class Peripherals(Mapping[str, Peripheral]):
     """Peripherals by name, each of them made at its first access.
 

@@ -11,17 +11,22 @@ A chunk's last word is written to L2 4 cycles before the chunk ends, its event c
 that; a write's event comes 50 cycles before its chunk ends.
 
 Not known from RTL: other recovery times, which change c by 4 cycles a step here. A chunk reads L2
-19 cycles after its start, or writes it with its last word, not a word every four cycles; the device
-is not cut off after SELECT_MAX; its registers are not modelled.
+19 cycles after its start, or writes it with its last word, not a word every four cycles; the
+device's registers are not modelled.
+
+Of the RTL's text (hyperbus_phy.sv, udma_cmd_queue.sv), not measured: SELECT_MAX - 5 - the latency
+half-words pass before the device is cut off. What would be written after them is lost, what would
+be read is not defined, here 0xFF; no time is saved. A read waits for a device that is missing as
+long. An id's accesses wait while eight of its transactions do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from soc.address_map.hyperbus import HYPERBUS, HYPERBUS_COMMON
 from soc.address_map.udma import ENABLE, HYPERBUS_COMMON_ID, HYPERBUS_QUEUES, PENDING
 from soc.board.memory import BoardMemory
-from soc.peripherals.bus import later
+from soc.peripherals.bus import NotReady, later
 from soc.peripherals.register_block import RegisterBlock, loads, stores
 from soc.peripherals.udma import UdmaPorts
 
@@ -37,8 +42,8 @@ FETCH = 19
 """Cycles from the store that enables a write to its first read of L2."""
 STORED, READ_TOLD, WRITE_TOLD = 4, 6, 50
 """Cycles before the end of a chunk: a read's last word is in L2, its event, a write's event."""
-COMMAND, SELECT = 3, 0xFFFF
-"""PHY cycles of a command; bits of SELECT_MAX that count."""
+SELECTED, SELECT = 5, 0xFFFF
+"""PHY cycles with the device selected besides latency and data; bits of SELECT_MAX that count."""
 PAGES = (128, 256, 512, 1024)
 
 
@@ -73,6 +78,26 @@ class HyperBusQueue(RegisterBlock, read_only=("STATUS",)):
         super().__init__(ports.name, HYPERBUS, ports.warn)
         self.common, self.number = common, ports.number - (HYPERBUS_COMMON_ID - HYPERBUS_QUEUES)
 
+    def loading(self, offset: int) -> Callable[[], int]:
+        """As in RegisterBlock; raises NotReady while the queue is full."""
+        load = super().loading(offset)
+
+        def ready() -> int:
+            self.common.await_room(self.number)
+            return load()
+
+        return ready
+
+    def storing(self, offset: int) -> Callable[[int], object]:
+        """As in RegisterBlock; raises NotReady while the queue is full."""
+        store = super().storing(offset)
+
+        def ready(value: int) -> None:
+            self.common.await_room(self.number)
+            store(value)
+
+        return ready
+
     @stores("RX_CONFIG", "TX_CONFIG")
     def _enable(self, name: str, index: int, value: int) -> None:
         if value & ENABLE:
@@ -103,6 +128,7 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
         self.queues: list[list[tuple[bool, dict[str, int]]]] = [[] for _ in range(HYPERBUS_QUEUES)]
         self.serving = -1  # id of the transaction under way
         self.last = -1
+        self.asking: list[tuple[int, Callable[[], None]]] = []  # accesses that wait for room
 
     def parts(self) -> Iterator[object]:
         """What has state besides."""
@@ -114,11 +140,18 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
 
     def enqueue(self, number: int, is_read: bool, words: dict[str, int]) -> None:
         """Take a transaction with its registers."""
-        if len(self.queues[number]) > QUEUE:
-            self.warn_once(f"more than {QUEUE} transactions wait; RTL stalls the bus there")
         self.queues[number].append((is_read, words))
         if self.serving < 0:
             self._serve(0)
+
+    def await_room(self, number: int) -> None:
+        """Raises NotReady while an id's queue is full."""
+        if len(self.queues[number]) - (number == self.serving) >= QUEUE:
+            self.warn_once(
+                f"{QUEUE} transactions of queue {number} wait: accesses to its registers wait, too",
+                "full",
+            )
+            raise NotReady(lambda again: self.asking.append((number, again)))
 
     @loads("TRANSACTION")
     def _free(self, name: str, index: int) -> int:
@@ -132,6 +165,7 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
             self.serving = -1
             return
         self.serving = min(asking, key=lambda number: (number <= self.last, number))
+        self._let_in()
         is_read, words = self.queues[self.serving][0]
         if words["COMMAND"] & REGISTER:
             later(self.env, 2 * (9 + self.word("RECOVERY")), self._end)
@@ -144,18 +178,34 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
         self._check(is_read, chunks)
         self._next_chunk(is_read, chunks, each, OVERHEAD - LINE * is_2d, 0, -earlier)
 
+    def _let_in(self) -> None:
+        """Accesses that waited for the queue that is served now take place in this cycle."""
+        ready = [again for number, again in self.asking if number == self.serving]
+        self.asking = [each for each in self.asking if each[0] != self.serving]
+        for again in ready:
+            later(self.env, 0, again)
+
+    def _most(self) -> int:
+        """Half-words that pass before the device is cut off."""
+        most = (self.word("SELECT_MAX") & SELECT) - SELECTED - self._latency()
+        return max(0, most)
+
+    def _kept(self, address: int, size: int) -> int:
+        """Bytes of a chunk that pass before the device is cut off."""
+        return max(0, min(size, 2 * (address // 2 + self._most()) - address))
+
     def _check(self, is_read: bool, chunks: list[Chunk]) -> None:
-        """Tell of chunks that the RTL would not carry out."""
+        """Tell of chunks whose bytes do not all pass."""
+        how = "what is read is 0xFF" if is_read else "writes are lost"
         if self.word("DEVICE"):
-            how = "reads find 0xFF" if is_read else "writes are lost"
-            self.warn_once(f"no device {self.word('DEVICE')} is modelled: {how}")
-        most = self.word("SELECT_MAX") & SELECT
-        for _, _, size in chunks:
-            selected = COMMAND + self._latency() + (size + 1) // 2
-            if selected > most:
+            self.warn_once(f"there is no device {self.word('DEVICE')}: {how}", f"device, {how}")
+        for address, _, size in chunks:
+            kept = self._kept(address, size)
+            if kept < size and not self.word("DEVICE"):
+                most = self.word("SELECT_MAX") & SELECT
                 self.warn_once(
-                    f"{size} bytes at once select the device for {selected} cycles; the "
-                    f"RTL cuts them after SELECT_MAX = {most}"
+                    f"SELECT_MAX = {most} cuts off the device after {kept} of {size} bytes: {how}",
+                    f"select, {how}",
                 )
 
     def _next_chunk(
@@ -171,6 +221,8 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
             return
         address, place, size = chunks[number]
         until = start + 2 * ((address + size + 1) // 2 - address // 2) + each
+        if is_read and self.word("DEVICE"):
+            until += 2 * self._most()
         if is_read:
             later(self.env, until + rest - READ_TOLD, self.event, RX_EVENT)
             later(self.env, until + rest - STORED, self._store, address, place, size)
@@ -184,11 +236,11 @@ class HyperBus(RegisterBlock, read_only=("TRANSACTION",)):
 
     def _fetch(self, address: int, place: int, size: int) -> None:
         if not self.word("DEVICE"):
-            self.ram.write(address, self.l2.load(place, size))
+            self.ram.write(address, self.l2.load(place, size)[: self._kept(address, size)])
 
     def _store(self, address: int, place: int, size: int) -> None:
-        data = b"\xff" * size if self.word("DEVICE") else self.ram.read(address, size)
-        self.l2.store(place, data)
+        kept = 0 if self.word("DEVICE") else self._kept(address, size)
+        self.l2.store(place, self.ram.read(address, kept).ljust(size, b"\xff"))
 
     def _latency(self) -> int:
         return self.word("LATENCY") << (self.word("LATENCY_ADD") & 1)

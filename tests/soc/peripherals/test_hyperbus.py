@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 from simpy import Environment
 
+from isa.assembler.asm import assemble
+from isa.extensions.profiles import profile
 from soc.address_map.hyperbus import HYPERBUS, HYPERBUS_COMMON
 from soc.board.memory import save_memory
 from soc.chip.spec import load_chip
+from soc.peripherals.bus import NotReady
 from soc.peripherals.udma import Udma
 from soc.peripherals.udma_parts import udma_parts
+from soc.run import ENGINES, run_program
 
 COMMON, BASE = 0x880, 0x480
 
@@ -187,8 +191,93 @@ def test_what_the_rtl_would_not_carry_out_is_warned_of_once():
     assert bench.l2.load(0x100, 8) == b"\xff" * 8
     assert bench.ram.read(0, 8) == bench.l2.load(0, 8)
     assert bench.warnings == [
-        "hyperbus: 4096 bytes at once select the device for 2063 cycles; the RTL cuts them after "
-        "SELECT_MAX = 665",
-        "hyperbus: no device 1 is modelled: writes are lost",
-        "hyperbus: no device 1 is modelled: reads find 0xFF",
+        "hyperbus: SELECT_MAX = 665 cuts off the device after 1296 of 4096 bytes: writes are lost",
+        "hyperbus: there is no device 1: writes are lost",
+        "hyperbus: there is no device 1: what is read is 0xFF",
     ]
+
+
+@pytest.mark.parametrize(("device", "size"), [(0, 100), (1, 100), (1, 39), (2, 40)])
+def test_what_comes_after_select_max_is_cut_off(device, size):
+    """SELECT_MAX - 5 - 12 half-words pass, here 20; the cycles are those of the whole."""
+    bench = Bench()
+    content = bytes(bench.l2.bytes[:size])
+    bench.start(False, size, device)
+    whole = bench.end()[-1]
+    bench = Bench()
+    bench.common("SELECT_MAX", 37)
+    bench.start(False, size, device)
+    assert bench.end() == [whole]
+    kept = min(size, 40 - device % 2)
+    assert bench.ram.read(device, size) == content[:kept].ljust(size, b"\xff")
+    bench.ram.write(device, content)
+    bench.start(True, size, device, l2=0x1C000400)
+    bench.end()
+    assert bench.l2.load(0x400, size) == content[:kept].ljust(size, b"\xff")
+
+
+def test_a_read_of_a_missing_device_waits_until_select_max():
+    ends = []
+    for device, most in ((0, 0xFFFF), (1, 0xFFFF), (1, 117)):
+        bench = Bench()
+        bench.common("SELECT_MAX", most)
+        bench.common("DEVICE", device)
+        bench.start(True, 64)
+        ends += bench.end()
+    there, missing, soon = ends
+    assert missing - there == 2 * (0xFFFF - 5 - 12)
+    assert soon - there == 2 * (117 - 5 - 12)
+
+
+def test_accesses_to_a_queue_that_is_full_wait_until_one_of_it_is_served():
+    bench = Bench()
+    for _ in range(9):
+        bench.start(True, 1024, queue=3)
+    later_ones = []
+    with pytest.raises(NotReady) as wait:
+        bench.get("STATUS", 3)
+    wait.value.when(lambda: later_ones.append((bench.env.now, bench.get("STATUS", 3))))
+    assert bench.get("STATUS", 2) == 0, "others do not"
+    bench.env.run(until=1090)
+    assert later_ones == []
+    bench.end()
+    assert later_ones == [(1090, 1 | 7 << 1)]
+    assert bench.warnings == [
+        "hyperbus: 8 transactions of queue 3 wait: accesses to its registers wait, too"
+    ]
+
+
+FULL = """
+_start:
+    li s0, 0x1A102000
+    li t0, 0x100
+    sw t0, 0(s0)
+    li s1, 0x1A102480
+    li t0, 0x1C001000
+    sw t0, 0(s1)
+    li t0, 64
+    sw t0, 4(s1)
+    li t0, 0x10
+    li t1, 12
+again:
+    sw t0, 8(s1)
+    addi t1, t1, -1
+    bnez t1, again
+wait:
+    lw t0, 0x24(s1)
+    bnez t0, wait
+    li t0, 0x1A104000
+    lui t1, 0x80000
+    sw t1, 0xA0(t0)
+    wfi
+"""
+
+
+def test_firmware_that_fills_a_queue_waits_in_both_engines_for_the_same_cycles():
+    program = assemble(FULL, profile("ri5cy", "x"))
+    results = [run_program(program, engine=engine, max_cycles=20_000) for engine in ENGINES]
+    for result in results:
+        assert result.exit.code == 0, result.exit.message
+        assert len(result.warnings) == 1
+        assert 12 * 126 < result.cycles < 12 * 126 + 200
+    assert results[0].cycles == results[1].cycles
