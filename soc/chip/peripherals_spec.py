@@ -77,6 +77,19 @@ class EepromSpec(BaseModel):
         return value
 
 
+class DdrSpec(BaseModel):
+    """A plain memory behind the SoC's AXI."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size: int = setting(0, "bytes", "0: none", ge=0, le=1 << 30, multiple_of=1 << 12)
+    base: int = setting(
+        0x8000_0000, "address", "not from RTL: pulp has no such memory", multiple_of=1 << 12
+    )
+    load: str = setting("", "", "path of a file: its content at reset; the rest is 0xFF")
+    save: str = setting("", "", "path of a file that gets its content at the end of a run")
+
+
 class PeripheralsSpec(BaseModel):
     """Sizes and rates of the SoC's peripherals."""
 

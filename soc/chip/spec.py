@@ -24,6 +24,7 @@ from soc.address_map.memory_map import (
 from soc.chip.core_spec import AccessSpec, CoreSpec, FabricControllerSpec
 from soc.chip.device_spec import FOLDER, MOST_PORTS, ChipFolder, DeviceSpec
 from soc.chip.peripherals_spec import (
+    DdrSpec,
     EepromSpec,
     FlashSpec,
     GpioSpec,
@@ -72,6 +73,7 @@ class SocSpec(BaseModel):
     flash: FlashSpec = FlashSpec()
     eeprom_0: EepromSpec = EepromSpec()
     eeprom_1: EepromSpec = EepromSpec()
+    ddr: DdrSpec = DdrSpec()
     access: AccessSpec = AccessSpec()
     device: tuple[DeviceSpec, ...] = setting(
         (), "", "chip file: components of the user's own, a table each"
@@ -141,6 +143,10 @@ class SocSpec(BaseModel):
             for region in memory_map(self.l1.size, self.l2.size)
             if region.kind in (Kind.CLUSTER_PERIPHERAL, Kind.SOC_PERIPHERAL)
         ]
+        if self.ddr.size:
+            known.append(("ddr", self.ddr.base, self.ddr.base + self.ddr.size))
+            if self.control_page:
+                yield "ddr: test benches with a control_page have none"
         if self.device and self.control_page:
             yield "device: test benches with a control_page have no peripherals"
         for device in self.device:
@@ -160,6 +166,8 @@ class SocSpec(BaseModel):
     def _places(self) -> Iterator[tuple[str, int, int]]:
         """What addresses lead to: name, first address, first address after."""
         yield "l2", self.l2.base, self.l2.base + self.l2.size
+        if self.ddr.size:
+            yield "ddr", self.ddr.base, self.ddr.base + self.ddr.size
         yield "l1 with its alias", self.l1.base, self.l1.base + L1_SPACE
         if self.control_page:
             yield "control_page", self.control_page, self.control_page + CONTROL_PAGE_SIZE

@@ -96,8 +96,10 @@ class Platform:
         self.fail: Callable[[str], None] = warn
         self.enabled = 0
         calls = Calls(env, lambda: self.changed())
-        windows = tuple((device.name, device.base, device.size) for device in spec.device)
-        cores, controller = decoders(spec.l1.size, spec.l2.size, windows)
+        windows = [(device.name, device.base, device.size) for device in spec.device]
+        if spec.ddr.size:
+            windows.append(("ddr", spec.ddr.base, spec.ddr.size))
+        cores, controller = decoders(spec.l1.size, spec.l2.size, tuple(windows))
         self.targets = {target: Target() for target in (*cores.cluster, *controller.cluster)}
         self.dma_ports = {
             name: DmaPort(env, chip, number, self._dma_event(name), lambda: self.changed())
@@ -107,7 +109,10 @@ class Platform:
             env, spec.peripherals, warn, self._interrupt_controller
         )
         self.control = self._cluster_control()
-        self.peripherals = Peripherals(MAKERS | self._devices() if spec.device else MAKERS, self)
+        makers = MAKERS | self._devices() if spec.device else MAKERS
+        if spec.ddr.size:
+            makers = makers | {"ddr": lambda of: of._ddr()}
+        self.peripherals = Peripherals(makers, self)
         self.access = PeripheralAccess(
             env,
             spec,
@@ -235,6 +240,17 @@ class Platform:
         parts = udma_parts(self.spec, self.console, self.warn)
         return Udma(self.env, l2, self.warn, self._trigger, parts)
 
+    def _ddr(self) -> Peripheral:
+        from soc.board.ddr import Ddr
+        from soc.board.memory import memory_of
+
+        return Ddr(memory_of(self.spec.ddr.size, self.spec.ddr.load, "ddr.load"))
+
+    @property
+    def ddr(self) -> "BoardMemory":
+        """The memory behind AXI, if the chip has one."""
+        return self.peripherals["ddr"].memory  # type: ignore[attr-defined]
+
     @property
     def ram(self) -> "BoardMemory":
         """The HyperRAM."""
@@ -275,6 +291,8 @@ class Platform:
             save_memory(self.ram, self.spec.hyperram.save, "hyperram.save")
         if self.spec.flash.size and self.spec.flash.save:
             save_memory(self.flash, self.spec.flash.save, "flash.save")
+        if self.spec.ddr.size and self.spec.ddr.save:
+            save_memory(self.ddr, self.spec.ddr.save, "ddr.save")
         for bus, eeprom in enumerate(self.spec.eeproms):
             if eeprom.size and eeprom.save:
                 save_memory(self.eeprom(bus), eeprom.save, f"eeprom_{bus}.save")
