@@ -9,7 +9,7 @@ from isa.extensions.profiles import profile
 from soc.prelude.field import setting
 
 MEASURED = "measured on RTL"
-GVSOC = "GVSoC's pulp-open, measured; the RTL's figure is not known"
+GVSOC = "GVSoC's pulp-open, measured"
 
 
 class CoreSpec(BaseModel):
@@ -114,14 +114,31 @@ class AccessSpec(BaseModel):
     cluster_register: int = setting(
         3, "cycles", "data_periph_demux.sv: an access to a cluster peripheral stalls EX", ge=3
     )
-    soc_register: int = setting(22, "cycles", f"cluster core to APB; {GVSOC}", ge=5, le=200)
+    soc_register: int = setting(
+        22,
+        "cycles",
+        f"cluster core to APB; {MEASURED} (pulp_soc 5.0.1): a load; a store 19; 3.0.1: not known",
+        ge=5,
+        le=200,
+    )
     controller_register: int = setting(
-        8, "cycles", f"fabric controller to APB; {GVSOC}", ge=1, le=200
+        8, "cycles", f"fabric controller to APB; {GVSOC}; RTL (pulp_soc 3.0.1): 1", ge=1, le=200
     )
     controller_to_cluster: int = setting(
-        14, "cycles", f"fabric controller to a cluster register; {GVSOC}", ge=3, le=200
+        14,
+        "cycles",
+        f"fabric controller to a cluster register; {MEASURED} (pulp_soc 3.0.1): a load; a store 15",
+        ge=3,
+        le=200,
     )
     controller_to_l1: int = setting(
-        7, "cycles", f"fabric controller to the cluster's L1 arbiter; {GVSOC}", ge=1, le=100
+        7,
+        "cycles",
+        f"fabric controller to the cluster's L1 arbiter; {GVSOC}; RTL (pulp_soc 3.0.1): 15 with "
+        "the way back",
+        ge=1,
+        le=100,
     )
-    l1_to_controller: int = setting(7, "cycles", f"and back; {GVSOC}", ge=1, le=100)
+    l1_to_controller: int = setting(
+        7, "cycles", f"and back; {GVSOC}; RTL: see controller_to_l1", ge=1, le=100
+    )
