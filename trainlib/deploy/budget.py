@@ -1,6 +1,6 @@
 """A program that fits L2, with as few values computed again as that takes."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from trainlib.deploy.graph.values import TooLargeError
@@ -8,15 +8,24 @@ from trainlib.deploy.memory import lifetimes, plan
 from trainlib.deploy.program import Built
 from trainlib.deploy.recompute import candidates
 from trainlib.deploy.schedule import Schedule
+from trainlib.deploy.swap import NoRoom
 
 MORE = 4  # parts of all values, of which one more is computed again where a program is too large
+HIDDEN = 1.03  # of the cycles that a step computes: what it may take with copies that are hidden
+
+Estimate = Callable[[Schedule, int], tuple[int, int]]
+"""estimate(schedule, room): cycles of what a step computes, and of a step with values in the
+HyperRAM, in so many bytes of L2 for values. Raises NoRoom."""
 
 
 def fitted(
-    schedule_of: Callable[[Collection[str]], Schedule], build: Callable[..., Built]
+    schedule_of: Callable[[Collection[str]], Schedule],
+    build: Callable[..., Built],
+    estimate: Estimate,
 ) -> Built:
     """The program of a schedule; of one that computes values again if that one is too large; with
-    values in the HyperRAM if that does not suffice.
+    values in the HyperRAM if that does not suffice, and then some computed again if that should
+    take less time than copies.
 
     schedule_of    the schedule that computes these values again
     build          build(schedule, swaps=error) lets values lie in the HyperRAM
@@ -31,8 +40,9 @@ def fitted(
     names = candidates(plain.reference)
     most = _bytes(plain) - first.lack
     if not names or _bytes(schedule_of(names)) > most:  # too much even so
-        with suppress(TooLargeError):
-            return build(plain, swaps=first)
+        for schedule in _by_time(schedule_of, names, estimate, most):
+            with suppress(TooLargeError):
+                return build(schedule, swaps=first)
     count = _enough(schedule_of, names, most)
     while names:
         try:
@@ -40,12 +50,36 @@ def fitted(
         except TooLargeError as error:
             least = min(least, error, key=lambda each: each.needed)
         if count == len(names):
-            with suppress(TooLargeError):
-                return build(plain, swaps=first)
+            for schedule in _by_time(schedule_of, names, estimate, most):
+                with suppress(TooLargeError):
+                    return build(schedule, swaps=first)
             break
         count = min(count + -(-len(names) // MORE), len(names))
     message = f"{first}; with recomputation it needs {least.needed}"
     raise TooLargeError(message, least.needed, least.lack, least.code)
+
+
+def _by_time(
+    schedule_of: Callable[[Collection[str]], Schedule],
+    names: Sequence[str],
+    estimate: Estimate,
+    most: int,
+) -> list[Schedule]:
+    """Schedules whose values may lie in the HyperRAM, those first that should take fewest cycles:
+    more and more is computed again, until copies are hidden or that gains nothing.
+    """
+    tried: list[tuple[int, Schedule]] = []
+    for count in dict.fromkeys(-(-len(names) * part // MORE) for part in range(MORE + 1)):
+        schedule = schedule_of(names[:count])
+        try:
+            computed, cycles = estimate(schedule, most)
+        except NoRoom:
+            continue
+        is_better = not tried or cycles < tried[-1][0]
+        tried.append((cycles, schedule))
+        if not is_better or cycles <= HIDDEN * computed:
+            break
+    return [schedule for _, schedule in sorted(tried, key=lambda each: each[0])]
 
 
 def _enough(schedule_of: Callable[[Collection[str]], Schedule], names: list[str], most: int) -> int:

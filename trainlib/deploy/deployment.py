@@ -17,6 +17,7 @@ import numpy as np
 from soc.chip.spec import SocSpec, load_chip
 from soc.host.collector import paused_collector
 from trainlib.deploy.budget import fitted
+from trainlib.deploy.estimate import step_cycles
 from trainlib.deploy.fusion import MINUS_LR
 from trainlib.deploy.graph.values import DeployError, Graph, TooLargeError
 from trainlib.deploy.memory import Memory
@@ -141,7 +142,9 @@ class Deployed:
             how["fits"] = self._tiles.fits
             how |= {"accumulate": self.accumulate, "precision": self.precision}
             of = partial(training, self.graph, self.optimizer, **how)
-            self._built[keeps_gradients] = fitted(lambda names: of(recomputed=names), self._build)
+            self._built[keeps_gradients] = fitted(
+                lambda names: of(recomputed=names), self._build, self._estimate
+            )
         return self._built[keeps_gradients]
 
     def with_data(self, batches: Sequence[Batch], steps: int | None = None) -> Built:
@@ -157,6 +160,10 @@ class Deployed:
     @paused_collector()
     def _build(self, schedule: Schedule, **how: Any) -> Built:
         return build(schedule, self.chip, cores=self.cores, tiles=self._tiles, **how)
+
+    def _estimate(self, schedule: Schedule, room: int) -> tuple[int, int]:
+        """Cycles of a step, computed and with copies: see trainlib.deploy.budget."""
+        return step_cycles(schedule, self.chip, room, self.cores or self.chip.cores, self._tiles)
 
     @cached_property
     def _tiles(self) -> Tiles:

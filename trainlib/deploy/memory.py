@@ -8,6 +8,7 @@ largest first, each at the lowest address that is free during its lifetime.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -41,13 +42,17 @@ class Block:
 
     def meets(self, other: "Block") -> bool:
         """Are both there at the same time?"""
+        if self.first > other.last or other.first > self.last:
+            return False
         if not self.absent and not other.absent:
-            return self.first <= other.last and other.first <= self.last
+            return True
         return any(a <= d and c <= b for a, b in self.times for c, d in other.times)
 
-    @property
+    @cached_property
     def times(self) -> list[tuple[int, int]]:
         """First and last nodes at which it is there."""
+        if not self.absent:
+            return [(self.first, self.last)]
         bounds = [self.first, *(b for a, z in self.absent for b in (a - 1, z + 1)), self.last]
         pairs = zip(bounds[::2], bounds[1::2], strict=True)
         return [(first, last) for first, last in pairs if first <= last]

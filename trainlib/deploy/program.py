@@ -17,14 +17,16 @@ from firmware.runtime import Team, new_kernel, team_of
 from isa.program import Program
 from soc.chip.spec import SocSpec
 from trainlib.calls.call import point_of
+from trainlib.deploy.estimate import node_cycles
 from trainlib.deploy.graph.registry import call_of
 from trainlib.deploy.graph.values import DTYPES, DeployError, TooLargeError
 from trainlib.deploy.handover import Pool, emit_seeds, emit_stop
 from trainlib.deploy.memory import ALIGNED, Memory, lifetimes, plan
 from trainlib.deploy.replay import Emitted, replayed
 from trainlib.deploy.schedule import Schedule, Section
-from trainlib.deploy.swap import Copy, NoRoom, Swaps, can_swap
+from trainlib.deploy.swap import NoRoom, SwapPlan, Swaps, can_swap
 from trainlib.deploy.swap_code import SwapCode, is_point
+from trainlib.deploy.swap_order import Copy
 from trainlib.deploy.tiles import Tiles
 from trainlib.primitive.tensor import WORD, Arrays
 from trainlib.tiling.functions import Functions, Record, decoded
@@ -36,7 +38,6 @@ CODE_OF_COPIES = 2048  # bytes: about what the choice of copies changes
 ATTEMPTS = 2  # at the room for code, before the last one
 ROUNDED = 256  # bytes: code arenas are multiples of it
 COPIES = "copies"  # the region in which nodes wait for what lies in the HyperRAM
-RATE, MOVED, CALL = 0.45, 4.0, 1500  # multiply-adds a core and cycle, bytes a cycle, cycles: about
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,11 @@ def build(
     return maker.built(code)
 
 
+def _rounded(size: int) -> int:
+    """Bytes of an arena for so much code."""
+    return -(-size // ROUNDED) * ROUNDED
+
+
 class _WrongRoom(Exception):
     """Values do not fit beside the room for code, which may be smaller; `code`: what it takes."""
 
@@ -156,7 +162,8 @@ class _Maker:
         steps: int,
         swaps: bool,
     ) -> None:
-        self.swaps, self.copies, self.homes = swaps, list[Copy](), dict[str, int]()
+        self.swaps, self.homes = swaps, dict[str, int]()
+        self.swapped: SwapPlan | None = None
         self.schedule, self.chip, self.cores = schedule, chip, cores
         self.batches, self.steps = batches, steps
         self.calls = [tiles.chosen(call_of(schedule.graph, node)) for node in schedule.nodes]
@@ -167,7 +174,7 @@ class _Maker:
 
     def built(self, code: int) -> Built:
         """The program, with so many bytes of room for code."""
-        k = new_kernel(self.chip, "train", code=-(-code // ROUNDED) * ROUNDED)
+        k = new_kernel(self.chip, "train", code=_rounded(code))
         start = k.l2.next
         server = k.label("swap_server") if self.swaps else None
         with team_of(k, self.chip, self.cores, server) as team:
@@ -188,7 +195,8 @@ class _Maker:
         program = k.build()
         size = program.segments[0].size
         if lack:
-            if self.last is not None:
+            lack -= _rounded(code) - _rounded(size)  # room for code that it does not take
+            if self.last is not None or lack > 0:
                 needed = self.chip.l2.size + lack
                 message = self._too_large(memory, needed, size, tables)
                 raise TooLargeError(message, needed, lack, size)
@@ -206,6 +214,11 @@ class _Maker:
             tuple(self.copies),
             self.homes,
         )
+
+    @property
+    def copies(self) -> Sequence[Copy]:
+        """Those between L2 and the HyperRAM."""
+        return self.swapped.copies if self.swapped else ()
 
     def _macs(self) -> int:
         """Multiply-adds of a step."""
@@ -230,12 +243,15 @@ class _Maker:
         room = k.l2.base + k.l2.size - start - records - ROUNDED
         lack = memory.peak - room
         if lack > 0 and self.swaps:
-            swaps = Swaps(graph, schedule.nodes, self._cycles(), not self.batches)
+            swaps = Swaps(
+                graph, schedule.nodes, node_cycles(self.points, self.cores), not self.batches
+            )
             l2 = self.chip.l2
             room = min(room, l2.base + reach(l2.size) - start)
             try:
-                memory, self.copies = swaps.plan(*blocks, start, room, self.chip.hyperram.size)
-                self.homes = self._homes(swaps.homes)
+                swapped = swaps.plan(*blocks, start, room, self.chip.hyperram.size)
+                memory, self.swapped = swapped.memory, swapped
+                self.homes = self._homes(swapped.homes)
                 lack = 0
             except NoRoom as error:
                 lack = error.lack
@@ -312,14 +328,6 @@ class _Maker:
         if self.swap and is_point(self.copies, number):
             with k.region(COPIES):
                 self.swap.before(number, self.copies)
-
-    def _cycles(self) -> list[int]:
-        """Of each call, about."""
-        found = []
-        for family, point in self.points:
-            moved = sum(tensor.size for tensor in family.tensors(point).values())
-            found.append(int(family.macs(point) / RATE / self.cores + moved / MOVED + CALL))
-        return found
 
     def _operands(self, number: int) -> dict[str, int]:
         """Addresses of a call's operands and workspaces."""

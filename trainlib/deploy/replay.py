@@ -15,7 +15,7 @@ import numpy as np
 from trainlib.calls.call import Call, point_of
 from trainlib.deploy.graph.registry import written
 from trainlib.deploy.graph.values import Graph, Node
-from trainlib.deploy.swap import Copy
+from trainlib.deploy.swap_order import Copy
 
 DEAD = -1
 UNIT = 2  # bytes: the least element
@@ -166,12 +166,32 @@ class Replay:
         return f"element {element} of {value.name}, version {tag >> 32 & 0xFF}"
 
 
+@dataclass
+class _Begun:
+    """A copy that has begun.
+
+    before    what lay in its place in L2 then, by units
+    own       those of them that no later copy fills
+    """
+
+    copy: Copy
+    before: np.ndarray
+    own: np.ndarray
+
+    def leave(self, later: Copy) -> None:
+        """Leave to a later copy what it fills."""
+        first, last = (
+            (address - self.copy.l2) // UNIT for address in (later.l2, later.l2 + later.size)
+        )
+        self.own[max(first, 0) : max(last, 0)] = False
+
+
 class Moves:
     """Copies between L2 and the HyperRAM, which take place at any time from gate to need."""
 
     def __init__(self, replay: Replay, copies: Sequence[Copy]) -> None:
         self.replay = replay
-        self.begun: list[tuple[Copy, np.ndarray]] = []
+        self.begun: list[_Begun] = []
         self.left = list(copies)
         end = max((copy.ram + copy.size for copy in copies), default=0)
         self.ram = np.full(end // UNIT, DEAD, np.int64)
@@ -194,32 +214,33 @@ class Moves:
     def before(self, node: int) -> None:
         """Let those begin that may, and those end that must: in their order."""
         while self.left and self.left[0].gate <= node:
-            copy = self.left[0]
-            self._end(node, [c for c, _ in self.begun if c.need <= node])
-            self.begun.append((self.left.pop(0), self._begin(copy)))
-        self._end(node, [c for c, _ in self.begun if c.need <= node])
+            self._end(node)
+            self._begin(self.left.pop(0))
+        self._end(node)
 
-    def _end(self, node: int, over: Sequence[Copy]) -> None:
+    def _begin(self, copy: Copy) -> None:
+        """Begin one. Where it fills the place of one before it, that one is over by then."""
+        place = self._place(copy)
+        if copy.to_l2:
+            for other in self.begun:
+                other.leave(copy)
+            place[:] = DEAD
+        self.begun.append(_Begun(copy, place.copy(), np.full(len(place), True)))
+
+    def _end(self, node: int) -> None:
         """End those begun up to the last that must be over."""
-        while over and over[-1] in [copy for copy, _ in self.begun]:
-            copy, before = self.begun.pop(0)
-            place = self._place(copy)
-            units = self._units(copy.ram, copy.size)
-            if not np.array_equal(place, before):
+        while any(begun.copy.need <= node for begun in self.begun):
+            begun = self.begun.pop(0)
+            copy, before, own = begun.copy, begun.before, begun.own
+            place, units = self._place(copy), self._units(copy.ram, copy.size)
+            if not np.array_equal(place[own], before[own]):
                 how = "to L2" if copy.to_l2 else "to the HyperRAM"
                 text = f"copy of {copy.name} {how}: its place is written to from node {copy.gate}"
                 self.replay.faults.append(f"{text} to {node}")
             if copy.to_l2:
-                place[:] = units
+                place[own] = units[own]
             else:
-                units[:], place[:] = before, DEAD
-
-    def _begin(self, copy: Copy) -> np.ndarray:
-        """What lies in L2 at the start of a copy."""
-        place = self._place(copy)
-        if copy.to_l2:
-            place[:] = DEAD
-        return place.copy()
+                units[:], place[own] = before, DEAD
 
     def _place(self, copy: Copy) -> np.ndarray:
         first = (copy.l2 - self.replay.start) // UNIT

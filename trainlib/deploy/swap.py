@@ -2,9 +2,10 @@
 
 A value keeps its address in L2. Between two nodes that use it, it may be absent: it is copied out
 after the first one, and back before the second one, and others lie there meanwhile. Copies take
-place one after the other, in a fixed order, beside what the cores compute. Each has a gate: the
-node that must have begun before it may start. So a node waits only for the copies that it needs:
-those that bring its operands, and those that empty the places which it writes to.
+place one after the other, in a fixed order (see trainlib.deploy.swap_order), beside what the cores
+compute. Each has a gate: the node that must have begun before it may start. So a node waits only
+for the copies that it needs: those that bring its operands, and those that empty the places which
+it writes to.
 
 Which values, and when, is chosen with estimates of cycles; that a program is right does not depend
 on them. Where most is there at the same time, the value is taken that is not used for longest.
@@ -14,7 +15,7 @@ with is in L2 then.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
@@ -24,79 +25,20 @@ from trainlib.deploy.graph.registry import written
 from trainlib.deploy.graph.values import Graph, Node
 from trainlib.deploy.memory import Block, Memory, plan
 from trainlib.deploy.schedule import Schedule
+from trainlib.deploy.swap_order import PAGE, Absence, Copy, Gap, copy_cycles, ordered
 
-BYTES = 0.945  # bytes of L2 a cycle that HyperBus moves, in chunks of PAGE
-PAGE = 1024  # bytes: copies begin at a multiple of it in the HyperRAM
-START = 300  # cycles around a copy: its set-up, and its end
-EARLY = 1.3  # copies to L2 are begun so many times their own cycles before they must be over
+ATTEMPTS = (1.3, 1.0), (1.0, 1.0), (1.0, 1.4), (1.0, 2.0)
+"""How copies are planned, until there is room: their places are kept free so many times their own
+cycles before they must be over; a node takes so many times its cycles, since it waits for them."""
 LEAST = 2048  # bytes of a value: smaller ones are not worth two copies
 HOMES = "parameter", "buffer", "state"  # roles of what may lie in the HyperRAM between steps
 ROUNDS = 2  # gaps may be chosen so often: others that are in their way are given up
 RECORD = 20  # bytes of a copy in the program's table
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A copy between L2 and the HyperRAM.
-
-    name    of the value
-    gate    it starts after all nodes before this one
-    need    it is over before this node; the number of nodes: before the step ends
-    """
-
-    name: str
-    to_l2: bool
-    l2: int
-    ram: int
-    size: int
-    gate: int
-    need: int
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Nodes between two uses of a value.
-
-    before    the last node that uses it; -1: it is there when the step begins
-    after     the next one; the number of nodes: it is there when the step ends
-    wraps     `after` is of the next step: the value lies in the HyperRAM between steps
-    """
-
-    name: str
-    size: int
-    before: int
-    after: int
-    wraps: bool = False
-
-    def covers(self, node: int) -> bool:
-        """Does a node come between these two?"""
-        if self.wraps:
-            return node > self.before or node < self.after
-        return self.before < node < self.after
-
-
 def can_swap(schedule: Schedule) -> bool:
     """Is a step one section, whose nodes are all computed, once? Copies are in a fixed order."""
     return len(schedule.sections) == 1 and schedule.sections[0].times == 1
-
-
-@dataclass(frozen=True)
-class _Timed:
-    """When a gap's copies take place.
-
-    out, back      nodes: gates of the copy to the HyperRAM, and of the one to L2; out: None if it
-                   is there from an earlier gap
-    absent         first and last nodes at which the value is absent
-    """
-
-    gap: Gap
-    out: int | None
-    back: int
-    absent: tuple[tuple[int, int], ...]
-
-    def covers(self, node: int) -> bool:
-        """Is the value absent at a node?"""
-        return any(first <= node <= last for first, last in self.absent)
 
 
 class NoRoom(Exception):
@@ -107,35 +49,60 @@ class NoRoom(Exception):
         self.lack = lack
 
 
+@dataclass(frozen=True)
+class SwapPlan:
+    """Where values lie, and when they are copied.
+
+    memory    in L2
+    copies    in their order
+    homes     where the host finds values in the HyperRAM between steps, by name
+    cycles    of a step with these copies, about
+    """
+
+    memory: Memory
+    copies: Sequence[Copy]
+    homes: Mapping[str, int]
+    cycles: int
+
+
 @dataclass
 class Swaps:
     """The choice of what is absent when.
 
     cycles      estimates for each node
     has_host    a host reads and writes what a step begins and ends with
-    homes       where it does so in the HyperRAM, by values
     """
 
     graph: Graph
     nodes: Sequence[Node]
     cycles: Sequence[int]
     has_host: bool = True
-    homes: dict[str, int] = field(default_factory=dict)
+    early: float = field(init=False)
     starts: list[int] = field(init=False)
     changed: dict[str, set[int]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.starts = [0, *accumulate(self.cycles)]
-
     def plan(
         self, static: Sequence[Block], temporary: Sequence[Block], start: int, room: int, ram: int
-    ) -> tuple[Memory, list[Copy]]:
+    ) -> SwapPlan:
         """Addresses in so many bytes of L2, of which the table of copies takes some.
 
         ram       bytes of the HyperRAM
 
         raises    NoRoom
         """
+        error = NoRoom(0)
+        for self.early, longer in ATTEMPTS:
+            self.starts = [0, *accumulate(int(longer * cycles) for cycles in self.cycles)]
+            try:
+                return self._plan(static, temporary, start, room, ram)
+            except NoRoom as found:
+                error = found
+        raise error
+
+    def _plan(
+        self, static: Sequence[Block], temporary: Sequence[Block], start: int, room: int, ram: int
+    ) -> SwapPlan:
+        """One attempt."""
         gaps = self._gaps(static, temporary)
         chosen: list[Gap] = []
         stays = {block.name for block in static}
@@ -151,7 +118,7 @@ class Swaps:
                 memory = plan(still, [b for b in blocks if b.name not in stays or b.absent], start)
                 lack = memory.peak - left
                 if lack <= 0:
-                    return memory, self._copies(memory, timed, ram)
+                    return self._copied(memory, timed, ram)
                 highest = max(memory.blocks.values(), key=lambda block: block.end)
                 below = [n for first, last in highest.times for n in range(first, last + 1)]
                 nodes = sorted(below, key=lambda node: -live[node])
@@ -200,13 +167,13 @@ class Swaps:
             ]
         return found
 
-    def _timed(self, chosen: Sequence[Gap]) -> list[_Timed]:
+    def _timed(self, chosen: Sequence[Gap]) -> list[Absence]:
         """When copies of these gaps take place; gaps that are too short for them are left out."""
         gates: dict[Gap, int] = {}
         due = self.starts[-1]
         for gap in sorted(chosen, key=lambda gap: -gap.after):
             due = min(due, self.starts[gap.after])
-            due -= int(EARLY * _cycles(gap.size))
+            due -= int(self.early * copy_cycles(gap.size))
             least = 0 if gap.wraps else gap.before + 1
             gates[gap] = max(bisect_right(self.starts, due) - 1, least)
         known = {gap for gap in chosen if self._is_known(gap, chosen)}
@@ -215,18 +182,18 @@ class Swaps:
         order = [(gap.before + 1, 0, gap) for gap in chosen if gap not in known]
         order += [(gates[gap], 1, gap) for gap in chosen]
         for gate, is_back, gap in sorted(order, key=lambda o: (*o[:2], o[2].after, o[2].name)):
-            free = max(free, self.starts[gate]) + _cycles(gap.size)
+            free = max(free, self.starts[gate]) + copy_cycles(gap.size)
             if not is_back:
                 ends[gap] = bisect_left(self.starts, free)
         last = len(self.nodes)
-        timed = list[_Timed]()
+        timed = list[Absence]()
         for gap in chosen:
             spans = [(ends[gap], gates[gap] - 1)]
             if gap.wraps:
                 spans = [(0, gates[gap] - 1), (ends[gap], last)]
             absent = tuple(span for span in spans if span[0] <= span[1])
-            timed.append(_Timed(gap, None if gap in known else gap.before + 1, gates[gap], absent))
-        long = [t.gap for t in timed if t.absent]
+            timed.append(Absence(gap, gap not in known, gates[gap], absent))
+        long = [t.gap for t in timed if t.spans]
         return timed if len(long) == len(timed) else self._timed(long)
 
     def _is_known(self, gap: Gap, chosen: Iterable[Gap]) -> bool:
@@ -236,7 +203,7 @@ class Swaps:
         return bool(ends) and not any(max(ends) <= node <= gap.before for node in changed)
 
     def _more(
-        self, timed: Sequence[_Timed], gaps: Sequence[Gap], nodes: Iterable[int], lack: int
+        self, timed: Sequence[Absence], gaps: Sequence[Gap], nodes: Iterable[int], lack: int
     ) -> Gap | None:
         """One more gap, at the first of these nodes that has one: where most is there, or below
         what lies highest.
@@ -257,8 +224,8 @@ class Swaps:
         length += self.starts[-1] * gap.wraps
         return min(gap.size, over) / gap.size, length
 
-    def _copies(self, memory: Memory, timed: Sequence[_Timed], ram: int) -> list[Copy]:
-        """In their order, with what they wait for.
+    def _copied(self, memory: Memory, timed: Sequence[Absence], ram: int) -> SwapPlan:
+        """The copies, and where they go in the HyperRAM.
 
         raises    NoRoom if so many bytes of the HyperRAM are too few
         """
@@ -270,37 +237,14 @@ class Swaps:
                 end += -(-t.gap.size // PAGE) * PAGE
         if end > ram:
             raise NoRoom(end - ram)
-        self.homes |= {t.gap.name: places[t.gap.name] for t in timed if t.gap.wraps}
-        found = []
-        for t in timed:
-            block = memory.blocks[t.gap.name]
-            how = t.gap.name, block.address, places[t.gap.name], t.gap.size
-            if t.out is not None:
-                need = self._emptied(memory, block, t)
-                found.append((0, t.gap.after, Copy(how[0], False, *how[1:], t.out, need)))
-            found.append((1, t.gap.after, Copy(how[0], True, *how[1:], t.back, t.gap.after)))
-        return [copy for _, _, copy in sorted(found, key=lambda f: (f[2].gate, *f[:2], f[2].name))]
-
-    def _emptied(self, memory: Memory, block: Block, timed: _Timed) -> int:
-        """The first node that writes to a place which a copy empties, or the value's next use."""
-        starts = [
-            first
-            for other in memory.blocks.values()
-            if other.address < block.end and block.address < other.end and other != block
-            for first, _ in other.times
-            if first >= timed.gap.before and timed.covers(first)
-        ]
-        return min([*starts, len(self.nodes) if timed.gap.wraps else timed.gap.after])
+        homes = {t.gap.name: places[t.gap.name] for t in timed if t.gap.wraps}
+        copies, cycles = ordered(memory, timed, places, self.cycles)
+        return SwapPlan(memory, copies, homes, cycles)
 
 
-def _absent(blocks: Iterable[Block], timed: Iterable[_Timed]) -> list[Block]:
+def _absent(blocks: Iterable[Block], timed: Iterable[Absence]) -> list[Block]:
     """The blocks, absent in these gaps."""
     gone: dict[str, list[tuple[int, int]]] = {}
     for t in timed:
-        gone.setdefault(t.gap.name, []).extend(t.absent)
+        gone.setdefault(t.gap.name, []).extend(t.spans)
     return [replace(b, absent=tuple(sorted(gone.get(b.name, ())))) for b in blocks]
-
-
-def _cycles(size: int) -> int:
-    """Of a copy, about."""
-    return int(size / BYTES) + START

@@ -20,7 +20,8 @@ from firmware.platform import (
 )
 from firmware.registers import ZERO, A
 from firmware.team import WAIT, Team
-from trainlib.deploy.swap import RECORD, Copy
+from trainlib.deploy.swap import RECORD
+from trainlib.deploy.swap_order import Copy
 
 PASSED, DONE, AWAITED = 0, 4, 8  # bytes: words of the box
 BOX = 12

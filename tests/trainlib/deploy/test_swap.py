@@ -11,10 +11,10 @@ from firmware.runtime import new_kernel, team_of
 from soc.chip.spec import load_chip
 from soc.run import run_program
 from trainlib.deploy import SGD, Adam, DeployError, deploy
-from trainlib.deploy.memory import Block, plan
+from trainlib.deploy.memory import Block, Memory, plan
 from trainlib.deploy.replay import replayed
-from trainlib.deploy.swap import Copy
 from trainlib.deploy.swap_code import SwapCode, is_point
+from trainlib.deploy.swap_order import Absence, Copy, Gap, copy_cycles, ordered
 from trainlib.tiling.warm_up import repeated
 
 SMALL, LARGE = 0x4_0000, 0x8_0000
@@ -151,12 +151,42 @@ def test_the_plan_is_right_and_says_what_is_copied():
         assert is_point(built.copies, copy.need)
 
 
+def made_late(copies, copy):
+    """One that is over a node too late, after all that must be over by then."""
+    others = [other for other in copies if other is not copy]
+    place = max((n for n, o in enumerate(others, 1) if o.need <= copy.need), default=0)
+    gate = max([copy.gate, *(other.gate for other in others[:place])])
+    return [*others[:place], replace(copy, gate=gate, need=copy.need + 1), *others[place:]]
+
+
+def test_copies_are_made_in_the_order_in_which_they_are_needed():
+    gaps = Gap("late", 4096, 0, 9), Gap("soon", 4096, 1, 5)
+    absences = [
+        Absence(gap, True, gap.after - 1, ((gap.before + 1, gap.after - 2),)) for gap in gaps
+    ]
+    blocks = [
+        Block("late", 4096, 0, 10, 0, absences[0].spans),
+        Block("soon", 4096, 0, 10, 4096, absences[1].spans),
+        Block("other", 4096, 2, 3, 0),
+        Block("third", 4096, 2, 3, 4096),
+    ]
+    memory = Memory({block.name: block for block in blocks}, 0, 8192, 8192, 8192)
+    cycles = [copy_cycles(4096)] * 10
+    copies, end = ordered(memory, absences, {"late": 0, "soon": 4096}, cycles)
+    assert [(c.name, c.to_l2, c.gate, c.need) for c in copies] == [
+        ("late", False, 1, 2),
+        ("soon", False, 2, 2),
+        ("soon", True, 4, 5),
+        ("late", True, 4, 9),
+    ]
+    assert end == sum(cycles) + copy_cycles(4096)  # node 2 waits for the second one
+
+
 def test_a_copy_that_starts_too_early_or_ends_too_late_is_found():
     copies = list(small().built().copies)
-    for number, copy in enumerate(copies):
+    for copy in copies:
         if copy.to_l2:
-            late = [*copies[:number], replace(copy, need=copy.need + 1), *copies[number + 1 :]]
-            assert faults(late), copy
+            assert faults(made_late(copies, copy)), copy
     written = next(c for c in copies if c.name.endswith(".Y") and not c.to_l2)
     number = copies.index(written)
     early = replace(written, gate=written.gate - 2)
