@@ -16,7 +16,7 @@ T. Chan, G. Golub, R. LeVeque, Algorithms for Computing the Sample Variance, the
 algorithm.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
@@ -25,9 +25,9 @@ import numpy as np
 
 from firmware.builder import Register
 from firmware.lanes import Lane, Lanes, constant, load_constant
-from firmware.registers import ZERO
 from trainlib.codegen.loop_nest import Body
-from trainlib.elementwise.activations import clip, clip_pairs
+from trainlib.elementwise.activations import clip
+from trainlib.norm.pairs import Pairs
 from trainlib.primitive.element import BF16
 from trainlib.reduction.row_reduction import Kind, Rows
 
@@ -68,6 +68,7 @@ class RowNorm:
         self.count = how.count or prod(rows.elements)
         self.share = constant(self.k, 1 / self.count)
         self.one = constant(self.k, 1.0)
+        self.pairs = Pairs(rows, relu=how.relu)
 
     # Forward
 
@@ -199,7 +200,7 @@ class RowNorm:
         gamma, beta = self.rows.load("gamma"), self.rows.load("beta")
         k.fmul_s(gamma, gamma, rstd)
         if self.in_pairs:
-            self._apply_pairs(mean, gamma, beta)
+            self.pairs.apply(mean, gamma, beta)
             return
 
         def scale(v: Lanes, x: Lane) -> list[Lane]:
@@ -209,9 +210,6 @@ class RowNorm:
             return [x]
 
         self.rows.sweep(["x"], ["y"], scale)
-
-    # bfloat16, two at a time: mean, factors and what is added are rounded; what the rounded mean
-    # leaves is part of what is added
 
     @property
     def in_pairs(self) -> bool:
@@ -227,76 +225,6 @@ class RowNorm:
         x = fields.get("x") or fields["dy"]
         is_near = x.element.is_half and x.elements[-1] == x.element.size
         return is_near and not any(fields["gamma"].elements)
-
-    def _round_twice(self, *values: Register) -> None:
-        """Let registers have the nearest half twice."""
-        for value in values:
-            BF16.narrow(self.k, value, value)
-            self.k.p_insert(value, value, 15, 16)
-
-    def _round_mean(self, mean: Register, factor: Register, added: Register) -> None:
-        """Round the mean, to be subtracted twice; added += (that - mean) factor."""
-        k = self.k
-        with k.scope():
-            left, near = k.x(2)
-            k.mv(left, mean)
-            self._round_twice(mean)
-            k.p_bclr(near, mean, 15, 0)
-            k.fsub_s(left, near, left)
-            k.fmadd_s(added, left, factor, added)
-
-    def _apply_pairs(self, mean: Register, factor: Register, beta: Register) -> None:
-        self._round_mean(mean, factor, beta)
-        self._round_twice(factor, beta)
-
-        def body(v: Lanes, x: Lane) -> list[Lane]:
-            y = v.x()
-            v.vfsub_ah(x, x, mean)
-            v.mv(y, beta)
-            v.vfmac_ah(y, x, factor)
-            if self.how.relu:
-                clip_pairs(v, y)
-            return [y]
-
-        self.rows.sweep_pairs(["x"], ["y"], body)
-
-    def _mask_pairs(self, v: Lanes, dy: Lane, y: Sequence[Lane]) -> None:
-        """dy = 0 where y, which is lost, is not above 0; without y it stays."""
-        for keeps in y:
-            v.pv_cmpgt_h(keeps, keeps, ZERO)
-            v.and_(dy, dy, keeps)
-
-    def _slope_pairs(
-        self, mean: Register, factor: Register, products: Register, sums: Register
-    ) -> None:
-        self._round_mean(mean, products, sums)
-        self._round_twice(factor, products, sums)
-
-        def body(v: Lanes, x: Lane, dy: Lane, *y: Lane) -> list[Lane]:
-            dx = v.x()
-            v.vfsub_ah(x, x, mean)
-            v.mv(dx, sums)
-            v.vfmac_ah(dx, x, products)  # what it waits for is done meanwhile, as is the mask
-            self._mask_pairs(v, dy, y)
-            v.vfmac_ah(dx, dy, factor)
-            return [dx]
-
-        self.rows.sweep_pairs(["x", "dy", *self._masking], ["dx"], body)
-
-    def _frozen_slope_pairs(self, factor: Register) -> None:
-        self._round_twice(factor)
-
-        def body(v: Lanes, dy: Lane, *y: Lane) -> list[Lane]:
-            self._mask_pairs(v, dy, y)
-            v.vfmul_ah(dy, dy, factor)
-            return [dy]
-
-        self.rows.sweep_pairs(["dy", *self._masking], ["dx"], body)
-
-    @property
-    def _masking(self) -> list[str]:
-        """What says whether dy counts."""
-        return ["y"] if self.how.relu else []
 
     def _clip(self, v: Lanes, y: Lane) -> None:
         """y = max(0, y), if there is a ReLU."""
@@ -333,7 +261,7 @@ class RowNorm:
     def frozen_slope(self, factor: Register) -> None:
         """dx = factor dy."""
         if self.in_pairs:
-            self._frozen_slope_pairs(factor)
+            self.pairs.frozen_slope(factor)
             return
 
         def body(v: Lanes, dy: Lane) -> list[Lane]:
@@ -361,7 +289,7 @@ class RowNorm:
             k.fsgnjn_s(total, total, total)
         k.fmul_s(products, products, rstd)
         if self.in_pairs:
-            self._slope_pairs(mean, factor, products, sums)
+            self.pairs.slope(mean, factor, products, sums)
             return
 
         def body(v: Lanes, x: Lane, dy: Lane) -> list[Lane]:
