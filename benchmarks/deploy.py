@@ -135,6 +135,8 @@ def _in_halves(
     if is_long:
         many = batches * (HALF_STEPS // EXAMPLES)
         last = [fmean(each.train(many).losses[-EXAMPLES:]) for each in (single, halves)]
+        for kind, loss in zip(("FP32", dtype), last, strict=True):
+            yield Figure(f"{name}: loss after {HALF_STEPS} steps, {kind}", loss, "")
         most = max(0.02 * last[0], 0.01)
         yield Figure(f"{name}: loss in {dtype} less FP32's", abs(last[1] - last[0]), "", most=most)
 
