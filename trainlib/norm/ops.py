@@ -24,7 +24,7 @@ from trainlib.norm.variants import (
     Norm,
     RowArguments,
 )
-from trainlib.primitive.element import BF16, ELEMENTS
+from trainlib.primitive.element import ELEMENTS
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phase, Phases
 from trainlib.primitive.slices import Axis, Sized, TileShape, Window
@@ -38,7 +38,7 @@ from trainlib.reference.halves import rounded_once
 
 RUNNING = ("running_mean", "running_var")
 CORES = 8  # usually
-FORWARD, SHIFTED, PAIRS, APPLIED, BACKWARD, SUMS = 10, 9, 8, 4, 11, 6  # cycles an element, about
+FORWARD, PAIRS, APPLIED, BACKWARD, SUMS = 10, 8, 4, 11, 6  # cycles an element, about
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,10 @@ class Step:
 
     def in_pairs(self, layout: Layout, y: Expected, *given: Any) -> Expected:
         """y, computed two at a time or one by one."""
-        return reference.applied_in_pairs(y, *given, dtype=BF16.dtype) if layout.in_pairs else y
+        if not layout.in_pairs:
+            return y
+        count = None if self.norm.is_frozen else layout.count
+        return reference.applied_in_pairs(y, *given, dtype=self.norm.element.dtype, count=count)
 
     def passes(self, point: Any) -> Phases:
         """Of rows that are cut."""
@@ -207,7 +210,7 @@ class Forward(Step):
             rstd = 1 / np.sqrt(stats[1].astype(np.float64) + point.eps)
             return {"y": self.in_pairs(layout, y, *given, stats[0], rstd)}
         how = layout.averaged, point.eps, norm.is_centred
-        y, mean, rstd, variance = reference.forward(*given, *how, is_shifted=layout.is_shifted)
+        y, mean, rstd, variance = reference.forward(*given, *how, is_shifted=layout.in_pairs)
         results = {"y": self.in_pairs(layout, y, *given, mean[0], rstd[0])}
         if norm.has_running:
             n = layout.count
@@ -232,8 +235,6 @@ class Forward(Step):
             return [(layout.rows, 0, APPLIED)]
         if layout.in_pairs:
             return [(layout.rows, 1, PAIRS)]
-        if layout.is_shifted:
-            return [(layout.rows, 1, SHIFTED)]
         return [(layout.rows, 1 + self.norm.is_centred, FORWARD)]
 
     def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
@@ -328,7 +329,7 @@ class Backward(Step):
         if norm.is_centred:
             dx, *others = reference.backward(*given, *stats, *axes, norm.is_frozen)
             if layout.in_pairs:
-                how: Any = axes[0], BF16.dtype, norm.is_frozen
+                how: Any = axes[0], norm.element.dtype, norm.is_frozen
                 dx = reference.slope_in_pairs(dx, *given, *stats, *how)
             results = dx, *others
         else:

@@ -28,7 +28,6 @@ from firmware.lanes import Lane, Lanes, constant, load_constant
 from trainlib.codegen.loop_nest import Body
 from trainlib.elementwise.activations import clip
 from trainlib.norm.pairs import Pairs
-from trainlib.primitive.element import BF16
 from trainlib.reduction.row_reduction import Kind, Rows
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -68,7 +67,7 @@ class RowNorm:
         self.count = how.count or prod(rows.elements)
         self.share = constant(self.k, 1 / self.count)
         self.one = constant(self.k, 1.0)
-        self.pairs = Pairs(rows, relu=how.relu)
+        self.pairs = Pairs(rows, self.count, relu=how.relu, is_frozen=how.is_frozen)
 
     # Forward
 
@@ -110,8 +109,7 @@ class RowNorm:
                 k.fadd_s(mean, mean, left)
                 k.fmul_s(left, left, left)
                 k.fmin_s(left, left, largest)  # infinite squares stay so
-            k.fsub_s(squares, squares, left)
-            k.fsgnjx_s(squares, squares, squares)  # may be rounded to less than 0; NaN stays
+            self._take_off(squares, left)
 
     def shifted_means(self) -> tuple[Register, Register]:
         """Mean and variance in one pass over halves, of distances from the row's first element.
@@ -127,8 +125,21 @@ class RowNorm:
             v.fmadd_s(squares, x, x, squares)
 
         squares, total = self.rows.reduce(["x"], add, ["sum", "sum"])
-        self.variance(first, squares, total)
+        k = self.k
+        self.average(squares)
+        self.average(total)
+        k.fadd_s(first, first, total)
+        k.fmul_s(total, total, total)
+        if not self.pairs.is_narrow:
+            with k.scope():
+                k.fmin_s(total, total, constant(k, LARGEST))  # infinite squares stay so
+        self._take_off(squares, total)
         return first, squares
+
+    def _take_off(self, squares: Register, left: Register) -> None:
+        """squares -= left, which may be rounded to less than 0; NaN stays."""
+        self.k.fsub_s(squares, squares, left)
+        self.k.fsgnjx_s(squares, squares, squares)
 
     def average(self, total: Register) -> None:
         """Make a mean of a sum."""
@@ -199,9 +210,6 @@ class RowNorm:
         k = self.k
         gamma, beta = self.rows.load("gamma"), self.rows.load("beta")
         k.fmul_s(gamma, gamma, rstd)
-        if self.in_pairs:
-            self.pairs.apply(mean, gamma, beta)
-            return
 
         def scale(v: Lanes, x: Lane) -> list[Lane]:
             v.fsub_s(x, x, mean)
@@ -209,18 +217,20 @@ class RowNorm:
             self._clip(v, x)
             return [x]
 
-        self.rows.sweep(["x"], ["y"], scale)
+        def single() -> None:
+            self.rows.sweep(["x"], ["y"], scale)
+
+        if self.in_pairs:
+            self.pairs.apply(mean, rstd, gamma, beta, single)
+        else:
+            single()
 
     @property
     def in_pairs(self) -> bool:
-        """Are y and dx computed two at a time? They lie together, and a row has one gamma."""
-        fields = self.rows.fields
-        x = fields.get("x") or fields["dy"]
-        return x.element == BF16 and self.is_shifted
+        """Are y and dx of halves computed two at a time, and their means found in one pass?
 
-    @property
-    def is_shifted(self) -> bool:
-        """Are means of halves found in one pass? The same, of FP16, too."""
+        They lie together, and a row has one gamma.
+        """
         fields = self.rows.fields
         x = fields.get("x") or fields["dy"]
         is_near = x.element.is_half and x.elements[-1] == x.element.size
@@ -260,15 +270,18 @@ class RowNorm:
 
     def frozen_slope(self, factor: Register) -> None:
         """dx = factor dy."""
-        if self.in_pairs:
-            self.pairs.frozen_slope(factor)
-            return
 
         def body(v: Lanes, dy: Lane) -> list[Lane]:
             v.fmul_s(dy, dy, factor)
             return [dy]
 
-        self.rows.sweep(["dy"], ["dx"], body, mask=self._mask)
+        def single() -> None:
+            self.rows.sweep(["dy"], ["dx"], body, mask=self._mask)
+
+        if self.in_pairs:
+            self.pairs.frozen_slope(factor, single)
+        else:
+            single()
 
     def slope(
         self,
@@ -288,9 +301,6 @@ class RowNorm:
             k.fmul_s(total, total, factor)
             k.fsgnjn_s(total, total, total)
         k.fmul_s(products, products, rstd)
-        if self.in_pairs:
-            self.pairs.slope(mean, factor, products, sums)
-            return
 
         def body(v: Lanes, x: Lane, dy: Lane) -> list[Lane]:
             v.fsub_s(x, x, mean)
@@ -298,7 +308,13 @@ class RowNorm:
             v.fmadd_s(dy, x, products, dy)
             return [dy]
 
-        self.rows.sweep(["x", "dy"], ["dx"], body, mask=self._mask)
+        def single() -> None:
+            self.rows.sweep(["x", "dy"], ["dx"], body, mask=self._mask)
+
+        if self.in_pairs:
+            self.pairs.slope(mean, rstd, factor, products, sums, single)
+        else:
+            single()
 
     # Backward, where elements of a row have their own gamma
 

@@ -20,7 +20,7 @@ from firmware.builder import KernelError
 from trainlib.codegen.loop_nest import UNROLL
 from trainlib.codegen.nest_operands import row_major
 from trainlib.primitive.arguments import TiledArguments
-from trainlib.primitive.element import BF16, F32, Element
+from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.tensor import WORD, Addresses
 from trainlib.reduction.phases import Passes
@@ -155,12 +155,10 @@ class Layout:
 
     @property
     def in_pairs(self) -> bool:
-        """Are y and dx computed two at a time? See trainlib.norm.row_norm."""
-        return self.element == BF16 and self.is_shifted
+        """Are y and dx of halves computed two at a time, where they can be, and means in one pass?
 
-    @property
-    def is_shifted(self) -> bool:
-        """Are means of halves of distances from a row's first element, found in one pass?"""
+        See trainlib.norm.pairs.
+        """
         is_near = self.x[-1] not in self.rows
         return self.element.is_half and not self.has_own_gammas and is_near
 
@@ -196,7 +194,7 @@ class Layout:
             if name != "partials"
         }
         sizes = self.shape(rows), self.shape(elements)
-        how: Any = {"is_ordered": is_ordered, "in_groups": True, "aligns": self.is_shifted}
+        how: Any = {"is_ordered": is_ordered, "in_groups": True, "aligns": self.in_pairs}
         return View(*sizes, fields, at["partials"], self.split, self.unroll, **how)
 
     def cycles(self, cores: int, rows: Axes, reductions: int, each: int) -> float:

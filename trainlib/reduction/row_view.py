@@ -10,7 +10,7 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL
 from trainlib.elementwise.elementwise import fits, fitting
-from trainlib.primitive.element import BF16, F32, Element
+from trainlib.primitive.element import BF16, F16, F32, Element
 from trainlib.primitive.tensor import Address
 from trainlib.reduction.row_reduction import Field, Rows, Split, sharing_of
 
@@ -55,7 +55,8 @@ class View:
                 work(Rows(k, team, *of, unroll=width, **how))
 
         width = self.unroll
-        if BF16 in [field.element for field in self.fields.values()]:
+        elements = [field.element for field in self.fields.values()]
+        if BF16 in elements or F16 in elements and self.aligns:
             width *= 2  # two halves are one load
             while width > 2 and not fits(k, team, partial(emit, width=width)):
                 width -= 2

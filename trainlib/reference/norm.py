@@ -8,7 +8,7 @@ import numpy as np
 
 from trainlib.primitive.operator import Expected
 from trainlib.reference.activations import Array, Outputs, bounded, may_overflow, wide
-from trainlib.reference.halves import add, multiply, multiply_add, rounded
+from trainlib.reference.halves import add, multiply, multiply_add, rounded, rounded_once
 from trainlib.reference.tolerances import ROUNDING
 
 Axes = tuple[int, ...]
@@ -152,19 +152,26 @@ def applied_in_pairs(
     rstd: Array,
     *,
     dtype: np.dtype,
+    count: int | None,
 ) -> Expected:
     """y of halves as kernels compute it: the mean, gamma rstd and beta are rounded, then each
     result. The bound is for means and roots of other last digits, which may round otherwise.
+
+    count    elements that a mean is of; None: the mean is of others
     """
     x, gamma, beta, mean, rstd = wide(x, gamma, beta, mean, rstd)
-    unit = _unit(dtype)
-    with np.errstate(invalid="ignore", over="ignore"):
+    unit, least = _units(dtype)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         scale = _single(gamma * rstd)
         near, start = _around(dtype, mean, scale, beta)
-        found = multiply_add(dtype, add(dtype, x, -near), rounded(dtype, scale), start)
+        found = multiply_add(
+            dtype, add(dtype, x, -near), rounded(dtype, scale), rounded(dtype, start)
+        )
         factor = np.abs(gamma * rstd)
         more = 2 * factor * np.abs(x - mean) + np.abs(beta) + 3 * unit * factor * np.abs(mean)
-        return found, 2 * (y[1] + _grown(unit) * (more + np.abs(y[0])))
+        bound = 2 * (y[1] + _grown(unit) * (more + np.abs(y[0])) + 2 * least)
+        fits = _is_near(mean, rstd, count) & _is_factor(scale) & (np.abs(start) < MOST)
+    return _either(dtype, fits, (found, bound), y)
 
 
 def slope_in_pairs(
@@ -180,32 +187,74 @@ def slope_in_pairs(
 ) -> Expected:
     """dx likewise: factors and sums are rounded, and each result."""
     x, dy, gamma, mean, rstd = wide(x, dy, gamma, mean, rstd)
-    unit = _unit(dtype)
-    with np.errstate(invalid="ignore", over="ignore"):
+    unit, least = _units(dtype)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         g, h, scale = rstd * dy * gamma, (x - mean) * rstd, _single(gamma * rstd)
         factor = rounded(dtype, scale)
+        fits = _is_factor(scale)
         if is_frozen:
             more = np.abs(g)
             found = multiply(dtype, dy, factor)
         else:
+            count = _count(x, axes)
             slope = _single(-_single((dy * h).mean(axes, keepdims=True) * scale) * rstd)
             total = -_single(dy.mean(axes, keepdims=True) * scale)
             near, start = _around(dtype, mean, slope, total)
+            terms = np.abs(slope), np.abs(slope) * np.sqrt(count) / rstd, np.abs(start)
+            most = np.maximum(np.maximum(terms[0], terms[1]), terms[2])
+            up = _scale(dtype, most)
             found = add(dtype, x, -near)
-            found = multiply_add(dtype, found, rounded(dtype, slope), start)
-            found = multiply_add(dtype, dy, factor, found)
+            found = multiply_add(
+                dtype, found, rounded(dtype, slope * up), rounded(dtype, start * up)
+            )
+            found = multiply_add(dtype, dy, factor, multiply(dtype, found, 1 / up))
             products = np.abs((g * h).mean(axes, keepdims=True))
             moved = unit * np.abs(mean) * rstd * products
             sums = np.abs(g.mean(axes, keepdims=True)) + moved
             more = np.abs(g) + 2 * sums + 3 * (np.abs(h) * products + moved)
-        return found, 2 * (dx[1] + _grown(unit) * (more + np.abs(dx[0])))
+            fits &= _is_near(mean, rstd, count) & (most < SCALED)
+        bound = 2 * (dx[1] + _grown(unit) * (more + np.abs(dx[0])) + 3 * least)
+    return _either(dtype, fits, (found, bound), dx)
+
+
+LEAST, MOST, NEAR_ZERO = 2.0**-14, 2.0**15, 16.0
+"""Of a factor in FP16, and of a mean, where rows are computed by pairs: see trainlib.norm.pairs."""
+SCALED, SMALLEST = 2.0**14, 2.0**-24
+"""What a scaled sum of FP16 stays below; what its scale may be undone by."""
+
+
+def _either(dtype: np.dtype, fits: Array, pairs: Expected, single: Expected) -> Expected:
+    """What pairs give where they fit, as those of bfloat16 do; else single precision, rounded."""
+    if dtype != np.float16:
+        return pairs
+    once = rounded_once(dtype, {"": single})[""]
+    found, bound = (np.where(fits, *both) for both in zip(pairs, once, strict=True))
+    return found, bound
+
+
+def _is_near(mean: Array, rstd: Array, count: int | None) -> Array:
+    """Is x - mean finite in FP16 for certain? The mean is of so many elements, or of others."""
+    return np.abs(mean) < NEAR_ZERO if count is None else rstd >= np.sqrt(count) / MOST
+
+
+def _is_factor(scale: Array) -> Array:
+    return (np.abs(scale) >= LEAST) & (np.abs(scale) < MOST)
+
+
+def _scale(dtype: np.dtype, most: Array) -> Array:
+    """A power of two that FP16's terms, of which this is the largest, are multiplied by."""
+    if dtype != np.float16:
+        return np.ones(most.shape)
+    kept = np.where(np.isfinite(most), np.clip(most, SCALED / 2 * SMALLEST, SCALED / 2), 1.0)
+    _, exponent = np.frexp(kept)
+    return SCALED / 2 / np.ldexp(1.0, exponent - 1)
 
 
 def _around(dtype: np.dtype, mean: Array, factor: Array, added: Array) -> tuple[Array, Array]:
-    """The rounded mean; what is added, with what that leaves times the factor, rounded."""
+    """The rounded mean; what is added, with what that leaves times the factor."""
     mean = _single(mean)
     near = rounded(dtype, mean)
-    return near, rounded(dtype, _single(_single(near - mean) * factor + added))
+    return near, _single(_single(near - mean) * factor + added)
 
 
 def _single(values: Array) -> Array:
@@ -213,9 +262,10 @@ def _single(values: Array) -> Array:
     return values.astype(np.float32).astype(np.float64)
 
 
-def _unit(dtype: np.dtype) -> float:
-    """Half a unit in the last place of 1."""
-    return float(ml_dtypes.finfo(dtype).eps) / 2
+def _units(dtype: np.dtype) -> tuple[float, float]:
+    """Half a unit in the last place of 1, and of the smallest numbers."""
+    kind = ml_dtypes.finfo(dtype)
+    return float(kind.eps) / 2, float(kind.smallest_subnormal) / 2
 
 
 def _grown(unit: float) -> float:

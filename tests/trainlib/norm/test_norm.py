@@ -196,8 +196,9 @@ def test_a_large_mean_costs_no_more_digits_than_in_torch(name, shape):
 
 
 @pytest.mark.parametrize("shape", [{"b": 2, "c": 3, "hw": 25}, {"b": 1, "c": 4, "hw": 64}], ids=str)
-def test_outputs_of_halves_from_saved_means_are_the_references_bit_for_bit(shape):
-    outputs, report = launch("batchnorm_apply_bf16", shape | {"relu": True})
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_outputs_of_halves_from_saved_means_are_the_references_bit_for_bit(shape, element):
+    outputs, report = launch(f"batchnorm_apply_{element}", shape | {"relu": True})
     expected, _ = report.expected["y"]
     np.testing.assert_array_equal(outputs["y"].astype(np.float64), expected)
 
@@ -234,6 +235,66 @@ def test_the_mean_of_halves_is_no_less_exact_far_from_zero(element, step):
     equal = np.full((2, 3, 51), far[-1], element.dtype)
     outputs, _ = normalised("batchnorm", equal, 1e-5, element.name)
     assert not outputs["y"].astype(np.float32).any()
+
+
+RANGES = {
+    "x - mean is finite, barely": {"x": 2000.0},
+    "x - mean is not": {"x": 30000.0},
+    "x is tiny": {"x": 2.0**-20},
+    "the mean is far": {"x": 1.0, "far": 1000.0},
+    "gamma is huge": {"gamma": 1e6},
+    "gamma is tiny": {"gamma": 1e-6},
+    "gamma is 0": {"gamma": 0.0},
+    "gradients are tiny": {"x": 1.0, "dy": 2.0**-14},
+    "what is subtracted of them is far less": {"x": 300.0, "dy": 2.0**-4},
+    "gradients are huge": {"dy": 5000.0},
+    "infinite": {"special": np.inf},
+    "no number": {"special": np.nan},
+}
+
+
+@pytest.mark.parametrize("split", ["rows", "columns"])
+@pytest.mark.parametrize("values", RANGES.values(), ids=RANGES)
+@pytest.mark.parametrize("kernel", ["batchnorm_fw", "batchnorm_bw", "batchnorm_frozen_bw"])
+def test_rows_of_fp16_are_the_references_where_pairs_would_leave_its_range(kernel, values, split):
+    """And gradients are as near to float64 as a few roundings, of the largest or of tiny ones."""
+    name, point = f"{kernel}_f16", {"c": 3, "hw": 25, "b": 2, "split": split, "relu": True}
+    inputs = in_range(name, point, **values)
+    outputs = check(name, point, inputs)
+    if kernel != "batchnorm_bw" or "special" in values:
+        return
+    x, dy, mean, rstd = (inputs[n].astype(np.float64) for n in ("x", "dy", "mean", "rstd"))
+    dy = np.where(inputs["y"] > 0, dy, 0)
+    scale = (inputs["gamma"] * rstd)[:, None]
+    h = (x - mean[:, None]) * rstd[:, None]
+    sums = (a.mean((0, 2), keepdims=True) for a in (dy, dy * h))
+    exact = scale * (dy - next(sums) - h * next(sums))
+    most = np.abs(exact).max((0, 2), keepdims=True)
+    if most.max() < 60000:
+        distance = np.abs(outputs["dx"].astype(np.float64) - exact)
+        assert (distance <= 3 * 2.0**-11 * most + 3 * 2.0**-25).all()
+
+
+def in_range(name, point, *, x=1.0, far=0.0, gamma=1.0, dy=1.0, special=0.0):
+    """Inputs of these sizes, and the means of x."""
+    drawn = KERNELS[name].random(checked(name, point))
+    g = np.random.default_rng(7)
+    values = {n: g.standard_normal(drawn[n].shape) for n in ("x", "y", "dy") if n in drawn}
+    if "x" in values:
+        values["x"] = values["x"] * x + far
+    if "dy" in values:
+        values["dy"] *= dy
+    if special:
+        next(iter(values.values()))[0, 1, 2] = special
+    found = {n: np.clip(a, -65504, 65504) if np.isfinite(a).all() else a for n, a in values.items()}
+    found = {n: a.astype(np.float16) for n, a in found.items()}
+    found |= {"gamma": (drawn["gamma"] * gamma).astype(np.float32)}
+    if "mean" in drawn:
+        wide = found["x"].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            found["mean"] = wide.mean((0, 2)).astype(np.float32)
+            found["rstd"] = (1 / np.sqrt(wide.var((0, 2)) + 1e-5)).astype(np.float32)
+    return drawn | found
 
 
 def normalised(name, x, eps, element="f32"):
