@@ -119,7 +119,7 @@ def meanings(isa: Isa, extensions: Iterable[str]) -> tuple[dict[str, Any], dict[
 
 
 def _branch(insn: Insn) -> Iterator[str]:
-    """The statements that perform an instruction."""
+    """Yield the statements that execute an instruction."""
     inlined = _expressions(insn)
     if inlined is not None:
         values = inlined[0]
@@ -136,7 +136,7 @@ def _branch(insn: Insn) -> Iterator[str]:
 
 
 def _expressions(insn: Insn) -> tuple[list[str], dict[str, Any]] | None:
-    """What a meaning returns, in terms of the row, with the names that occur in it.
+    """Return a meaning's results as expressions of the row, with the names they use.
 
     None if the meaning is more than one expression, or a closure.
     """
@@ -171,7 +171,7 @@ def _expressions(insn: Insn) -> tuple[list[str], dict[str, Any]] | None:
 
 @cache
 def _definition(function: Callable) -> ast.FunctionDef:
-    """The syntax tree of a function."""
+    """Return the syntax tree of a function."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     assert isinstance(tree, ast.FunctionDef)
     return tree
@@ -182,7 +182,7 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 class _Substitution(ast.NodeTransformer):
-    """Replaces parameters by arguments; collects the other names."""
+    """A transformer that replaces parameters by arguments, and collects the other names."""
 
     def __init__(self, arguments: dict[str, ast.expr]):
         self.arguments = arguments

@@ -206,7 +206,7 @@ class Extension:
 
 
 class _Expansion(NamedTuple):
-    """How a compressed instruction's fields become operands of the one that it stands for."""
+    """The 32-bit instruction that a compressed one stands for, and the sources of its operands."""
 
     base: Insn
     operands: tuple[tuple[str, Field | int], ...]
@@ -306,7 +306,7 @@ class Isa:
 
 
 def _source(insn: Insn, text: str) -> Field | int:
-    """What an operand of an expansion stands for: a field, a fixed register, a number."""
+    """Return the source of an expansion's operand: a field, or a number or fixed register."""
     if text in FIXED_REGISTERS:
         return FIXED_REGISTERS[text]
     return int(text) if text.isdigit() else insn.encoding.fields[text]
@@ -316,7 +316,7 @@ Bucket = list[tuple[int, dict[int, Insn]]]  # (mask, match -> instruction), most
 
 
 def _bucket(word: int) -> int:
-    """Major opcode of a 32-bit instruction, quadrant of a 16-bit one: every encoding fixes them."""
+    """Return what all encodings fix: the major opcode, or the quadrant of 16-bit instructions."""
     return word & 0x7F if word & 3 == 3 else word & 3
 
 
@@ -335,7 +335,7 @@ def _buckets(insns: list[Insn]) -> dict[int, Bucket]:
 
 
 def _check_overlaps(name: str, bucket: Bucket) -> None:
-    """Words that two encodings share must be all words of one: the special case, decoded first."""
+    """Check that of two encodings with common words, one is a special case of the other."""
     for index, (mask, specific) in enumerate(bucket):
         for wider_mask, general in bucket[index + 1 :]:
             if mask & wider_mask == wider_mask:
@@ -366,7 +366,7 @@ def _key(mnemonic: str) -> str:
 
 
 def _operands(syntax: str) -> Iterator[str]:
-    """Operand names of a syntax line, in order."""
+    """Return the operand names of a syntax line, in order."""
     _, _, operands = syntax.partition(" ")
     return (operand["name"] for operand in OPERAND.finditer(operands))
 

@@ -201,7 +201,7 @@ class Encoding:
 
 
 class _Token(NamedTuple):
-    """What one token says of its field.
+    """One token of an encoding: the bits that it contributes to its field.
 
     pieces    as in Field, but counted from the token's lowest bit
     size      bits of the token
@@ -216,7 +216,7 @@ class _Token(NamedTuple):
 
 @cache
 def _read_token(token: str) -> _Token:
-    """Raises ValueError if it is none."""
+    """Parse a token of an encoding. Raises ValueError if it is none."""
     parts = TOKEN.fullmatch(token)
     if parts is None or (parts["bits"] is None and parts["name"] not in WIDTHS):
         forms = "bits, name, name[high:low] or name!=value"
@@ -236,7 +236,7 @@ def _read_token(token: str) -> _Token:
 
 @cache
 def _field(tokens: tuple[tuple[_Token, int], ...]) -> Field:
-    """The field that tokens at these positions make, from the right end of the row.
+    """Return the field that the tokens at these positions make, counted from the right.
 
     raises    ValueError if bits are missing or there twice
     """

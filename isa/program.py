@@ -170,7 +170,7 @@ class Program:
         return [symbol.address for symbol in self._by_address]
 
     def _end_of_part(self, address: int) -> int:
-        """Where the section, or else the segment, that holds an address ends."""
+        """Return the end of the section, or else the segment, that contains an address."""
         for part in self.sections:
             if 0 <= address - part.address < part.size:
                 return part.address + part.size
@@ -194,7 +194,7 @@ def _contents(path: Path) -> bytes:
 
 
 def _sections_of(segments: tuple[Segment, ...]) -> Iterator[Section]:
-    """Sections for a program that names none, so that other tools find its code."""
+    """Return sections for a program that names none, so that other tools find its code."""
     for segment in segments:
         name = ".text" if segment.executable else ".data" if segment.writable else ".rodata"
         kind = segment.writable, segment.executable

@@ -159,7 +159,7 @@ def _alignment(is_power: bool) -> Directive:
 def _numbers(
     layout: Layout, arguments: list[str], least: int, most: int, names: tuple[str, ...]
 ) -> list[int | None]:
-    """Arguments as numbers; None for those left out."""
+    """Return arguments as numbers, None for those left out."""
     if not least <= len(arguments) <= most:
         raise AsmError(f"{len(arguments)} arguments; it takes {', '.join(names)}")
     values = [layout.number(argument) if argument else None for argument in arguments]
@@ -195,7 +195,7 @@ def _size(layout: Layout, arguments: list[str]) -> None:
 
 
 def _common(layout: Layout, arguments: list[str]) -> None:
-    """Uninitialised memory with a name, in .bss."""
+    """Reserve uninitialised memory under a name, in .bss."""
     if not 2 <= len(arguments) <= 3:
         raise AsmError("write .comm name, bytes, alignment")
     name, (size, alignment) = _name(arguments[0]), _numbers(layout, arguments[1:], 1, 2, ())
@@ -209,7 +209,7 @@ def _common(layout: Layout, arguments: list[str]) -> None:
 
 
 def _file(layout: Layout, arguments: list[str]) -> None:
-    """`.file 1 "a.c"`: a name for .loc; `.file 1 "folder" "a.c"` as well."""
+    """Number a source file for .loc: `.file 1 "a.c"`, or `.file 1 "folder" "a.c"`."""
     tokens = tokenize(" ".join(arguments))
     if tokens and tokens[0].kind == "number":
         names = [token.text for token in tokens if token.kind == "string"]
@@ -217,7 +217,7 @@ def _file(layout: Layout, arguments: list[str]) -> None:
 
 
 def _location(layout: Layout, arguments: list[str]) -> None:
-    """`.loc 1 12 3`: what follows comes from line 12 of file 1."""
+    """Set the source line of what follows: `.loc 1 12 3` is line 12 of file 1."""
     tokens = tokenize(" ".join(arguments))
     if len(tokens) < 2 or tokens[0].text not in layout.files:
         raise AsmError("write .loc file line, with a file that .file has numbered")
@@ -225,20 +225,20 @@ def _location(layout: Layout, arguments: list[str]) -> None:
 
 
 def _leb128(layout: Layout, arguments: list[str]) -> None:
-    """Numbers of debug information, which is not loaded: their values do not matter."""
+    """Skip numbers of debug information, which is not loaded."""
     if layout.part.is_loaded:
         raise AsmError("numbers in LEB128 are for debug information")
 
 
 def _ignore(layout: Layout, arguments: list[str]) -> None:
-    """Says nothing that matters here."""
+    """Do nothing: the directive changes neither code nor data."""
 
 
 OPTIONS = "rvc norvc push pop relax norelax pic nopic".split()
 
 
 def _option(layout: Layout, arguments: list[str]) -> None:
-    """Code is always as written: never compressed or relaxed unasked."""
+    """Check the name of an option. None has an effect: code is never compressed or relaxed."""
     if arguments not in [[option] for option in OPTIONS] and arguments[:1] != ["arch"]:
         raise AsmError(
             f"there is no option {', '.join(arguments)[:40]!r}; there are {', '.join(OPTIONS)}"

@@ -49,7 +49,7 @@ def disassemble(
 
 
 class _Word(NamedTuple):
-    """One instruction in memory."""
+    """An instruction in memory."""
 
     address: int
     word: int
@@ -92,7 +92,7 @@ def _words(data: bytes, address: int) -> Iterator[_Word]:
 
 
 def _loop_bars(code: list[_Word], isa: Isa) -> dict[int, str]:
-    """Two characters for each address in the body of a loop."""
+    """Return, by address in the body of a hardware loop, the two characters that mark it."""
     addresses = [word.address for word in code]
     bars: dict[int, str] = {}
     for loop, start, end in _loops(code, isa):
@@ -106,7 +106,7 @@ def _loop_bars(code: list[_Word], isa: Isa) -> dict[int, str]:
 
 
 def _loops(code: list[_Word], isa: Isa) -> Iterator[tuple[int, int, int]]:
-    """Number, start and end of each hardware loop whose addresses are in its instructions."""
+    """Return number, start and end of each hardware loop that gives its addresses as constants."""
     known: tuple[dict[str, int], dict[str, int]] = ({}, {})
     for address, word, _ in code:
         decoded = isa.decode(word)
@@ -119,7 +119,7 @@ def _loops(code: list[_Word], isa: Isa) -> Iterator[tuple[int, int, int]]:
 
 
 def _loop_addresses(decoded: Decoded, pc: int) -> dict[str, int]:
-    """What an instruction writes to lp_start and lp_end, if not from a register."""
+    """Return the constants that an instruction writes to lp_start and lp_end."""
     insn, operands = decoded.insn, decoded.operands
     if "rs1" in insn.reads and "lp_count" not in insn.writes:
         return {}

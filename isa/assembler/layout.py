@@ -236,7 +236,7 @@ class Layout:
 
 
 def _numbered(number: str, count: int) -> str:
-    """The name of the count-th label of this number; no name in a source has this form."""
+    """Return the name of the count-th label of a number; no name in a source has this form."""
     return f"{number}#{count}"
 
 

@@ -145,7 +145,7 @@ class Expander:
             yield from self.expand(inner, depth + 1)
 
     def _spend(self, times: int, body: list[Statement]) -> None:
-        """Count what a repetition or macro makes."""
+        """Count the statements of a repetition or macro. Raises AsmError past MOST_EXPANDED."""
         self.made[0] += times * (len(body) + 1)
         self.made[1] += times * sum(len(statement.text) for statement in body)
         for made, most, what in zip(
@@ -192,7 +192,7 @@ class Expander:
 
 
 def _body(opening: str, remaining: Iterator[Statement]) -> list[Statement]:
-    """Statements up to the end of a block, which is taken as well."""
+    """Take the statements of a block with its end; return them without it."""
     body: list[Statement] = []
     depth = 1
     for statement in remaining:

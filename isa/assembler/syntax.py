@@ -124,7 +124,7 @@ class Syntax:
                     )
 
     def _meaning(self, value: re.Match) -> int | str:
-        """What a fixed field of a pseudo-instruction is: a number, or the field it is a copy of."""
+        """Return a pseudo-instruction's fixed field: a number, or a field to copy."""
         if value["number"]:
             return int(value["number"])
         return FIXED_REGISTERS.get(value["name"], self.csrs.get(value["name"], value["name"]))
@@ -234,7 +234,7 @@ def _parts(text: str, insn: Insn) -> Iterator[Piece]:
 
 
 def _unwritten(insn: Insn) -> dict[str, int | str]:
-    """Fields that the syntax does not show are zero."""
+    """Return zeros for the fields that the syntax does not show."""
     return {name: 0 for name in insn.encoding.fields if name not in insn.operand_names}
 
 
@@ -252,7 +252,7 @@ def _is_base(tokens: list[Token]) -> bool:
 
 
 def _field_value(operand: Operand, value: int, form: Form, pc: int) -> int:
-    """What the field holds if this is written.
+    """Return what a field holds for a written value.
 
     raises    AsmError if it cannot be held
     """
@@ -275,7 +275,7 @@ def _field_value(operand: Operand, value: int, form: Form, pc: int) -> int:
 
 
 def _rule(operand: Operand) -> str:
-    """The values that can be written, in words."""
+    """Say in words which values can be written."""
     field, shift = operand.field, operand.shift
     low, high, step = (
         bound >> shift if shift >= 0 else bound << -shift for bound in (*field.range, field.step)

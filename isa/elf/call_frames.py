@@ -54,7 +54,7 @@ class CallFrames:
 
     @cached_property
     def _entries(self) -> list[tuple[int, int, list[dict]]]:
-        """First address, end and rows of each function, by address."""
+        """Address range and rows of each function, by address."""
         if not self.data or len(self.data) > LARGEST_SECTION:
             return []
         from io import BytesIO

@@ -42,7 +42,7 @@ class LineRange(NamedTuple):
 
 
 class _Reader:
-    """Takes numbers and texts from bytes, never past their end."""
+    """A reader of numbers and texts from bytes, which never passes their end."""
 
     def __init__(self, data: bytes, position: int) -> None:
         self.data, self.position = data, position
@@ -78,7 +78,7 @@ def _text(table: bytes, offset: int) -> str:
 
 
 class _Unit(NamedTuple):
-    """Header of one line table."""
+    """The header of a line table."""
 
     step: int  # bytes, unit of address advances
     line_base: int

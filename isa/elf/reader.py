@@ -224,7 +224,7 @@ def _check_segments(segments: tuple[Segment, ...], entry: int, file_size: int) -
 
 
 def _text(table: bytes, offset: int) -> str:
-    """The string at an offset, unprintable characters escaped: names are shown on terminals."""
+    """Return the string at an offset, unprintable characters escaped: terminals show names."""
     raw = table[offset : offset + LONGEST_NAME].split(b"\0", 1)[0]
     text = raw.decode("utf-8", "replace")
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
@@ -260,7 +260,7 @@ def _read_notes(data: bytes, titles: list[str], headers: list[tuple]) -> dict[st
 
 
 def _read_symbols(data: bytes, headers: list[tuple]) -> Iterator[Symbol]:
-    """Names of addresses; not those of files, sections and what the linker left undefined."""
+    """Read the symbols of addresses: not of files, of sections, nor undefined ones."""
     for _, kind, _, _, offset, size, link, _, _, entry_size in headers:
         if kind != SYMTAB:
             continue

@@ -100,7 +100,7 @@ def _section_header(name: int, section: Section, elf: Elf, offsets: list[int]) -
 
 
 def _symbol_table(elf: Elf) -> tuple[bytes, bytes, int]:
-    """Symbols, their names, and the index of the first global one: locals come first."""
+    """Return symbols, their names, and the index of the first global one: locals come first."""
     names = _Strings()
     ordered = sorted(elf.symbols, key=lambda symbol: symbol.is_global)
     rows = [SYMBOL.pack(0, 0, 0, 0, 0, 0)]
@@ -115,7 +115,7 @@ def _symbol_table(elf: Elf) -> tuple[bytes, bytes, int]:
 
 
 def _section_of(symbol: Symbol, sections: tuple[Section, ...]) -> int:
-    """Index of the section that a symbol lies in, or at the end of; of none: ABSOLUTE."""
+    """Return the index of the section that contains a symbol or ends at it, else ABSOLUTE."""
     ends = ABSOLUTE
     for index, section in enumerate(sections, 1):
         distance = symbol.address - section.address

@@ -65,7 +65,7 @@ def search(name: str) -> list[str]:
 
 
 def _drawing(insn: Insn) -> str:
-    """The bit fields as a table: bit numbers above the tokens of the encoding."""
+    """Return the bit fields as a table: bit numbers above the tokens of the encoding."""
     bits, line, tokens = " ", "+", "|"
     for token, high, low in insn.encoding.columns:
         width = max(len(token), len(f"{high} {low}")) + 2
@@ -112,7 +112,7 @@ def _facts(insn: Insn) -> Iterator[str]:
 
 
 def _data(insn: Insn) -> str:
-    """Where the data of a memory access go to, or come from."""
+    """Name the register that a load writes or a store reads."""
     if insn.timing == "store":
         return "from fs2" if "fs2" in insn.encoding.fields else "from rs2"
     return "to fd" if "fd" in insn.encoding.fields else "to rd"
@@ -131,6 +131,6 @@ def _profiles() -> Iterator:
 
 @cache
 def _everything() -> tuple[Insn, ...]:
-    """Every instruction of every profile, each once, in order of declaration."""
+    """Return the instructions of all profiles, each once, in order of declaration."""
     insns = (insn for isa in _profiles() for insn in (*isa.insns, *isa.compressed))
     return tuple(dict.fromkeys(insns))

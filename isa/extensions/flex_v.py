@@ -206,7 +206,7 @@ def _as_computed(extension: Extension, apu_wop: int) -> Extension:
 
 
 def _meaning(insn: Insn, is_cut: bool) -> tuple[Callable, str] | None:
-    """What the RTL computes and from what; None if that is what the ISA says."""
+    """Return the RTL's meaning and its operands; None where it is the ISA's."""
     stem, *kinds = insn.name.replace(".r.", ".").split(".")
     if stem in ("vfcvt", "fcvt"):
         return _conversion(stem, kinds, insn, is_cut)
