@@ -254,13 +254,13 @@ def _with_text(comment: re.Match) -> str:
 
 
 def _poison(address: int, size: int) -> bytes:
-    """Poison from an address on: its words are those of memory."""
+    """Return bytes of poison for an address: its words are aligned as those of memory."""
     first = address % len(POISON)
     return (POISON * (size // len(POISON) + 2))[first : first + size]
 
 
 def _joined(pieces: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Neighbours in memory as one piece, zeros where they were aligned."""
+    """Yield neighbours in memory as one piece, with zeros in gaps of less than 16 bytes."""
     run: list[tuple[int, bytes]] = []
     for piece in pieces:
         if run and piece[0] - run[-1][0] - len(run[-1][1]) >= 16:

@@ -14,7 +14,7 @@ JUMPS = "pc"  # in what a 16-bit instruction stands for: its target is not known
 
 @cache
 def _shorter(isa: Isa) -> dict[str, list[tuple[Insn, tuple[str, ...], tuple[str, ...]]]]:
-    """By key of a 32-bit instruction those that stand for it, its operands, and theirs."""
+    """Return, by key of a 32-bit instruction, its 16-bit forms with both syntaxes' operands."""
     found: dict[str, list[tuple[Insn, tuple[str, ...], tuple[str, ...]]]] = {}
     for short in isa.compressed:
         assert short.expands is not None

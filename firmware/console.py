@@ -78,7 +78,7 @@ class Console:
         return self._functions[emit]
 
     def _print_text(self) -> Label:
-        """print_text(a0: address of characters, the last one 0)."""
+        """Emit print_text(a0: address of characters, the last one 0)."""
         k = self.k
         with k.function("print_text", arguments=1) as function:
             base, char = k.x(2)
@@ -93,7 +93,7 @@ class Console:
         return function
 
     def _print_number(self) -> Label:
-        """print_number(a0): its digits, last one first, to the stack; then from there."""
+        """Emit print_number(a0): digits go to the stack, last one first, and out from there."""
         k = self.k
         with k.function("print_number", arguments=1) as function:
             base, ten, digit, end, position = k.x(5)
@@ -116,7 +116,7 @@ class Console:
         return function
 
     def _print_signed(self) -> Label:
-        """print_signed(a0): a minus, then the number."""
+        """Emit print_signed(a0): a minus sign if it is negative, then its absolute value."""
         k, number = self.k, self._function(self._print_number)
         with k.function("print_signed", arguments=1) as function:
             with k.if_(LT, A[0], ZERO):
@@ -126,7 +126,7 @@ class Console:
         return function
 
     def _print_hexadecimal(self) -> Label:
-        """print_hexadecimal(a0): from the highest digit on."""
+        """Emit print_hexadecimal(a0): eight digits, the highest one first."""
         k = self.k
         with k.function("print_hexadecimal", arguments=1) as function:
             base, digit, ten, left = k.x(4)
@@ -143,7 +143,7 @@ class Console:
         return function
 
     def _print_float(self) -> Label:
-        """print_float(a0): value = mantissa * 2^exponent, brought to 1 .. 10 times 10^power.
+        """Emit print_float(a0): mantissa * 2^exponent, scaled to [1, 10) times 10^power.
 
         The mantissa has 32 bits, the highest one set; each step rounds down by 2^-31 at most.
         """
@@ -196,7 +196,7 @@ class Console:
                 self.character(char)
 
     def _scale(self, mantissa: Register, exponent: Register, power: Register, t: Register) -> None:
-        """Multiply or divide by ten until the value is from 1 to 10; then its point is fixed."""
+        """Multiply or divide by ten until the value is in [1, 10); then its point is fixed."""
         k = self.k
         self._normalise(mantissa, exponent)
         with self._while_below(exponent, -31, t):

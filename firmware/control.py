@@ -94,7 +94,7 @@ class Control(Forms):
     def _insert_setup(
         self, loop: OpenLoop, count: Register | int, before: Label | None = None
     ) -> None:
-        """Put what starts a hardware loop before its body or at a label, and a label at its end."""
+        """Insert a hardware loop's set-up before its body or at a label, and a label at its end."""
         items, ends_last = self.code.items, self.isa.loop_end == "last"
         end = self.label()
         end.is_placed = True
@@ -131,7 +131,7 @@ class Control(Forms):
     def _branch(
         self, condition: Condition, rs1: Register, rs2: Register, target: Label, size: int
     ) -> list[Item]:
-        """A branch over `size` bytes; where it does not reach, a jump that is branched around."""
+        """Return a branch over `size` bytes; out of its reach, the inverse branch around a jump."""
         if size < BRANCH_REACH:
             return [self.made((condition.holds,), rs1=rs1, rs2=rs2, imm=target)]
         around = self.label()
@@ -263,5 +263,5 @@ class Control(Forms):
 
 
 def _frame(saved: list[Register]) -> int:
-    """Bytes of a stack frame: a multiple of 16."""
+    """Return the bytes of a stack frame: a multiple of 16."""
     return -(-WORD * len(saved) // 16) * 16

@@ -155,7 +155,7 @@ class Dma:
     def _sleep_while(
         self, load_running: Callable[[], None], base: Register, value: Register, done: Label
     ) -> None:
-        """Sleep while what is loaded to value is not 0, then go on at `done`, which is placed."""
+        """Sleep while the word loaded to value is not 0, then go on at `done`, which is placed."""
         k = self.k
         load_running()
         k.beqz(value, done)

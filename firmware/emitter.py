@@ -20,7 +20,7 @@ Argument = Register | Label | Half | int
 
 
 class _Pattern:
-    """A form that instructions are made of.
+    """A form of an instruction, with the words already made from it.
 
     operands      what is written
     names         of their fields
@@ -215,7 +215,7 @@ class Emitter:
         return self._shortest(instruction) if self.is_compressing else instruction
 
     def _shortest(self, instruction: Instruction) -> Instruction:
-        """The same as a 16-bit instruction, if there is one."""
+        """Return the 16-bit form of an instruction, or itself if there is none."""
         assert instruction.word is not None
         short = _shorter(self.isa, instruction.word)
         return Instruction(*short[:2], instruction.source, short[2]) if short else instruction
@@ -241,7 +241,7 @@ class Emitter:
 
 @cache
 def _patterns(isa: Isa) -> dict[str, list[_Pattern]]:
-    """What a method's name stands for: the instruction's own forms, then pseudo-instructions."""
+    """Return the forms by a method's name: an instruction's own, then pseudo-instructions."""
     patterns: dict[str, list[_Pattern]] = {}
     for is_alias in (False, True):
         for key, group in syntax_of(isa).by_key.items():
@@ -254,7 +254,7 @@ def _patterns(isa: Isa) -> dict[str, list[_Pattern]]:
 
 @cache
 def _shorter(isa: Isa, word: int) -> tuple[Form, dict[str, Value], int] | None:
-    """The 16-bit instruction that means the same as a word: its form, its operands, its word."""
+    """Return the 16-bit equivalent of a word as form, operands and word, if there is one."""
     meant = isa.decode(word)
     assert meant
     short = compressed(isa, meant.insn, dict(meant.operands))

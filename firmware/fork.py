@@ -56,7 +56,7 @@ class Crew:
         Team(k, cores).barrier()
 
     def _dispatch(self, function: Label, argument: Register | int, cores: int) -> None:
-        """Name the function to all but core 0."""
+        """Give all cores but core 0 the function to run."""
         k = self.k
         with k.scope():
             team, value = k.x(2)
@@ -153,7 +153,7 @@ def offload_of(k: Kernel, chip: SocSpec, cores: int | None = None) -> Iterator[O
 
 
 def _begin_crew(k: Kernel, chip: SocSpec, cores: int, start: Label) -> None:
-    """Emit what all cores do first; after it, core 0 goes on, others wait for work for ever."""
+    """Emit the start of all cores: core 0 goes on, others wait for work for ever."""
     team = begin_cluster(k, chip, cores, start)
     team.barrier()  # all have set the team that the barrier is for: core 0 may set another
     master = k.label()
@@ -174,7 +174,7 @@ def _begin_crew(k: Kernel, chip: SocSpec, cores: int, start: Label) -> None:
 
 
 def _serve_controller(k: Kernel, mailbox: int) -> None:
-    """Emit core 0's loop: wait for the controller, run what it says, tell it."""
+    """Emit core 0's loop: wait for the controller, run the function it names, report the end."""
     with k.scope():
         box, unit, value = k.saved(3)
         k.li(box, mailbox)

@@ -53,7 +53,7 @@ def declare_stacks(k: Kernel, chip: SocSpec) -> None:
 
 
 def _zone(k: Kernel) -> range:
-    """Where the pattern is, from the top of the stack."""
+    """Return the offsets of the pattern's words from the top of the stack."""
     return range(-k.stack, -k.stack + PATTERN_SIZE, 4)
 
 
