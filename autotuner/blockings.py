@@ -129,7 +129,7 @@ def blockings(layer: Layer, method: str, cores: int) -> list[Items]:
 def _choices(
     layer: Layer, method: str, cores: int, extent: Extents
 ) -> Iterator[list[dict[str, Any]]]:
-    """What is said of each field that is not given."""
+    """Yield, for each field that is not given, the list of its settings."""
     fields = layer.family.arguments.model_fields
     free = fields.keys() - layer.given.keys()
     if "method" in free:

@@ -91,7 +91,7 @@ class Cluster(Executor):
         return self._translated(answer)
 
     def _translated(self, answer: Future) -> Future:
-        """A future whose outcome is what a future of Dask's means."""
+        """Return a future with the outcome of a future of Dask's, its errors translated."""
         future: Future = Future()
 
         def cancel(future: Future) -> None:
@@ -148,7 +148,7 @@ class Cluster(Executor):
 
     @contextmanager
     def _losses(self) -> Iterator[None]:
-        """One sentence for what Dask raises."""
+        """Turn the exceptions that Dask raises for a loss into a ConfigError of one sentence."""
         try:
             yield
         except (CancelledError, OSError):
@@ -192,7 +192,7 @@ def version_beside(module: str) -> str:
 
 
 def _distributed(wanted: str) -> Any:
-    """The package, its log silent: what matters is raised."""
+    """Import the package, its log silent: errors are raised."""
     try:
         import distributed
     except ImportError:

@@ -92,7 +92,7 @@ class Steady:
         return [found[point] for point in points]
 
     def _estimates(self, points: Sequence[Point]) -> dict[Point, Outcome]:
-        """Estimate points where others are measured, and keep each as its run ends."""
+        """Estimate points by the executor, and keep each as its run ends."""
         full, found = self.full, dict[Point, Outcome]()
 
         def on_end(number: int, part: Any) -> None:

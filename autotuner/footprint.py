@@ -27,7 +27,7 @@ def in_l1(program: Program, chip: SocSpec) -> list[Symbol]:
 
 
 def _numbered(symbols: list[Symbol]) -> Iterator[tuple[str, int]]:
-    """Names and bytes; where a program of several primitives has a name again, its number too."""
+    """Yield name and size of symbols; a name that recurs has its number added."""
     seen: Counter[str] = Counter()
     for symbol in symbols:
         seen[symbol.name] += 1

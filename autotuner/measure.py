@@ -117,7 +117,7 @@ def layer_cycles(result: RunResult) -> int:
 
 
 def _cycles(result: RunResult, regions: Sequence[str]) -> int:
-    """Of some regions by their names, on the slowest core."""
+    """Return the cycles of the named regions on the slowest core."""
     return max(
         sum(r["cycles"] for r in hart["regions"] if r["name"] in regions)
         for hart in result.to_json()["harts"]
@@ -169,7 +169,7 @@ class Measure:
         return [known[key] for key in keys]
 
     def _known(self, keys: Sequence[str], points: Sequence[Point]) -> dict[str, Outcome]:
-        """What the database knows, with the cycles of phases, which have rows of their own."""
+        """Read outcomes from the database, with the cycles of their phases, which have own rows."""
         known = self.database.find(dict.fromkeys(keys))
         rows: dict[str, list[tuple[str, str]]] = {}
         for key, point in zip(keys, points, strict=True):
@@ -184,7 +184,7 @@ class Measure:
 
     @cached_property
     def _kinds(self) -> list[tuple[str, Kind]]:
-        """How the database knows phases by their names."""
+        """The database's kinds of measurement of the phases, with their names."""
         names = phase_names(self.layer.family, self.layer.checked({}))
         return [(name, Kind(f" ({name})", self.kind.made_by)) for name in names]
 
@@ -204,7 +204,7 @@ class Measure:
         self.database.keep(key, name, arguments, self.chip.name, outcome)
 
     def _keep_all(self, point: Point, outcome: Outcome) -> None:
-        """Keep an outcome, its phases first: where it is known they are, too."""
+        """Keep an outcome, its phases first: a point that is found has them, too."""
         kinds = dict(self._kinds)
         for name, cycles in outcome.phases:
             self.keep(point, Outcome(cycles), kinds[name])

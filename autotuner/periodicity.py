@@ -85,13 +85,13 @@ def longest_repeat(steps: Sequence[Step]) -> Repeat | None:
 
 
 def _signature(step: Step) -> tuple[Any, ...]:
-    """All of a step that takes time; not where its data lies."""
+    """Return everything of a step that affects its time: not the addresses of its data."""
     copies = tuple((t.name, t.to_l1, t.copy.size, t.copy.line) for t in step.transfers)
     return step.shape, step.walked, copies
 
 
 def _runs(marks: Sequence[int], period: int) -> Iterator[tuple[int, int]]:
-    """Where marks repeat, and for how many periods."""
+    """Find where marks repeat with a period, and for how many periods."""
     first = 0
     for at in range(period, len(marks) + 1):
         if at == len(marks) or marks[at] != marks[at - period]:

@@ -88,7 +88,7 @@ class PhaseTiles:
 def _grids(
     alike: Sequence[Phase], k: Kernel, given: Mapping[str, int], sizes: int, buffers: int
 ) -> list[Grid]:
-    """Tiles of phases of the same name: first of that with the largest ones."""
+    """Return the grids of phases of one name, the one with the largest dimensions first."""
     grids: list[Grid] = []
     for phase in sorted(alike, key=lambda phase: -sum(dim.most for dim in phase.tiling.dims)):
         dims = phase.tiling.dims
@@ -100,14 +100,14 @@ def _grids(
 
 
 def _fitting(alike: list[Tables], cores: int, left: int, phases: int) -> Iterator[Estimates]:
-    """Tiles that fit: few before many, and tables that leave room for those of others first."""
+    """Yield tiles that fit in an equal share of L2, then in all of it; few before many."""
     for l2 in (left // phases, left):
         for are_few in (True, False):
             yield fitting_tiles(alike, cores, l2, are_few=are_few)
 
 
 def _said(phase: str, tiles: Estimates, given: Mapping[str, int]) -> list[tuple[Items, float]]:
-    """Tiles of a phase as points say them, the most promising first; none if all is given."""
+    """Return a phase's tiles as items of points, most promising first; none if all is given."""
     found: dict[Items, float] = {}
     for tile, cycles in sorted(tiles.items(), key=lambda tile: tile[1]):
         names = ((f"{phase}.{dim}", dim, size) for dim, size in tile)

@@ -112,7 +112,7 @@ def shown(items: Items) -> str:
 
 
 def _by_phase(tile: Items) -> str:
-    """Sizes of phases as a person reads them: "step=1, dX: rows=8 inputs=16"."""
+    """Format sizes phase by phase: "step=1, dX: rows=8 inputs=16"."""
     phases: dict[str, list[tuple[str, Any]]] = {}
     for name, size in tile:
         phase, _, dim = name.rpartition(".")

@@ -147,7 +147,7 @@ def sample_of(result: RunResult) -> Sample | Outcome:
 
 
 def _starts(program: Shortened) -> Sequence[int]:
-    """The cycle in which each step begins, and the end of the last one.
+    """Return the cycle in which each step begins, and the end of the last one.
 
     NOTE: the copies of a step without an entry are started before the table is walked.
     """
@@ -160,6 +160,6 @@ def _starts(program: Shortened) -> Sequence[int]:
 
 
 def _cycles(result: RunResult) -> int:
-    """Of the first region, which is all of the layer, on the slowest core."""
+    """Return the cycles of the first region, the whole layer, on the slowest core."""
     harts = result.to_json()["harts"]
     return max(region["cycles"] for hart in harts for region in hart["regions"][:1])

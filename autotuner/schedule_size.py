@@ -77,7 +77,7 @@ class Tables:
 
     @cached_property
     def _expected_commands(self) -> tuple[np.ndarray, np.ndarray]:
-        """Different numbers of commands, and which of them each tile has."""
+        """The different numbers of commands, and the index among them for each tile."""
         grid, tensors = self.grid, self.grid.choice.tensors
         commands: np.ndarray = np.zeros(grid.bytes.shape)
         for name in grid.choice.tiling.boxes:
@@ -100,7 +100,7 @@ def most_steps(grid: Grid) -> np.ndarray:
 
 
 def _grown(grid: Grid) -> set[str | None]:
-    """Dimensions of which tiles may have several sizes: more of them then, at both ends."""
+    """Return the dimensions of which tiles may have several sizes: there are more of them then."""
     tiling = grid.choice.tiling
     if not tiling.grows:
         return set()
@@ -112,7 +112,7 @@ def _grown(grid: Grid) -> set[str | None]:
 def _entries(
     choice: Choice, sizes: Sizes, cores: int, commands: Sequence[int], words: int = LONGEST
 ) -> list[int]:
-    """Bytes of entries with so many commands of so many words each, but that of an entry."""
+    """Return the bytes of entries with so many commands besides that of the entry itself."""
     tiling, slots = choice.tiling, choice.slots(sizes)
     tile = next(tiling.tiles(sizes, choice.tensors, cores, ends_only=True))
     steps = (
@@ -122,7 +122,7 @@ def _entries(
 
 
 def _most_transfers(choice: Choice, sizes: Sizes, cores: int) -> tuple[list[int], int]:
-    """Commands in a step, but that of an entry, and words of each, at most."""
+    """Return a step's most commands besides that of its entry, and the most words of one."""
     tiling, tensors = choice.tiling, choice.tensors
     most, longest = dict.fromkeys(tiling.boxes, 0), min(ANY)
     known = {}
@@ -138,12 +138,12 @@ def _most_transfers(choice: Choice, sizes: Sizes, cores: int) -> tuple[list[int]
 
 
 def _ways(tensors: Tensors, name: str) -> int:
-    """Copies of a tensor's parts in a step: to L1, and back."""
+    """Return how often a step copies a part of a tensor: to L1, back, or both."""
     return 1 + (tensors[name].role == "inout")
 
 
 def _commands(grid: Grid, name: str) -> np.ndarray:
-    """Commands for the largest part of a tensor: for all but its longest lines, if it has any."""
+    """Return how many commands copy a tensor's largest part: one takes its longest run of lines."""
     choice, tensor = grid.choice, grid.choice.tensors[name]
     if name in choice.tiling.forms:
         return np.ceil(grid.commands(name))

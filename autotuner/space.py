@@ -102,7 +102,7 @@ class Space(Cut):
         return point.tile in self.estimates(point.buffers, method, point.cores)
 
     def _ways(self, method: str, cores: int) -> Iterator[int]:
-        """How many ways there are of each kind: all in L1, phases, tiles, one buffer and two.
+        """Yield the number of points of each kind: all in L1, phases, tiles; one buffer, then two.
 
         One kind after the other: whether there is any is known long before how many there are.
         """

@@ -53,11 +53,11 @@ class SqliteFile:
                 raise
 
     def _is_new(self, version: int, tables: int) -> bool:
-        """Has it to be made?"""
+        """Is the file still without version and tables?"""
         return (version, tables) == (0, 0)
 
     def _check(self, version: int) -> None:
-        """Refuse a file that is not one of these."""
+        """Raise ConfigError for a file of another kind or version."""
         if version != self.version:
             raise self._error(
                 f"a database of version {version}; this program writes version {self.version}: "
@@ -74,7 +74,7 @@ class SqliteFile:
         return f"not a database of {self.what}; give another file"
 
     def _sentence(self, error: sqlite3.Error) -> str:
-        """What a person is told of an error."""
+        """Return a sentence for a person that says what an error means."""
         is_text = isinstance(error, sqlite3.OperationalError)  # without a code: text is no UTF-8
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT * is_text) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
@@ -104,7 +104,7 @@ class SqliteFile:
                     self.connection.execute(statement)
 
     def _write_ahead(self) -> None:
-        """Let readers go on beside a writer. SQLite does not wait here, so this does."""
+        """Turn on write-ahead logging, which lets readers go on beside a writer; wait if busy."""
         end = monotonic() + WAIT
         while True:
             try:
@@ -116,14 +116,14 @@ class SqliteFile:
             sleep(0.01)
 
     def _state(self) -> tuple[int, int]:
-        """Its version, and how many tables it has: at the same moment, as others may make it."""
+        """Read version and number of tables at the same moment: others may be making them."""
         tables = "(SELECT count(*) FROM sqlite_master)"
         query = f"SELECT user_version, {tables} FROM pragma_user_version"
         version, count = self.connection.execute(query).fetchone()
         return version, count
 
     def _rows(self, columns: str, keys: Iterable[str]) -> list[tuple[Any, ...]]:
-        """Key and columns of the rows that there are for these keys."""
+        """Return key and columns of the rows with these keys."""
         wanted, rows = list(keys), list[tuple[Any, ...]]()
         with self._refusals():
             for at in range(0, len(wanted), AT_ONCE):
@@ -134,7 +134,7 @@ class SqliteFile:
         return rows
 
     def _keep(self, row: tuple[Any, ...], *, again: bool = False) -> None:
-        """Keep a row, now; again: in place of one with its key, which stays otherwise."""
+        """Insert a row and commit; an existing row of its key is replaced only if `again`."""
         places, otherwise = ", ".join("?" * len(row)), "REPLACE" if again else "IGNORE"
         statement = f"INSERT OR {otherwise} INTO {self.table} VALUES ({places})"
         with self._refusals(), self.connection:

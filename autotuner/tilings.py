@@ -220,7 +220,7 @@ class Cut:
         return fitting_tiles([tables], cores, l2, are_few=False) | own
 
     def _own_tile(self, grid: Grid, cores: int) -> Estimates:
-        """The tile that the primitive would choose, if it fits with so many cores."""
+        """Return the primitive's own tile, if it fits with so many cores."""
         choice = grid.choice
         is_slow = choice.tiling.scratch is not None and self.is_resident
         if is_slow or not (grid.bytes <= choice.free).any():
@@ -235,7 +235,7 @@ class Cut:
         return fitting_tiles([Tables(alone)], cores, l2, are_few=True)
 
     def _tables(self, buffers: int, method: str) -> Tables:
-        """Tiles that are tried, and their tables."""
+        """Return the candidate tiles and their tables."""
         key = buffers, method
         if key not in self._tried:
             choice = self.choice(buffers, method)
