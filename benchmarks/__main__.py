@@ -26,6 +26,7 @@ from benchmarks import (
     shapes,
     speed,
     trace,
+    tuned,
 )
 from benchmarks.figure import Figure, show
 
@@ -65,6 +66,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "kernels": lambda *_: kernels.kernels(),
     "corners": lambda *_: corners.corners(),
     "shapes": lambda *_: shapes.shapes(),
+    "tuned": lambda _, is_long: tuned.tuned(*(() if is_long else tuned.FEW)),
     "network": lambda *_: network.network(),
     "deploy": lambda _, is_long: deploy.networks(is_long),
     "first": lambda rounds, is_long: command.first_run() if is_long else iter(()),

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import corners, deploy, kernels, limit, network, shapes
+from autotuner.search import SHARE
+from benchmarks import corners, deploy, kernels, limit, network, shapes, tuned
 from benchmarks.clocks import pulpsim, simulate
 from benchmarks.figure import Figure
 from benchmarks.loads import loads_bound
@@ -187,3 +188,11 @@ def test_the_drawn_shapes_are_the_same_every_time_and_their_bounds_hold() -> Non
 def test_a_figure_of_pairs_has_the_median_of_their_ratios() -> None:
     figure = Figure.of_pairs("name", "s", [(1, 2), (4, 1), (3, 3)], most=0.9)
     assert (figure.ours, figure.limit, figure.ratio, figure.is_met) == (3, 2, 1, False)
+
+
+def test_what_guided_finds_is_held_against_all_points_of_a_space() -> None:
+    guided, simulated = tuned.tuned(shapes=0, spaces=1)
+    assert guided.ratio is not None
+    assert guided.ratio >= 1
+    assert guided.most == 1
+    assert 0 < simulated.ours <= 1 / SHARE
