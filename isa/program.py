@@ -94,11 +94,6 @@ class Program:
         return write(elf.Elf(self.entry, self.flags, self.segments, sections, self.symbols, notes))
 
     @property
-    def float_abi(self) -> str:
-        """How functions pass floats: "soft" (in x registers), "single", "double" or "quad"."""
-        return attributes.FLOAT_ABIS[self.flags >> 1 & 3]
-
-    @property
     def float_registers(self) -> str | None:
         """Registers that its float instructions use: "f", "x", or None if the file does not say."""
         return attributes.float_registers(self.architecture, self.flags)

@@ -12,7 +12,6 @@ FILE = 1  # sub-subsection whose attributes hold for the whole file
 VENDOR = b"riscv\0"
 
 RVC = 1  # e_flags
-FLOAT_ABIS = ("soft", "single", "double", "quad")  # e_flags bits 2:1
 
 
 def read_architecture(section: bytes) -> str | None:

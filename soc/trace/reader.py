@@ -208,14 +208,6 @@ class Trace:
     def _code(self) -> list[tuple[int, bytes]]:
         return sorted((start, bytes.fromhex(digits)) for start, digits in self.header["code"])
 
-    def text_of(self, pc: int) -> str:
-        """The instruction at an address in assembly, "" outside of the program's code."""
-        from isa.assembler.disasm import disassemble
-        from isa.extensions.profiles import profile_named
-
-        word = self.word_at(pc)
-        return "" if word is None else disassemble(word, profile_named(self.header["isa"]), pc)
-
 
 def taken(events: np.ndarray, which: np.ndarray | slice) -> np.ndarray:
     """A copy of those of EVENT[n] at these places, or where a mask holds."""

@@ -73,7 +73,7 @@ def load(data: bytes, number: int) -> str:
         return str(error).split(":")[1][:24]
     place = program.place(program.entry)
     program.lines.at(program.entry)
-    program.float_registers, program.float_abi, program.bytes_at(program.entry, 4)
+    program.float_registers, program.bytes_at(program.entry, 4)
     try:
         lines = len(program.lines.ranges)
     except ElfError:

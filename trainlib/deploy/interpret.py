@@ -1,6 +1,6 @@
 """The meaning of a graph: its nodes in NumPy, by the references of the primitives, in float64."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
@@ -75,10 +75,3 @@ class Interpreter:
         """From a value's start to the end of its root."""
         root, offset = self.graph.place(name)
         return self.state[root][offset:]
-
-
-def interpreted(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Interpreter:
-    """The graph's values, all computed once, given those of its inputs."""
-    interpreter = Interpreter(graph, arrays)
-    interpreter.run()
-    return interpreter

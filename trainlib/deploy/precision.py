@@ -118,11 +118,6 @@ class Precision:
         return cls(dtype, dict(dtypes or {}), loss_scale)
 
     @property
-    def is_mixed(self) -> bool:
-        """Is anything computed with halves?"""
-        return {self.dtype, *self.dtypes.values()} != {"f32"}
-
-    @property
     def coarsest(self) -> str:
         """The type with the fewest digits among those that layers compute with."""
         return max((self.dtype, *self.dtypes.values()), key=("f32", "f16", "bf16").index)

@@ -11,6 +11,9 @@ from soc.run import run_program
 from soc.trace.reader import OUTSIDE_L1, Kind, Trace
 from soc.trace.recorder import Recording
 
+MISC_MEM = 0b0001111
+"""Major opcode of fences."""
+
 
 def recorded(file: Path, *arguments: Any, **how: Any) -> tuple[RunResult, Trace]:
     """Run a program with a trace; `how` goes to Recording or to run_program."""
@@ -74,7 +77,8 @@ def _are_fences(trace: Trace, pcs: np.ndarray) -> np.ndarray:
     if not trace.header["isa"].startswith("ri5cy"):
         return np.zeros(pcs.size, bool)
     known, places = np.unique(pcs, return_inverse=True)
-    return np.array([trace.text_of(int(pc)).startswith("fence") for pc in known], bool)[places]
+    words = [trace.word_at(int(pc)) for pc in known]
+    return np.array([word is not None and word & 0x7F == MISC_MEM for word in words], bool)[places]
 
 
 def _check_cycles(told: np.ndarray, lengths: np.ndarray, cycles: int) -> None:
