@@ -18,14 +18,30 @@ SCALAR = {f"f{stem}.{x}" for stem in ("add", "sub", "mul") for x in ("h", "ah")}
 SCALAR |= {f"f{stem}.{x}" for stem in ("madd", "msub", "nmadd", "nmsub") for x in ("h", "ah")}
 PAIRS = {
     f"vf{stem}{repeated}.{x}"
-    for stem in ("add", "sub", "mul", "mac", "mre", "min", "max", "sgnj", "sgnjn", "sgnjx", "lt")
+    for stem in (
+        "add",
+        "sub",
+        "mul",
+        "mac",
+        "mre",
+        "min",
+        "max",
+        "sgnj",
+        "sgnjn",
+        "sgnjx",
+        "lt",
+        "eq",
+    )
     for repeated in ("", ".r")
     for x in ("h", "ah")
 }
 CONVERSIONS = {f"fcvt.s.{x}" for x in ("h", "ah")} | {f"fcvt.{x}.s" for x in ("h", "ah")}
 ALLOWED = SCALAR | PAIRS | CONVERSIONS
 """What RI5CY's RTL executes as the ISA says, of the small floats: see isa.extensions.flex_v."""
-MOVED = ("transpose", "pad", "residual", "embedding_fw", "nearest_fw", "slice", "concat")
+MOVED = (
+    *("transpose", "pad", "residual", "embedding_fw", "nearest_fw", "slice", "concat"),
+    "maxpool2d_bw",  # of windows that share no element
+)
 """Kernels that compute nothing."""
 FLAGS = re.compile(r"\b(?:fflags|fcsr)\b")
 

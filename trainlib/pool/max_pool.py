@@ -4,10 +4,11 @@ Forward saves the index of what it took, in its h x w plane as torch does: the f
 last NaN.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from firmware.builder import Kernel, Register
-from firmware.lanes import Lane, Lanes, pattern
+from firmware.lanes import Lane, Lanes
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, Body
@@ -16,7 +17,7 @@ from trainlib.elementwise.elementwise import Operation, map_nest
 from trainlib.elementwise.fill import fill_f32
 from trainlib.pool.large_windows import Wide, largest
 from trainlib.pool.windows import Places, Pooling, Region, RegionNest, all_outputs, regions
-from trainlib.primitive.element import F32, store
+from trainlib.primitive.element import F32, Element, store
 from trainlib.primitive.tensor import Address
 
 SCALE = 1 << 12  # of reciprocals of widths
@@ -28,16 +29,17 @@ class _Largest:
     """Emits the largest element of a region's windows, and its number in the plane.
 
     For each element, one bit says if it is larger than all before, another one if it is a number;
-    what counts is the highest bit, of those that are no numbers if there are any.
+    what counts is the highest bit, of those that are no numbers if there are any. Halves are
+    compared as they are.
     """
 
-    def __init__(self, k: Kernel, region: Region, w: int, places: Places) -> None:
-        self.k, self.places = k, places
+    def __init__(self, k: Kernel, region: Region, w: int, places: Places, element: Element) -> None:
+        self.k, self.places, self.element = k, places, element
         rows, self.width = len(region.rows.part), len(region.columns.part)
         self.more = w - self.width
         self.is_flat = rows == 1 or not self.more
         self.nan = k.x()
-        k.li(self.nan, pattern(float("nan")))
+        k.li(self.nan, element.pattern(float("nan")))
         chunks = [(at, len(places[at : at + CHUNK])) for at in range(0, len(places), CHUNK)]
         self.is_single = len(chunks) == 1
         self.flips = {(at == 0, n): k.x() for at, n in chunks}
@@ -90,17 +92,22 @@ class _Largest:
             for number, (window, offset) in enumerate(chunk):
                 if not first and not number:
                     windows[window].load(most, offset)
-                    v.feq_s(bits, most, most)
-                    v.slli(bits, bits, CHUNK)
+                    self._of(v, "eq")(bits, most, most)
+                    v.slli(bits, bits, CHUNK)  # of pairs, the other half's answer goes
                     continue
                 windows[window].load(x, offset)
-                v.flt_s(t, most, x)
+                self._of(v, "lt")(t, most, x)
                 v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=number)
-                v.feq_s(t, x, x)
+                self._of(v, "eq")(t, x, x)
                 v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=CHUNK + number)
-                v.fmax_s(most, most, x)
+                self._of(v, "max")(most, most, x)
             v.xor(bits, bits, self.flips[first == 0, len(chunk)])
             self._find(v, bits, t, key, first)
+
+    def _of(self, v: Lanes, operation: str) -> Callable[..., None]:
+        """An instruction; on halves, of pairs: of scalars of bfloat16, the RTL has it wrong."""
+        start = "vf" if self.element.is_half else "f"
+        return getattr(v, f"{start}{operation}_{self.element.letter}")
 
     def _find(self, v: Lanes, bits: Lane, t: Lane, key: Lane, first: int) -> None:
         """Let key be the highest bit; the first chunk's lowest is set."""
@@ -144,11 +151,11 @@ def maxpool2d_fw_f32(
         return
     for region in regions(p):
         nest = RegionNest(p, region, unroll)
-        windows, places = nest.windows(x, p.image)
-        operation = partial(_Largest, region=region, w=p.w, places=places)
+        windows, places = nest.windows(x, p.image.moved)
+        operation = partial(_Largest, region=region, w=p.w, places=places, element=p.image)
         map_nest(
             *(k, team, operation, nest.dims, [*windows, nest.indices(place)]),
-            [nest.output(y), nest.output(index, F32)],
+            [nest.output(y, p.value.moved), nest.output(index, F32)],
             windows=range(len(windows) + 1),
             unroll=unroll,
         )
@@ -174,17 +181,22 @@ def maxpool2d_bw_f32(
     fill_f32(k, team, dx, p.b * p.c * p.h * p.w, element=p.image)
     team.barrier()
     nest = RegionNest(p, all_outputs(p), planes_first=not p.is_disjoint)
-    sources = [nest.output(dy), nest.output(index, F32), nest.planes(dx)]
+    is_moved = p.is_disjoint and p.image == p.value
+    given = p.value.moved if is_moved else p.value
+    sources = [nest.output(dy, given), nest.output(index, F32), nest.planes(dx)]
     map_nest(
-        *(k, team, _given_back(p, team, place, nowhere), nest.dims, sources, []),
+        *(k, team, _given_back(p, team, place, nowhere, is_moved), nest.dims, sources, []),
         windows=(2,),
         is_ordered=not p.is_disjoint,
         unroll=unroll,
     )
 
 
-def _given_back(p: Pooling, team: Team, place: Register | None, nowhere: int) -> Operation:
-    """Windows give dy to the element that they took."""
+def _given_back(
+    p: Pooling, team: Team, place: Register | None, nowhere: int, is_moved: bool
+) -> Operation:
+    """Windows give dy to the element that they took; is_moved: as it is."""
+    image = p.image.moved if is_moved else p.image
 
     def operation(k: Kernel) -> Body:
         element = k.x()
@@ -219,7 +231,7 @@ def _given_back(p: Pooling, team: Team, place: Register | None, nowhere: int) ->
                 if not p.is_disjoint:
                     v.k.fload(old, 0, target)
                     v.k.fadd_s(value, value, old)
-                store(v.k, p.image.size, p.image.narrow(v.k, value, value), 0, target)
+                store(v.k, image.size, image.narrow(v.k, value, value), 0, target)
             return []
 
         return body
