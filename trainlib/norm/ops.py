@@ -38,7 +38,7 @@ from trainlib.reference.halves import rounded_once
 
 RUNNING = ("running_mean", "running_var")
 CORES = 8  # usually
-FORWARD, PAIRS, APPLIED, BACKWARD, SUMS = 10, 8, 4, 11, 6  # cycles an element, about
+FORWARD, SHIFTED, PAIRS, APPLIED, BACKWARD, SUMS = 10, 9, 8, 4, 11, 6  # cycles an element, about
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,9 @@ class Forward(Step):
             rstd = 1 / np.sqrt(stats[1].astype(np.float64) + point.eps)
             return {"y": self.in_pairs(layout, y, *given, stats[0], rstd)}
         how = layout.averaged, point.eps, norm.is_centred
-        y, mean, rstd, variance = reference.forward(*given, *how, is_shifted=layout.in_pairs)
+        y, mean, rstd, variance = reference.forward(
+            *given, *how, is_shifted=layout.is_shifted and norm.is_centred
+        )
         results = {"y": self.in_pairs(layout, y, *given, mean[0], rstd[0])}
         if norm.has_running:
             n = layout.count
@@ -235,6 +237,8 @@ class Forward(Step):
             return [(layout.rows, 0, APPLIED)]
         if layout.in_pairs:
             return [(layout.rows, 1, PAIRS)]
+        if layout.is_shifted:
+            return [(layout.rows, 1, SHIFTED)]
         return [(layout.rows, 1 + self.norm.is_centred, FORWARD)]
 
     def emit(self, k: Kernel, team: Team, point: Any, l1: Addresses) -> None:

@@ -22,7 +22,7 @@ def forward(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How) -> N
     if how.is_frozen:
         _emit(k, team, view, how, _applied, reductions=0)
     else:
-        reductions = 1 + (how.is_centred and not layout.in_pairs)
+        reductions = 1 + (how.is_centred and not layout.is_shifted)
         _emit(k, team, view, how, _outputs, reductions=reductions)
 
 
@@ -83,7 +83,7 @@ def _outputs(norm: RowNorm) -> None:
 
 def _means(norm: RowNorm) -> tuple[Register | None, Register]:
     """Mean, if there is one, and variance of a row."""
-    if norm.in_pairs:
+    if norm.is_shifted:
         return norm.shifted_means()
     mean = norm.sum() if norm.how.is_centred else None
     if mean is not None:

@@ -28,7 +28,7 @@ from firmware.lanes import Lane, Lanes, constant, load_constant
 from trainlib.codegen.loop_nest import Body
 from trainlib.elementwise.activations import clip
 from trainlib.norm.pairs import Pairs
-from trainlib.reduction.row_reduction import Kind, Rows
+from trainlib.reduction.row_reduction import Field, Kind, Rows
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -227,14 +227,23 @@ class RowNorm:
 
     @property
     def in_pairs(self) -> bool:
-        """Are y and dx of halves computed two at a time, and their means found in one pass?
+        """Are y and dx of halves computed two at a time?
 
         They lie together, and a row has one gamma.
         """
-        fields = self.rows.fields
-        x = fields.get("x") or fields["dy"]
+        x = self._elements
         is_near = x.element.is_half and x.elements[-1] == x.element.size
-        return is_near and not any(fields["gamma"].elements)
+        return is_near and not any(self.rows.fields["gamma"].elements)
+
+    @property
+    def is_shifted(self) -> bool:
+        """Are means found in one pass, of distances from a row's first element? Of halves."""
+        return self.how.is_centred and self._elements.element.is_half
+
+    @property
+    def _elements(self) -> Field:
+        """x, or what is like it."""
+        return self.rows.fields.get("x") or self.rows.fields["dy"]
 
     def _clip(self, v: Lanes, y: Lane) -> None:
         """y = max(0, y), if there is a ReLU."""

@@ -155,12 +155,17 @@ class Layout:
 
     @property
     def in_pairs(self) -> bool:
-        """Are y and dx of halves computed two at a time, where they can be, and means in one pass?
+        """Are y and dx of halves computed two at a time, where they can be?
 
         See trainlib.norm.pairs.
         """
         is_near = self.x[-1] not in self.rows
         return self.element.is_half and not self.has_own_gammas and is_near
+
+    @property
+    def is_shifted(self) -> bool:
+        """Are means of halves, if there are any, of distances from a row's first element?"""
+        return self.element.is_half
 
     @property
     def rows(self) -> Axes:
