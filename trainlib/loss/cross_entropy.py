@@ -17,7 +17,7 @@ from trainlib.primitive.element import F32, Element, load, store_rounded
 from trainlib.primitive.tensor import WORD, Address, Addresses
 from trainlib.reduction.row_reduction import Field, Rows, Split
 from trainlib.reduction.row_view import View, line_of
-from trainlib.reduction.softmax import larger, powers, scaled
+from trainlib.reduction.softmax import powers, scaled
 
 
 def cross_entropy_loss_f32(
@@ -184,7 +184,7 @@ class CrossEntropy:
         def work(rows: Rows) -> None:
             exp = ExpOfNegative(rows.k, constant(rows.k, 1.0), is_thrifty=self.is_soft)
             with rows.each():
-                [most] = rows.reduce(["x"], larger, ["max"])
+                most = rows.largest("x")
                 (self._soft if self.is_soft else self._hard)(rows, exp, most)
 
         view = View((self.b,), (self.classes,), fields, at["partials"], split, unroll)

@@ -216,10 +216,21 @@ class Rows:
             with k.scope():
                 self._nest(part, counts[part], operands, body, width, how)
 
-    def sweep_pairs(self, sources: Sequence[str], targets: Sequence[str], body: Body) -> None:
+    def sweep_pairs(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        body: Body,
+        last: Body | None = None,
+        *,
+        unroll: int | None = None,
+    ) -> None:
         """Go through the row as sweep does, two halves that lie together at a time.
 
         The body computes with words of both; the last of an odd number is one with no other.
+
+        last      the body for that one, if it is another
+        unroll    words that are computed side by side, if others than as many elements take
         """
         pairs, rest = divmod(self.elements[-1], 2)
         is_cut = self._begins_in_words([*sources, *targets])
@@ -241,7 +252,8 @@ class Rows:
                 for names in (sources, targets)
             ]
             with self.k.scope():
-                self._nest(part, number, operands, body, max(1, self.unroll // 2), {})
+                of_part = body if element == F32 else last or body
+                self._nest(part, number, operands, of_part, unroll or max(1, self.unroll // 2), {})
 
     def _begins_in_words(self, names: Sequence[str]) -> bool:
         """Do all rows begin with a word but for one element, the first or the last?
@@ -357,7 +369,39 @@ class Rows:
             for other in total[1:]:
                 self.join(kind, total[0], other)
                 k.free(other)
-        results = [total[0] for total in totals]
+        return self._of_all([total[0] for total in totals], kinds)
+
+    def largest(self, name: str) -> Register:
+        """The largest element of the row, in a new register; halves that lie together by pairs."""
+        field = self.fields[name]
+        element = field.element
+        if not element.is_rounded or field.elements[-1] != HALF:
+            [most] = self.reduce([name], larger, ["max"])
+            return most
+        k, most = self.k, self.k.x()
+        with k.scope():
+            pairs = Lanes(k, self.unroll).x()
+            for register in pairs:
+                k.li(register, element.pattern(-inf) * 0x10001)
+
+            def body(v: Lanes, x: Lane) -> list[Lane]:
+                getattr(v, f"vfmax_{element.letter}")(pairs[: v.width], pairs[: v.width], x)
+                return []
+
+            def last(v: Lanes, x: Lane) -> list[Lane]:
+                v.p_insert(x, x, 15, 16)
+                return body(v, x)
+
+            self.sweep_pairs([name], [], body, last, unroll=self.unroll)
+            for other in pairs[1:]:
+                element.pairs(k, "vfmax")(pairs[0], pairs[0], other)
+            k.srli(most, pairs[0], 16)
+            element.widen(k, [most, pairs[0]])
+            k.fmax_s(most, most, pairs[0])
+        return self._of_all([most], ["max"])[0]
+
+    def _of_all(self, results: list[Register], kinds: Sequence[Kind]) -> list[Register]:
+        """Results of all cores that share the row, given those of this one."""
         if self.by_columns:
             self._meet(results, kinds)
         self.reductions += 1
@@ -477,3 +521,8 @@ class Rows:
             k.set(t, base)
             k.add(number, number, t)
         self.fields = {**self.fields, name: Field(number, (0,), elements, element)}
+
+
+def larger(v: Lanes, most: Lane, x: Lane) -> None:
+    """A step of a maximum."""
+    v.fmax_s(most, most, x)

@@ -66,10 +66,10 @@ def softmax_fw_f32(
     def work(rows: Rows) -> None:
         exp = exponential(rows.k)
         with rows.each():
-            [most] = rows.reduce(["x"], larger, ["max"])
+            most = rows.largest("x")
             [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
             rows.k.fdiv_s(total, exp.one, total)
-            rows.sweep(["y"], ["y"], scaled(total))
+            _scale(rows, total)
 
     view = _view({"x": x, "y": y}, partials, shape, element, split, unroll)
     view.emit(k, team, work, reductions=2)
@@ -120,6 +120,36 @@ def scaled(factor: Register) -> Body:
     return body
 
 
+def _scale(rows: Rows, factor: Register) -> None:
+    """y = y factor.
+
+    Halves that lie together by pairs, with the factor as a sum of two of them: the product with the
+    smaller one is part of what is rounded.
+    """
+    y = rows.fields["y"]
+    k, element = rows.k, y.element
+    if not element.is_rounded or y.elements[-1] != element.size:
+        rows.sweep(["y"], ["y"], scaled(factor))
+        return
+    with k.scope():
+        high, low = k.x(2)
+        element.narrow(k, high, factor)
+        k.mv(low, high)
+        element.widen(k, [low])
+        k.fsub_s(low, factor, low)
+        element.narrow(k, low, low)
+        for part in (high, low):
+            k.p_insert(part, part, 15, 16)
+
+        def body(v: Lanes, x: Lane) -> list[Lane]:
+            product = v.x()
+            getattr(v, f"vfmul_{element.letter}")(product, x, low)
+            getattr(v, f"vfmac_{element.letter}")(product, x, high)
+            return [product]
+
+        rows.sweep_pairs(["y"], ["y"], body, unroll=rows.unroll)
+
+
 def _slope(total: Register) -> Body:
     def body(v: Lanes, y: Lane, dy: Lane) -> list[Lane]:
         v.fsub_s(dy, dy, total)
@@ -127,10 +157,6 @@ def _slope(total: Register) -> Body:
         return [dy]
 
     return body
-
-
-def larger(v: Lanes, most: Lane, x: Lane) -> None:
-    v.fmax_s(most, most, x)
 
 
 def _product(v: Lanes, total: Lane, a: Lane, b: Lane) -> None:
@@ -171,7 +197,7 @@ def largest(rows: Rows, tile: TileShape) -> None:
 
 def keep_largest(rows: Rows, tile: TileShape) -> None:
     """most = the largest x of a row."""
-    [most] = rows.reduce(["x"], larger, ["max"])
+    most = rows.largest("x")
     add_old(rows, tile, "most", most, "max")
     rows.store("most", most)
 
@@ -196,7 +222,7 @@ def _products(rows: Rows, tile: TileShape) -> None:
 
 def _shares(rows: Rows, _: TileShape) -> None:
     with rows.each():
-        rows.sweep(["y"], ["y"], scaled(rows.load("total")))
+        _scale(rows, rows.load("total"))
 
 
 def _slopes(rows: Rows, _: TileShape) -> None:
