@@ -54,7 +54,7 @@ def __getattr__(name: str) -> object:
 
 
 def _version() -> str:
-    """That of the installed distribution; reading it takes milliseconds."""
+    """Return the version of the installed distribution; reading it takes milliseconds."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

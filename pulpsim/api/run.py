@@ -92,7 +92,7 @@ def run(
 def _named(
     program: str | PathLike[str] | Program | KernelProgram,
 ) -> tuple[Path | None, Path | None, Program | KernelProgram | None]:
-    """A program as a config file, an ELF file, or itself."""
+    """Return a program that is given as a config file, as an ELF file, or as itself."""
     if isinstance(program, Program | KernelProgram):
         return None, None, program
     file = Path(program)

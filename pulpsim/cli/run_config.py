@@ -224,7 +224,7 @@ def load_run(file: Path | None, options: Options) -> PreparedRun:
 
 
 def _check_together(options: Options) -> None:
-    """Refuse options that mean nothing without others, or in this way."""
+    """Refuse options that need others, or exclude them."""
     if options.values and not options.issue_trace:
         raise ConfigError(["--values: belongs to --issue-trace FILE"])
     if options.checkpoint and options.checkpoint[0] < 0:
@@ -241,7 +241,7 @@ def _is_elf(file: Path) -> bool:
 
 
 def _own_program(options: Options, mistakes: Mistakes) -> Table:
-    """The [program] that the command line says, besides --elf."""
+    """Return the [program] of --kernel and --arg, which exclude --elf."""
     table = program_table(options.kernel, options.arguments, "n=64", mistakes)
     given = {"--kernel": options.kernel, "--arg": options.arguments}
     others = " and ".join(option for option, value in given.items() if value)
@@ -253,7 +253,7 @@ def _own_program(options: Options, mistakes: Mistakes) -> Table:
 
 
 def _config(source: str, table: Table, options: Options) -> RunConfig:
-    """The tables, checked. Their mistakes do not hide those of a kernel's arguments."""
+    """Check the tables. Their mistakes do not hide those of a kernel's arguments."""
     layers = [Layer(source, table), *_option_layers(options)]
     try:
         return validated(RunConfig, layers)
@@ -262,7 +262,7 @@ def _config(source: str, table: Table, options: Options) -> RunConfig:
 
 
 def _argument_mistakes(source: str, table: Table) -> list[str]:
-    """Those of a kernel's arguments, if a table has these and names it, and no other program."""
+    """Return the mistakes of a kernel's arguments, if a table names a kernel and nothing else."""
     from trainlib.launch import checked
 
     program = table.get("program")
@@ -323,7 +323,7 @@ def _kernel_program(
 
 
 def _path(folder: Path, written: str | None) -> Path | None:
-    """A path of a config file; "-" stays what it is."""
+    """Return a path of a config file, relative to its folder; "-" stays what it is."""
     if written is None:
         return None
     return STANDARD_OUTPUT if written == str(STANDARD_OUTPUT) else folder / written

@@ -101,7 +101,7 @@ def reporting_bad_input() -> Iterator[None]:
 
 
 def _interrupted() -> int:
-    """The exit status after a signal, as shells report it.
+    """Return the exit status after a signal, as shells report it.
 
     NOTE: CPython remembers an interrupt that has left the exec() of a string, as dataclasses use
     it, and would end by SIGINT, whatever its exit status; the next exec() lets it forget.
@@ -124,7 +124,7 @@ def shortened(line: str) -> str:
 
 
 def _give_up_output() -> None:
-    """What is left in the buffer has nowhere to go; Python would try once more at its end."""
+    """Discard what is left in the buffer; Python would try to write it once more at its end."""
     with suppress(OSError):
         sys.stdout.flush()
         return
@@ -132,7 +132,7 @@ def _give_up_output() -> None:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """A warning of ours as a line; others as Python shows them."""
+    """Print a warning of ours as a line, others as Python does."""
     if category.__module__.startswith("soc."):
         _say(str(message))
     else:

@@ -80,7 +80,7 @@ def page_console() -> Console:
 
 
 def _console(is_error: bool) -> Console:
-    """Plain text without markup; WIDTH columns unless a terminal says."""
+    """Return a console of plain text without markup, WIDTH columns wide unless a terminal says."""
     console = Console(stderr=is_error, markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = WIDTH

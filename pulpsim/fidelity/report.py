@@ -211,7 +211,7 @@ def runs_table(rows: Sequence[Row]) -> Table:
 
 
 def _waits(result: Comparison) -> str:
-    """Lost arbitrations, with their difference from the RTL's."""
+    """Format lost arbitrations, with their difference from the RTL's."""
     if result.waits != result.rtl_waits:
         return f"{result.rtl_waits:,}{result.waits - result.rtl_waits:+,}"
     return f"{result.waits:,}" if result.waits else ""

@@ -74,7 +74,7 @@ class Channel:
             self._write(packet(b"O" + data[start : start + LARGEST // 4].hex().encode()))
 
     def _take(self, timeout: float | None) -> None:
-        """Read what has come, waiting for it so long."""
+        """Read what has come, waiting at most `timeout` seconds."""
         ready, _, _ = select.select([self.source, *self.others], [], [], timeout)
         if self.source in ready:
             try:

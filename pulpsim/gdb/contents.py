@@ -85,7 +85,7 @@ class Contents:
         return data.hex().encode() if data or not size else NO_MEMORY
 
     def _memory(self, address: int, size: int) -> bytes:
-        """Bytes from an address on, as many as one memory has."""
+        """Read bytes from an address on, as many as one memory has."""
         for memory in (self.session.spec.l1, self.session.spec.l2):
             if memory.base <= address < memory.base + memory.size:
                 size = min(size, memory.base + memory.size - address)

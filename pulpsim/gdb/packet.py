@@ -51,7 +51,7 @@ class Framer:
                     yield Signal.REPEAT
 
     def _packet(self) -> bytes | Signal | None:
-        """The packet that the buffer begins with; None if its end has not come."""
+        """Return the packet at the buffer's begin, None until its end has come."""
         end = self._buffer.find(END, 1)
         if end < 0 and len(self._buffer) > LARGEST + 1 or end > LARGEST + 1:
             del self._buffer[:1]

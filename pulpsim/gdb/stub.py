@@ -127,7 +127,7 @@ class Stub:
         return f'<?xml version="1.0"?>\n<threads>\n{chr(10).join(lines)}\n</threads>\n'
 
     def _doing(self, h: int) -> str:
-        """What a hart does, in words."""
+        """Say in words what a hart does."""
         if h in self.cursor.view.done:
             return "runs"
         return doing_of(self.session.chip, self.session.spec, h)[0]
@@ -193,7 +193,7 @@ class Stub:
         return f"{what}; it can go back from here, to go on ends the session"
 
     def _ended(self) -> bytes:
-        """The answer to whoever wants to go on past the end."""
+        """Return the answer to a request to go on past the end."""
         assert self.session.end
         self.is_left = True
         if self.session.end.reason == "exit":

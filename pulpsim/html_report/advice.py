@@ -51,7 +51,7 @@ def fetch(evidence: Evidence, causes: tuple[str, ...]) -> Words:
 
 
 def _first_times(evidence: Evidence) -> float | None:
-    """The share of fetch stalls at an instruction that the hart has not executed before."""
+    """Return the share of fetch stalls at instructions that the hart has not executed before."""
     recording = evidence.figures.recording
     if recording is None:
         return None

@@ -38,7 +38,7 @@ def load(figures: Figures) -> str:
 
 
 def _height(number: float, most: int) -> float:
-    """Where a bar of this number ends."""
+    """Return where a bar of this number ends."""
     return TOP + TALL * (1 - number / most)
 
 

@@ -55,13 +55,13 @@ def _in_few_banks(
 
 
 def _words_of(recording: Recording, bank: int) -> np.ndarray:
-    """The addresses of the words in a bank over which arbitrations were lost."""
+    """Return the addresses of a bank's words over which arbitrations were lost."""
     lost = recording.of(Kind.CONFLICT)
     return np.unique(lost["b"][lost["extra"] & 0xFF == bank] & ~np.uint32(3))
 
 
 def _share_of_dma(recording: Recording, cores: list[int]) -> float:
-    """Of the arbitrations that cores lost, the share that the DMA won."""
+    """Return the share of the cores' lost arbitrations that the DMA won."""
     lost = recording.matrix[cores]
     of_dma = [i for i, name in enumerate(recording.trace.initiators) if name.startswith("dma")]
     return float(lost[:, of_dma].sum() / max(1, lost.sum()))

@@ -124,7 +124,7 @@ def of_trace(trace: Trace) -> Figures:
 
 
 def _summed(recording: Recording) -> Counters:
-    """Counters of harts and banks as the events have them."""
+    """Sum counters of harts and banks over the events."""
     issues = np.bincount(recording.of(Kind.ISSUE)["hart"], minlength=len(recording.trace.harts))
     at_barriers = recording.activity[:, PART["barrier"]].sum(axis=1)
     harts = []
@@ -137,7 +137,7 @@ def _summed(recording: Recording) -> Counters:
 
 
 def _counted(recording: Recording) -> Counters | None:
-    """Counters of the run itself, where the events have not all of it.
+    """Return counters of the run itself, None where the events are complete.
 
     raises    TraceError if the header has no such counters
     """
@@ -156,7 +156,7 @@ def _counted(recording: Recording) -> Counters | None:
 
 
 def _notes(recording: Recording, harts: tuple[Hart, ...]) -> Iterator[str]:
-    """How the run ended if not well, and what is missing in its trace."""
+    """Say how the run ended if not well, and what is missing in its trace."""
     trace = recording.trace
     if trace.header.get("part"):
         last = trace.cycles - 1

@@ -141,7 +141,7 @@ def _loss(loss: Loss, figures: Figures, evidence: Evidence, trials: Sequence[Tri
 
 
 def _prose(text: str) -> str:
-    """Sentences; what stands between backquotes is code."""
+    """Format sentences; what stands between backquotes is code."""
     pieces = shown(text).replace(" %", "&nbsp;%").split("`")
     return "".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(pieces))
 

@@ -91,7 +91,7 @@ def _meter(cycles: np.ndarray, share: float) -> str:
 
 
 def _listing(recording: Recording, function: Function, whole: int, is_open: bool) -> str:
-    """The instructions of a function, all or the hottest and what is around them."""
+    """List the instructions of a function: all, or the hottest with their neighbours."""
     sites = recording.sites
     rows = _chosen(busy(sites[function.rows]), function.rows)
     lines = recording.trace.line_of(sites["pc"][rows]).tolist()
@@ -130,7 +130,7 @@ def _instructions(
 
 
 def _instruction(recording: Recording, site: np.ndarray, line: str, most: int) -> str:
-    """The row of an instruction, from its SUM[1]."""
+    """Return the row of an instruction, from its SUM[1]."""
     pc, cycles, stalls = int(site["pc"][0]), int(busy(site)[0]), site["stalls"][0].tolist()
     order = sorted((i for i in range(len(CAUSES)) if stalls[i]), key=lambda i: -stalls[i])
     waits = ", ".join(f"{CAUSES[i]} {count(stalls[i])}" for i in order[:CAUSES_SHOWN])

@@ -34,7 +34,7 @@ def element(tag: str, *children: str, **attributes: object) -> str:
 
 
 def _number(value: object) -> str:
-    """Two decimals at most: positions need no more."""
+    """Format a position, with two decimals at most."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 

@@ -46,7 +46,7 @@ def parts(trace: Trace, start: int | None = None, end: int | None = None) -> Ite
 
 
 class _Check:
-    """Finds events that cannot be, so that whoever reads them can rely on their numbers."""
+    """A check of events: who reads them later can rely on their numbers."""
 
     def __init__(self, trace: Trace) -> None:
         self.path = trace.path
@@ -103,7 +103,7 @@ COLUMNS = FIRST_CAUSE + len(CAUSES)
 
 
 class _Table:
-    """Sums for each half-word of the pages where code is."""
+    """A table of sums for each half-word of the pages that contain code."""
 
     def __init__(self) -> None:
         self.places = Places()
@@ -120,7 +120,7 @@ class _Table:
         self.columns[column] += np.bincount(places, weight, size).astype(np.int64)
 
     def sums(self) -> np.ndarray:
-        """SUM of every half-word that something was added to, by pc."""
+        """Return SUM of every half-word that something was added to, by pc."""
         used = np.flatnonzero(self.columns.any(axis=0))
         columns = self.columns[:, used]
         rows = np.zeros(used.size, SUM)

@@ -123,7 +123,7 @@ class Annotation:
         return f"{cycles:>11,} {percent:>5} {issues:>9,} {lost:>9}  "
 
     def _mark(self, row: np.void) -> str:
-        """A bar as high as its cycles, rounded up."""
+        """Return a bar as high as the row's cycles, rounded up."""
         return MARKS[-(-int(row["cycles"]) * (len(MARKS) - 1) // self._hottest)]
 
     @cached_property
@@ -164,7 +164,7 @@ def _counts(row: np.void) -> dict[str, Any]:
 
 
 def _stalls(row: np.void) -> str:
-    """The largest causes that fit, the most cycles first, and an ellipsis for the others."""
+    """Format the largest causes that fit, most cycles first, and an ellipsis for the others."""
     found = [(int(n), name) for name, n in zip(CAUSES, row["stalls"], strict=True) if n]
     causes = [f"{name} {short(count)}" for count, name in sorted(found, reverse=True)]
     lines = [", ".join(causes)]
@@ -173,6 +173,6 @@ def _stalls(row: np.void) -> str:
 
 
 def _end(name: str) -> str:
-    """The end of a long name: a file's name and line are there."""
+    """Return the end of a long name: a file's name and line are there."""
     room = WIDTH - PLACE
     return name if len(name) <= room else "…" + name[len(name) - room + 1 :]

@@ -80,7 +80,7 @@ class HartStack:
         return np.array(rows, CHANGE)
 
     def _depths(self, pcs: np.ndarray) -> np.ndarray:
-        """How many functions are below the one that each instruction belongs to: int64[n]."""
+        """Count the functions below the one of each instruction: int64[n]."""
         flow, size = self.code.flow(pcs)
         flows = np.concatenate([[self.flow], flow])
         after = np.concatenate([[self.after], pcs + size])

@@ -27,7 +27,7 @@ def layers_toml(deployed: Deployed) -> str:
 
 
 def _name(call: Call, taken: set[str]) -> str:
-    """The layer's, the step's and, where a layer has several, the kernel's."""
+    """Return a unique name: the layer's, the step's and, of several kernels, the kernel's."""
     name = call.region.replace(" ", ".")
     kernel = call.kernel.rpartition("_")[0]
     names = [name, f"{name}.{kernel}", *(f"{name}.{kernel}.{n}" for n in range(2, len(taken) + 3))]

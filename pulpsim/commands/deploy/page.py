@@ -120,7 +120,7 @@ def _layers(deployed: Deployed, trained: Trained) -> str:
 
 
 def _memory(deployed: Deployed) -> str:
-    """The picture: calls to the right, addresses upward, a rectangle for each value."""
+    """Draw the memory: calls to the right, addresses upward, a rectangle for each value."""
     built, memory = deployed.built(), deployed.memory
     calls = len(built.schedule.nodes)
     scale = HEIGHT / max(memory.peak, 1)
@@ -174,7 +174,7 @@ def _told(block: Block, calls: int) -> str:
 
 
 def _kinds(deployed: Deployed) -> Mapping[str, str]:
-    """What the picture calls each block."""
+    """Return the legend's name of each block."""
     schedule = deployed.schedule
     made = {
         schedule.graph.root(value): node.step

@@ -67,7 +67,7 @@ def _cycle_axis(most: float, bottom: float) -> Iterator[str]:
 
 
 def _pieces(layer: LayerStep, cores: int) -> Iterator[tuple[str, str, int]]:
-    """Class, name and cycles of all cores, of each part of a layer's cycles that it has."""
+    """Return class, name and cycles of all cores for each part of a layer's cycles."""
     cycles = parts_of(layer.instructions, layer.stalls, None)
     rest = cores * layer.cycles - sum(cycles)
     for part, number in zip(PARTS, cycles, strict=True):

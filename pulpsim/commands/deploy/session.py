@@ -121,7 +121,7 @@ def _check_comparison(options: Options) -> None:
 
 
 def _compare(options: Options) -> int:
-    """The network in all types, one after the other."""
+    """Plan the network, and train it, in each type, one after the other."""
     console = report_console() if options.json == STANDARD_OUTPUT else page_console()
     make = _onnx if options.network.endswith(".onnx") else _torch
     chip, found = _chip(options), list[Compared]()
@@ -140,7 +140,7 @@ def _compare(options: Options) -> int:
 
 @dataclass(frozen=True)
 class _Job:
-    """A deployment, its batches, and the losses and weights that its training is compared with."""
+    """A deployment, its batches, and the losses and weights to compare its training with."""
 
     deployed: Deployed
     batches: list[Any]
@@ -271,7 +271,7 @@ def _carry_out(options: Options, job: _Job) -> int:
 
 @contextmanager
 def _bar(count: int, what: str = "training") -> Iterator[Any]:
-    """Batches done, in a terminal."""
+    """Show a progress bar of batches in a terminal; yield what advances it."""
     console = report_console()
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
@@ -284,7 +284,7 @@ def _bar(count: int, what: str = "training") -> Iterator[Any]:
 
 
 def _show_check(check: dict[str, Any], console: Any) -> None:
-    """What is too far from what it should be, and how far losses are."""
+    """Print which values are too far from the expected ones, and how far losses are."""
     for what in ("gradients", "weights"):
         parts = check.get(what, {})
         wrong = {name: part for name, part in parts.items() if not part["correct"]}

@@ -114,7 +114,7 @@ def short_name(layer: str, most: int) -> str:
 
 
 def _first(kernels: Sequence[str]) -> str:
-    """The first kernels of a layer's step, and how many there are besides."""
+    """Name the first kernels of a layer's step, and count the others."""
     shown = ", ".join(kernels[:KERNELS])
     return f"{shown}, +{len(kernels) - KERNELS}" if len(kernels) > KERNELS else shown
 

@@ -82,7 +82,7 @@ def run(file: Path | None, options: Options, is_quiet: bool, is_live: bool = Fal
 
 
 def _silence(text: str) -> None:
-    """Tell nothing."""
+    """Discard a message."""
 
 
 def _say(text: str) -> None:
@@ -105,7 +105,7 @@ def loaded(
 
 
 def _kernel_of(file: Program, chip: SocSpec, tell: Callable[[str], None]) -> "KernelProgram | None":
-    """The kernel's program that `pulpsim build` has written, unless it was changed since."""
+    """Return the kernel's program that `pulpsim build` wrote, unless it was changed since."""
     from trainlib.rebuild import OriginError, rebuilt
 
     try:
@@ -166,7 +166,7 @@ def _simulate(
 
 
 def _begin(ready: PreparedRun, simulation: Simulation) -> None:
-    """Bring a simulation to where the run goes on, and take the checkpoint that is asked for."""
+    """Advance a simulation to where the run goes on, and take the checkpoint that is asked for."""
     if ready.start:
         ready.start.restore(simulation)
     if not ready.checkpoint:
@@ -184,7 +184,7 @@ def _ended(end: Exit, cycle: int) -> str:
 
 
 def _can_be_watched(ready: PreparedRun) -> bool:
-    """Is there a terminal? If not, say so: the run goes on without being watched."""
+    """Is there a terminal? If not, tell that the run goes on without being watched."""
     from pulpsim.tui.command import has_terminal
 
     if not has_terminal():

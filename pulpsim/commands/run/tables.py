@@ -194,7 +194,7 @@ def regions_table(result: Result, stalls: int | None = None) -> Table:
 
 
 def _regions(harts: Iterable[Result]) -> dict[str, list[Result]]:
-    """Entries of all harts by the region's name, in the order of its id."""
+    """Group entries of all harts by the region's name, in the order of its id."""
     entries = [entry for hart in harts for entry in hart["regions"]]
     by_name: dict[str, list[Result]] = {}
     for entry in sorted(entries, key=lambda entry: entry["id"]):
@@ -233,7 +233,7 @@ def dma_line(dma: Result) -> str:
 
 
 def _counts(dma: Result) -> Iterator[str]:
-    """What the DMA counted; a list has a number for each direction, L1 to L2 first."""
+    """Format the DMA's counters; a list has one number a direction, L1 to L2 first."""
     for name, value in dma.items():
         ways = (" to L2", " to L1") if isinstance(value, list) else ("",)
         numbers = value if isinstance(value, list) else [value]
@@ -247,5 +247,5 @@ def _work(cycles: int, instructions: int) -> tuple[str, str, str]:
 
 
 def _percent(part: int, whole: int) -> str:
-    """One decimal; "" for nothing, so that what matters stands out."""
+    """Format a share with one decimal; "" for nothing, so that what matters stands out."""
     return f"{100 * part / whole:.1f}" if part else ""

@@ -80,7 +80,7 @@ def rows(arguments: DmaArguments, chip: SocSpec, findings: Sequence[Finding]) ->
 
 
 def _load_cycles(finding: Finding) -> float:
-    """Cycles of the cores that load, on average."""
+    """Return the cycles of the cores that load, on average."""
     cycles = [region["cycles"] for region in compute_regions(finding.result, TRAFFIC)]
     return sum(cycles) / len(cycles)
 

@@ -77,7 +77,7 @@ def cycles_of(result: Result) -> int:
 
 
 def _cores(result: Result) -> list[Regions]:
-    """The regions of each core that computes."""
+    """Return the regions of each core that computes."""
     found = [{region["name"]: region for region in hart["regions"]} for hart in result["harts"]]
     return [regions for regions in found if COMPUTE in regions]
 
@@ -87,7 +87,7 @@ def _spent(regions: Regions) -> int:
 
 
 def _computation(regions: Regions) -> dict[str, Any]:
-    """The figures of the computation without its waits for copies."""
+    """Return the figures of the computation without its waits for copies."""
     outer, inner = regions[COMPUTE], regions.get(WAIT)
     if inner is None:
         return outer

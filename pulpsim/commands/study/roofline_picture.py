@@ -48,7 +48,7 @@ def draw_rooflines(figure: Figure, rows: Sequence[Row]) -> None:
 
 
 def _abscissae(intensities: Sequence[float]) -> list[float]:
-    """Intensities from half the lowest to four times the highest, evenly on a logarithmic axis."""
+    """Return intensities from half the lowest to four times the highest, evenly in logarithm."""
     low, high = min(intensities, default=0.2) / 2, max(intensities, default=5) * 4
     return [low * (high / low) ** (step / STEPS) for step in range(STEPS + 1)]
 
@@ -79,7 +79,7 @@ def _draw_roofs(
 
 
 def _draw_issue(axes: Axes, at: Sequence[float], cores: int, lanes: int) -> None:
-    """What single-issue cores can do that must load their operands."""
+    """Draw the roof of single-issue cores that must load their operands."""
     label = "one instruction of each core in a cycle"
     label = f"_{label}" if label in axes.get_legend_handles_labels()[1] else label
     axes.plot(at, [issue_roof(cores, x, lanes) for x in at], ":", color=GREY, label=label)

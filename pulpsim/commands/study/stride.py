@@ -212,7 +212,7 @@ def _different_lines(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Rising numbers in short: 1, 3-5, 16."""
+    """Format rising numbers in short: 1, 3-5, 16."""
     first = [n for n in numbers if n - 1 not in numbers]
     last = [n for n in numbers if n + 1 not in numbers]
     ends = zip(first, last, strict=True)

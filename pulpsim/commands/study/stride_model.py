@@ -51,7 +51,7 @@ def conflicts(cores: int, banks: int, stride: int, offset: int, reads: int) -> C
 
 
 def _place(bank: int, stride: int, banks: int) -> int:
-    """Where on its ring a bank lies: strides from the ring's lowest bank."""
+    """Return a bank's position on its ring: strides from the ring's lowest bank."""
     step = gcd(stride, banks)
     period = banks // step
     return (bank // step) * pow(stride // step, -1, period) % period if period > 1 else 0
@@ -69,7 +69,7 @@ def _class_conflicts(places: list[int], period: int, reads: int) -> Conflicts:
 
 
 def _steps_back(places: list[int], period: int) -> int:
-    """Steps until no two are in the same place, by linear probing."""
+    """Count the steps until no two are in the same place, by linear probing."""
     taken: set[int] = set()
     steps = 0
     for place, cores in Counter(places).items():

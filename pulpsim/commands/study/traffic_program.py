@@ -125,6 +125,6 @@ def words_of(
 
 @cache
 def _load(isa: Isa, base: Register, value: Register, word: int) -> int:
-    """The load of a word of the window."""
+    """Return the load of a word of the window."""
     fields = {"rd": value.number, "rs1": base.number, "imm": 4 * word - 2 * WINDOW}
     return isa["lw"].encoding.encode(**fields)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Group(TyperGroup):
-    """`pulpsim trace FILE` shows the file."""
+    """A group of commands in which `pulpsim trace FILE` shows the file."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         is_command = args[0] in self.commands
@@ -249,7 +249,7 @@ def _print(lines: "Iterable[str]") -> int:
 
 @contextmanager
 def _reporting() -> Iterator[None]:
-    """One line for each mistake, a file that is no trace included."""
+    """Report each mistake in one line, a file that is no trace included."""
     from soc.config.toml import ConfigError
     from soc.trace.reader import TraceError
 

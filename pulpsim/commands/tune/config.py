@@ -191,7 +191,7 @@ def load_layers(
 
 
 def _fitting(chip: ChosenChip) -> ChosenChip:
-    """The chip, if programs fit it."""
+    """Return the chip, if programs fit it."""
     try:
         new_kernel(chip.spec, f"chip {chip.spec.name}")
     except KernelError as error:
@@ -216,7 +216,7 @@ def _check_cores(source: str, how: TuneTable, chip: SocSpec) -> None:
 
 
 def _entries(source: str, config: TuneConfig) -> dict[str, ProgramTable]:
-    """Layers by name, each step by itself."""
+    """Return layers by name, each step by itself."""
     program = config.program
     if (not program.kernel) == (not config.layers):
         raise ConfigError(
@@ -258,7 +258,7 @@ def _by_type(
 
 
 def _steps(layer: LayerTable) -> Iterator[tuple[str, ProgramTable]]:
-    """Steps of a layer by name."""
+    """Return the steps of a layer by name."""
     for step in layer.steps or ("",):
         kernel = layer.kernel.replace("{}", step)
         table = ProgramTable(kernel=kernel, args=layer.args, count=layer.count)

@@ -100,7 +100,7 @@ def kind(found: Found) -> int:
 
 
 def _draw_tiles(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
-    """A line for each tile shape, the fastest on top, a mark for each way to compute it."""
+    """Draw a line for each tile shape, the fastest on top, a mark for each way to compute it."""
     lines: dict[Shape, list[Found]] = {}
     for one in found:
         lines.setdefault(_shape(one), []).append(one)
@@ -120,7 +120,7 @@ def _draw_tiles(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
 
 
 def _draw_front(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
-    """Points by bytes of L1, and the front: no other has fewer of both."""
+    """Draw points by bytes of L1, and the front: no other point has fewer of both."""
     shown = [f for f in found if f.outcome.rank <= SLOWEST * found[0].outcome.rank]
     front = [_place(f) for f in pareto(shown)]
     axes.plot(*zip(*front, strict=True), drawstyle="steps-post", color=FRONT, linewidth=1.8,
@@ -136,12 +136,12 @@ def _draw_front(axes: "Axes", found: Sequence[Found], layer: Tuned) -> None:
 
 
 def _place(found: Found) -> tuple[float, float]:
-    """Kilobytes of L1, and cycles."""
+    """Return a point's coordinates: kilobytes of L1, and cycles."""
     return (found.outcome.l1_bytes or 0) / 1024, found.outcome.rank
 
 
 def _scatter(axes: "Axes", marks: Sequence[tuple[Found, float, float]]) -> None:
-    """Marks of points at places, by their kind."""
+    """Draw marks of points at their places, by their kind."""
     for which, (label, colour, mark) in KINDS.items():
         some = [(x, y) for one, x, y in marks if kind(one) == which]
         if some:
@@ -157,7 +157,7 @@ def _scatter(axes: "Axes", marks: Sequence[tuple[Found, float, float]]) -> None:
 
 
 def _mark(axes: "Axes", layer: Tuned, place: Callable[[Found], tuple[float, Any]]) -> None:
-    """Marks around the best point and around what the layer does by default."""
+    """Mark the best point, and the one that the layer has by default."""
     own = next((f for f in layer.found if f.point == layer.space.default()), None)
     rings = [("the best", layer.best, "o", 130), ("the layer's own choice", own, "s", 170)]
     for label, found, mark, size in rings:
@@ -174,7 +174,7 @@ def _shape(found: Found) -> Shape:
 
 
 def _label(layer: Tuned, point: Point) -> str:
-    """A tile's sizes, but of dimensions that have one element; the first ones of phases."""
+    """Format a tile's sizes but for dimensions of one element; of phases, the first ones."""
     tiling, tile = layer.space.tiling(), point.tile
     if point.is_phased:
         return shorten(point.tile_shown, LABEL, placeholder=" ...")

@@ -180,7 +180,7 @@ def paper_total(layers: Sequence[Tuned]) -> int | None:
 
 
 def _total(cycles: Iterable[tuple[int | None, int]]) -> int | None:
-    """None if there is none, or one has none."""
+    """Add cycles; None if there is none, or one of them is None."""
     total = 0
     for once, count in cycles:
         if once is None:

@@ -152,7 +152,7 @@ def tuned(
 
 
 def _expected(space: Space, policy: str, with_paper: bool) -> int:
-    """Points and tiles that will be measured, nearly."""
+    """Estimate how many points and tiles will be measured."""
     if policy == "paper":
         return len(space.paper(PAPER_TILES)) + 1
     most = len(space) if policy == "exhaustive" else min(limit(space), TYPICAL)
@@ -174,7 +174,7 @@ def _search(
 
 
 def _write_tuned(chip: ChosenChip, layers: Sequence[Tuned], output: Path, is_one: bool) -> None:
-    """A config for each layer."""
+    """Write a config for each layer."""
     entry = chip.entry(output.parent)
     for layer, file in _files(layers, output, is_one):
         assert layer.best
@@ -183,7 +183,7 @@ def _write_tuned(chip: ChosenChip, layers: Sequence[Tuned], output: Path, is_one
 
 
 def _write_pictures(layers: Sequence[Tuned], file: Path, is_one: bool, console: Console) -> None:
-    """A picture for each layer."""
+    """Write a picture for each layer."""
     for layer, own in _files(layers, file, is_one):
         with console.status(f"drawing {own} ...") if console.is_terminal else nullcontext():
             write_picture(layer, own)
