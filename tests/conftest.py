@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,37 +94,38 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(os.cpu_count() or 1, MOST_WORKERS)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not in the samples of sweeps."""
-    if config.getoption("--full"):
-        return
-    sweeps = defaultdict(list)
-    for item in items:
-        if item.get_closest_marker("sampled"):
-            sweeps[item.nodeid.partition("[")[0]].append(item)
-    left_out = {item for cases in sweeps.values() for item in cases} - {
-        item for cases in sweeps.values() for item in sample(cases)
-    }
-    items[:] = [item for item in items if item not in left_out]
-    config.hook.pytest_deselected(items=list(left_out))
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """Make of a sweep the cases that are in its sample, unless cases of it are named."""
+    yield
+    mark = metafunc.definition.get_closest_marker("sampled")
+    if mark and metafunc._calls and not metafunc.config.getoption("--full"):
+        if metafunc.function.__name__ not in sweeps_with_named_cases(metafunc.config):
+            metafunc._calls[:] = sample(metafunc._calls, *mark.args)
 
 
-def sample(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """The cases of a sweep that run regularly."""
-    mark = cases[0].get_closest_marker("sampled")
-    if mark.args:
-        return cases[:: mark.args[0]]
-    chosen, missing = [], {value for case in cases for value in values(case)}
+def sweeps_with_named_cases(config: pytest.Config) -> set[str]:
+    """The functions of which the command line names cases: `tests/x.py::test_sweep[case]`."""
+    named = [name.partition("[") for name in config.option.file_or_dir or ()]
+    return {test.rpartition("::")[2] for test, bracket, _ in named if bracket}
+
+
+def sample(cases: list, every: int = 0) -> list:
+    """The cases of a sweep that run regularly: each so-manieth, or enough to have all values."""
+    if every:
+        return cases[::every]
+    chosen, values = set(), [values_of(case) for case in cases]
+    missing = set().union(*values)
     while missing:
-        case = max(cases, key=lambda case: len(values(case) & missing))
-        chosen.append(case)
-        missing -= values(case)
-    return chosen
+        best = max(range(len(cases)), key=lambda index: len(values[index] & missing))
+        chosen.add(best)
+        missing -= values[best]
+    return [cases[index] for index in sorted(chosen)]
 
 
-def values(case: pytest.Item) -> set[tuple[int, str]]:
-    """The value of each parameter of a case: the parts of its name, numbered."""
-    return set(enumerate(case.callspec._idlist))
+def values_of(case: Any) -> set[tuple[int, str]]:
+    """The value of each parameter of a case (of pytest's CallSpec): parts of its name, numbered."""
+    return set(enumerate(case._idlist))
 
 
 @pytest.fixture(autouse=True)
