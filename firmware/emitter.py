@@ -25,7 +25,7 @@ class _Pattern:
     operands      what is written
     names         of their fields
     has_target    does its word depend on where it lies?
-    words         of those made before, by the values of their operands
+    known         operands and word of those made before, by the arguments they were made from
     """
 
     def __init__(self, form: Form) -> None:
@@ -33,7 +33,7 @@ class _Pattern:
         self.operands = [part for part in form.parts if isinstance(part, Operand)]
         self.names = [operand.field.name for operand in self.operands]
         self.has_target = any(operand.kind == "target" for operand in self.operands)
-        self.words: dict[tuple[Value, ...], int] = {}
+        self.known: dict[tuple[Argument, ...], tuple[dict[str, Value], int]] = {}
 
 
 class Method(partial):
@@ -191,7 +191,7 @@ class Emitter:
         if key is None:
             raise KernelError(f"{self.isa.name} has none of {', '.join(keys)}")
         pattern = _patterns(self.isa)[key][0]
-        return self._made(key, pattern, [fields[o.field.name] for o in pattern.operands])
+        return self._made(key, pattern, tuple([fields[name] for name in pattern.names]))
 
     def _emit_by_order(self, name: str, patterns: list[_Pattern], *arguments: Argument) -> None:
         for pattern in patterns:
@@ -201,17 +201,22 @@ class Emitter:
         syntaxes = " or ".join(dict.fromkeys(pattern.form.text for pattern in patterns))
         raise KernelError(f"{name}: {len(arguments)} operands are given; write {syntaxes}")
 
-    def _made(self, name: str, pattern: _Pattern, arguments: Sequence[Argument]) -> Instruction:
+    def _made(self, name: str, pattern: _Pattern, arguments: tuple[Argument, ...]) -> Instruction:
+        try:
+            known = pattern.known.get(arguments)
+        except TypeError:  # one has no hash: it is refused below
+            known = None
+        if known:
+            instruction = Instruction(pattern.form, known[0], caller(), known[1])
+            return self._shortest(instruction) if self.is_compressing else instruction
         pairs = zip(pattern.operands, arguments, strict=True)
-        values = tuple([self._value(name, *pair) for pair in pairs])
+        values = [self._value(name, *pair) for pair in pairs]
         operands = dict(zip(pattern.names, values, strict=True))
         instruction = Instruction(pattern.form, operands, caller())
-        word = pattern.words.get(values)
-        if word is None:
-            if pattern.has_target or not all(isinstance(value, int) for value in values):
-                return instruction
-            word = pattern.words[values] = instruction.encode(syntax_of(self.isa), 0)
-        instruction.word = word
+        if pattern.has_target or not all(isinstance(value, int) for value in values):
+            return instruction
+        instruction.word = instruction.encode(syntax_of(self.isa), 0)
+        pattern.known[arguments] = operands, instruction.word
         return self._shortest(instruction) if self.is_compressing else instruction
 
     def _shortest(self, instruction: Instruction) -> Instruction:

@@ -11,7 +11,7 @@ The convention is that of the psABI's integer registers, chapter 1 of the RISC-V
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from isa.assembler.names import F_NAMES, X_NAMES
 
@@ -20,8 +20,7 @@ class KernelError(Exception):
     """This code cannot be built at this point. The message names what, the value and the rule."""
 
 
-@dataclass(frozen=True)
-class Register:
+class Register(NamedTuple):
     """A register: its number in file "x" or "f"."""
 
     number: int

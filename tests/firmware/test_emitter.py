@@ -106,6 +106,7 @@ def test_operands_that_do_not_fit_are_refused_where_they_are_written():
     assert refusal(k.fence, 1) == "fence: 1 operands are given; write fence pred, succ or fence"
     assert refusal(k.add, A[0], 5, A[1]) == "add: rs1 is 5; it takes an x register"
     assert refusal(k.add, A[0], F[5], A[1]) == "add: rs1 is ft5; it takes an x register"
+    assert refusal(k.add, A[0], [A[2]], A[1]) == "add: rs1 is [a2]; it takes an x register"
     assert refusal(k.fadd_s, F[0], A[1], F[1]) == "fadd_s: fs1 is a1; it takes an f register"
     assert refusal(k.addi, A[0], A[1], A[2]) == "addi: imm is a2; it takes a number"
     assert refusal(k.j, A[2]) == "j: imm is a2; it takes a label"
