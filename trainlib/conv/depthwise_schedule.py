@@ -14,7 +14,8 @@ of lines read alike, single ones do not.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import product
 from typing import NamedTuple
 
@@ -41,7 +42,8 @@ class Input(NamedTuple):
     uses: tuple[tuple[int, int], ...]
 
 
-class Line(NamedTuple):
+@dataclass(frozen=True)
+class Line:
     """The work for each of some lines of a block.
 
     lines      that read alike
@@ -53,12 +55,12 @@ class Line(NamedTuple):
     inputs: tuple[Input, ...]
     outputs: tuple[int, ...]
 
-    @property
+    @cached_property
     def instructions(self) -> int:
         """How many, if sums start with nothing that is loaded."""
         return len(self.outputs) + sum(1 + len(each.uses) for each in self.inputs)
 
-    @property
+    @cached_property
     def is_near(self) -> bool:
         """Do loads and stores reach all of it?"""
         inputs = [each.offset for each in self.inputs] or [0]
