@@ -25,13 +25,17 @@ from soc.chip.spec import load_chip
 from soc.config.toml import ConfigError
 from soc.run_many import Run, Threads, outcomes_of
 
-pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
-
 ROOT = Path(__file__).parents[2]
 FOLDERS = "isa", "soc", "firmware", "trainlib", "autotuner", "configs"
 CHIP = load_chip("pulp")
 LAYER = {"inputs": 96, "outputs": 40, "unroll": 1, "rows": 1, "cols": 1}
 PATIENCE = 120.0  # seconds for a process to do what is expected
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _distributed() -> None:
+    """Import it in the one process that runs these tests, not in all that collect them."""
+    pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
 
 
 def until(is_so: Callable[[], object]) -> None:
