@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, product
+from math import gcd, inf
 
 from firmware.builder import KernelError
 from trainlib.codegen.work_split import heights
@@ -25,10 +26,11 @@ from trainlib.primitive.tensor import BANKS, WORD
 REGISTERS = 30  # that code can have
 POOL = 3  # registers for what is loaded, at least
 AROUND = 12  # instructions around a block's loops besides its loads and stores, nearly
-PLANNED = 8  # blocks whose inner loops are planned to choose among them
 CLASH = 1.17  # how much longer a convolution takes whose columns lie in one bank, about
+WAITS = 1.25  # cycles of a bank for each load that cores wait for it to do, about
 COLUMNS, HIGH = 8, 4  # blocks of fewer than half as many columns are as high as this at least
-BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows, and registers for columns, that are tried if none are given
+BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows, and of halves registers for columns, that are tried
+WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)  # columns that are tried, of floats
 
 
 @dataclass(frozen=True)
@@ -54,17 +56,17 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
     raises    KernelError if it is not a point of this shape, or does not fit the registers
     """
     estimates = Estimates(x)
-    points = sorted(_points(x, cores, given), key=estimates.cycles)
     chosen: dict[Point, float] = {}
     ratios: dict[Point, float] = {}
-    for point in points:
+    for point in sorted(_points(x, cores, given), key=estimates.cycles):
+        least_cycles = estimates.cycles(point)
+        if least_cycles >= min(chosen.values(), default=inf):
+            break
         shape = replace(point, split=(1, min(point.split[1], 2)))  # all lines, or a part of them
         if shape not in ratios:
-            if sum(map(bool, ratios.values())) == PLANNED:
-                break
             ratios[shape] = _planned(x, shape)
         if ratios[shape]:
-            chosen[point] = estimates.cycles(point) * ratios[shape]
+            chosen[point] = least_cycles * ratios[shape]
     if not chosen:
         height = 2 if x.has_row_pairs else 1
         shown = given | {"rows": given["rows"] and given["rows"] * height}
@@ -139,7 +141,8 @@ def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
     for is_turned in (False,) if is_straight else turns(given, x.ys.outputs == x.xs.outputs):
         turned = x.turned if is_turned else x
         lanes, unit = turned.lanes, turned.unit
-        widths = (given["cols"],) if given["cols"] else tuple(unit * block for block in BLOCKS)
+        blocks = BLOCKS if x.element.is_half else WIDTHS
+        widths = (given["cols"],) if given["cols"] else tuple(unit * block for block in blocks)
         for rows, cols in product(heights, widths):
             is_one = rows <= turned.rows and cols < turned.xs.outputs + unit
             if x.is_paired and not is_paired(x, rows, cols):
@@ -232,25 +235,31 @@ def _reads(ys: Axis, parts: int) -> float:
 @cache
 def _line(
     xs: Axis, channels: int, rows: int, cols: int, element: Element, lanes: int, apart: int
-) -> tuple[float, float]:
-    """Cycles of a line, nearly: those beside its taps along y, and for each of them."""
+) -> tuple[float, float, float]:
+    """Cycles of a line, nearly: those beside its taps along y, and for each of them; and the part
+    of the latter in which inputs are loaded.
+    """
     total = code = float(AROUND)
-    each = 0.0
+    each = loads = 0.0
     for run in xs.runs(cols):
-        inner = least(reads_of(run.first, element, lanes, apart), element.size, rows)
+        reads = reads_of(run.first, element, lanes, apart)
+        inner = least(reads, element.size, rows)
         around = AROUND + 2 * rows * -(-run.first.width // lanes)
         each += run.times * (channels * loop_cycles(inner) + 4)
+        loads += run.times * channels * len({read.place for read in reads})
         total += run.times * around
         code += inner + around
-    return total + (REFETCH * code if code > CACHED else 0), each
+    return total + (REFETCH * code if code > CACHED else 0), each, loads / max(each, 1)
 
 
-def clash(place: int, split: tuple[int, int]) -> float:
-    """How much longer cores take that read the same images along places in one bank.
+def clash(place: int, split: tuple[int, int], part: float = 0) -> float:
+    """How much longer cores take that read the same images along places in a few banks.
 
     place    bytes from one to the next
+    part     of the time in which each core reads them
     """
-    return CLASH if split[0] > 1 and place % (WORD * BANKS) == 0 else 1.0
+    banks = BANKS // gcd(max(place // WORD, 1), BANKS)
+    return max(CLASH if split[0] > 1 and banks == 1 else 1.0, WAITS * split[0] * part / banks)
 
 
 def cycles(x: Correlation, point: Point) -> float:
@@ -263,7 +272,7 @@ class Estimates:
 
     def __init__(self, x: Correlation) -> None:
         self.x = x
-        self._lines: dict[tuple[bool, int, int], tuple[float, float]] = {}
+        self._lines: dict[tuple[bool, int, int], tuple[float, float, float]] = {}
         self._reads: dict[tuple[bool, int], float] = {}
 
     def cycles(self, point: Point) -> float:
@@ -278,14 +287,16 @@ class Estimates:
         key = point.is_turned, point.split[1]
         if key not in self._reads:
             self._reads[key] = _reads(x.ys, point.split[1])
-        reads, total = self._reads[key], 0.0
+        reads, total, most = self._reads[key], 0.0, 0.0
         for height, panels in heights(rows, point.rows).items():
-            once, each = self._line(x, height, point)
+            once, each, loading = self._line(x, height, point)
             total += panels * (once + reads * each)
+            most = max(most, loading)
         lines = -(-x.ys.outputs // point.split[1])
-        return clash(x.x.place, point.split) * groups * lines * total
+        meeting = clash(x.x.place, point.split, 0.0 if x.element.is_half else most)
+        return meeting * groups * lines * total
 
-    def _line(self, x: Correlation, height: int, point: Point) -> tuple[float, float]:
+    def _line(self, x: Correlation, height: int, point: Point) -> tuple[float, float, float]:
         key = point.is_turned, height, point.cols
         if key not in self._lines:
             how = x.channels, height, point.cols, x.element, x.lanes, x.apart

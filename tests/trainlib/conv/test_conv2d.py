@@ -13,6 +13,7 @@ from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time
 from trainlib.conv.axis import Axis
 from trainlib.conv.busy_cores import busy_part
 from trainlib.conv.correlation import Correlation, Images, Weights
+from trainlib.conv.correlation_schedule import clash
 from trainlib.conv.depthwise_schedule import round_of
 from trainlib.conv.weight_gradient_code import weight_gradient
 from trainlib.conv.weight_gradient_schedule import WeightGradient
@@ -444,6 +445,18 @@ def test_cores_share_lines_by_those_that_read_most():
     of = shape | {"padding": (1, 0, 1, 1)}
     chosen = right("conv2d_fw_f32", of, PULP).cycles
     assert chosen <= right("conv2d_fw_f32", of | {"split": (4, 2)}, PULP).cycles
+
+
+def test_a_line_is_one_block_if_registers_have_it():
+    shape = {"inputs": 8, "outputs": 37, "height": 7, "width": 4, "kernel": 5, "padding": 1}
+    eights = right("tconv2d_fw_f32", shape | {"cols": 8}, PULP).cycles
+    assert right("tconv2d_fw_f32", shape, PULP).cycles < 0.95 * eights
+
+
+def test_columns_in_few_banks_make_cores_wait_that_read_the_same():
+    assert clash(32, (8, 1), 0.27) == pytest.approx(1.35)  # of 43->8, 15 x 8: measured 1.37
+    assert clash(32, (1, 8), 0.27) == clash(4, (8, 1), 0.27) == 1
+    assert clash(64, (8, 1)) > clash(32, (8, 1)) == 1
 
 
 def test_a_gradient_of_weights_chooses_blocks_whose_code_a_core_keeps():
