@@ -5,8 +5,8 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 from firmware.builder import Register
+from trainlib.codegen.inner_loop import Body, Kind, Mac, Multiply, Value, halves, pairs, single
 from trainlib.conv.axis import Axis, Outputs
-from trainlib.conv.inner_loop import Body, Kind, Mac, Multiply, Value, halves, pairs, single
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.tensor import WORD, Address
 

@@ -8,6 +8,7 @@ from itertools import product
 from firmware.builder import LT, Kernel, Register
 from firmware.registers import ZERO
 from firmware.runtime import Team
+from trainlib.codegen.inner_loop import Body
 from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
 from trainlib.codegen.work_split import EqualParts, Partition, grid_of, heights
@@ -16,7 +17,6 @@ from trainlib.conv.correlation import Correlation
 from trainlib.conv.correlation_schedule import POOL, Point, choose, pool_of
 from trainlib.conv.depthwise_code import Channels
 from trainlib.conv.depthwise_schedule import is_single
-from trainlib.conv.inner_loop import Body
 from trainlib.conv.paired_code import PairedChannels, StridedPairs
 from trainlib.conv.row_taps import Lines, add_product, next_group, next_panel, runs_of_blocks
 from trainlib.primitive.element import load, store

@@ -14,11 +14,11 @@ from itertools import accumulate, product
 from math import gcd, inf
 
 from firmware.builder import KernelError
+from trainlib.codegen.inner_loop import CACHED, REFETCH, Value, loop_cycles
 from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Lane, Weights, reads_of
 from trainlib.conv.depthwise_schedule import cycles_of_row, is_single
-from trainlib.conv.inner_loop import CACHED, REFETCH, Value, loop_cycles
 from trainlib.conv.paired_schedule import cycles_of_paired_row, is_paired
 from trainlib.primitive.element import Element
 from trainlib.primitive.tensor import BANKS, WORD

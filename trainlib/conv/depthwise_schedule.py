@@ -19,10 +19,10 @@ from functools import cache, cached_property
 from itertools import product
 from typing import NamedTuple
 
+from trainlib.codegen.inner_loop import CACHED, STEPS
 from trainlib.codegen.strided_access import REACH
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Correlation
-from trainlib.conv.inner_loop import CACHED, STEPS
 from trainlib.primitive.per_core import Block
 
 INPUTS = 3  # registers for inputs: two loads are ahead of the multiply-adds

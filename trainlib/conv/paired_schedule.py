@@ -23,10 +23,10 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
+from trainlib.codegen.inner_loop import CACHED, REFETCH, Kind
 from trainlib.codegen.strided_access import REACH
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Correlation, Lane
-from trainlib.conv.inner_loop import CACHED, REFETCH, Kind
 from trainlib.primitive.tensor import WORD
 
 HALF = WORD // 2

@@ -21,9 +21,9 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from firmware.builder import Label, Register
+from trainlib.codegen.inner_loop import Kind
 from trainlib.codegen.strided_access import REACH
 from trainlib.conv.correlation import reads_of
-from trainlib.conv.inner_loop import Kind
 from trainlib.conv.paired_gradient import PLACES, PairedGradient
 from trainlib.conv.paired_schedule import HALF, REGISTERS
 from trainlib.conv.weight_gradient_schedule import WeightGradient

@@ -12,11 +12,7 @@ from functools import cache, cached_property
 from itertools import product
 
 from firmware.builder import KernelError, Register
-from trainlib.codegen.work_split import heights
-from trainlib.conv.axis import Axis, BlockRun
-from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of, swapped
-from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns, useful_splits
-from trainlib.conv.inner_loop import (
+from trainlib.codegen.inner_loop import (
     CACHED,
     REFETCH,
     Body,
@@ -28,6 +24,10 @@ from trainlib.conv.inner_loop import (
     reaches_of,
     window_of,
 )
+from trainlib.codegen.work_split import heights
+from trainlib.conv.axis import Axis, BlockRun
+from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of, swapped
+from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns, useful_splits
 from trainlib.primitive.element import F32, Element
 
 ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 8), (1, 2, 3, 4, 6), (1, 2, 3, 4, 8)

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from trainlib.codegen.inner_loop import Body, Load, Mac, Use, Value, plan, reaches_of, window_of
 from trainlib.conv.axis import Axis, Line, Read
-from trainlib.conv.inner_loop import Body, Load, Mac, Use, Value, plan, reaches_of, window_of
 
 AXES = (
     Axis(6, 8, 3),
