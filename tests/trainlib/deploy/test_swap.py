@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 
 from firmware.runtime import new_kernel, team_of
 from soc.chip.spec import load_chip
@@ -16,6 +15,8 @@ from trainlib.deploy.replay import replayed
 from trainlib.deploy.swap_code import SwapCode, is_point
 from trainlib.deploy.swap_order import Absence, Copy, Gap, copy_cycles, ordered
 from trainlib.tiling.warm_up import repeated
+
+torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
 
 SMALL, LARGE = 0x4_0000, 0x8_0000
 WORDS = 20
