@@ -449,8 +449,9 @@ class Step:
             if self.result == "w":
                 lines = tile["y"] if "y" in cut else s.ys.outputs
                 found["words"] = row_of(self.element.size, s.xs.outputs) * lines * rows
-        if self._has_parts(a):
-            found["partial"] = self._sums_of_parts(a, tile)
+        partial = self._sums_of_parts(a, tile) if self._has_parts(a) else 0
+        if np.any(partial):
+            found["partial"] = partial
         return found
 
     def _has_parts(self, a: Wanted) -> bool:

@@ -197,7 +197,7 @@ SHAPES = (
     ("fw ig", 6, {"inputs": 12, "height": 12, "width": 8, "kernel": 3, "padding": 1}),
     ("fw ig", 8, DEEP | {"inputs": 24, "height": 60, "width": 6}),
     ("fw ig", 8, DEEP | {"inputs": 32, "width": 10, "bias": True}),
-    ("fw ig", 2, DEEP | {"inputs": 8, "height": 30, "width": 24}),
+    ("fw ig", 2, DEEP | {"inputs": 8, "height": 30, "width": 16}),
     ("fw", 3, DEEP | {"inputs": 9, "height": 30, "width": 24, "padding": 0, "bias": True}),
 )
 
