@@ -192,7 +192,7 @@ class Swaps:
             if gap.wraps:
                 spans = [(0, gates[gap] - 1), (ends[gap], last)]
             absent = tuple(span for span in spans if span[0] <= span[1])
-            timed.append(Absence(gap, gap not in known, gates[gap], absent))
+            timed.append(Absence(gap, gap not in known, absent))
         long = [t.gap for t in timed if t.spans]
         return timed if len(long) == len(timed) else self._timed(long)
 

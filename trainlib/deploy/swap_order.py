@@ -62,13 +62,11 @@ class Absence:
     """A gap in which the value is absent from L2.
 
     is_copied    it is copied out; if not, the HyperRAM has it since an earlier gap
-    back         the node from which on its place is its own again
     spans        first and last nodes at which it is absent
     """
 
     gap: Gap
     is_copied: bool
-    back: int
     spans: tuple[tuple[int, int], ...]
 
     def covers(self, node: int) -> bool:

@@ -162,9 +162,7 @@ def made_late(copies, copy):
 
 def test_copies_are_made_in_the_order_in_which_they_are_needed():
     gaps = Gap("late", 4096, 0, 9), Gap("soon", 4096, 1, 5)
-    absences = [
-        Absence(gap, True, gap.after - 1, ((gap.before + 1, gap.after - 2),)) for gap in gaps
-    ]
+    absences = [Absence(gap, True, ((gap.before + 1, gap.after - 2),)) for gap in gaps]
     blocks = [
         Block("late", 4096, 0, 10, 0, absences[0].spans),
         Block("soon", 4096, 0, 10, 4096, absences[1].spans),
