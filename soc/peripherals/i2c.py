@@ -12,19 +12,18 @@ on bytes are those of TX; REPEAT of a multiple of 256 takes a byte of TX, and re
 reset the master drops all commands and bytes of TX, and RX gets zeros.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from soc.address_map.i2c import I2C, Command
-from soc.address_map.udma import CONTINUOUS, ENABLE
 from soc.peripherals.bus import later
 from soc.peripherals.i2c_bus import RESET_DIVIDER, Bit, BusState, advance, rest
 from soc.peripherals.register_block import loads, stores
 from soc.peripherals.udma import UdmaPorts
-from soc.peripherals.udma_channel import SIZE, ChannelBlock, ToL2, ToPeripheral
+from soc.peripherals.udma_channel import CommandBlock
 
-RX, TX, CMD, END = 0, 1, 2, 3
-"""Its events."""
+END = 3
+"""Its event besides those of its channels."""
 DEPTH = 4
 """Elements that each udma_dc_fifo holds."""
 CROSSING = 4
@@ -48,7 +47,7 @@ class I2cDevice(Protocol):
         ...
 
 
-class I2c(ChannelBlock):
+class I2c(CommandBlock[I2cDevice]):
     """Carries out commands one by one.
 
     devices    on its bus
@@ -62,14 +61,9 @@ class I2c(ChannelBlock):
     """
 
     def __init__(self, ports: UdmaPorts, devices: Sequence[I2cDevice] = ()):
-        super().__init__(ports, I2C)
-        self.devices = tuple(devices)
-        self.rx = ToL2(self, ports, "RX", RX, DEPTH)
-        self.tx = ToPeripheral(self, ports, "TX", TX, DEPTH, self._tx_arrived)
-        self.cmd = ToPeripheral(self, ports, "CMD", CMD, DEPTH, self._go_on, 4)
-        self.cmd.passing = self._note_setup
+        setup = Command.SET_ADDRESS, Command.SET_SIZE
+        super().__init__(ports, I2C, devices, setup, DEPTH, 1)
         self.rx.taken = self._rx_taken
-        self.channels |= {"RX": self.rx, "TX": self.tx, "CMD": self.cmd}
         self.bus: tuple[int, ...] = BusState()
         self.bus_cycle = ports.clocked()
         self.driven = 1
@@ -80,13 +74,6 @@ class I2c(ChannelBlock):
         self.refusal = 0  # what the master lets SDA be as it acknowledges
         self.awaited = -1  # trigger
         self.is_waiting_tx = self.is_waiting_rx = False
-
-    def parts(self) -> Iterator[object]:
-        """What has state besides."""
-        yield from super().parts()
-        for device in self.devices:
-            yield device
-            yield from getattr(device, "parts", tuple)()
 
     def size_bits(self, name: str) -> int:
         """As in ChannelBlock: elements of CMD are words."""
@@ -100,16 +87,6 @@ class I2c(ChannelBlock):
         if number == self.awaited:
             self.awaited = -1
             self._end_in(1)
-
-    def _note_setup(self, word: int) -> None:
-        """A command begins to cross: SET_ADDRESS and SET_SIZE act here."""
-        command, side = word >> 28, "TX" if word >> 27 & 1 else "RX"
-        if command == Command.SET_ADDRESS:
-            self.put(f"{side}_ADDRESS", 0, self.l2.base + (word & self.l2.mask))
-        elif command == Command.SET_SIZE:
-            self.put(f"{side}_SIZE", 0, word & SIZE)
-            channel = self.channels[side]
-            channel.store_config(channel.config & CONTINUOUS | ENABLE)
 
     @loads("STATUS", "NACK")
     def _load_once(self, name: str, index: int) -> int:
@@ -140,7 +117,7 @@ class I2c(ChannelBlock):
         self.is_reset = bool(value & 1)
         if not self.is_reset:
             self.bus, self.bus_cycle = BusState(), self.now + 1
-            later(self.env, 1, self._go_on)
+            later(self.env, 1, self.go_on)
 
     def _clear(self) -> None:
         """The first cycle in reset: the lines are let go."""
@@ -165,7 +142,7 @@ class I2c(ChannelBlock):
 
     # Commands
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """Take the next command, if none is under way and there is one."""
         if self.is_reset:
             self._drop()
@@ -186,7 +163,7 @@ class I2c(ChannelBlock):
 
     def _ended(self) -> None:
         self.is_executing = False
-        self._go_on()
+        self.go_on()
 
     def _execute(self, word: int) -> None:
         command = word >> 28
@@ -258,7 +235,7 @@ class I2c(ChannelBlock):
             self.byte = self.tx.take()
             self._write()
 
-    def _tx_arrived(self) -> None:
+    def tx_arrived(self) -> None:
         if self.is_reset:
             self._drop()
         elif self.is_waiting_tx:

@@ -70,6 +70,7 @@ class RegisterBlock(WarnsOnce):
     def __init_subclass__(
         cls, *, write_only: tuple[str, ...] = (), read_only: tuple[str, ...] = ()
     ):
+        super().__init_subclass__()
         methods = vars(cls).values()
         cls.loads = cls.loads | dict.fromkeys(write_only, _zero)
         cls.loads |= {name: each for each in methods for name in getattr(each, "loads", ())}

@@ -11,19 +11,18 @@ keeps the bits of its predecessor in places that its own do not reach. In quad m
 bits is a multiple of 4, or the controller never ends.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
 from soc.address_map.spim import SPIM, Command
-from soc.address_map.udma import CONTINUOUS, ENABLE
 from soc.peripherals.bus import later
 from soc.peripherals.udma import UdmaPorts
-from soc.peripherals.udma_channel import SIZE, Channel, ChannelBlock, ToL2, ToPeripheral
+from soc.peripherals.udma_channel import Channel, CommandBlock
 
-RX, TX, CMD, END = 0, 1, 2, 3
-"""Its events."""
+END = 3
+"""Its event besides those of its channels."""
 DEPTH = 8
 """Words that each udma_dc_fifo holds."""
 REPEATED = 6
@@ -118,7 +117,7 @@ def places(move: Move, first: int, clock: int, is_sent: bool) -> list[int | None
     return [lowest + line if lowest + line < 32 else None for line in range(4)]
 
 
-class Spim(ChannelBlock, read_only=("STATUS",)):
+class Spim(CommandBlock[SpiDevice], read_only=("STATUS",)):
     """Carries out commands one by one.
 
     devices    by their chip selects; those past the end have none
@@ -131,13 +130,8 @@ class Spim(ChannelBlock, read_only=("STATUS",)):
     """
 
     def __init__(self, ports: UdmaPorts, devices: Sequence[SpiDevice] = ()):
-        super().__init__(ports, SPIM)
-        self.devices = tuple(devices)
-        self.rx = ToL2(self, ports, "RX", RX, DEPTH, 4)
-        self.tx = ToPeripheral(self, ports, "TX", TX, DEPTH, self._tx_arrived, 4)
-        self.cmd = ToPeripheral(self, ports, "CMD", CMD, DEPTH, self._go_on, 4)
-        self.cmd.passing = self._note_setup
-        self.channels |= {"RX": self.rx, "TX": self.tx, "CMD": self.cmd}
+        setup = Command.SET_ADDRESS, Command.SET_SIZE
+        super().__init__(ports, SPIM, devices, setup, DEPTH, 4)
         self.sizes = {"RX": 2, "TX": 2}
         self.period = 1
         self.is_busy = False
@@ -150,13 +144,6 @@ class Spim(ChannelBlock, read_only=("STATUS",)):
         self.is_gathering = self.is_repeating = self.is_matched = False
         self.buffer: list[tuple[int, bool]] = []
         self.rounds = self.status = 0
-
-    def parts(self) -> Iterator[object]:
-        """What has state besides."""
-        yield from super().parts()
-        for device in self.devices:
-            yield device
-            yield from getattr(device, "parts", tuple)()
 
     def loading(self, offset: int) -> Callable[[], int]:
         """As in RegisterBlock."""
@@ -180,20 +167,9 @@ class Spim(ChannelBlock, read_only=("STATUS",)):
             self.awaited = -1
             self._end_in(1)
 
-    def _note_setup(self, word: int) -> None:
-        """A command begins to cross: SET_ADDRESS and SET_SIZE act here."""
-        command, side = word >> 28, "TX" if word >> 27 & 1 else "RX"
-        if command == Command.SET_ADDRESS:
-            self.put(f"{side}_ADDRESS", 0, self.l2.base + (word & self.l2.mask))
-        elif command == Command.SET_SIZE:
-            self.put(f"{side}_SIZE", 0, word & SIZE)
-            channel = self.channels[side]
-            self.set_size(channel, word >> 24)
-            channel.store_config(channel.config & CONTINUOUS | ENABLE)
-
     # Commands
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """Take the next command, if none is under way and there is one."""
         if self.is_busy:
             return
@@ -217,7 +193,7 @@ class Spim(ChannelBlock, read_only=("STATUS",)):
 
     def _ended(self) -> None:
         self.is_busy = False
-        self._go_on()
+        self.go_on()
 
     def _gather(self, word: int) -> None:
         if word >> 28 == Command.REPEAT_END:
@@ -304,7 +280,7 @@ class Spim(ChannelBlock, read_only=("STATUS",)):
             self._clock(move, 1)
         later(self.env, (1 + extra + move.clocks) * self.period, self._word_done)
 
-    def _tx_arrived(self) -> None:
+    def tx_arrived(self) -> None:
         if self.is_waiting:
             self._load()
 

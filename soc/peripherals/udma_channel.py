@@ -11,7 +11,8 @@ derived from the stages: one cycle of L2's clock and three of the peripheral's f
 Elements that cross a word take one access to L2 here; channels do not wait for each other.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
 
 from soc.address_map.register import Block
 from soc.address_map.udma import CLEAR, CONTINUOUS, ENABLE, PENDING
@@ -26,6 +27,8 @@ SPILL = 2
 """Elements that udma_dc_fifo holds besides those of its depth."""
 
 _CHANNELS = ("RX", "TX", "CMD")
+
+Device = TypeVar("Device")
 
 
 def _nothing() -> None:
@@ -294,3 +297,59 @@ class ChannelBlock(RegisterBlock):
 
     def _channel(self, name: str) -> Channel:
         return self.channels[name.partition("_")[0]]
+
+
+class CommandBlock(ChannelBlock, Generic[Device]):
+    """The registers of a master that carries out the commands of its channel CMD one by one.
+
+    devices    on its lines
+    setup      numbers of the commands SET_ADDRESS and SET_SIZE
+    depth      elements that each of its three FIFOs, udma_dc_fifo, holds
+    step       bytes of an element of RX and TX
+
+    Events 0 to 2 are those of RX, TX and CMD.
+    """
+
+    def __init__(
+        self,
+        ports: UdmaPorts,
+        block: Block,
+        devices: Iterable[Device],
+        setup: tuple[int, int],
+        depth: int,
+        step: int,
+    ):
+        super().__init__(ports, block)
+        self.devices, self.setup = tuple(devices), setup
+        self.rx = ToL2(self, ports, "RX", 0, depth, step)
+        self.tx = ToPeripheral(self, ports, "TX", 1, depth, self.tx_arrived, step)
+        self.cmd = ToPeripheral(self, ports, "CMD", 2, depth, self.go_on, 4)
+        self.cmd.passing = self._note_setup
+        self.channels = {"RX": self.rx, "TX": self.tx, "CMD": self.cmd}
+
+    def parts(self) -> Iterator[object]:
+        """What has state besides."""
+        yield from super().parts()
+        for device in self.devices:
+            yield device
+            yield from getattr(device, "parts", tuple)()
+
+    def go_on(self) -> None:
+        """A command has arrived: take it, if none is under way."""
+        raise NotImplementedError
+
+    def tx_arrived(self) -> None:
+        """An element of TX has arrived."""
+        raise NotImplementedError
+
+    def _note_setup(self, word: int) -> None:
+        """A command begins to cross: SET_ADDRESS and SET_SIZE act here."""
+        set_address, set_size = self.setup
+        command, side = word >> 28, "TX" if word >> 27 & 1 else "RX"
+        if command == set_address:
+            self.put(f"{side}_ADDRESS", 0, self.l2.base + (word & self.l2.mask))
+        elif command == set_size:
+            self.put(f"{side}_SIZE", 0, word & SIZE)
+            channel = self.channels[side]
+            self.set_size(channel, word >> 24)
+            channel.store_config(channel.config & CONTINUOUS | ENABLE)
