@@ -1,7 +1,7 @@
 """A program that fits L2, with as few values computed again as that takes."""
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 
 from trainlib.deploy.graph.values import TooLargeError
 from trainlib.deploy.memory import lifetimes, plan
@@ -28,7 +28,8 @@ def fitted(
     take less time than copies.
 
     schedule_of    the schedule that computes these values again
-    build          build(schedule, swaps=error) lets values lie in the HyperRAM
+    build          build(schedule, swaps=None); with an error as swaps, it lets values lie in the
+                   HyperRAM
 
     raises         TooLargeError, which says what recomputation would need, and what `build` raises
     """
@@ -39,24 +40,29 @@ def fitted(
         first = least = error
     names = candidates(plain.reference)
     most = _bytes(plain) - first.lack
-    if not names or _bytes(schedule_of(names)) > most:  # too much even so
-        for schedule in _by_time(schedule_of, names, estimate, most):
-            with suppress(TooLargeError):
-                return build(schedule, swaps=first)
-    count = _enough(schedule_of, names, most)
-    while names:
+    again = ((schedule, None) for schedule in _by_count(schedule_of, names, most))
+    swapped = ((schedule, first) for schedule in _by_time(schedule_of, names, estimate, most))
+    suffices = names and _bytes(schedule_of(names)) <= most
+    for schedule, swaps in chain(again, swapped) if suffices else chain(swapped, again):
         try:
-            return build(schedule_of(names[:count]))
+            return build(schedule, swaps=swaps)
         except TooLargeError as error:
-            least = min(least, error, key=lambda each: each.needed)
-        if count == len(names):
-            for schedule in _by_time(schedule_of, names, estimate, most):
-                with suppress(TooLargeError):
-                    return build(schedule, swaps=first)
-            break
-        count = min(count + -(-len(names) // MORE), len(names))
+            if swaps is None:
+                least = min(least, error, key=lambda each: each.needed)
     message = f"{first}; with recomputation it needs {least.needed}"
     raise TooLargeError(message, least.needed, least.lack, least.code)
+
+
+def _by_count(
+    schedule_of: Callable[[Collection[str]], Schedule], names: Sequence[str], most: int
+) -> Iterator[Schedule]:
+    """Schedules whose values should fit so many bytes, each computing more of them again."""
+    if not names:
+        return
+    more = -(-len(names) // MORE)
+    for count in range(_enough(schedule_of, names, most), len(names), more):
+        yield schedule_of(names[:count])
+    yield schedule_of(names)
 
 
 def _by_time(
@@ -82,7 +88,9 @@ def _by_time(
     return [schedule for _, schedule in sorted(tried, key=lambda each: each[0])]
 
 
-def _enough(schedule_of: Callable[[Collection[str]], Schedule], names: list[str], most: int) -> int:
+def _enough(
+    schedule_of: Callable[[Collection[str]], Schedule], names: Sequence[str], most: int
+) -> int:
     """How many of these must be computed again, so that values take no more than so many bytes:
     all, if that does not suffice.
     """
