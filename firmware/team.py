@@ -7,10 +7,9 @@ from firmware.builder import EQ, LT, Kernel, KernelError, Register
 from firmware.platform import CORE_NUMBER, EVENT_UNIT, in_event_unit
 from firmware.registers import ZERO
 from isa.assembler.names import CSRS
-from soc.event_unit.state import EventUnitSpec
+from soc.address_map.registers import MUTEXES
 
 WAIT = ("p_elw", "cv_elw")
-MUTEXES = EventUnitSpec().mutexes
 
 
 class Team:
@@ -55,7 +54,9 @@ class Team:
     def critical(self, mutex: int = 0) -> Iterator[None]:
         """Let one core at a time run the body: a mutex of the event unit.
 
-        raises    KernelError if there is no such mutex
+        PULP has one, 0; the chip's field event_unit.mutexes lets it have others.
+
+        raises    KernelError if no event unit has such a mutex
         """
         if not 0 <= mutex < MUTEXES:
             raise KernelError(f"critical: mutex {mutex}; there are 0 to {MUTEXES - 1}")

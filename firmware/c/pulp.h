@@ -102,7 +102,8 @@ static inline int cluster_cores(void) { return pulp_load(PULP_SOC_CONTROL) >> 16
 /* Wait for all cores of the team. */
 static inline void team_barrier(void) { (void)pulp_wait(PULP_BARRIER_WAIT); }
 
-/* One core at a time between begin and end; mutex is a number, 0 to 7. */
+/* One core at a time between begin and end; mutex is a number: 0, on chips with
+   event_unit.mutexes more, up to 15. */
 #define critical_begin(mutex) ((void)pulp_wait(PULP_MUTEX + 4 * (mutex)))
 #define critical_end(mutex) pulp_store(PULP_EVENT_UNIT + PULP_MUTEX + 4 * (mutex), 0)
 

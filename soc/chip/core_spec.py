@@ -9,7 +9,6 @@ from isa.extensions.profiles import profile
 from soc.prelude.field import setting
 
 MEASURED = "measured on RTL"
-GVSOC = "GVSoC's pulp-open, measured"
 
 
 class CoreSpec(BaseModel):
@@ -122,7 +121,7 @@ class AccessSpec(BaseModel):
         le=200,
     )
     controller_register: int = setting(
-        8, "cycles", f"fabric controller to APB; {GVSOC}; RTL (pulp_soc 3.0.1): 1", ge=1, le=200
+        1, "cycles", f"fabric controller to APB; {MEASURED} (pulp_soc 3.0.1)", ge=1, le=200
     )
     controller_to_cluster: int = setting(
         14,
@@ -132,13 +131,13 @@ class AccessSpec(BaseModel):
         le=200,
     )
     controller_to_l1: int = setting(
-        7,
+        8,
         "cycles",
-        f"fabric controller to the cluster's L1 arbiter; {GVSOC}; RTL (pulp_soc 3.0.1): 15 with "
-        "the way back",
+        f"fabric controller to the cluster's L1 arbiter; {MEASURED} (pulp_soc 3.0.1): 15 with the "
+        "way back",
         ge=1,
         le=100,
     )
     l1_to_controller: int = setting(
-        7, "cycles", f"and back; {GVSOC}; RTL: see controller_to_l1", ge=1, le=100
+        7, "cycles", f"and back; {MEASURED}: see controller_to_l1", ge=1, le=100
     )

@@ -5,6 +5,8 @@ from isa.program import Program
 from soc.chip.spec import SocSpec
 from soc.prelude.wheel import RING
 
+ENDING = 8
+
 
 class UnfitProgramError(ValueError):
     """A program that the chip cannot run."""
@@ -50,11 +52,20 @@ def isa_of(spec: SocSpec, registers: str) -> Isa:
     return spec.core.instructions(registers)
 
 
+def ending_cycles(spec: SocSpec) -> int:
+    """Cycles that the fabric controller's store to CORE_STATUS takes, which ends a run.
+
+    A test bench of the RTL polls that register, so no cycle of the end is the RTL's. With ENDING
+    cycles at least, other harts can run ahead that far.
+    """
+    return max(spec.access.controller_register, ENDING)
+
+
 def lookahead(spec: SocSpec) -> int:
     """Cycles that a hart may run ahead: no other can end the run by then.
 
-    What ends it is a store to the SoC's control registers, which takes this long at least.
+    What ends it is a store to CORE_STATUS, which takes this long at least.
     """
     if spec.control_page:
         return RING - 1
-    return min(spec.access.soc_register, spec.access.controller_register, RING - 1)
+    return min(spec.access.soc_register, ending_cycles(spec), RING - 1)

@@ -32,10 +32,10 @@ class EventUnitSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     barriers: int = setting(
-        9, "barriers", "GVSoC's pulp-open; pulp_cluster's RTL has one per core", ge=1, le=BARRIERS
+        8, "barriers", "pulp_cluster: NB_BARR = NB_CORES; GVSoC has 9", ge=1, le=BARRIERS
     )
     mutexes: int = setting(
-        8, "mutexes", "GVSoC's pulp-open; event_unit_top.sv has NB_HW_MUT = 1", ge=1, le=MUTEXES
+        1, "mutexes", "event_unit_top.sv: NB_HW_MUT = 1; GVSoC has 8", ge=1, le=MUTEXES
     )
     dispatch_depth: int = setting(8, "values", "event_unit_top.sv, DISP_FIFO_DEPTH", ge=1, le=FIFO)
     soc_event_depth: int = setting(8, "events", "event_unit_top.sv, SOC_FIFO_DEPTH", ge=1, le=FIFO)

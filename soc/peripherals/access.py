@@ -7,8 +7,10 @@ from typing import Any
 
 from simpy import Environment, Event
 
-from soc.address_map.memory_map import Kind
+from soc.address_map.memory_map import Kind, Region
+from soc.address_map.registers import SOC_CONTROL
 from soc.aot.units import answer_of_peripherals
+from soc.chip.profile import ending_cycles
 from soc.chip.spec import SocSpec
 from soc.chip.state import Chip
 from soc.peripherals.bus import Bus, BusError, Calls, NotReady, Words, at
@@ -36,8 +38,9 @@ class Way:
     found         what the bus's decoder finds
     size          bytes
     port          control port of the DMA that it is for
-    target        of the cluster's peripheral interconnect, if it goes there; from `cycles` after it
-                  is asked for
+    target        of the cluster's peripheral interconnect, if it goes there
+    cycles        after it is asked for, until its target or, for the fabric controller's, the
+                  peripheral of the SoC is reached
     access        what it calls at the peripheral that answers, once one has: a load without
                   anything, a store with its value
     """
@@ -65,6 +68,12 @@ class Way:
         else:
             self.access = lambda: peripheral.read(offset, size) << shift
         return self.access
+
+
+def ends_run(region: Region, address: int) -> bool:
+    """Is the address that of CORE_STATUS, where programs say that they are at their end?"""
+    offset = address - region.base & ~3
+    return region.name == "soc_control" and offset == SOC_CONTROL.offset("CORE_STATUS")
 
 
 class PeripheralAccess:
@@ -98,7 +107,6 @@ class PeripheralAccess:
         self.calls, self.targets, self.dma_ports = calls, targets, dma_ports
         self.fault, self.changed = fault, changed
         self.cluster_register = spec.access.cluster_register
-        self.controller_register = spec.access.controller_register
         self.controller_to_cluster = spec.access.controller_to_cluster
         # as memoryviews: to look at an element takes a third of the time of a record's field
         names = "asks", "value", "when", "second"
@@ -165,6 +173,11 @@ class PeripheralAccess:
             way.cycles = answered - RESPONSE
             way.target = self.targets[region.target]
             way.port = self.dma_ports.get(region.name)
+        elif is_external:
+            is_end = region and is_store and ends_run(region, address)
+            way.cycles = (
+                ending_cycles(self.spec) if is_end else self.spec.access.controller_register
+            )
         return way
 
     def _ask_port(self, h: int) -> Generator[Event, None, None]:
@@ -186,7 +199,7 @@ class PeripheralAccess:
         Those of cores leave the cluster one a cycle, those to L2 among them (per2axi).
         """
         if is_external:
-            self._answer_at(asked + self.controller_register, h)
+            self._answer_at(asked, h)
         else:
             leaves = asked + int(self.chip.l2_port[0]["demux"])
             at(self.env, leaves, self._leave_cluster, leaves, h)

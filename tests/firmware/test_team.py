@@ -73,7 +73,7 @@ def test_one_core_at_a_time_is_in_a_critical_section(chip, request):
     """Without the mutex, cores would add to what others have not stored yet."""
     if chip != "pulp" and not request.config.getoption("--full"):
         pytest.skip("--full compiles the other cores")
-    spec = load_chip(chip)
+    spec = load_chip(chip, {"event_unit.mutexes": 8})
     k = new_kernel(spec)
     total = k.buffer(k.l1, "total", 8)
     with team_of(k, spec, 8) as team, k.scope():
@@ -89,8 +89,8 @@ def test_one_core_at_a_time_is_in_a_critical_section(chip, request):
                     k.addi(value, value, 1)
                     k.sw(value, 0, address)
     assert numbers(finished(k, spec), total, 1) == [8 * 20 + 8 * 20]
-    for mutex in (-1, 8):
-        message = f"critical: mutex {mutex}; there are 0 to 7"
+    for mutex in (-1, 16):
+        message = f"critical: mutex {mutex}; there are 0 to 15"
         assert refusal(team.critical(mutex).__enter__) == message
 
 

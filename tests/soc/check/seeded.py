@@ -19,7 +19,7 @@ from isa.program import Program
 from soc.address_map.memory_map import L2_BASE
 from soc.chip.spec import load_chip
 
-PULP = load_chip("pulp")
+PULP = load_chip("pulp", {"event_unit.mutexes": 4})
 TEST_AND_SET = 0x100000  # bytes from a word of L1 to its alias
 VARIANTS = range(4)
 

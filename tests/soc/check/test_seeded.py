@@ -3,14 +3,14 @@
 import pytest
 
 from soc.run import run_program
-from tests.soc.check.seeded import MEMORY, RACES, VARIANTS, seeded
+from tests.soc.check.seeded import MEMORY, PULP, RACES, VARIANTS, seeded
 
 ENGINES = ("compiled", "event")
 
 
 def checked(scenario, variant, is_faulty, check, engine="compiled"):
     program = seeded(scenario, variant, is_faulty)
-    result = run_program(program, checks=(check,), engine=engine, max_cycles=100_000)
+    result = run_program(program, PULP, checks=(check,), engine=engine, max_cycles=100_000)
     assert (result.exit.reason, result.exit.code) == ("exit", 0), result.exit.message
     return result.checked.findings
 

@@ -32,11 +32,12 @@ NOTES = {
     "fetch": "mode word arrival left head next arrivals leaves free loop_pc turn".split(),
     "icache": "due wake listed answered".split(),
     "harts": "accounted open".split(),
+    "dma": ["stream"],
 }
-"""What is no state of the chip. Where a trace's next stall counts from: runs without a trace do not
-keep track of it, checkpoints do. And fetches under way: they are written down one by one, or as a
-steady stream, as far as the compiled engine looks; contents of the caches, and when what comes, do
-not depend on that."""
+"""What is no state of the chip. What the DMA's last stream was. Where a trace's next stall counts
+from: runs without a trace do not keep track of it, checkpoints do. And fetches under way: they are
+written down one by one, or as a steady stream, as far as the compiled engine looks; contents of the
+caches, and when what comes, do not depend on that."""
 
 
 def differing(one: Chip, other: Chip, names: list[str] = SMALL) -> list[str]:

