@@ -224,6 +224,9 @@ class Kernel(Control):
         labels = dict(self._label_words)
         for start, data in self._pieces:
             inside = [address for address in labels if start <= address < start + len(data)]
+            if not inside:
+                yield start, data
+                continue
             words = bytearray(data)
             for address in inside:
                 value = labels[address].address
@@ -256,6 +259,8 @@ def _with_text(comment: re.Match) -> str:
 def _poison(address: int, size: int) -> bytes:
     """Return bytes of poison for an address: its words are aligned as those of memory."""
     first = address % len(POISON)
+    if not first and not size % len(POISON):
+        return POISON * (size // len(POISON))  # of megabytes one copy, not two
     return (POISON * (size // len(POISON) + 2))[first : first + size]
 
 

@@ -9,6 +9,7 @@ specialised for the shape, so that what is left over costs no test.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import Any, Literal
 
@@ -130,7 +131,7 @@ def matmul_f32(
     shares = not k.has_float_registers
 
     def choose(rows_of: int, columns_of: int, cores: int) -> tuple[int, Blocking]:
-        of = x, rows_of, columns_of, cores, rows, cols, unroll, split
+        of = x.placeless, rows_of, columns_of, cores, rows, cols, unroll, split
         return timed_blocking(*of, shares_registers=shares)
 
     outer = None if element.is_half else Outer.fitting(k, x, rows, cols)
@@ -217,6 +218,7 @@ def _partitioned(
             yield part.size, strip.size
 
 
+@lru_cache(16_384)
 def timed_blocking(
     x: Operands,
     n: int,

@@ -1,6 +1,6 @@
 """The operands of a matrix product in L1: where they are, and how far their elements lie apart."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from firmware.builder import Kernel, Register
@@ -92,6 +92,12 @@ class Operands:
     def starts(self) -> bool:
         """Do the sums start with something that is loaded?"""
         return self.accumulates or self.bias is not None
+
+    @property
+    def placeless(self) -> "Operands":
+        """The same at address 0, with a factor of 1 if any: cycles depend on neither."""
+        bias, scale = self.bias and 0, self.scale and Scale(1.0)
+        return replace(self, a=0, b=0, c=0, bias=bias, scale=scale)
 
     def a_block(self, rows: int) -> Strided:
         """A[i .. i+rows-1, l], then the next l."""

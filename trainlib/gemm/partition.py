@@ -56,7 +56,7 @@ def shares_of(
     for side in sides:
         best = side.in_two(best, side.n // cores * cores)
     if n * m <= FEW:
-        least = least_cycles(x, n, m, shares_registers)
+        least = least_cycles(x.placeless, n, m, shares_registers)
         both = [*zip(sides, (least, least.T), strict=True)]
         for side, cycles in both if cores == 1 else ():
             best = side.in_two(best, side.best_rows(cycles))

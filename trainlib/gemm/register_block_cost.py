@@ -1,5 +1,6 @@
 """The cost of a core's part of a product by its block: registers, and cycles, nearly."""
 
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -58,21 +59,39 @@ def cycles_of_part(x: Operands, height: Any, width: Any, rows: int, cols: int) -
     return cycles + FETCH * (code + lost * passed)
 
 
+@lru_cache(1024)
 def least_cycles(x: Operands, n: int, m: int, shares: bool) -> np.ndarray:
     """cycles[n + 1, m + 1] of parts with so many rows and columns, each with its best block."""
     least = np.zeros((n + 1, m + 1), int)
     least[1:, 1:] = np.iinfo(int).max
-    blocks = product(range(1, min(n, LARGEST_BLOCK) + 1), range(1, min(m, LARGEST_BLOCK) + 1))
-    for rows, cols in blocks:
-        rests = product(range(rows), range(cols))
-        fit = [fits(x, rows + h, cols + w, rows, cols, shares) for h, w in rests]
-        if any(fit):
+    highest, widest = min(n, LARGEST_BLOCK), min(m, LARGEST_BLOCK)
+    constants = np.zeros((highest + 1, widest + 1), int)
+    for rows, cols in product(range(1, highest + 1), range(1, widest + 1)):
+        constants[rows, cols] = len(x.constants(rows, cols))
+    for rows, cols in product(range(1, highest + 1), range(1, widest + 1)):
+        fit = _fitting(constants, rows, cols, shares)
+        if fit.any():
             heights, widths = np.ogrid[rows : n + 1, cols : m + 1]
             cycles = cycles_of_part(x, heights, widths, rows, cols).astype(int)
-            room = np.reshape(fit, (rows, cols))[heights % rows, widths % cols]
+            room = fit[heights % rows, widths % cols]
             part = least[rows:, cols:]
             part[room] = np.minimum(part, cycles)[room]
+    least.flags.writeable = False
     return least
+
+
+def _fitting(constants: np.ndarray, rows: int, cols: int, shares: bool) -> np.ndarray:
+    """fit[rows, cols]: see `fits`, of parts with whole blocks and so many rows and columns more.
+
+    constants    that the loads of a block need, by its rows and columns; none of an empty one
+    """
+    floats = float_registers(rows, cols)
+    if not shares or floats > X_REGISTERS:
+        return np.full((rows, cols), not shares and floats <= F_REGISTERS)
+    steps = np.maximum(constants[:rows, :cols], constants[rows, cols])
+    steps = np.maximum(steps, constants[rows, :cols])
+    steps = np.maximum(steps, constants[:rows, cols, None])
+    return floats + 2 + steps <= X_REGISTERS
 
 
 def _blocks(size: Any, blocking: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
