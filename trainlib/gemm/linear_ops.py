@@ -9,6 +9,7 @@ import numpy as np
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.elementwise.fused_update import Updating, stepped, with_update
+from trainlib.gemm.depth_split import scratch_of
 from trainlib.gemm.linear_arguments import (
     Layer,
     LinearForward,
@@ -98,6 +99,9 @@ class Step:
             boxes["bias" if self.name == "fw" else "dbias"] = ("co",)
         rows = {n for n, how in a.in_l1(self.name).items() if how.keys() & {"skew", "pad"}}
         whole = a.product(self.name, lambda name: a.dims(self.name)[name].size)
+        n, depth, m = whole
+        has_parts = not (is_half or isinstance(a, PointwiseLayer) or a.added is not None)
+        parts = scratch_of(n, m, depth) if has_parts else 0
 
         def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
             def size(name: str) -> int:
@@ -120,6 +124,8 @@ class Step:
             how |= {a.lines[name]: tile.part(name).row for name in rows}
             if is_half:
                 how["element"] = self.element
+            if parts:
+                how["parts"] = at["parts"]
             a.emit(self.name, size, k, team, *(at[name] for name in self.names), **how)
 
         cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)
@@ -129,6 +135,8 @@ class Step:
             how_cut["scratch"] = lambda tile: {
                 "sums": WORD * tile["co"] * (tile["ci"] if "ci" in dims else a.inputs)
             }
+        if parts:
+            how_cut["scratch"] = lambda _: {"parts": parts}
         rate = RATE * WORD / self.element.size if isinstance(a, PointwiseLayer) else RATE
         return Tiling(tuple(cut), boxes, emit, rate=rate, **how_cut)
 

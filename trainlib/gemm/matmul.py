@@ -17,6 +17,7 @@ from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
 from trainlib.codegen.work_split import Partition, grid_of
 from trainlib.gemm.bias import bias_added
+from trainlib.gemm.depth_split import depth_split_of
 from trainlib.gemm.operands import Operands, Packing, Scale
 from trainlib.gemm.outer_product import Outer
 from trainlib.gemm.partition import shares_of
@@ -70,6 +71,7 @@ def matmul_f32(
     cols: int | None = None,
     unroll: int = 1,
     split: tuple[int, int] | None = None,
+    parts: Address | None = None,
 ) -> None:
     """C[n, m] = A[n, depth] B[depth, m], on all cores of the team.
 
@@ -86,6 +88,8 @@ def matmul_f32(
     rows, cols           the block that stays in registers
     unroll               steps of the inner dimension in a round of the inner loop
     split                parts of the rows and of the columns, a core for each pair
+    parts                of single precision, trainlib.gemm.depth_split.scratch_of bytes of L1 with
+                         which the inner dimension may be partitioned, too; None: it is not
 
     What is None is chosen: see `timed_blocking`.
 
@@ -106,7 +110,7 @@ def matmul_f32(
         along = (n, c_line, bias_steps[0]), (m, WORD, bias_steps[1])
         stored: Any = {"trans_a": trans_a, "trans_b": trans_b, "accumulate": True, "relu": relu}
         stored |= {"a_line": a_line, "b_line": b_line, "c_line": c_line}
-        point: Any = {"rows": rows, "cols": cols, "unroll": unroll, "split": split}
+        point: Any = {"rows": rows, "cols": cols, "unroll": unroll, "split": split, "parts": parts}
         with bias_added(k, team, c, bias, along):
             matmul_f32(k, team, a, b, c, n, depth, m, **stored, **point)
         return
@@ -142,11 +146,25 @@ def matmul_f32(
         emit_product(k, team, x, n, m, point, outer)
         return
 
+    cycles, found = shares_of(x, n, m, team.cores, choose, shares)
+    if parts is not None and unroll == 1 and scale is None and not element.is_half:
+
+        def chosen(part: Operands, cores: int) -> tuple[int, Blocking]:
+            return timed_blocking(part, n, m, cores, shares_registers=shares)
+
+        def of_part(k: Kernel, group: Team, own: Operands, point: Blocking) -> None:
+            emit_product(k, group, own, n, m, point, None)
+
+        in_parts = depth_split_of(x, n, m, team.cores, chosen, cycles, parts)
+        if in_parts and in_parts.fits(k, team, of_part):
+            in_parts.emit(k, team, of_part)
+            return
+
     def emit(group: Team, piece: Piece) -> None:
         with piece.operands(k, x) as own:
             emit_product(k, group, own, piece.n, piece.m, piece.point, None)
 
-    emit_shares(k, team, shares_of(x, n, m, team.cores, choose, shares), emit)
+    emit_shares(k, team, found, emit)
 
 
 def line_of(element: Element, count: int) -> int:

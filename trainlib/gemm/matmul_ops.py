@@ -8,6 +8,7 @@ from pydantic import Field
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
+from trainlib.gemm.depth_split import scratch_of
 from trainlib.gemm.matmul import lanes_of, matmul_f32
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
@@ -108,13 +109,16 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
             a_line=tile.part("A").row,
             b_line=tile.part("B").row,
             c_line=tile.part("C").row,
+            parts=at.get("parts"),
             **(point if sizes == (n, depth, m) else clipped(point, sizes)),
         )
 
     dims: tuple[Dim, ...] = Dim("n", n, min(UNIT, n)), Dim("m", m, min(UNIT, m))
     if not is_whole:
         dims += (Dim("k", depth, is_summed=True),)
-    return Tiling(dims, boxes, emit, rate=RATE * WORD / element.size)
+    parts = 0 if element.is_half else scratch_of(n, m, depth)
+    scratch = (lambda _: {"parts": parts}) if parts else None
+    return Tiling(dims, boxes, emit, scratch, rate=RATE * WORD / element.size)
 
 
 def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, Any]:

@@ -41,8 +41,8 @@ Cut = tuple[int, list[Share]]
 
 def shares_of(
     x: Operands, n: int, m: int, cores: int, choose: Choose, shares_registers: bool
-) -> list[Share]:
-    """Who computes which pieces of C[n, m].
+) -> Cut:
+    """Who computes which pieces of C[n, m], and cycles, nearly.
 
     shares_registers    are floats and addresses in the same ones?
     """
@@ -51,7 +51,7 @@ def shares_of(
     best = whole, [Share(0, cores, (Piece(0, 0, n, m, point),))]
     addresses = [a for a in (x.a, x.b, x.c, x.bias) if isinstance(a, Register)]
     if len(set(addresses)) < len(addresses):  # a piece moves each of them
-        return best[1]
+        return best
     sides = (Side(n, m, cores, choose), Side(m, n, cores, choose, is_turned=True))
     for side in sides:
         best = side.in_two(best, side.n // cores * cores)
@@ -64,7 +64,7 @@ def shares_of(
             limit = int(CLEARLY * best[0])
             cuts = [side.in_strips(cycles, spare, limit) for side, cycles in both]
             best = min([best, *(cut for cut in cuts if cut)], key=lambda cut: cut[0])
-    return best[1]
+    return best
 
 
 @dataclass(frozen=True)

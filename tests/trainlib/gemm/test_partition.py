@@ -23,7 +23,7 @@ def operands(n, depth, m, **more):
 
 
 def shares(x, n, m, cores):
-    return shares_of(x, n, m, cores, lambda n, m, cores: timed_blocking(x, n, m, cores), True)
+    return shares_of(x, n, m, cores, lambda n, m, cores: timed_blocking(x, n, m, cores), True)[1]
 
 
 def is_in_strips(found):
