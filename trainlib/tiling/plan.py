@@ -16,7 +16,8 @@ from trainlib.tiling.tile_size import SMALLEST_ENTRY, Choice, TableRoom, TablesT
 
 FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
 MOST_OPENING = 4  # copies of the first step that code starts instead of the table
-RING = 3  # entries in L1
+RING = 3  # entries in L1 where they are not all there
+WHOLE = 1024  # bytes of a table that is in L1 from the start on, where copying takes longest
 MOST_TRIES = 16  # tables that turn out not to fit
 MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
 
@@ -82,8 +83,8 @@ class Plan:
                 choice = replace(choice.known(sizes, plan.table_size), reserved=0)
                 if len(choice.table.too_long) == MOST_TRIES:
                     return smallest
-            elif RING * plan.entry_size > choice.reserved:
-                choice = replace(choice, reserved=RING * plan.entry_size)
+            elif plan.ring * plan.entry_size > choice.reserved:
+                choice = replace(choice, reserved=plan.ring * plan.entry_size)
             else:
                 return plan
 
@@ -98,9 +99,31 @@ class Plan:
         return cls(tiling, steps, slots, *_bytes(tiling, tiles), *how)
 
     @property
+    def is_ahead(self) -> bool:
+        """Do copies of a step start before those of the last one are waited for?"""
+        return self.is_copying or self.tiling.streams
+
+    @property
+    def entries(self) -> int:
+        """Entries of the table: one for each step that has one, and where no copies of the last
+        step may be left to wait for, the last.
+        """
+        return len(self.walked) + (not self.is_ahead)
+
+    @property
     def table_size(self) -> int:
-        """Bytes of the table: an entry for each step that has one, and the last."""
-        return (len(self.walked) + 1) * self.entry_size
+        """Bytes of the table."""
+        return self.entries * self.entry_size
+
+    @property
+    def is_whole(self) -> bool:
+        """Is all of the table in L1 from the start on?"""
+        return self.tiling.streams and self.table_size <= WHOLE
+
+    @property
+    def ring(self) -> int:
+        """Entries in L1."""
+        return self.entries if self.is_whole else RING
 
     @cached_property
     def shapes(self) -> list[TileShape]:

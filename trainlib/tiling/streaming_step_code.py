@@ -45,12 +45,15 @@ class Ahead(Steps):
             counter = k.x()
             k.sw(ZERO, COUNTERS, SP)
             with self.team.only(plan.waiter):
+                if plan.is_whole:
+                    self._load_table(counter)
                 if self.opening:
-                    dma.begin(counter)
+                    opened = k.x()
+                    dma.begin(opened)
                     start_copies(k, self.opening)
-                    k.sw(counter, COUNTERS, SP)
-                dma.begin(counter)
-                dma.to_l1(self.entries, self.table, 2 * plan.entry_size)
+                    k.sw(opened, COUNTERS, SP)
+                if not plan.is_whole:
+                    self._load_table(counter)
             place, value = k.x(2)
             self._load_place(place, value)
             self._fill_frame(place, value)
@@ -59,6 +62,12 @@ class Ahead(Steps):
             self._begin_fetching(place, value)
             with self.team.only(plan.waiter):
                 dma.wait(counter)
+
+    def _load_table(self, counter: Register) -> None:
+        """Start to copy the first entries, under a fresh counter."""
+        Dma(self.k).begin(counter)
+        count = self.plan.ring if self.plan.is_whole else min(2, self.plan.entries)
+        Dma(self.k).to_l1(self.entries, self.table, count * self.plan.entry_size)
 
     def _step(self, first: Label) -> None:
         k, entry = self.k, A[0]
@@ -128,13 +137,16 @@ class Ahead(Steps):
 class Streaming(Ahead):
     """The same for a tiling that streams: the DMA has no time for entries.
 
-    Cores fetch them themselves; and they begin to compute one after the other: those that begin at
-    once meet each other and the DMA in every bank.
+    All of a short table is there from the start on; of a long one cores fetch entries themselves.
+    And they begin to compute one after the other: those that begin at once meet each other and the
+    DMA in every bank.
     """
 
     def _begin_fetching(self, place: Register, value: Register) -> None:
         """Store where in the table the core's first words are that it fetches."""
         k = self.k
+        if self.plan.is_whole:
+            return
         self.team.core(value)
         k.slli(value, value, 2)
         k.li(place, self.table + 2 * self.plan.entry_size)
@@ -144,10 +156,12 @@ class Streaming(Ahead):
     def _fetch(self, entry: Register) -> None:
         """Fetch the core's words of the next entry but one: the DMA has no time for them."""
         k, size, step = self.k, self.plan.entry_size, WORD * self.plan.cores
+        if self.plan.is_whole:
+            return
         with k.scope():
             source, place, value = k.x(3)
             k.lw(source, AHEAD, SP)
-            k.li(value, self.table + (len(self.plan.walked) + 1) * size)
+            k.li(value, self.table + self.plan.table_size)
             with k.if_(LT, source, value):
                 k.mv(place, entry)
                 k.li(value, self.entries)

@@ -16,8 +16,10 @@ number. Block i is for core cores - 1 - i: the last cores have the least to comp
 DMA takes its next command, or says who is done, only when its last command has begun: so commands
 are spread over cores, and the one that waits for them has none. Code starts the first step's copies
 itself, if they are few. Where copying is what takes longest, cores start copies before they wait
-for the last ones; they fetch entries themselves; and they begin to compute one after the other:
-those that begin at once meet each other and the DMA in every bank. Where cores can do all of it by
+for the last ones, and no step follows the one with the last copies. If it always does, all of a
+short table is there before the first tile, and of a long one cores fetch entries themselves; and
+they begin to compute one after the other: those that begin at once meet each other and the DMA in
+every bank. Where cores can do all of it by
 themselves, they do, without steps: see trainlib.tiling.per_core_loop.
 """
 
@@ -117,7 +119,7 @@ class Walk:
             for name, n in plan.slots.items()
         }
         self.scratch = {name: k.buffer(k.l1, name, size) for name, size in plan.scratch.items()}
-        self.entries = k.buffer(k.l1, "entries", RING * plan.entry_size)
+        self.entries = k.buffer(k.l1, "entries", plan.ring * plan.entry_size)
         self.bases = bases_of(l2.values())
         self.lengths: set[int] = set()  # words of the commands in the table
         self.next, self.finish = k.label("next_step"), k.label("last_step")
@@ -135,7 +137,7 @@ class Walk:
         functions = {s: k.label(f"tile_{i}") for i, s in enumerate(plan.shapes)}
         table = self._table(functions)
         opening = [self._command(transfer) for transfer in plan.opening]
-        steps = Ahead if plan.is_copying else Steps
+        steps = Ahead if plan.is_ahead else Steps
         steps = Streaming if plan.tiling.streams else steps
         places, labels = (self.entries, table), (self.next, self.finish)
         with steps(k, self.team, plan, places, labels, opening, self._relatives).around():
@@ -184,21 +186,26 @@ class Walk:
         for number, step in enumerate(plan.walked):
             following = at + (number + 1) * plan.entry_size
             words += self._entry(number, step, functions, following)
-        words += self._words(self.finish, self.entries, Step(), [])
+        if plan.entries > len(plan.walked):
+            words += self._words(self.finish, self.entries, Step(), [])
         return k.words("schedule", words)
 
     def _entry(
         self, number: int, step: Step, functions: Mapping[TileShape, Label], following: int
     ) -> list[int | Label]:
         size = self.plan.entry_size
-        places = [self.entries + (number + ahead) % RING * size for ahead in range(RING)]
+        ring = self.plan.ring
+        places = [self.entries + (number + ahead) % ring * size for ahead in range(RING)]
         commands = [self._command(transfer) for transfer in step.transfers]
         if not self.plan.tiling.streams:
             used = self.plan.used
-            last = following + (len(self.plan.walked) - 1 - number) * size
+            last = following + (self.plan.entries - 2 - number) * size
             fetched = min(following + size, last)  # after the last, that one again
             commands.insert(0, command_words(True, places[2], fetched, used, to_all=True))
-        function = functions[step.shape] if step.shape else self.next
+        is_last = number + 1 == self.plan.entries
+        function = self.finish if is_last else self.next
+        if step.shape:
+            function = functions[step.shape]
         return self._words(function, places[1], step, commands)
 
     def _words(

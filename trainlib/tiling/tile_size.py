@@ -20,6 +20,9 @@ from trainlib.primitive.tile_spec import Dim, Sizes, Tiling
 from trainlib.tiling.tile_shapes import shapes_of
 
 STEP = 200  # cycles of a step that copies do not hide, about
+STREAMED_STEP = 50  # of one beside the copies that take longest: banks that cores and the DMA share
+STREAMED_CODE = 100  # cycles of a function where they do, when it is new
+TAPERED = 3 / 8  # of a tile, the last one there
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
 BURST = 256  # bytes
 QUEUE = 5  # commands with lines that no core waits for: MCHAN's queue of four, and the first
@@ -343,9 +346,22 @@ class Grid:
         computing = self.work + costs.kernel * self.tiles + self._revisits()
         if self.choice.buffers == 1:
             both = computing + inwards + outwards + steps
+        elif self.choice.tiling.streams and not self.choice.table.price:
+            return self._streamed(computing)
         else:
             both = np.maximum(computing, self.copying) + exposed + self._queueing()
         return both + steps + costs.cold * self._shapes() + self._worth
+
+    def _streamed(self, computing: np.ndarray) -> np.ndarray:
+        """Likewise where copying takes longest: then the last tile's computation is left.
+
+        NOTE: not of a network's functions, whose code is new in each step, and fetched from L2
+        through the port that the copies need: what it costs is in the other estimate.
+        """
+        left = np.where(self.tiles > 1, TAPERED, 1)
+        copying = self.copying + left * computing / self.tiles
+        steps = STREAMED_STEP * self.tiles
+        return np.maximum(computing, copying) + steps + STREAMED_CODE * self._shapes()
 
     @property
     def _worth(self) -> np.ndarray:
