@@ -199,6 +199,7 @@ def keep_for_ever(file, pipe):
 
 
 @pytest.mark.parametrize("wait", [1, 7, 23])
+@pytest.mark.sampled(3)
 def test_a_kill_loses_nothing_that_was_reported(tmp_path, wait):
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()

@@ -1,5 +1,6 @@
 """What the table of steps takes: no point of a space is too large when it is built."""
 
+from itertools import product
 from random import Random
 
 import pytest
@@ -63,10 +64,11 @@ def test_every_tile_near_the_limit_of_l1_has_room_for_its_entries(request, numbe
         pytest.skip("plans thousands of tiles; --full does")
     kernel, arguments = LAYERS[number]
     moments, seen = Random(number), 0
-    most = 3 if request.config.getoption("--full") else 1
+    is_full = request.config.getoption("--full")
+    most, teams = (3, [*product((1, 2), (8, 4))]) if is_full else (1, [(2, 8), (1, 4)])
     space = Space.of(kernel, arguments, chip_with(free), sizes=9)
     for method in space.methods:
-        for buffers, cores in ((1, 8), (2, 8), (1, 4), (2, 4)):
+        for buffers, cores in teams:
             choice = space.choice(buffers, method)
             for tile in drawn(moments, space, method, buffers, cores, most):
                 sizes = dict(tile)

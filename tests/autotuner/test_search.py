@@ -153,6 +153,7 @@ def test_a_product_in_l1_takes_no_less_than_the_bound(kernel):
 
 
 @pytest.mark.parametrize("number", [1, 2, 10, 18])
+@pytest.mark.sampled(2)
 def test_points_of_other_layers_take_no_less_than_the_bound(number):
     kernel, arguments = AFFORDABLE[number]
     space = Space.of(kernel, arguments, CHIP, sizes=2, cores=(8,))

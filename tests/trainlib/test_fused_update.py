@@ -34,6 +34,7 @@ POINTS = {
 
 @pytest.mark.parametrize("name", POINTS)
 @pytest.mark.parametrize("scale", [-1e-3, "operand"])
+@pytest.mark.sampled
 def test_a_gradient_is_scaled_and_added_once(name, scale):
     kernel, point = POINTS[name]
     if "tile" not in point:
@@ -73,6 +74,7 @@ OF_LINEAR = {
 
 @pytest.mark.parametrize("how", LEARNT)
 @pytest.mark.parametrize("name", ["lines", "multiplier", "pointwise", *OF_LINEAR])
+@pytest.mark.sampled
 def test_momentum_and_decay_are_those_of_a_pass_of_its_own_bit_for_bit(name, how):
     kernel, point = (POINTS | OF_LINEAR)[name]
     family, learnt = family_of(f"{kernel}_wg_f32"), LEARNT[how]

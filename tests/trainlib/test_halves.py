@@ -198,7 +198,7 @@ for name in ("clamp_fw", "clamp_bw"):
 POINTS = [(f"{stem}_{half.name}", how) for half in HALVES for stem in ODD for how in ODD[stem]]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("kernel", "how"), POINTS, ids=str)
 def test_results_are_those_of_single_precision_rounded_once(kernel, how):
     """Or bit for bit those of the type, see each kernel's reference; nothing else is written."""

@@ -49,7 +49,7 @@ def test_results_and_flags_are_those_of_the_vectors(vectors: Vectors) -> None:
     assert line(vectors, index) == "none"
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 def test_compiled_results_and_flags_are_those_of_the_vectors(
     vectors: Vectors, compiled_first_difference
 ) -> None:

@@ -37,12 +37,13 @@ def report(config: Path, *options: str) -> dict:
 
 
 def test_processes_and_a_cluster_started_for_the_search_find_what_one_thread_finds(
-    config: Path,
+    config: Path, request: pytest.FixtureRequest
 ) -> None:
     pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
     alone = report(config, "--workers", "1")
     assert alone["layers"][0]["simulated"] == 18
-    assert report(config, "--workers", "2") == alone
+    if request.config.getoption("--full"):  # else the tests of searches that are killed do it
+        assert report(config, "--workers", "2") == alone
     assert report(config, "--local-cluster", "1") == alone
 
 

@@ -107,7 +107,7 @@ class Bench:
             self.new()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_packets_are_answered_or_dropped(seed, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)  # a damaged `monitor checkpoint` may name a file

@@ -26,6 +26,7 @@ needs_compiler = pytest.mark.skipif(
 
 @pytest.mark.parametrize("checks", [(check,) for check in CHECKS] + [CHECKS])
 @pytest.mark.parametrize("engine", ["compiled", "event"])
+@pytest.mark.sampled
 def test_a_check_changes_nothing(checks, engine):
     plain, watched = (run_program(MATMUL, engine=engine, checks=c) for c in ((), checks))
     assert (plain.cycles, plain.exit) == (watched.cycles, watched.exit)

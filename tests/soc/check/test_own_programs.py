@@ -29,7 +29,7 @@ def assert_clean(program: Program, chip: SocSpec | str = "pulp") -> None:
     assert [finding.message for finding in result.checked.findings] == []
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("layer", EVERY, ids=lambda layer: f"{layer.kernel}-{layer.is_large}")
 def test_a_kernel_runs_clean(layer):
     assert_clean(program(layer.kernel, layer.arguments).program)

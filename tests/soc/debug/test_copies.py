@@ -70,6 +70,7 @@ def hits(session: Session, *watchpoints: Watchpoint) -> list[Hit]:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("name", "core", "first", "end"), [("near", 2, 3, 64), ("far", 5, 6, 60)])
+@pytest.mark.sampled
 def test_a_write_is_seen_in_the_cycle_in_which_the_byte_changes(
     program, engine, name, core, first, end
 ) -> None:

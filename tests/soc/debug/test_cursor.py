@@ -67,6 +67,7 @@ def backward(cursor: Cursor) -> list[Hit]:
 
 
 @pytest.mark.parametrize("kind", ["write", "read", "access"])
+@pytest.mark.sampled
 def test_watchpoints_stop_at_every_access_to_their_bytes(program, kind, tmp_path) -> None:
     trace = recorded(program, tmp_path)
     addresses = sorted(set(trace.select(Kind.MEMORY)["a"].tolist()))
@@ -104,6 +105,7 @@ def test_hits_are_the_same_forward_and_back(program, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.sampled
 def test_steps_of_a_hart_go_from_issue_to_issue_and_back(program, engine) -> None:
     issues = run_program(program, issue_trace=True).issues
     for hart in (1, 8):

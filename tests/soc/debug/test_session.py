@@ -82,6 +82,7 @@ def test_a_run_in_steps_is_the_same_in_every_byte(program: Program, engine: str)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.sampled
 def test_back_and_forth_it_is_the_same_in_every_byte(program: Program, engine: str) -> None:
     random, session = Random(2), Session(program, engine=engine)
     while eager(session).end is None:

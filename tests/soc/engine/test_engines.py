@@ -15,7 +15,7 @@ from tests.soc.random_programs import PIECES, random_program
 from trainlib.launch import program as kernel_program
 
 ELFS = Path(__file__).parents[2] / "oracles" / "elfs.tar.xz"
-REGULAR, FULL = 12, 1000
+REGULAR, FULL = 6, 1000
 """Seeds 0, 1, ... of the random programs."""
 
 STATE = ("pc", "fflags", "frm", "mstatus", "lp_start", "lp_end", "lp_count", "counter")
@@ -112,11 +112,14 @@ def training_step() -> Program:
     return kernel_program("train_f32", arguments, "pulp").program
 
 
-def test_a_training_step_in_which_dma_and_cores_compete_leaves_the_same() -> None:
-    one, other = ends(training_step(), 100_000)
+def test_a_training_step_in_which_dma_and_cores_compete_leaves_the_same(
+    request: pytest.FixtureRequest,
+) -> None:
+    is_full = request.config.getoption("--full")
+    one, other = ends(training_step(), 100_000 if is_full else 25_000)
 
-    assert one.report["exit"] == {"reason": "exit", "code": 0}
-    assert one.report["dma"]["l1_conflicts"] > 10_000
+    assert one.report["exit"]["reason"] == ("exit" if is_full else "max_cycles")
+    assert one.report["dma"]["l1_conflicts"] > (10_000 if is_full else 500)
     assert not differences([one, other])
 
 

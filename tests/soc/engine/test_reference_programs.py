@@ -106,6 +106,7 @@ def cycles(kernel: str, cores: int) -> tuple[int, int]:
 @pytest.mark.parametrize(
     "name", ["hello", "ubench", *(f"speed2_mm_{k}" for k in ("hwl", "2x2", "naive"))]
 )
+@pytest.mark.sampled(2)
 def test_a_program_runs_to_its_exit(name: str) -> None:
     result = run(name)
 

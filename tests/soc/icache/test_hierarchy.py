@@ -60,7 +60,7 @@ def test_the_state_machines_stepped_cycle_by_cycle_take_the_same(run: dict) -> N
 def test_random_programs_issue_in_the_cycles_of_the_state_machines(
     request: pytest.FixtureRequest,
 ) -> None:
-    for seed in range(3000 if request.config.getoption("--full") else 150):
+    for seed in range(3000 if request.config.getoption("--full") else 40):
         random = Random(seed)
         longest = random.choice((4, 10, 40, 150))
         harts = random.choice((1, 1, 2, 3, 8))

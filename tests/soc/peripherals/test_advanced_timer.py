@@ -243,6 +243,7 @@ def test_a_channel_is_another_timer_s_input():
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sampled(3)
 def test_what_is_skipped_is_the_same_as_all_of_its_cycles(seed, monkeypatch):
     def drive(bench):
         draw = random.Random(seed)

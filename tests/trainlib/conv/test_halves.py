@@ -176,7 +176,7 @@ BY_COLUMNS = (
 @pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("shape", BY_COLUMNS, ids=str)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_products_with_columns_are_the_references(shape, method, element):
     for step, layout in product(("fw", "wg", "ig"), ("chw", "hwc")):
         how = shape | {"layout": layout, "method": method}

@@ -52,6 +52,7 @@ SPREADING = [
 
 @VALUES
 @pytest.mark.parametrize(("kernel", "more", "name"), SPREADING)
+@pytest.mark.sampled
 def test_the_reference_knows_what_meets_padding(kernel, more, name, value):
     """By columns it is multiplied with zeros, as in PyTorch; directly, with nothing."""
     arguments = SQUARE | more

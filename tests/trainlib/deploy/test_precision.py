@@ -169,6 +169,7 @@ def test_recurrent_layers_learn_in_halves():
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 @pytest.mark.parametrize("optimizer", [SGD(lr=0.1), Adam(clip_norm=1.0)], ids=["sgd", "adam"])
+@pytest.mark.sampled
 def test_a_step_that_overflows_is_skipped_and_the_scale_backs_off(accumulate, optimizer):
     scale = LossScale(initial=2.0**30, backoff=2.0**-8, interval=2)
     deployed, module, batch = small(
@@ -213,6 +214,7 @@ def single_precision(steps):
 
 @HALVES
 @pytest.mark.parametrize("scale", [None, LossScale(initial=256.0)], ids=["none", "dynamic"])
+@pytest.mark.sampled
 def test_memory_is_right_and_losses_stay_those_of_single_precision(dtype, scale):
     mixed, _, batch = small(dtype=dtype, loss_scale=scale)
     peak, wanted = single_precision(20)

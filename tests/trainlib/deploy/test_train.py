@@ -179,6 +179,7 @@ def test_adam_is_that_of_torch(kind):
     ("clip_norm", "clip_value", "is_clipped"),
     [(0.3, None, True), (50.0, None, False), (0.5, 0.05, True)],
 )
+@pytest.mark.sampled
 def test_gradients_are_clipped_as_torch_does(clip_norm, clip_value, is_clipped, accumulate):
     module, (x, t) = convolutional(), data(4)
     batches = list(zip(x, t, strict=True))

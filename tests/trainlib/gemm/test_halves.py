@@ -55,6 +55,7 @@ LAYERS += [("wg", start) for start in [*STARTS, {"bias": True, "accumulate": Tru
 
 @pytest.mark.parametrize("element", HALVES, ids=lambda element: element.name)
 @pytest.mark.parametrize(("step", "how"), LAYERS, ids=str)
+@pytest.mark.sampled
 def test_the_steps_of_a_linear_layer_are_the_references(element, step, how):
     for batch, inputs, outputs in [(1, 1, 1), (5, 23, 17), (3, 40, 9), (2, 1, 6)]:
         shape = {"batch": batch, "inputs": inputs, "outputs": outputs}

@@ -55,6 +55,7 @@ def test_a_pointwise_convolution_is_right(step, shape, layout):
 
 @pytest.mark.parametrize("tile", [None, {"n": 2, "ci": 3, "co": 2}])
 @pytest.mark.parametrize("shape", LAYERS)
+@pytest.mark.sampled
 def test_a_relu_is_of_whole_sums(shape, tile):
     fitted = tile and {
         n: min(s, LAYERS[shape].get(d, 1))
@@ -103,6 +104,7 @@ SCALED = (
 
 @pytest.mark.parametrize("scale", [-1e-5, "operand"])
 @pytest.mark.parametrize("point", SCALED, ids=str)
+@pytest.mark.sampled
 def test_a_whole_gradient_is_scaled_and_added_once(point, scale):
     """The reference allows the sum's own rounding, whatever the batch."""
     for bias in (False, True):

@@ -133,6 +133,7 @@ SLOW = {
 @pytest.mark.parametrize("kernels", ["best", "naive"])
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("lr", [1e-4, 1e-5])
+@pytest.mark.sampled
 def test_updates_are_of_whole_gradients_and_rounded_once(lr, batch, kernels):
     """Products that are added to weights one by one are off by 6 to 40 roundings of weights."""
     point = checked("train_f32", SLOW | {"lr": lr, "batch": batch, "kernels": kernels})

@@ -71,6 +71,7 @@ def test_groups_of_cores_share_channels_faster_than_one_core_or_all(pass_, chann
 @pytest.mark.parametrize("point", MAP_POINTS[1::2], ids=str)
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("pass_", ["fw", "bw", "apply"])
+@pytest.mark.sampled
 def test_a_relu_of_every_map_is_right(name, pass_, point):
     if (name, pass_) != ("batchnorm_frozen", "apply"):
         check(f"{name}_{pass_}_f32", arguments(name, point) | {"relu": True})
@@ -256,6 +257,7 @@ RANGES = {
 @pytest.mark.parametrize("split", ["rows", "columns"])
 @pytest.mark.parametrize("values", RANGES.values(), ids=RANGES)
 @pytest.mark.parametrize("kernel", ["batchnorm_fw", "batchnorm_bw", "batchnorm_frozen_bw"])
+@pytest.mark.sampled
 def test_rows_of_fp16_are_the_references_where_pairs_would_leave_its_range(kernel, values, split):
     """And gradients are as near to float64 as a few roundings, of the largest or of tiny ones."""
     name, point = f"{kernel}_f16", {"c": 3, "hw": 25, "b": 2, "split": split, "relu": True}

@@ -259,6 +259,7 @@ IN_HALVES = (
 
 @pytest.mark.parametrize("step", ["fw", "ig"])
 @pytest.mark.parametrize(("alone_in", "cores", "shape"), IN_HALVES, ids=str)
+@pytest.mark.sampled
 def test_so_are_those_in_halves(step, alone_in, cores, shape, shares):
     point = shape | {"cores": cores, "warm": cores % 2 == 0}
     if step == "ig":

@@ -148,6 +148,7 @@ def test_tiles_give_the_same_bits(name, point, tile):
 
 @pytest.mark.parametrize("buffers", [1, 2])
 @pytest.mark.parametrize(("name", "point", "tile"), SUMS, ids=str)
+@pytest.mark.sampled
 def test_sums_over_tiles_are_right(name, point, tile, buffers):
     check(name, point | {"tile": tile, "buffers": buffers})
 

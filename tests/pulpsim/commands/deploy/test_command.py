@@ -109,6 +109,7 @@ def test_a_module_is_trained_and_held_against_torch(model: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.sampled(2)
 def test_the_network_of_the_examples_is_as_near_as_it_must_be(seed: int) -> None:
     """With seeds by whose luck PyTorch's float32 is, computed once, nearer than most are."""
     network = Path(__file__).parents[4] / "examples" / "network.py"

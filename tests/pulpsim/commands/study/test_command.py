@@ -62,6 +62,7 @@ def test_without_a_name_all_studies_are_listed_with_their_arguments() -> None:
 
 
 @pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.sampled(3)
 def test_a_study_shows_a_table_and_leaves_its_files_and_is_not_simulated_twice(
     tmp_path: Path, name: str, simulated: list[int]
 ) -> None:
