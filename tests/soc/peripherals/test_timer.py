@@ -13,7 +13,7 @@ from soc.peripherals.timer import MOST_ALARMS, Timer
 WORD = 0xFFFFFFFF
 ENABLE, RESET, EVENT, CLEAR, ONE_SHOT, SCALED, REFERENCE = 1, 2, 4, 16, 32, 64, 128
 WIDE = 1 << 31
-SEEDS = 1500
+REGULAR, FULL = 400, 1500
 
 
 class Bench:
@@ -111,10 +111,10 @@ def random_store(random_, rtl):
     return (name, value) if value != other else ("START", 1)
 
 
-def test_random_stores_have_the_effect_that_the_rtl_gives_them():
+def test_random_stores_have_the_effect_that_the_rtl_gives_them(request):
     """Values, configuration and events in every cycle; stores avoid the cycle of the target."""
-    events = 0
-    for seed in range(SEEDS):
+    events, seeds = 0, FULL if request.config.getoption("--full") else REGULAR
+    for seed in range(seeds):
         random_ = random.Random(seed)
         bench, rtl, rtl_log = Bench(), RtlCounter(), []
         next_store = 3
@@ -135,7 +135,7 @@ def test_random_stores_have_the_effect_that_the_rtl_gives_them():
                 rtl_log.append((cycle, "low"))
         assert (seed, bench.log) == (seed, rtl_log)
         events += len(rtl_log)
-    assert events > SEEDS  # the stores do start counters
+    assert events > seeds  # the stores do start counters
 
 
 def test_a_counter_counts_from_the_cycle_after_its_start():
