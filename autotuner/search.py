@@ -24,8 +24,8 @@ from autotuner.result import Found
 from autotuner.space import PAPER_TILES, Space
 
 MeasurePoints = Callable[[Sequence[Point]], list[Outcome]]
-SHARE = 5
-"""guided simulates at most one point in so many."""
+SHARE = 7
+"""guided tries at most one point in so many: simulates it, or finds that it can't be built."""
 
 LEAST_OF_PHASES = 40
 """Points that it may simulate of phases, however few there are: one stands for many others."""
@@ -104,13 +104,13 @@ def confirmed(found: Sequence[Found], measure: MeasurePoints) -> list[Found]:
 
 
 def limit(space: Space, share: int = SHARE) -> int:
-    """Points that guided simulates at most."""
+    """Points that guided tries at most."""
     least = min(len(space), LEAST_OF_PHASES) if space.is_phased(space.own_buffers) else 1
     return max(len(space) // share, least)
 
 
 class Search:
-    """The measurements so far; no more than `budget` points are simulated."""
+    """The measurements so far; no more than `budget` points are tried."""
 
     def __init__(self, space: Space, measure: MeasurePoints, budget: int) -> None:
         self.space, self.measure, self.budget = space, measure, budget
@@ -172,7 +172,7 @@ class Search:
         """Measure those that are new and may win, as far as the budget goes."""
         most = self.best.outcome.rank if self.best else float("inf")
         new = [p for p in points if p not in self.found and lower_bound(self.space, p) < most]
-        new = new[: max(self.budget - self.simulated, 0)]
+        new = new[: max(self.budget - len(self.found), 0)]
         for found in _measured(new, self.measure):
             self.found[found.point] = found
         return new
@@ -180,12 +180,7 @@ class Search:
     @property
     def is_spent(self) -> bool:
         """May no more be measured?"""
-        return self.simulated >= self.budget
-
-    @property
-    def simulated(self) -> int:
-        """Points whose program could be built."""
-        return sum(found.outcome.l1_bytes is not None for found in self.found.values())
+        return len(self.found) >= self.budget
 
 
 def siblings(space: Space, point: Point, fields: Sequence[str]) -> list[Point]:

@@ -50,7 +50,7 @@ def test_exhaustive_measures_every_point_and_sorts_failures_after():
     assert found[0].outcome == min(costs.values(), key=lambda outcome: outcome.rank)
 
 
-def test_guided_measures_a_fifth_at_most_and_never_a_point_twice():
+def test_guided_measures_a_seventh_at_most_and_never_a_point_twice():
     space = pointwise()
     measure, asked = made_up(space, lambda p: Outcome(1_000_000 + hash(p) % 1000, 64))
     guided(space, measure)
@@ -123,7 +123,7 @@ REGULAR = 0, 3
 
 
 @pytest.mark.parametrize("number", range(len(AFFORDABLE)))
-def test_guided_is_within_one_percent_of_the_optimum_by_a_fifth_of_the_points(request, number):
+def test_guided_is_within_one_percent_of_the_optimum_by_a_seventh_of_the_points(request, number):
     if number not in REGULAR and not request.config.getoption("--full"):
         pytest.skip("measures 9,000 points; --full does")
     kernel, arguments = AFFORDABLE[number]
