@@ -25,6 +25,25 @@ def line_parts(cores: int, groups: int, rows: int, channels: int, ys: Axis, xs: 
 
     rows, channels    of each group
     """
+    found = _cycles(cores, groups, rows, channels, ys, xs)
+    best = min(found, key=found.__getitem__)
+    return best if found[best] < WORTH * found[1] else 1
+
+
+@cache
+def busy_by_lines(cores: int, groups: int, ys: Axis, xs: Axis) -> float:
+    """The part of the time in which cores have work that share groups of a row and a channel each,
+    or their lines.
+    """
+    least = INSTRUCTIONS * groups * ys.reads * xs.reads / cores
+    return least / max(min(_cycles(cores, groups, 1, 1, ys, xs).values()), 1e-9)
+
+
+@cache
+def _cycles(
+    cores: int, groups: int, rows: int, channels: int, ys: Axis, xs: Axis
+) -> dict[int, float]:
+    """Cycles by the parts of the lines, nearly."""
     sums = groups * rows * channels * ys.taps * xs.taps
     macs = groups * rows * channels * ys.reads * xs.reads
     found = {1: INSTRUCTIONS * macs / cores / max(_busy(cores, groups, rows, channels, xs), 1e-9)}
@@ -34,8 +53,7 @@ def line_parts(cores: int, groups: int, rows: int, channels: int, ys: Axis, xs: 
         each, slowest = cores // parts, -(-ys.outputs // parts) / ys.outputs
         own = INSTRUCTIONS * macs * slowest / each / _busy(each, groups, rows, channels, xs)
         found[parts] = own + AROUND + ADDED * (parts + 2) * sums / cores
-    best = min(found, key=found.__getitem__)
-    return best if found[best] < WORTH * found[1] else 1
+    return found
 
 
 def _busy(cores: int, groups: int, rows: int, channels: int, xs: Axis) -> float:

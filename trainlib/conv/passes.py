@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from firmware.builder import Kernel, KernelError
+from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.conv import halves
 from trainlib.conv.axis import Axis
@@ -37,7 +38,7 @@ from trainlib.conv.im2col_gemm import (
 )
 from trainlib.conv.im2col_layout import row_of
 from trainlib.conv.l1_layouts import ByColumns, Exchanged
-from trainlib.conv.line_parts import sums_of_parts
+from trainlib.conv.line_parts import busy_by_lines, sums_of_parts
 from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
@@ -52,6 +53,7 @@ RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not co
 UNIT = 4  # channels of a tile's results
 CORES = 8  # usually
 COSTS = Costs(kernel=120, cold=2500, revisit=0.75)  # of functions of 1,600 bytes, about
+LONE_COSTS = Costs(cold=1600)  # of a gradient of weights of groups of one channel each
 GROUPS = 8  # of a tile, one for each core and no group shared
 BY_COLUMNS: Mapping[str, Callable[..., None]] = {
     "y": conv2d_fw_by_columns, "x": conv2d_ig_by_columns, "w": conv2d_wg_by_columns
@@ -146,6 +148,10 @@ class Step:
             how |= {"timed": lambda tile: self.cycles(a, tile)}
         if self._is_plain(a) or halves.has_row_pairs(self.result, a, self.element):
             how |= {"busy": lambda sizes: self._busy(a, sizes), "costs": COSTS}
+        if is_walked and a.shape.groups > 1 and not self.element.is_half:
+            how |= {"busy": lambda sizes: self._busy_by_groups(a, sizes)}
+        if self._has_lone_parts(a):
+            how |= {"busy": lambda sizes: self._busy_by_lines(a, sizes), "costs": LONE_COSTS}
         taps = 1 if a.by_columns else self._taps(a)
         by_pairs = halves.has_row_pairs(self.result, a, self.element)
         if self.element.is_half and (a.shape.groups > 1 or by_pairs):  # of what is not cut
@@ -249,11 +255,48 @@ class Step:
         busy = np.vectorize(part, otypes=[float])(*of)
         return 1 / (1 / busy + halves.packing(self.result, s, sizes)) if is_half else busy
 
+    def _has_lone_parts(self, a: Wanted) -> bool:
+        """May cores have parts of the lines of groups of a row and a channel each?"""
+        s = a.shape
+        return s.groups == s.inputs == s.outputs > 1 and self._has_parts(a)
+
+    def _busy_by_lines(self, a: Wanted, sizes: Sized) -> Any:
+        """The part of the time in which cores have work in tiles of these sizes, which share their
+        groups, or the lines of these.
+        """
+        cores, s, cut = a.cores or CORES, a.shape, self._cut(a)
+
+        def busy(groups: int, lines: int) -> float:
+            ys = s.ys if lines == s.ys.outputs else replace(s.ys, outputs=lines)
+            return busy_by_lines(cores, groups, ys, s.xs)
+
+        of = [
+            np.asarray(sizes[n] if n in cut else whole, int)
+            for n, whole in (("g", s.groups), ("y", s.ys.outputs))
+        ]
+        return np.vectorize(busy, otypes=[float])(*of)
+
     def _exposed(self, a: Wanted, sizes: Sized) -> Any:
-        """The part of the copies of a tile at the ends that nothing hides: few lines and groups."""
+        """The part of the copies of a tile at the ends that nothing hides: few lines and groups, if
+        there are several tiles.
+        """
         if not np.any(self._is_walked(a, sizes)):
             return 1.0
-        return np.where(self._is_walked(a, sizes), GROUPS / sizes["g"] / ENDS, 1.0)
+        is_walked = self._is_walked(a, sizes) & np.logical_not(self._is_one(a, sizes))
+        return np.where(is_walked, GROUPS / sizes["g"] / ENDS, 1.0)
+
+    def _busy_by_groups(self, a: Wanted, sizes: Sized) -> Any:
+        """The part of the time in which cores have work in tiles that are walked: each has groups
+        of its own. Of others they share the lines.
+        """
+        is_walked = self._is_walked(a, sizes) & np.logical_not(self._is_one(a, sizes))
+        cores = a.cores or CORES
+        busy = sizes["g"] / (cores * np.ceil(np.asarray(sizes["g"]) / cores))
+        return np.where(is_walked, busy, 1.0)
+
+    def _is_one(self, a: Wanted, sizes: Sized) -> Any:
+        """Is a tile of these sizes all there is?"""
+        return prod(sizes[dim.name] == dim.size for dim in self._dims(a, self._cut(a)))
 
     def _cut(self, a: Wanted) -> dict[str, str]:
         """The dimensions along which it is cut, by themselves.
@@ -284,7 +327,7 @@ class Step:
         units = {"co": UNIT, "ci": UNIT}
         if self.element.is_half:
             units |= halves.UNITS["w" if self.result == "w" else "yx"]
-        if self.result == "w" or self._is_joined(a):
+        if self.result == "w" and not self._has_lone_parts(a) or self._is_joined(a):
             units["g"] = GROUPS  # one for each core
         rows = "ci" if self.result == "x" else "co"
         pairs = (
@@ -416,6 +459,8 @@ class Step:
         """Of the code for a tile of an image or its gradient, as its schedule estimates them."""
         conv = self._convolution(a, tile)
         of = conv.forward(0, 0, 0) if self.result == "y" else conv.input_gradient(0, 0, 0)
+        if self._is_walked(a, tile) and not self._is_one(a, tile):
+            of = replace(of, lines=(ZERO, ZERO))  # each core has all of them
         return conv.batch * fewest(of, a.cores or CORES)
 
     @property

@@ -47,6 +47,14 @@ def test_the_fewest_cycles_are_nearly_those_of_what_is_chosen(shape):
          75_878),
         ("conv2d_fw_f32", {"inputs": 41, "outputs": 6, "height": 18, "width": 18, "stride": 2}
          | {"kernel": 3, "padding": 1}, 47_616),
+        ("dwconv2d_fw_f32", {"inputs": 14, "height": 6, "width": 39, "kernel": 3, "padding": 1},
+         8_245),
+        ("dwconv2d_fw_f32", {"inputs": 18, "height": 8, "width": 22, "kernel": 3}, 7_149),
+        ("dwconv2d_ig_f32", {"inputs": 20, "height": 16, "width": 17, "kernel": 5, "padding": 3},
+         33_581),
+        ("dwconv2d_wg_f32", {"inputs": 4, "height": 46, "width": 44, "kernel": 2}, 16_827),
+        ("dwconv2d_wg_f32", {"inputs": 3, "height": 60, "width": 60, "kernel": 5, "padding": 2},
+         75_206),
     ],
 )  # fmt: skip
 def test_tiles_are_chosen_by_what_their_code_takes(kernel, shape, most):
