@@ -26,13 +26,14 @@ from soc.cluster.port_generators import (
     next_cycle,
     take_answers,
     take_beat,
+    take_beat_in_turn,
     write_word,
 )
 from soc.core.bounds import is_in_l1, is_in_l2
 from soc.core.if_stage import hand_over_after_access
 from soc.core.lsu import access_granted, end_access, transact, turn_to_second_half
 from soc.icache.prefetch_buffer import fetch_asks, fetch_granted
-from soc.interconnect.l2_banks import AXI_READ, AXI_WRITE, DATA, FETCH, UDMA_TX, l2_bank_of
+from soc.interconnect.l2_banks import AXI, DATA, FETCH, UDMA_TX, l2_bank_of
 from soc.interconnect.tcdm import ask_bank, grant_bank
 from soc.prelude.bits import bit
 from soc.prelude.decoded import LOAD, STORE
@@ -182,13 +183,22 @@ def collect_ports(chip: Chip, now: int) -> None:
         if is_active(control, k) and control["port_next"][k] <= now:
             ask_for_port(chip, UDMA_TX + k, generator_address(control, k))
     for way in range(2):
-        take_beat(control, way, now)
+        if chip.config[0]["one_way"]:
+            take_beat_in_turn(control, way, now)
+        else:
+            take_beat(control, way, now)
         take_answers(control, way)
     for half in range(4):
         if control["waiting_words"][half]:
-            ask_for_port(chip, AXI_READ + half, control["waiting_word"][half][0])
+            ask_for_port(chip, axi_master(chip, half), control["waiting_word"][half][0])
     if wheel["asked"] == 0:
         wake_again(chip, now)
+
+
+@step
+def axi_master(chip, half):
+    """Return the index of a half of the AXI port: of the beats that read, then that write."""
+    return AXI + (half ^ 2 if chip.config[0]["one_way"] else half)
 
 
 @step
@@ -203,11 +213,12 @@ def grant_generators(chip, asked, now):
                 if control["port_mode"][k] & 1:
                     write_word(chip, address)
     for half in range(4):
-        if asked & bit(AXI_READ + half):
+        master = axi_master(chip, half)
+        if asked & bit(master):
             address = control["waiting_word"][half][0]
-            if grant_bank(port_of(chip, address), AXI_READ + half):
+            if grant_bank(port_of(chip, address), master):
                 leave_port(control, half)
-                if AXI_READ + half >= AXI_WRITE:
+                if half >= 2:
                     write_word(chip, address)
 
 

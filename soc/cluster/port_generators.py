@@ -3,9 +3,15 @@
     0, 1, 2    the ports of the uDMA (TX, RX) and of the debug unit: a word at a time
     3, 4       the cluster's 64-bit AXI port, bursts that read and that write
 
-A beat of 8 bytes is two words, of two ports side by side (axi_to_mem_split). Either keeps up to two
-words that wait for grants, and up to two answers that wait for those of the other half; a beat is
-taken if none of these four is full as the cycle begins, a burst once the one before is taken.
+A beat of 8 bytes is two words, of two ports side by side. In pulp_soc 5.0.1 (axi_to_mem_split)
+either keeps up to two words that wait for grants, and up to two answers that wait for those of the
+other half; a beat is taken if none of these four is full as the cycle begins, a burst once the one
+before is taken.
+
+In 3.0.1 (axi64_2_lint32) a beat's words are asked for in the cycle after both of the one before are
+granted. Addresses pass a FIFO of four; that of a burst that reads leaves it as its first beat is
+granted, that of one that writes as it is asked for (axi_read_ctrl.sv, axi_write_ctrl.sv,
+lint64_to_32.sv). Writes come before reads among the masters (axi64_2_lint32_wrap.sv).
 
 Source: the platform contract of the programs measured on RTL; their bus logs.
 """
@@ -19,6 +25,8 @@ from soc.prelude.wheel import NEVER, wake_ports
 WORD_GENERATORS, GENERATORS, REGISTERS_SIZE = 3, 5, 0x20
 BASE, STRIDE, MODE, START = 0, 4, 8, 12
 MOST_WAITING = 2
+ADDRESSES = 4
+"""Places of the FIFO of a burst's address, axi_ar_buffer and axi_aw_buffer."""
 WRITTEN = 0xD0A00000
 REGISTERS = CONTROL["registers"].shape[0]
 
@@ -40,6 +48,8 @@ def generator_write(chip, offset, value, now):
     elif register == START:
         control["port_count"][k] = value
         control["port_done"][k] = 0
+        if k >= WORD_GENERATORS:
+            control["begun"][k - WORD_GENERATORS] = 0
         control["port_next"][k] = now + 1
         wake_ports(chip.wheel[0], now + 1)
 
@@ -89,8 +99,44 @@ def take_beat(control, way, now):
         control["beat"][way] = generator_address(control, k)
         control["beats_left"][way] = (control["port_mode"][k] & 0xFF) + 1
         begin_access(control, k, now)
+        control["begun"][way] += 1
+    offer_beat(control, way)
+
+
+@step
+def take_beat_in_turn(control, way, now):
+    """Take a beat in pulp_soc 3.0.1: once both words of the one before are granted.
+
+    way    0 reads, 1 writes
+    """
+    waiting, begun = control["waiting_words"], control["begun"]
+    k = WORD_GENERATORS + way
+    is_granted = waiting[2 * way] == 0 and waiting[2 * way + 1] == 0
+    if is_granted and control["leaving"][way]:
+        control["leaving"][way] = 0
+        begun[way] += 1
+    held = control["port_done"][k] - begun[way]
+    if is_active(control, k) and control["port_next"][k] <= now and held < ADDRESSES:
+        begin_access(control, k, now)
+    if not is_granted:
+        return
+    if control["beats_left"][way] == 0:
+        if held == 0:
+            return
+        control["beat"][way] = control["port_base"][k] + control["port_stride"][k] * begun[way]
+        control["beats_left"][way] = (control["port_mode"][k] & 0xFF) + 1
+        begun[way] += way
+        control["leaving"][way] = 1 - way
+    offer_beat(control, way)
+
+
+@step
+def offer_beat(control, way):
+    """Let both halves have a word of the next beat."""
+    waiting = control["waiting_words"]
+    low = 2 * way
     control["beats_left"][way] -= 1
-    for half in range(low, high + 1):
+    for half in range(low, low + 2):
         control["waiting_word"][half][waiting[half]] = control["beat"][way] + 4 * (half - low)
         waiting[half] += 1
     control["beat"][way] += 8
@@ -127,6 +173,9 @@ def next_cycle(control, now):
     for half in range(4):
         open_words = control["waiting_words"][half] + control["coming"][half]
         if open_words + control["answered"][half] or control["beats_left"][half >> 1]:
+            found = now + 1
+    for way in range(2):
+        if control["begun"][way] < control["port_done"][WORD_GENERATORS + way]:
             found = now + 1
     return found
 

@@ -16,8 +16,9 @@ import numpy as np
 from soc.interconnect.axi_l2 import WORD_BYTES
 from soc.prelude.step import step
 
-DATA, FETCH, UDMA_TX, UDMA_RX, DEBUG, AXI_READ, AXI_WRITE = 0, 1, 2, 3, 4, 5, 7
-"""Masters of a port by their indices; the cluster's 64-bit AXI port reads by two, writes by two."""
+DATA, FETCH, UDMA_TX, UDMA_RX, DEBUG, AXI = range(6)
+"""Masters of a port by their indices. AXI is the first of four of the cluster's 64-bit port: in
+pulp_soc 5.0.1 two that read, then two that write; in 3.0.1 two that write, then two that read."""
 
 
 @step

@@ -224,6 +224,8 @@ CONTROL = np.dtype(
         ("waiting_word", "i8", (4, 2)),
         ("coming", "i8", (4,)),  # granted in the cycle before
         ("answered", "i8", (4,)),  # whose answers wait for those of the other half
+        ("begun", "i8", (2,)),  # bursts that have left the FIFO of addresses,
+        ("leaving", "i8", (2,)),  # and is there one that leaves as its first beat is granted
         ("registers", "i4", (1024,)),  # that the test bench has in the place of peripherals
         ("text", "u1", (65536,)),
         ("length", "i8"),
