@@ -34,7 +34,7 @@ RUN = Run(program("relu_fw_f32", {"shape": [8]}).program)
 def measured(executor: Executor, points: list[Point]) -> tuple[list, list]:
     """Outcomes of points, and what the database has then."""
     database = Database(":memory:")
-    limits = Limits(max_cycles=40_000)
+    limits = Limits(max_cycles=17_000)
     outcomes = Measure(SPACE.layer, CHIP, database, limits, executor=executor)(points)
     return outcomes, sorted(database.connection.execute("SELECT * FROM results"))
 
@@ -74,7 +74,7 @@ def test_processes_stay_from_one_call_to_the_next(two: Processes) -> None:
 
 def test_no_process_is_started_for_what_is_known(points: list[Point], expected: tuple) -> None:
     database = Database(":memory:")
-    measure = partial(Measure, SPACE.layer, CHIP, database, Limits(max_cycles=40_000))
+    measure = partial(Measure, SPACE.layer, CHIP, database, Limits(max_cycles=17_000))
     measure(executor=Threads(1))(points)
     with Processes(2) as executor:
         assert measure(executor=executor)(points) == expected[0]
