@@ -6,7 +6,7 @@ a Python `for` unrolls; `with k.loop(n)` and `with k.hwloop(n)` repeat on the ha
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -188,16 +188,26 @@ class Kernel(Control):
 
     # The program
 
+    def _all_code(self) -> Code:
+        return Code([*self.code.items, *(i for part in self._functions for i in part.items)])
+
+    def code_size(self) -> int:
+        """Bytes of the code so far, functions too; its labels have their addresses.
+
+        raises    CodeTooLarge if there is not room for it
+        """
+        size = self._all_code().place(self.code_at.base) - self.code_at.base
+        if size > self.code_at.size:
+            raise CodeTooLarge(self.name, size, self.code_at.size)
+        return size
+
     def build(self, entry: Label | None = None) -> Program:
         """Return the program; it starts at entry, or else with its first instruction.
 
-        raises    KernelError if an operand does not fit; CodeTooLarge if the code does not
+        raises    KernelError if an operand does not fit, or data overlap; CodeTooLarge if the code
+                  does not fit
         """
-        code = Code([*self.code.items, *(i for part in self._functions for i in part.items)])
-        base = self.code_at.base
-        size = code.place(base) - base
-        if size > self.code_at.size:
-            raise CodeTooLarge(self.name, size, self.code_at.size)
+        code, base, size = self._all_code(), self.code_at.base, self.code_size()
         text, lines = code.encode(syntax_of(self.isa), base)
         insns = [instruction.insn for instruction in code.instructions]
         start = base if entry is None or entry.address is None else entry.address
@@ -265,10 +275,19 @@ def _poison(address: int, size: int) -> bytes:
 
 
 def _joined(pieces: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Yield neighbours in memory as one piece, with zeros in gaps of less than 16 bytes."""
+    """Yield neighbours in memory as one piece, with zeros in gaps of less than 16 bytes.
+
+    raises    KernelError if two overlap
+    """
     run: list[tuple[int, bytes]] = []
     for piece in pieces:
-        if run and piece[0] - run[-1][0] - len(run[-1][1]) >= 16:
+        gap = piece[0] - run[-1][0] - len(run[-1][1]) if run else 0
+        if gap < 0:
+            raise KernelError(
+                f"data at {piece[0]:#010x} would begin inside the {len(run[-1][1])} bytes at "
+                f"{run[-1][0]:#010x}; put into each address once"
+            )
+        if gap >= 16:
             yield run[0][0], _filled(run)
             run = []
         run.append(piece)
@@ -277,5 +296,6 @@ def _joined(pieces: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
 
 
 def _filled(run: list[tuple[int, bytes]]) -> bytes:
-    gaps = [(a, b"".ljust(b[0] - a[0] - len(a[1]), b"\0")) for a, b in pairwise(run)]
-    return b"".join(data + gap for (_, data), gap in gaps) + run[-1][1]
+    gaps = [bytes(b[0] - a[0] - len(a[1])) for a, b in pairwise(run)]
+    parts = zip((data for _, data in run), (*gaps, b""), strict=True)
+    return b"".join(chain.from_iterable(parts))

@@ -5,7 +5,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
 from firmware.registers import KernelError
@@ -48,7 +50,16 @@ def caller() -> Source:
     frame = sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__") in BUILDER:
         frame = frame.f_back
-    return Source(_relative(frame.f_code.co_filename), frame.f_lineno)
+    # Python finds a line by reading all of a function's table of lines: once for each place.
+    code, known = _SOURCES.setdefault(id(frame.f_code), (frame.f_code, {}))
+    source = known.get(frame.f_lasti)
+    if source is None:
+        source = known[frame.f_lasti] = Source(_relative(code.co_filename), frame.f_lineno)
+    return source
+
+
+_SOURCES: dict[int, tuple[CodeType, dict[int, Source]]] = {}
+"""Lines by a function's code, which lives as long as its key, and the place in it."""
 
 
 @cache
@@ -84,7 +95,7 @@ class Half(NamedTuple):
 Value = int | Label | Half
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Instruction:
     """An instruction: what is written for each operand of its form.
 
@@ -180,12 +191,15 @@ class Code:
         raises    KernelError at the first operand that does not fit
         """
         data = bytearray()
-        lines = []
+        starts: list[tuple[int, Source]] = []
         for instruction in self.instructions:
-            start = base + len(data)
+            address = base + len(data)
+            if not starts or starts[-1][1] != instruction.source:
+                starts.append((address, instruction.source))
             size = instruction.insn.encoding.size
-            data += instruction.encode(syntax, start).to_bytes(size, "little")
-            lines.append(LineRange(start, start + size, *instruction.source))
+            data += instruction.encode(syntax, address).to_bytes(size, "little")
+        rows = pairwise([*starts, (base + len(data), None)])
+        lines = [LineRange(start, end, *source) for (start, source), (end, _) in rows if source]
         return bytes(data), lines
 
     def labels(self) -> Iterator[Label]:

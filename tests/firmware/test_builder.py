@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from firmware.arena import Arena
-from firmware.builder import POISON, Kernel
+from firmware.builder import POISON, Kernel, KernelError
 from firmware.registers import A, T
 from firmware.runtime import exit_
 from isa.assembler.disasm import disassemble
@@ -169,6 +169,15 @@ def test_buffers_with_guards_keep_their_distance():
     assert [arena.take("a", 5), arena.take("b", 16), arena.left] == [0x10000010, 0x10000030, 32]
     assert arena.take("c", 32) == 0x10000050
     assert refusal(arena.take, "d", 1) == ("L1: d of 1 bytes does not fit: 0 of 128 bytes are left")
+
+
+def test_data_that_overlap_are_refused():
+    k = new_kernel("ri5cy", "x")
+    k.put(0x1C020000, bytes(8))
+    k.put(0x1C020006, bytes(4))
+    message = "data at 0x1c020006 would begin inside the 8 bytes at 0x1c020000"
+    with pytest.raises(KernelError, match=message):
+        k.build()
 
 
 def test_poison_lies_wherever_nothing_is_put():

@@ -189,11 +189,7 @@ class _Maker:
                 swap.emit_server(server, self.copies)
             self._emit(k, team)
             records = functions.records
-        for name, array in self.schedule.graph.arrays.items():
-            if name in self.addresses and name not in self.homes:
-                k.put(self.addresses[name], array.tobytes())
-        program = k.build()
-        size = program.segments[0].size
+        size = k.code_size()
         if lack:
             lack -= _rounded(code) - _rounded(size)  # room for code that it does not take
             if self.last is not None or lack > 0:
@@ -202,6 +198,10 @@ class _Maker:
                 raise TooLargeError(message, needed, lack, size)
             self.last = lack
             raise _WrongRoom(size)
+        for name, array in self.schedule.graph.arrays.items():
+            if name in self.addresses and name not in self.homes:
+                k.put(self.addresses[name], array.tobytes())
+        program = k.build()
         tables += WORD * sum(len(function.operands) for function in self.functions)
         return Built(
             program,
