@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -87,24 +88,41 @@ class Images(TiledArguments):
 
         raises    KernelError if there is none
         """
-        if inputs % groups or outputs % groups:
+        how = self.kernel, self.stride, self.dilation, self.padding
+        return _convolution(inputs, outputs, groups, size, *how, self.batch, self.layout)
+
+
+@lru_cache(4096)
+def _convolution(
+    inputs: int,
+    outputs: int,
+    groups: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    batch: int,
+    layout: Layout,
+) -> Shape:
+    if inputs % groups or outputs % groups:
+        raise KernelError(
+            f"conv2d: {inputs} and {outputs} channels in {groups} groups; both are multiples "
+            f"of the groups"
+        )
+    axes = []
+    for at, name in ((0, "lines"), (1, "places")):
+        n, k, s, d = size[at], kernel[at], stride[at], dilation[at]
+        pads = padding[2 * at : 2 * at + 2]
+        reach = d * (k - 1) + 1
+        if n < 1 or reach > n + sum(pads):
             raise KernelError(
-                f"conv2d: {inputs} and {outputs} channels in {groups} groups; both are multiples "
-                f"of the groups"
+                f"conv2d: a kernel that reaches over {reach} {name} does not fit into {n} of "
+                f"them with a padding of {pads[0]} and {pads[1]}"
             )
-        axes = []
-        for at, name in ((0, "lines"), (1, "places")):
-            n, k, s, d = size[at], self.kernel[at], self.stride[at], self.dilation[at]
-            pads = self.padding[2 * at : 2 * at + 2]
-            reach = d * (k - 1) + 1
-            if n < 1 or reach > n + sum(pads):
-                raise KernelError(
-                    f"conv2d: a kernel that reaches over {reach} {name} does not fit into {n} of "
-                    f"them with a padding of {pads[0]} and {pads[1]}"
-                )
-            axes.append(Axis((n + sum(pads) - reach) // s + 1, n, k, s, d, pads[0]))
-        ys, xs = axes
-        return Shape(inputs, outputs, ys, xs, self.padding, groups, self.batch, self.layout)
+        axes.append(Axis((n + sum(pads) - reach) // s + 1, n, k, s, d, pads[0]))
+    ys, xs = axes
+    return Shape(inputs, outputs, ys, xs, padding, groups, batch, layout)
 
 
 class Convolution(Images):

@@ -240,7 +240,7 @@ class Grid:
             return None
         return self.sizes(int(np.where(volume == volume.max(), self.cycles, np.inf).argmin()))
 
-    @property
+    @cached_property
     def _all_sizes(self) -> dict[str, np.ndarray]:
         """Sizes of the dimensions, as arrays of all."""
         return {dim.name: self._along(i, self.tried[i]) for i, dim in enumerate(self.dims)}
@@ -302,11 +302,15 @@ class Grid:
             tensor = choice.tensors[name]
             extra = 2 * (choice.buffers > 1 and tensor.role == "inout")
             most = np.inf if tensor.stays else choice.buffers + extra
-            found[name] = np.minimum(self._stays(name), most)
+            found[name] = np.minimum(self._visits[name], most)
         return found
 
-    def _stays(self, name: str) -> np.ndarray:
-        """How often a tensor's box comes."""
+    @cached_property
+    def _visits(self) -> dict[str, np.ndarray]:
+        """How often each tensor's box comes."""
+        return {name: self._visits_of(name) for name in self.choice.tiling.boxes}
+
+    def _visits_of(self, name: str) -> np.ndarray:
         follows = self.choice.tiling.follows(name)
         if self.choice.tensors[name].stays:
             boxes = (p for p, d in zip(self.parts, self.dims, strict=True) if d.name in follows)
@@ -394,13 +398,13 @@ class Grid:
     def moved(self) -> tuple[np.ndarray, np.ndarray]:
         """Cycles of the DMA to L1 and from there."""
         moved = [np.zeros(()), np.zeros(())]
-        for name in self.part_bytes:
+        for name, cycles in self._copy_cycles.items():
             for way, other in enumerate(("out", "in")):
                 if self.choice.tensors[name].role != other:
-                    moved[way] = moved[way] + self._copy_cycles(name) * self._stays(name)
+                    moved[way] = moved[way] + cycles * self._visits[name]
         return moved[0], moved[1]
 
-    @property
+    @cached_property
     def copying(self) -> np.ndarray:
         """Cycles of the DMA, which moves in both directions at once."""
         return np.maximum(*self.moved)
@@ -408,9 +412,9 @@ class Grid:
     def _exposed(self) -> np.ndarray:
         """Cycles of the first copies and the last ones, which nothing hides."""
         exposed = np.zeros(())
-        for name in self.part_bytes:
+        for name, cycles in self._copy_cycles.items():
             ways = 2 if self.choice.tensors[name].role == "inout" else 1
-            exposed = exposed + ways * self._copy_cycles(name)
+            exposed = exposed + ways * cycles
         part = self.choice.tiling.exposed
         return exposed * part(self._all_sizes) if part else exposed
 
@@ -425,7 +429,7 @@ class Grid:
         for name, formed in self.choice.tiling.forms.items():
             commands = np.maximum(formed.effort(self._all_sizes).commands, QUEUE)
             waiting = 1 - QUEUE / commands
-            waits = waits + self._stays(name) * self._copy_cycles(name) * waiting
+            waits = waits + self._visits[name] * self._copy_cycles[name] * waiting
         return waits
 
     def commands(self, name: str) -> np.ndarray:
@@ -442,12 +446,12 @@ class Grid:
             ] = False
         return found
 
-    @property
+    @cached_property
     def tiles(self) -> np.ndarray:
         """How many there are."""
         return _product(self.parts)
 
-    @property
+    @cached_property
     def table(self) -> np.ndarray:
         """Bytes of L2 that the table of steps takes, about."""
         commands = np.zeros(())
@@ -456,7 +460,7 @@ class Grid:
             if name in self.choice.tiling.forms:
                 commands = commands + ways * np.ceil(self.commands(name))
                 continue
-            run, lines = self._run(name)
+            run, lines = self._runs[name]
             item = self.choice.tensors[name].item
             runs = item * _product(self.part_lengths[name]) / run
             commands = commands + ways * np.ceil(runs / lines)
@@ -502,14 +506,24 @@ class Grid:
                     return True
         return False
 
-    def _copy_cycles(self, name: str) -> np.ndarray:
-        """Cycles of the DMA for the largest part: beats, and two a burst."""
-        if name in self.choice.tiling.forms:
-            size, run, _ = self.choice.tiling.forms[name].effort(self._all_sizes)
-            return np.asarray(size / run * _beats(run))
-        run, _ = self._run(name)
-        item = self.choice.tensors[name].item
-        return item * _product(self.part_lengths[name]) / run * _beats(run)
+    @cached_property
+    def _copy_cycles(self) -> dict[str, np.ndarray]:
+        """Cycles of the DMA for the largest part of each tensor: beats, and two a burst."""
+        found = {}
+        for name in self.part_bytes:
+            if name in self.choice.tiling.forms:
+                size, run, _ = self.choice.tiling.forms[name].effort(self._all_sizes)
+            else:
+                run, _ = self._runs[name]
+                size = self.choice.tensors[name].item * _product(self.part_lengths[name])
+            found[name] = np.asarray(size / run * _beats(run))
+        return found
+
+    @cached_property
+    def _runs(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Those of each tensor that has no form: see _run."""
+        forms = self.choice.tiling.forms
+        return {name: self._run(name) for name in self.part_bytes if name not in forms}
 
     def _run(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Bytes of the largest part that lie together, and elements of its longest other axis."""
