@@ -1,11 +1,9 @@
 """The fabric controller on the RTL of pulp_soc: its fetch and data at L2's ports, registers, ROM.
 
 Programs in each of L2's memories (two private banks, the interleaved ones), with data in each, in
-three configurations: RI5CY in pulp_soc 3.0.1 and 5.0.1, PULP's fork of CV32E40P in 5.0.1. Those
-with other masters (`mst_*`) are compared with RI5CY alone: 22 of CV32E40P's 360 regions differ, by
-up to 5 %. Of 24 random programs (`rnd_*`) those are here that do not depend on words of the boot
-ROM, which is not part of this repository; where they only store such words, the content of L2 is
-not compared.
+three configurations: RI5CY in pulp_soc 3.0.1 and 5.0.1, PULP's fork of CV32E40P in 5.0.1. Of 24
+random programs (`rnd_*`) those are here that do not depend on words of the boot ROM, which is not
+part of this repository; where they only store such words, the content of L2 is not compared.
 """
 
 import hashlib

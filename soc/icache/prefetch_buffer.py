@@ -235,8 +235,10 @@ def _leave(fetch, cycle, ready):
 def _next_of_cv32e40p(fetch, pc, size, cycle, ready):
     """fetch_next of CV32E40P: a word leaves as soon as its lower half does.
 
-    The aligner keeps the upper half. Of a jump to an instruction that begins there and ends in the
-    next word, the first word leaves a cycle before the instruction can.
+    The aligner keeps the upper half. A compressed instruction that it keeps is handed over when the
+    next word has come (if_valid asks for fetch_valid), which stays. Of a jump to an instruction
+    that begins in an upper half and ends in the next word, the first word leaves a cycle before
+    the instruction can.
     """
     if pc & 2 and fetch["half"] == 0 and size == 4:
         first = _leave(fetch, cycle - 1, ready)
@@ -247,8 +249,10 @@ def _next_of_cv32e40p(fetch, pc, size, cycle, ready):
         cycle = max(cycle, fetch["leaves"][(fetch["head"] - 1) % PLACES] + 1)
     if pc & 2 == 0 or fetch["half"] == 0 or size == 4:
         cycle = _leave(fetch, cycle, ready)
-        if cycle == NEVER:
-            return NEVER
+    else:
+        cycle = _available(fetch, fetch["head"], cycle, ready)
+    if cycle == NEVER:
+        return NEVER
     fetch["half"] = (pc + size) >> 1 & 1
     return cycle
 
