@@ -34,7 +34,7 @@ from isa.floats.softfloat import (
     subtract,
 )
 from isa.words import JITABLE, i32, u32
-from tests.isa.floats.compiled_forms import FORM, OPERANDS, SIGNATURE, comparison
+from tests.isa.floats.compiled_forms import FORM, OPERANDS, comparison, compiled
 from tests.isa.floats.float_vectors import file_names, first_difference, read_vectors
 
 CHUNK = 250_000
@@ -80,10 +80,8 @@ def _registered() -> None:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> dict:
-    return {
-        key: tuple(numba.njit(SIGNATURE)(form) for form in forms) for key, forms in FAST.items()
-    }
+def forms() -> dict:
+    return {key: tuple(map(compiled, both)) for key, both in FAST.items()}
 
 
 def patterns(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -133,7 +131,7 @@ def differing_operands(one, other, seed: int, count: int) -> list[str]:
 
 @pytest.mark.parametrize("key", FAST)
 def test_results_and_flags_are_those_of_the_vectors(
-    key: str, compiled: dict, request: pytest.FixtureRequest
+    key: str, forms: dict, request: pytest.FixtureRequest
 ) -> None:
     directory = request.config.getoption("--vectors")
     names = [name for name in file_names(directory) if name.startswith(f"testfloat/{key}_")]
@@ -142,16 +140,16 @@ def test_results_and_flags_are_those_of_the_vectors(
     for name in names:
         vectors = read_vectors(name, directory)
         rows = np.array(vectors.rows, dtype=np.int64)
-        index = check(compiled[key][0], vectors.rm, rows)
+        index = check(forms[key][0], vectors.rm, rows)
         assert index < 0, f"{name}: {vectors.rows[index]}"
 
 
 @pytest.mark.parametrize("key", FAST)
 def test_results_and_flags_are_those_of_the_definition(
-    key: str, compiled: dict, request: pytest.FixtureRequest
+    key: str, forms: dict, request: pytest.FixtureRequest
 ) -> None:
     count = 5_000_000 if request.config.getoption("--full") else 200_000
-    assert differing_operands(*compiled[key], seed=1, count=count) == []
+    assert differing_operands(*forms[key], seed=1, count=count) == []
 
 
 def first_unequal_but_for_nx(one, other, a, b, c, rm):
@@ -164,24 +162,24 @@ def first_unequal_but_for_nx(one, other, a, b, c, rm):
 
 
 @pytest.mark.parametrize("key", ["f32_add", "f32_sub", "f32_mul", "f32_mulAdd"])
-def test_where_nx_is_raised_already_nothing_else_differs(key: str, compiled: dict) -> None:
+def test_where_nx_is_raised_already_nothing_else_differs(key: str, forms: dict) -> None:
     rng = np.random.default_rng(4)
     for a, b, c in triples(rng, 2 * CHUNK):
         rm = np.where(rng.random(CHUNK) < 0.9, RNE, rng.integers(0, 5, CHUNK))
         index = comparison(first_unequal_but_for_nx, FORM, FORM, *OPERANDS)(
-            *compiled[key], a, b, c, rm
+            *forms[key], a, b, c, rm
         )
         assert index < 0, [f"{operand[index]:x}" for operand in (a, b, c, rm)]
 
 
 def test_a_product_and_a_sum_are_not_contracted_into_a_fused_operation() -> None:
-    @numba.njit(SIGNATURE)
+    @compiled
     def one(a, b, c, rm):
         product, flags = f32_multiply(a, b, rm)
         total, more_flags = f32_add(product, c, rm)
         return total, flags | more_flags
 
-    @numba.njit(SIGNATURE)
+    @compiled
     def other(a, b, c, rm):
         product, flags = multiply(F32, a, b, rm)
         total, more_flags = add(F32, product, c, rm)
@@ -191,21 +189,21 @@ def test_a_product_and_a_sum_are_not_contracted_into_a_fused_operation() -> None
 
 
 def test_the_search_for_differences_finds_a_fused_operation_in_place_of_two() -> None:
-    @numba.njit(SIGNATURE)
+    @compiled
     def two(a, b, c, rm):
         product, flags = multiply(F32, a, b, rm)
         total, more_flags = add(F32, product, c, rm)
         return total, flags | more_flags
 
-    fused = numba.njit(SIGNATURE)(FAST["f32_mulAdd"][0])
+    fused = compiled(FAST["f32_mulAdd"][0])
     assert differing_operands(fused, two, seed=2, count=CHUNK) != []
 
 
 def test_leading_zeros_normalize_as_the_definition_does() -> None:
-    compiled = numba.njit(lambda exponent, significand: normalize(exponent, significand))
+    normalized = numba.njit(lambda exponent, significand: normalize(exponent, significand))
     for bit in range(TOP + 1):
         for significand in (1 << bit, (2 << bit) - 1, 1 << bit | 1):
-            assert compiled(7, significand) == normalize(7, significand)
+            assert normalized(7, significand) == normalize(7, significand)
 
 
 def test_no_function_has_two_compiled_forms() -> None:

@@ -14,8 +14,8 @@ from tests.soc.guard_pages import LIBC, ChildDied, guarded_chip, in_child
 from tests.soc.hostile import verdict
 from tests.soc.hostile_programs import CHIPS, attack
 
-FAILED = (576, 1091, 4615, 9140, 11299, 12878, 15811)
-"""Seeds that once did not."""
+FAILED = (1091, 4615, 9140, 11299, 12878, 15811)
+"""Seeds that once did not; with --full also 576, of which 6 s of code are translated."""
 
 REGULAR, FULL = 4, 2000
 """Seeds 0, 1, ...; 20,000 of them: python -m tests.soc.hostile"""
