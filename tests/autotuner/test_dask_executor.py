@@ -73,6 +73,21 @@ class Dask:
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
+    @property
+    def living(self) -> list[subprocess.Popen]:
+        """Workers that have not ended."""
+        return [worker for worker in self.workers if worker.poll() is None]
+
+    def have(self, workers: int) -> None:
+        """Add workers until there are so many."""
+        for _ in range(workers - len(self.living)):
+            self.add_worker()
+
+    def end_workers(self) -> None:
+        for worker in self.living:
+            worker.kill()
+            worker.wait()
+
     def add_worker(self, simulator: Path | None = ROOT) -> None:
         options = "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1"
         self.workers.append(self.started("worker", *options, simulator=simulator))
@@ -90,6 +105,13 @@ def dask(folder: Path) -> Iterator[Dask]:
         yield cluster
     finally:
         cluster.end()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
+    """A cluster whose scheduler stays: workers may end."""
+    with dask(tmp_path_factory.mktemp("dask")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -121,31 +143,28 @@ def expected(space: Space) -> tuple[list, list]:
 
 
 def test_a_search_whose_worker_is_killed_half_way_ends_as_it_does_locally(
-    tmp_path: Path, space: Space, expected: tuple
+    cluster: Dask, space: Space, expected: tuple
 ) -> None:
     told: list[Point] = []
-    with dask(tmp_path) as cluster:
-        cluster.add_worker()
-        cluster.add_worker()
+    cluster.have(2)
 
-        def kill_one(point: Point, outcome: Outcome) -> None:
-            told.append(point)
-            if len(told) == 12:
-                until(lambda: executor.workers == 2)
-                cluster.workers[0].kill()
+    def kill_one(point: Point, outcome: Outcome) -> None:
+        told.append(point)
+        if len(told) == 12:
+            until(lambda: executor.workers == 2)
+            cluster.living[0].kill()
 
-        with Cluster(cluster.address) as executor:
-            assert searched(space, executor, Database(":memory:"), kill_one) == expected
-            assert executor.workers == 1
+    with Cluster(cluster.address) as executor:
+        assert searched(space, executor, Database(":memory:"), kill_one) == expected
+        assert executor.workers == 1
     assert sorted(map(str, told)) == sorted(map(str, space))
 
 
-def test_a_run_that_ends_every_worker_fails(tmp_path: Path) -> None:
-    with dask(tmp_path) as cluster:
-        cluster.add_worker()
-        cluster.add_worker()
-        with Cluster(cluster.address) as executor:
-            [ended] = outcomes_of(executor, [Run(partial(os._exit, 7))], attrgetter("cycles"))
+def test_a_run_that_ends_every_worker_fails(cluster: Dask) -> None:
+    cluster.have(2)
+    with Cluster(cluster.address) as executor:
+        until(lambda: executor.workers == 2)
+        [ended] = outcomes_of(executor, [Run(partial(os._exit, 7))], attrgetter("cycles"))
     assert repr(ended) == "RuntimeError('2 workers ended while it ran')"
 
 
@@ -173,7 +192,9 @@ def test_a_scheduler_that_is_lost_ends_the_search_and_what_was_told_is_kept(
     assert searched(space, Threads(1), database) == expected
 
 
-def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path, space: Space) -> None:
+def test_workers_with_another_simulator_or_none_are_told(
+    tmp_path: Path, cluster: Dask, space: Space
+) -> None:
     other = tmp_path / "other"
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, other / folder, ignore=shutil.ignore_patterns("*.pyc"))
@@ -185,7 +206,9 @@ def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path, space: 
     (none / "autotuner/__init__.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'autotuner'\")\n"
     )
-    with dask(tmp_path) as cluster, Cluster(cluster.address) as executor:
+    with Cluster(cluster.address) as executor:
+        cluster.end_workers()
+        until(lambda: executor.workers == 0)
         cluster.add_worker(other)
         with pytest.raises(
             ConfigError,
@@ -194,7 +217,7 @@ def test_workers_with_another_simulator_or_none_are_told(tmp_path: Path, space: 
             r"install the same there$",
         ):
             searched(space, executor, Database(":memory:"))
-        cluster.workers[0].kill()
+        cluster.end_workers()
         until(lambda: executor.workers == 0)
         cluster.add_worker(none)
         with pytest.raises(

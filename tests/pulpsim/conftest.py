@@ -1,7 +1,7 @@
 """What several tests of commands have in common."""
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -27,6 +27,19 @@ def _commands_are_built_once() -> Iterator[None]:
     """Build the tree of commands once, as a process does, not for each that is invoked: 17 ms."""
     with patch.object(testing, "_get_command", cache(testing._get_command)):
         yield
+
+
+@pytest.fixture
+def _cluster_in_this_process(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let workers of a cluster on this machine be threads: 4 s less; with --full, processes."""
+    distributed = pytest.importorskip(
+        "distributed", reason="dask.distributed, the extra `cluster`, is missing"
+    )
+    if not request.config.getoption("--full"):
+        threads = partial(distributed.LocalCluster, processes=False, protocol="tcp://")
+        monkeypatch.setattr(distributed, "LocalCluster", threads)
 
 
 @pytest.fixture

@@ -84,6 +84,7 @@ def test_a_chip_is_a_name_a_table_or_a_whole_one(small: ps.Program) -> None:
     assert ps.run(small, "pulp").cycles < table.cycles
 
 
+@pytest.mark.usefixtures("_cluster_in_this_process")
 def test_many_runs_have_their_outcomes_in_order_wherever_they_are_carried_out(
     small: ps.Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

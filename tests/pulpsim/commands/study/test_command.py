@@ -113,8 +113,8 @@ def test_a_sweep_that_grows_simulates_what_is_new(tmp_path: Path, simulated: lis
     assert simulated == [2, 1, 3]
 
 
+@pytest.mark.usefixtures("_cluster_in_this_process")
 def test_a_cluster_finds_what_this_process_finds(tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="dask.distributed, the extra `cluster`, is missing")
     found = []
     for name, options in {"here": (), "cluster": ("--local-cluster", "1")}.items():
         given = "--database", tmp_path / f"{name}.db", "-o", tmp_path / name
