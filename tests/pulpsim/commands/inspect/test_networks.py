@@ -17,11 +17,11 @@ from soc.config.toml import ConfigError
 
 CHAINS = {
     "dscnn": "conv depthwise pointwise depthwise pointwise classifier",
-    "autoencoder": "first hidden hidden narrow wide hidden last",
     "mobilenetv1": "conv " + " ".join(
         f"depthwise{n} pointwise{n}" for n in "1 2 3 4 5 6 7to11 12 13".split()
     ) + " classifier",
     "resnet8": "conv stack1 stack1 stack2_half stack2 stack3_half stack3 classifier",
+    "autoencoder": "first hidden hidden narrow wide hidden last",
 }  # fmt: skip
 SIZES = {
     "dscnn": (2_656_768, 24_908),
@@ -65,6 +65,7 @@ def test_an_unknown_network_is_told(name: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.sampled(2)
 def test_what_comes_out_of_a_layer_goes_into_the_next(name: str) -> None:
     layers = forward(network(name))
     chain = CHAINS[name].split()
@@ -85,6 +86,7 @@ def test_both_ways_around_a_stack_end_alike(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIZES)
+@pytest.mark.sampled(2)
 def test_sizes_are_the_published_ones(name: str) -> None:
     tuning = network(name)
     macs = parameters = 0
@@ -98,6 +100,7 @@ def test_sizes_are_the_published_ones(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIZES)
+@pytest.mark.sampled(2)
 def test_all_layers_are_trained_and_the_first_has_no_gradient_of_its_input(name: str) -> None:
     steps: dict[str, list[str]] = {}
     for layer in network(name).spaces:
