@@ -20,6 +20,8 @@ from pulpsim.commands.study.simulate import Simulate
 
 PNG = b"\x89PNG\r\n\x1a\n"
 WIDTH = 100
+HERE = "--workers", "1"
+"""Options of a study that starts no processes."""
 
 
 def pulpsim(*arguments: str | Path) -> Result:
@@ -95,7 +97,7 @@ def test_a_narrow_terminal_loses_no_number(tmp_path: Path, monkeypatch: pytest.M
     page = Console(file=io.StringIO(), width=40, markup=False, highlight=False)
     monkeypatch.setattr(command, "page_console", lambda: page)
     sweep = ["--arg", "strides=[1]", "--arg", "offsets=[0, 1, 2, 3, 4]", "--arg", "reads=32"]
-    assert study(tmp_path, "stride", *sweep).exit_code == 0
+    assert study(tmp_path, "stride", *sweep, *HERE).exit_code == 0
     lines = page.file.getvalue().splitlines()
     at = next(index for index, line in enumerate(lines) if line.startswith("stride"))
     heading, numbers = lines[at : at + 2]
@@ -106,10 +108,10 @@ def test_a_narrow_terminal_loses_no_number(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_sweep_that_grows_simulates_what_is_new(tmp_path: Path, simulated: list[int]) -> None:
     few = ["--arg", "strides=[1, 2]", "--arg", "offsets=[0]", "--arg", "reads=32"]
-    assert study(tmp_path, "stride", *few).exit_code == 0
+    assert study(tmp_path, "stride", *few, *HERE).exit_code == 0
     few[1] = "strides=[1, 2, 3]"
-    assert study(tmp_path, "stride", *few).exit_code == 0
-    assert study(tmp_path, "stride", *few, "--set", "l1.banks=8").exit_code == 0
+    assert study(tmp_path, "stride", *few, *HERE).exit_code == 0
+    assert study(tmp_path, "stride", *few, *HERE, "--set", "l1.banks=8").exit_code == 0
     assert simulated == [2, 1, 3]
 
 
@@ -165,14 +167,14 @@ def test_after_an_interruption_the_same_command_goes_on(
         keep(self, *what)
 
     monkeypatch.setattr(Store, "keep", interrupted)
-    result = study(tmp_path, "stride", "--quick", "--workers", "1")
+    result = study(tmp_path, "stride", "--quick", *HERE)
     assert result.exit_code == 130
     assert plain(result.stderr) == (
         f"interrupted; 3 simulations are in {tmp_path}/studies.db: the same command goes on from "
         f"here\n"
     )
     monkeypatch.setattr(Store, "keep", keep)
-    assert study(tmp_path, "stride", "--quick").exit_code == 0
+    assert study(tmp_path, "stride", "--quick", *HERE).exit_code == 0
     assert simulated == [15 - 3]
 
 
@@ -195,7 +197,7 @@ def test_without_matplotlib_there_is_everything_but_pictures(
 
 def test_cases_that_fail_are_told_and_the_others_shown(tmp_path: Path) -> None:
     small = ["--set", "l1.size=16384", "--arg", "strides=[1, 64]", "--arg", "offsets=[0]"]
-    result = study(tmp_path, "stride", *small)
+    result = study(tmp_path, "stride", *small, *HERE)
     assert result.exit_code == 0
     told = plain(result.stderr).splitlines()
     assert told[:3] == [
@@ -210,7 +212,7 @@ def test_cases_that_fail_are_told_and_the_others_shown(tmp_path: Path) -> None:
 
 def test_if_all_cases_fail_there_is_no_picture_and_the_status_is_1(tmp_path: Path) -> None:
     small = ["--set", "l1.size=16384", "--arg", "strides=[64]", "--arg", "reads=512"]
-    result = study(tmp_path, "stride", *small)
+    result = study(tmp_path, "stride", *small, *HERE)
     assert result.exit_code == 1
     told = plain(result.stderr).splitlines()
     assert told[1] == "7 of 7 cases have failed:"
