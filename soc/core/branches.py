@@ -7,10 +7,10 @@ import numpy as np
 
 from soc.core.decoded_index import is_split, row_index
 from soc.core.fpu import wrong_path_cycles
-from soc.core.int_div import division_cycles
+from soc.core.int_div import division_cycles_of
 from soc.icache.prefetch_buffer import fetch_jump
 from soc.prelude.counters import COUNT
-from soc.prelude.decoded import DIVIDE, DIVISION, FPU, JALR, JUMP, TO_NEXT, WRITES_ALU
+from soc.prelude.decoded import DIVISION, FPU, JALR, JUMP, TO_NEXT, WRITES_ALU
 from soc.prelude.hart_state import RUN, add_stall
 from soc.prelude.step import cold_step, inlined_step, step
 
@@ -62,8 +62,17 @@ def division_after_branch(hart, row, split):
 
     It is executed although the branch is taken, and again if the target's fetch takes two cycles.
     """
-    cycles = division_cycles(int(hart["regs"][row["rs2"]]), row["kind"] == DIVIDE)
+    cycles = division_cycles_of(hart, row)
     return 2 * cycles - 2 if split else cycles - 1
+
+
+@cold_step
+def leave_division(chip, hart, after):
+    """RI5CY's ID keeps the division right after a branch taken, if it is one (rule S)."""
+    index = np.uint64(row_index(chip.config[0], after))
+    if index < np.uint64(chip.config[0]["rows"]) and chip.code[index]["flags"] & DIVISION:
+        hart["left_in_id"] = division_cycles_of(hart, chip.code[index])
+    return hart["left_in_id"]
 
 
 @inlined_step
@@ -88,11 +97,17 @@ def taken_branch(chip, hart, fetch, row, pc, start, target):
         target = pc + size
     split = is_split(chip, hart, target)
     wait = 2 + split
-    if hart["ri5cy"] or hart["pending"]:
+    asks = start + 1
+    if fetch["port"] and hart["ri5cy"]:
+        if leave_division(chip, hart, pc + size):
+            wait = 2
+            hart["ex_ready"] = start + 2
+    elif hart["ri5cy"] or hart["pending"]:
         wait += shadow_cycles(chip, hart, pc + size, target, start)
+        asks = start + wait - 1 - split
     in_id = start + 1 + wait
     hart["counts"][TAKEN] += 1
     add_stall(chip, hart, BRANCH_STALL, wait)
     hart["in_id"] = in_id
     hart["pc"] = target
-    fetch_jump(fetch, target, in_id - 2 - split)
+    fetch_jump(fetch, target, asks)

@@ -8,15 +8,22 @@ import numpy as np
 
 from soc.core.decoded_index import row_index
 from soc.core.hardware_loop import loop_start
-from soc.icache.prefetch_buffer import fetch_jump, fetch_loop, fetch_next, fetch_steadily
+from soc.core.int_div import division_cycles_of
+from soc.icache.prefetch_buffer import (
+    fetch_comes,
+    fetch_jump,
+    fetch_loop,
+    fetch_next,
+    fetch_steadily,
+)
 from soc.icache.private_cache import IDEAL, STEADY
 from soc.prelude.counters import COUNT
-from soc.prelude.decoded import BEFORE_LOOP_END, BRANCH, JUMP, UNDECODED
+from soc.prelude.decoded import BEFORE_LOOP_END, BRANCH, DIVISION, JUMP, UNDECODED
 from soc.prelude.hart_state import add_stall
-from soc.prelude.step import cold_step, inlined_step
+from soc.prelude.step import cold_step, inlined_step, step
 from soc.prelude.wheel import NEVER
 
-FETCH_STALL = COUNT.fetch
+FETCH_STALL, MULTICYCLE_STALL = COUNT.fetch, COUNT.multicycle
 
 
 @inlined_step
@@ -52,6 +59,19 @@ def hand_over(chip, hart, fetch, row, pc):
     return True
 
 
+@step
+def division_in_id(chip, hart):
+    """Cycles of the division that RI5CY's decode stage still holds while it is empty; 0: none.
+
+    It goes to EX again whenever that is ready, without a result, until something is handed over,
+    in that cycle, too: nothing there depends on the instruction being valid (rule S).
+    """
+    row = chip.code[np.uint64(hart["last"])]
+    if hart["left_in_id"] == 0 and row["flags"] & DIVISION:
+        return division_cycles_of(hart, row)
+    return hart["left_in_id"]
+
+
 @cold_step
 def await_hand_over(chip, hart, fetch, row, pc, ready):
     """Let the next instruction enter the decode stage when it comes; returns False if that is open.
@@ -59,30 +79,44 @@ def await_hand_over(chip, hart, fetch, row, pc, ready):
     ready    first cycle in which EX can take it, or NEVER: see fetch_next
     """
     cycle = hart["in_id"] - 1
-    passes = False
+    comes = fetch_comes(fetch, pc, int(row["size"]))
+    passes = follows_access = False
     if fetch["port"]:
         if hart["issued"] >= hart["memory_grant"]:  # what issued waits in EX for the access before
             passes = (
                 cycle == hart["issued"] and chip.code[np.uint64(hart["last"])]["kind"] == BRANCH
             )
             hart["ex_ready"] = max(hart["ex_ready"], hart["answer"])
+        else:  # nothing leaves ID behind a granted access that left it empty
+            follows_access = True
+            if comes > hart["memory_grant"]:
+                ready = max(ready, hart["answer"])
         if ready != NEVER:
-            ready = hart["ex_ready"]
+            ready = max(ready, hart["ex_ready"])
         if cycle > hart["issued"] and ready > cycle:
             if ready == NEVER:
                 return False
             cycle = ready
+    again = division_in_id(chip, hart) if hart["ri5cy"] and ready != NEVER else 0
+    if again and ready < comes < NEVER:
+        ready += -((ready - comes) // again) * again
     given = fetch_next(fetch, pc, int(row["size"]), cycle, ready)
     if given == NEVER:
         return False
     if passes and given == cycle:  # a branch not taken lets what is in ID into EX
         hart["ex_ready"] = cycle + 1
         hart["late_load"] |= chip.code[np.uint64(hart["row"])]["late_load"]
+    if follows_access and given == hart["memory_grant"]:
+        hart["ex_ready"] = max(hart["ex_ready"], hart["answer"])
     given += 1
     late = given - max(hart["in_id"], hart["ex_ready"])
     if late > 0:
         add_stall(chip, hart, FETCH_STALL, late)
     hart["in_id"] = max(hart["in_id"], given)
+    if again and given > hart["issued"] + 1:
+        hart["ex_ready"] = given - 1 + again
+        hart["left_in_id"] = 0
+        add_stall(chip, hart, MULTICYCLE_STALL, again - 1)
     fetch_after(chip, hart, fetch, row, pc, given)
     hart["id_valid"] = 1
     return True

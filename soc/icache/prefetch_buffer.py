@@ -208,6 +208,19 @@ def _next_exact(fetch, pc, size, cycle, ready):
 
 
 @step
+def fetch_comes(fetch, pc, size):
+    """When the last word of the instruction at pc, the next to be handed over, comes; NEVER: open.
+
+    Of CV32E40P that is so for what follows another instruction in memory.
+    """
+    keeps = fetch["port"] == CV32E40P_PORT
+    word = fetch["head"] + (1 if (pc & 3) + size > 4 and not keeps else 0)
+    if word >= fetch["next"] or 0 <= fetch["turn"] <= word:
+        return NEVER
+    return fetch["arrivals"][word % PLACES]
+
+
+@step
 def _available(fetch, word, cycle, ready):
     """When a word can leave the queue, from this cycle on; NEVER if that is open."""
     if word >= fetch["next"] or 0 <= fetch["turn"] <= word:

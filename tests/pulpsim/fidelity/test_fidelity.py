@@ -30,7 +30,7 @@ def test_every_measured_program_transfer_and_loop_is_in_one_of_the_groups() -> N
         "kernels": 180,
         "dma": 13,
         "icache": 50,
-        "controller": 110,
+        "controller": 117,
         "l2": 14,
     }
 

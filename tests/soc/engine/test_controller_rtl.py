@@ -7,7 +7,7 @@ from pulpsim.fidelity.controller import CHIPS, ControllerRun, measured, runs
 RUNS = runs()
 SAMPLE = (
     *("hwl_intl", "data_pri0_pri0", "data_intl_intl", "jump_pri1", "per_pri0", "rnd_pri1_04"),
-    "mst_pri0",
+    *("mst_pri0", "rnd_pri0_12", "rnd_intl_14"),
 )
 """Of the first configuration all of these, of the others every second: what the rules differ in."""
 
@@ -46,6 +46,6 @@ def test_the_event_engine_takes_the_cycles_of_the_rtl(request: pytest.FixtureReq
 
 
 def test_every_measured_program_is_there() -> None:
-    assert len(measured()) == 37
+    assert len(measured()) == 39
     assert {run.configuration for run in RUNS} == set(CHIPS)
-    assert sum(len(run.expected["regions"]) for run in RUNS) == 9528
+    assert sum(len(run.expected["regions"]) for run in RUNS) == 9738
