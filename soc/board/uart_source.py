@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+import tty
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -30,7 +31,12 @@ class Source:
         return self.data[position] if position < len(self.data) else None
 
 
-def source_of(name: str, tell: Callable[[str], None]) -> Source:
+def _say(text: str) -> None:
+    """Tell of a pseudo-terminal at once: a run that waits for what comes from it has no end yet."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def source_of(name: str, tell: Callable[[str], None] = _say) -> Source:
     """The bytes of a source.
 
     name      path of a file; "-": standard input; "pty": a new pseudo-terminal. A process has one
@@ -63,6 +69,7 @@ def _stdin() -> Source:
 @cache
 def _terminal() -> tuple[Source, str]:
     ours, theirs = os.openpty()
+    tty.setraw(theirs)  # else what is written there comes with \r before each \n
 
     def read() -> bytes:
         try:

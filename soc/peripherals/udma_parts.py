@@ -30,7 +30,7 @@ def udma_parts(
     """
 
     def uart(ports: UdmaPorts) -> RegisterBlock:
-        source = source_of(spec.uart.source, warn) if spec.uart.source else None
+        source = source_of(spec.uart.source) if spec.uart.source else None
         return Uart(ports, lambda byte: console(byte, *UART_WRITER), source, spec.uart.loopback)
 
     def spim(ports: UdmaPorts) -> RegisterBlock:
