@@ -83,6 +83,43 @@ class TextContext(cpu.CPUContext):
     def create_cfunc_wrapper(self, library, fndesc, env, call_helper):
         pass
 
+    def pack_value(self, builder, ty, value, ptr, align=None):
+        stored = self.data_model_manager[ty].as_data(builder, value)
+        _note_class(builder.store(stored, ptr, align=align), ptr)
+
+    def unpack_value(self, builder, ty, ptr, align=None):
+        value = super().unpack_value(builder, ty, ptr, align)
+        if isinstance(value, ir.LoadInstr):
+            _note_class(value, ptr)
+        return value
+
+
+def _note_class(access: ir.Instruction, pointer: ir.Value) -> None:
+    """Tell LLVM of which class of places an access is: it is no access of any other class.
+
+    Each field of a record is one, as are the items of all arrays of a type. So what is stored into
+    an array, whatever its index, is no reason to load fields again. See "tbaa metadata" in LLVM's
+    language reference.
+    """
+    name = getattr(pointer, "field", f"items {pointer.type.pointee}")
+    module, first = access.module, ir.Constant(ir.IntType(64), 0)
+    root = module.add_metadata(["pulpsim"])
+    kind = module.add_metadata([name, root, first])
+    access.set_metadata("tbaa", module.add_metadata([kind, kind, first]))
+
+
+def get_record_member(builder, record, offset, typ):
+    """Numba's, and the pointer knows of which field it is.
+
+    Records of one size are not told apart: they need not be.
+    """
+    pointer = _get_record_member(builder, record, offset, typ)
+    pointer.field = f"{offset} of {record.type.pointee.count}"
+    return pointer
+
+
+_get_record_member = cgutils.get_record_member
+
 
 class RememberingTyping(Context):
     """Numba's typing, which finds out once what an operator or builtin makes of its operands."""
@@ -117,6 +154,7 @@ def alloca_once(builder, ty, size=None, name="", zfill=False):
 def replace_target() -> None:
     """Let Numba collect text from now on; before it compiles anything."""
     cgutils.alloca_once = alloca_once
+    cgutils.get_record_member = get_record_member
     rtsys.initialize = lambda context: None  # nothing is allocated in step functions
     cpu_target._toplevel_typing_context = RememberingTyping()
     cpu_target._toplevel_target_context = TextContext(cpu_target.typing_context, "cpu")
