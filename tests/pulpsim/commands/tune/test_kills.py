@@ -30,18 +30,17 @@ FEW = CONFIG.format(sizes=2, more="unroll = 1, rows = 1, cols = 1, buffers = 2")
 MANY = CONFIG.format(sizes=3, more="unroll = 1")
 
 TELLING = """
-import sys
-from pulpsim.commands import app as cli
-from pulpsim.commands.tune import search as tune
+if __name__ == "__main__":  # its workers import this file, too
+    from pulpsim.commands import app as cli
+    from pulpsim.commands.tune import search as tune
 
-note = tune.Progress.note
+    note = tune.Progress.note
 
-def told(self, point, outcome):
-    print(f"{point}|{outcome}", flush=True)
-    note(self, point, outcome)
+    def told(self, point, outcome):
+        print(f"{point}|{outcome}", flush=True)
+        note(self, point, outcome)
 
-tune.Progress.note = told
-if __name__ == "__main__":
+    tune.Progress.note = told
     cli.main()
 """
 """pulpsim, which writes every point as it is told to the user's progress."""
