@@ -97,6 +97,7 @@ def test_several_at_a_time_give_the_same() -> None:
     assert (three.exit_code, three.stdout) == (one.exit_code, one.stdout)
 
 
+@pytest.mark.usefixtures("_cluster_in_this_process")
 def test_a_cluster_gives_the_same() -> None:
     here, there = (
         fidelity("--only", "ri5cy_fregs_lat1", "--json", "-", *place)
