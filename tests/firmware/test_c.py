@@ -93,6 +93,16 @@ def test_uart_and_console_print_the_same_and_the_uart_receives(tmp_path):
 
 
 @needs_compiler
+@pytest.mark.parametrize("engine", ENGINES)
+def test_cores_that_print_at_once_print_whole_lines(tmp_path, engine):
+    elf = compiled(HERE / "lines.c", tmp_path, "-O2")
+    lines = run_program(elf, "pulp", engine=engine, max_cycles=100_000).console.splitlines()
+    expected = [f"core {core}, line {line}" for core in range(8) for line in range(3)]
+    assert sorted(lines[:-1]) == expected
+    assert lines[-1] == "done"
+
+
+@needs_compiler
 def test_an_eeprom_is_written_and_read_as_pulp_s_driver_does(tmp_path):
     saved = tmp_path / "saved"
     fields = {"size": 1 << 17, "write_time": 20_000, "save": str(saved)}
