@@ -15,6 +15,7 @@ from soc.icache.prefetch_buffer import (
     fetch_loop,
     fetch_next,
     fetch_steadily,
+    is_jump_to_half,
 )
 from soc.icache.private_cache import IDEAL, STEADY
 from soc.prelude.counters import COUNT
@@ -96,7 +97,7 @@ def await_hand_over(chip, hart, fetch, row, pc, ready):
         if cycle > hart["issued"] and ready > cycle:
             if ready == NEVER:
                 return False
-            cycle = ready
+            cycle = ready + 1 if is_jump_to_half(fetch, pc, int(row["size"])) else ready
     again = division_in_id(chip, hart) if hart["ri5cy"] and ready != NEVER else 0
     if again and ready < comes < NEVER:
         ready += -((ready - comes) // again) * again

@@ -245,6 +245,12 @@ def _leave(fetch, cycle, ready):
 
 
 @step
+def is_jump_to_half(fetch, pc, size):
+    """Is it CV32E40P's instruction of two words after a jump, of which each is handed over?"""
+    return fetch["port"] == CV32E40P_PORT and pc & 2 and fetch["half"] == 0 and size == 4
+
+
+@step
 def _next_of_cv32e40p(fetch, pc, size, cycle, ready):
     """fetch_next of CV32E40P: a word leaves as soon as its lower half does.
 
@@ -253,7 +259,7 @@ def _next_of_cv32e40p(fetch, pc, size, cycle, ready):
     that begins in an upper half and ends in the next word, the first word leaves a cycle before
     the instruction can.
     """
-    if pc & 2 and fetch["half"] == 0 and size == 4:
+    if is_jump_to_half(fetch, pc, size):
         first = _leave(fetch, cycle - 1, ready)
         if first == NEVER:
             return NEVER
