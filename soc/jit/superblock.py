@@ -7,6 +7,8 @@ side exit (Hwu et al., The Superblock, 1993).
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from soc.chip.state import Chip
 from soc.core.hotness import ACCESS
 from soc.prelude.decoded import (
@@ -24,6 +26,8 @@ from soc.prelude.decoded import (
 
 LONGEST = 16
 """Instructions of a superblock."""
+REACH = 1 << 13
+"""Half-words between the set-up of a hardware loop and its end, at most."""
 
 
 NONE = -1
@@ -96,7 +100,19 @@ def superblock_from(
 def _is_clear(chip: Chip, place: Place, left_loop: int) -> bool:
     """Is it known where the program goes on after an instruction?"""
     is_end = chip.code[place.row]["flags"] & LOOP_END and place.pc != left_loop
-    return not is_end or place.loop != NONE
+    return not is_end or place.loop != NONE or not _is_set_up(chip, place)
+
+
+def _is_set_up(chip: Chip, place: Place) -> bool:
+    """May an instruction have set up a hardware loop that ends here?
+
+    Code that fetches other code sets up one by a CSR for every line, and never again.
+    """
+    first = max(place.row - REACH, 0)
+    rows = chip.code[first : place.row]
+    setups = np.flatnonzero(rows["kind"] == HWLOOP)
+    ends = 2 * (place.row - first - setups) + int(chip.harts["loop_end_offset"][0])
+    return any(bool((rows[field][setups] == ends).any()) for field in ("imm", "imm2", "imm3"))
 
 
 def _place(chip: Chip, pc: int) -> Place:

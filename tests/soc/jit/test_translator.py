@@ -365,6 +365,20 @@ def test_a_superblock_waits_until_it_is_known_where_its_loop_goes_back_to() -> N
     assert superblock_from(chip, row, ISSUE, left_loop=last) is not None
 
 
+def test_a_superblock_passes_the_end_of_a_loop_that_no_instruction_sets_up() -> None:
+    begun = prepare(product("speed2_mm_naive"), load_chip("pulp"), "compiled")
+    begun.run_on(CYCLES)
+    rows = begun.chip.code
+    row = int(np.flatnonzero(begun.chip.superblocks["hotness"][:, ISSUE])[0])
+    before = superblock_from(begun.chip, row, ISSUE)
+    assert before is not None
+    rows["flags"][[place.row for place in before.places]] |= LOOP_END
+
+    assert superblock_from(begun.chip, row, ISSUE) == before
+    rows[row - 1]["kind"], rows[row - 1]["imm"] = HWLOOP, 2
+    assert superblock_from(begun.chip, row, ISSUE) is None
+
+
 @pytest.mark.parametrize("name", ["speed2_mm_naive", "speed2_mm_hwl"])
 @pytest.mark.sampled(2)
 def test_a_program_runs_again_as_it_did(name: str, request: pytest.FixtureRequest) -> None:
