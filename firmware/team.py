@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from firmware.builder import EQ, LT, Kernel, KernelError, Register
+from firmware.builder import EQ, LT, Kernel, KernelError, Label, Register
 from firmware.platform import CORE_NUMBER, EVENT_UNIT, in_event_unit
 from firmware.registers import ZERO
 from isa.assembler.names import CSRS
@@ -20,10 +20,13 @@ class Team:
     with team.critical():           one core at a time
         ...
     team.barrier()
+
+    fetcher    the function that fetches code, see firmware.fetch_ahead; None: each has its own
     """
 
     def __init__(self, k: Kernel, cores: int) -> None:
         self.k, self.cores = k, cores
+        self.fetcher: Label | None = None
 
     def core(self, rd: Register) -> None:
         """Load the number of the core: rd = 0 .. cores-1."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from firmware.builder import Kernel, KernelError, Label
 from firmware.code import Code
+from firmware.fetch_ahead import emit_fetcher
 from firmware.registers import RA, SP, A
 from firmware.runtime import Team
 from trainlib.primitive.arguments import TiledArguments
@@ -106,6 +107,8 @@ class Functions:
         self.each: dict[tuple[str, str], Function] = {}
         self.records: list[Record] = []
         self._load_bases = self._emit_load_bases()
+        if k.isa.loop_end == "last":
+            emit_fetcher(k, team)
         with team.only(0), k.scope():
             at, value = k.x(2)
             k.li(at, self.bases)

@@ -16,6 +16,7 @@ from typing import Any
 
 from firmware.builder import Kernel, Label, Register
 from firmware.drivers import COMMAND, CONTROL, STATUS, Dma, command_words
+from firmware.fetch_ahead import ahead
 from firmware.runtime import EVENT_UNIT, Team
 from trainlib.primitive.per_core import Code
 from trainlib.primitive.tensor import WORD
@@ -28,8 +29,10 @@ COPY_WORDS = 4  # of a stop
 class AloneWalk:
     """The code and the table of all cores' shares."""
 
-    def __init__(self, k: Kernel, team: Team, share: Share, l2: Mapping[str, Far]) -> None:
-        self.k, self.team, self.share, self.l2 = k, team, share, l2
+    def __init__(
+        self, k: Kernel, team: Team, share: Share, l2: Mapping[str, Far], *, is_cold: bool = True
+    ) -> None:
+        self.k, self.team, self.share, self.l2, self.is_cold = k, team, share, l2, is_cold
         self.is_relative = bases_of(l2.values()) is not None
         self.l1 = k.buffer(k.l1, "items_in_L1", share.cores * share.block)
         self.meet, self.asleep, self.fresh, self.begun = (k.label() for _ in range(4))
@@ -42,7 +45,8 @@ class AloneWalk:
     def emit(self) -> None:
         """Emit all of it, and a barrier."""
         k = self.k
-        with k.compressing(), k.scope():
+        with k.compressing(), ahead(k, self.team, self.is_cold) as fetch, k.scope():
+            fetch()
             code = self.share.alone.code(k)
             self.places, self.scratch = code.places, code.scratch
             words = self._table()

@@ -49,7 +49,7 @@ def emit_phases(
             own = {name: at[base] + after for name, (base, after) in phase.at.items()}
             with region(phase.name):
                 how = phase.tiling, phase.tensors, own, phase.sizes(tile), buffers
-                emit_walk(k, team, *how, kept)
+                emit_walk(k, team, *how, kept, is_cold=not is_warm)
                 if phase is not phases.each[-1]:
                     team.barrier()  # the next phase's entries lie where the last one is still read
             k.l1.next = free

@@ -11,6 +11,7 @@ from typing import Any
 from firmware.arena import Arena
 from firmware.builder import Kernel, KernelError
 from firmware.drivers import Dma
+from firmware.fetch_ahead import ahead
 from firmware.runtime import Team
 from trainlib.primitive.operator import Family
 from trainlib.primitive.slices import Box, TensorSlice
@@ -109,14 +110,17 @@ class Resident:
         read = [name for name in parts if self.tensors[name].role != "out"]
         written = [name for name in parts if self.tensors[name].role != "in"]
         again = [name for name in read if is_warm and self.tensors[name].role == "inout"]
-        self._copy(k, team, "dma_in", [name for name in read if name not in again], parts, l2)
-        with passes(k, is_warm) as region:
-            if again:
-                self._copy(k, team, "dma_in", again, parts, l2)
-            with region("compute"):
-                self.compute(k, team, {**l1, **parts})
-                team.barrier()
-        self._copy(k, team, "dma_out", written, parts, l2)
+        first = [name for name in read if name not in again]
+        is_called = bases_of(l2.values()) is not None
+        with ahead(k, team, is_called) as fetch:
+            self._copy(k, team, "dma_in", first, parts, l2, fetch if is_called else None)
+            with passes(k, is_warm) as region:
+                if again:
+                    self._copy(k, team, "dma_in", again, parts, l2)
+                with region("compute"):
+                    self.compute(k, team, {**l1, **parts})
+                    team.barrier()
+            self._copy(k, team, "dma_out", written, parts, l2)
 
     def _copy(
         self,
@@ -126,11 +130,13 @@ class Resident:
         names: Iterable[str],
         l1: Mapping[str, int],
         l2: Mapping[str, Far],
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
+        """Copy all of these in or out; `meanwhile` emits what all cores do while copies run."""
         dma, is_called = Dma(k), bases_of(l2.values()) is not None
-        with k.region(region), k.compact(is_called):
-            with team.only(0), k.scope():
-                counter = k.x()
+        with k.region(region), k.compact(is_called), k.scope():
+            counter = k.x()
+            with team.only(0):
                 dma.begin(counter)
                 start_copies(
                     k,
@@ -140,7 +146,12 @@ class Resident:
                         for copy in copies(self.tensors[name], self.boxes[name])
                     ),
                 )
-                dma.wait(counter)
+                if not meanwhile:
+                    dma.wait(counter)
+            if meanwhile:
+                meanwhile()
+                with team.only(0):
+                    dma.wait(counter)
             team.barrier()
 
 

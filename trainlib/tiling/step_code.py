@@ -12,6 +12,7 @@ from typing import Any
 
 from firmware.builder import EQ, LT, NE, Kernel, Label, Register
 from firmware.drivers import COMMAND, CONTROL, Dma, command_words
+from firmware.fetch_ahead import ahead
 from firmware.registers import SP, ZERO, A
 from firmware.runtime import EVENT_UNIT, Team
 from trainlib.primitive.tensor import WORD
@@ -33,6 +34,7 @@ class Steps:
     next, finish    where functions jump to, and what the last entry has as its function
     opening         commands of copies that code starts, before the first entry is there
     relatives       how the table's commands are started if they are relative; None: as they are
+    is_cold         does the code run for the first time?
     """
 
     def __init__(
@@ -44,11 +46,12 @@ class Steps:
         labels: tuple[Label, Label],
         opening: Sequence[Sequence[Any]],
         relatives: Relatives | None = None,
+        is_cold: bool = True,
     ) -> None:
         self.k, self.team, self.plan = k, team, plan
         self.entries, self.table = places
         self.next, self.finish = labels
-        self.opening, self.relatives = opening, relatives
+        self.opening, self.relatives, self.is_cold = opening, relatives, is_cold
         self.entry = A[0]
         self.waiting, self.waited = k.label("wait_for_copies"), k.label()
 
@@ -61,7 +64,8 @@ class Steps:
         """
         k = self.k
         first = k.label()
-        with k.compressing():
+        with k.compressing(), ahead(k, self.team, self.is_cold) as fetch:
+            fetch()
             self._move_stack(-FRAME)
             with k.scope():
                 k.registers.hold(self.entry)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from firmware.builder import EQ, LT, NE, Label, Register
 from firmware.drivers import Dma
+from firmware.fetch_ahead import ahead
 from firmware.registers import SP, ZERO, A
 from trainlib.primitive.tensor import WORD
 from trainlib.tiling.plan import FUNCTION, NEXT, RING
@@ -23,20 +24,21 @@ class Ahead(Steps):
     def around(self) -> Iterator[None]:
         """Emit it around the functions; at its end all copies are done, and all cores are there."""
         k, is_called = self.k, self.relatives is not None
-        with k.compact(is_called):
-            self._move_stack(-FRAME)
-            self._prepare(self.next)
-            k.place(self.next)
-            self._step(self.next)
-        yield
-        with k.compact(is_called):
-            k.place(self.finish)
-            with k.scope():
-                counters = k.x()
-                k.lw(counters, COUNTERS, SP)
-                Dma(k).wait(counters)
-            self._move_stack(FRAME)
-            self.team.barrier()
+        with ahead(k, self.team, self.is_cold) as self.fetch:
+            with k.compact(is_called):
+                self._move_stack(-FRAME)
+                self._prepare(self.next)
+                k.place(self.next)
+                self._step(self.next)
+            yield
+            with k.compact(is_called):
+                k.place(self.finish)
+                with k.scope():
+                    counters = k.x()
+                    k.lw(counters, COUNTERS, SP)
+                    Dma(k).wait(counters)
+                self._move_stack(FRAME)
+                self.team.barrier()
 
     def _prepare(self, first: Label) -> None:
         """Start the first copies, fill the core's frame, and wait for the first two entries."""
@@ -60,6 +62,7 @@ class Ahead(Steps):
             k.li(value, self.entries)
             k.sw(value, ENTRY, SP)
             self._begin_fetching(place, value)
+            self.fetch()
             with self.team.only(plan.waiter):
                 dma.wait(counter)
 

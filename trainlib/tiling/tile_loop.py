@@ -69,7 +69,7 @@ def emit_tiled(
     if is_warm:
         check_repeatable(k, tensors)
     with passes(k, is_warm) as region, region("compute"):
-        emit_walk(k, team, tiling, tensors, l2, tile, buffers)
+        emit_walk(k, team, tiling, tensors, l2, tile, buffers, is_cold=not is_warm)
 
 
 def check_repeatable(k: Kernel, tensors: Tensors) -> None:
@@ -91,26 +91,36 @@ def emit_walk(
     tile: Sizes,
     buffers: int,
     kept: int = 0,
+    *,
+    is_cold: bool = True,
 ) -> None:
     """Emit what works through the tiles, and a barrier; see emit_tiled.
 
-    kept    bytes of L2 that are for others, if possible
+    kept       bytes of L2 that are for others, if possible
+    is_cold    is its code in no cache?
     """
     if share := share_of(k, team, tiling, tensors, tile, buffers):
-        AloneWalk(k, team, share, l2).emit()
+        AloneWalk(k, team, share, l2, is_cold=is_cold).emit()
         return
     price = 0 if bases_of(l2.values()) is None else PRICE  # of a function: one of many
     plan = Plan.of(k, team, tiling, tensors, tile, buffers, kept, price)
-    Walk(k, team, plan, tensors, l2).emit()
+    Walk(k, team, plan, tensors, l2, is_cold=is_cold).emit()
 
 
 class Walk:
     """The code and the table of a plan."""
 
     def __init__(
-        self, k: Kernel, team: Team, plan: Plan, tensors: Tensors, l2: Mapping[str, Far]
+        self,
+        k: Kernel,
+        team: Team,
+        plan: Plan,
+        tensors: Tensors,
+        l2: Mapping[str, Far],
+        *,
+        is_cold: bool = True,
     ) -> None:
-        self.k, self.team, self.plan, self.l2 = k, team, plan, l2
+        self.k, self.team, self.plan, self.l2, self.is_cold = k, team, plan, l2, is_cold
         self.slots = {
             name: [
                 self._buffer(f"{name}_in_L1_{slot}", plan.sizes[name], tensors[name])
@@ -140,7 +150,8 @@ class Walk:
         steps = Ahead if plan.is_ahead else Steps
         steps = Streaming if plan.tiling.streams else steps
         places, labels = (self.entries, table), (self.next, self.finish)
-        with steps(k, self.team, plan, places, labels, opening, self._relatives).around():
+        how = opening, self._relatives, self.is_cold
+        with steps(k, self.team, plan, places, labels, *how).around():
             for shape, label in functions.items():
                 self._function(label, shape)
 

@@ -10,7 +10,8 @@ TILED = SHAPE | {"tile": {"n": 4}}
 
 
 @pytest.mark.parametrize("shape", [SHAPE, TILED], ids=["resident", "tiled"])
-def test_the_second_time_is_faster_and_is_the_one_that_counts(shape):
+def test_the_second_time_is_faster_and_is_the_one_that_counts(shape, monkeypatch):
+    monkeypatch.setattr("firmware.fetch_ahead.LEAST", 1 << 20)  # both execute the same
     _, cold = launch("matmul_f32", shape)
     _, warm = launch("matmul_f32", shape | {"warm": True})
     assert cold.is_correct
