@@ -156,12 +156,14 @@ def test_phases_have_tiles_of_their_own_and_what_is_written_says_them(
     )
     [found] = json.loads(report.read_text())["layers"]
     best = found["best"]
-    assert best["arguments"]["tile"] == {"largest.d0": 1, "largest.d1": 600}
+    own = {"largest.d0": 1, "largest.d1": 600, "shares.d0": 1, "shares.d1": 334}
+    assert best["arguments"]["tile"] == own
     assert best["cycles"] < found["default_cycles"]
     assert list(best["phases"]) == ["largest", "powers", "shares"]
     assert "largest: d0=1 d1=600" in plain(result.stderr)
     assert "largest: d0=1 d1=600" in picture.read_text()
-    assert "tile = { largest.d0 = 1, largest.d1 = 600 }" in output.read_text()
+    written = ", ".join(f"{name} = {size}" for name, size in own.items())
+    assert f"tile = {{ {written} }}" in output.read_text()
     _, launched = launch(*read_config(output))
     assert launched.is_correct
     assert launched.regions["compute"].cycles == best["cycles"]
