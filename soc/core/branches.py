@@ -57,26 +57,22 @@ def jump(chip, hart, row, target):
 
 
 @cold_step
-def division_after_branch(hart, row, split):
+def division_after_branch(hart, fetch, row, split, cycle):
     """Cycles more that RI5CY's branch takes for a division right after it (rule S).
 
     It is executed although the branch is taken, and again if the target's fetch takes two cycles.
+    Where words of the target wait for grants, ID keeps it until they come.
     """
     cycles = division_cycles_of(hart, row)
+    if fetch["port"]:
+        hart["left_in_id"] = cycles
+        hart["ex_ready"] = cycle + 2
+        return -split
     return 2 * cycles - 2 if split else cycles - 1
 
 
-@cold_step
-def leave_division(chip, hart, after):
-    """RI5CY's ID keeps the division right after a branch taken, if it is one (rule S)."""
-    index = np.uint64(row_index(chip.config[0], after))
-    if index < np.uint64(chip.config[0]["rows"]) and chip.code[index]["flags"] & DIVISION:
-        hart["left_in_id"] = division_cycles_of(hart, chip.code[index])
-    return hart["left_in_id"]
-
-
 @inlined_step
-def shadow_cycles(chip, hart, after, target, cycle):
+def shadow_cycles(chip, hart, fetch, after, target, cycle):
     """Cycles that a branch taken waits for the instruction right after it (rules Q and S)."""
     index = np.uint64(row_index(chip.config[0], after))
     if index >= np.uint64(chip.config[0]["rows"]):
@@ -85,7 +81,7 @@ def shadow_cycles(chip, hart, after, target, cycle):
     if hart["ri5cy"] == 0:
         return wrong_path_cycles(chip, hart, row, target, cycle)
     if row["flags"] & DIVISION:
-        return division_after_branch(hart, row, is_split(chip, hart, target))
+        return division_after_branch(hart, fetch, row, is_split(chip, hart, target), cycle)
     return 0
 
 
@@ -97,17 +93,11 @@ def taken_branch(chip, hart, fetch, row, pc, start, target):
         target = pc + size
     split = is_split(chip, hart, target)
     wait = 2 + split
-    asks = start + 1
-    if fetch["port"] and hart["ri5cy"]:
-        if leave_division(chip, hart, pc + size):
-            wait = 2
-            hart["ex_ready"] = start + 2
-    elif hart["ri5cy"] or hart["pending"]:
-        wait += shadow_cycles(chip, hart, pc + size, target, start)
-        asks = start + wait - 1 - split
+    if hart["ri5cy"] or hart["pending"]:
+        wait += shadow_cycles(chip, hart, fetch, pc + size, target, start)
     in_id = start + 1 + wait
     hart["counts"][TAKEN] += 1
     add_stall(chip, hart, BRANCH_STALL, wait)
     hart["in_id"] = in_id
     hart["pc"] = target
-    fetch_jump(fetch, target, asks)
+    fetch_jump(fetch, target, max(start + 1, in_id - 2 - split))
