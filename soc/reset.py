@@ -5,6 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from isa.program import Program
+from soc.chip.boot_rom import boot_rom
 from soc.chip.profile import UnfitProgramError, lookahead
 from soc.chip.shadow import COUNTERS, MOST_FINDINGS
 from soc.chip.spec import SocSpec
@@ -64,6 +65,7 @@ def new_chip(
         **copied(_at_reset(spec, registers, harts)),
         **zeros_together(counts),
         l1=np.zeros(spec.l1.size // 4, np.int32),
+        rom=boot_rom(spec.boot_rom, spec.fabric_controller.fetch == "l2"),
         trace=np.zeros(2 * trace_buffer, np.uint64),
         trace_sorted=np.zeros(2 * trace_buffer, np.uint64),
         trace_places=np.zeros(SORTED_CYCLES if trace_buffer > 1 else 1, np.int64),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from isa.program import Program
+from soc.address_map.memory_map import BOOT_ROM
 from soc.check.report import Checked, stack_use
 from soc.chip.spec import SocSpec
 from soc.chip.state import Chip
@@ -33,13 +34,14 @@ class Exit:
 
 
 def read_memory(chip: Chip, spec: SocSpec, address: int, size: int) -> bytes:
-    """Bytes of L1 or L2 as they are now.
+    """Bytes of L1, L2 or the boot ROM as they are now.
 
     raises    ValueError if they are not in one memory
     """
     for base, words in (
         (spec.l1.base, chip.l1),
         (spec.l2.base, chip.l2),
+        (BOOT_ROM, chip.rom),
     ):
         if base <= address and address + size <= base + words.nbytes:
             start = address - base

@@ -80,6 +80,9 @@ CLUSTER_SPACE = 0x10200000, 0x10400000  # registers of the cluster, up to the en
 
 SOC_SPACE = 0x1A000000, 0x1A200000
 
+BOOT_ROM, BOOT_ROM_SPACE = 0x1A000000, 0x40000
+"""First address, bytes (soc_mem_map.svh of pulp_soc)."""
+
 PRIVATE_SIZE = 32 * 1024  # of each of the two private L2 banks
 
 _CLUSTER = (  # name, base, size, kind, masters, block
@@ -182,6 +185,11 @@ def region_at(regions: tuple[Region, ...], address: int, master: Master) -> Regi
 
 def hole(regions: tuple[Region, ...], address: int, master: Master) -> str:
     """What to tell about an address that leads nowhere."""
+    if 0 <= address - BOOT_ROM < BOOT_ROM_SPACE:
+        return (
+            f"address {address:#010x} is in the boot ROM, which this chip lacks: give its content "
+            "as boot_rom.load"
+        )
     seen = [region for region in regions if master in region.masters]
     others = region_at(regions, address, Master.ALL & ~master)
     if others:

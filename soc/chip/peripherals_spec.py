@@ -5,6 +5,12 @@ from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from soc.prelude.field import setting
 
 
+def _power_of_two(value: int, info: ValidationInfo) -> int:
+    if value & value - 1:
+        raise ValueError(f"{info.field_name} {value} is no power of two")
+    return value
+
+
 class UartSpec(BaseModel):
     """What is at the other end of the UART's line. What it sends goes to the console."""
 
@@ -69,12 +75,24 @@ class EepromSpec(BaseModel):
         150_000, "cycles", "of a page: 3 ms at 49.97 MHz, not from RTL", ge=0, le=1 << 40
     )
 
-    @field_validator("size", "page")
-    @classmethod
-    def _is_power_of_two(cls, value: int, info: ValidationInfo) -> int:
-        if value & value - 1:
-            raise ValueError(f"{info.field_name} {value} is no power of two")
-        return value
+    _is_power_of_two = field_validator("size", "page")(_power_of_two)
+
+
+class BootRomSpec(BaseModel):
+    """The SoC's boot ROM, which loads read; programs start in L2."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size: int = setting(
+        1 << 13, "bytes", "pulp_soc boot_rom.sv, ROM_ADDR_WIDTH = 13", ge=4, le=1 << 18
+    )
+    load: str = setting(
+        "",
+        "",
+        "path of its content, an ELF file, words in hexadecimal or plain bytes; none: no ROM",
+    )
+
+    _is_power_of_two = field_validator("size")(_power_of_two)
 
 
 class DdrSpec(BaseModel):

@@ -15,6 +15,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from soc.address_map.memory_map import (
+    BOOT_ROM,
+    BOOT_ROM_SPACE,
     CLUSTER_ALIAS_SIZE,
     CLUSTER_SPACE,
     SOC_SPACE,
@@ -24,6 +26,7 @@ from soc.address_map.memory_map import (
 from soc.chip.core_spec import AccessSpec, CoreSpec, FabricControllerSpec
 from soc.chip.device_spec import FOLDER, MOST_PORTS, ChipFolder, DeviceSpec
 from soc.chip.peripherals_spec import (
+    BootRomSpec,
     DdrSpec,
     EepromSpec,
     FlashSpec,
@@ -66,6 +69,7 @@ class SocSpec(BaseModel):
     dma: DmaSpec = DmaSpec()
     icache: IcacheSpec = IcacheSpec()
     event_unit: EventUnitSpec = EventUnitSpec()
+    boot_rom: BootRomSpec = BootRomSpec()
     peripherals: PeripheralsSpec = PeripheralsSpec()
     uart: UartSpec = UartSpec()
     gpio: GpioSpec = GpioSpec()
@@ -143,6 +147,8 @@ class SocSpec(BaseModel):
             for region in memory_map(self.l1.size, self.l2.size)
             if region.kind in (Kind.CLUSTER_PERIPHERAL, Kind.SOC_PERIPHERAL)
         ]
+        if self.boot_rom.load:
+            known.append(("boot_rom", BOOT_ROM, BOOT_ROM + BOOT_ROM_SPACE))
         if self.ddr.size:
             known.append(("ddr", self.ddr.base, self.ddr.base + self.ddr.size))
             if self.control_page:

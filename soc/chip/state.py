@@ -34,6 +34,7 @@ ARRAYS = {
     "event_unit": EU_STATE,  # [1]
     "dma": DMA_STATE,  # [1]
     "l2_port": L2_STATE,  # [1]
+    "rom": np.dtype(np.int32),  # the boot ROM: [boot_rom.size / 4], or [0]: none
     "l2_banks": BANK,  # [private, interleaved banks, ROM], see soc.interconnect.l2_banks
     "icache": ICACHE,  # [1]
     "fetch": FETCH,  # [harts]
@@ -54,7 +55,7 @@ def zeros(count: int, dtype: np.dtype) -> np.ndarray:
 
     np.zeros would clear memory that was in use before, or ask for pages of 2 MB.
     """
-    return np.frombuffer(_pages(count * dtype.itemsize), dtype)
+    return np.frombuffer(_pages(count * dtype.itemsize), dtype) if count else np.zeros(0, dtype)
 
 
 def zeros_together(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
@@ -176,6 +177,7 @@ class Chip:
         event_unit: np.ndarray
         dma: np.ndarray
         l2_port: np.ndarray
+        rom: np.ndarray
         l2_banks: np.ndarray
         icache: np.ndarray
         fetch: np.ndarray

@@ -6,6 +6,7 @@ from soc.address_map.memory_map import CLUSTER_ALIAS_SIZE
 from soc.aot.units import ask, eu_access, start_fetching
 from soc.chip.state import Chip
 from soc.cluster import testbench as control_page
+from soc.cluster.rom_access import is_in_rom, rom_access
 from soc.cluster.testbench import barrier_arrive, control_read, control_write
 from soc.core.bounds import is_in_l1, is_in_l2
 from soc.core.decoded_index import note_write
@@ -46,6 +47,10 @@ EXTERNAL_LOADS, EXTERNAL_STORES = COUNT.external_loads, COUNT.external_stores
 
 EVENT_UNIT_PORT, DMA_PORT, PORT_SIZE = 0x4000, 0x4400, 0x400
 """Private ports of a core, from the cluster's base."""
+
+ROM_CYCLES = 1
+"""By which a core's load from the ROM takes longer than one from L2: the two words of a beat are at
+one port (AR to R: 2 cycles instead of 1, measured on pulp_soc 5.0.1)."""
 
 PRIVATE_BANK = 0x8000
 """Bytes of L2's first private bank."""
@@ -220,14 +225,18 @@ def dma_request(chip, h):
 
 @step
 def l2_access(chip, h):
-    """Perform one transaction on L2; returns True if the second half of the access is due."""
+    """Perform one transaction on L2 or the ROM; returns True if its second half is due."""
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
     count_external(hart, row)
-    offset = hart["address"] - chip.config[0]["l2_base"]
-    if row["kind"] == STORE:
-        note_write(chip, offset >> 2)
-    if transact(hart, row, chip.l2, offset):
+    if is_in_l2(chip, hart["address"]):
+        offset = hart["address"] - chip.config[0]["l2_base"]
+        if row["kind"] == STORE:
+            note_write(chip, offset >> 2)
+        is_due = transact(hart, row, chip.l2, offset)
+    else:
+        is_due = rom_access(chip, hart, row)
+    if is_due:
         turn_to_second_half(hart)
         return True
     end_access(hart)
@@ -236,7 +245,7 @@ def l2_access(chip, h):
 
 @step
 def l2_request(chip, h, now):
-    """Send a transaction to L2; it takes place when its grant comes back."""
+    """Send a transaction to L2 or the ROM; it takes place when its grant comes back."""
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
     address = hart["address"]
@@ -246,6 +255,8 @@ def l2_request(chip, h, now):
         grant = now
     else:
         grant = l2_core_request(chip.l2_port[0], now, address, row["kind"] == STORE)
+        if row["kind"] == LOAD and not is_in_l2(chip, address):
+            grant += ROM_CYCLES
     hart["state"] = ACCESS
     if grant > now:
         schedule(chip, h, grant)
@@ -255,7 +266,7 @@ def l2_request(chip, h, now):
 
 @step
 def l2_grant(chip, h, now):
-    """Complete a transaction with L2; returns the harts that go on."""
+    """Complete a transaction with L2 or the ROM; returns the harts that go on."""
     hart = chip.harts[np.uint64(h)]
     index = hart["row"]
     note_memory(chip, h, chip.code[np.uint64(index)], index, hart["second"], True, now)
@@ -307,7 +318,7 @@ def serve(chip, h, now):
     config = chip.config[0]
     hart = chip.harts[np.uint64(h)]
     address = hart["address"]
-    if is_in_l2(chip, address):
+    if is_in_l2(chip, address) or is_in_rom(chip, address):
         return l2_request(chip, h, now)
     port = address - config["cluster_base"]
     if hart["external"] == 0 and EVENT_UNIT_PORT <= port < EVENT_UNIT_PORT + PORT_SIZE:

@@ -29,6 +29,7 @@ from soc.cluster.port_generators import (
     take_beat_in_turn,
     write_word,
 )
+from soc.cluster.rom_access import is_in_rom
 from soc.core.bounds import is_in_l1, is_in_l2
 from soc.core.if_stage import hand_over_after_access
 from soc.core.lsu import access_granted, end_access, transact, turn_to_second_half
@@ -41,7 +42,6 @@ from soc.prelude.hart_state import ACCESS, FETCHING, REQUEST, RUN
 from soc.prelude.step import cold_step, step
 from soc.prelude.wheel import NEVER, schedule, wake_ports
 
-ROM, ROM_SIZE = 0x1A000000, 0x10000
 CLUSTER, CLUSTER_END = 0x10000000, 0x10400000
 FAR_LOAD, FAR_STORE = 1, 2
 """The last access was beyond L2."""
@@ -127,7 +127,7 @@ def controller_request(chip, h, now):
     config = chip.config[0]
     if 0 <= address < config["code_alias"]:
         hart["address"] = address = address + config["l2_base"]
-    if is_in_l2(chip, address) or 0 <= address - ROM < ROM_SIZE:
+    if is_in_l2(chip, address) or is_in_rom(chip, address):
         ask_for_port(chip, DATA, address)
         hart["state"] = ACCESS
         return np.uint64(0)
@@ -144,19 +144,7 @@ def data_granted(chip, h, now):
     hart = chip.harts[np.uint64(h)]
     hart["far"] = 0
     hart["answer"] = now + 1
-    if is_in_l2(chip, hart["address"]):
-        return l2_grant(chip, h, now)
-    row = chip.code[np.uint64(hart["row"])]
-    registers = chip.control[0]["registers"]
-    if transact(hart, row, registers, 0):
-        turn_to_second_half(hart)
-        hart["state"] = REQUEST
-        schedule(chip, h, now + 1)
-        return np.uint64(0)
-    end_access(hart)
-    access_granted(hart, row, now)
-    hart["state"] = RUN
-    return bit(h)
+    return l2_grant(chip, h, now)
 
 
 @step
