@@ -218,18 +218,26 @@ def _fidelity(
         int | None,
         typer.Option(metavar="N", min=1, help="Start a Dask cluster of N workers here."),
     ] = None,
+    boot_rom: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="PULPissimo 8.0.0's boot ROM: repeat the controller's programs that load its "
+            "words, too.",
+        ),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Repeat measurements of PULP's RTL and show every difference.
 
-    Groups: programs, contention, kernels, dma, icache, l2. Exit status: 0 all is equal, 1 something
-    differs, 2 bad input.
+    Groups: programs, contention, kernels, dma, icache, controller, l2. Exit status: 0 all is equal,
+    1 something differs, 2 bad input.
     """
     with reporting_bad_input():
         from pulpsim.fidelity.report import Where, fidelity
 
         where = Where(workers, scheduler, local_cluster)
-        raise typer.Exit(fidelity(only or (), engine, json, where))
+        raise typer.Exit(fidelity(only or (), engine, json, where, boot_rom))
 
 
 Core = Annotated[

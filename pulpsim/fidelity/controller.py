@@ -2,8 +2,9 @@
 
 Programs in each of L2's memories (two private banks, the interleaved ones), with data in each, in
 three configurations: RI5CY in pulp_soc 3.0.1 and 5.0.1, PULP's fork of CV32E40P in 5.0.1. Of 24
-random programs (`rnd_*`) those are here that do not depend on words of the boot ROM, which is not
-part of this repository; where they only store such words, the content of L2 is not compared.
+random programs (`rnd_*`) 18 depend on words of the boot ROM, which is not part of this repository.
+Without a file of it, the 15 whose cycles do so are left out, and of the three that only store such
+words the content of L2 is not compared.
 """
 
 import hashlib
@@ -15,7 +16,10 @@ from typing import Any
 from isa.program import Program
 from pulpsim.fidelity.archive import elfs_in, measured_in
 from pulpsim.fidelity.comparison import Comparison, Deviation, Measurement, compared
+from soc.chip.boot_rom import boot_rom
+from soc.chip.peripherals_spec import BootRomSpec
 from soc.chip.spec import load_chip
+from soc.config.toml import ConfigError
 from soc.result import RunResult
 from soc.run import run_program
 
@@ -31,13 +35,19 @@ CHIPS = {
 
 L2_BASE, L2_SIZE = 0x1C00_0000, 0x9_0000
 
+ROM_START = 1024
+ROM_SHA256 = "49b644f2466a495cdb0ccf27c78daf239d28bfcea8128a4666e4c340419cf0e1"
+"""Of the first ROM_START bytes of the ROM, with which was measured: PULPissimo 8.0.0's. No program
+loads others."""
+
 
 @dataclass(frozen=True)
 class ControllerRun:
-    """A program in a configuration, a key of CHIPS."""
+    """A program in a configuration, a key of CHIPS; with the ROM of a file if one is given."""
 
     program: str
     configuration: str
+    boot_rom: str = ""
 
     def __str__(self) -> str:
         return f"{self.program}-{self.configuration}"
@@ -45,11 +55,16 @@ class ControllerRun:
     @property
     def expected(self) -> dict[str, Any]:
         """What was measured: total_cycles, first_issue, exit, regions, l2_sha256."""
-        return measured()[self.program]["configs"][self.configuration]
+        entry = measured()[self.program]
+        numbers: dict[str, Any] = dict(entry["configs"][self.configuration])
+        if "boot_rom" in entry and not self.boot_rom:
+            del numbers["l2_sha256"]
+        return numbers
 
     def simulate(self, engine: str = "compiled", **how: Any) -> RunResult:
         """Run it on the chip that stands for the RTL's test bench; `how` goes to run_program."""
-        chip = load_chip(CHIPS[self.configuration], {"core.float_registers": "x"})
+        fields = {"core.float_registers": "x", "boot_rom.load": self.boot_rom}
+        chip = load_chip(CHIPS[self.configuration], fields)
         program = Program.from_elf(elfs()[f"{self.program}.elf"], self.program)
         limit = 2 * self.expected["total_cycles"] + 1000
         return run_program(program, chip, engine=engine, max_cycles=limit, **how)
@@ -94,7 +109,10 @@ class ControllerRun:
 
 
 def measured() -> dict[str, Any]:
-    """What was measured: program -> code, configs."""
+    """What was measured: program -> code, configs, what depends on the boot ROM if anything does.
+
+    That is "cycles", or "memory" if no cycle does.
+    """
     return measured_in(DATA)
 
 
@@ -103,17 +121,31 @@ def elfs() -> dict[str, bytes]:
     return elfs_in(DATA)
 
 
-def runs() -> list[ControllerRun]:
-    """All that was measured."""
+def runs(rom: str = "") -> list[ControllerRun]:
+    """All that was measured and can be repeated, with the boot ROM of this file or without."""
     return [
-        ControllerRun(program, configuration)
+        ControllerRun(program, configuration, rom)
         for program, entry in measured().items()
+        if rom or entry.get("boot_rom") != "cycles"
         for configuration in entry["configs"]
     ]
 
 
-def measurements() -> Iterator[Measurement]:
+def check_rom(file: str) -> None:
+    """Raises ConfigError if a file is not the boot ROM with which was measured."""
+    start = boot_rom(BootRomSpec(load=file), True).tobytes()[:ROM_START]
+    found = hashlib.sha256(start).hexdigest()
+    if found != ROM_SHA256:
+        raise ConfigError(
+            [
+                f"--boot-rom {file}: not PULPissimo 8.0.0's, with which was measured: the SHA-256 "
+                f"of its first {ROM_START} bytes is {found}, not {ROM_SHA256}"
+            ]
+        )
+
+
+def measurements(rom: str = "") -> Iterator[Measurement]:
     """Each program in each configuration."""
-    for run in runs():
+    for run in runs(rom):
         cycles = run.expected["total_cycles"]
         yield Measurement("controller", run.program, run.configuration, cycles, run.repeat)

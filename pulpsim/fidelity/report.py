@@ -56,11 +56,18 @@ class Where:
     local_cluster: int | None = None
 
 
-def fidelity(only: Sequence[str], engine: str, file: Path | None, where: Where = Where()) -> int:
+def fidelity(
+    only: Sequence[str],
+    engine: str,
+    file: Path | None,
+    where: Where = Where(),
+    boot_rom: Path | None = None,
+) -> int:
     """Repeat the measurements that `only` chooses; returns the command's exit status.
 
-    only       groups, and names or configurations with * and ?; all if empty
-    file       for the whole result as JSON; STANDARD_OUTPUT: in place of the table
+    only        groups, and names or configurations with * and ?; all if empty
+    file        for the whole result as JSON; STANDARD_OUTPUT: in place of the table
+    boot_rom    the file of the boot ROM, which some programs of the controller need
 
     raises    ConfigError
     """
@@ -68,7 +75,10 @@ def fidelity(only: Sequence[str], engine: str, file: Path | None, where: Where =
         check_writable("--json", file)
     if engine not in ("compiled", "event"):
         raise ConfigError([f"--engine {engine}: must be compiled or event"])
-    chosen = [m for m in select(only) if engine == "compiled" or _is_short(m)]
+    rom = str(boot_rom.absolute()) if boot_rom else ""
+    if boot_rom:
+        controller.check_rom(str(boot_rom))
+    chosen = [m for m in select(only, rom) if engine == "compiled" or _is_short(m)]
     if not chosen:
         raise ConfigError(
             [
@@ -89,22 +99,23 @@ def fidelity(only: Sequence[str], engine: str, file: Path | None, where: Where =
     return DIFFERENT if any(comparison.differences for _, comparison in rows) else EQUAL
 
 
-def measurements() -> Iterator[Measurement]:
-    """All of them, by group."""
+def measurements(rom: str = "") -> Iterator[Measurement]:
+    """All of them, by group; `rom` is the file of the boot ROM."""
     by_group = defaultdict(list)
-    for source in (programs, dma, icache, controller, l2):
+    for source in (programs, dma, icache, l2):
         for measurement in source.measurements():
             by_group[measurement.group].append(measurement)
+    by_group["controller"] = list(controller.measurements(rom))
     for group in GROUPS:
         yield from by_group[group]
 
 
-def select(only: Sequence[str]) -> list[Measurement]:
+def select(only: Sequence[str], rom: str = "") -> list[Measurement]:
     """The measurements of these groups, or with names or configurations of these patterns.
 
     raises    ConfigError for a pattern that matches none
     """
-    everything = list(measurements())
+    everything = list(measurements(rom))
     for pattern in only:
         if not any(_matches(measurement, pattern) for measurement in everything):
             raise ConfigError(

@@ -1,5 +1,6 @@
 """pulpsim fidelity: what it repeats, how it shows equality and differences."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from typer.testing import CliRunner, Result
 from isa.assembler.asm import assemble
 from isa.extensions.profiles import profile
 from pulpsim.commands.app import app
-from pulpsim.fidelity import programs
+from pulpsim.fidelity import controller, programs
 from pulpsim.fidelity.comparison import GROUPS, Comparison, Deviation, compared, error_of
 from pulpsim.fidelity.l2 import measurements as l2_measurements
 from pulpsim.fidelity.programs import ProgramRun
@@ -193,3 +194,41 @@ def test_loads_stores_and_transfers_on_the_whole_chip_take_the_measured_cycles(e
         comparison = measurement.repeat(engine)
         assert comparison.differences == []
         assert comparison.cycles == measurement.cycles
+
+
+@pytest.fixture
+def rom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ROM that the command takes for the one with which was measured."""
+    file = tmp_path / "rom.hex"
+    file.write_text("12345678")
+    start = b"\x78\x56\x34\x12" + bytes(controller.ROM_START - 4)
+    monkeypatch.setattr(controller, "ROM_SHA256", hashlib.sha256(start).hexdigest())
+    return file
+
+
+def test_with_the_boot_rom_the_controllers_programs_that_load_its_words_are_repeated(
+    rom: Path,
+) -> None:
+    without = fidelity("--only", "rnd_pri1_22", "--json", "-")
+    stored = fidelity("--only", "rnd_pri1_22", "--boot-rom", str(rom), "--json", "-")
+    more = fidelity("--only", "rnd_intl_02", "--boot-rom", str(rom), "--json", "-")
+
+    assert len(controller.runs()) == 117
+    assert len(controller.runs(str(rom))) == 162
+    assert without.exit_code == 0
+    for run in json.loads(stored.stdout)["runs"]:  # they store words that are not these
+        assert [text.split(":")[0] for text in run["differences"]] == ["run.l2_sha256"]
+    assert [run["regions"] for run in json.loads(more.stdout)["runs"]] == [30, 30, 30]
+    assert fidelity("--only", "rnd_intl_02").exit_code == 2
+
+
+def test_another_boot_rom_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.bin"
+    other.write_bytes(bytes(8))
+
+    result = fidelity("--only", "c8_eu", "--boot-rom", str(other))
+    missing = fidelity("--only", "c8_eu", "--boot-rom", str(tmp_path / "missing"))
+
+    assert (result.exit_code, missing.exit_code) == (2, 2)
+    assert result.stderr.startswith(f"pulpsim: --boot-rom {other}: not PULPissimo 8.0.0's")
+    assert "missing': No such file or directory" in missing.stderr

@@ -46,6 +46,6 @@ def test_the_event_engine_takes_the_cycles_of_the_rtl(request: pytest.FixtureReq
 
 
 def test_every_measured_program_is_there() -> None:
-    assert len(measured()) == 39
+    assert len(measured()) == 54
     assert {run.configuration for run in RUNS} == set(CHIPS)
     assert sum(len(run.expected["regions"]) for run in RUNS) == 9738
