@@ -1,5 +1,7 @@
 """The console of the platform, as emitted code: characters, texts, numbers.
 
+Lines of harts that print at once come out whole.
+
 console = Console(k)
 console.text("x = ")
 console.float(x)
@@ -11,8 +13,9 @@ from contextlib import contextmanager
 
 from firmware.builder import EQ, GEU, LT, NE, Kernel, Label, Register
 from firmware.forms import WORD
-from firmware.platform import address_of
+from firmware.platform import CORE_NUMBER, address_of
 from firmware.registers import SP, ZERO, A
+from isa.assembler.names import CSRS
 
 DECIMALS = 5  # after the point of a float
 HALF = 1342  # half of the last one of them, in units of 2^-28
@@ -37,8 +40,7 @@ class Console:
         """Print one character."""
         k = self.k
         with k.scope():
-            base = k.x()
-            k.li(base, address_of("stdout", "PUT"))
+            base = self._base()
             if isinstance(char, Register):
                 k.sb(char, 0, base)
             else:
@@ -77,12 +79,25 @@ class Console:
             self._functions[emit] = emit()
         return self._functions[emit]
 
+    def _base(self) -> Register:
+        """Take a register for where this hart's characters go: each hart has lines of its own."""
+        k = self.k
+        base = k.x()
+        with k.scope():
+            core = k.x()
+            k.csrr(base, CSRS["mhartid"])
+            k.andi(core, base, CORE_NUMBER)
+            k.add(base, base, core)
+            k.slli(base, base, 2)  # cluster << 7 | core << 3
+            k.li(core, address_of("stdout", "PUT"))
+            k.add(base, base, core)
+        return base
+
     def _print_text(self) -> Label:
         """Emit print_text(a0: address of characters, the last one 0)."""
         k = self.k
         with k.function("print_text", arguments=1) as function:
-            base, char = k.x(2)
-            k.li(base, address_of("stdout", "PUT"))
+            base, char = self._base(), k.x()
             again, done = k.here(), k.label()
             k.lbu(char, 0, A[0])
             k.addi(A[0], A[0], 1)
@@ -96,8 +111,8 @@ class Console:
         """Emit print_number(a0): digits go to the stack, last one first, and out from there."""
         k = self.k
         with k.function("print_number", arguments=1) as function:
-            base, ten, digit, end, position = k.x(5)
-            k.li(base, address_of("stdout", "PUT"))
+            base = self._base()
+            ten, digit, end, position = k.x(4)
             k.li(ten, 10)
             k.mv(position, SP)
             k.mv(end, SP)
@@ -129,8 +144,8 @@ class Console:
         """Emit print_hexadecimal(a0): eight digits, the highest one first."""
         k = self.k
         with k.function("print_hexadecimal", arguments=1) as function:
-            base, digit, ten, left = k.x(4)
-            k.li(base, address_of("stdout", "PUT"))
+            base = self._base()
+            digit, ten, left = k.x(3)
             k.li(ten, 10)
             k.li(left, 8)
             with k.loop(left):
@@ -247,7 +262,7 @@ class Console:
         """Print d.ddddd of a mantissa with its point fixed; rounding up to 10 makes it 1."""
         k = self.k
         with k.scope():
-            limit, digit, left, base, ten = k.x(5)
+            limit, digit, left, ten = k.x(4)
             with k.if_(NE, mantissa, ZERO):
                 k.addi(mantissa, mantissa, HALF)
             k.li(limit, TEN)
@@ -255,7 +270,7 @@ class Console:
                 k.li(mantissa, 1 << FRACTION)
                 k.addi(power, power, 1)
             k.li(limit, (1 << FRACTION) - 1)
-            k.li(base, address_of("stdout", "PUT"))
+            base = self._base()
             k.li(ten, 10)
             k.srli(digit, mantissa, FRACTION)
             k.addi(digit, digit, ord("0"))

@@ -136,7 +136,7 @@ HART = np.dtype(
         ("answer", "i8"),  # cycle in which the answer of the last access comes: EX waits for it
         ("far", "i8"),  # the last access went beyond L2: FAR_LOAD, FAR_STORE
         ("foreseen", "i8"),  # an undecoded pc that it goes to, +1 if that is split; see is_split
-        ("pad", "i8", (33,)),  # 36 cache lines: harts lie in different sets
+        ("pad", "i8", (33,)),  # 36.5 cache lines in all: harts lie in different sets
     ],
     align=True,
 )

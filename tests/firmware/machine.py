@@ -169,7 +169,7 @@ class Machine:
             assert value >> 31
             self.code = value & 0x7FFFFFFF
             hart.is_asleep = True
-        elif address == STDOUT:
+        elif address == STDOUT + 8 * hart.number:
             self.printed.append(value & 0xFF)
         elif BOOT <= address < BOOT + 64:
             self.boot[(address - BOOT) // 4] = value

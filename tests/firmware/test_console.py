@@ -91,3 +91,18 @@ def test_random_floats_are_printed_to_half_of_the_last_decimal():
         unit = 10.0 ** (int(line.partition("e")[2]) - 5)
         assert abs(float(line) - value) <= 0.51 * unit
     assert same > 0.98 * len(finite)
+
+
+def test_lines_of_cores_that_print_at_once_come_out_whole():
+    k = new_kernel(PULP)
+    console = Console(k)
+    with team_of(k, PULP, PULP.cores) as team, k.scope():
+        core, left = k.saved(2)
+        k.li(left, 3)
+        with k.loop(left):
+            team.core(core)
+            console.text("core ")
+            console.number(core)
+            console.character(ord("\n"))
+    printed = run_program(k.build(), PULP, max_cycles=1_000_000).console
+    assert sorted(printed.splitlines()) == [f"core {n}" for n in range(8) for _ in range(3)]
