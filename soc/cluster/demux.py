@@ -48,10 +48,6 @@ EXTERNAL_LOADS, EXTERNAL_STORES = COUNT.external_loads, COUNT.external_stores
 EVENT_UNIT_PORT, DMA_PORT, PORT_SIZE = 0x4000, 0x4400, 0x400
 """Private ports of a core, from the cluster's base."""
 
-ROM_CYCLES = 1
-"""By which a core's load from the ROM takes longer than one from L2: the two words of a beat are at
-one port (AR to R: 2 cycles instead of 1, measured on pulp_soc 5.0.1)."""
-
 PRIVATE_BANK = 0x8000
 """Bytes of L2's first private bank."""
 
@@ -255,8 +251,6 @@ def l2_request(chip, h, now):
         grant = now
     else:
         grant = l2_core_request(chip.l2_port[0], now, address, row["kind"] == STORE)
-        if row["kind"] == LOAD and not is_in_l2(chip, address):
-            grant += ROM_CYCLES
     hart["state"] = ACCESS
     if grant > now:
         schedule(chip, h, grant)

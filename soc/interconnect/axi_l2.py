@@ -10,7 +10,9 @@ Crossbar and isolation add no cycle, so in a cycle where two ask, the one that c
 first; the RTL's round robin would differ by that one cycle.
 
 Sources: per2axi, axi_xbar, axi_cdc, axi_to_mem_split as pulp_cluster caaa973 connects them,
-measured on RTL with equal clocks; data_periph_demux and pulp_soc bf65372 from their text.
+measured on RTL with equal clocks; data_periph_demux and pulp_soc bf65372 from their text; private
+banks and ROM measured at the plug of pulp_soc 5.0.1, for single beats. Bursts from private banks,
+whose beats take two cycles each there, pass as fast as others here.
 """
 
 import numpy as np
@@ -23,6 +25,10 @@ BEAT_BYTES = 8
 WORD_BYTES = 4
 WINDOWS = 16  # bursts that are remembered for conflicts with the fabric controller
 READ, WRITE = range(2)
+
+ONE_PORT = 1
+"""Cycles by which a beat that is read from a private bank or the ROM comes later: a read takes both
+words of a beat, of any size, and one port has them there, of the interleaved banks two."""
 
 
 class L2Spec(BaseModel):
@@ -175,7 +181,7 @@ def l2_write_response(l2, last):
 
 @step
 def l2_core_request(l2, cycle, address, is_store):
-    """Pass on a core's load or store, on its bus from this cycle on, to L2.
+    """Pass on a core's load or store, on its bus from this cycle on, to L2 or the ROM.
 
     Returns the cycle of the grant, in which the next instruction can issue: stores block too.
     """
@@ -185,7 +191,11 @@ def l2_core_request(l2, cycle, address, is_store):
     if is_store:
         beat = l2_burst(l2, accepted + l2["store"] - 1, address, 1, WRITE)
         return l2_write_response(l2, beat) + 1 + l2["grant"]
-    return l2_burst(l2, accepted + l2["load"] - 1, address, 1, READ) + 1 + l2["grant"]
+    beat = l2_burst(l2, accepted + l2["load"] - 1, address, 1, READ)
+    if address < l2["interleaved"]:
+        beat += ONE_PORT
+        l2["data_free"][READ] += ONE_PORT
+    return beat + 1 + l2["grant"]
 
 
 @step

@@ -72,6 +72,14 @@ def test_the_cores_requests_pass_one_per_cycle_in_order() -> None:
     assert l2["core_accesses"] == 9
 
 
+def test_a_load_from_a_private_bank_has_both_words_of_its_beat_from_one_port() -> None:
+    l2 = new_l2()
+    loads = [l2_core_request(l2, 100, BASE + 4 * hart, False) for hart in range(3)]
+    assert loads == [116, 118, 120]
+    assert l2_core_request(l2, 103, INTERLEAVED, False) == 121
+    assert l2_core_request(l2, 200, BASE, True) == 216
+
+
 def test_a_load_waits_for_the_dmas_beats_before_it() -> None:
     l2 = new_l2()
     l2_burst(l2, 100, INTERLEAVED, 32, READ)
