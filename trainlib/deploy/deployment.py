@@ -19,7 +19,7 @@ from soc.host.collector import paused_collector
 from trainlib.deploy.budget import fitted
 from trainlib.deploy.estimate import step_cycles
 from trainlib.deploy.fusion import MINUS_LR
-from trainlib.deploy.graph.values import DeployError, Graph, TooLargeError
+from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.memory import Memory
 from trainlib.deploy.optimizers import LR, Optimizer
 from trainlib.deploy.precision import SINGLE, Precision, Scale
@@ -138,24 +138,30 @@ class Deployed:
         raises    DeployError, KernelError
         """
         if keeps_gradients not in self._built:
-            how: dict[str, Any] = {"mean": self.mean, "keeps_gradients": keeps_gradients}
-            how["fits"] = self._tiles.fits
-            how |= {"accumulate": self.accumulate, "precision": self.precision}
-            of = partial(training, self.graph, self.optimizer, **how)
-            self._built[keeps_gradients] = fitted(
-                lambda names: of(recomputed=names), self._build, self._estimate
-            )
+            self._built[keeps_gradients] = self._fitted(self._build, keeps_gradients)
         return self._built[keeps_gradients]
 
     def with_data(self, batches: Sequence[Batch], steps: int | None = None) -> Built:
-        """A program that holds its batches: it needs no host."""
-        schedule = self.schedule
-        pool = [_typed(schedule, inputs_of(self.built(), batch)) for batch in batches]
-        how: dict[str, Any] = {"pool": pool, "steps": steps}
-        try:
-            return self._build(schedule, **how)
-        except TooLargeError as error:
-            return self._build(schedule, **how, swaps=error)
+        """A program that holds its batches: it needs no host.
+
+        steps     that it makes; by default as many as the batches suffice for
+
+        raises    DeployError, KernelError
+        """
+
+        def build_with(schedule: Schedule, **how: Any) -> Built:
+            pool = [_typed(schedule, inputs_of(schedule, batch)) for batch in batches]
+            return self._build(schedule, pool=pool, steps=steps, **how)
+
+        return self._fitted(build_with)
+
+    def _fitted(self, build: Callable[..., Built], keeps_gradients: bool = False) -> Built:
+        """What `build` makes of a schedule of a training step that fits: see `fitted`."""
+        how: dict[str, Any] = {"mean": self.mean, "keeps_gradients": keeps_gradients}
+        how["fits"] = self._tiles.fits
+        how |= {"accumulate": self.accumulate, "precision": self.precision}
+        of = partial(training, self.graph, self.optimizer, **how)
+        return fitted(lambda names: of(recomputed=names), build, self._estimate)
 
     @paused_collector()
     def _build(self, schedule: Schedule, **how: Any) -> Built:
@@ -202,7 +208,7 @@ class Deployed:
                 rate = np.array([now], np.float32)
                 rates = {LR: rate, MINUS_LR: -rate}
                 running.write({n: r for n, r in rates.items() if n in built.addresses})
-            running.batch(inputs_of(built, batch))
+            running.batch(inputs_of(built.schedule, batch))
             losses += self._loss(running, graph)
             if on_batch:
                 on_batch(number, losses[-1])
@@ -245,7 +251,7 @@ class Deployed:
         outputs: list[Any] = []
         names = built.schedule.kept[bool(graph.loss) :]
         for batch in batches:
-            running.batch(inputs_of(built, batch))
+            running.batch(inputs_of(built.schedule, batch))
             losses += self._loss(running, graph)
             read = running.read(names)
             found = tuple(read[name].astype(np.float32) for name in names)

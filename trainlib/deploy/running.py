@@ -14,6 +14,7 @@ from soc.result import RunResult
 from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.handover import NEXT
 from trainlib.deploy.program import Built
+from trainlib.deploy.schedule import Schedule
 from trainlib.primitive.element import HALVES
 from trainlib.primitive.tensor import Arrays
 
@@ -174,18 +175,18 @@ def _layers(
     return tuple(layers)
 
 
-def inputs_of(built: Built, batch: Sequence[Any]) -> Arrays:
-    """A batch by the names of the graph's inputs.
+def inputs_of(schedule: Schedule, batch: Sequence[Any]) -> Arrays:
+    """A batch by the names of a schedule's inputs.
 
     raises    DeployError if it has another number of arrays
     """
-    names, parts = built.schedule.inputs, list(_flat(batch))
+    names, parts = schedule.inputs, list(_flat(batch))
     if len(parts) != len(names):
         raise DeployError(f"a batch of {len(parts)} arrays; the network takes {', '.join(names)}")
     arrays = dict(zip(names, parts, strict=True))
     for name, array in arrays.items():
         _check_not_nan(name, array)
-    for name, count in _counts(built.schedule.graph).items():
+    for name, count in _counts(schedule.graph).items():
         _check_numbers(name, arrays[name], count)
     return arrays
 
