@@ -108,6 +108,9 @@ class CodeMemory:
         self.kinds, self.flags = chip.code["kind"], chip.code["flags"]
         self.words, self.checks = chip.code["word"], chip.code["checks"]
         self.rows = chip.code.view(WHOLE_ROW)
+        self.first_row, self.end_row = (
+            chip.wheel[name].data for name in ("decoded_first", "decoded_end")
+        )
         self.fence, self.writes = (chip.wheel[name].data for name in ("fence", "writes"))
         self.resume, self.pcs = chip.wheel["resume"].data, chip.harts["pc"].data
         self.foreseen, self.id_valid = (chip.harts[name].data for name in ("foreseen", "id_valid"))
@@ -154,6 +157,8 @@ class CodeMemory:
         run = self._decode_as_before(first, longest) or self._decode_words(first, longest)
         end = first + len(run.words) // 2
         self.count += 1
+        self.first_row[0] = min(self.first_row[0], first) if self.end_row[0] else first
+        self.end_row[0] = max(self.end_row[0], end)
         self._note_wrong(first, end)
         self.blocks.update(range(first // BLOCK, (end - 1) // BLOCK + 1))
         if self.kept + end - first <= KEPT:

@@ -33,16 +33,21 @@ def note_write(chip, word):
     """Note that a word of L2 is written: a fence.i looks at its instructions if they are decoded.
 
     word    from the start of L2; the instruction before it may end in it
+
+    NOTE: the rows of data alone are not looked at, which would be 128 bytes a word.
     """
-    kinds = chip.code["kind"]
-    index = np.uint64(2 * word)
-    before = np.uint64(max(2 * word - 1, 0))
-    if kinds[before] | kinds[index] | kinds[index + np.uint64(1)]:
-        _note(chip.wheel[0], word)
+    wheel = chip.wheel[0]
+    if wheel["decoded_first"] <= 2 * word + 1 and 2 * word <= wheel["decoded_end"]:
+        _note(chip, wheel, word)
 
 
 @cold_step
-def _note(wheel, word):
+def _note(chip, wheel, word):
+    kinds = chip.code["kind"]
+    index = np.uint64(2 * word)
+    before = np.uint64(max(2 * word - 1, 0))
+    if kinds[before] | kinds[index] | kinds[index + np.uint64(1)] == 0:
+        return
     place = wheel["writes"]
     if place < WRITES:
         wheel["written"][np.uint64(place)] = word

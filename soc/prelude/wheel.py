@@ -44,6 +44,8 @@ WHEEL = np.dtype(
         ("at_event_unit", "u8"),  # harts whose load the event unit holds
         ("at_dma", "u8"),  # harts whose access a DMA port holds
         ("stop", "i8"),  # why the loop returned
+        ("decoded_first", "i8"),  # rows among which all decoded ones are: the first of them
+        ("decoded_end", "i8"),  # and the one after the last; 0: there are none
         ("writes", "i8"),  # stores since the last fence.i to words whose instructions are decoded
         ("written", "i8", (WRITES,)),  # these words, from the start of L2
         ("nulls", "i8"),  # accesses through a null pointer that are noted: how many, and of each
