@@ -53,8 +53,7 @@ def hand_over(chip, hart, fetch, row, pc):
     if mode != IDEAL:
         if mode != STEADY:
             return False
-        sets = chip.config[0]["private_sets"]
-        fetch_steadily(fetch, pc, int(row["size"]), hart["in_id"] - 1, sets)
+        fetch_steadily(fetch, pc, int(row["size"]), hart["in_id"] - 1)
         fetch_after(chip, hart, fetch, row, pc, hart["in_id"])
     hart["id_valid"] = 1
     return True

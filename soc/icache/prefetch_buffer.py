@@ -27,8 +27,6 @@ the loops measured on RTL. CV32E40P's own prefetcher was never run with this cac
 the same model.
 """
 
-import numpy as np
-
 from soc.icache.private_cache import (
     CV32E40P_PORT,
     EXACT,
@@ -45,11 +43,6 @@ from soc.icache.private_cache import (
 )
 from soc.prelude.step import cold_step, inlined_step, step
 from soc.prelude.wheel import NEVER
-
-
-@inlined_step
-def _has_target(fetch, target):
-    return fetch["target"] == target or has_lines(fetch, target)
 
 
 @cold_step
@@ -180,15 +173,14 @@ def _turn(fetch, target, cycle, stay):
 
 
 @inlined_step
-def _look_ahead(fetch, pc, sets):
+def _look_ahead(fetch, pc):
     """The first word of a line leaves: the next word to ask for is that of the next line."""
     line = (pc >> 4) + 1
     if fetch["loop_pc"] == pc:
         fetch["loop_pc"] = -1
-    elif fetch["recent"][np.uint64(line & (sets - 1))] != line:
-        if not is_cached(fetch, line):
-            _become_exact(fetch, line << 2, fetch["arrival"], fetch["left"])
-            _ask_ahead(fetch)
+    elif not is_cached(fetch, line):
+        _become_exact(fetch, line << 2, fetch["arrival"], fetch["left"])
+        _ask_ahead(fetch)
 
 
 @step
@@ -277,17 +269,14 @@ def _next_of_cv32e40p(fetch, pc, size, cycle, ready):
 
 
 @inlined_step
-def fetch_steadily(fetch, pc, size, cycle, sets):
-    """fetch_next in STEADY mode, where the hand-over takes place in this cycle.
-
-    sets    of the cache, which a superblock knows from the chip's configuration
-    """
+def fetch_steadily(fetch, pc, size, cycle):
+    """fetch_next in STEADY mode, where the hand-over takes place in this cycle."""
     if (pc & 3) + size >= 4:
         arrival = fetch["arrival"]
         fetch["arrival"] = arrival + 1 if fetch["left"] < arrival else cycle + 2
         fetch["left"] = cycle
         if pc & 12 == 0:
-            _look_ahead(fetch, pc, sets)
+            _look_ahead(fetch, pc)
 
 
 @inlined_step
@@ -305,7 +294,7 @@ def fetch_next(fetch, pc, size, cycle, ready):
     """
     mode = fetch["mode"]
     if mode == STEADY:
-        fetch_steadily(fetch, pc, size, cycle, fetch["sets"])
+        fetch_steadily(fetch, pc, size, cycle)
         return cycle
     if mode == EXACT:
         if fetch["port"] == CV32E40P_PORT:
@@ -325,7 +314,7 @@ def fetch_jump(fetch, target, cycle):
     """
     if fetch["mode"] == IDEAL:
         return
-    if fetch["mode"] == STEADY and _has_target(fetch, target):
+    if fetch["mode"] == STEADY and has_lines(fetch, target):
         fetch["arrival"] = cycle + 3
         fetch["left"] = cycle
         fetch["loop_pc"] = -1
@@ -343,7 +332,7 @@ def fetch_loop(fetch, pc, target, cycle):
     """
     if fetch["mode"] == IDEAL:
         return
-    if fetch["mode"] == STEADY and _has_target(fetch, target):
+    if fetch["mode"] == STEADY and has_lines(fetch, target):
         fetch["arrival"] = cycle + 2
         fetch["loop_pc"] = pc
     else:

@@ -8,7 +8,7 @@ Sources: pri_icache_controller.sv, lfsr_8bit of hier-icache v1.3.0; replayed fet
 
 import numpy as np
 
-from soc.prelude.step import cold_step, step
+from soc.prelude.step import cold_step, inlined_step, step
 
 IDEAL, STEADY, EXACT = range(3)
 """Modes."""
@@ -18,6 +18,7 @@ THROUGH_CACHES, RI5CY_PORT, CV32E40P_PORT = range(3)
 
 LINE_BYTES = 16  # FETCH_DATA_WIDTH = 128: fixed in hier-icache
 PRIVATE_LINES = 256  # lines that a record can hold
+SEEN = 64  # lines that are remembered to be in it; a power of two
 PLACES = 8  # of the rings: positions head - 4 .. head + 3
 START = 4  # position of the first word after a jump
 
@@ -27,7 +28,6 @@ FETCH = np.dtype(
         ("mode", "i8"),
         ("arrival", "i8"),  # STEADY: of the word three after the last one that left
         ("left", "i8"),  # STEADY: the cycle in which that word left
-        ("target", "i8"),  # STEADY: the last jump went here and found its lines
         ("loop_pc", "i8"),  # STEADY: a loop goes back after the instruction here, or -1
         ("fresh", "i8"),  # `miss` is not noted yet
         ("sets", "i8"),
@@ -51,7 +51,7 @@ FETCH = np.dtype(
         ("misses", "i8"),
         ("port", "i8"),  # THROUGH_CACHES, or a port of L2 and whose buffer
         ("half", "i8"),  # CV32E40P: the upper half of the last word that left is still to come
-        ("recent", "i8", (PRIVATE_LINES,)),  # by set: a line that is in it, seen last
+        ("seen", "i8", (SEEN,)),  # by line % SEEN: one that is in it, or -1
         ("lines", "i8", (PRIVATE_LINES,)),  # address / 16, or -1; by set * ways + way
     ],
     align=True,
@@ -67,34 +67,46 @@ def next_lfsr(state):
 @step
 def forget_lines(fetch):
     """Invalidate all sets."""
-    fetch["target"] = -1
+    for k in range(SEEN):
+        fetch["seen"][k] = -1
     for k in range(PRIVATE_LINES):
-        fetch["recent"][k] = -1
         fetch["lines"][k] = -1
 
 
-@cold_step
+@inlined_step
+def is_seen(fetch, line):
+    """Is this line certainly in the cache?"""
+    return fetch["seen"][np.uint64(line & (SEEN - 1))] == line
+
+
+@inlined_step
 def is_cached(fetch, line):
     """Look a line up."""
-    index = line & (fetch["sets"] - 1)
-    if fetch["recent"][index] == line:
-        return True
+    return is_seen(fetch, line) or _is_found(fetch, line)
+
+
+@cold_step
+def _is_found(fetch, line):
+    first = (line & (fetch["sets"] - 1)) * fetch["ways"]
     for way in range(fetch["ways"]):
-        if fetch["lines"][index * fetch["ways"] + way] == line:
-            fetch["recent"][index] = line
+        if fetch["lines"][first + way] == line:
+            fetch["seen"][line & (SEEN - 1)] = line
             return True
     return False
 
 
-@cold_step
+@inlined_step
+def lines_are_seen(fetch, target):
+    """Are the four words from target on, which are asked for in any case, certainly cached?"""
+    line = target >> 4
+    return is_seen(fetch, line) and (target & 12 == 0 or is_seen(fetch, line + 1))
+
+
+@inlined_step
 def has_lines(fetch, target):
-    """Are the four words from target on, which are asked for in any case, all cached?"""
-    if not is_cached(fetch, target >> 4):
-        return False
-    if target & 12 and not is_cached(fetch, (target >> 4) + 1):
-        return False
-    fetch["target"] = target
-    return True
+    """Are they cached?"""
+    line = target >> 4
+    return is_cached(fetch, line) and (target & 12 == 0 or is_cached(fetch, line + 1))
 
 
 @step
@@ -118,7 +130,8 @@ def choose_victim(fetch):
 @step
 def keep_line(fetch):
     """Write the missing line in its place."""
-    line = missing_line(fetch)
+    line, victim = missing_line(fetch), fetch["lines"][fetch["victim"]]
+    if is_seen(fetch, victim):
+        fetch["seen"][victim & (SEEN - 1)] = -1
     fetch["lines"][fetch["victim"]] = line
-    fetch["recent"][line & (fetch["sets"] - 1)] = line
-    fetch["target"] = -1
+    fetch["seen"][line & (SEEN - 1)] = line

@@ -56,17 +56,13 @@ def _targets(chip: Chip, superblock: Superblock) -> list[int]:
     return [following.pc for place, following in pairwise(run) if goes_back(chip, place, following)]
 
 
-def _branch_target(chip: Chip, superblock: Superblock) -> int | None:
-    """Where its only branch goes to that is taken, if no hardware loop goes back.
-
-    A hart's cache remembers the target of one jump alone.
-    """
-    taken = {
+def _branch_targets(chip: Chip, superblock: Superblock) -> list[int]:
+    """Where its branches go to that are taken."""
+    return [
         following.pc
         for place, following in pairwise(superblock.places)
         if chip.code[place.row]["kind"] == BRANCH and chip.code[place.row]["imm"] < 0
-    }
-    return taken.pop() if len(taken) == 1 and not _targets(chip, superblock) else None
+    ]
 
 
 def _rows_beside(chip: Chip, place: Place, following: Place) -> list[int]:
@@ -83,11 +79,11 @@ def _enter(writer: Writer, chip: Chip, superblock: Superblock) -> None:
     """Test on entry that all goes as it likely does: what is tested here need not be in between."""
     places = superblock.places
     lines = _first_of_lines(chip, superblock)
-    targets, target = _targets(chip, superblock), _branch_target(chip, superblock)
+    targets = sorted({*_branch_targets(chip, superblock)})
     if superblock.begins == ACCESS:
         writer.assume("is_common")
     writer.find_lines(lines)
-    for each in targets if target is None else [target]:
+    for each in sorted({*targets, *_targets(chip, superblock)}):
         writer.call("find_target", f"i64 {each}")
     if superblock.begins == ACCESS:
         places = places[1:]
@@ -97,8 +93,8 @@ def _enter(writer: Writer, chip: Chip, superblock: Superblock) -> None:
         writer.guard("is_usual", "i64 %now")
         writer.guard("is_ready", f"ptr @row_{places[0].row}", "i64 %now")
     writer.enter_lines(lines)
-    if target is not None:
-        writer.guard("has_target", f"i64 {target}")
+    for each in targets:
+        writer.guard("has_target", f"i64 {each}")
     out = "left_loop" if superblock.side_exit else "exit"
     for place, following in pairwise(places):
         if chip.code[place.row]["kind"] == HWLOOP:  # what loops do after it is not known before

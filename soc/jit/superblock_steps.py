@@ -27,7 +27,7 @@ from soc.core.hotness import ACCESS, ISSUE
 from soc.core.if_stage import hand_over, hand_over_after_access
 from soc.core.lsu import asks_for_word
 from soc.engine.aligned_words import enter_request, l1_word_access, take_bank
-from soc.icache.private_cache import IDEAL, has_lines, is_cached
+from soc.icache.private_cache import IDEAL, has_lines, is_cached, is_seen, lines_are_seen
 from soc.prelude.bits import bit, lowest_index
 from soc.prelude.decoded import BEFORE_LOOP_END, JUMP
 from soc.prelude.hart_state import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
@@ -93,7 +93,7 @@ def expect_request(chip, h):
 
 @step
 def find_next_line(chip, h, pc):
-    """Look up the line after that of pc, if another line of its set was looked up last."""
+    """Look up the line after that of pc, if it is not remembered to be there."""
     fetch = chip.fetch[np.uint64(h)]
     is_core = fetch["sets"] == chip.config[0]["private_sets"]  # others have no cache
     if chip.config[0]["steady_fetch"] != IDEAL and is_core and not has_next_line(chip, h, pc):
@@ -103,11 +103,9 @@ def find_next_line(chip, h, pc):
 @step
 def has_next_line(chip, h, pc):
     """Does the private cache certainly have the line after that of pc?"""
-    fetch = chip.fetch[np.uint64(h)]
-    line = (pc >> 4) + 1
     if chip.config[0]["steady_fetch"] == IDEAL:
         return True
-    return fetch["recent"][np.uint64(line & (chip.config[0]["private_sets"] - 1))] == line
+    return is_seen(chip.fetch[np.uint64(h)], (pc >> 4) + 1)
 
 
 @step
@@ -131,7 +129,7 @@ def runs_out(chip, h, loop, pc):
 
 @step
 def find_target(chip, h, target):
-    """Look up the lines that a jump asks for, if the last one went elsewhere."""
+    """Look up the lines that a jump asks for, if they are not remembered to be there."""
     fetch = chip.fetch[np.uint64(h)]
     is_core = fetch["sets"] == chip.config[0]["private_sets"]  # others have no cache
     if chip.config[0]["steady_fetch"] != IDEAL and is_core and not has_target(chip, h, target):
@@ -140,10 +138,10 @@ def find_target(chip, h, target):
 
 @step
 def has_target(chip, h, target):
-    """Did the last jump go there too, or would have found its lines?"""
+    """Does the private cache certainly have the lines that a jump there asks for?"""
     if chip.config[0]["steady_fetch"] == IDEAL:
         return True
-    return chip.fetch[np.uint64(h)]["target"] == target
+    return lines_are_seen(chip.fetch[np.uint64(h)], target)
 
 
 @step
