@@ -100,6 +100,7 @@ grant_ports_of_l2 = PHASES.link("soc.cluster.l2_access.grant_ports_of_l2", Chip,
 signal_dma = PHASES.link("soc.cluster.phases.signal_dma", Chip, int)
 request_dma_lanes = PHASES.link("soc.cluster.phases.request_dma_lanes", Chip, int, returns=int)
 cycle_dma = PHASES.link("soc.cluster.phases.cycle_dma", Chip, int, int, int, returns=BITS)
+answer_dma_ports = PHASES.link("soc.cluster.phases.answer_dma_ports", Chip, int, int, returns=BITS)
 clock_event_unit = PHASES.link("soc.cluster.phases.clock_event_unit", Chip, int, returns=BITS)
 interrupt_from_control_page = PHASES.link(
     "soc.cluster.testbench.interrupt_from_control_page", Chip, int

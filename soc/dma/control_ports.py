@@ -128,11 +128,16 @@ def ask(dma, port, write, offset, value):
 
 @step
 def grant_ports(dma):
-    """Grant what can be granted in this cycle; the ports, a bit each. Call it before dma_tick."""
+    """Grant what can be granted in this cycle; the ports, a bit each. Call it before dma_tick.
+
+    If that changes nothing, the ports that ask are `waiting`: nor does it in the cycles to come,
+    before a stage takes a line or another port asks.
+    """
     asked = dma["asked"]
-    dma["granted"] = 0
+    dma["granted"] = dma["waiting"] = 0
     if asked == 0:
         return 0
+    moving, lines = dma["moving"], (dma["lines_taken"][0], dma["lines_taken"][1])
     allocating = 0
     with_lines = 0
     others = 0
@@ -158,6 +163,9 @@ def grant_ports(dma):
             granted |= 1 << port
     dma["asked"] = asked & ~granted
     dma["granted"] = granted
+    is_same = moving == dma["moving"] and lines == (dma["lines_taken"][0], dma["lines_taken"][1])
+    if granted == 0 and is_same:
+        dma["waiting"] = asked
     return granted
 
 

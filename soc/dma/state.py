@@ -189,6 +189,7 @@ DMA_STATE = np.dtype(
         ("port", PORT, (PORTS,)),
         ("clocked", "i8"),  # channels that did something in this cycle, a bit each
         ("asked", "i8"),  # ports with an access that is not granted yet
+        ("waiting", "i8"),  # ports that ask, and wait for more than a cycle: see grant_ports
         ("granted", "i8"),  # ports that were granted an access in this cycle
         ("moving", "i8"),  # ports that change phase without an access
         ("offered", "i8"),  # ports whose command competes for the queue

@@ -62,7 +62,7 @@ def begin_streams(dma, now):
     What ports and counters do must not change meanwhile, unless a core asks.
     """
     if (
-        dma["asked"]
+        dma["asked"] & ~dma["waiting"]
         | dma["granted"]
         | dma["event"]
         | dma["interrupt"]

@@ -43,7 +43,12 @@ from soc.engine.aligned_words import (
     take_bank,
 )
 from soc.engine.aligned_words_dma import INPUTS
-from soc.engine.fast_path import make_go_on, make_run_words, make_run_words_beside_dma
+from soc.engine.fast_path import (
+    make_go_on,
+    make_run_answered,
+    make_run_words,
+    make_run_words_beside_dma,
+)
 from soc.icache.prefetch_buffer import fetch_stop
 from soc.icache.shared_bank import icache_note
 from soc.interconnect.tcdm import ask_bank
@@ -213,7 +218,8 @@ def make_run_hart(advance: Callable) -> Callable:
             enter_request(chip, h, is_word)
             row = hart["row"]
             code = chip.superblocks[np.uint64(row)]["code"][BY_ACCESS]
-            if code and is_word and is_implied(chip, h, chip.code[np.uint64(row)], row):
+            is_usual = is_word and fetch["mode"] == chip.config[0]["steady_fetch"]
+            if code and is_usual and is_implied(chip, h, chip.code[np.uint64(row)], row):
                 if not interrupts_enabled(hart):
                     hart["code"] = code
         elif state <= REQUEST:
@@ -262,8 +268,9 @@ def make_run(advance: Callable) -> Callable:
     run_hart = make_run_hart(advance)
     run_others = make_run_others(run_hart)
     go_on = make_go_on(run_hart)
-    run_words = make_run_words(go_on)
-    run_words_beside_dma = make_run_words_beside_dma(go_on)
+    run_answered = make_run_answered(run_hart)
+    run_words = make_run_words(go_on, run_answered)
+    run_words_beside_dma = make_run_words_beside_dma(go_on, run_answered)
 
     @cold_step
     def run_cycles(chip, end):

@@ -8,18 +8,39 @@ from collections.abc import Callable
 
 import numpy as np
 
-from soc.aot.units import begin_streams, end_streams, request_lanes, step_icache
+from soc.aot.units import (
+    begin_streams,
+    end_streams,
+    grant_ports,
+    request_lanes,
+    step_icache,
+)
 from soc.chip.superblock_call import call_superblock
-from soc.cluster.phases import advance_dma, note_written_beat
+from soc.cluster.phases import advance_dma, answer_dma_ports, note_written_beat
 from soc.dma.stream_beats import may_begin, pass_beats, stream_lanes
 from soc.engine.aligned_words import share_banks
 from soc.engine.aligned_words_dma import serve_alone, serve_lanes
 from soc.prelude.bits import bit, lowest_index
-from soc.prelude.hart_state import ENTERED, RESUMED, SERVED
+from soc.prelude.hart_state import ENTERED, GO_ON, RESUMED, RUN, SERVED
 from soc.prelude.step import cold_step, inlined_step
 from soc.prelude.stop_reasons import END
 from soc.prelude.trace_points import is_full, is_recorded
-from soc.prelude.wheel import RING, SLOTS
+from soc.prelude.wheel import PORTS, RING, SLOTS
+
+
+@cold_step
+def have_lines(chip, harts, now):
+    """Are harts due just to run on, since the lines that they waited for have come?"""
+    rest = harts
+    while rest:
+        h = lowest_index(rest)
+        rest &= rest - np.uint64(1)
+        if h == PORTS:
+            return False
+        hart = chip.harts[np.uint64(h)]
+        if hart["state"] != RUN or hart["when"] > now:
+            return False
+    return True
 
 
 def make_go_on(run_hart: Callable) -> Callable:
@@ -106,7 +127,21 @@ def make_run_due(go_on: Callable) -> Callable:
     return run_due
 
 
-def make_run_words(go_on: Callable) -> Callable:
+def make_run_answered(run_hart: Callable) -> Callable:
+    """Return the step function for harts that go on neither served by L1 nor having run ahead."""
+
+    @cold_step
+    def run_answered(chip, harts, now, end):
+        """Let harts go on whose lines have come, or whose access a port of the DMA has taken."""
+        while harts:
+            h = lowest_index(harts)
+            harts &= harts - np.uint64(1)
+            run_hart(chip, h, now, end, GO_ON)
+
+    return run_answered
+
+
+def make_run_words(go_on: Callable, run_answered: Callable) -> Callable:
     """Return the step function for cycles in which harts ask for aligned words of L1 alone."""
     run_alone, run_due = make_run_alone(go_on), make_run_due(go_on)
 
@@ -126,15 +161,19 @@ def make_run_words(go_on: Callable) -> Callable:
             due = slots[slot]
             running = due & wheel["running"]
             words = due & wheel["words"]
-            if due != running | words:
+            others = due & ~(running | words)
+            if others and not have_lines(chip, others, now):
                 break
             entered = True
             if due:
                 slots[slot] = np.uint64(0)
-                if wheel["due"] & wheel["due"] - np.uint64(1):
+                if others or wheel["due"] & wheel["due"] - np.uint64(1):
                     if wheel["shared"][np.uint64(now) % np.uint64(RING)]:
                         words &= ~share_banks(chip, now)
                     entered = run_due(chip, running, words, now, end)
+                    if others:
+                        run_answered(chip, others, now, end)
+                        entered = False
                 else:
                     now = run_alone(chip, lowest_index(due), now, end, last)
                     entered = False
@@ -181,7 +220,7 @@ def pass_alone(chip, now, last):
     return cycle - now
 
 
-def make_run_words_beside_dma(go_on: Callable) -> Callable:
+def make_run_words_beside_dma(go_on: Callable, run_answered: Callable) -> Callable:
     """Return the step function for cycles in which the DMA moves data besides."""
     run_due = make_run_due(go_on)
 
@@ -189,7 +228,7 @@ def make_run_words_beside_dma(go_on: Callable) -> Callable:
     def run_words_beside_dma(chip, now, end):
         """Simulate such cycles; returns the first cycle that is not over then.
 
-        In them no hart asks the DMA for anything, and no event of its is due.
+        In them no hart begins to ask the DMA for anything, and no event of its is due.
         """
         wheel = chip.wheel[0]
         dma = chip.dma[0]
@@ -210,11 +249,17 @@ def make_run_words_beside_dma(go_on: Callable) -> Callable:
                     continue
             running = due & wheel["running"]
             words = due & wheel["words"]
-            if due != running | words or chip.event_unit[0]["next"] <= now:
+            if dma["event"] | dma["interrupt"] or chip.event_unit[0]["next"] <= now:
                 break
-            if dma["asked"] | dma["event"] | dma["interrupt"]:
+            others = due & ~(running | words)
+            if others and not have_lines(chip, others, now):
                 break
-            dma["granted"] = 0
+            ports = 0
+            if left == 0:
+                if dma["asked"]:
+                    ports = grant_ports(dma)
+                else:
+                    dma["granted"] = 0
             slots[slot] = np.uint64(0)
             if left == 0 and may_begin(dma) and not is_recorded(chip):
                 left = begin_streams(dma, now)
@@ -237,6 +282,10 @@ def make_run_words_beside_dma(go_on: Callable) -> Callable:
                     left = 0
                 advance_dma(chip, lanes, granted, now)
             run_due(chip, running, words, now, end)
+            if ports:
+                others |= answer_dma_ports(chip, ports, now)
+            if others:
+                run_answered(chip, others, now, end)
             if wheel["resume"]:
                 break
             if chip.icache[0]["wake"] <= now:

@@ -80,7 +80,7 @@ def compare(dma, other, octets, others, l1, l2, l1_other, l2_other, paths, table
             )
         if not waiting and is_idle(dma) or dma["error"]:
             break
-        if dma["asked"]:
+        if dma["asked"] & ~other["waiting"]:
             end_streams(other)
             left = 0
             other["asked"] = dma["asked"]
