@@ -1,6 +1,7 @@
 """Numba's compiler with the passes that step functions need: a third of the time.
 
-Step functions are plain: no closures, no context managers, no arrays made, no exceptions.
+Step functions are plain: no closures, no context managers, no arrays made, no exceptions. No value
+of theirs is counted or freed, so where each is used last is not worked out.
 """
 
 from soc.aot.numba_internals import (
@@ -23,7 +24,6 @@ PASSES = (
     untyped_passes.GenericRewrites,
     typed_passes.NopythonTypeInference,
     typed_passes.PreLowerStripPhis,
-    typed_passes.IRLegalization,
     typed_passes.NativeLowering,
     typed_passes.NoPythonBackend,
 )
