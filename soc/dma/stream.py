@@ -16,7 +16,7 @@ anything else to do. A test compares the whole state with that of soc.dma.mchan.
 """
 
 from soc.dma.aligner import lead_of
-from soc.dma.axi_side import beat_offset, opens_burst
+from soc.dma.axi_side import beat_offset, end_writes, opens_burst
 from soc.dma.burst_splitter import splits_bursts, splits_lines
 from soc.dma.command_arbiter import ports_wait
 from soc.dma.state import (
@@ -158,7 +158,9 @@ def _steady_to_l2(dma, channel, now):
         return 0
     cycles = min(beats_left(channel), sending - 1)
     if channel["count"] > 0:
-        cycles = min(cycles, channel["open"][channel["order"][channel["first"]]]["due"] - now)
+        before = channel["open"][channel["order"][channel["first"]]]
+        if channel["count"] > 1 or before["counter"] != burst["counter"]:
+            cycles = min(cycles, before["due"] - now)
     return _within(dma, channel, burst, burst["beats"] - sending, cycles)
 
 
@@ -223,6 +225,7 @@ def _settle(dma, direction):
         low, high = beat_at(stream, IN_STAGE + cycles)
         channel["reply_word"][0], channel["reply_word"][1] = low, high
         channel["sending"] -= cycles
+        end_writes(dma, channel, stream["start"] + cycles - 1)  # of the counter that goes on
         dma["l2_write"], dma["l2_enables"] = stream["offset"] - 8, BEAT_BYTES
     else:
         burst = channel["open"][channel["order"][channel["first"]]]
