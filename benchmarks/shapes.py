@@ -2,8 +2,9 @@
 
 The list is the same every time: it comes from a seed. Odd sizes are as likely as others. What is
 drawn lies in L1, with warm caches, or is computed by tiles from L2, with cold ones, of which all
-cycles between L2 and L2 count. The bound is the longer of what the DMA takes for the bytes and the
-cores for multiply-adds with the loads and stores of the best blocking: see benchmarks.loads.
+cycles between L2 and L2 count. The bound is the longer of what the DMA takes for the bytes, alone
+on the chip, see benchmarks.copies, and the cores for multiply-adds with the loads and stores of the
+best blocking, see benchmarks.loads.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from autotuner.lower_bound import BEAT, moved
+from autotuner.lower_bound import moved
 from autotuner.measure import layer_cycles
 from autotuner.space import Space
+from benchmarks.copies import copies_bound
 from benchmarks.figure import Figure
 from benchmarks.kernels import Case, measured
 from benchmarks.loads import loads_bound
@@ -90,7 +92,7 @@ def shapes(chip: SocSpec | str = "pulp", count: int = COUNT, seed: int = SEED) -
         cycles = layer_cycles(report.result) if is_from_l2 else report.cycles
         if is_from_l2:
             copies = moved(space, replace(space.default(), is_phased=True))
-            least = max(least, *(way / BEAT for way in copies))
+            least = max(least, copies_bound(*copies, spec))
         parts.append(least / cycles)
         yield Figure(case.name, cycles, "cycles", least, parts[-1], least=LEAST)
     yield Figure("median", median(parts), "", least=TYPICAL)

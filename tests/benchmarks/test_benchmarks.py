@@ -10,11 +10,13 @@ import pytest
 from autotuner.search import SHARE
 from benchmarks import corners, deploy, kernels, limit, network, shapes, tuned
 from benchmarks.clocks import pulpsim, simulate
+from benchmarks.copies import copies_bound
 from benchmarks.figure import Figure
 from benchmarks.loads import loads_bound
 from benchmarks.workload import INSTRUCTIONS, chip, elf, products
 from isa.assembler.asm import assemble
 from isa.extensions.profiles import profile
+from soc.chip.spec import load_chip
 from soc.prelude.counters import COUNT
 from trainlib.launch import checked
 from trainlib.primitive.tensor import WORD
@@ -174,6 +176,14 @@ def test_bounds_count_a_store_for_each_element_of_the_result() -> None:
         tensors = family_of(case.kernel).tensors(point).values()
         (results,) = (tensor.size for tensor in tensors if tensor.role == "out")
         assert loads_bound(case.kernel, point, 0, 1) == results // WORD, case.name
+
+
+def test_copies_take_what_bursts_do_that_follow_each_other() -> None:
+    chip = load_chip("pulp")
+    some, more = copies_bound(1 << 15, 0, chip), copies_bound(1 << 17, 0, chip)
+    assert more - some == pytest.approx(3 * 128 * 34, rel=0.01)
+    some, more = copies_bound(0, 1 << 15, chip), copies_bound(1, 1 << 17, chip)
+    assert more - some == pytest.approx(3 * 128 * 35, rel=0.01)
 
 
 def test_the_drawn_shapes_are_the_same_every_time_and_their_bounds_hold() -> None:
