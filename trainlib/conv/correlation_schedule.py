@@ -18,7 +18,7 @@ from trainlib.codegen.inner_loop import CACHED, REFETCH, Value, loop_cycles
 from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Lane, Weights, reads_of
-from trainlib.conv.depthwise_schedule import cycles_of_row, is_single
+from trainlib.conv.depthwise_schedule import cycles_of_row, fetch_of_row, is_single
 from trainlib.conv.paired_schedule import cycles_of_paired_row, is_paired
 from trainlib.primitive.element import Element
 from trainlib.primitive.tensor import BANKS, WORD
@@ -80,7 +80,7 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
 
 
 def fewest(x: Correlation, cores: int) -> float:
-    """Cycles of the best point, nearly; cheaper than to choose it.
+    """Cycles of the best point where its code is new, nearly; cheaper than to choose it.
 
     NOTE: blocks are no higher than a core's part, nor narrow for no reason.
     """
@@ -110,15 +110,18 @@ def _fewest(x: Correlation, cores: int) -> float:
         is_narrow = 2 * point.cols < min(COLUMNS, width) and point.rows <= HIGH
         if point.rows <= rows and not is_narrow:
             found.append((estimates.cycles(point), point))
-    best, shapes = float("inf"), (_shape(x), _shape(x.turned))
+    best, fetch, shapes = float("inf"), 0.0, (_shape(x), _shape(x.turned))
     for least_cycles, point in sorted(found, key=lambda each: each[0]):
         if least_cycles >= best:
             break
-        if is_single(x, point.rows, point.cols, point.split[1]):
-            best = least_cycles
+        turned = x.turned if point.is_turned else x
+        if is_single(turned, point.rows, point.cols, point.split[1]):
+            times = x.rows * -(-x.groups // point.split[0]) if x.groups > 1 else 1
+            best, fetch = least_cycles, times * fetch_of_row(turned, point.cols)
         elif ratio := _ratio(shapes[point.is_turned], point.rows, point.cols):
-            best = min(best, least_cycles * ratio)
-    return best
+            if least_cycles * ratio < best:
+                best, fetch = least_cycles * ratio, 0
+    return best + fetch
 
 
 def _shape(x: Correlation) -> Correlation:

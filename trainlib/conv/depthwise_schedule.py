@@ -19,7 +19,7 @@ from functools import cache, cached_property
 from itertools import product
 from typing import NamedTuple
 
-from trainlib.codegen.inner_loop import CACHED, STEPS
+from trainlib.codegen.inner_loop import CACHED, REFETCH, STEPS
 from trainlib.codegen.strided_access import REACH
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Correlation
@@ -193,6 +193,17 @@ def cycles_of_row(x: Correlation, cols: int, parts: int) -> float:
         own = sum(each.lines.times * each.instructions for each in lines) / parts
         total += block.times * (BLOCK + RUN * len(lines) + own)
     return total
+
+
+def fetch_of_row(x: Correlation, cols: int) -> float:
+    """Cycles that a row's code takes if a core's own cache has none of it, nearly."""
+    x = x.straight
+    code = ROW + x.ys.taps * x.xs.taps
+    for block in x.xs.runs(cols):
+        round_ = round_of(x, block)
+        lines = [round_.line] if round_ else lines_of(x, block)
+        code += BLOCK + sum(RUN + line.instructions for line in lines)
+    return REFETCH * code
 
 
 def parts_of(x: Correlation, runs: Sequence[BlockRun]) -> Iterator[Block]:

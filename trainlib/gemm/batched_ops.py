@@ -9,8 +9,8 @@ from pydantic import Field
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.codegen.batch_loop import images_of
-from trainlib.gemm.matmul import lanes_of, matmul_f32
-from trainlib.gemm.matmul_ops import LARGEST, PAD, POINT, RATE, UNIT, clipped
+from trainlib.gemm.matmul import lanes_of, matmul_f32, nearly_cycles
+from trainlib.gemm.matmul_ops import CORES, FREE, LARGEST, PAD, POINT, RATE, UNIT, clipped
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
@@ -83,7 +83,15 @@ def tiling(element: Element, a: BatchedMatmulArguments) -> Tiling:
     dims = [Dim("b", a.batch), *cut]
     if not is_whole:
         dims.append(Dim("k", a.k, is_summed=True))
-    return Tiling(tuple(dims), boxes, emit, rate=RATE * WORD / element.size)
+    is_free = not element.is_half and all(getattr(a, name) is None for name in FREE)
+
+    def cycles(tile: TileShape) -> int:
+        sizes, starts = (tile["n"], tile["k"], tile["m"]), a.accumulate or not tile.is_first
+        stored = {"trans_a": a.trans_a, "trans_b": a.trans_b}
+        return tile["b"] * nearly_cycles(*sizes, a.cores or CORES, starts=starts, **stored)
+
+    how_timed: Any = {"timed": cycles if is_free else None, "times_called": False}
+    return Tiling(tuple(dims), boxes, emit, rate=RATE * WORD / element.size, **how_timed)
 
 
 def expected(element: Element, a: BatchedMatmulArguments, values: Arrays) -> dict[str, Expected]:

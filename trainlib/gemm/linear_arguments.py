@@ -179,6 +179,14 @@ class Layer(TiledArguments):
         rows, ci, co = self._rows(tile), tile("ci"), tile("co")
         return {"fw": (rows, ci, co), "wg": (co, rows, ci), "ig": (rows, co, ci)}[step]
 
+    def products(self, step: str, tile: Size) -> tuple[int, tuple[int, int, int]]:
+        """How many products a step is, and the rows, inner dimension and columns of each."""
+        return 1, self.product(step, tile)
+
+    def stored(self, step: str) -> dict[str, bool]:
+        """Which of a product's operands are stored with rows for columns."""
+        return {"trans_a": step == "wg", "trans_b": step == "fw"}
+
     def _rows(self, tile: Size) -> int:
         """What is multiplied by the same weights."""
         return tile("n")
@@ -337,6 +345,16 @@ class PointwiseLayer(Layer):
             return super().product(step, tile)
         ci, co, places = tile("ci"), tile("co"), self._places(tile)
         return {"fw": (co, ci, places), "wg": (co, places, ci), "ig": (ci, co, places)}[step]
+
+    def products(self, step: str, tile: Size) -> tuple[int, tuple[int, int, int]]:
+        """How many products a step is, and the rows, inner dimension and columns of each."""
+        return tile("n") if self.layout == "chw" else 1, self.product(step, tile)
+
+    def stored(self, step: str) -> dict[str, bool]:
+        """Which of a product's operands are stored with rows for columns."""
+        if self.layout == "hwc":
+            return super().stored(step)
+        return {"trans_a": step == "ig", "trans_b": step == "wg"}
 
     def _rows(self, tile: Size) -> int:
         """What is multiplied by the same weights."""

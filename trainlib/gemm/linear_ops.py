@@ -18,7 +18,8 @@ from trainlib.gemm.linear_arguments import (
     PointwiseGradient,
     PointwiseLayer,
 )
-from trainlib.gemm.matmul_ops import clipped
+from trainlib.gemm.matmul import nearly_cycles
+from trainlib.gemm.matmul_ops import CORES, FREE, clipped
 from trainlib.gemm.operands import Scale
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
@@ -128,6 +129,15 @@ class Step:
                 how["parts"] = at["parts"]
             a.emit(self.name, size, k, team, *(at[name] for name in self.names), **how)
 
+        def cycles(tile: TileShape) -> int:
+            def size(name: str) -> int:
+                return tile[name] if name in dims else a.dims(self.name)[name].size
+
+            images, sizes = a.products(self.name, size)
+            starts = a.accumulate or a.bias and self.name == "fw" or not tile.is_first
+            of = *sizes, a.cores or CORES
+            return images * nearly_cycles(*of, starts=starts, **a.stored(self.name))
+
         cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)
         streams = a.streams(self.name) and not is_half
         how_cut: Any = {"streams": streams, "tells_last": a.clips or opens}
@@ -137,7 +147,12 @@ class Step:
             }
         if parts:
             how_cut["scratch"] = lambda _: {"parts": parts}
-        rate = RATE * WORD / self.element.size if isinstance(a, PointwiseLayer) else RATE
+        is_free = all(a.point[name] is None for name in FREE)
+        if is_free and not (is_half or streams) and a.places > 1:
+            how_cut |= {"timed": cycles, "times_called": False}
+        rate = RATE
+        if isinstance(a, PointwiseLayer):  # tiles have all places of a line, or some
+            rate *= WORD / self.element.size / (1 if a.is_wide else a.width)
         return Tiling(tuple(cut), boxes, emit, rate=rate, **how_cut)
 
     def expected(self, a: Layer, values: Arrays) -> dict[str, Expected]:

@@ -20,7 +20,7 @@ from trainlib.gemm.bias import bias_added
 from trainlib.gemm.depth_split import depth_split_of
 from trainlib.gemm.operands import Operands, Packing, Scale
 from trainlib.gemm.outer_product import Outer
-from trainlib.gemm.partition import shares_of
+from trainlib.gemm.partition import in_one_or_two, shares_of
 from trainlib.gemm.partition_code import Piece, emit_shares
 from trainlib.gemm.register_block import AHEAD, Block
 from trainlib.gemm.register_block_cost import LARGEST_BLOCK, cycles_of_part, fits
@@ -234,6 +234,31 @@ def _partitioned(
             if x.bias is not None:
                 all_cols.add_start(bias[0], strip, x.bias_column)
             yield part.size, strip.size
+
+
+@lru_cache(4096)
+def nearly_cycles(
+    n: int,
+    depth: int,
+    m: int,
+    cores: int,
+    *,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    starts: bool = False,
+) -> int:
+    """Cycles of a product of single precision whose point is chosen, nearly; cheaper than that.
+
+    starts    do the sums start with something that is loaded?
+    """
+    x = Operands(
+        *(0, 0, 0, None, depth),
+        *((WORD, WORD * n) if trans_a else (WORD * depth, WORD)),
+        *((WORD, WORD * depth) if trans_b else (WORD * m, WORD)),
+        WORD * m,
+        accumulates=starts,
+    )
+    return in_one_or_two(n, m, cores, lambda *part: timed_blocking(x, *part))[0]
 
 
 @lru_cache(16_384)

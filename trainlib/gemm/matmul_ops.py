@@ -9,7 +9,7 @@ from pydantic import Field
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.gemm.depth_split import scratch_of
-from trainlib.gemm.matmul import lanes_of, matmul_f32
+from trainlib.gemm.matmul import lanes_of, matmul_f32, nearly_cycles
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
@@ -23,6 +23,8 @@ LARGEST = 1 << 20  # elements of a dimension
 UNIT = 8  # rows and columns of a tile
 RATE = 5.0  # multiply-adds per cycle, nearly
 POINT = ("rows", "cols", "unroll", "split")
+FREE = ("rows", "cols", "split")  # of these, what is None is chosen
+CORES = 8  # usually
 PAD = 1  # words after rows in L1 that are read side by side: they begin in different banks
 SMALL = 1 << 13  # elements of a matrix whose rows may well have up to 15 words after them
 
@@ -118,7 +120,16 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
         dims += (Dim("k", depth, is_summed=True),)
     parts = 0 if element.is_half else scratch_of(n, m, depth)
     scratch = (lambda _: {"parts": parts}) if parts else None
-    return Tiling(dims, boxes, emit, scratch, rate=RATE * WORD / element.size)
+    is_free = not element.is_half and all(getattr(arguments, name) is None for name in FREE)
+
+    def cycles(tile: TileShape) -> int:
+        sizes = tile["n"], tile["k"], tile["m"], arguments.cores or CORES
+        starts = arguments.accumulate or bool(arguments.bias) or not tile.is_first
+        stored = {"trans_a": arguments.trans_a, "trans_b": arguments.trans_b}
+        return nearly_cycles(*sizes, starts=starts, **stored)
+
+    how_timed: Any = {"timed": cycles if is_free else None, "times_called": False}
+    return Tiling(dims, boxes, emit, scratch, RATE * WORD / element.size, **how_timed)
 
 
 def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, Any]:

@@ -47,15 +47,12 @@ def shares_of(
     shares_registers    are floats and addresses in the same ones?
     """
     choose = cache(choose)
-    whole, point = choose(n, m, cores)
-    best = whole, [Share(0, cores, (Piece(0, 0, n, m, point),))]
     addresses = [a for a in (x.a, x.b, x.c, x.bias) if isinstance(a, Register)]
     if len(set(addresses)) < len(addresses):  # a piece moves each of them
-        return best
-    sides = (Side(n, m, cores, choose), Side(m, n, cores, choose, is_turned=True))
-    for side in sides:
-        best = side.in_two(best, side.n // cores * cores)
+        return _in_one(n, m, cores, choose)
+    best = in_one_or_two(n, m, cores, choose)
     if n * m <= FEW:
+        sides = _sides(n, m, cores, choose)
         least = least_cycles(x.placeless, n, m, shares_registers)
         both = [*zip(sides, (least, least.T), strict=True)]
         for side, cycles in both if cores == 1 else ():
@@ -65,6 +62,23 @@ def shares_of(
             cuts = [side.in_strips(cycles, spare, limit) for side, cycles in both]
             best = min([best, *(cut for cut in cuts if cut)], key=lambda cut: cut[0])
     return best
+
+
+def in_one_or_two(n: int, m: int, cores: int, choose: Choose) -> Cut:
+    """The best without strips."""
+    best = _in_one(n, m, cores, choose)
+    for side in _sides(n, m, cores, choose):
+        best = side.in_two(best, side.n // cores * cores)
+    return best
+
+
+def _in_one(n: int, m: int, cores: int, choose: Choose) -> Cut:
+    cycles, point = choose(n, m, cores)
+    return cycles, [Share(0, cores, (Piece(0, 0, n, m, point),))]
+
+
+def _sides(n: int, m: int, cores: int, choose: Choose) -> tuple["Side", "Side"]:
+    return Side(n, m, cores, choose), Side(m, n, cores, choose, is_turned=True)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class Dim:
     is_summed    outputs are sums over it: they stay in L1 while it advances. Such are innermost
     limit        the largest size of a tile; None: all of it
     multiple     sizes that are chosen are multiples of it, or all
+    near         multiples of it next to equal parts are tried, too: what cores share evenly
     """
 
     name: str
@@ -48,6 +49,7 @@ class Dim:
     is_summed: bool = False
     limit: int | None = None
     multiple: int = 1
+    near: int = 1
 
     @property
     def most(self) -> int:
@@ -102,6 +104,8 @@ class Tiling:
     costs         further estimates, by which the sizes of tiles are chosen
     timed         cycles of the code for a tile of a shape, as that is scheduled: to choose by among
                   sizes of tiles that take nearly as few; None: not known
+    times_called  is that better in a network's function, too? Not of products, whose steps cost
+                  more there than their schedule says
     tells_last    does the code for a tile depend on is_last? If not, fewer functions do
     streams       is copying what takes longest? Then the last tile of all is cut once more along
                   the innermost dimension that is cut, since nothing hides its computation; and
@@ -127,6 +131,7 @@ class Tiling:
     busy: Callable[[Sized], Any] | None = None
     costs: Costs = Costs()
     timed: Callable[[TileShape], float] | None = None
+    times_called: bool = True
     tells_last: bool = False
     streams: bool = False
     forms: Forms = field(default_factory=dict)

@@ -9,6 +9,7 @@ takes, those that should take nearly the fewest are estimated by that: see Grid.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,14 +34,28 @@ PRICE = 0.3  # cycles that a byte of a network's tables and code is worth, to ch
 FREE_TABLE = 1200  # bytes of a table that cost nothing
 FUNCTION = 1500  # bytes of the code for a shape of tiles, about
 TIMED_WORTH = 2  # times as much they are worth where candidates are timed, which differ by less
-CROWDED = 0.2  # cycles that cores lose to a cycle of the DMA, in banks and as they start copies
-TIMED_STEP = 100  # cycles of a step, beside its code and what is lost to the DMA
-COLD = 1400  # cycles of the instruction cache misses of a function, likewise
 NEARLY = 1.3  # of the fewest cycles: what is timed by the code of its tiles
 TRIED = 12  # of them that differ in more than the innermost loop
 GROUPS, MORE = 2, 4  # of these, and of those that differ from one in that loop alone
 NEAR = 4  # tiles next to the ends of a dimension, and on either side of its middle
 FINE = 8  # parts of a dimension of which every number is tried; beyond, every eighth or so
+
+
+class Timed(NamedTuple):
+    """What is added to the code of tiles, where that is known.
+
+    step       cycles of a step
+    cold       of the instruction cache misses of a function
+    crowded    that cores lose to a cycle of the DMA, in banks and as they start copies
+    """
+
+    step: float
+    cold: float
+    crowded: float
+
+
+ALONE, CALLED = Timed(100, 400, 0), Timed(100, 1400, 0.2)
+"""Of a kernel, and of a network's function, to which all others' code and tables are company."""
 
 
 class TablesTooLong(Exception):
@@ -52,9 +67,10 @@ def candidates(dim: Dim) -> list[int]:
     sizes, parts = {dim.multiple}, 1
     while parts <= dim.size:
         size = -(-dim.size // parts)
-        below, above = (size // dim.unit * dim.unit, -(-size // dim.unit) * dim.unit)
+        below = {unit: size // unit * unit for unit in (dim.unit, dim.near)}
+        whole = {at + more * unit for unit, at in below.items() for more in (0, at < size)}
         size = min(-(-size // dim.multiple) * dim.multiple, dim.size)
-        sizes |= {size} | {near for near in (below, above) if 0 < near < dim.size}
+        sizes |= {size} | {near for near in whole if 0 < near < dim.size}
         parts += 1 if parts < FINE else parts // FINE
     return sorted((size for size in sizes if size <= dim.most), reverse=True)
 
@@ -128,7 +144,8 @@ class Choice:
         in more than the innermost loop, then more that differ from the best of them in that alone.
         """
         best = int(cycles.argmin())
-        if self.tiling.timed is None or cycles.size == 1:
+        is_timed = self.tiling.times_called or not self.table.price
+        if self.tiling.timed is None or not is_timed or cycles.size == 1:
             return best
         order = np.argsort(cycles, axis=None, kind="stable")
         near = order[: np.searchsorted(cycles.flat[order], NEARLY * cycles.flat[best])]
@@ -386,13 +403,14 @@ class Grid:
             work.flat[index] = sum(times * tiling.timed(shape) for shape, times in shapes.items())
             functions.flat[index] = len(shapes)
         exposed, (inwards, outwards) = self._exposed(), self.moved
-        computing = work + self._revisits() + CROWDED * self.copying
+        costs = CALLED if self.choice.table.price else ALONE
+        computing = work + self._revisits() + costs.crowded * self.copying
         if self.choice.buffers == 1:
             both = computing + inwards + outwards
         else:
             both = np.maximum(computing, self.copying) + exposed
         worth = TIMED_WORTH * self._worth + FUNCTION * self.choice.table.price * functions
-        return both + TIMED_STEP * self.tiles + COLD * functions + worth
+        return both + costs.step * self.tiles + costs.cold * functions + worth
 
     @cached_property
     def moved(self) -> tuple[np.ndarray, np.ndarray]:

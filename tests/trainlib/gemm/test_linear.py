@@ -218,3 +218,15 @@ def test_with_warm_caches_a_linear_layer_reaches_nine_tenths_of_what_the_dma_bri
     report = right("linear_fw_f32", {"inputs": 640, "outputs": 128, "warm": True}, PULP)
     read = 4 * (640 * 128 + 640)
     assert report.cycles <= read / 8 / 0.9
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_tiles_of_pointwise_layers_count_all_places_of_their_lines(step):
+    kernel = f"pwconv2d_{step}_f32"
+    wide, narrow = (
+        family_of(kernel).tiling(
+            checked(kernel, {"inputs": 8, "outputs": 8, "height": 9, "width": width})
+        )
+        for width in (36, 1)
+    )
+    assert narrow.rate == pytest.approx(36 * wide.rate)

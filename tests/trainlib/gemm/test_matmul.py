@@ -6,7 +6,7 @@ import pytest
 
 from firmware.builder import KernelError
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time, random, run
-from trainlib.gemm.matmul import matmul_f32
+from trainlib.gemm.matmul import matmul_f32, nearly_cycles
 from trainlib.launch import launch, program
 from trainlib.reference import matmul as reference
 
@@ -242,3 +242,11 @@ def test_operands_that_do_not_fit_are_refused():
         program("matmul_f32", {"n": 1 << 20, "k": 1 << 20, "m": 1})
     with pytest.raises(KernelError, match=r"^matmul_f32: 9 cores; the chip pulp has 1 to 8$"):
         program("matmul_f32", shape | {"cores": 9})
+
+
+@pytest.mark.parametrize("sizes", [(8, 66, 40), (40, 20, 33), (20, 5, 76), (31, 46, 13)])
+@pytest.mark.parametrize("trans", [{}, {"trans_a": True}, {"trans_b": True}])
+def test_cycles_are_known_nearly_without_any_code(sizes, trans):
+    n, depth, m = sizes
+    _, report = launch("matmul_f32", {"n": n, "k": depth, "m": m, "warm": True, **trans})
+    assert nearly_cycles(n, depth, m, 8, **trans) == pytest.approx(report.cycles, rel=0.12)

@@ -300,6 +300,7 @@ def test_sizes_to_try_are_equal_parts_in_whole_units():
     assert candidates(Dim("i", 1)) == [1]
     assert candidates(Dim("i", 10)) == [10, 5, 4, 3, 2, 1]
     assert candidates(Dim("i", 100, unit=32))[:8] == [100, 96, 64, 50, 34, 32, 25, 20]
+    assert candidates(Dim("i", 26, near=8)) == [26, 24, 16, 13, 9, 8, 7, 6, 5, 4, 3, 2, 1]
     assert len(candidates(Dim("i", 1 << 20, unit=64))) < 300
 
 
