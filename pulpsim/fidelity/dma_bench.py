@@ -97,7 +97,7 @@ def run(script: Script, *, until: int = 0, limit: int = LIMIT) -> ScriptResult:
     """Run a script to its end or the limit, and L1's rivals at least until a cycle."""
     options = script.options
     dma = new_dma(DmaSpec(), l1_size=L1_BYTES, l2_base=L2_BASE, l2_size=L2_BYTES)
-    path = l2_state(L2Spec())
+    path = l2_state(L2Spec(private_banks=0))  # one plain memory
     assert options["rlat"] == options["blat"]
     path["latency"] = options["rlat"]
     gap = options.get("rgap", 0)

@@ -89,6 +89,7 @@ def simulate(name: str, cores: int, latency: int, engine: str) -> RunResult:
             "cores": cores,
             "core.float_registers": "x",
             "icache": {"kind": "hierarchical", "enabled": True},
+            "l2.private_banks": 0,  # one plain memory
             "l2.bank_latency": latency,
             "l2.cluster_synchronizer_stages": 0,
             "l2.soc_synchronizer_stages": 0,

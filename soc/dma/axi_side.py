@@ -30,7 +30,7 @@ from soc.dma.state import (
 )
 from soc.dma.words import store
 from soc.interconnect.axi_l2 import READ as READ_BURST
-from soc.interconnect.axi_l2 import WRITE, l2_burst, l2_write_response
+from soc.interconnect.axi_l2 import WRITE, l2_burst, l2_read_gap, l2_write_response
 from soc.prelude.bits import lowest_index
 from soc.prelude.step import inlined_step, step
 
@@ -144,6 +144,7 @@ def start_reads(dma, channel, path, now):
     if number >= 0:
         burst = channel["open"][number]
         burst["due"] = l2_burst(path, now + 1, burst["l2"], burst["beats"], READ_BURST)
+        burst["gap"] = l2_read_gap(path, burst["l2"])
         _await_response(channel, number)
 
 
@@ -154,7 +155,7 @@ def deliver_reads(dma, channel, l2, now):
         return
     number = channel["order"][channel["first"]]
     burst = channel["open"][number]
-    if now < burst["due"]:
+    if now < burst["due"] + burst["gap"] * channel["received"]:
         return
     offset = beat_offset(dma, burst, channel["received"])
     low = 0

@@ -101,6 +101,7 @@ BURST = np.dtype(
         ("increment", "i8"),
         ("beats", "i8"),
         ("due", "i8"),  # cycle of the first beat, after the last write beat of the response
+        ("gap", "i8"),  # of a read: cycles from a beat to the next
     ]
 )
 

@@ -135,6 +135,8 @@ def _steady_to_l1(dma, channel, now):
     received = channel["received"]
     if now < channel["next_read"] or now < burst["due"] or received != channel["pushed"] + 2:
         return 0
+    if burst["gap"] != 1:
+        return 0
     if front(channel, DATA0)[1] & front(channel, DATA1)[1] != ALL_BYTES:
         return 0
     cycles = min(beats_left(channel), burst["beats"] - 1 - received)

@@ -27,7 +27,7 @@ from soc.icache.shared_bank import (
     icache_note,
     step_bank,
 )
-from soc.interconnect.axi_l2 import READ, l2_burst
+from soc.interconnect.axi_l2 import READ, l2_burst, l2_read_gap
 from soc.interconnect.rr_arbiter import arbitrate
 from soc.prelude.bits import bit, lowest_index
 from soc.prelude.field import setting
@@ -102,6 +102,7 @@ ICACHE = np.dtype(
         ("read_count", "i8"),
         ("read_bank", "i8", (BANKS * REFILLS,)),
         ("read_cycle", "i8", (BANKS * REFILLS,)),  # of the first beat
+        ("read_gap", "i8", (BANKS * REFILLS,)),  # cycles from a beat to the next
         ("read_beats", "i8"),  # of the first one, taken
         ("bank", SHARED_BANK, (BANKS,)),
     ],
@@ -139,15 +140,24 @@ def _send_address(icache, l2, now):
     bank["unsent"] -= 1
     place = (icache["read_first"] + icache["read_count"]) % (BANKS * REFILLS)
     icache["read_bank"][place] = chosen
-    icache["read_cycle"][place] = l2_burst(l2, now, line * LINE_BYTES, LINE_BEATS, READ)
+    address = line * LINE_BYTES
+    icache["read_cycle"][place] = l2_burst(l2, now, address, LINE_BEATS, READ)
+    icache["read_gap"][place] = l2_read_gap(l2, address)
     icache["read_count"] += 1
+
+
+@step
+def _next_beat(icache):
+    """Return the cycle from which the next read beat is on the port."""
+    place = icache["read_first"]
+    return icache["read_cycle"][place] + icache["read_beats"] * icache["read_gap"][place]
 
 
 @step
 def _receive_beat(icache, now):
     """Take a read beat, if its bank has handed the line before on."""
     place = icache["read_first"]
-    if icache["read_count"] == 0 or now < icache["read_cycle"][place] + icache["read_beats"]:
+    if icache["read_count"] == 0 or now < _next_beat(icache):
         return
     bank = icache["bank"][icache["read_bank"][place]]
     if bank["arrived"]:
@@ -179,8 +189,7 @@ def icache_step(icache, fetch, l2, now):
     for b in range(icache["banks"]):
         wake = min(wake, end_cycle(icache["bank"][b], now))
     if icache["read_count"]:
-        beat = icache["read_cycle"][icache["read_first"]] + icache["read_beats"]
-        wake = min(wake, max(beat, now + 1))
+        wake = min(wake, max(_next_beat(icache), now + 1))
     rest = icache["listed"]
     while rest:
         wake = min(wake, icache["due"][lowest_index(rest)])

@@ -10,9 +10,9 @@ Crossbar and isolation add no cycle, so in a cycle where two ask, the one that c
 first; the RTL's round robin would differ by that one cycle.
 
 Sources: per2axi, axi_xbar, axi_cdc, axi_to_mem_split as pulp_cluster caaa973 connects them,
-measured on RTL with equal clocks; data_periph_demux and pulp_soc bf65372 from their text; private
-banks and ROM measured at the plug of pulp_soc 5.0.1, for single beats. Bursts from private banks,
-whose beats take two cycles each there, pass as fast as others here.
+measured on RTL with equal clocks; data_periph_demux and pulp_soc bf65372 from their text; reads of
+private banks and the ROM measured at the plug of pulp_soc 5.0.1. What is written to private banks,
+of which beats take two cycles each there, too, passes as fast as the rest here.
 """
 
 import numpy as np
@@ -25,10 +25,6 @@ BEAT_BYTES = 8
 WORD_BYTES = 4
 WINDOWS = 16  # bursts that are remembered for conflicts with the fabric controller
 READ, WRITE = range(2)
-
-ONE_PORT = 1
-"""Cycles by which a beat that is read from a private bank or the ROM comes later: a read takes both
-words of a beat, of any size, and one port has them there, of the interleaved banks two."""
 
 
 class L2Spec(BaseModel):
@@ -111,6 +107,7 @@ L2_STATE = np.dtype(
         ("grant", "i8"),
         ("address_free", "i8", (2,)),  # first free cycle of AR, AW
         ("data_free", "i8", (2,)),  # of R, W
+        ("one_port_free", "i8"),  # of R, for a beat whose words come from one port
         ("response_free", "i8"),  # of B
         ("core_free", "i8"),  # of per2axi's input
         ("window", "i8"),  # bursts so far
@@ -155,16 +152,31 @@ def _remember(l2, start, beats, address):
 
 
 @step
+def l2_read_gap(l2, address):
+    """Cycles from one beat that is read at an address to the next one.
+
+    A read takes both words of a beat, whatever its size: from two of the interleaved banks at once,
+    from a private bank or the ROM, which have one port, one after the other.
+    """
+    return 1 if address >= l2["interleaved"] else 2
+
+
+@step
 def l2_burst(l2, cycle, address, beats, write):
     """Start a burst of 8-byte beats whose address is on the cluster's port in this cycle.
 
-    Returns the cycle of its first beat there; the others follow one per cycle. Read: what L2
-    delivers. Write: what it accepts, from this cycle on; l2_write_response dates its end.
+    Returns the cycle of its first beat there; the others follow one per cycle, read ones one per
+    l2_read_gap. Read: what L2 delivers. Write: what it accepts, from this cycle on;
+    l2_write_response dates its end.
     """
     accepted = max(cycle, l2["address_free"][write])
     l2["address_free"][write] = accepted + 1
     first = max(accepted if write else accepted + l2["latency"], l2["data_free"][write])
-    l2["data_free"][write] = first + beats
+    gap = 1 if write else l2_read_gap(l2, address)
+    if gap > 1:
+        first = max(first, accepted + l2["latency"] + 1, l2["one_port_free"])
+        l2["one_port_free"] = first + beats * gap
+    l2["data_free"][write] = first + (beats - 1) * gap + 1
     l2["beats"][write] += beats
     at_bank = first + l2["there"] if write else first - l2["latency"] + l2["there"]
     _remember(l2, at_bank, beats, address)
@@ -191,11 +203,7 @@ def l2_core_request(l2, cycle, address, is_store):
     if is_store:
         beat = l2_burst(l2, accepted + l2["store"] - 1, address, 1, WRITE)
         return l2_write_response(l2, beat) + 1 + l2["grant"]
-    beat = l2_burst(l2, accepted + l2["load"] - 1, address, 1, READ)
-    if address < l2["interleaved"]:
-        beat += ONE_PORT
-        l2["data_free"][READ] += ONE_PORT
-    return beat + 1 + l2["grant"]
+    return l2_burst(l2, accepted + l2["load"] - 1, address, 1, READ) + 1 + l2["grant"]
 
 
 @step

@@ -133,7 +133,8 @@ def compared(script: Script, seed: int, share: int) -> Compared:
     both = [
         new_dma(DmaSpec(), l1_size=L1_BYTES, l2_base=L2_BASE, l2_size=L2_BYTES) for _ in range(2)
     ]
-    paths = np.concatenate([l2_state(L2Spec())] * 2)
+    private_banks = 0 if seed % 4 else 2  # from these no stream reads
+    paths = np.concatenate([l2_state(L2Spec(private_banks=private_banks))] * 2)
     paths["latency"] = script.options["rlat"]
     l1, l2 = ([words.copy(), words.copy()] for words in (INITIAL_L1, INITIAL_L2))
     rivals = [script.options.get(name, 0) for name in ("cn", "cprob", "cseed")] + [0]

@@ -165,7 +165,12 @@ class Bench:
         self.ahead = ahead
         self.icache, self.fetch = icache_state(self.spec, count)
         self.l2 = l2_state(
-            L2Spec(bank_latency=latency, cluster_synchronizer_stages=0, soc_synchronizer_stages=0)
+            L2Spec(
+                private_banks=0,
+                bank_latency=latency,
+                cluster_synchronizer_stages=0,
+                soc_synchronizer_stages=0,
+            )
         )
         self.harts = np.zeros(count, HART)
         longest = max(len(program) for program in programs)

@@ -109,7 +109,12 @@ class Driven:
         spec = IcacheSpec(**{"enabled": True, **fields})
         self.icache, self.fetch = icache_state(spec, harts)
         self.l2 = l2_state(
-            L2Spec(bank_latency=latency, cluster_synchronizer_stages=0, soc_synchronizer_stages=0)
+            L2Spec(
+                private_banks=0,
+                bank_latency=latency,
+                cluster_synchronizer_stages=0,
+                soc_synchronizer_stages=0,
+            )
         )
         self.now = 0
 

@@ -11,6 +11,7 @@ from soc.interconnect.axi_l2 import (
     l2_burst,
     l2_controller_access,
     l2_core_request,
+    l2_read_gap,
     l2_state,
     l2_write_response,
 )
@@ -78,6 +79,16 @@ def test_a_load_from_a_private_bank_has_both_words_of_its_beat_from_one_port() -
     assert loads == [116, 118, 120]
     assert l2_core_request(l2, 103, INTERLEAVED, False) == 121
     assert l2_core_request(l2, 200, BASE, True) == 216
+
+
+def test_bursts_from_private_banks_take_two_cycles_for_a_beat() -> None:
+    l2 = new_l2()
+    assert [l2_read_gap(l2, address) for address in (BASE, INTERLEAVED)] == [2, 1]
+    assert l2_burst(l2, 100, BASE, 4, READ) == 112  # its last beat in 118
+    assert l2_burst(l2, 101, BASE, 4, READ) == 120
+    assert l2_burst(l2, 102, INTERLEAVED, 4, READ) == 127
+    assert l2_burst(l2, 103, BASE, 1, READ) == 131
+    assert l2_burst(l2, 104, BASE, 4, WRITE) == 104
 
 
 def test_a_load_waits_for_the_dmas_beats_before_it() -> None:
