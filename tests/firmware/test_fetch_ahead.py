@@ -82,7 +82,7 @@ def test_every_core_fetches_its_part_of_the_lines(engine):
 
 
 def test_a_layer_from_l2_ends_sooner(monkeypatch):
-    layer = "linear_ig_f32", {"inputs": 13, "outputs": 139, "batch": 15, "tile": {}}
+    layer = "linear_ig_f32", {"inputs": 13, "outputs": 139, "batch": 15, "tile": {"co": 48}}
     _, fetched = launch(*layer)
     monkeypatch.setattr("firmware.fetch_ahead.LEAST", 1 << 20)
     _, in_step = launch(*layer)

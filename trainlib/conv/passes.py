@@ -339,7 +339,7 @@ class Step:
                 *(name, sizes[name], min(units.get(name, 1), sizes[name]), name in summed),
                 limit=1 if name == "n" and self.element.is_half and self.result == "w" else None,
                 multiple=pairs.get(name, 1),
-                near=GROUPS if name == "g" and self._has_lone_parts(a) else 1,
+                near=GROUPS if name == "g" and self._has_lone_parts(a) else 0,
             )
             for name in order
             if name in cut

@@ -67,8 +67,8 @@ def candidates(dim: Dim) -> list[int]:
     sizes, parts = {dim.multiple}, 1
     while parts <= dim.size:
         size = -(-dim.size // parts)
-        below = {unit: size // unit * unit for unit in (dim.unit, dim.near)}
-        whole = {at + more * unit for unit, at in below.items() for more in (0, at < size)}
+        units = {dim.unit, dim.near or dim.unit}
+        whole = {at for unit in units for at in (size // unit * unit, -(-size // unit) * unit)}
         size = min(-(-size // dim.multiple) * dim.multiple, dim.size)
         sizes |= {size} | {near for near in whole if 0 < near < dim.size}
         parts += 1 if parts < FINE else parts // FINE
