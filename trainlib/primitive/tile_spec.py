@@ -40,7 +40,7 @@ class Dim:
     is_summed    outputs are sums over it: they stay in L1 while it advances. Such are innermost
     limit        the largest size of a tile; None: all of it
     multiple     sizes that are chosen are multiples of it, or all
-    near         multiples of it next to equal parts are tried, too: what cores share evenly; 0: none
+    near         multiples of it next to equal parts are tried, too, since cores share them evenly
     """
 
     name: str
