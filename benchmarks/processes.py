@@ -1,8 +1,12 @@
-"""Whole processes: `pulpsim run` from its start to its end, beside the yardstick's rate."""
+"""Whole processes: `pulpsim run` from its start to its end, beside the yardstick's rate.
+
+Python's bytecode is kept, as it is unless PYTHONDONTWRITEBYTECODE is set: benchmarks.command shows
+what start-up takes without.
+"""
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -23,28 +27,30 @@ OF_PROGRAMS = shutil.ignore_patterns("superblock*", "profile*")
 
 def processes(rounds: int) -> Iterator[Figure]:
     """Instructions per second of processor time; of first runs per second, as others translate."""
-    with limit.compiled() as yardstick:
+    with limit.compiled() as yardstick, tempfile.TemporaryDirectory() as kept:
+        variables = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": kept}
+        run_elf(elf("hello"), variables=variables)
         for name, least in LEAST.items():
             program = elf(name)
             warm_up(partial(simulate, program))
             millions = simulate(program).instructions / 1e6
-            measure = partial(_rate, program, millions)
+            measure = partial(_rate, program, millions, variables)
             yield pairs(f"{name}, whole process", measure, yardstick, rounds, least)
             yield Figure(
                 f"{name}, first run, wall time",
-                millions / first_seconds(program),
+                millions / first_seconds(program, variables),
                 "M instr/s",
                 least=FIRST,
             )
 
 
-def _rate(program: Program, millions: float) -> float:
-    return millions / run_elf(program).processor
+def _rate(program: Program, millions: float, variables: Mapping[str, str]) -> float:
+    return millions / run_elf(program, variables=variables).processor
 
 
-def first_seconds(program: Program) -> float:
+def first_seconds(program: Program, variables: Mapping[str, str]) -> float:
     """Of a process that finds the interpreter and nothing else in its cache."""
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache"
         shutil.copytree(cache_folder(), cache, ignore=OF_PROGRAMS)
-        return run_elf(program, cache).wall
+        return run_elf(program, cache, variables).wall
