@@ -87,7 +87,7 @@ def await_hand_over(chip, hart, fetch, row, pc, ready):
                 cycle == hart["issued"] and chip.code[np.uint64(hart["last"])]["kind"] == BRANCH
             )
             hart["ex_ready"] = max(hart["ex_ready"], hart["answer"])
-        else:  # nothing leaves ID behind a granted access that left it empty
+        else:  # nothing leaves ID after a granted access that left it empty
             follows_access = True
             if comes > hart["memory_grant"]:
                 ready = max(ready, hart["answer"])

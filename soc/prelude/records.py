@@ -98,7 +98,7 @@ HART = np.dtype(
         ("lp_end", "i8", (2,)),
         ("jump_ready", "i8"),  # first cycle in which the last jalr could use its register
         ("jump_waits", "i8"),  # it does so for the register alone
-        ("left_in_id", "i8"),  # cycles of a division left there behind a branch taken (rule S)
+        ("left_in_id", "i8"),  # cycles of a division left there after a taken branch (rule S)
         ("partial", "i8"),  # what the first half of a split access read
         ("asks", "i8"),  # what a request to a peripheral asks for: ASKS_... of hart_state
         ("value", "i8"),  # what a request to a peripheral stores, or has loaded

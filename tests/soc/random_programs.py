@@ -208,10 +208,10 @@ class CoreSource:
         self.emit(f"{target}:")
 
     def call(self) -> None:
-        function, behind = self.label(), self.label()
-        self.emit(f"jal ra, {function}", f"j {behind}", f"{function}:")
+        function, after = self.label(), self.label()
+        self.emit(f"jal ra, {function}", f"j {after}", f"{function}:")
         self.straight()
-        self.emit("ret", f"{behind}:")
+        self.emit("ret", f"{after}:")
 
     def mutex(self) -> None:
         """Add to a word of all under a mutex."""

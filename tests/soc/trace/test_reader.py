@@ -182,12 +182,12 @@ def test_room_that_is_asked_ahead_does_not_show(tmp_path, program):
     file = tmp_path / "run.trace"
     writer = TraceWriter(file, new_header(load_chip("pulp"), program))
     writer.append(EVENTS)
-    behind = writer.start + EVENTS.nbytes
-    assert (file.stat().st_size, writer.room) == (behind, behind + writer.start)
+    after = writer.start + EVENTS.nbytes
+    assert (file.stat().st_size, writer.room) == (after, after + writer.start)
     many = np.resize(EVENTS, AHEAD // 16)
     writer.append(many)
     writer.append(many)
-    assert writer.room == behind + 2 * many.nbytes + AHEAD
+    assert writer.room == after + 2 * many.nbytes + AHEAD
     writer.close()
     size = writer.start + 16 * writer.count
     assert file.stat().st_size == size
