@@ -1,8 +1,8 @@
 """Hostile programs leave the host alone, and the same on every way: see tests.soc.hostile."""
 
 import ctypes
-import faulthandler
 import errno
+import faulthandler
 import os
 from pathlib import Path
 
