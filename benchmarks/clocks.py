@@ -84,6 +84,11 @@ def pulpsim(
     return Cost(usage.ru_utime + usage.ru_stime, perf_counter() - started, kilobytes * 1024 / 1e6)
 
 
+def keeping_bytecode(folder: str) -> dict[str, str]:
+    """Variables with which Python keeps the bytecode of modules, in this folder."""
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}
+
+
 def run_elf(
     program: Program,
     cache: Path | None = None,

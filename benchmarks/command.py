@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.clocks import ROOT, middle, pulpsim, run_elf
+from benchmarks.clocks import ROOT, keeping_bytecode, middle, pulpsim, run_elf
 from benchmarks.figure import Figure
 from benchmarks.workload import INSTRUCTIONS, chip, elf, products
 
@@ -23,16 +23,17 @@ def start_up(rounds: int) -> Iterator[Figure]:
     PYTHONDONTWRITEBYTECODE is set.
     """
     with tempfile.TemporaryDirectory() as kept:
-        yield _hello("with .pyc", rounds, kept, {"PYTHONDONTWRITEBYTECODE": ""}, MOST_HELLO)
+        variables = keeping_bytecode(kept)
+        yield _hello("with .pyc", rounds, variables, MOST_HELLO)
         for package in ROOT.glob("*/__init__.py"):
             shutil.rmtree(f"{kept}{package.parent}", ignore_errors=True)
-        yield _hello("without", rounds, kept, {"PYTHONDONTWRITEBYTECODE": "1"}, MOST_WITHOUT)
+        variables["PYTHONDONTWRITEBYTECODE"] = "1"
+        yield _hello("without", rounds, variables, MOST_WITHOUT)
     shown = middle([pulpsim("--help") for _ in range(rounds)])
     yield Figure("pulpsim --help", shown.processor, "s", most=0.5)
 
 
-def _hello(how: str, rounds: int, kept: str, variables: Mapping[str, str], most: float) -> Figure:
-    variables = {"PYTHONPYCACHEPREFIX": kept, **variables}
+def _hello(how: str, rounds: int, variables: Mapping[str, str], most: float) -> Figure:
     run_elf(elf("hello"), variables=variables)
     runs = [run_elf(elf("hello"), variables=variables) for _ in range(rounds)]
     return Figure(f"pulpsim run hello, {how}", middle(runs).processor, "s", most=most)

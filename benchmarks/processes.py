@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import limit
-from benchmarks.clocks import run_elf, simulate
+from benchmarks.clocks import keeping_bytecode, run_elf, simulate
 from benchmarks.figure import Figure
 from benchmarks.flatness import warm_up
 from benchmarks.layers import pairs
@@ -28,7 +28,7 @@ OF_PROGRAMS = shutil.ignore_patterns("superblock*", "profile*")
 def processes(rounds: int) -> Iterator[Figure]:
     """Instructions per second of processor time; of first runs per second, as others translate."""
     with limit.compiled() as yardstick, tempfile.TemporaryDirectory() as kept:
-        variables = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": kept}
+        variables = keeping_bytecode(kept)
         run_elf(elf("hello"), variables=variables)
         for name, least in LEAST.items():
             program = elf(name)
