@@ -18,6 +18,7 @@ from trainlib.conv.paired_schedule import HALF, may_pair, may_stride, taps_of
 from trainlib.conv.shape import IMAGES, Shape, Wanted
 from trainlib.conv.weight_gradient_code import holds_kernels
 from trainlib.conv.weight_gradient_schedule import WeightGradient
+from trainlib.primitive.arguments import USUAL_CORES
 from trainlib.primitive.element import F16, Element
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.slices import Sized
@@ -30,7 +31,6 @@ UNITS: Mapping[str, Mapping[str, int]] = {
 }
 """Of tiles: four rows for each of eight cores, since those that share an image have lines of
 different length; lines that blocks of sums are worth their loads and stores for."""
-CORES = 8  # usually
 ROW_PAIR = 2
 """What rows of tiles are a multiple of, where two are computed at once."""
 PACKING = 2.5  # multiply-adds in whose time all cores make a half of a word of two rows, about
@@ -129,7 +129,7 @@ def has_one_chain(a: Wanted, element: Element) -> bool:
     s = a.shape
     if not element.is_half or s.groups > 1 or s.layout == "hwc" or a.by_columns:
         return False
-    return s.xs.taps > 1 and s.outputs % 2 == 0 and s.outputs // 2 * s.inputs >= CORES
+    return s.xs.taps > 1 and s.outputs % 2 == 0 and s.outputs // 2 * s.inputs >= USUAL_CORES
 
 
 def is_paired(result: str, a: Wanted, element: Element) -> bool:

@@ -51,7 +51,6 @@ from trainlib.reference import conv2d as reference
 
 RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not count taps
 UNIT = 4  # channels of a tile's results
-CORES = 8  # usually
 COSTS = Costs(kernel=120, cold=2500, revisit=0.75)  # of functions of 1,600 bytes, about
 LONE_COSTS = Costs(cold=1600)  # of a gradient of weights of groups of one channel each
 GROUPS = 8  # of a tile, one for each core and no group shared
@@ -237,7 +236,7 @@ class Step:
         They share channels, of halves pairs of them, and lines, or channels of the other image for
         a gradient of weights.
         """
-        cores, s = a.cores or CORES, a.shape
+        cores, s = a.likely_cores, a.shape
         rows, others = {"y": ("co", "y"), "x": ("ci", "y"), "w": ("co", "ci")}[self.result]
         cut = self._cut(a)
         whole = {"co": s.outputs, "ci": s.inputs}
@@ -264,7 +263,7 @@ class Step:
         """The part of the time in which cores have work in tiles of these sizes, which share their
         groups, or the lines of these.
         """
-        cores, s, cut = a.cores or CORES, a.shape, self._cut(a)
+        cores, s, cut = a.likely_cores, a.shape, self._cut(a)
 
         def busy(groups: int, lines: int) -> float:
             ys = s.ys if lines == s.ys.outputs else replace(s.ys, outputs=lines)
@@ -290,7 +289,7 @@ class Step:
         of its own. Of others they share the lines.
         """
         is_walked = self._is_walked(a, sizes) & np.logical_not(self._is_one(a, sizes))
-        cores = a.cores or CORES
+        cores = a.likely_cores
         busy = sizes["g"] / (cores * np.ceil(np.asarray(sizes["g"]) / cores))
         return np.where(is_walked, busy, 1.0)
 
@@ -462,7 +461,7 @@ class Step:
         of = conv.forward(0, 0, 0) if self.result == "y" else conv.input_gradient(0, 0, 0)
         if self._is_walked(a, tile) and not self._is_one(a, tile):
             of = replace(of, lines=(ZERO, ZERO))  # each core has all of them
-        return conv.batch * fewest(of, a.cores or CORES)
+        return conv.batch * fewest(of, a.likely_cores)
 
     @property
     def _columns(self) -> str:
@@ -513,7 +512,7 @@ class Step:
 
         def of_tile(*sizes: int) -> int:
             both = zip(map(int, sizes), whole.values(), strict=True)
-            return sums_of_parts(a.cores or CORES, *both, s.ys, s.xs)
+            return sums_of_parts(a.likely_cores, *both, s.ys, s.xs)
 
         found = np.vectorize(of_tile, otypes=[int])(*of)
         return found if found.shape else int(found)

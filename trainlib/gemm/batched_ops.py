@@ -10,7 +10,7 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.codegen.batch_loop import images_of
 from trainlib.gemm.matmul import lanes_of, matmul_f32, nearly_cycles
-from trainlib.gemm.matmul_ops import CORES, FREE, LARGEST, PAD, POINT, RATE, UNIT, clipped
+from trainlib.gemm.matmul_ops import LARGEST, PAD, POINT, RATE, UNIT, clipped, timed_by
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
@@ -67,10 +67,11 @@ def tiling(element: Element, a: BatchedMatmulArguments) -> Tiling:
         "C": ("b", "n", "m"),
     }
 
+    point = {name: getattr(a, name) for name in POINT}
+
     def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
         sizes = tile["n"], a.k if is_whole else tile["k"], tile["m"]
-        point = {name: getattr(a, name) for name in POINT}
-        how: Any = point if sizes == (a.n, a.k, a.m) else clipped(point, sizes)
+        how: Any = {**point} if sizes == (a.n, a.k, a.m) else clipped(point, sizes)
         how |= {"element": element, "trans_a": a.trans_a, "trans_b": a.trans_b}
         how |= {f"{name.lower()}_line": tile.part(name).row for name in boxes}
         apart = {name: tile.part(name).strides[0] for name in boxes}
@@ -83,15 +84,14 @@ def tiling(element: Element, a: BatchedMatmulArguments) -> Tiling:
     dims = [Dim("b", a.batch), *cut]
     if not is_whole:
         dims.append(Dim("k", a.k, is_summed=True))
-    is_free = not element.is_half and all(getattr(a, name) is None for name in FREE)
 
     def cycles(tile: TileShape) -> int:
         sizes, starts = (tile["n"], tile["k"], tile["m"]), a.accumulate or not tile.is_first
         stored = {"trans_a": a.trans_a, "trans_b": a.trans_b}
-        return tile["b"] * nearly_cycles(*sizes, a.cores or CORES, starts=starts, **stored)
+        return tile["b"] * nearly_cycles(*sizes, a.likely_cores, starts=starts, **stored)
 
-    how_timed: Any = {"timed": cycles if is_free else None, "times_called": False}
-    return Tiling(tuple(dims), boxes, emit, rate=RATE * WORD / element.size, **how_timed)
+    rate = RATE * WORD / element.size
+    return Tiling(tuple(dims), boxes, emit, rate=rate, **timed_by(cycles, point, element))
 
 
 def expected(element: Element, a: BatchedMatmulArguments, values: Arrays) -> dict[str, Expected]:

@@ -17,9 +17,10 @@ from trainlib.gemm.linear_arguments import (
     PointwiseForward,
     PointwiseGradient,
     PointwiseLayer,
+    Size,
 )
 from trainlib.gemm.matmul import nearly_cycles
-from trainlib.gemm.matmul_ops import CORES, FREE, clipped
+from trainlib.gemm.matmul_ops import clipped, timed_by
 from trainlib.gemm.operands import Scale
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
@@ -104,10 +105,11 @@ class Step:
         has_parts = not (is_half or isinstance(a, PointwiseLayer) or a.added is not None)
         parts = scratch_of(n, m, depth) if has_parts else 0
 
-        def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
-            def size(name: str) -> int:
-                return tile[name] if name in dims else a.dims(self.name)[name].size
+        def size_of(tile: TileShape) -> Size:
+            return lambda name: tile[name] if name in dims else a.dims(self.name)[name].size
 
+        def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
+            size = size_of(tile)
             part = a.product(self.name, size)
             how = a.point if part == whole else clipped(a.point, part)
             how["accumulate"] = a.accumulate or not tile.is_first
@@ -130,12 +132,9 @@ class Step:
             a.emit(self.name, size, k, team, *(at[name] for name in self.names), **how)
 
         def cycles(tile: TileShape) -> int:
-            def size(name: str) -> int:
-                return tile[name] if name in dims else a.dims(self.name)[name].size
-
-            images, sizes = a.products(self.name, size)
+            images, sizes = a.products(self.name, size_of(tile))
             starts = a.accumulate or a.bias and self.name == "fw" or not tile.is_first
-            of = *sizes, a.cores or CORES
+            of = *sizes, a.likely_cores
             return images * nearly_cycles(*of, starts=starts, **a.stored(self.name))
 
         cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)
@@ -147,9 +146,8 @@ class Step:
             }
         if parts:
             how_cut["scratch"] = lambda _: {"parts": parts}
-        is_free = all(a.point[name] is None for name in FREE)
-        if is_free and not (is_half or streams) and a.places > 1:
-            how_cut |= {"timed": cycles, "times_called": False}
+        if not streams and a.places > 1:
+            how_cut |= timed_by(cycles, a.point, self.element)
         rate = RATE
         if isinstance(a, PointwiseLayer):  # tiles have all places of a line, or some
             rate *= WORD / self.element.size / (1 if a.is_wide else a.width)

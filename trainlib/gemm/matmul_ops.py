@@ -1,6 +1,6 @@
 """matmul_f32, matmul_f16, matmul_bf16 as primitives: their arguments and their tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -24,7 +24,6 @@ UNIT = 8  # rows and columns of a tile
 RATE = 5.0  # multiply-adds per cycle, nearly
 POINT = ("rows", "cols", "unroll", "split")
 FREE = ("rows", "cols", "split")  # of these, what is None is chosen
-CORES = 8  # usually
 PAD = 1  # words after rows in L1 that are read side by side: they begin in different banks
 SMALL = 1 << 13  # elements of a matrix whose rows may well have up to 15 words after them
 
@@ -96,9 +95,10 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
     if arguments.bias:
         boxes["bias"] = ("m" if arguments.bias == "column" else "n",)
 
+    point = {name: getattr(arguments, name) for name in POINT}
+
     def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
         sizes = tile["n"], depth if is_whole else tile["k"], tile["m"]
-        point = {name: getattr(arguments, name) for name in POINT}
         adds = arguments.accumulate or not tile.is_first
         matmul_f32(
             *(k, team, at["A"], at["B"], at["C"], *sizes),
@@ -120,16 +120,23 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
         dims += (Dim("k", depth, is_summed=True),)
     parts = 0 if element.is_half else scratch_of(n, m, depth)
     scratch = (lambda _: {"parts": parts}) if parts else None
-    is_free = not element.is_half and all(getattr(arguments, name) is None for name in FREE)
 
     def cycles(tile: TileShape) -> int:
-        sizes = tile["n"], tile["k"], tile["m"], arguments.cores or CORES
+        sizes = tile["n"], tile["k"], tile["m"], arguments.likely_cores
         starts = arguments.accumulate or bool(arguments.bias) or not tile.is_first
         stored = {"trans_a": arguments.trans_a, "trans_b": arguments.trans_b}
         return nearly_cycles(*sizes, starts=starts, **stored)
 
-    how_timed: Any = {"timed": cycles if is_free else None, "times_called": False}
-    return Tiling(dims, boxes, emit, scratch, RATE * WORD / element.size, **how_timed)
+    rate = RATE * WORD / element.size
+    return Tiling(dims, boxes, emit, scratch, rate, **timed_by(cycles, point, element))
+
+
+def timed_by(
+    cycles: Callable[[TileShape], int], point: Mapping[str, Any], element: Element
+) -> dict[str, Any]:
+    """Fields of a product's tiling: its tiles are timed, unless it is told how to compute them."""
+    is_free = not element.is_half and all(point[name] is None for name in FREE)
+    return {"timed": cycles, "times_called": False} if is_free else {}
 
 
 def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, Any]:

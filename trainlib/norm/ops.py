@@ -37,7 +37,6 @@ from trainlib.reference.activations import at_least_zero
 from trainlib.reference.halves import rounded_once
 
 RUNNING = ("running_mean", "running_var")
-CORES = 8  # usually
 FORWARD, SHIFTED, PAIRS, APPLIED, BACKWARD, SUMS = 10, 9, 8, 4, 11, 6  # cycles an element, about
 
 
@@ -128,7 +127,7 @@ class Step:
     def work(self, point: Any) -> Callable[[Sized], Any]:
         """Cycles of a tile, about, given its size."""
         [dim] = self.dims(point)
-        cores = point.cores or CORES
+        cores = point.likely_cores
 
         def cycles(size: float) -> float:
             part = point.model_copy(update=_smaller(point, {dim.name: int(size)}))

@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from soc.chip.spec import MOST_CORES
 
+USUAL_CORES = 8
+"""Of a cluster: what is estimated before a chip is known counts on them."""
+
 
 def pair_of(value: Any) -> Any:
     """One number for both directions, or what there is for each."""
@@ -26,6 +29,11 @@ class CommonArguments(BaseModel):
     cores: int | None = Field(None, ge=1, le=MOST_CORES)
     seed: int = Field(0, ge=0, lt=1 << 63)
     warm: bool = False
+
+    @property
+    def likely_cores(self) -> int:
+        """Those that are asked for, or as many as there usually are."""
+        return self.cores or USUAL_CORES
 
 
 class TiledArguments(CommonArguments):
