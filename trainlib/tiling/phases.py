@@ -43,7 +43,7 @@ def emit_phases(
     between = {name: take(name, size) for name, size in phases.between.items()}
     at = {**l2, **between}
     tables = [_least_table(k, phase, tile, buffers) for phase in phases.each]
-    with passes(k, is_warm) as region, region("compute"):
+    with passes(k, team, is_warm) as region, region("compute"):
         for number, phase in enumerate(phases.each):
             free, kept = k.l1.next, sum(tables[number + 1 :])
             own = {name: at[base] + after for name, (base, after) in phase.at.items()}

@@ -114,7 +114,7 @@ class Resident:
         is_called = bases_of(l2.values()) is not None
         with ahead(k, team, is_called) as fetch:
             self._copy(k, team, "dma_in", first, parts, l2, fetch if is_called else None)
-            with passes(k, is_warm) as region:
+            with passes(k, team, is_warm) as region:
                 if again:
                     self._copy(k, team, "dma_in", again, parts, l2)
                 with region("compute"):

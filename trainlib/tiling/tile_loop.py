@@ -68,7 +68,7 @@ def emit_tiled(
     """
     if is_warm:
         check_repeatable(k, tensors)
-    with passes(k, is_warm) as region, region("compute"):
+    with passes(k, team, is_warm) as region, region("compute"):
         emit_walk(k, team, tiling, tensors, l2, tile, buffers, is_cold=not is_warm)
 
 

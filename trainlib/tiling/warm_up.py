@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from firmware.builder import EQ, LT, Kernel, Register
 from firmware.registers import SP, ZERO
+from firmware.team import Team
 
 FRAME = 16  # bytes of each core's stack: the passes that are left
 WARM = 2
@@ -37,9 +38,10 @@ def repeated(k: Kernel, count: int) -> Iterator[LoadLeft]:
 
 
 @contextmanager
-def passes(k: Kernel, is_warm: bool) -> Iterator[Region]:
+def passes(k: Kernel, team: Team, is_warm: bool) -> Iterator[Region]:
     """Run the body once, or twice if is_warm; `as` what measures a region in its last pass.
 
+    All cores begin a region of it together: how they came out of the pass before is no part of it.
     Memory is what the pass before has left: what the body reads and overwrites, it must put back
     itself, outside of its regions.
     """
@@ -47,13 +49,14 @@ def passes(k: Kernel, is_warm: bool) -> Iterator[Region]:
         yield k.region
         return
     with repeated(k, WARM) as load_left:
-        yield lambda name: _region(k, name, load_left)
+        yield lambda name: _region(k, team, name, load_left)
 
 
 @contextmanager
-def _region(k: Kernel, name: str, load_left: LoadLeft) -> Iterator[None]:
+def _region(k: Kernel, team: Team, name: str, load_left: LoadLeft) -> Iterator[None]:
     """A region that begins in the last pass only: an end without a beginning is nothing."""
     number = k.region_number(name)
+    team.barrier()
     with k.scope():
         left, last = k.x(2)
         load_left(left)
