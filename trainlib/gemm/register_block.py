@@ -99,7 +99,7 @@ class Block:
         k = self.k
         blocks, rest = divmod(width, self.cols)
         last = rest or self.cols
-        to_next = Move(0, last) if is_last else Move(height, last - width)
+        to_next = None if is_last else Move(height, last - width)
         self.steps = {}
         if blocks:
             self._load_steps(height, self.cols)
@@ -143,8 +143,8 @@ class Block:
             x = self.x
             self._advance(self.bias, move.rows * x.bias_row + move.columns * x.bias_column)
 
-    def _block(self, height: int, width: int, move: Move) -> None:
-        """Compute one block; then move on to the next."""
+    def _block(self, height: int, width: int, move: Move | None) -> None:
+        """Compute one block; then move on to the next, if there is one."""
         k, x = self.k, self.x
         if x.starts:
             self._load_sums(height, width, move)
@@ -167,6 +167,8 @@ class Block:
             self._clip(height, width)
         pc = self.pc.load(self.other)
         walked = self._each_of_c(partial(store, k, x.c_column), pc, height, width)
+        if move is None:
+            return
         step = move.rows * x.c_row + x.c_column * move.columns - walked
         k.add_constant(pc, pc, step, self.scratch)
         self.pc.store(pc)
@@ -176,7 +178,7 @@ class Block:
         step = move.columns * x.b_column - steps * x.b_row
         k.add_constant(self.pb, self.pb, step, self.scratch)
 
-    def _load_sums(self, height: int, width: int, move: Move) -> None:
+    def _load_sums(self, height: int, width: int, move: Move | None) -> None:
         """Load what the sums start with."""
         k, x = self.k, self.x
         if self.bias:
@@ -184,7 +186,8 @@ class Block:
             for r, q in product(range(height), range(width)):
                 offset = r * x.bias_row + q * x.bias_column
                 self._load_start(self.acc[r][q], offset, bias, x.bias_item)
-            self._advance_bias(move)
+            if move:
+                self._advance_bias(move)
         else:
             pc = self.pc.load(self.other)
             walked = self._each_of_c(self._load_start, pc, height, width)
