@@ -11,6 +11,7 @@ from soc.core.hardware_loop import loop_start
 from soc.core.int_div import division_cycles_of
 from soc.icache.prefetch_buffer import (
     fetch_comes,
+    fetch_in_time,
     fetch_jump,
     fetch_loop,
     fetch_next,
@@ -47,7 +48,7 @@ def fetch_after(chip, hart, fetch, row, pc, cycle):
 def hand_over(chip, hart, fetch, row, pc):
     """Let the next instruction enter the decode stage, if it has certainly come.
 
-    Returns False if not: see await_hand_over.
+    Returns False if not: see hand_over_in_time, await_hand_over.
     """
     mode = fetch["mode"]
     if mode != IDEAL:
@@ -55,6 +56,22 @@ def hand_over(chip, hart, fetch, row, pc):
             return False
         fetch_steadily(fetch, pc, int(row["size"]), hart["in_id"] - 1)
         fetch_after(chip, hart, fetch, row, pc, hart["in_id"])
+    hart["id_valid"] = 1
+    return True
+
+
+@inlined_step
+def hand_over_in_time(hart, fetch, row, pc):
+    """The same around a miss, of an instruction that has come by the time it is wanted.
+
+    Most have, and most ask for nothing then but for the next words. Returns False if not.
+    """
+    if hart["in_id"] > hart["issued"] + 1:
+        return False
+    if row["kind"] == JUMP or row["flags"] & BEFORE_LOOP_END:
+        return False
+    if not fetch_in_time(fetch, pc, int(row["size"]), hart["in_id"] - 1):
+        return False
     hart["id_valid"] = 1
     return True
 
@@ -130,4 +147,5 @@ def hand_over_after_access(chip, hart, fetch):
     if index < np.uint64(chip.config[0]["rows"]):
         row = chip.code[index]
         if row["kind"] != UNDECODED and not hand_over(chip, hart, fetch, row, pc):
-            await_hand_over(chip, hart, fetch, row, pc, NEVER)
+            if not hand_over_in_time(hart, fetch, row, pc):
+                await_hand_over(chip, hart, fetch, row, pc, NEVER)

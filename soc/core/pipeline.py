@@ -18,7 +18,12 @@ from soc.core.decoded_index import row_index
 from soc.core.float_state import is_legal_float
 from soc.core.fpu import follows_division, settle_result
 from soc.core.hardware_loop import find_loop_end, loop_next, mark_row
-from soc.core.if_stage import await_hand_over, hand_over, hand_over_after_access
+from soc.core.if_stage import (
+    await_hand_over,
+    hand_over,
+    hand_over_after_access,
+    hand_over_in_time,
+)
 from soc.core.lsu import asks_for_word, asks_l1
 from soc.core.regions import mark_region
 from soc.core.stack_check import MOVES_SP, SP, leaves_stack, note_depth
@@ -253,7 +258,11 @@ def make_advance(issue: Callable) -> Callable:
                 state = LATER if hart["when"] > chip.wheel[0]["now"] else NEEDS_DECODER
                 break
             if hart["id_valid"] == 0 and not hand_over(chip, hart, fetch, row, pc):
-                if not await_hand_over(chip, hart, fetch, row, pc, hart["ex_ready"]):
+                is_there = hand_over_in_time(hart, fetch, row, pc)
+                if not is_there:
+                    ready = hart["ex_ready"]
+                    is_there = await_hand_over(chip, hart, fetch, row, pc, ready)
+                if not is_there:
                     state = FETCHING
                     break
             state = issue(chip, h, hart, fetch, row, index, pc, until)

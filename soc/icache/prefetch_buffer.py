@@ -183,7 +183,7 @@ def _look_ahead(fetch, pc):
         _ask_ahead(fetch)
 
 
-@step
+@inlined_step
 def _next_exact(fetch, pc, size, cycle, ready):
     """fetch_next in EXACT mode."""
     head = fetch["head"]
@@ -194,9 +194,21 @@ def _next_exact(fetch, pc, size, cycle, ready):
     if end >= 4:
         fetch["leaves"][head % PLACES] = cycle
         fetch["head"] = head + 1
-        _ask_ahead(fetch)
-        _become_steady(fetch, pc + size)
+        if fetch["miss"] == NEVER:
+            _ask_ahead(fetch)
+            _become_steady(fetch, pc + size)
     return cycle
+
+
+@inlined_step
+def fetch_in_time(fetch, pc, size, cycle):
+    """fetch_next in EXACT mode through the caches, if the instruction has come by this cycle.
+
+    Returns False if not.
+    """
+    if fetch["mode"] != EXACT or fetch["port"]:
+        return False
+    return _next_exact(fetch, pc, size, cycle, NEVER) != NEVER
 
 
 @step
@@ -212,7 +224,7 @@ def fetch_comes(fetch, pc, size):
     return fetch["arrivals"][word % PLACES]
 
 
-@step
+@inlined_step
 def _available(fetch, word, cycle, ready):
     """When a word can leave the queue, from this cycle on; NEVER if that is open."""
     if word >= fetch["next"] or 0 <= fetch["turn"] <= word:
