@@ -112,17 +112,25 @@ ICACHE = np.dtype(
 
 @step
 def _collect(icache, fetch, now):
-    """Let the misses whose cycle has come ask their bank, unless a jump took them back."""
+    """Let the misses whose cycle has come ask their bank, unless a jump took them back.
+
+    Returns the cycle of the next ones, or NEVER.
+    """
+    following = NEVER
     rest = icache["listed"]
     while rest:
-        h = lowest_index(rest)
+        h = np.uint64(lowest_index(rest))
         rest &= rest - np.uint64(1)
-        if icache["due"][h] <= now:
-            icache["listed"] &= ~bit(h)
-            if fetch[h]["miss"] < now and fetch[h]["sent"] == 0:
-                fetch_send(fetch[h])
-                bank = icache["bank"][missing_line(fetch[h]) & (icache["banks"] - 1)]
-                bank["requests"] |= bit(h)
+        due = icache["due"][h]
+        if due > now:
+            following = min(following, due)
+            continue
+        icache["listed"] &= ~bit(h)
+        if fetch[h]["miss"] < now and fetch[h]["sent"] == 0:
+            fetch_send(fetch[h])
+            bank = icache["bank"][np.uint64(missing_line(fetch[h]) & (icache["banks"] - 1))]
+            bank["requests"] |= bit(h)
+    return following
 
 
 @step
@@ -180,20 +188,16 @@ def icache_step(icache, fetch, l2, now):
               it can go on
     """
     icache["answered"] = np.uint64(0)
-    _collect(icache, fetch, now)
+    icache["wake"] = _collect(icache, fetch, now)  # misses that answers lead to may come sooner
     for b in range(icache["banks"]):
-        step_bank(icache, fetch, icache["bank"][b], now)
+        step_bank(icache, fetch, icache["bank"][np.uint64(b)], now)
     _send_address(icache, l2, now)
     _receive_beat(icache, now)
-    wake = NEVER
+    wake = icache["wake"]
     for b in range(icache["banks"]):
-        wake = min(wake, end_cycle(icache["bank"][b], now))
+        wake = min(wake, end_cycle(icache["bank"][np.uint64(b)], now))
     if icache["read_count"]:
         wake = min(wake, max(_next_beat(icache), now + 1))
-    rest = icache["listed"]
-    while rest:
-        wake = min(wake, icache["due"][lowest_index(rest)])
-        rest &= rest - np.uint64(1)
     icache["wake"] = wake
     return icache["answered"]
 

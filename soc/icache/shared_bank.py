@@ -87,10 +87,10 @@ def _first_way(icache, line):
 def _hits(icache, bank):
     """Is the line of the request that was taken in the bank?"""
     first = _first_way(icache, bank["line"])
-    found = False
     for way in range(icache["ways"]):
-        found |= bank["lines"][first + way] == bank["line"]
-    return found
+        if bank["lines"][np.uint64(first + way)] == bank["line"]:
+            return True
+    return False
 
 
 @step
