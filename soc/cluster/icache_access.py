@@ -18,7 +18,7 @@ from soc.icache.hierarchy import (
 from soc.icache.prefetch_buffer import fetch_jump
 from soc.icache.private_cache import FETCH, LINE_BYTES
 from soc.icache.shared_bank import BYPASS, NONE, OPERATE, icache_note
-from soc.prelude.bits import lowest_index
+from soc.prelude.bits import bit, lowest_index
 from soc.prelude.decoded import LOAD, STORE
 from soc.prelude.hart_state import ACCESS, FETCHING, L1_REQUEST, RUN, WAIT
 from soc.prelude.step import step
@@ -72,6 +72,7 @@ def step_icache(chip: Chip, now: int) -> None:
         if hart["state"] == FETCHING:
             hart["state"] = RUN
             schedule(chip, h, now + 1)
+            chip.wheel[0]["running"] |= bit(h)
         elif hart["id_valid"] == 0 and waits_for_grant(chip, hart):
             hand_over_after_access(chip, hart, chip.fetch[np.uint64(h)])
             icache_note(chip.icache[0], chip.fetch[np.uint64(h)], h)

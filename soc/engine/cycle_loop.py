@@ -173,6 +173,7 @@ def make_run_hart(advance: Callable) -> Callable:
         """
         hart = chip.harts[np.uint64(h)]
         wheel = chip.wheel[0]
+        fetch = chip.fetch[np.uint64(h)]
         wheel["now"] = now
         if state == SERVED:
             row = hart["row"]
@@ -184,8 +185,9 @@ def make_run_hart(advance: Callable) -> Callable:
             state = GO_ON
         elif state == RESUMED:
             row = row_index(chip.config[0], hart["pc"])
-            if 0 <= row < chip.config[0]["rows"] and note_hotness(chip, row, BY_ISSUE):
-                if wheel["stop"] == END:
+            may_begin = hart["id_valid"] or fetch["mode"] == chip.config[0]["steady_fetch"]
+            if may_begin and 0 <= row < chip.config[0]["rows"]:  # else its line has just come
+                if note_hotness(chip, row, BY_ISSUE) and wheel["stop"] == END:
                     wheel["stop"] = POLL
             state = GO_ON
         hart["code"] = np.uint64(0)
@@ -202,7 +204,6 @@ def make_run_hart(advance: Callable) -> Callable:
                 else:
                     until = now + 1
                     state = GO_ON
-        fetch = chip.fetch[np.uint64(h)]
         if state != L1_REQUEST or hart["exited"]:
             wheel["words"] &= ~bit(h)
             wheel["due"] &= ~bit(h)
@@ -217,11 +218,11 @@ def make_run_hart(advance: Callable) -> Callable:
             is_word = wheel["words"] & bit(h) != 0
             enter_request(chip, h, is_word)
             row = hart["row"]
-            code = chip.superblocks[np.uint64(row)]["code"][BY_ACCESS]
-            is_usual = is_word and fetch["mode"] == chip.config[0]["steady_fetch"]
-            if code and is_usual and is_implied(chip, h, chip.code[np.uint64(row)], row):
-                if not interrupts_enabled(hart):
-                    hart["code"] = code
+            if is_word and fetch["mode"] == chip.config[0]["steady_fetch"]:
+                code = chip.superblocks[np.uint64(row)]["code"][BY_ACCESS]
+                if code and is_implied(chip, h, chip.code[np.uint64(row)], row):
+                    if not interrupts_enabled(hart):
+                        hart["code"] = code
         elif state <= REQUEST:
             enter_wheel(wheel, bit(h), hart["when"])
             if state == RUN and hart["when"] < now + SLOTS:
@@ -269,7 +270,7 @@ def make_run(advance: Callable) -> Callable:
     run_others = make_run_others(run_hart)
     go_on = make_go_on(run_hart)
     run_answered = make_run_answered(run_hart)
-    run_words = make_run_words(go_on, run_answered)
+    run_words = make_run_words(go_on)
     run_words_beside_dma = make_run_words_beside_dma(go_on, run_answered)
 
     @cold_step

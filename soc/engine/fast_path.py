@@ -21,26 +21,11 @@ from soc.dma.stream_beats import may_begin, pass_beats, stream_lanes
 from soc.engine.aligned_words import share_banks
 from soc.engine.aligned_words_dma import serve_alone, serve_lanes
 from soc.prelude.bits import bit, lowest_index
-from soc.prelude.hart_state import ENTERED, GO_ON, RESUMED, RUN, SERVED
+from soc.prelude.hart_state import ENTERED, GO_ON, RESUMED, SERVED
 from soc.prelude.step import cold_step, inlined_step
 from soc.prelude.stop_reasons import END
 from soc.prelude.trace_points import is_full, is_recorded
-from soc.prelude.wheel import PORTS, RING, SLOTS
-
-
-@cold_step
-def have_lines(chip, harts, now):
-    """Are harts due just to run on, since the lines that they waited for have come?"""
-    rest = harts
-    while rest:
-        h = lowest_index(rest)
-        rest &= rest - np.uint64(1)
-        if h == PORTS:
-            return False
-        hart = chip.harts[np.uint64(h)]
-        if hart["state"] != RUN or hart["when"] > now:
-            return False
-    return True
+from soc.prelude.wheel import RING, SLOTS
 
 
 def make_go_on(run_hart: Callable) -> Callable:
@@ -128,11 +113,11 @@ def make_run_due(go_on: Callable) -> Callable:
 
 
 def make_run_answered(run_hart: Callable) -> Callable:
-    """Return the step function for harts that go on neither served by L1 nor having run ahead."""
+    """Return the step function for harts that go on neither served by L1 nor just running on."""
 
     @cold_step
     def run_answered(chip, harts, now, end):
-        """Let harts go on whose lines have come, or whose access a port of the DMA has taken."""
+        """Let harts go on whose access a port of the DMA has taken."""
         while harts:
             h = lowest_index(harts)
             harts &= harts - np.uint64(1)
@@ -141,7 +126,7 @@ def make_run_answered(run_hart: Callable) -> Callable:
     return run_answered
 
 
-def make_run_words(go_on: Callable, run_answered: Callable) -> Callable:
+def make_run_words(go_on: Callable) -> Callable:
     """Return the step function for cycles in which harts ask for aligned words of L1 alone."""
     run_alone, run_due = make_run_alone(go_on), make_run_due(go_on)
 
@@ -161,19 +146,15 @@ def make_run_words(go_on: Callable, run_answered: Callable) -> Callable:
             due = slots[slot]
             running = due & wheel["running"]
             words = due & wheel["words"]
-            others = due & ~(running | words)
-            if others and not have_lines(chip, others, now):
+            if due & ~(running | words):
                 break
             entered = True
             if due:
                 slots[slot] = np.uint64(0)
-                if others or wheel["due"] & wheel["due"] - np.uint64(1):
+                if wheel["due"] & wheel["due"] - np.uint64(1):
                     if wheel["shared"][np.uint64(now) % np.uint64(RING)]:
                         words &= ~share_banks(chip, now)
                     entered = run_due(chip, running, words, now, end)
-                    if others:
-                        run_answered(chip, others, now, end)
-                        entered = False
                 else:
                     now = run_alone(chip, lowest_index(due), now, end, last)
                     entered = False
@@ -251,8 +232,7 @@ def make_run_words_beside_dma(go_on: Callable, run_answered: Callable) -> Callab
             words = due & wheel["words"]
             if dma["event"] | dma["interrupt"] or chip.event_unit[0]["next"] <= now:
                 break
-            others = due & ~(running | words)
-            if others and not have_lines(chip, others, now):
+            if due & ~(running | words):
                 break
             ports = 0
             if left == 0:
@@ -283,9 +263,7 @@ def make_run_words_beside_dma(go_on: Callable, run_answered: Callable) -> Callab
                 advance_dma(chip, lanes, granted, now)
             run_due(chip, running, words, now, end)
             if ports:
-                others |= answer_dma_ports(chip, ports, now)
-            if others:
-                run_answered(chip, others, now, end)
+                run_answered(chip, answer_dma_ports(chip, ports, now), now, end)
             if wheel["resume"]:
                 break
             if chip.icache[0]["wake"] <= now:
