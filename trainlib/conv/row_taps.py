@@ -1,8 +1,9 @@
 """The taps that each line of a correlation reads: their number, and where the first one reads.
 
 even          every line reads through all taps: nothing is to be found out
-otherwise     taps that would read above or below the image are left out: some arithmetic
-table         where lines are further apart than taps, or dilated: a word for each line in L2
+otherwise     taps that would read above or below the image are left out: some arithmetic; and so
+              are those of a gradient that lie between inputs, where its stride is a power of two
+table         of other gradients with a stride, or dilated: a word for each line in L2
 
 And the loops around lines: over blocks of columns, rows and groups of them.
 """
@@ -23,7 +24,8 @@ COUNT, TAP, SOURCE = (0, 8), (8, 8), (16, 16)  # first bit and bits of a field o
 class Lines:
     """The lines of one correlation.
 
-    at    stands for a line: where its first tap reads, or the address of its word in the table
+    at    stands for a line: where its first tap reads, or what all taps of a gradient do that are
+          a stride apart; or the address of its word in the table
 
     raises    KernelError if the table cannot say it
     """
@@ -32,7 +34,10 @@ class Lines:
         self.k, self.x = k, x
         lines = [x.ys.line(y) for y in range(x.ys.outputs)]
         self.is_even = not x.ys.is_transposed and all(line.reads == x.ys.taps for line in lines)
-        self.has_table = not self.is_even and (x.ys.is_transposed or x.ys.dilation > 1)
+        stride = x.ys.stride if x.ys.is_transposed else 1
+        self.shift = stride.bit_length() - 1  # of a number of outputs to one of inputs
+        is_plain = x.ys.dilation == 1 and stride == 1 << self.shift
+        self.has_table = not self.is_even and not is_plain
         self.may_read_nothing = any(line.reads == 0 for line in lines)
         if not self.has_table:
             return
@@ -55,6 +60,9 @@ class Lines:
             k.li(t, self.table)
             k.add(line, line, t)
             return
+        if x.ys.is_transposed:
+            k.add_constant(line, line, x.ys.pad, t)
+            return
         if x.ys.stride > 1:
             k.li(t, x.ys.stride)
             k.mul(line, line, t)
@@ -65,6 +73,9 @@ class Lines:
         """Go on to the next line."""
         if self.has_table:
             v.add("at", WORD)
+            return
+        if self.x.ys.is_transposed:
+            v.add("at", 1)
             return
         v.add("x_line", self.x.ys.stride * self.x.x.line)
         if not self.is_even:
@@ -88,6 +99,8 @@ class Lines:
             self._extract(count, t, COUNT)
             self._extract(tap, t, TAP)
             v.set("reads", count)
+        elif x.ys.is_transposed:
+            self._begin_between(v, count, tap, t)
         else:
             at = v.load("at", t)
             k.sub(tap, ZERO, at)
@@ -106,6 +119,31 @@ class Lines:
         k.mul(count, tap, count)
         k.add(count, count, v.load("w_panel", t))
         v.set("w_line", count)
+
+    def _begin_between(self, v: Values, source: Register, tap: Register, t: Register) -> None:
+        """Likewise of a gradient with a stride: it reads through taps that far apart."""
+        k, x, shift = self.k, self.x, self.shift
+        at = v.load("at", t)
+        k.andi(tap, at, x.ys.stride - 1)
+        k.srai(source, at, shift)
+        if (x.ys.outputs - 1 + x.ys.pad) // x.ys.stride >= x.ys.inputs:
+            k.add_constant(t, source, 1 - x.ys.inputs, t)
+            k.by_field(("p_max", "cv_max"), rd=t, rs1=t, rs2=ZERO)
+            k.sub(source, source, t)
+            k.slli(t, t, shift)
+            k.add(tap, tap, t)
+        k.li(t, x.ys.taps + x.ys.stride - 1)
+        k.sub(t, t, tap)
+        k.srai(t, t, shift)
+        if x.ys.pad // x.ys.stride + 1 < -(-x.ys.taps // x.ys.stride):
+            k.addi(source, source, 1)
+            k.by_field(("p_min", "cv_min"), rd=t, rs1=t, rs2=source)
+            k.addi(source, source, -1)
+        v.set("reads", t)
+        k.li(t, x.x.line)
+        k.mul(source, source, t)
+        k.add(source, source, v.load("x_line", t))
+        v.set("x_block", source)
 
     def _extract(self, rd: Register, rs1: Register, field: tuple[int, int]) -> None:
         first, bits = field
