@@ -16,8 +16,10 @@ def keep(file: Path, content: bytes, most: int) -> None:
         stream.write(hashlib.sha256(content).digest() + content)
     if is_new:
         kind = file.name.partition("-")[0]
-        for other in sorted(file.parent.glob(f"{kind}-*"), key=os.path.getmtime)[:-most]:
-            other.unlink(missing_ok=True)
+        files = list(file.parent.glob(f"{kind}-*"))
+        if len(files) > most:
+            for other in sorted(files, key=os.path.getmtime)[:-most]:
+                other.unlink(missing_ok=True)
 
 
 def kept(file: Path) -> bytes | None:

@@ -6,6 +6,7 @@ of its file each superblock's text. A simulation does not wait for it; it takes 
 
 import fcntl
 import os
+import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +20,7 @@ from soc.host.cache_folder import cache_folder
 from soc.host.child_process import end_with, read_order
 from soc.jit.edit_llvm import calling_cold, with_scopes, without_forgotten
 
-KEPT = 4096
+KEPT = 16384
 """Superblocks kept; the oldest make room."""
 
 LOCK = "superblocks-{}.lock"
@@ -102,11 +103,17 @@ def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
             each.linkage = "internal"
     builder = _builder(machine)
     _inline(module, builder)
+    before = ""
     for _ in range(ROUNDS):
-        module = llvm.parse_assembly(with_scopes(calling_cold(str(module))))
+        text = _PREDECESSORS.sub("", str(module))
+        if text == before:  # the last round has found nothing more, and so would the next one
+            break
+        before = text
+        module = llvm.parse_assembly(with_scopes(calling_cold(text)))
         for function in module.functions:
             if function.name.startswith("superblock_"):
                 builder.getFunctionPassManager().run(function, builder)
+        _leave_out_uncalled(module, builder)
     builder.getModulePassManager().run(module, builder)
     text = without_forgotten(str(module))
     return machine.emit_object(llvm.parse_assembly(text)) if text else b""
@@ -124,6 +131,17 @@ def _inline(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
     passes.add_global_dead_code_eliminate_pass()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
+    passes.run(module, builder)
+
+
+_PREDECESSORS = re.compile("; preds = .*")
+"""A remark of LLVM's, in an order that means nothing."""
+
+
+def _leave_out_uncalled(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
+    """Leave out functions that nothing calls any more."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
     passes.run(module, builder)
 
 

@@ -72,6 +72,8 @@ def _noted(lines: Iterable[str], names: list[str]) -> Iterator[str]:
         if line.startswith("define"):
             tables.clear()
             array.clear()
+        elif "ptr" not in line and "call" not in line:  # most lines: patterns take longer to see it
+            pass
         elif found := _TABLE.match(line):
             tables.add(found[1])
         elif (found := _ENTRY.match(line)) and found[2] in tables:
