@@ -1,7 +1,8 @@
 """Machine code of superblocks in this process: is it there, where is it loaded, what of it fits."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+import os
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -15,7 +16,9 @@ from soc.jit.translation import Batch, Translation, digest
 from soc.prelude.records import SUPERBLOCKS
 
 ABSENT = 0.1
-"""Seconds for which a file that was not there is not looked for again."""
+"""Seconds for which a file that was not there is not looked for again, at least."""
+MOST_LOOKS = 50
+"""How much longer than it takes to list the folder that is, at least."""
 
 
 class LoadedCode:
@@ -23,14 +26,16 @@ class LoadedCode:
 
     It stays in memory: simulations do not say how long they use it.
 
-    addresses       by its file; 0 if LLVM cannot translate it
-    absent_until    by a file that was not there: time.monotonic of the next look for it
-    fitting         by the digest of rows that fit: their content, to Python's own hash
+    addresses    by its file; 0 if LLVM cannot translate it
+    listed       names of all files, at the last look
+    next_look    for others, see time.monotonic
+    fitting      by the digest of rows that fit: their content, to Python's own hash
     """
 
     def __init__(self) -> None:
         self.addresses: dict[Path, int] = {}
-        self.absent_until: dict[Path, float] = {}
+        self.listed: Collection[str] = frozenset()
+        self.next_look = 0.0
         self.fitting: dict[str, int] = {}
         self.loaded: list[Any] = []
 
@@ -38,7 +43,7 @@ class LoadedCode:
         self, translations: Sequence[Translation], decoded: np.ndarray, most: int = SUPERBLOCKS
     ) -> Batch:
         """Load what is there of these, and see what fits the decoded rows: `most` of them."""
-        self.load(filter(self.is_there, translations))
+        self.load(self.there(translations))
         made: list[Translation] = []
         others: list[Translation] = []
         for each in translations:
@@ -51,28 +56,30 @@ class LoadedCode:
         """A batch that others have made, if there is no more to it now."""
         if monotonic() < batch.until:
             return batch
-        if any(map(self.is_there, batch.others)):
+        if self.there(batch.others):
             return None
         return batch._replace(until=monotonic() + ABSENT)
 
-    def is_there(self, made: Translation) -> bool:
-        """Is it translated? If not, the answer stands for a while.
+    def there(self, translations: Sequence[Translation]) -> list[Translation]:
+        """Those of them that are translated. For the others the answer stands for a while.
 
         NOTE: a look at the disk lets other threads go on, and then waits for the interpreter lock.
         """
-        if made.file in self.addresses:
-            return True
+        if translations and monotonic() >= self.next_look:
+            self._look(translations[0].file.parent)
+        known, listed = self.addresses, self.listed
+        return [each for each in translations if each.file in known or each.file.name in listed]
+
+    def _look(self, folder: Path) -> None:
+        started = monotonic()
+        with suppress(FileNotFoundError):
+            self.listed = frozenset(os.listdir(folder))
         now = monotonic()
-        if now < self.absent_until.get(made.file, 0.0):
-            return False
-        if made.file.exists():
-            return True
-        self.absent_until[made.file] = now + ABSENT
-        return False
+        self.next_look = now + max(ABSENT, MOST_LOOKS * (now - started))
 
     def look_again(self) -> None:
         """Look again for what was not there."""
-        self.absent_until.clear()
+        self.next_look = 0.0
 
     def fits(self, made: Translation, decoded: np.ndarray) -> bool:
         """Are the decoded rows what a translation was made of?

@@ -5,6 +5,8 @@ simulation goes on; the machine code is kept beside that of the units, under a n
 that goes into it, and the next simulation that comes to the same code finds it there.
 """
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from operator import is_
 from time import monotonic
 
@@ -25,15 +27,27 @@ from soc.prelude.records import SUPERBLOCKS
 
 PAUSE = 0.01
 """Seconds after which to ask again for what is being translated."""
-MOST_PAUSES = 100
+MOST_PAUSES = 50
 """How much longer than it takes to ask the pause is, at least."""
+FREE_CHOICES = 0.1
+"""Seconds for which a run may choose what to translate before pauses are for that, too."""
+MOST_CHOICES = 20
+"""How much longer than it takes beyond that the run is: a large program has much to choose from."""
+BATCH = 64
+"""Superblocks that a process translates, the hottest ones: then it is seen which these are."""
+
+Begin = tuple[int, int]
+"""With which row a superblock begins, and how."""
 
 
 class Translator:
     """Translates the hot superblocks of a simulation.
 
-    kind     of the steps that they consist of, see superblock_kind
-    cache    of machine code and profiles
+    kind           of the steps that they consist of, see superblock_kind
+    cache          of machine code and profiles
+    choosing       seconds that it has taken to choose what to translate
+    superblocks    that were found since decoded rows have changed
+    remembered     of those that are waited for since then, and fit: need not be found again
     """
 
     def __init__(self, chip: Chip, code: CodeMemory, kind: str, cache: CodeCache):
@@ -47,10 +61,12 @@ class Translator:
         self.profile: Profile | None = None
         self.batch: Batch | None = None
         self.is_new = False
-        self.changes = 0
+        self.changes = -1
         self.next_poll = 0  # cycle
-        self.next_wait = 0.0  # s
-        self.superblocks: dict[tuple[int, int], tuple[Superblock, Translation]] = {}
+        self.next_wait = self.next_choice = self.choosing = 0.0  # s
+        self.began = monotonic()
+        self.superblocks: dict[Begin, tuple[Superblock, Translation]] = {}
+        self.remembered: set[Begin] = set()
         self.waiting: list[Translation] = []
         self.used: list[Translation] = []
 
@@ -81,6 +97,7 @@ class Translator:
             self.is_new = False
             self.profile.apply(self.chip)
             if self.batch and self.batch.fits(self.decoded):
+                self.waiting = [*self.batch.made, *self.batch.others]
                 self._install(self.batch)
                 self.next_wait = monotonic() + PAUSE
                 return
@@ -109,24 +126,35 @@ class Translator:
 
         is_due    something has become hot
         """
-        is_due = is_due and self.now[0] >= self.next_poll
+        is_due = is_due and self.now[0] >= self.next_poll and self._is_time(self.next_choice)
         if self.count[0] < len(self.used):  # decoded rows have changed
             self.waiting += self.used
             self.used = []
-        elif not is_due and not (self.waiting and monotonic() >= self.next_wait):
-            return
+            self.next_wait = 0.0
         self._use_what_is_there()
         if is_due:
             self.next_poll = self.now[0] + self.policy.poll_interval
+            started = monotonic()
             self._choose()
+            self.choosing += monotonic() - started
+            self.next_choice = self.began + MOST_CHOICES * (self.choosing - FREE_CHOICES)
             self._use_what_is_there()
+
+    def _is_time(self, when: float) -> bool:
+        """Has this time come? Who waits for translations does not wait for it."""
+        return self.policy.waits or monotonic() >= when
 
     def _use_what_is_there(self) -> None:
         """Install what is translated by now, and made of what is decoded now."""
+        if not (self.waiting and self._is_time(self.next_wait)):
+            return
         started = monotonic()
-        if any(map(self.cache.loaded.is_there, self.waiting)):
+        kinds = self.chip.code["kind"]
+        there = self.cache.loaded.there(self.waiting)
+        decoded = [each for each in there if kinds[each.row] != UNDECODED]
+        if decoded:
             most = SUPERBLOCKS - self.count[0]
-            self._install(self.cache.loaded.batch(self.waiting, self.decoded, most))
+            self._install(self.cache.loaded.batch(decoded, self.decoded, most))
         now = monotonic()
         self.next_wait = now + max(PAUSE, MOST_PAUSES * (now - started))
 
@@ -135,31 +163,48 @@ class Translator:
         if self.hot_code["changes"] != self.changes:
             self.changes = int(self.hot_code["changes"])
             self.superblocks = {}
-        codes = self.chip.superblocks["code"]
+            fitting = (each for each in self.waiting if self.cache.loaded.fits(each, self.decoded))
+            self.remembered = {(each.row, each.begins) for each in fitting}
         threshold = self.policy.poll_threshold
-        polled = [made for _, made in self._superblocks(threshold - threshold // 8)]
-        found = {
-            (made.row, made.begins): made for made in polled if not codes[made.row, made.begins]
-        }
-        others = [each for each in self.waiting if (each.row, each.begins) not in found]
-        self.waiting = [*found.values(), *others]
-        threshold = self.policy.compile_threshold
-        if self.count[0] or self._rows(threshold):
-            threshold //= 16  # what is around hot loops, too
+        polled = self._rows(threshold - threshold // 8)
+        new = [begin for begin in polled if begin not in self.remembered]
+        self._wait_for(made for _, made in self._superblocks(new))
         if self.cache.is_translating():
             return
-        missing = {each.file for each in self.waiting if not self.cache.loaded.is_there(each)}
+        chosen = list(islice(self._missing(), BATCH))
+        self._wait_for(made for _, made in chosen)
         texts = {
             str(made.file): module_text(self.chip, superblock, f"pulpsim_{self.steps.kind}")
-            for superblock, made in self._superblocks(threshold)
-            if made.file in missing
+            for superblock, made in chosen
         }
         if texts:
             self.cache.translate(self.steps.name, texts)
 
-    def _superblocks(self, threshold: int) -> list[tuple[Superblock, Translation]]:
-        """Superblocks that were interpreted so often, and those that begin where these pause."""
-        waiting, found = self._rows(threshold), []
+    def _missing(self) -> Iterator[tuple[Superblock, Translation]]:
+        """What is so hot that it is worth a translation, and not translated; the hottest first."""
+        threshold = self.policy.compile_threshold
+        if self.count[0] or self._rows(threshold):
+            threshold //= 16  # what is around hot loops, too
+        there = {(each.row, each.begins) for each in self.cache.loaded.there(self.waiting)}
+        hot = [begin for begin in self._rows(threshold) if begin not in there]
+        for superblock, made in self._superblocks(hot):
+            if not self.cache.loaded.there([made]):
+                yield superblock, made
+
+    def _wait_for(self, found: Iterable[Translation]) -> None:
+        """Wait for the machine code of these: others may translate it, too."""
+        codes = self.chip.superblocks["code"]
+        missing = [made for made in found if not codes[made.row, made.begins]]
+        new = {(made.row, made.begins): made for made in missing}
+        waiting = {(each.row, each.begins): each for each in self.waiting}
+        if not new.keys() <= waiting.keys():
+            self.next_wait = 0.0
+        others = [each for begin, each in waiting.items() if begin not in new]
+        self.waiting = [*new.values(), *others]
+
+    def _superblocks(self, begins: list[Begin]) -> Iterator[tuple[Superblock, Translation]]:
+        """The superblocks that begin so, and those that begin where these pause."""
+        waiting, seen = list(begins), set(begins)
         for begin in waiting:
             if begin not in self.superblocks:
                 superblock = superblock_from(self.chip, *begin)
@@ -170,13 +215,13 @@ class Translator:
                 self.superblocks[begin] = superblock, made
             superblock = self.superblocks[begin][0]
             next_begin = superblock.places[-1].row, ISSUE
-            if superblock.pauses and next_begin not in waiting:
+            if superblock.pauses and next_begin not in seen:
+                seen.add(next_begin)
                 waiting.append(next_begin)
             if len(superblock.places) > 1:
-                found.append(self.superblocks[begin])
-        return found
+                yield self.superblocks[begin]
 
-    def _rows(self, threshold: int) -> list[tuple[int, int]]:
+    def _rows(self, threshold: int) -> list[Begin]:
         """Rows that are interpreted, so often up to now, and how they begin; the hottest first."""
         found: list[tuple[int, int, int]] = []
         for first, end in self.code.spans:
@@ -188,7 +233,8 @@ class Translator:
 
     def _install(self, batch: Batch) -> None:
         """Use machine code from now on."""
-        self.waiting = list(batch.others)
+        installed = frozenset(map(id, batch.made))
+        self.waiting = [each for each in self.waiting if id(each) not in installed]
         if not batch.made:
             return
         first = self.count[0]

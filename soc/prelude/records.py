@@ -7,7 +7,7 @@ import numpy as np
 
 from soc.prelude.counters import COUNTS
 
-SUPERBLOCKS = 2048
+SUPERBLOCKS = 8192
 """Rows of a program that can have machine code of their own."""
 
 
