@@ -19,11 +19,11 @@ from trainlib.codegen.batch_loop import images_of
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Weights
 from trainlib.conv.correlation_code import correlate
-from trainlib.conv.line_parts import line_parts
+from trainlib.conv.line_parts import Sized, channel_parts, line_parts, taps_of
 from trainlib.conv.row_pairs import by_pairs, gradient_by_pairs, pair_gradients, pair_rows
 from trainlib.conv.weight_gradient_code import holds_kernels, weight_gradient
 from trainlib.conv.weight_gradient_schedule import WeightGradient
-from trainlib.gemm.bias import Along, bias_left
+from trainlib.gemm.bias import Along, bias_added, bias_left
 from trainlib.gemm.conv1x1 import (
     Pointwise,
     pwconv2d_fw_f32,
@@ -206,6 +206,7 @@ def conv2d_fw_f32(
     lines: Lines | None = None,
     each: Register | None = None,
     words: Address | None = None,
+    partial: Address | None = None,
     **point: Any,
 ) -> None:
     """Y = convolution of X with W, plus a bias of each channel, plus what Y holds.
@@ -213,6 +214,8 @@ def conv2d_fw_f32(
     lines, each    see trainlib.conv.correlation.Correlation
     words          room for words of weights, if pairs of rows are computed at once, see
                    trainlib.conv.row_pairs
+    partial        room for the sums of parts of the channels, see trainlib.conv.line_parts; None:
+                   each core has all channels
     point          rows, cols, split, is_turned: see trainlib.conv.correlation_schedule.Point; None:
                    chosen
 
@@ -231,7 +234,8 @@ def conv2d_fw_f32(
         images_of(k, shape.batch, {"x": x, "y": y}, sizes) as at,
     ):
         whole = shape.forward(at["x"], w, at["y"], start, accumulate, lines, each)
-        _correlate(f"conv2d_fw_{shape.element.name}", k, team, whole, words, point)
+        name, room = f"conv2d_fw_{shape.element.name}", (shape.y, partial)
+        _correlate(name, k, team, whole, words, room, shape.batch, point)
 
 
 def conv2d_ig_f32(
@@ -247,13 +251,14 @@ def conv2d_ig_f32(
     lines: Lines | None = None,
     each: Register | None = None,
     words: Address | None = None,
+    partial: Address | None = None,
     **point: Any,
 ) -> None:
     """dX from dY and W; with a bias of each channel of X, it is a transposed convolution. Both, or
     either, is added to what dX holds.
 
-    lines, each    see trainlib.conv.correlation.Correlation
-    words, point   as in conv2d_fw_f32
+    lines, each             see trainlib.conv.correlation.Correlation
+    words, partial, point   as in conv2d_fw_f32
 
     raises    KernelError if there is no such point
     """
@@ -271,7 +276,8 @@ def conv2d_ig_f32(
         images_of(k, shape.batch, {"dx": dx, "dy": dy}, sizes) as at,
     ):
         whole = shape.input_gradient(at["dy"], w, at["dx"], start, accumulate, lines, each)
-        _correlate(f"conv2d_ig_{shape.element.name}", k, team, whole, words, point)
+        name, room = f"conv2d_ig_{shape.element.name}", (shape.x, partial)
+        _correlate(name, k, team, whole, words, room, shape.batch, point)
 
 
 def _correlate(
@@ -280,16 +286,67 @@ def _correlate(
     team: Team,
     whole: Correlation,
     words: Address | None,
+    room: tuple[Strides, Address | None],
+    batch: int,
     point: Mapping[str, Any],
 ) -> None:
-    """Emit a correlation, of pairs of rows if there are words of their weights."""
+    """Emit a correlation, of pairs of rows if there are words of their weights.
+
+    room     strides of its result, and room for the sums of parts of the channels
+    batch    images, of which this is one
+    """
     if words is None:
+        size = whole.rows, whole.ys.outputs, whole.xs.outputs
+        has_no_gap = any(room[0][1:] == _compact(*how)[1:] for how in _orders(size))
+        of = Sized(whole.rows, whole.channels, *size[1:], taps_of(whole.ys) * taps_of(whole.xs))
+        has_parts = room[1] is not None and has_no_gap and whole.groups == 1
+        parts = int(channel_parts(team.cores, of)) if has_parts else 1
+        if parts > 1:
+            assert room[1] is not None
+            _correlate_in_parts(name, k, team, whole, room[1], parts, batch, point)
+            return
         correlate(name, k, team, whole, **point)
         return
     rows, cols = point.get("rows"), point.get("cols")
     how = {"rows": rows and rows // 2, "cols": cols and min(cols, whole.xs.outputs)}
     others = [whole.w.address]
     correlate(name, k, team, by_pairs(whole, words), **{**point, **how}, others=others)
+
+
+def _orders(
+    size: tuple[int, int, int],
+) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    """Channels, lines and places as they may lie, and where each is among these."""
+    channels, lines, places = size
+    return (size, (1, 2, 3)), ((lines, places, channels), (3, 1, 2))
+
+
+def _correlate_in_parts(
+    name: str,
+    k: Kernel,
+    team: Team,
+    x: Correlation,
+    partial: Address,
+    parts: int,
+    batch: int,
+    point: Mapping[str, Any],
+) -> None:
+    """Emit a correlation whose channels are parts of cores, and then the sums of these."""
+    part = replace(x, y=replace(x.y, address=partial), accumulates=False, bias=None)
+    others = [a for a in (x.y.address, x.bias) if a is not None]
+    correlate(name, k, team, part, **point, others=others, parts=parts)
+    team.barrier()
+    sums = x.rows * x.ys.outputs * x.xs.outputs
+    by: Any = {"row": WORD, "term": WORD * sums, "accumulate": x.accumulates}
+    sums_f32(k, team, partial, x.y.address, sums, parts, **by)
+    if x.bias is not None:
+        team.barrier()
+        lengths, steps = (x.rows, x.ys.outputs, x.xs.outputs), x.y
+        along = zip(lengths, (steps.channel, steps.line, steps.place), (WORD, 0, 0), strict=True)
+        with bias_added(k, team, x.y.address, x.bias, list(along)):
+            pass
+    elif batch > 1:
+        team.barrier()  # others may still add up those of the image before
 
 
 def conv2d_wg_f32(

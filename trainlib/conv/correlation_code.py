@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -20,11 +21,12 @@ from trainlib.conv.depthwise_schedule import is_single
 from trainlib.conv.paired_code import PairedChannels, StridedPairs
 from trainlib.conv.row_taps import Lines, add_product, next_group, next_panel, runs_of_blocks
 from trainlib.primitive.element import load, store
-from trainlib.primitive.tensor import Address
+from trainlib.primitive.tensor import WORD, Address
 
 GIVEN = ("w_panel", "y_panel", "x_start", "at_start", "line_count")
 INNER = ("reads", "w_line", "x_block", "y_block", "blocks", "x_line", "y_line", "at", "lines")
 OUTER = ("panels", "groups")
+OF_PARTS = ("channels", "w_back", "x_back")  # given, where cores have parts of the channels
 
 
 def correlate(
@@ -38,26 +40,36 @@ def correlate(
     split: tuple[int, int] | None = None,
     is_turned: bool | None = None,
     others: Sequence[Address] = (),
+    parts: int = 1,
 ) -> None:
     """Emit a correlation; see Point for the options, None: chosen.
 
     others    what else is live: registers among them make room where it is needed
+    parts     of the channels, a power of two: each has an Y of its own, one after the other
 
     raises    KernelError if there is no such point
     """
     given = {"rows": rows, "cols": cols, "split": split, "is_turned": is_turned}
-    point = choose(name, x, team.cores, given)
+    part = replace(x, channels=-(-x.channels // parts))
+    point = choose(name, part, team.cores // parts, given)
     turned = (x.turned if point.is_turned else x).straight
-    Correlator(k, team, turned, point, others).emit()
+    Correlator(k, team, turned, point, others, parts).emit()
 
 
 class Correlator:
     """The code of one correlation on all cores."""
 
     def __init__(
-        self, k: Kernel, team: Team, x: Correlation, point: Point, others: Sequence[Address]
+        self,
+        k: Kernel,
+        team: Team,
+        x: Correlation,
+        point: Point,
+        others: Sequence[Address],
+        parts: int = 1,
     ) -> None:
         self.k, self.team, self.x, self.point, self.others = k, team, x, point, others
+        self.parts = parts
         self.is_single = x.is_paired or is_single(x, point.rows, point.cols, point.split[1])
         if not self.is_single:
             self.lines = Lines(k, x)
@@ -69,15 +81,25 @@ class Correlator:
             names = GIVEN if x.bias is None else (*GIVEN, "bias")
             given = dict(zip(("at_start", "line_count"), x.lines, strict=True)) if x.lines else {}
             given |= {"each": x.each} if x.each else {}
+            names = names if self.parts == 1 else (*names, *OF_PARTS)
             given = {n: given[n] if n in given else k.x() for n in (*names, *given)}
             i, j, t = k.x(3)
+            part_of_sums = k.x() if self.parts > 1 else t
             partition = Partition(k, x.rows if x.groups == 1 else x.groups, point.split[0], i, t)
-            with grid_of(k, self.team, point.split, i, j, t):
+            split = point.split[0] * self.parts, point.split[1]
+            with grid_of(k, self.team, split, i, j, t):
+                if self.parts > 1:
+                    k.andi(part_of_sums, i, self.parts - 1)
+                    k.srli(i, i, self.parts.bit_length() - 1)
                 self._load_lines(given, j, t)
                 for part in self._parts(partition, given):
                     self._load_starts(given, partition, part)
+                    if self.parts > 1:
+                        self._load_channels(given, part_of_sums, t)
                     with k.scope():
                         k.free(i, j, t)
+                        if self.parts > 1:
+                            k.free(part_of_sums)
                         if x.is_paired and x.xs.stride > 1:
                             StridedPairs(k, x).part(given, part.size)
                         elif x.is_paired:
@@ -116,6 +138,31 @@ class Correlator:
             k.li(t, extra)
             k.by_field(("p_min", "cv_min"), rd=t, rs1=j, rs2=t)
             k.add(first, first, t)
+
+    def _load_channels(self, given: dict[str, Register], part: Register, t: Register) -> None:
+        """Load how many channels the core has, where they and their sums begin, and how far it is
+        from after them to the next tap along y.
+        """
+        k, x = self.k, self.x
+        count, *back = (given[name] for name in OF_PARTS)
+        least, extra = divmod(x.channels, self.parts)
+        k.li(t, least)
+        k.mul(count, part, t)
+        if extra:
+            k.li(t, extra)
+            k.by_field(("p_min", "cv_min"), rd=t, rs1=part, rs2=t)
+            k.add(count, count, t)
+        for name, step in (("w_panel", x.w.channel), ("x_start", x.x.channel)):
+            add_product(k, given[name], count, step, t)
+        add_product(k, given["y_panel"], part, WORD * x.rows * x.ys.outputs * x.xs.outputs, t)
+        k.li(count, extra)
+        k.slt(count, part, count)
+        k.addi(count, count, least)
+        steps = x.w.line * x.ys.tap_step, x.x.line * x.ys.source_step
+        for register, step, channel in zip(back, steps, (x.w.channel, x.x.channel), strict=True):
+            k.li(t, -channel)
+            k.mul(register, count, t)
+            k.add_constant(register, register, step, t)
 
     def _load_starts(
         self, given: dict[str, Register], partition: Partition, part: EqualParts
@@ -300,19 +347,31 @@ class Correlator:
             body.emit(k, sums, self.pool, self.pointers, constants)
 
         if not has_lines:
-            self._times(x.channels, inner)
+            self._channels(inner)
         elif x.channels == 1:
             self._lines(inner)
         else:
 
             def outer() -> None:
-                self._times(x.channels, inner)
+                self._channels(inner)
                 for pointer, register in zip(body.pointers, self.pointers, strict=False):
+                    if self.parts > 1:
+                        step = v.load(f"{pointer.stream}_back", self.scratch[0])
+                        k.add(register, register, step)
+                        continue
                     k.add_constant(register, register, back[pointer.stream], self.scratch[0])
                     if not back[pointer.stream]:
                         k.mv(register, register)
 
             self._lines(outer)
+
+    def _channels(self, body: Callable[[], None]) -> None:
+        """Once for each channel that the core has."""
+        if self.parts == 1:
+            self._times(self.x.channels, body)
+            return
+        with self.k.hwloop(self.v.load("channels", self.scratch[0])):
+            body()
 
     def _times(self, count: int, body: Callable[[], None]) -> None:
         if count == 1:

@@ -1,11 +1,14 @@
-"""Lines of a gradient of weights as parts of cores, if rows and channels are too few for them.
+"""What is summed up, as parts of cores, if there is too little else for them to share.
 
-Cores with the same rows and channels have some of the lines each, and sums of their own; what all
-parts have is added up in the end.
+Lines of a gradient of weights, channels of a correlation: cores with the same sums add up some of
+them each; what all parts have is added up in the end.
 """
 
 from functools import cache
 from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from trainlib.conv.axis import Axis
 from trainlib.conv.busy_cores import busy_part
@@ -17,6 +20,9 @@ ADDED = 1.5  # cycles for a sum of a part that is added up, about
 AROUND = 250  # cycles of barriers and code that is new
 WORTH = 0.95  # of the cycles without parts, at most
 MOST = 8192  # bytes of all sums
+FEWEST = 4  # channels of a part
+ALONE = 1.25  # rows that take as long as one, whose weights are loaded for it alone
+AROUND_CHANNELS, WORTH_CHANNELS = 500, 0.9  # likewise of channels, with which code is longer
 
 
 @cache
@@ -82,3 +88,56 @@ def sums_of_parts(
         parts = line_parts(cores, *size, ys, xs)
         most = max(most, parts * size[0] * size[1] * size[2] * taps * WORD * (parts > 1))
     return most
+
+
+class Sized(NamedTuple):
+    """A correlation by its sizes, or arrays of them: what it has of each.
+
+    taps    that a result is read through, in a line and along lines
+    """
+
+    rows: Any
+    channels: Any
+    lines: Any
+    places: Any
+    taps: float
+
+    @property
+    def sums(self) -> Any:
+        """Results."""
+        return self.rows * self.lines * self.places
+
+    def bytes(self, cores: int) -> Any:
+        """What the sums of all parts of the channels take; nothing if there are no parts."""
+        parts = channel_parts(cores, self)
+        return parts * self.sums * WORD * (parts > 1)
+
+
+def channel_parts(cores: int, x: Sized) -> Any:
+    """Parts of the channels with which it should take the fewest cycles; 1 if they gain little."""
+    best = WORTH_CHANNELS * x.channels * _slowest(cores, x)
+    found: Any = np.ones((), int)
+    for parts in (parts for parts in PARTS if parts <= cores):
+        own = np.ceil(x.channels / parts) * _slowest(cores // parts, x)
+        own = own + AROUND_CHANNELS + ADDED * (parts + 2) * x.sums / cores
+        may_be = (FEWEST * parts <= x.channels) & (parts * x.sums * WORD <= MOST)
+        gains = may_be & (own < best)
+        best, found = np.where(gains, own, best), np.where(gains, parts, found)
+    return found
+
+
+def _slowest(cores: int, x: Sized) -> Any:
+    """Cycles for a channel of the core that has most, nearly: of some rows and lines, or, if those
+    are exchanged, columns. A row alone takes longer.
+    """
+    found: Any = np.inf
+    for split in range(1, cores + 1):
+        rows = np.maximum(np.ceil(x.rows / split), ALONE)
+        for lines, places in ((x.lines, x.places), (x.places, x.lines)):
+            found = np.minimum(found, rows * np.ceil(lines / (cores // split)) * places)
+    return INSTRUCTIONS * x.taps * found
+
+
+def taps_of(axis: Axis) -> float:
+    """Taps that a result is read through along an axis."""
+    return axis.taps / (axis.stride if axis.is_transposed else 1)

@@ -8,7 +8,8 @@ roles of its images exchanged.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from itertools import product
 from math import prod
 from typing import Any, Literal
 
@@ -38,7 +39,8 @@ from trainlib.conv.im2col_gemm import (
 )
 from trainlib.conv.im2col_layout import row_of
 from trainlib.conv.l1_layouts import ByColumns, Exchanged
-from trainlib.conv.line_parts import busy_by_lines, sums_of_parts
+from trainlib.conv.line_parts import Sized as Channels
+from trainlib.conv.line_parts import busy_by_lines, sums_of_parts, taps_of
 from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
@@ -131,7 +133,7 @@ class Step:
         makes_columns = a.by_columns and not a.by_dma
         has_scratch = makes_columns or halves.opens(self.result, a, self.element)
         has_scratch |= halves.has_row_pairs(self.result, a, self.element)
-        has_scratch |= self._has_parts(a)
+        has_scratch |= self._has_parts(a) or self._has_channel_parts(a)
         scratch = (lambda tile: self._scratch(a, tile)) if has_scratch else None
         begins_twice = a.accumulate and a.bias  # then a tile's bias is added to it once
         is_walked = self.result != "w" and not a.by_columns and not begins_twice
@@ -428,6 +430,8 @@ class Step:
                 how["each"] = at[EACH]
             if halves.has_row_pairs(self.result, a, self.element):
                 how["words"] = at["words"]
+            if self._has_channel_parts(a):
+                how["partial"] = at.get("partial")
             source = "x" if self.result == "y" else "y"
             u, v, result = (at[self.names[role]] for role in (source, "w", self.result))
         how |= {} if a.by_columns or is_whole else clipped(a.point, conv, self.result)
@@ -494,7 +498,11 @@ class Step:
             if self.result == "w":
                 lines = tile["y"] if "y" in cut else s.ys.outputs
                 found["words"] = row_of(self.element.size, s.xs.outputs) * lines * rows
-        partial = self._sums_of_parts(a, tile) if self._has_parts(a) else 0
+        partial = 0
+        if self._has_parts(a):
+            partial = self._sums_of_parts(a, tile)
+        elif self._has_channel_parts(a):
+            partial = self._sums_by_channels(a, tile)
         if np.any(partial):
             found["partial"] = partial
         return found
@@ -516,6 +524,29 @@ class Step:
 
         found = np.vectorize(of_tile, otypes=[int])(*of)
         return found if found.shape else int(found)
+
+    def _has_channel_parts(self, a: Wanted) -> bool:
+        """May cores have parts of the channels, with sums of their own?"""
+        return self.result != "w" and self._is_plain(a)
+
+    def _sums_by_channels(self, a: Wanted, tile: Sized) -> Any:
+        """Bytes of the sums of all parts of the channels; tiles at the ends are smaller."""
+        s, cut = a.shape, self._cut(a)
+        names = ("co", "ci", "y", "x") if self.result == "y" else ("ci", "co", "y", "x")
+        ys, xs = (s.ys, s.xs) if self.result == "y" else (s.ys.inverse, s.xs.inverse)
+        sizes = {"co": s.outputs, "ci": s.inputs, "y": ys.outputs, "x": xs.outputs}
+        some = []
+        for name in names:
+            of = np.asarray(tile[name] if name in cut else sizes[name], int)
+            rest = sizes[name] % of
+            some.append([of, np.where(rest, rest, of)] if rest.any() else [of])
+        taps = taps_of(ys) * taps_of(xs)
+        each = [
+            Channels(rows, channels, lines, places, taps).bytes(a.likely_cores)
+            for rows, channels, lines, places in product(*some)
+        ]
+        found = reduce(np.maximum, each)
+        return found if np.ndim(found) else int(found)
 
     def _counts(self, a: Wanted, tile: Sized) -> tuple[Any, Any, Any, Any]:
         """Images, channels, lines and places of columns."""
