@@ -20,6 +20,7 @@ from trainlib.primitive.phases import check_tile
 from trainlib.primitive.tensor import Tensors
 from trainlib.primitive.tile_spec import Tiling
 from trainlib.tiling.dispatch import has_tiles
+from trainlib.tiling.line_schedule import lines_of_cores
 from trainlib.tiling.per_core_schedule import share_of
 from trainlib.tiling.plan import Plan
 from trainlib.tiling.resident import Resident
@@ -174,7 +175,8 @@ class Cut:
         except KernelError:
             return False
         k, tile = self.kernel(), given.get("tile") or {}
-        return share_of(k, Team(k, cores), tiling, self.tensors, tile, buffers) is not None
+        of = k, Team(k, cores), tiling, self.tensors, tile, buffers
+        return share_of(*of) is not None or lines_of_cores(*of) is not None
 
     def phases(self, buffers: int, cores: int) -> PhaseTiles | None:
         """Tiles of the phases; None if it is not computed in any."""

@@ -4,6 +4,8 @@ Those in halves: see trainlib.conv.paired_per_core.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from firmware.builder import Kernel, KernelError, Label, Register
@@ -22,7 +24,7 @@ from trainlib.conv.depthwise_schedule import (
     round_of,
 )
 from trainlib.conv.paired_per_core import lone_pairs
-from trainlib.primitive.per_core import TAKEN, Alone
+from trainlib.primitive.per_core import TAKEN, Alone, Begin, Cuts
 
 AROUND = 3 + INPUTS  # registers beside floats: two places, and one more than inputs
 
@@ -67,20 +69,25 @@ class LoneChannels(Channels):
             k.fload(self.start, 0, bias)
         access_each(k, k.fload, dict(zip(offsets, self.weights, strict=True)), w, self.py, t)
 
-    def walk(self, kind: int, count: Register, start: Label) -> None:
+    def walk(self, kind: int, count: Register, start: Label, begin: Begin | None = None) -> None:
         """Emit what begins a block, and the loop over its lines."""
-        k, lines, whole, after = self.k, self.kinds[kind], self.k.label(), self.k.label()
+        k, lines, after = self.k, self.kinds[kind], self.k.label()
+        whole = begin.other if begin else k.label()
 
-        def begin() -> None:
+        def enter() -> None:
             self._begin(lines)
+            if begin:
+                k.jr(begin.load())
+                k.place(begin.first)
             if isinstance(lines, Round):
                 self.enter(lines, whole, after)
 
-        with k.hwloop(count, begin):
+        with k.hwloop(count, enter):
             k.place(start)
             if isinstance(lines, Round):
                 self.round(lines, whole, after)
             else:
+                k.place(whole)
                 self._line(lines)
 
     def _begin(self, lines: Round | Line) -> None:
@@ -97,6 +104,14 @@ class LoneChannels(Channels):
             self.last = _line_of(self.kinds[kind]).outputs[-1]
             self._store(_line_of(self.kinds[kind]))
 
+    def end_inside(self, kind: int) -> None:
+        """Likewise if lines follow it: it has taps at its end as all others."""
+        lines = self.kinds[kind]
+        if isinstance(lines, Round) and lines.tails:
+            self.last = lines.line.outputs[-1]
+            self._end_line(lines)
+            self._store(lines.line)
+
 
 def _line_of(lines: Round | Line) -> Line:
     return lines.line if isinstance(lines, Round) else lines
@@ -108,7 +123,12 @@ def _tails_of(lines: Round | Line) -> int:
 
 
 def lone_channels(
-    name: str, x: Correlation, items: int, names: Mapping[str, str], given: dict[str, Any]
+    name: str,
+    x: Correlation,
+    items: int,
+    names: Mapping[str, str],
+    given: dict[str, Any],
+    cores: int,
 ) -> Alone | None:
     """What cores can do by themselves: channels; None: their lines are no loop that can be left.
 
@@ -116,11 +136,17 @@ def lone_channels(
     items    channels
     given    of the point, see trainlib.conv.correlation_schedule.choose
     """
+    if items % cores and not x.is_paired:
+        given = given | {"is_turned": False}  # cores share lines, too
     try:
         point = choose(name, x, 1, given)
     except KernelError:
         return None
     x = x.straight
+    if items % cores:
+        floats = x.ys.taps * x.xs.taps + (x.bias is not None)
+        most = max(REGISTERS - AROUND - TAKEN - floats, 1)
+        point = replace(point, cols=min(point.cols, most))
     if x.is_paired and x.xs.stride > 1:
         return None
     if x.is_paired:
@@ -147,6 +173,7 @@ def lone_channels(
         lambda rounds: _read(x, tails, rounds),
         lambda rounds: (rounds - bool(tails)) * x.y.line,
         lambda k: LoneChannels(k, x, point, found, names),
+        cuts=Cuts(partial(_span, x), x.ys.stride * x.x.line, x.y.line),
     )
 
 
@@ -154,6 +181,17 @@ def _like(x: Correlation, block: BlockRun) -> Line | None:
     """The line that all are like, None: there are others, or it reads nothing."""
     line, *others = lines_of(x, block)
     return line if line.inputs and not others else None
+
+
+def _span(x: Correlation, first: int, end: int) -> tuple[int, int]:
+    """The bytes of the input that some lines read, from and to."""
+    sources = [
+        source
+        for line in range(first, end)
+        for tap in range(x.ys.taps)
+        if (source := x.ys.source(line, tap)) is not None
+    ]
+    return min(sources) * x.x.line, (max(sources) + 1) * x.x.line
 
 
 def _read(x: Correlation, tails: int, rounds: int) -> int:

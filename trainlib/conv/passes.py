@@ -224,7 +224,8 @@ class Step:
             names["x"], names["y"] = names["y"], names["x"]
         if bias is not None:
             names["bias"] = self.bias
-        return lone_channels("conv2d", of(0, 0, 0, bias), s.groups, names, a.point)
+        how = s.groups, names, a.point, a.likely_cores
+        return lone_channels("conv2d", of(0, 0, 0, bias), *how)
 
     def _is_plain(self, a: Wanted) -> bool:
         """Is it one group, no product, on cores that are partitioned as is best?"""

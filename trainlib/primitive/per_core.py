@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from firmware.builder import Kernel, Label, Register
 
@@ -49,6 +49,42 @@ class Block:
     result: int = 0
 
 
+class Begin(NamedTuple):
+    """Where code of a block begins.
+
+    first, other    labels: with its first line, with another one; they are placed
+    load            loads which of them
+    """
+
+    first: Label
+    other: Label
+    load: Callable[[], Register]
+
+
+class CutCode(Code, Protocol):
+    """Code of items that may be computed from any line on, and up to any line."""
+
+    def walk(self, kind: int, count: Register, start: Label, begin: Begin | None = None) -> None:
+        """Likewise; None: with the first line."""
+
+    def end_inside(self, kind: int) -> None:
+        """Emit what follows the last round where lines of the block are left."""
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """How lines of an item may be computed by themselves; its code is CutCode then.
+
+    span     given a line and the end of some, the bytes of the source that they read
+    step     bytes of the source from where code begins with a line to where it does with the next
+    line     bytes of a line of the result
+    """
+
+    span: Callable[[int, int], tuple[int, int]]
+    step: int
+    line: int
+
+
 @dataclass(frozen=True)
 class Alone:
     """Items that cores can compute by themselves, round by round, all alike.
@@ -62,6 +98,7 @@ class Alone:
     written            bytes of an item's result that are there when the last block has done so many
     code               given a kernel, the code of a core's items
     lines              of a round
+    cuts               where cores may share an item's rounds, of a line each
     """
 
     items: int
@@ -74,3 +111,4 @@ class Alone:
     written: Callable[[int], int]
     code: Callable[[Kernel], Code]
     lines: int = 1
+    cuts: Cuts | None = None

@@ -34,6 +34,8 @@ from trainlib.primitive.slices import TileShape
 from trainlib.primitive.tensor import WORD, Address, Tensor, Tensors
 from trainlib.primitive.tile_spec import COUNT as WALKED
 from trainlib.primitive.tile_spec import EACH, FIRST, Sizes, Tiling
+from trainlib.tiling.line_loop import LineWalk
+from trainlib.tiling.line_schedule import lines_of_cores
 from trainlib.tiling.per_core_loop import AloneWalk
 from trainlib.tiling.per_core_schedule import share_of
 from trainlib.tiling.plan import ADDRESSES, RING, Plan
@@ -101,6 +103,9 @@ def emit_walk(
     """
     if share := share_of(k, team, tiling, tensors, tile, buffers):
         AloneWalk(k, team, share, l2, is_cold=is_cold).emit()
+        return
+    if lines := lines_of_cores(k, team, tiling, tensors, tile, buffers):
+        LineWalk(k, team, lines, l2, is_cold=is_cold).emit()
         return
     price = 0 if bases_of(l2.values()) is None else PRICE  # of a function: one of many
     plan = Plan.of(k, team, tiling, tensors, tile, buffers, kept, price)

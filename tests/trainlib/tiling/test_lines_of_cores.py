@@ -1,0 +1,238 @@
+"""Lines that cores share out evenly: nothing is read before it is there, nothing lost.
+
+The schedule is played: a copy to L1 ends at the next stop that waits at the earliest, one to L2
+reads L1 when it starts and when it ends.
+"""
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from firmware.runtime import Team, new_kernel
+from soc.chip.spec import load_chip
+from tests.trainlib.cluster import PULP
+from trainlib.launch import launch
+from trainlib.primitive.per_core import Alone, Block, Cuts
+from trainlib.primitive.tensor import Tensor
+from trainlib.primitive.tile_spec import Tiling
+from trainlib.tiling import tile_loop
+from trainlib.tiling.line_schedule import LineShare, lines_of_cores
+
+LINE = 20  # bytes
+
+
+def alone(items, rounds, blocks=1, cycles=60.0):
+    """Items whose lines read three lines each, those outside left out, and write one."""
+
+    def span(first, end):
+        return max(first - 1, 0) * LINE, min(end + 1, rounds) * LINE
+
+    def nothing(*_):
+        pytest.fail("nothing is emitted")
+
+    cuts = Cuts(span, LINE, LINE)
+    how = (Block(0),) * blocks, rounds, cycles, "X", "Y", nothing, nothing, nothing
+    return Alone(items, *how, cuts=cuts)
+
+
+def tensors(items, rounds):
+    sizes = items, rounds, LINE // 4
+    return {"X": Tensor(sizes), "W": Tensor((items, 9)), "Y": Tensor(sizes, "out")}
+
+
+def share(items, rounds, cores, unit=2, growth=2.0, most=9, **how):
+    found = alone(items, rounds, **how), tensors(items, rounds)
+    return LineShare(*found, cores, unit, growth, most)
+
+
+class Played:
+    """A core's part of L1: of every byte what it is."""
+
+    def __init__(self, of, core):
+        self.of, self.core = of, core
+        self.l1, self.left = np.zeros(of.block, "i8"), []
+
+    def tags(self, copied):
+        number = list(self.of.tensors).index(copied.name) + 1
+        start = copied.item * self.of.size(copied.name) + copied.first
+        return (number << 40) + np.arange(start, start + copied.size)
+
+    def part(self, copied, number):
+        start = self.of.slot(copied.name, number)
+        assert 0 <= start < start + copied.size <= self.of.block
+        return slice(start, start + copied.size)
+
+    def begin(self, copied, number):
+        if copied.name == "Y":
+            assert np.array_equal(self.l1[self.part(copied, number)], self.tags(copied))
+        else:
+            self.l1[self.part(copied, number)] = -1
+
+    def end(self, copied, number):
+        if copied.name == "Y":
+            self.begin(copied, number)
+            self.left += self.tags(copied).tolist()
+        else:
+            self.l1[self.part(copied, number)] = self.tags(copied)
+
+    def compute(self, number):
+        read, wrote = self.of.source(self.core, number), self.of.result(self.core, number)
+        assert np.array_equal(self.l1[self.part(read, number)], self.tags(read))
+        self.l1[self.part(wrote, number)] = self.tags(wrote)
+
+
+def play(of):
+    left = []
+    for core in range(of.cores):
+        played, under_way, done = Played(of, core), [(of.source(core, 0), 0)], {}
+        played.begin(*under_way[0])
+        waits = True
+        for stop in of.stops(core):
+            while waits and under_way:
+                played.end(*under_way.pop())
+            if stop.copied:
+                under_way.append((stop.copied, stop.of))
+                played.begin(*under_way[-1])
+            waits = stop.part is not None
+            if stop.part:
+                played.compute(stop.number)
+                rounds = done.setdefault((stop.number, stop.part.block), [])
+                assert stop.part.begins == (not rounds)
+                rounds.append(stop.part.rounds)
+                segment = of.segments[core][stop.number]
+                assert stop.part.ends == (sum(rounds) == segment.lines)
+        last = len(of.segments[core]) - 1
+        for copied in [*under_way, (of.result(core, last), last)]:
+            played.end(*copied)
+        left += played.left
+        assert len(done) == len(of.segments[core]) * len(of.alone.blocks)
+    number = list(of.tensors).index("Y") + 1
+    assert sorted(left) == [(number << 40) + n for n in range(of.tensors["Y"].size)]
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+@pytest.mark.parametrize("items", [2, 6, 17, 35])
+@pytest.mark.sampled
+def test_all_is_there_when_it_is_read_and_leaves_once(items, blocks):
+    for rounds in (6, 7, 25, 40):
+        for unit, growth, most in ((1, 1.5, 4), (2, 2.0, 9), (5, 3.0, 40)):
+            play(share(items, rounds, 7, unit, growth, most, blocks=blocks))
+
+
+class Greedy(LineShare):
+    """With one slot."""
+
+    def slot(self, name, number):
+        return super().slot(name, 0)
+
+
+def test_playing_finds_what_is_overwritten():
+    of = share(6, 25, 4)
+    play(of)
+    with pytest.raises(AssertionError):
+        play(Greedy(of.alone, of.tensors, of.cores, of.unit, of.growth, of.most))
+
+
+def test_cores_have_equal_numbers_of_lines_and_short_segments_at_the_ends():
+    of = share(17, 33, 8, unit=3, most=20)
+    lines = [sum(segment.lines for segment in some) for some in of.segments]
+    assert max(lines) - min(lines) <= 1
+    for some in of.segments:
+        assert some[0].lines <= 6
+        assert all(segment.lines <= 20 for segment in some)
+        assert all(a.end == b.first or b.first == 0 for a, b in pairwise(some))
+
+
+def found(of, chip=PULP, tile=None, buffers=2):
+    k = new_kernel(chip)
+    tiling = Tiling((), {}, lambda *_: None, alone=lambda: of.alone)
+    return lines_of_cores(k, Team(k, of.cores), tiling, of.tensors, tile or {}, buffers)
+
+
+def test_they_share_lines_where_items_are_no_multiple_of_them_and_slower_than_copies():
+    assert found(share(17, 25, 8)) is not None
+    assert found(share(16, 25, 8)) is None
+    assert found(share(17, 5, 8)) is None
+    assert found(share(17, 25, 8), tile={"g": 2}) is None
+    assert found(share(17, 25, 8), buffers=1) is None
+    assert found(share(17, 25, 8), load_chip("pulp-cv32e40p")) is None
+    assert found(share(17, 25, 8, cycles=10.0)) is None
+    of = share(17, 25, 8)
+    assert found(replace(of, alone=replace(of.alone, cuts=None))) is None
+    assert found(share(503, 25, 8)) is None  # a table that is too long
+
+
+SHAPES = (
+    ("fw", 8, {"inputs": 6, "height": 35, "width": 19, "kernel": 3}),
+    ("ig", 8, {"inputs": 17, "height": 33, "width": 20, "kernel": 2, "padding": 1}),
+    ("fw ig", 4, {"inputs": 7, "height": 25, "width": 5, "kernel": 3, "padding": 1, "bias": True}),
+    ("fw", 3, {"inputs": 5, "height": 20, "width": 12, "kernel": (3, 2), "padding": (1, 0, 1, 1)}),
+    ("fw", 5, {"inputs": 9, "height": 24, "width": 9, "kernel": 3, "padding": (0, 1, 2, 0)}),
+    ("fw", 8, {"inputs": 9, "height": 40, "width": 7, "kernel": 3, "stride": (2, 1), "padding": 1}),
+    ("fw", 7, {"inputs": 9, "height": 40, "width": 7, "kernel": (2, 1)}),
+    (
+        "fw ig",
+        2,
+        {"inputs": 3, "height": 30, "width": 22, "kernel": 3, "dilation": (1, 2), "padding": 1},
+    ),
+)
+
+
+@pytest.fixture
+def shares(monkeypatch):
+    """The shares that programs are built with."""
+    seen = []
+
+    def spy(*arguments):
+        seen.append(lines_of_cores(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(tile_loop, "lines_of_cores", spy)
+    return seen
+
+
+def run(kernel, point):
+    """Run it; it is right, and writes nowhere else."""
+    _, report = launch(kernel, point | {"tile": {}}, PULP, guard=64, max_cycles=2_000_000)
+    assert (report.result.exit.message, report.result.warnings) == ("", ())
+    assert report.is_correct
+    assert report.stray_writes == []
+
+
+@pytest.mark.parametrize("step", ["fw", "ig"])
+@pytest.mark.parametrize(("shared_in", "cores", "shape"), SHAPES, ids=str)
+@pytest.mark.sampled
+def test_channels_whose_lines_cores_share_out_are_right(step, shared_in, cores, shape, shares):
+    point = shape | {"cores": cores, "warm": cores % 2 == 0}
+    if step == "ig":
+        point.pop("bias", None)
+    run(f"dwconv2d_{step}_f32", point)
+    assert (shares[0] is not None) == (step in shared_in)
+
+
+def test_both_engines_agree_on_them():
+    point = {"inputs": 7, "height": 14, "width": 6, "kernel": 3, "padding": 1, "tile": {}}
+    cycles = [
+        launch("dwconv2d_fw_f32", point | {"cores": 4}, PULP, engine=engine)[1].cycles
+        for engine in ("compiled", "event")
+    ]
+    assert cycles[0] == cycles[1]
+
+
+def test_shapes_of_all_kinds_are_right(request, shares):
+    numbers = random.Random(8)
+    for _ in range(200 if request.config.getoption("--full") else 10):
+        shape = {
+            "inputs": numbers.randint(1, 40),
+            "height": numbers.randint(8, 40),
+            "width": numbers.randint(4, 30),
+            "kernel": (numbers.randint(1, 4), numbers.randint(1, 4)),
+            "stride": (numbers.choice((1, 1, 2)), numbers.choice((1, 1, 2))),
+            "padding": tuple(numbers.choice((0, 0, 1, 1, 2)) for _ in range(4)),
+            "cores": numbers.randint(2, 8),
+        }
+        run(f"dwconv2d_{numbers.choice(('fw', 'ig'))}_f32", shape)
+    assert any(share is not None for share in shares)

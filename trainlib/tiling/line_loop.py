@@ -1,0 +1,258 @@
+"""Lines that belong to a core: each computes as many of all items, with copies of its own.
+
+When it copies what: see trainlib.tiling.line_schedule. A core's table lies in L1. A stop in it: a
+command, with addresses, and where the base is if that of L2 is relative to an operand; how many
+rounds follow, where they begin, and where to go after them; for the first part of an item the
+places of what stays; for that of a block where its code is, the places of its input and output, and
+where it begins.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from firmware.builder import Kernel, Label, Register
+from firmware.drivers import COMMAND, CONTROL, STATUS, Dma, command_words
+from firmware.fetch_ahead import ahead
+from firmware.runtime import EVENT_UNIT, Team
+from trainlib.primitive.per_core import Begin, CutCode
+from trainlib.primitive.tensor import WORD
+from trainlib.tiling.line_schedule import LineShare, LineStop
+from trainlib.tiling.per_core_schedule import ALIGN, Copied
+from trainlib.tiling.records import Far, Operand, bases_of
+
+AFTER = 3  # words of a stop after its copy, at least
+
+
+class LineWalk:
+    """The code and the tables of all cores."""
+
+    def __init__(
+        self,
+        k: Kernel,
+        team: Team,
+        share: LineShare,
+        l2: Mapping[str, Far],
+        *,
+        is_cold: bool = True,
+    ) -> None:
+        self.k, self.team, self.share, self.l2, self.is_cold = k, team, share, l2, is_cold
+        self.bases = bases_of(l2.values())
+        self.l1 = k.buffer(k.l1, "items_in_L1", share.cores * share.block)
+        self.asleep, self.fresh, self.copy = (k.label() for _ in range(3))
+        self.stop, self.finish = k.label("stop"), k.label("finish")
+        kinds = 1 + max(block.kind for block in share.alone.blocks)
+        self.again, self.more, self.start, self.ended, self.cut, self.first, self.other = (
+            [k.label() for _ in range(kinds)] for _ in range(7)
+        )
+
+    def emit(self) -> None:
+        """Emit all of it, and a barrier."""
+        k = self.k
+        with k.compressing(), ahead(k, self.team, self.is_cold) as fetch, k.scope():
+            self.entry, self.base, self.bit, self.then = k.x(4)
+            self.scratch: list[Register] = []
+            self._open(*self._tables())
+            fetch()
+            code = cast(CutCode, self.share.alone.code(k))
+            self.places, self.scratch = code.places, code.scratch
+            self.count = self.scratch[1]
+            self._wait()
+            k.j(self.copy)
+            self._blocks(code)
+            k.place(self.finish)
+            self._wait()
+            k.sw(self.bit, CONTROL + STATUS, self.base)  # free it
+        self.team.barrier()
+
+    def _open(self, tables: int, size: int, first: int) -> None:
+        """Start the copy of the first stops of the core's table, which are so many bytes; tables
+        lie `size` bytes apart.
+        """
+        k, value, other = self.k, self.then, self.k.x()
+        k.li(self.base, EVENT_UNIT)
+        k.lw(self.bit, CONTROL + COMMAND, self.base)
+        k.li(other, 1)
+        k.sll(self.bit, other, self.bit)
+        self.team.core(value)
+        k.li(other, size)
+        k.mul(value, value, other)
+        k.add_constant(self.entry, value, self.entries, other)
+        command: list[Any] = command_words(True, 0, 0, first)
+        k.li(other, command[0])
+        k.sw(other, CONTROL + COMMAND, self.base)
+        k.sw(self.entry, CONTROL + COMMAND, self.base)
+        k.add_constant(value, value, tables, other)
+        k.sw(value, CONTROL + COMMAND, self.base)
+        k.free(other)
+
+    def _wait(self) -> None:
+        """Wait for the core's copies, where registers hold nothing that only rounds hold."""
+        with self.k.scope():
+            self.k.free(*self.scratch)
+            Dma(self.k).wait_open(self.bit, "dma_wait")
+
+    def _stop(self) -> None:
+        """Wait for the core's copies, start the next, go on with the rounds that the table says."""
+        k, (command, l1, l2, step) = self.k, self.scratch[:4]
+        k.place(self.asleep)
+        self._wait()
+        k.place(self.stop)
+        k.lw(step, CONTROL + STATUS, self.base)
+        k.and_(step, step, self.bit)
+        k.bnez(step, self.asleep)
+        k.place(self.copy)
+        for register in (command, l1, l2, *([] if self.bases is None else [step])):
+            k.load_post(register, WORD, self.entry)
+        copied = k.label()
+        k.beqz(command, copied)
+        if self.bases is not None:
+            k.lw(step, 0, step)
+            k.add(l2, l2, step)
+        for register in (command, l1, l2):
+            k.sw(register, CONTROL + COMMAND, self.base)
+        k.place(copied)
+        for register in (self.count, command, self.then):
+            k.load_post(register, WORD, self.entry)
+        k.jr(command)
+
+    def _blocks(self, code: CutCode) -> None:
+        """The code of all kinds of blocks, and what leads to it from a stop."""
+        k = self.k
+
+        def enter() -> Register:
+            k.load_post(self.scratch[0], WORD, self.entry)
+            return self.scratch[0]
+
+        if k.code.size % WORD:
+            k.nop()  # jumps into the middle of a word cost a cycle
+        k.place(self.fresh)
+        self._load_places(self.share.others)
+        code.load()
+        k.jr(enter())
+        for kind, more in enumerate(self.more):
+            k.place(self.cut[kind])
+            code.end_inside(kind)
+            k.j(self.stop)
+            k.place(self.ended[kind])
+            code.end(kind)
+            if kind:
+                k.j(self.stop)
+            else:
+                self._stop()
+            k.place(more)
+            k.lp_count(0, self.count)
+            k.j(self.start[kind])
+            k.place(self.again[kind])
+            self._load_places([self.share.alone.source, self.share.alone.result])
+            begin = Begin(self.first[kind], self.other[kind], enter)
+            code.walk(kind, self.count, self.start[kind], begin)
+            k.jr(self.then)
+
+    def _load_places(self, names: list[str]) -> None:
+        """Take from the table where operands are."""
+        for name in names:
+            self.k.load_post(self.places[name], WORD, self.entry)
+
+    # Tables
+
+    def _tables(self) -> tuple[int, int, int]:
+        """Put all cores' tables into L2: where they are, bytes of each, and of its first stops.
+
+        NOTE: the others come while the first part is computed.
+        """
+        k, cores = self.k, range(self.share.cores)
+        stops = [self._stops(core) for core in cores]
+        longest = max(map(len, stops))
+        begin = [self._begin(core) for core in cores]
+        copy = len(self._command(True, 0, 0, WORD)) + AFTER
+        first = len(begin[0][0]) + copy + len(begin[0][1])
+        size = first + longest
+        self.entries = k.buffer(k.l1, "stops_in_L1", WORD * len(cores) * size)
+        at = -(-k.l2.next // ALIGN) * ALIGN
+        words: list[int | Label] = []
+        for core in cores:
+            there, own = WORD * (core * size + first), WORD * len(stops[core])
+            copies, stop = begin[core]
+            rest = self._command(True, self.entries + there, at + there, own)
+            none = [0] * (longest - len(stops[core]))
+            words += [*copies, *rest, 0, self.copy, 0, *stop, *stops[core], *none]
+        k.words("stops", words, ALIGN)
+        return at, WORD * size, WORD * first
+
+    def _begin(self, core: int) -> tuple[list[int | Label], list[int | Label]]:
+        """A core's copies before the first part, of what stays and of input; and the stop there."""
+        share, words = self.share, list[Any]()
+        items = share.items(core)
+        for name in share.others:
+            whole = Copied(name, items.start, 0, len(items) * share.size(name))
+            place = share.place(name, core, items.start)
+            words += [*self._copy(core, whole, place), 0, self.copy, 0]
+        first, *_ = share.stops(core)
+        return [*words, *self._source(core, 0), 0, self.stop, 0], self._words(core, first, None)
+
+    def _stops(self, core: int) -> list[int | Label]:
+        """Its stops after the first part, and the end."""
+        share, words = self.share, list[Any]()
+        item = share.segments[core][0].item
+        for stop in list(share.stops(core))[1:]:
+            words += self._words(core, stop, item)
+            item = share.segments[core][stop.number].item if stop.part else item
+        return [*words, *self._result(core, len(share.segments[core]) - 1), 0, self.finish, 0]
+
+    def _words(self, core: int, stop: LineStop, item: int | None) -> list[int | Label]:
+        """A stop; the one before has computed that item."""
+        share, part = self.share, stop.part
+        if stop.copied is None:
+            words = [0] * len(self._command(True, 0, 0, WORD))
+        elif stop.copied.name == share.alone.source:
+            words = self._source(core, stop.of)
+        else:
+            words = self._result(core, stop.of)
+        if part is None:
+            return [*words, 0, self.copy, 0]
+        segment, block = share.segments[core][stop.number], share.alone.blocks[part.block]
+        ends = self.ended if segment.end == share.alone.rounds else self.cut
+        then = ends[block.kind] if part.ends else self.stop
+        if not part.begins:
+            return [*words, part.rounds, self.more[block.kind], then]
+        base = self._start(core)
+        read, _ = share.span(segment)
+        source = base + share.slot(share.alone.source, stop.number) - read
+        places: list[int | Label] = [
+            source + segment.first * share.cuts.step + block.source,
+            base + share.slot(share.alone.result, stop.number) + block.result,
+            (self.other if segment.first else self.first)[block.kind],
+        ]
+        if segment.item == item:
+            return [*words, part.rounds, self.again[block.kind], then, *places]
+        whole = [base + share.place(name, core, segment.item) for name in share.others]
+        again = self.again[block.kind]
+        return [*words, part.rounds, self.fresh, then, *whole, again, *places]
+
+    def _start(self, core: int) -> int:
+        return self.l1 + core * self.share.block
+
+    def _source(self, core: int, number: int) -> list[Any]:
+        slot = self.share.slot(self.share.alone.source, number)
+        return self._copy(core, self.share.source(core, number), slot)
+
+    def _result(self, core: int, number: int) -> list[Any]:
+        slot = self.share.slot(self.share.alone.result, number)
+        return self._copy(core, self.share.result(core, number), slot)
+
+    def _copy(self, core: int, copied: Copied, place: int) -> list[Any]:
+        """A command between a place in what a core has and L2."""
+        share = self.share
+        far = self.l2[copied.name] + (copied.item * share.size(copied.name) + copied.first)
+        to_l1 = copied.name != share.alone.result
+        return self._command(to_l1, self._start(core) + place, far, copied.size)
+
+    def _command(self, to_l1: bool, l1: int, far: Far, size: int) -> list[Any]:
+        """A command, and where its base is if operands have any."""
+        command, *_ = command_words(to_l1, l1, 0, size)
+        if self.bases is None:
+            return [command, l1, far]
+        place = (
+            far if isinstance(far, Operand) else Operand(self.bases, max(far - self.k.l2.base, 0))
+        )
+        return [command, l1, place.word, place.base]

@@ -1,0 +1,278 @@
+"""The schedule of cores that have equal numbers of lines, where items can't be shared out evenly.
+
+All lines of all items, one after the other, are cut in as many equal parts as there are cores. A
+core computes its own in segments: lines of an item that are next to each other, few in the first
+segment and in the last one, whose copies nothing hides, most between. While one is computed, the
+next one's input is copied, then the last one's output; L1 has room for two of each.
+
+A table says it, each core's in L1: stops as in trainlib.tiling.per_core_loop, but with addresses.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise, product
+
+from firmware.builder import Kernel
+from firmware.drivers import LONGEST
+from firmware.runtime import Team
+from trainlib.primitive.per_core import Alone, Cuts
+from trainlib.primitive.tensor import BANKS, WORD, Tensors
+from trainlib.primitive.tile_spec import Sizes, Tiling
+from trainlib.tiling.per_core_schedule import ALIGN, BEAT, SKEW, BlockRounds, Copied
+from trainlib.tiling.plan import MOST_ISSUERS
+
+SLOTS = 2  # segments of a streamed tensor that a core has in L1
+LEAST = 6  # lines of an item, and of a core
+STOP_WORDS = 12  # of a stop in the table, at most
+MOST_TABLE = 1024  # bytes of a core
+UNITS = 2, 3, 5, 8, 12  # lines of the first segment that are tried
+GROWTHS = 1.5, 2.5
+AROUND = 20  # cycles that a copy takes besides those for its bytes, about
+NEW = 160  # cycles of a segment's block besides lines: a stop, and code that is fetched again
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Lines of an item, from the first one up to an end."""
+
+    item: int
+    first: int
+    end: int
+
+    @property
+    def lines(self) -> int:
+        """How many."""
+        return self.end - self.first
+
+
+@dataclass(frozen=True)
+class LineStop:
+    """A copy is started, then a part of a segment is computed.
+
+    copied    None: nothing
+    of        the number of the segment that it is of
+    part      None: nothing; the next stop does not wait then
+    """
+
+    copied: Copied | None
+    of: int
+    number: int
+    part: BlockRounds | None
+
+
+@dataclass(frozen=True, eq=False)
+class LineShare:
+    """The work of the cores.
+
+    unit      lines of the first segment of a core, and of the last one, if no item ends there
+    growth    how many times as long as the one before a segment is, up to the middle
+    most      lines of a segment
+    """
+
+    alone: Alone
+    tensors: Tensors
+    cores: int
+    unit: int
+    growth: float
+    most: int
+
+    @property
+    def cuts(self) -> Cuts:
+        """How items are cut."""
+        assert self.alone.cuts
+        return self.alone.cuts
+
+    @property
+    def others(self) -> list[str]:
+        """Tensors that are not streamed."""
+        return [n for n in self.tensors if n not in (self.alone.source, self.alone.result)]
+
+    def size(self, name: str) -> int:
+        """Bytes of an item."""
+        return self.tensors[name].size // self.alone.items
+
+    @cached_property
+    def segments(self) -> list[list[Segment]]:
+        """Those of each core."""
+        lines = self.alone.items * self.alone.rounds
+        ends = [lines * core // self.cores for core in range(self.cores + 1)]
+        return [list(self._segments(*pair)) for pair in pairwise(ends)]
+
+    def _segments(self, start: int, end: int) -> Iterator[Segment]:
+        """Lines of all items, from one to another, in segments."""
+        rounds = self.alone.rounds
+        cuts = [start, *range((start // rounds + 1) * rounds, end, rounds), end]
+        for at, (first, stop) in enumerate(pairwise(cuts)):
+            item, before = first // rounds, first % rounds
+            for length in self._lengths(stop - first, at == 0, stop == end):
+                yield Segment(item, before, before + length)
+                before += length
+
+    def _lengths(self, lines: int, begins: bool, ends: bool) -> list[int]:
+        """Of the segments of lines of an item, which may be the core's first one or its last one:
+        these are short, no other is longer by more than the growth.
+        """
+        front, back = list[int](), list[int]()
+        length, left = float(self.unit), lines
+        while (begins or ends) and left >= (1 + begins + ends) * length and length <= self.most:
+            for is_there, some in ((begins, front), (ends, back)):
+                if is_there:
+                    some.append(int(length))
+                    left -= int(length)
+            length *= self.growth
+        times = -(-left // self.most)
+        middle = [left // times + (i < left % times) for i in range(times)]
+        return [*front, *middle, *reversed(back)]
+
+    def span(self, segment: Segment) -> tuple[int, int]:
+        """The bytes of its item's source that a segment reads."""
+        return self.cuts.span(segment.first, segment.end)
+
+    # L1
+
+    @cached_property
+    def _slot(self) -> dict[str, int]:
+        """Bytes of a slot of a streamed tensor."""
+        every = [segment for some in self.segments for segment in some]
+        spans = [end - start for start, end in map(self.span, every)]
+        lines = max(segment.lines for segment in every)
+        return {self.alone.source: max(spans), self.alone.result: lines * self.cuts.line}
+
+    def items(self, core: int) -> range:
+        """The items that a core has lines of."""
+        segments = self.segments[core]
+        return range(segments[0].item, segments[-1].item + 1)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where in what a core has tensors are."""
+        count = max(len(self.items(core)) for core in range(self.cores))
+        places, at = {}, 0
+        for name in self.tensors:
+            places[name] = at
+            held = SLOTS * self._slot[name] if name in self._slot else count * self.size(name)
+            at += -(-held // WORD) * WORD
+        return places | {"": at}
+
+    @property
+    def block(self) -> int:
+        """Bytes in L1 from what a core has to what the next one has."""
+        size = self._places[""]
+        return size + (SKEW * WORD - size) % (BANKS * WORD)
+
+    @property
+    def size_in_l1(self) -> int:
+        """Bytes of L1 that all of it takes."""
+        return self.cores * (self.block + self.table)
+
+    @cached_property
+    def table(self) -> int:
+        """Bytes of a core's table, at most."""
+        stops = max(len(list(self.stops(core))) for core in range(self.cores))
+        return WORD * STOP_WORDS * (stops + len(self.others) + 2)
+
+    def slot(self, name: str, number: int) -> int:
+        """Where in what a core has that of a segment is."""
+        return self._places[name] + number % SLOTS * self._slot[name]
+
+    def place(self, name: str, core: int, item: int) -> int:
+        """Likewise an item of what stays."""
+        return self._places[name] + (item - self.items(core).start) * self.size(name)
+
+    # Stops
+
+    def source(self, core: int, number: int) -> Copied:
+        """The copy of a segment's input."""
+        segment = self.segments[core][number]
+        start, end = self.span(segment)
+        return Copied(self.alone.source, segment.item, start, end - start)
+
+    def result(self, core: int, number: int) -> Copied:
+        """The copy of its output."""
+        segment, line = self.segments[core][number], self.cuts.line
+        return Copied(self.alone.result, segment.item, segment.first * line, segment.lines * line)
+
+    def stops(self, core: int) -> Iterator[LineStop]:
+        """Those of a core, the first copies left out."""
+        segments, blocks = self.segments[core], range(len(self.alone.blocks))
+        for number, segment in enumerate(segments):
+            copies: list[tuple[Copied | None, int]] = []
+            if number + 1 < len(segments):
+                copies.append((self.source(core, number + 1), number + 1))
+            if number:
+                copies.append((self.result(core, number - 1), number - 1))
+            cuts = [segment.lines]
+            if len(blocks) == 1 and len(copies) > 1 and segment.lines > 1:
+                cuts = [segment.lines // 2, segment.lines - segment.lines // 2]
+            parts = [
+                BlockRounds(block, count, at == 0, at == len(cuts) - 1)
+                for block in (reversed(blocks) if number % 2 else blocks)
+                for at, count in enumerate(cuts)
+            ]
+            while len(copies) > len(parts):
+                yield LineStop(*copies.pop(0), number, None)
+            copies += [(None, 0)] * (len(parts) - len(copies))
+            for copied, part in zip(copies, parts, strict=True):
+                yield LineStop(*copied, number, part)
+
+    @property
+    def cycles(self) -> float:
+        """Until the last core's last copy is done, nearly, if all cores' copies take turns."""
+        return max(self._cycles_of(core) for core in range(self.cores))
+
+    def _cycles_of(self, core: int) -> float:
+        alone, now, last = self.alone, 0.0, len(self.segments[core]) - 1
+        there = self._turn(self.source(core, 0))
+        for number, segment in enumerate(self.segments[core]):
+            now = max(now, there)
+            if number < last:
+                there = now + self._turn(self.source(core, number + 1))
+            now += len(alone.blocks) * (segment.lines * alone.cycles + NEW)
+        return now + self._turn(self.result(core, last))
+
+    def _turn(self, copied: Copied) -> float:
+        """Cycles of such copies of all cores."""
+        return self.cores * (copied.size / BEAT + AROUND)
+
+
+def lines_of_cores(
+    k: Kernel, team: Team, tiling: Tiling, tensors: Tensors, tile: Sizes, buffers: int
+) -> LineShare | None:
+    """The lines of each core; None: cores have equal numbers of items, or are better off with tiles
+    in common; sizes of tiles are given, or one buffer.
+    """
+    if tile or buffers == 1 or k.isa.loop_end != "last" or not 1 < team.cores <= MOST_ISSUERS:
+        return None
+    alone = tiling.alone()
+    if alone is None or alone.cuts is None or not alone.items % team.cores:
+        return None
+    lines = alone.items * alone.rounds // team.cores
+    if alone.rounds < LEAST or lines < LEAST:
+        return None
+    start, end = alone.cuts.span(0, alone.rounds)
+    copying = max((end - start) / alone.rounds, alone.cuts.line) / BEAT
+    computing = len(alone.blocks) * alone.cycles
+    if team.cores * copying > computing:
+        return None
+    room = k.l1.left - 2 * (k.l1.guard + ALIGN)
+    found: dict[LineShare, float] = {}
+    per_line = SLOTS * (alone.cuts.step + alone.cuts.line)
+    for unit, growth in product(UNITS, GROWTHS):
+        most = min(max(room // team.cores // per_line, unit), lines)
+        share = LineShare(alone, tensors, team.cores, unit, growth, most)
+        if (over := share.size_in_l1 - room) > 0:
+            most = max(most - -(-over // (team.cores * per_line)), unit)
+            share = replace(share, most=most)
+        if 2 * unit <= lines and share.size_in_l1 <= room and share.table <= MOST_TABLE:
+            found[share] = share.cycles
+    if not found:
+        return None
+    share = min(found, key=found.__getitem__)
+    copies = [
+        copied
+        for core in range(share.cores)
+        for number in range(len(share.segments[core]))
+        for copied in (share.source(core, number), share.result(core, number))
+    ]
+    return share if all(copied.size <= LONGEST for copied in copies) else None
