@@ -73,7 +73,12 @@ def test_channels_that_belong_to_a_core_are_points_without_tiles_and_the_default
     assert words[0] == words[1]
 
 
-@pytest.mark.parametrize("given", [{"buffers": 1}, {"tile": {"g": 8}}, {"inputs": 61}])
+def test_so_are_lines_of_channels_that_cores_share_out():
+    space = Space.of("dwconv2d_fw_f32", CHANNELS | {"inputs": 61}, CHIP)
+    assert space.default() == Point(None, (), 2, 8, True)
+
+
+@pytest.mark.parametrize("given", [{"buffers": 1}, {"tile": {"g": 8}}, {"layout": "hwc"}])
 def test_where_cores_do_not_compute_by_themselves_there_is_no_such_point(given):
     space = Space.of("dwconv2d_fw_f32", CHANNELS | given, CHIP)
     assert all(point.tile is not None for point in space)
