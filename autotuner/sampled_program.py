@@ -87,7 +87,7 @@ class Shortener:
             repeat = worthwhile_repeat(plan.steps)
             periods = self.periods or repeat.enough
             kept = [plan.steps[number] for number in repeat.kept(len(plan.steps), periods)]
-            with passes(k, is_warm=False) as region, region("compute"):
+            with passes(k, team, is_warm=False) as region, region("compute"):
                 Walk(k, team, replace(plan, steps=kept), tensors, l2).emit()
         for name, array in family.random(arguments).items():
             k.put(l2[name], array.tobytes())
