@@ -135,9 +135,14 @@ class Correlator:
             k.li(t, extra)
             k.slt(t, j, t)
             k.add(count, count, t)
-            k.li(t, extra)
-            k.by_field(("p_min", "cv_min"), rd=t, rs1=j, rs2=t)
-            k.add(first, first, t)
+            self._pass_longer(first, j, extra, t)
+
+    def _pass_longer(self, rd: Register, part: Register, extra: int, t: Register) -> None:
+        """Add to rd how many of the parts before this one are longer by one: the first `extra`."""
+        k = self.k
+        k.li(t, extra)
+        k.by_field(("p_min", "cv_min"), rd=t, rs1=part, rs2=t)
+        k.add(rd, rd, t)
 
     def _load_channels(self, given: dict[str, Register], part: Register, t: Register) -> None:
         """Load how many channels the core has, where they and their sums begin, and how far it is
@@ -149,9 +154,7 @@ class Correlator:
         k.li(t, least)
         k.mul(count, part, t)
         if extra:
-            k.li(t, extra)
-            k.by_field(("p_min", "cv_min"), rd=t, rs1=part, rs2=t)
-            k.add(count, count, t)
+            self._pass_longer(count, part, extra, t)
         for name, step in (("w_panel", x.w.channel), ("x_start", x.x.channel)):
             add_product(k, given[name], count, step, t)
         add_product(k, given["y_panel"], part, WORD * x.rows * x.ys.outputs * x.xs.outputs, t)
