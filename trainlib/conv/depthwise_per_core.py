@@ -6,7 +6,7 @@ Those in halves: see trainlib.conv.paired_per_core.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from firmware.builder import Kernel, KernelError, Label, Register
 from trainlib.codegen.strided_access import access_each
@@ -24,9 +24,11 @@ from trainlib.conv.depthwise_schedule import (
     round_of,
 )
 from trainlib.conv.paired_per_core import lone_pairs
-from trainlib.primitive.per_core import TAKEN, Alone, Begin, Cuts
+from trainlib.primitive.per_core import TAKEN, Alone, Begin, Block, Cuts
 
 AROUND = 3 + INPUTS  # registers beside floats: two places, and one more than inputs
+NEW_KIND = 400  # cycles of a core that code of a block takes until it is in the cache, about
+NEW_BLOCK = 250  # that it takes to begin a block, of all segments of lines
 
 
 class LoneChannels(Channels):
@@ -143,38 +145,62 @@ def lone_channels(
     except KernelError:
         return None
     x = x.straight
-    if items % cores:
-        floats = x.ys.taps * x.xs.taps + (x.bias is not None)
-        most = max(REGISTERS - AROUND - TAKEN - floats, 1)
-        point = replace(point, cols=min(point.cols, most))
-    if x.is_paired and x.xs.stride > 1:
-        return None
     if x.is_paired:
-        return lone_pairs(x, point.cols, items, names)
+        return None if x.xs.stride > 1 else lone_pairs(x, point.cols, items, names)
     is_plain = not point.is_turned and not x.ys.is_transposed
-    if not is_plain or not is_single(x, point.rows, point.cols, 1):
+    if not is_plain or point.rows > 1:
         return None
-    runs = x.xs.runs(point.cols)
-    kinds = [round_of(x, run) or _like(x, run) for run in runs]
-    floats = x.ys.taps * x.xs.taps + point.cols + (x.bias is not None)
-    if not all(kinds) or AROUND + floats + TAKEN > REGISTERS:
+    tried = range(1, x.xs.outputs + 1) if items % cores else [point.cols]
+    cuts = [cut for cols in tried if (cut := _cut(x, cols))]
+    if not cuts:
         return None
-    found = [lines for lines in kinds if lines]
-    tails = _tails_of(found[0])
-    blocks = list(parts_of(x, runs))
-    cycles = sum(_line_of(found[block.kind]).instructions for block in blocks)
+    times = items * x.ys.outputs / cores
+    cut = min(cuts, key=lambda cut: cut.cost(times))
+    tails = _tails_of(cut.kinds[0])
     return Alone(
         items,
-        tuple(blocks),
+        cut.blocks,
         x.ys.outputs,
-        cycles / len(blocks),
+        cut.cycles / len(cut.blocks),
         names["x"],
         names["y"],
         lambda rounds: _read(x, tails, rounds),
         lambda rounds: (rounds - bool(tails)) * x.y.line,
-        lambda k: LoneChannels(k, x, point, found, names),
+        lambda k: LoneChannels(k, x, replace(point, cols=cut.cols), cut.kinds, names),
         cuts=Cuts(partial(_span, x), x.ys.stride * x.x.line, x.y.line),
     )
+
+
+class _Cut(NamedTuple):
+    """A line of outputs in blocks of so many, or fewer.
+
+    kinds      the code of blocks that differ
+    cycles     of a line, all of its blocks, nearly
+    """
+
+    cols: int
+    kinds: list[Round | Line]
+    blocks: tuple[Block, ...]
+    cycles: int
+
+    def cost(self, times: float) -> float:
+        """Cycles of a core that computes so many lines, about."""
+        new = NEW_KIND * len(self.kinds) + NEW_BLOCK * len(self.blocks)
+        return times * self.cycles + new
+
+
+def _cut(x: Correlation, cols: int) -> _Cut | None:
+    """None: lines are no loop that can be left, or registers do not suffice."""
+    floats = x.ys.taps * x.xs.taps + cols + (x.bias is not None)
+    if AROUND + floats + TAKEN > REGISTERS or not is_single(x, 1, cols, 1):
+        return None
+    runs = x.xs.runs(cols)
+    kinds = [round_of(x, run) or _like(x, run) for run in runs]
+    if not all(kinds):
+        return None
+    found = [lines for lines in kinds if lines]
+    blocks = tuple(parts_of(x, runs))
+    return _Cut(cols, found, blocks, sum(_line_of(found[b.kind]).instructions for b in blocks))
 
 
 def _like(x: Correlation, block: BlockRun) -> Line | None:
