@@ -20,7 +20,7 @@ from trainlib.primitive.per_core import Alone, Cuts
 from trainlib.primitive.tensor import BANKS, WORD, Tensors
 from trainlib.primitive.tile_spec import Sizes, Tiling
 from trainlib.tiling.per_core_schedule import ALIGN, BEAT, SKEW, BlockRounds, Copied
-from trainlib.tiling.plan import MOST_ISSUERS
+from trainlib.tiling.tile_size import MOST_ISSUERS
 
 SLOTS = 2  # segments of a streamed tensor that a core has in L1
 LEAST = 6  # lines of an item, and of a core

@@ -30,7 +30,7 @@ from firmware.runtime import Team
 from trainlib.primitive.per_core import Alone
 from trainlib.primitive.tensor import BANKS, WORD, Tensors
 from trainlib.primitive.tile_spec import Sizes, Tiling
-from trainlib.tiling.plan import MOST_ISSUERS
+from trainlib.tiling.tile_size import MOST_ISSUERS
 
 RINGS = 4, 2  # items of a streamed tensor that a core has in L1: what is tried
 SKEW = 2  # words, modulo the banks, from where a core's items begin to where those of the next do

@@ -12,14 +12,19 @@ from trainlib.primitive.tensor import WORD, Tensors
 from trainlib.primitive.tile_spec import Sizes, Tiling
 from trainlib.tiling.records import SHORTEST
 from trainlib.tiling.schedule import Step, Transfer, schedule
-from trainlib.tiling.tile_size import SMALLEST_ENTRY, Choice, TableRoom, TablesTooLong
+from trainlib.tiling.tile_size import (
+    MOST_ISSUERS,
+    SMALLEST_ENTRY,
+    Choice,
+    TableRoom,
+    TablesTooLong,
+)
 
 FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
 MOST_OPENING = 4  # copies of the first step that code starts instead of the table
 RING = 3  # entries in L1 where they are not all there
 WHOLE = 1024  # bytes of a table that is in L1 from the start on, where copying takes longest
 MOST_TRIES = 16  # tables that turn out not to fit
-MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
 
 
 @dataclass(frozen=True)

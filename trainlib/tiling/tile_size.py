@@ -27,6 +27,7 @@ TAPERED = 3 / 8  # of a tile, the last one there
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
 BURST = 256  # bytes
 QUEUE = 5  # commands with lines that no core waits for: MCHAN's queue of four, and the first
+MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
 ALIGN = 16  # bytes, what buffers begin at
 SMALLEST_ENTRY = 48  # bytes, in the table of steps: a zero, a count and a block of one command
 COMMAND = 28  # bytes, of the DMA there
@@ -408,7 +409,8 @@ class Grid:
         if self.choice.buffers == 1:
             both = computing + inwards + outwards
         else:
-            both = np.maximum(computing, self.copying) + exposed
+            waiting = sum(self._waiting(name, QUEUE + MOST_ISSUERS) for name in self._runs)
+            both = np.maximum(computing + waiting, self.copying) + exposed
         worth = TIMED_WORTH * self._worth + FUNCTION * self.choice.table.price * functions
         return both + costs.step * self.tiles + costs.cold * functions + worth
 
@@ -444,15 +446,22 @@ class Grid:
     def _queueing(self) -> np.ndarray:
         """Cycles for which cores that start copies wait until the DMA takes the last ones."""
         waits: np.ndarray = np.zeros(())
-        for name, formed in self.choice.tiling.forms.items():
-            commands = np.maximum(formed.effort(self._all_sizes).commands, QUEUE)
-            waiting = 1 - QUEUE / commands
-            waits = waits + self._visits[name] * self._copy_cycles[name] * waiting
+        for name in self.choice.tiling.forms:
+            waits = waits + self._waiting(name, QUEUE)
         return waits
 
+    def _waiting(self, name: str, taken: int) -> np.ndarray:
+        """Likewise of a tensor's, the first so many of a tile taken while others compute."""
+        waiting = 1 - taken / np.maximum(self.commands(name), taken)
+        return np.asarray(self._visits[name] * self._copy_cycles[name] * waiting)
+
     def commands(self, name: str) -> np.ndarray:
-        """Commands of the DMA for a part of a tensor that has a form, about."""
-        return np.asarray(self.choice.tiling.forms[name].effort(self._all_sizes).commands)
+        """Commands of the DMA for a part of a tensor, about."""
+        if name in self.choice.tiling.forms:
+            return np.asarray(self.choice.tiling.forms[name].effort(self._all_sizes).commands)
+        run, lines = self._runs[name]
+        size = self.choice.tensors[name].item * _product(self.part_lengths[name])
+        return np.asarray(size / (run * lines))
 
     @property
     def may_be_short(self) -> np.ndarray:
