@@ -101,20 +101,20 @@ def _softmax(i: Importer, x: Any, dim: int, *_: Any, **__: Any) -> str:
     return i.node("softmax_fw", {"x": i.name(x)}, axis=dim % len(i.shape(x)))["y"]
 
 
-def _shifted(i: Importer, x: str, axis: int) -> tuple[str, str, str]:
-    """The largest along an axis, x less that, and the logarithm of the sum of its powers."""
+def _shifted(i: Importer, x: str, axes: tuple[int, ...]) -> tuple[str, str, str]:
+    """The largest along axes, x less that, and the logarithm of the sum of its powers."""
     shape = i.graph.values[x].shape
-    own = tuple(1 if n == axis else size for n, size in enumerate(shape))
-    most = i.graph.reshaped(i.node("shift", {"x": x}, axes=(axis,))["y"], own)
+    own = tuple(1 if n in axes else size for n, size in enumerate(shape))
+    most = i.graph.reshaped(i.node("shift", {"x": x}, axes=axes)["y"], own)
     away = i.node("subtract", {"a": x, "b": most})["y"]
     power = i.node("exp", {"x": away})["y"]
-    total = i.node("reduce", {"x": power}, axes=(axis,), what="sum")["y"]
+    total = i.node("reduce", {"x": power}, axes=axes, what="sum")["y"]
     return most, away, i.graph.reshaped(i.node("log", {"x": total})["y"], own)
 
 
 def log_softmax(i: Importer, x: str, axis: int) -> str:
     """A value less the logarithm of the sum of its powers."""
-    _, away, log = _shifted(i, x, axis)
+    _, away, log = _shifted(i, x, (axis,))
     y = i.node("subtract", {"a": away, "b": log})["y"]
     i.logits[y] = x, axis
     return y
@@ -125,13 +125,14 @@ def _log_softmax(i: Importer, x: Any, dim: int, *_: Any, **__: Any) -> str:
 
 
 def _logsumexp(i: Importer, x: Any, dims: Any, keep: bool = False) -> str:
-    axes = [dims] if isinstance(dims, int) else list(dims)
-    if len(axes) != 1:
-        raise DeployError(f"axes {axes}; there is one alone")
-    shape, axis = i.shape(x), axes[0] % len(i.shape(x))
-    most, _, log = _shifted(i, i.name(x), axis)
+    """Over axes, all of them by default."""
+    shape = i.shape(x)
+    some = [dims] if isinstance(dims, int) else dims or range(len(shape))
+    axes = tuple(sorted(axis % len(shape) for axis in some))
+    most, _, log = _shifted(i, i.name(x), axes)
     y = i.node("add", {"a": most, "b": log})["y"]
-    return y if keep else i.graph.reshaped(y, (*shape[:axis], *shape[axis + 1 :]) or (1,))
+    left = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    return y if keep else i.graph.reshaped(y, left or (1,))
 
 
 RULES: dict[str, Rule] = {

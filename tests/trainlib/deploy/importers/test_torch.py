@@ -113,7 +113,8 @@ def functions(m, x):
 
 def extremes(m, x):
     y = m.first(x).relu()
-    return y.max(1, True).values - y.min(-1).values[:, :, None] + y.max(2, True).values
+    z = y.max(1, True).values - y.min(-1).values[:, :, None] + y.max(2, True).values
+    return z + y.logsumexp((1, 2), True) - y.logsumexp((-1, 0))[None, :, None]
 
 
 def in_others(m, x):
