@@ -20,7 +20,7 @@ from trainlib.conv.weight_gradient_schedule import (
     Nest,
     Point,
     WeightGradient,
-    choose,
+    choose_view,
     fitting,
     tap_blocks,
 )
@@ -64,8 +64,9 @@ def weight_gradient(
         return
     if parts > 1:
         is_turned = False
-    point = choose(name, g, team.cores // parts, given | {"is_turned": is_turned})
-    Code(k, team, g.turned if point.is_turned else g, point, others, parts).emit()
+    given |= {"is_turned": is_turned}
+    g, point = choose_view(name, g, team.cores // parts, given)
+    Code(k, team, g, point, others, parts).emit()
 
 
 def holds_kernels(g: WeightGradient) -> bool:

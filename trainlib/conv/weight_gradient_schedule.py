@@ -3,7 +3,8 @@
     dW[g, r, c, s, t] = sum over y, x of  dY[g, r, y, x] * X[g, c, ys.source(y, s), xs.source(x, t)]
 
 A block of sums stays in registers for all of the image: rows x channels x taps along x. Some
-neighbouring outputs along x are one body; outputs at the borders have bodies of their own.
+neighbouring outputs along x are one body; outputs at the borders have bodies of their own. Of one
+channel, taps along y are channels if all lines are read through each of them.
 """
 
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns, us
 from trainlib.primitive.element import F32, Element
 
 ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 8), (1, 2, 3, 4, 6), (1, 2, 3, 4, 8)
+GROUP_WIDTHS = (1, 2, 3, 4, 5, 6, 8)  # of several groups, whose blocks are small
 AROUND = 40  # instructions around all lines of a block besides its stores, nearly
 # Instructions of all blocks with which a core's own cache still has their lines for the next block.
 # Measured: conv2d_wg_f32 64->64, 3 x 3 on 8 x 8 in tiles of 8 x 16, at 32 points: those with
@@ -81,6 +83,25 @@ class WeightGradient:
         """The same with lines for columns."""
         return replace(
             self, ys=self.xs, xs=self.ys, dy=self.dy.turned, x=self.x.turned, dw=self.dw.turned
+        )
+
+    @cached_property
+    def deep(self) -> "WeightGradient":
+        """Of one channel, whose lines are all read through all taps along y: the same with these
+        taps for channels, each of which begins some lines after the one before. A block has
+        several then, for which dY is loaded once. Else as it is.
+        """
+        ys = self.ys
+        is_one = self.rows == self.channels == 1 and not self.element.is_half
+        if not is_one or ys.taps == 1 or ys.reads < ys.taps * ys.outputs:
+            return self
+        inputs = (ys.outputs - 1) * ys.stride + 1
+        return replace(
+            self,
+            channels=ys.taps,
+            ys=Axis(ys.outputs, inputs, 1, ys.stride),
+            x=replace(self.x, channel=ys.dilation * self.x.line),
+            dw=replace(self.dw, channel=self.dw.line),
         )
 
 
@@ -186,6 +207,32 @@ class Nest:
         }
 
 
+def choose_view(
+    name: str, g: WeightGradient, cores: int, given: dict
+) -> tuple[WeightGradient, Point]:
+    """What is computed, as it is looked at, and how: lines may be columns, taps channels.
+
+    given    see choose
+
+    raises    KernelError likewise
+    """
+    if g.deep is g and g.turned.deep is g.turned:
+        point = choose(name, g, cores, given)
+        return g.turned if point.is_turned else g, point
+    is_square = g.ys.outputs == g.xs.outputs
+    views = [g.turned if is_turned else g for is_turned in turns(given, is_square)]
+    found = []
+    for view in dict.fromkeys(way for seen in views for way in (seen.deep, seen)):
+        try:
+            point = choose(name, view, cores, given | {"is_turned": False})
+        except KernelError:
+            continue
+        found.append((view, point))
+    if not found:
+        choose(name, g, cores, given)
+    return min(found, key=lambda each: cycles(*each))
+
+
 def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
     """The point that is meant: what is None is chosen for the fewest cycles, nearly.
 
@@ -215,8 +262,9 @@ def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
 
 
 def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
-    tried = {"rows": ROWS, "channels": CHANNELS, "cols": WIDTHS}
-    tried["cols"] = tuple(g.lanes * width for width in WIDTHS)
+    widths = GROUP_WIDTHS if g.groups > 1 else WIDTHS
+    tried = {"rows": ROWS, "channels": CHANNELS}
+    tried["cols"] = tuple(g.lanes * width for width in widths)
     sizes = [(given[name],) if given[name] else values for name, values in tried.items()]
     is_straight = g.element.is_half  # the order of their sums is fixed
     if is_straight and given["is_turned"]:

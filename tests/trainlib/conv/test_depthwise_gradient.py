@@ -1,0 +1,63 @@
+"""Gradients of the weights of one channel each: several lines of taps in a block of sums."""
+
+import pytest
+
+from tests.trainlib.cluster import CHIPS
+from tests.trainlib.primitives import check
+from trainlib.conv.axis import Axis
+from trainlib.conv.correlation import Images, Weights
+from trainlib.conv.weight_gradient_schedule import WeightGradient, choose_view
+from trainlib.launch import launch
+
+FREE = {"rows": None, "channels": None, "cols": None, "split": None, "is_turned": None}
+SHAPES = (
+    {"inputs": 3, "height": 9, "width": 8, "kernel": 2},
+    {"inputs": 9, "height": 7, "width": 11, "kernel": 3},
+    {"inputs": 11, "height": 14, "width": 9, "kernel": 5},
+    {"inputs": 8, "height": 9, "width": 7, "kernel": (3, 2), "padding": (0, 0, 1, 0)},
+    {"inputs": 8, "height": 9, "width": 7, "kernel": (2, 5), "padding": (1, 1, 0, 0)},
+    {"inputs": 5, "height": 15, "width": 12, "kernel": 3, "stride": 2},
+    {"inputs": 5, "height": 15, "width": 12, "kernel": (4, 3), "dilation": (2, 1)},
+    {"inputs": 4, "height": 8, "width": 9, "kernel": 3, "multiplier": 2},
+    {"inputs": 4, "height": 8, "width": 9, "kernel": 3, "batch": 3, "accumulate": True},
+    {"inputs": 4, "height": 8, "width": 9, "kernel": 3, "layout": "hwc", "bias": True},
+    {"inputs": 4, "height": 46, "width": 14, "kernel": 2, "tile": {}},
+    {"inputs": 19, "height": 15, "width": 19, "kernel": 5, "tile": {"g": 8}},
+    {"inputs": 9, "height": 9, "width": 9, "kernel": 3, "cols": 4, "is_turned": True},
+    {"inputs": 9, "height": 9, "width": 9, "kernel": 3, "split": (3, 1), "is_turned": False},
+)
+
+
+def gradient(pad):
+    ys, xs = Axis(9 + 2 * pad, 11, 3, pad=pad), Axis(20, 22, 3)
+    dy, x = Images(0x1000, 0, 0, 4 * 20, 4), Images(0x2000, 0, 0, 4 * 22, 4)
+    return WeightGradient(1, 1, 1, ys, xs, dy, x, Weights(0x4000, 36, 36, 36, 12, 4))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_several_lines_of_taps_are_right(shape):
+    check("dwconv2d_wg_f32", shape)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("cores", [1, 3])
+def test_they_are_on_every_cluster(chip, cores):
+    shape = {"inputs": 3, "height": 9, "width": 8, "kernel": 3, "cores": cores}
+    _, report = launch("dwconv2d_wg_f32", shape, CHIPS[chip], guard=64)
+    assert report.is_correct
+    assert report.stray_writes == []
+
+
+def test_taps_are_channels_where_all_lines_are_read_through_each():
+    even, padded = gradient(0), gradient(1)
+    assert (even.deep.channels, even.deep.ys.taps) == (3, 1)
+    assert even.deep.x.channel == even.x.line
+    assert padded.deep is padded
+    view, point = choose_view("wg", even, 1, FREE)
+    assert view == even.deep
+    assert point.channels > 1
+
+
+def test_a_block_of_them_loads_fewer_gradients():
+    shape = {"inputs": 26, "height": 15, "width": 19, "kernel": 5, "tile": {}}
+    assert launch("dwconv2d_wg_f32", shape)[1].cycles <= 25_000
