@@ -13,23 +13,26 @@ A core fetches a line by executing an instruction of it that only computes a reg
 needs then. It comes back since a hardware loop ends there for the moment: RI5CY takes where from a
 CSR, and goes back whichever way it has come there. CV32E40P has no such CSR, and fetches nothing.
 
+An instruction may begin in the middle of another: its half-words are as good as any, if by chance
+they are something harmless. So lines are fetched, too, that only load, store and branch.
+
 NOTE: while the DMA reads from L2, a line waits for the bursts that the DMA has asked for, up to 256
-cycles. So where the first copies are short, code is fetched before them; where they are long, or
-one core starts them, while they run.
+cycles. So where the first copies are short and all cores start them, code is fetched before them;
+where they are long, or one core starts them, while they run.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 from firmware.builder import Kernel, KernelError, Label, Register
-from firmware.code import Code, Half, Instruction
+from firmware.code import Code, Half, Value
 from firmware.registers import GP, RA, SP, TP, ZERO, S
 from firmware.team import Team
 from isa.assembler.names import RI5CY_CSRS, has_float_registers
-from isa.declare import Insn, Isa
+from isa.assembler.syntax import syntax_of
+from isa.declare import Isa
 
 LINE = 16  # bytes
 NIBBLE = 4  # bits of the table for a line
@@ -48,18 +51,22 @@ LINES, TABLE, RETURN, WORD, PLACE = OWN = (GP, TP, RA, *S[10:12])
 
 
 @contextmanager
-def ahead(k: Kernel, team: Team, is_cold: bool = True) -> Iterator[Callable[[], None]]:
+def ahead(
+    k: Kernel, team: Team, is_cold: bool = True, *, by_halves: bool = False
+) -> Iterator[Callable[[], None]]:
     """Yield what emits the fetch of all code from there to the end of the body, if it is worth it.
 
     No register of OWN is in use there, and no hardware loop is open; others keep their values.
 
-    is_cold    is the code in no cache?
+    is_cold      is the code in no cache?
+    by_halves    fetch lines whose instructions all do more than compute, too: by half-words of them
+                 that are something harmless by themselves
     """
     begun: list[Stretch] = []
 
     def fetch() -> None:
         if is_cold and team.cores > 1 and k.isa.loop_end == "last":
-            begun.append(Stretch.begin(k, team))
+            begun.append(Stretch.begin(k, team, by_halves))
 
     yield fetch
     for stretch in begun:
@@ -70,12 +77,14 @@ def ahead(k: Kernel, team: Team, is_cold: bool = True) -> Iterator[Callable[[], 
 class Stretch:
     """Code that is fetched ahead.
 
-    kept      registers whose values are needed where it is fetched
-    start     where it begins; `first` stands for the address of its first line, less 2
-    share     stands for the bytes of a core's lines
-    table     stands for the address of the table: a row for each EACH lines of every core. A core's
-              word has a nibble for each of its lines, the first one in the highest: half-words from
-              the line's start to the instruction to execute, plus 1; or SKIP, or END
+    kept         registers whose values are needed where it is fetched
+    start        where it begins; `first` stands for the address of its first line, less 2
+    share        stands for the bytes of a core's lines
+    table        stands for the address of the table: a row for each EACH lines of every core. A
+                 core's word has a nibble for each of its lines, the first one in the highest:
+                 half-words from the line's start to the instruction to execute, plus 1; or SKIP,
+                 or END
+    by_halves    see ahead
     """
 
     isa: Isa
@@ -85,15 +94,17 @@ class Stretch:
     first: Label
     share: Label
     table: Label
+    by_halves: bool
     end: Label = field(init=False)
 
     @classmethod
-    def begin(cls, k: Kernel, team: Team) -> "Stretch":
+    def begin(cls, k: Kernel, team: Team, by_halves: bool) -> "Stretch":
         """Let it begin here, where it is fetched."""
         kept = frozenset((SP, *k.registers.live))
         if taken := kept.intersection(OWN):
             raise KernelError(f"{k.name}: {', '.join(r.name for r in taken)} in use, fetching code")
-        return cls(k.isa, team.cores, kept, k.here(), *(k.label() for _ in range(3)))
+        labels = k.here(), *(k.label() for _ in range(3))
+        return cls(k.isa, team.cores, kept, *labels, by_halves)
 
     def finish(self, k: Kernel, team: Team) -> None:
         """Let it end here, and insert what fetches it."""
@@ -148,19 +159,37 @@ class Stretch:
 
     def _places(self, code: Code, end: int) -> dict[int, int]:
         """The nibbles of lines, by their numbers; a word to itself is best."""
-        assert self.start.address is not None
+        halves, starts = self._halves(code, end * LINE)
         best: dict[int, tuple[bool, int]] = {}
-        address = self.start.address
-        for instruction in code.after(self.start):
-            size = instruction.insn.encoding.size
-            line, place = address // LINE, address % LINE // 2
-            if line >= end:
-                break
-            if place < PLACES and _is_harmless(self.isa, instruction, self.kept):
-                found = size == 2 or bool(place % 2), place + 1
+        for address in halves if self.by_halves else starts:
+            line, place, half = address // LINE, address % LINE // 2, halves[address]
+            is_short = half & 3 != 3
+            other = 0 if is_short else halves.get(address + 2)
+            if place >= PLACES or other is None:
+                continue
+            if _is_harmless(self.isa, half | other << 16, self.kept):
+                found = is_short or bool(place % 2), place + 1
                 best[line] = min(best.get(line, found), found)
-            address += size
         return {line: nibble for line, (_, nibble) in best.items()}
+
+    def _halves(self, code: Code, end: int) -> tuple[dict[int, int], list[int]]:
+        """The half-words up to an address, by theirs, and where instructions begin; but of those
+        that depend on a label without an address yet.
+        """
+        assert self.start.address is not None
+        halves: dict[int, int] = {}
+        starts: list[int] = []
+        address, syntax = self.start.address, syntax_of(self.isa)
+        for instruction in code.after(self.start):
+            if address >= end:
+                break
+            size = instruction.insn.encoding.size
+            if all(map(_is_known, instruction.operands.values())):
+                word = instruction.encode(syntax, address)
+                halves |= {address + at: word >> 8 * at & 0xFFFF for at in range(0, size, 2)}
+                starts.append(address)
+            address += size
+        return halves, starts
 
 
 def emit_fetcher(k: Kernel, team: Team) -> None:
@@ -205,27 +234,28 @@ def _emit_fetch(k: Kernel, team: Team) -> None:
     k.csrw(RI5CY_CSRS["lpend0"], ZERO)
 
 
-def _is_harmless(isa: Isa, instruction: Instruction, kept: frozenset[Register]) -> bool:
+def _is_known(value: Value) -> bool:
+    label = value.label if isinstance(value, Half) else value
+    return isinstance(label, int) or label.address is not None
+
+
+def _is_harmless(isa: Isa, word: int, kept: frozenset[Register]) -> bool:
     """Does it only compute a register that is neither kept nor of those that fetch?"""
-    if instruction.word is None:  # it depends on a label
-        changed = _computed(isa, instruction.insn, instruction.operands)
-    else:
-        changed = _computed_by(isa, instruction.word)
+    changed = _computed_by(isa, word)
     return changed is not None and not changed.intersection((*kept, *OWN))
 
 
 @cache
 def _computed_by(isa: Isa, word: int) -> frozenset[Register] | None:
-    meant = isa.decode(word)
-    return meant and _computed(isa, meant.insn, meant.operands)
-
-
-def _computed(isa: Isa, insn: Insn, operands: Mapping[str, Any]) -> frozenset[Register] | None:
     """The registers that an instruction computes, None if it does anything else.
 
     NOTE: slti to x0 marks a region.
     """
-    if insn.timing not in HARMLESS or insn.key == "slti" and operands["rd"] == ZERO.number:
+    meant = isa.decode(word)
+    if meant is None or meant.insn.timing not in HARMLESS:
+        return None
+    if meant.insn.key == "slti" and meant.operands["rd"] == ZERO.number:
         return None
     files = {"rd": "x", "fd": "f" if has_float_registers(isa) else "x"}
-    return frozenset(Register(operands[w], files[w]) for w in insn.writes if w in files)
+    writes = meant.insn.writes
+    return frozenset(Register(meant.operands[w], files[w]) for w in writes if w in files)

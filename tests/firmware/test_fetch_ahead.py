@@ -66,6 +66,10 @@ def visits(result: RunResult, program: Program) -> dict[int, list[int]]:
     return found
 
 
+def traced(program: Program) -> RunResult:
+    return run_program(program, PULP, issue_trace=True)
+
+
 @pytest.mark.parametrize("engine", ["compiled", "event"])
 def test_every_core_fetches_its_part_of_the_lines(engine):
     program = built()
@@ -79,6 +83,20 @@ def test_every_core_fetches_its_part_of_the_lines(engine):
     assert 0.6 < len(numbers) / (numbers[-1] + 1 - begin // LINE) <= 1
     most = max(each[-1] - each[0] + 1 for each in lines)
     assert most <= -(-(numbers[-1] + 4 - begin // LINE) // 8)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "event"])
+def test_half_words_of_instructions_fetch_lines_that_only_load(engine):
+    program = built(by_halves=True)
+    result = run_program(program, PULP, engine=engine, issue_trace=True)
+
+    assert left(result) == [*VALUES, sum(range(STEPS))]
+    begin, found = symbol(program, "begin"), visits(result, program)
+    numbers = [pc // LINE for hart in range(8) for pc in found[hart]]
+    assert numbers == sorted(set(numbers))
+    others = [pc // LINE for pcs in visits(traced(built()), built()).values() for pc in pcs]
+    assert len(numbers) > len(others)
+    assert 0.9 < len(numbers) / (numbers[-1] + 1 - begin // LINE) <= 1
 
 
 def test_a_layer_from_l2_ends_sooner(monkeypatch):
