@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from firmware.builder import EQ, LT, NE, Kernel, Label, Register
-from firmware.drivers import COMMAND, CONTROL, Dma, command_words
+from firmware.drivers import COMMAND, CONTROL, LONGEST, Dma, command_words
 from firmware.fetch_ahead import ahead
 from firmware.registers import SP, ZERO, A
 from firmware.runtime import EVENT_UNIT, Team
@@ -64,9 +64,15 @@ class Steps:
         """
         k = self.k
         first = k.label()
-        with k.compressing(), ahead(k, self.team, self.is_cold) as fetch:
-            fetch()
+        is_early, is_called = self._is_opened_early, self.relatives is not None
+        how = self.team, self.is_cold
+        with k.compressing(), ahead(k, *how, by_halves=not is_called) as fetch:
+            if not is_early:
+                fetch()
             self._move_stack(-FRAME)
+            if is_early:
+                self._open()
+                fetch()
             with k.scope():
                 k.registers.hold(self.entry)
                 self.count, self.words = k.x(2)
@@ -91,8 +97,35 @@ class Steps:
             k.addi(SP, SP, frame)
             (k.sub if frame < 0 else k.add)(SP, SP, step)
 
-    def _prepare(self, first: Label) -> None:
-        """Start the first copies, fill the core's frame, and wait for the first two entries.
+    @property
+    def _is_opened_early(self) -> bool:
+        """Do the first copies run while code is fetched? Then they begin sooner by more than what
+        lines wait for them. In a network's function they do not: its commands take more code.
+        """
+        return bool(self.opening) and self.relatives is None and self.is_cold
+
+    def _open(self) -> None:
+        """Let the last core start the first copies, the largest first: while that one runs, the
+        core comes to the code that starts the others.
+        """
+        k = self.k
+        with k.scope():
+            counter = k.x()
+            k.sw(ZERO, COUNTERS, SP)
+            with self.team.only(self.plan.cores - 1):
+                Dma(k).begin(counter)
+                start_copies(k, self._first_commands)
+                k.sw(counter, COUNTERS, SP)
+
+    @property
+    def _first_commands(self) -> list[Sequence[Any]]:
+        """Commands of the first copies, and of the one that copies the first two entries."""
+        ring = self.entries, self.table, 2 * self.plan.entry_size
+        largest = sorted(self.opening, key=lambda words: words[0] & LONGEST, reverse=True)
+        return [*largest, command_words(True, *ring, to_all=True)]
+
+    def _start_opening(self, place: Register, value: Register) -> None:
+        """Let each core that starts copies start its share of the first ones.
 
         NOTE: a core's counter is the one that it has taken last, also of later commands.
         """
@@ -100,8 +133,7 @@ class Steps:
         ring = self.entries, self.table, 2 * plan.entry_size
         commands = [*self.opening, command_words(True, *ring, to_all=True)]
         with k.scope():
-            place, value, counter = k.x(3)
-            self._load_place(place, value)
+            counter = k.x()
             k.mv(counter, ZERO)
             k.li(value, plan.issuers)
             with k.if_(LT, place, value):
@@ -112,6 +144,15 @@ class Steps:
                         with k.if_(EQ, place, value):
                             start_copies(k, own)
             k.sw(counter, COUNTERS, SP)
+
+    def _prepare(self, first: Label) -> None:
+        """Start the first copies, fill the core's frame, and wait for the first two entries."""
+        k = self.k
+        with k.scope():
+            place, value = k.x(2)
+            self._load_place(place, value)
+            if not self._is_opened_early:
+                self._start_opening(place, value)
             self._fill_frame(place, value)
         self.team.barrier()
         skip = k.label()
