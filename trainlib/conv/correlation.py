@@ -68,6 +68,7 @@ class Correlation:
     is_paired         of halves, is each line of the input loaded once? See paired_schedule
     has_row_pairs     of halves, has a register two rows of a place? Rows and channels of Y are then
                       pairs of them, W is words of both, see row_pairs
+    carries           may sums of neighbouring lines be carried? See depthwise_schedule.Carried
     each        a register that says how many groups each core has, `groups` of all cores at most;
                 the code sets it free. None: they are partitioned here
     """
@@ -87,6 +88,7 @@ class Correlation:
     element: Element = F32
     is_paired: bool = False
     has_row_pairs: bool = False
+    carries: bool = True
 
     @cached_property
     def turned(self) -> "Correlation":

@@ -50,6 +50,7 @@ def correlate(
     raises    KernelError if there is no such point
     """
     given = {"rows": rows, "cols": cols, "split": split, "is_turned": is_turned}
+    x = replace(x, carries=x.carries and k.isa.loop_end == "last")
     part = replace(x, channels=-(-x.channels // parts))
     point = choose(name, part, team.cores // parts, given)
     turned = (x.turned if point.is_turned else x).straight

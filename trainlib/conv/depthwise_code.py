@@ -13,9 +13,11 @@ from trainlib.conv.correlation_schedule import Point
 from trainlib.conv.depthwise_schedule import (
     ADDRESSES,
     INPUTS,
+    Carried,
     Input,
     Line,
     Round,
+    carried_row,
     height_of,
     lines_of,
     round_of,
@@ -43,6 +45,7 @@ class Channels:
         rounds = [round_of(x, block) for block in self.blocks]
         may_enter = k.isa.loop_end == "last"  # CV32E40P enters loops at their start only
         self.rounds = [r for r in rounds if r] if may_enter and all(rounds) else []
+        self.carried = carried_row(x, point.cols, point.split[1]) if may_enter else []
         self.cut: list[tuple[Label, Label, Round]] = []
         self.last = 0
         self.x_step, self.y_step = steps_of(x)
@@ -57,19 +60,22 @@ class Channels:
         rows, groups = (size, 1) if x.groups == 1 else (x.rows, size or x.groups)
         taps, starts = x.ys.taps * x.xs.taps, int(x.bias is not None)
         sums = height_of(x.ys) * self.point.cols
-        floats = taps + sums + INPUTS + starts
+        inputs = max([INPUTS, *(len(each.taps[0]) for each in self.carried)])
+        sums *= self.carried[0].held if self.carried else 1
+        floats = taps + sums + inputs + starts
         inner = ADDRESSES + (INPUTS if k.has_float_registers else floats)
         bases = [x.x.address, x.w.address, x.y.address, x.bias]
         with values(k, given, self._values(rows, groups if size else 1), inner, bases) as homes:
             self.px, *pool = k.short(1 + INPUTS)
+            pool += [] if k.has_float_registers else k.x(inputs - INPUTS)
             self.py, self.line, self.end = k.x(ADDRESSES - 1)
             scratch = pool if k.has_float_registers else []
             self.weights, self.sums = k.f(taps), k.f(sums)
-            self.pool = k.f(INPUTS) if k.has_float_registers else pool
+            self.pool = k.f(inputs) if k.has_float_registers else pool
             self.start = k.f() if starts else None
-            self.scratch = scratch or self.pool
+            self.scratch = (scratch or self.pool)[:INPUTS]
             self.v = Values(k, homes, *self.scratch[:2])
-            if self.rounds and not self.has_all_lines:
+            if (self.rounds or self.carried) and not self.has_all_lines:
                 self._count_rounds()
             with self.v.loop("groups", groups) if size else self.v.loop_from("each", "each"):
                 with self.v.loop("panels", rows):
@@ -112,6 +118,9 @@ class Channels:
         self.last = lines_of(self.x, block)[0].outputs[-1]
         k.add_constant(self.py, v.load(y_block, t), self.last, self.scratch[1])
         above = 0 if self.x.ys.is_transposed else -self.x.ys.pad * self.x.x.line
+        if self.carried:
+            self._carry(self.carried[number], x_block, y_block)
+            return
         if self.rounds:
             first = self.rounds[number].heads[0][0].offset
             k.add_constant(self.px, v.load(x_block, t), first + above, self.scratch[1])
@@ -158,6 +167,85 @@ class Channels:
         k.li(self.end, self.x.ys.outputs)
         k.sub(self.end, self.end, self.line)
         k.mv(self.line, count)
+        if self.carried and self.carried[0].missing[1]:
+            more = k.label()
+            k.bnez(self.end, more)
+            k.addi(self.line, self.line, -self.carried[0].missing[1])
+            k.place(more)
+
+    def _carry(self, block: Carried, x_block: str, y_block: str) -> None:
+        """Compute the core's lines of a block, sums carried from line to line.
+
+        NOTE: the loop runs twice: once to fill the sums, then for the lines. In between, `line` is
+        what is left less than 0.
+        """
+        k, x, v, (filled, t, _) = self.k, self.x, self.v, self.scratch
+        (front, back), width = block.missing, len(block.line.outputs)
+        last, start = block.taps[0][-1].offset, k.label()
+        if self.has_all_lines:
+            k.add_constant(self.px, v.load(x_block, t), last, t)
+            k.li(self.line, x.ys.outputs - back)
+            k.li(filled, block.held - front)
+        else:
+            k.add_constant(self.px, v.load(x_block, t), last - front * x.x.line, t)
+            k.li(filled, block.held)
+            if front:
+                inside = k.label()
+                k.bnez(v.load("at_start", t), inside)
+                k.addi(filled, filled, -front)
+                k.add_constant(self.px, self.px, front * x.x.line, t)
+                k.place(inside)
+        for register in self.sums[(block.held - front) * width : block.held * width]:
+            self._start_sum(register)
+        with k.hwloop(filled):
+            k.place(start)
+            self._carried_line(block)
+        k.sub(self.line, ZERO, self.line)
+        with k.if_(LT, self.line, ZERO):
+            k.sub(filled, ZERO, self.line)
+            k.lp_count(0, filled)
+            k.add_constant(self.py, v.load(y_block, t), self.last, t)
+            k.j(start)
+        ended = k.label()
+        if back and not self.has_all_lines:
+            k.bnez(self.end, ended)
+        for line in range(back):
+            self._store(block.line, line * width)
+        k.place(ended)
+
+    def _carried_line(self, block: Carried, ended: int = 0, *, is_first: bool = False) -> None:
+        """Emit a round: load a line of the input, end a line of sums with it and carry others on.
+
+        ended       of the lines of sums that it is added to, those before the block's first
+        is_first    of the block's lines, is that of the input the first one?
+
+        NOTE: what is added to a sum comes in the order in which a Round adds it.
+        """
+        k, x, width = self.k, self.x, len(block.line.outputs)
+        places = [each.offset for each in block.taps[0]]
+        pool = dict(zip(places, self.pool, strict=False))
+        for place in places[:-1]:
+            k.fload(pool[place], place - places[-1], self.px)
+        k.fload_post(pool[places[-1]], x.x.line, self.px)
+        for down in reversed(range(len(block.taps) - ended)):
+            into = (len(block.taps) - 1 - down - (down < block.held)) * width
+            is_begun = [down == block.held] * width
+            inputs = block.taps[down]
+            for each in inputs if down or not any(block.missing) else _turned(inputs):
+                u = pool[each.offset - down * x.x.line]
+                for q, tap in each.uses:
+                    acc, w = self.sums[into + q], self.weights[tap]
+                    if is_begun[q]:
+                        k.fmadd_s(acc, u, w, acc)
+                    elif down and not is_first:
+                        k.fmadd_s(acc, u, w, self.sums[into + width + q])
+                    elif self.start:
+                        k.fmadd_s(acc, u, w, self.start)
+                    else:
+                        k.fmul_s(acc, u, w)
+                    is_begun[q] = True
+            if down == block.held:
+                self._store(block.line)
 
     def _all_rounds(self, round_: Round) -> None:
         """Compute the core's lines of a block.
@@ -237,12 +325,18 @@ class Channels:
         for register, at in zip(self.sums, line.outputs, strict=False):
             if self.x.accumulates:
                 k.fload(register, at - self.last, self.py)
-            elif not self.start:
-                k.fzero(register)
-            elif k.has_float_registers:
-                k.fsgnj_s(register, self.start, self.start)
             else:
-                k.mv(register, self.start)
+                self._start_sum(register)
+
+    def _start_sum(self, register: Register) -> None:
+        """Let a sum be what sums start with."""
+        k = self.k
+        if not self.start:
+            k.fzero(register)
+        elif k.has_float_registers:
+            k.fsgnj_s(register, self.start, self.start)
+        else:
+            k.mv(register, self.start)
 
     def _line(self, line: Line) -> None:
         """Compute the next line of a block and store it."""
@@ -260,10 +354,10 @@ class Channels:
                 k.fadd_s(self.sums[q], self.sums[q], self.start)
         self._store(line)
 
-    def _store(self, line: Line) -> None:
+    def _store(self, line: Line, first: int = 0) -> None:
         """Store the sums of a line, and go on to the next one, if py is the last one's address."""
         k = self.k
-        for register, at in zip(self.sums, line.outputs, strict=False):
+        for register, at in zip(self.sums[first:], line.outputs, strict=False):
             if at == self.last:
                 k.fstore_post(register, self.y_step, self.py)
             else:

@@ -16,53 +16,65 @@ from trainlib.conv.correlation_schedule import REGISTERS, Point, choose
 from trainlib.conv.depthwise_code import Channels
 from trainlib.conv.depthwise_schedule import (
     INPUTS,
+    Carried,
     Line,
     Round,
+    carried_row,
     is_single,
     lines_of,
     parts_of,
     round_of,
 )
-from trainlib.conv.paired_per_core import lone_pairs
-from trainlib.primitive.per_core import TAKEN, Alone, Begin, Block, Cuts
+from trainlib.conv.paired_per_core import SCRATCH, lone_pairs
+from trainlib.primitive.per_core import FEW, TAKEN, Alone, Begin, Block, Cuts
 
 AROUND = 3 + INPUTS  # registers beside floats: two places, and one more than inputs
 NEW_KIND = 400  # cycles of a core that code of a block takes until it is in the cache, about
 NEW_BLOCK = 250  # that it takes to begin a block, of all segments of lines
+BEGUN = 60  # that it takes to begin a block of a channel, nearly
+
+
+Lines = Round | Line | Carried
 
 
 class LoneChannels(Channels):
     """The code of channels that a core computes one after the other.
 
     kinds    of blocks, the lines of each: a loop whose rounds begin in the middle of a line, or a
-             line, if all are alike
+             line, if all are alike; or sums that are carried from line to line, of whole channels
     names    of operands: x, w, y and maybe bias
     """
-
-    has_few = False
 
     def __init__(
         self,
         k: Kernel,
         x: Correlation,
         point: Point,
-        kinds: Sequence[Round | Line],
+        kinds: Sequence[Lines],
         names: Mapping[str, str],
     ) -> None:
         super().__init__(k, x, point)
         self.kinds = kinds
+        inputs = max(_inputs_of(lines) for lines in kinds)
         self.scratch: list[Register]
         self.px, *self.scratch = k.short(2 + INPUTS)
+        carried = kinds[0] if isinstance(kinds[0], Carried) else None
+        self.has_few = carried is not None and _registers(x, kinds) + TAKEN > REGISTERS
+        self.scratch += k.x(SCRATCH - len(self.scratch)) if self.has_few else []
         self.py = k.x()
-        self.weights, self.sums = k.f(x.ys.taps * x.xs.taps), k.f(point.cols)
-        self.pool = k.f(INPUTS) if k.has_float_registers else self.scratch[:INPUTS]
+        sums = max(_held_of(lines) for lines in kinds) * point.cols
+        self.weights, self.sums = k.f(x.ys.taps * x.xs.taps), k.f(sums)
+        if k.has_float_registers:
+            self.pool = k.f(inputs)
+        else:
+            self.pool = [*self.scratch, *k.x(max(inputs - len(self.scratch), 0))][:inputs]
         self.start = k.f() if x.bias is not None else None
         registers = {"x": self.px, "y": self.py, "w": self.scratch[2], "bias": self.scratch[3]}
         self.places: Mapping[str, Register] = {name: registers[r] for r, name in names.items()}
 
     def load(self) -> None:
         """Load weights and bias."""
-        k, x, (t, _, w, bias) = self.k, self.x, self.scratch
+        k, x, (t, _, w, bias, *_) = self.k, self.x, self.scratch
         taps = range(x.xs.taps)
         offsets = [
             x.w.offset + y * x.w.line + tap * x.w.place for y in range(x.ys.taps) for tap in taps
@@ -78,6 +90,10 @@ class LoneChannels(Channels):
 
         def enter() -> None:
             self._begin(lines)
+            if isinstance(lines, Carried):
+                filled = lines.held - lines.missing[0]
+                for number in range(filled):
+                    self._carried_line(lines, filled - number, is_first=number == 0)
             if begin:
                 k.jr(begin.load())
                 k.place(begin.first)
@@ -88,21 +104,31 @@ class LoneChannels(Channels):
             k.place(start)
             if isinstance(lines, Round):
                 self.round(lines, whole, after)
+            elif isinstance(lines, Carried):
+                self._carried_line(lines)
             else:
                 k.place(whole)
                 self._line(lines)
 
-    def _begin(self, lines: Round | Line) -> None:
+    def _begin(self, lines: Lines) -> None:
         """Let px and py be the places that rounds expect."""
         k, x, t = self.k, self.x, self.scratch[0]
         self.last = _line_of(lines).outputs[-1]
         k.add_constant(self.py, self.py, self.last, t)
+        if isinstance(lines, Carried):
+            k.add_constant(self.px, self.px, lines.taps[0][-1].offset, t)
+            return
         first = lines.heads[0][0] if isinstance(lines, Round) else lines.inputs[-1]
         k.add_constant(self.px, self.px, first.offset - x.ys.pad * x.x.line, t)
 
     def end(self, kind: int) -> None:
-        """Store the last line of a block."""
-        if _tails_of(self.kinds[kind]):
+        """Store the last line of a block, or the last ones."""
+        lines = self.kinds[kind]
+        if isinstance(lines, Carried):
+            self.last, width = lines.line.outputs[-1], len(lines.line.outputs)
+            for number in range(lines.missing[1]):
+                self._store(lines.line, number * width)
+        elif _tails_of(self.kinds[kind]):
             self.last = _line_of(self.kinds[kind]).outputs[-1]
             self._store(_line_of(self.kinds[kind]))
 
@@ -115,11 +141,21 @@ class LoneChannels(Channels):
             self._store(lines.line)
 
 
-def _line_of(lines: Round | Line) -> Line:
-    return lines.line if isinstance(lines, Round) else lines
+def _line_of(lines: Lines) -> Line:
+    return lines if isinstance(lines, Line) else lines.line
 
 
-def _tails_of(lines: Round | Line) -> int:
+def _inputs_of(lines: Lines) -> int:
+    """Registers for inputs."""
+    return max(INPUTS, len(lines.taps[0])) if isinstance(lines, Carried) else INPUTS
+
+
+def _held_of(lines: Lines) -> int:
+    """Lines of sums that registers hold."""
+    return lines.held if isinstance(lines, Carried) else 1
+
+
+def _tails_of(lines: Lines) -> int:
     """Taps that a round adds up for the line of the one before."""
     return lines.missing[1] if isinstance(lines, Round) else 0
 
@@ -138,6 +174,8 @@ def lone_channels(
     items    channels
     given    of the point, see trainlib.conv.correlation_schedule.choose
     """
+    carried = x.straight
+    x = replace(x, carries=False)
     if items % cores and not x.is_paired:
         given = given | {"is_turned": False}  # cores share lines, too
     try:
@@ -150,12 +188,17 @@ def lone_channels(
     is_plain = not point.is_turned and not x.ys.is_transposed
     if not is_plain or point.rows > 1:
         return None
-    tried = range(1, x.xs.outputs + 1) if items % cores else [point.cols]
-    cuts = [cut for cols in tried if (cut := _cut(x, cols))]
+    every = [given["cols"]] if given["cols"] else range(1, x.xs.outputs + 1)
+    cuts = [cut for cols in (every if items % cores else [point.cols]) if (cut := _cut(x, cols))]
+    if items % cores == 0:
+        cuts += [cut for cols in every if (cut := _carried_cut(carried, cols))]
     if not cuts:
         return None
     times = items * x.ys.outputs / cores
-    cut = min(cuts, key=lambda cut: cut.cost(times))
+    begun = 0 if items % cores else BEGUN * items / cores
+    cut = min(cuts, key=lambda cut: cut.cost(times) + begun * len(cut.blocks))
+    if isinstance(cut.kinds[0], Carried):
+        return _carried(carried, items, cut, replace(point, cols=cut.cols), names)
     tails = _tails_of(cut.kinds[0])
     return Alone(
         items,
@@ -171,6 +214,27 @@ def lone_channels(
     )
 
 
+def _carried(
+    x: Correlation, items: int, cut: "_Cut", point: Point, names: Mapping[str, str]
+) -> Alone:
+    """Channels whose sums are carried from line to line."""
+    first = cut.kinds[0]
+    assert isinstance(first, Carried)
+    front, back = first.missing
+    return Alone(
+        items,
+        cut.blocks,
+        x.ys.outputs - back,
+        cut.cycles / len(cut.blocks),
+        names["x"],
+        names["y"],
+        lambda rounds: (rounds + first.held - front) * x.x.line,
+        lambda rounds: rounds * x.y.line,
+        lambda k: LoneChannels(k, x, point, cut.kinds, names),
+        begun=first.held - front,
+    )
+
+
 class _Cut(NamedTuple):
     """A line of outputs in blocks of so many, or fewer.
 
@@ -179,7 +243,7 @@ class _Cut(NamedTuple):
     """
 
     cols: int
-    kinds: list[Round | Line]
+    kinds: Sequence[Lines]
     blocks: tuple[Block, ...]
     cycles: int
 
@@ -201,6 +265,24 @@ def _cut(x: Correlation, cols: int) -> _Cut | None:
     found = [lines for lines in kinds if lines]
     blocks = tuple(parts_of(x, runs))
     return _Cut(cols, found, blocks, sum(_line_of(found[b.kind]).instructions for b in blocks))
+
+
+def _carried_cut(x: Correlation, cols: int) -> _Cut | None:
+    """None: sums of blocks of so many cannot be carried."""
+    kinds = carried_row(x, cols, 1)
+    if not kinds or x.xs.is_transposed and x.xs.stride > 1:
+        return None
+    if _registers(x, kinds, SCRATCH) + FEW > REGISTERS or not is_single(x, 1, cols, 1):
+        return None
+    blocks = tuple(parts_of(x, x.xs.runs(cols)))
+    return _Cut(cols, kinds, blocks, sum(kinds[b.kind].instructions for b in blocks))
+
+
+def _registers(x: Correlation, kinds: Sequence[Lines], scratch: int = 1 + INPUTS) -> int:
+    """For blocks that are carried, with so many at least that hold nothing between rounds."""
+    sums = max(_held_of(lines) * len(_line_of(lines).outputs) for lines in kinds)
+    inputs = max([scratch, *map(_inputs_of, kinds)])
+    return 2 + inputs + x.ys.taps * x.xs.taps + sums + (x.bias is not None)
 
 
 def _like(x: Correlation, block: BlockRun) -> Line | None:

@@ -9,6 +9,9 @@ sums: no loop over taps, and no weight is loaded again.
 Where no more than the first line and the last one have fewer taps, all lines share the code of one:
 see Round. So a core's own cache holds it.
 
+At a stride of 1, sums of neighbouring lines may be carried: each line of the input is loaded once,
+for all lines of the output that read it, see Carried. So blocks are narrower.
+
 Of the gradient of images with a stride, that many neighbouring lines are computed together: groups
 of lines read alike, single ones do not.
 """
@@ -24,12 +27,14 @@ from trainlib.codegen.strided_access import REACH
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Correlation
 from trainlib.primitive.per_core import Block
+from trainlib.primitive.tile_spec import ENDS
 
 INPUTS = 3  # registers for inputs: two loads are ahead of the multiply-adds
 ADDRESSES = 4  # registers inside of a block: of input and output, the line, and where lines end
 REGISTERS = 28  # for all of it; others hold what stands around
 LARGEST_CODE = 600  # instructions of all lines: they share the cache with other functions
 BLOCK, RUN, ROW = 10, 7, 20  # instructions around a block, around a run of lines, around a row
+FILLED = 25  # cycles between a carried block's first rounds and the others
 
 
 class Input(NamedTuple):
@@ -94,6 +99,40 @@ class Round(NamedTuple):
         return self.taps[len(self.heads) :]
 
 
+class Carried(NamedTuple):
+    """All lines of a block by one loop, a round for each line of the input.
+
+    The sums of a line begin with its first taps along y and move on to other registers with every
+    line of the input, by the multiply-adds themselves; those that have their last taps are stored.
+    The first rounds fill the registers: what they store is no sum, and stored again.
+
+    line       with all taps
+    taps       what it reads of each line of the input, by tap along y, the first one first
+    missing    taps along y that the first line and the last one of all lack
+    """
+
+    line: Line
+    taps: tuple[tuple[Input, ...], ...]
+    missing: tuple[int, int]
+
+    @property
+    def held(self) -> int:
+        """Lines of sums that registers hold, and rounds that fill these in the midst of lines."""
+        return len(self.taps) - 1
+
+    @property
+    def instructions(self) -> int:
+        """Of a round."""
+        uses = sum(len(each.uses) for inputs in self.taps for each in inputs)
+        return len(self.taps[0]) + uses + len(self.line.outputs)
+
+    def cycles(self, lines: int, parts: int) -> float:
+        """Of so many lines, a part of them for each core, nearly."""
+        front, back = self.missing
+        rounds = self.held + (lines / parts if parts > 1 else lines - front - back)
+        return rounds * self.instructions + (front + back) * len(self.line.outputs) + FILLED
+
+
 def height_of(ys: Axis) -> int:
     """Lines that are computed together."""
     return ys.stride if ys.is_transposed else 1
@@ -130,13 +169,18 @@ def _lines(
                 use = down.q * width + across.q, down.tap * taps + across.tap
                 uses.setdefault(place, []).append(use)
         inputs = tuple(
-            Input(down * line_bytes + across * place_bytes, tuple(uses[down, across]))
+            Input(down * line_bytes + across * place_bytes, _apart(uses[down, across]))
             for down, across in sorted(uses)
         )
         sums = product(range(lines.first.width), range(width))
         outputs = tuple(next_bytes * down + output_bytes * across for down, across in sums)
         found.append(Line(lines, inputs, outputs))
     return tuple(found)
+
+
+def _apart(uses: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The last sum first: the next input begins with another, which waits for no multiply-add."""
+    return tuple(sorted(uses, reverse=True))
 
 
 def round_of(x: Correlation, block: BlockRun) -> Round | None:
@@ -167,6 +211,48 @@ def round_of(x: Correlation, block: BlockRun) -> Round | None:
     return Round(line, tuple(by_tap), (front, back)) if is_one else None
 
 
+def carried_row(x: Correlation, cols: int, parts: int) -> list[Carried]:
+    """The blocks of a row whose lines so many cores share; none if they are no loops of this kind,
+    or other ones are faster.
+    """
+    ys, taps = x.ys, x.xs.taps
+    steps = ys.stride, ys.dilation
+    if ys.is_transposed or steps != (1, 1) or x.accumulates or not x.carries:
+        return []
+    lines = ys.outputs // parts if x.lines is None else -(-ys.outputs // ENDS)
+    front, back = ys.pad, max(ys.outputs - ys.pad + ys.taps - 1 - ys.inputs, 0)
+    held = ys.taps - 1
+    if max(front, back) >= held or lines < held or x.x.line not in STEPS:
+        return []
+    found, others = [], 0.0
+    for block in x.xs.runs(cols):
+        some = lines_of(x, block)
+        line = max(some, key=lambda each: len(each.inputs))
+        by_tap = [
+            tuple(i for i in line.inputs if any(tap // taps == down for _, tap in i.uses))
+            for down in range(ys.taps)
+        ]
+        sums = set(range(block.first.width))
+        if any({q for i in inputs for q, _ in i.uses} != sums for inputs in by_tap):
+            return []
+        found.append(Carried(line, tuple(by_tap), (front, back)))
+        others += block.times * sum(each.lines.times * each.instructions for each in some) / parts
+    pool = max(len(each.taps[0]) for each in found)
+    floats = ys.taps * taps + held * cols + max(pool, INPUTS) + (x.bias is not None)
+    own = _cycles_of_carried(x, cols, found, parts)
+    return found if ADDRESSES + floats <= REGISTERS and own < others else []
+
+
+def _cycles_of_carried(x: Correlation, cols: int, row: list[Carried], parts: int) -> float:
+    """Cycles of a row, nearly; a core's own cache holds one kind of blocks, not several."""
+    blocks = x.xs.runs(cols)
+    new = sum(each.instructions for each in row) if len(row) > 1 else 0
+    return REFETCH * new + sum(
+        block.times * each.cycles(x.ys.outputs, parts)
+        for block, each in zip(blocks, row, strict=True)
+    )
+
+
 def is_single(x: Correlation, rows: int, cols: int, parts: int) -> bool:
     """Can it be computed in this way, with so many sums of a line, by so many cores a line?"""
     x, taps = x.straight, x.ys.taps * x.xs.taps
@@ -188,6 +274,9 @@ def cycles_of_row(x: Correlation, cols: int, parts: int) -> float:
     """Cycles of a row of a group on one core of those that share its lines, nearly."""
     x = x.straight
     total = float(ROW + x.ys.taps * x.xs.taps)
+    if carried := carried_row(x, cols, parts):
+        around = (BLOCK + RUN) * sum(block.times for block in x.xs.runs(cols))
+        return total + around + _cycles_of_carried(x, cols, carried, parts)
     for block in x.xs.runs(cols):
         lines = lines_of(x, block)
         own = sum(each.lines.times * each.instructions for each in lines) / parts
@@ -199,6 +288,8 @@ def fetch_of_row(x: Correlation, cols: int) -> float:
     """Cycles that a row's code takes if a core's own cache has none of it, nearly."""
     x = x.straight
     code = ROW + x.ys.taps * x.xs.taps
+    if carried := carried_row(x, cols, 1):
+        return REFETCH * (code + sum(BLOCK + RUN + each.instructions for each in carried))
     for block in x.xs.runs(cols):
         round_ = round_of(x, block)
         lines = [round_.line] if round_ else lines_of(x, block)

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from firmware.builder import Kernel, Label, Register
 
-TAKEN, FEW = 6, 4  # registers that hold what cores walk items with; where there are few
+TAKEN, FEW = 6, 3  # registers that hold what cores walk items with; where there are few
 
 
 class Code(Protocol):
@@ -98,6 +98,7 @@ class Alone:
     written            bytes of an item's result that are there when the last block has done so many
     code               given a kernel, the code of a core's items
     lines              of a round
+    begun              lines that a block begins with, before its rounds
     cuts               where cores may share an item's rounds, of a line each
     """
 
@@ -111,4 +112,5 @@ class Alone:
     written: Callable[[int], int]
     code: Callable[[Kernel], Code]
     lines: int = 1
+    begun: int = 0
     cuts: Cuts | None = None

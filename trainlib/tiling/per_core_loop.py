@@ -6,8 +6,8 @@ When it copies what: see trainlib.tiling.per_core_schedule.
 The table lies in L1, once for all cores. A stop in it: a command, with a place among a core's items
 for its address in L1 and the first core's address in L2, and how far from there the next core's is,
 and where its base is if that is relative to an operand;
-how many rounds follow, where they begin, and where to go after them; and for the first part of an
-item the places of its operands.
+how many rounds follow, and where they begin; for the first part of an item the places of its
+operands; and where to go after the rounds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ class AloneWalk:
                 self.base, self.core = self.scratch[4:6]
             else:
                 self.entry, self.base, self.bit, self.mine, self.core = k.x(5)
-            self.count, self.then = self.scratch[1], k.x()
+            self.count = self.scratch[1]
             if code.has_few and k.registers.free("x"):
                 self.keeps_core, self.core = True, k.x()
             self._open(code, table, WORD * len(words))
@@ -82,7 +82,7 @@ class AloneWalk:
         """
         k, share, stop = self.k, self.share, self.share.stops[0]
         assert stop.copied
-        value = self.scratch[0]
+        value, also = self.scratch[0], self.places[share.alone.source]
         self._count(self.bit)
         self.team.core(self.core)
         k.li(value, share.block)
@@ -91,16 +91,15 @@ class AloneWalk:
         k.add(self.mine, self.mine, value)
         for copied in share.opening:
             self._copy(copied)
-        k.li(self.then, 0)
+        k.li(also, 0)
         with self._between_rounds(), self.team.only(share.cores - 1):
-            self._count(self.then)
+            self._count(also)
             Dma(k).to_l1(self.entries, table, size)
         self._wait()
         self._load_again()
-        k.or_(self.bit, self.bit, self.then)
+        k.or_(self.bit, self.bit, also)
         self._copy(stop.copied)
-        k.li(self.entry, self.entries)
-        k.la(self.then, self.meet)
+        k.li(self.entry, table)
         self._find(self._others)
         code.load()
         self._find(self._streamed)
@@ -151,6 +150,7 @@ class AloneWalk:
         self._wait()
         with self._between_rounds():
             self.team.barrier()
+        k.li(self.entry, self.entries + WORD)
         k.j(self.stop)
         k.place(self.asleep)
         self._wait()
@@ -193,7 +193,7 @@ class AloneWalk:
         for register in (command, l1, l2):
             k.sw(register, CONTROL + COMMAND, self.base)
         k.place(copied)
-        for register in (self.count, command, self.then):
+        for register in (self.count, command):
             k.load_post(register, WORD, self.entry)
         k.jr(command)
 
@@ -217,7 +217,8 @@ class AloneWalk:
             if kind == 0:
                 k.place(self.begun)
             code.walk(kind, self.count, self.start[kind])
-            k.jr(self.then)
+            k.load_post(self.scratch[0], WORD, self.entry)
+            k.jr(self.scratch[0])
 
     @property
     def _streamed(self) -> list[str]:
@@ -237,12 +238,15 @@ class AloneWalk:
     # Table
 
     def _table(self) -> list[int | Label]:
-        """All stops but the first, whose copy code starts, and the end."""
+        """Where to go after the first stop, whose copy code starts; all others, and the end.
+
+        NOTE: the first word is read in L2, before the table is in L1.
+        """
         share, stops = self.share, self.share.stops
-        words: list[int | Label] = []
+        words: list[int | Label] = [self.meet]
         for stop in stops[1:]:
             words += self._words(stop)
-        return [*words, *self._copy_words(share.ending), 0, self.finish, 0]
+        return [*words, *self._copy_words(share.ending), 0, self.finish]
 
     def _words(self, stop: Stop) -> list[int | Label]:
         share, part = self.share, stop.part
@@ -258,9 +262,9 @@ class AloneWalk:
             for name, offset in zip(self._streamed, offsets, strict=True)
         ]
         if part.block:
-            return [*words, part.rounds, self.again[block.kind], then, *places]
+            return [*words, part.rounds, self.again[block.kind], *places, then]
         whole = [share.place(name, stop.item) for name in self._others]
-        return [*words, part.rounds, self.fresh, then, *whole, *places]
+        return [*words, part.rounds, self.fresh, *whole, *places, then]
 
     def _copy_words(self, copied: Copied) -> list[Any]:
         """The command, how far apart cores' items are, and where its base is if it has one."""

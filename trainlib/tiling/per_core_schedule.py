@@ -95,7 +95,7 @@ class Share:
         a, streamed = self.alone, (self.alone.source, self.alone.result)
         if a.items % self.cores or self.items < 2 or not self.others:
             return False
-        if a.rounds * a.lines < LEAST or a.rounds < len(FRONT) + 1:
+        if a.begun + a.rounds * a.lines < LEAST or a.rounds < len(FRONT) + 1:
             return False
         if self.cores > MOST_ISSUERS or self.ring > min(RINGS) and len(a.blocks) > 1:
             return False
