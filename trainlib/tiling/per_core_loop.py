@@ -59,6 +59,8 @@ class AloneWalk:
             else:
                 self.entry, self.base, self.bit, self.mine, self.core = k.x(5)
             self.count = self.scratch[1]
+            has_room = not code.has_few or k.registers.free("x")
+            self.then = k.x() if has_room else None
             if code.has_few and k.registers.free("x"):
                 self.keeps_core, self.core = True, k.x()
             self._open(code, table, WORD * len(words))
@@ -99,7 +101,9 @@ class AloneWalk:
         self._load_again()
         k.or_(self.bit, self.bit, also)
         self._copy(stop.copied)
-        k.li(self.entry, table)
+        k.li(self.entry, self.entries + WORD if self.then else table)
+        if self.then:
+            k.la(self.then, self.meet)
         self._find(self._others)
         code.load()
         self._find(self._streamed)
@@ -150,7 +154,8 @@ class AloneWalk:
         self._wait()
         with self._between_rounds():
             self.team.barrier()
-        k.li(self.entry, self.entries + WORD)
+        if self.then is None:
+            k.li(self.entry, self.entries + WORD)
         k.j(self.stop)
         k.place(self.asleep)
         self._wait()
@@ -207,6 +212,7 @@ class AloneWalk:
                 k.j(self.stop)
             k.place(more)
             k.lp_count(0, self.count)
+            self._load_then()
             k.j(self.start[kind])
             if kind == 0:
                 k.place(self.fresh)
@@ -214,11 +220,20 @@ class AloneWalk:
                 code.load()
             k.place(self.again[kind])
             self._load_places(self._streamed)
+            self._load_then()
             if kind == 0:
                 k.place(self.begun)
             code.walk(kind, self.count, self.start[kind])
-            k.load_post(self.scratch[0], WORD, self.entry)
-            k.jr(self.scratch[0])
+            if self.then:
+                k.jr(self.then)
+            else:
+                k.load_post(self.scratch[0], WORD, self.entry)
+                k.jr(self.scratch[0])
+
+    def _load_then(self) -> None:
+        """Take from the table where to go after the rounds, if a register is left for it."""
+        if self.then:
+            self.k.load_post(self.then, WORD, self.entry)
 
     @property
     def _streamed(self) -> list[str]:
@@ -240,7 +255,7 @@ class AloneWalk:
     def _table(self) -> list[int | Label]:
         """Where to go after the first stop, whose copy code starts; all others, and the end.
 
-        NOTE: the first word is read in L2, before the table is in L1.
+        NOTE: without a register for it the first word is read in L2, before the table is in L1.
         """
         share, stops = self.share, self.share.stops
         words: list[int | Label] = [self.meet]
