@@ -69,7 +69,7 @@ def ahead(
             begun.append(Stretch.begin(k, team, by_halves))
 
     yield fetch
-    for stretch in begun:
+    for stretch in reversed(begun):  # the code that fetches one is part of those before
         stretch.finish(k, team)
 
 
@@ -78,23 +78,23 @@ class Stretch:
     """Code that is fetched ahead.
 
     kept         registers whose values are needed where it is fetched
+    by_halves    see ahead
     start        where it begins; `first` stands for the address of its first line, less 2
     share        stands for the bytes of a core's lines
     table        stands for the address of the table: a row for each EACH lines of every core. A
                  core's word has a nibble for each of its lines, the first one in the highest:
                  half-words from the line's start to the instruction to execute, plus 1; or SKIP,
                  or END
-    by_halves    see ahead
     """
 
     isa: Isa
     cores: int
     kept: frozenset[Register]
+    by_halves: bool
     start: Label
     first: Label
     share: Label
     table: Label
-    by_halves: bool
     end: Label = field(init=False)
 
     @classmethod
@@ -103,8 +103,8 @@ class Stretch:
         kept = frozenset((SP, *k.registers.live))
         if taken := kept.intersection(OWN):
             raise KernelError(f"{k.name}: {', '.join(r.name for r in taken)} in use, fetching code")
-        labels = k.here(), *(k.label() for _ in range(3))
-        return cls(k.isa, team.cores, kept, *labels, by_halves)
+        labels = (k.label() for _ in range(3))
+        return cls(k.isa, team.cores, kept, by_halves, k.here(), *labels)
 
     def finish(self, k: Kernel, team: Team) -> None:
         """Let it end here, and insert what fetches it."""

@@ -20,6 +20,7 @@ from trainlib.tiling.plan import FUNCTION, NEXT, RING, Plan
 from trainlib.tiling.records import Relatives, start_copies
 
 FRAME = 32  # bytes of a core's stack
+LONG = 13 << 10  # bytes of first copies while which code is fetched twice: some 1,700 cycles
 APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
 ENTRY, COUNT, BLOCK, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(6))
 """Its entry, where in it its block's number of words and the words are, the counters that it waits
@@ -66,13 +67,13 @@ class Steps:
         first = k.label()
         is_early, is_called = self._is_opened_early, self.relatives is not None
         how = self.team, self.is_cold
-        with k.compressing(), ahead(k, *how, by_halves=not is_called) as fetch:
+        with k.compressing(), ahead(k, *how, by_halves=not is_called) as self.fetch:
             if not is_early:
-                fetch()
+                self.fetch()
             self._move_stack(-FRAME)
             if is_early:
                 self._open()
-                fetch()
+                self.fetch()
             with k.scope():
                 k.registers.hold(self.entry)
                 self.count, self.words = k.x(2)
@@ -147,13 +148,15 @@ class Steps:
 
     def _prepare(self, first: Label) -> None:
         """Start the first copies, fill the core's frame, and wait for the first two entries."""
-        k = self.k
+        k, plan = self.k, self.plan
         with k.scope():
             place, value = k.x(2)
             self._load_place(place, value)
             if not self._is_opened_early:
                 self._start_opening(place, value)
             self._fill_frame(place, value)
+        if self._is_opened_early and plan.steps[0].bytes >= LONG:
+            self.fetch()  # lines that others have replaced, while there is nothing else to do
         self.team.barrier()
         skip = k.label()
         with k.region("dma_wait"):

@@ -4,6 +4,7 @@ import pytest
 
 from trainlib.launch import launch
 from trainlib.report import Report
+from trainlib.tiling import step_code
 from trainlib.tiling.step_code import Steps
 
 LAYERS = (
@@ -34,3 +35,15 @@ def test_both_engines_take_the_same_cycles_for_them():
     reports = [ran(layer, engine=engine) for engine in ("compiled", "event")]
     assert all(report.is_correct for report in reports)
     assert reports[0].cycles == reports[1].cycles
+
+
+def test_code_is_fetched_twice_where_they_are_long(monkeypatch):
+    sizes = {"inputs": 4, "height": 18, "width": 7, "outputs": 38, "kernel": 2, "padding": 1}
+    layer = "conv2d_wg_f32", sizes
+    twice = ran(layer)
+    monkeypatch.setattr(step_code, "LONG", 1 << 20)
+    once = ran(layer)
+
+    assert twice.is_correct
+    assert once.is_correct
+    assert twice.cycles < 0.98 * once.cycles
