@@ -56,6 +56,7 @@ def _take_command(dma, channel):
         channel["line_start"][side] = command["address"][side]
         if command["slot"][side] != NO_SLOT:
             dma["lines_taken"][side] &= ~(1 << command["slot"][side])
+            dma["waiting"] = 0
     channel["splitting"] = 1
     channel["first_command"] = (channel["first_command"] + 1) % COMMAND_SLOTS
     channel["commands"] -= 1

@@ -3,6 +3,8 @@
 Source: MCHAN's trans_arbiter_wrap, trans_queue, synch_unit, trans_allocator.
 """
 
+import numpy as np
+
 from soc.dma.control_ports import (
     ARBITRATED,
     FALLING,
@@ -20,6 +22,7 @@ from soc.dma.state import (
     NO_SLOT,
     SIDES,
 )
+from soc.prelude.bits import lowest_index
 from soc.prelude.step import inlined_step, step
 
 EVENT, INTERRUPT, BROADCAST = 1, 2, 4
@@ -43,16 +46,17 @@ def step_ports(dma):
     After the last store: one cycle STORED, ARBITRATED until the command's arbitration lies in an
     earlier cycle, REGISTERED until the cycle in which the burst splitter takes its (first) line.
     """
-    moving = dma["moving"] & ~dma["granted"]
-    for port in range(dma["ports"]):
-        if not moving >> port & 1:
-            continue
+    moving = np.uint64(dma["moving"] & ~dma["granted"])
+    while moving:
+        port = lowest_index(moving)
+        moving &= moving - np.uint64(1)
         state = dma["port"][port]
         phase = state["phase"]
         if phase == STORED:
             state["phase"] = ARBITRATED
         elif phase == FALLING:
             state["phase"] = IDLE
+            dma["waiting"] = 0
         elif phase == ARBITRATED and not state["barrier"]:
             state["phase"] = REGISTERED
         elif phase in (REPLY, IDLE) or (
@@ -60,6 +64,7 @@ def step_ports(dma):
         ):
             state["phase"] = IDLE
             dma["moving"] &= ~(1 << port)
+            dma["waiting"] = 0
 
 
 @step

@@ -131,7 +131,8 @@ def grant_ports(dma):
     """Grant what can be granted in this cycle; the ports, a bit each. Call it before dma_tick.
 
     If that changes nothing, the ports that ask are `waiting`: nor does it in the cycles to come,
-    before a stage takes a line or another port asks.
+    before another port asks, or a port is idle again or an entry of the 2D queues is free: then
+    none is `waiting`. As long as all ports that ask are, this may be left out.
     """
     asked = dma["asked"]
     dma["granted"] = dma["waiting"] = 0

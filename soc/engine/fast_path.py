@@ -236,7 +236,7 @@ def make_run_words_beside_dma(go_on: Callable, run_answered: Callable) -> Callab
                 break
             ports = 0
             if left == 0:
-                if dma["asked"]:
+                if dma["asked"] & ~dma["waiting"]:
                     ports = grant_ports(dma)
                 else:
                     dma["granted"] = 0

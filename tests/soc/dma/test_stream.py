@@ -93,7 +93,9 @@ def compare(dma, other, octets, others, l1, l2, l1_other, l2_other, paths, table
                 if octets[k] != others[k] and not STREAM <= k < AFTER_STREAM:
                     return STATES_DIFFER, now, k, streamed
         granted = grant_ports(dma)
-        grant_ports(other)
+        other["granted"] = 0
+        if other["asked"] & ~other["waiting"]:  # as soc.engine.fast_path does
+            grant_ports(other)
         for row in range(rows):
             if asked[row] and granted >> table[at[row], 1] & 1:
                 loads[row] = table[at[row], 3]
