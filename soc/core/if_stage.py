@@ -45,6 +45,14 @@ def fetch_after(chip, hart, fetch, row, pc, cycle):
 
 
 @inlined_step
+def fetch_turns(hart, row, pc):
+    """Does fetch_after ask for something else than what follows in memory?"""
+    if row["flags"] & BEFORE_LOOP_END:
+        return row["kind"] == JUMP or loop_start(hart, pc + int(row["size"])) >= 0
+    return row["kind"] == JUMP
+
+
+@inlined_step
 def hand_over(chip, hart, fetch, row, pc):
     """Let the next instruction enter the decode stage, if it has certainly come.
 
@@ -54,7 +62,8 @@ def hand_over(chip, hart, fetch, row, pc):
     if mode != IDEAL:
         if mode != STEADY:
             return False
-        fetch_steadily(fetch, pc, int(row["size"]), hart["in_id"] - 1)
+        turns = fetch_turns(hart, row, pc)
+        fetch_steadily(fetch, pc, int(row["size"]), hart["in_id"] - 1, turns)
         fetch_after(chip, hart, fetch, row, pc, hart["in_id"])
     hart["id_valid"] = 1
     return True
@@ -117,7 +126,7 @@ def await_hand_over(chip, hart, fetch, row, pc, ready):
     again = division_in_id(chip, hart) if hart["ri5cy"] and ready != NEVER else 0
     if again and ready < comes < NEVER:
         ready += -((ready - comes) // again) * again
-    given = fetch_next(fetch, pc, int(row["size"]), cycle, ready)
+    given = fetch_next(fetch, pc, int(row["size"]), cycle, ready, False)
     if given == NEVER:
         return False
     if passes and given == cycle:  # a branch not taken lets what is in ID into EX

@@ -19,7 +19,9 @@ leave, and nothing is stepped cycle by cycle:
 * IDEAL: there is no cache; the hart's own timing rules hold.
 
 A hart runs ahead of global time: a miss is left in the record (`miss`, the cycle of the fetch that
-misses) and icache.py takes it up one cycle later. A jump in or before that cycle takes it back.
+misses) and icache.py takes it up one cycle later. A jump in or before that cycle takes it back. So
+nothing is looked up with the hand-over of a jump, or of what comes right before the end of a
+hardware loop that goes back.
 
 Sources: riscv_prefetch_buffer.sv, riscv_fetch_fifo.sv (DEPTH = 4, ready while entry 2 is empty),
 riscv_if_stage.sv of RI5CY (riscv_nn astral-v1.0); pri_icache_controller.sv of hier-icache v1.3.0;
@@ -281,18 +283,18 @@ def _next_of_cv32e40p(fetch, pc, size, cycle, ready):
 
 
 @inlined_step
-def fetch_steadily(fetch, pc, size, cycle):
+def fetch_steadily(fetch, pc, size, cycle, turns):
     """fetch_next in STEADY mode, where the hand-over takes place in this cycle."""
     if (pc & 3) + size >= 4:
         arrival = fetch["arrival"]
         fetch["arrival"] = arrival + 1 if fetch["left"] < arrival else cycle + 2
         fetch["left"] = cycle
-        if pc & 12 == 0:
+        if pc & 12 == 0 and not turns:
             _look_ahead(fetch, pc)
 
 
 @inlined_step
-def fetch_next(fetch, pc, size, cycle, ready):
+def fetch_next(fetch, pc, size, cycle, ready, turns):
     """Hand the instruction at pc, of size bytes, over to the decode stage.
 
     To be called for every instruction in turn, as soon as the one before has issued.
@@ -301,12 +303,15 @@ def fetch_next(fetch, pc, size, cycle, ready):
               one before; after a jump what the hart's rules say
     ready     the first cycle in which EX can take it: as long as the decode stage is empty and
               EX is busy nothing is handed over. NEVER if that depends on a grant
+    turns     fetch_jump or fetch_loop is called right after it, for the cycle after the hand-over.
+              It may be left open, but costs time then, as long as a line is missing that a
+              jump always takes back
     returns   the cycle of the hand-over; it can issue one later. NEVER if that is not known yet:
               call again when its line has come (or the grant)
     """
     mode = fetch["mode"]
     if mode == STEADY:
-        fetch_steadily(fetch, pc, size, cycle)
+        fetch_steadily(fetch, pc, size, cycle, turns)
         return cycle
     if mode == EXACT:
         if fetch["port"] == CV32E40P_PORT:

@@ -6,7 +6,7 @@ are constants, as is the chip's configuration; the functions are inlined, and th
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import numpy as np
 from llvmlite.binding import llvm_version_info
@@ -18,7 +18,7 @@ from soc.chip.superblock_call import CONVENTION
 from soc.core.hotness import ACCESS
 from soc.jit.edit_llvm import COLD
 from soc.jit.llvm_writer import PROLOGUE, STEPS, TAKES, Writer
-from soc.jit.superblock import Place, Superblock, goes_back, row_after, rows_of
+from soc.jit.superblock import Place, Superblock, fetch_turns, goes_back, row_after, rows_of
 from soc.prelude.decoded import BRANCH, HWLOOP, LOAD, STORE, UNDECODED
 from soc.prelude.hart_state import GO_ON, RESUMED, SERVED
 
@@ -33,20 +33,18 @@ def constant(symbol: str, record: np.void) -> str:
 def _first_of_lines(chip: Chip, superblock: Superblock) -> list[int]:
     """Addresses of instructions with whose hand-over the fetch comes to a line.
 
-    Where a hardware loop ends and goes back it does not.
+    Where it turns, to a jump's target or back in a hardware loop, it does not.
     """
-    handed = superblock.places[1 if superblock.begins == ACCESS else 0 :]
+    run = superblock.places[1 if superblock.begins == ACCESS else 0 :]
+    handed = list(zip_longest(run, run[1:]))
     if chip.code[superblock.places[-2].row]["kind"] not in (LOAD, STORE) or superblock.pauses:
         handed = handed[:-1]
-    turns = [
-        each for each, following in pairwise(superblock.places) if goes_back(chip, each, following)
-    ]
     return [
         place.pc
-        for place in handed
+        for place, following in handed
         if place.pc & 12 == 0
         and (place.pc & 3) + int(chip.code[place.row]["size"]) >= 4
-        and place not in turns
+        and not fetch_turns(chip, place, following, superblock.left_loop)
     ]
 
 

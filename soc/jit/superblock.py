@@ -12,11 +12,13 @@ import numpy as np
 from soc.chip.state import Chip
 from soc.core.hotness import ACCESS
 from soc.prelude.decoded import (
+    BEFORE_LOOP_END,
     BRANCH,
     COUNTED,
     DIVISION,
     FPU,
     HWLOOP,
+    JUMP,
     LOAD,
     LOOP_END,
     MARKER,
@@ -95,6 +97,23 @@ def superblock_from(
         if left_loop == NONE and goes_back(chip, place, following):
             return superblock._replace(side_exit=superblock_from(chip, index, begins, place.pc))
     return superblock
+
+
+def fetch_turns(chip: Chip, place: Place, following: Place | None, left_loop: int) -> bool:
+    """Does the fetch likely go elsewhere by the time when this instruction is handed over?
+
+    It jumps, or ends a hardware loop that goes back, or is right before such an end. No hart need
+    be in that loop now.
+
+    following    the instruction after it, if that is known
+    """
+    row = chip.code[place.row]
+    if row["kind"] == JUMP or row["flags"] & LOOP_END and place.pc != left_loop:
+        return True
+    is_before = row["flags"] & BEFORE_LOOP_END and place.pc + int(row["size"]) != left_loop
+    if not is_before:
+        return False
+    return following is None or bool(chip.code[following.row]["flags"] & LOOP_END)
 
 
 def _is_clear(chip: Chip, place: Place, left_loop: int) -> bool:

@@ -29,7 +29,7 @@ from soc.core.lsu import asks_for_word
 from soc.engine.aligned_words import enter_request, l1_word_access, take_bank
 from soc.icache.private_cache import IDEAL, has_lines, is_cached, is_seen, lines_are_seen
 from soc.prelude.bits import bit, lowest_index
-from soc.prelude.decoded import BEFORE_LOOP_END, JUMP
+from soc.prelude.decoded import JUMP, LOOP_HINTS
 from soc.prelude.hart_state import ENTERED, GO_ON, L1_REQUEST, REQUEST, RUN
 from soc.prelude.step import cold_step, step
 from soc.prelude.wheel import NEVER, SLOTS
@@ -197,7 +197,7 @@ def end_superblock(chip, h, row, index, following, pc, state):
         return GO_ON
     hart = chip.harts[np.uint64(h)]
     fetch = chip.fetch[np.uint64(h)]
-    asks_ahead = following["kind"] == JUMP or following["flags"] & BEFORE_LOOP_END
+    asks_ahead = following["kind"] == JUMP or following["flags"] & LOOP_HINTS
     if state == L1_REQUEST or state == REQUEST:
         if hart["pc"] != pc or not hand_over(chip, hart, fetch, following, pc):
             hand_over_another(chip, hart, fetch)

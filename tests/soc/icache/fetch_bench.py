@@ -67,9 +67,15 @@ def is_taken(row, times, index):
 @step
 def at_output(fetch, code, times, pc, cycle):
     """The instruction at pc comes to the queue's output: a hardware loop may go back after it."""
+    if goes_back(code, times, pc):
+        fetch_loop(fetch, pc, code[(pc - BASE) >> 1]["target"], cycle)
+
+
+@step
+def goes_back(code, times, pc):
+    """Does the instruction at pc, the next one to be handed over, end a loop that goes back?"""
     index = (pc - BASE) >> 1
-    if times[index] + 1 < code[index]["loop"]:
-        fetch_loop(fetch, pc, code[index]["target"], cycle)
+    return times[index] + 1 < code[index]["loop"]
 
 
 @step
@@ -77,7 +83,9 @@ def hand_over(hart, fetch, code, times):
     """Hand the next instruction over, if it has come."""
     pc = hart["pc"]
     row = code[(pc - BASE) >> 1]
-    hart["given"] = fetch_next(fetch, pc, row["size"], hart["ideal"], hart["free"])
+    turns = row["kind"] == JUMP
+    turns |= row["loop"] == 0 and goes_back(code, times, pc + row["size"])
+    hart["given"] = fetch_next(fetch, pc, row["size"], hart["ideal"], hart["free"], turns)
     if hart["given"] == NEVER:
         return
     if row["kind"] == JUMP:

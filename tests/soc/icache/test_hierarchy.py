@@ -149,7 +149,7 @@ class Driven:
 
     def arrival(self, hart: int, pc: int, size: int = 4) -> int:
         """The cycle in which the instruction at pc, next in the queue, has come."""
-        return int(fetch_next(self.fetch[hart], pc, size, 0, 0))
+        return int(fetch_next(self.fetch[hart], pc, size, 0, 0, False))
 
 
 def test_a_private_hit_arrives_in_the_next_cycle_a_shared_hit_two_a_line_of_l2_later() -> None:
@@ -319,9 +319,9 @@ def test_a_hand_over_waits_for_ex_while_the_decode_stage_is_empty() -> None:
     assert caches.arrival(0, BASE) == NEVER
     caches.until(100)
     fetch = caches.fetch[0]
-    assert fetch_next(fetch, BASE, 4, 5, NEVER) == NEVER
-    assert fetch_next(fetch, BASE, 4, 5, 40) == 40
-    assert fetch_next(fetch, BASE + 4, 4, 41, NEVER) == 41
+    assert fetch_next(fetch, BASE, 4, 5, NEVER, False) == NEVER
+    assert fetch_next(fetch, BASE, 4, 5, 40, False) == 40
+    assert fetch_next(fetch, BASE + 4, 4, 41, NEVER, False) == 41
 
 
 def test_a_hart_that_is_switched_off_asks_for_nothing_more() -> None:
@@ -339,7 +339,7 @@ def test_a_hart_outside_the_cluster_has_an_ideal_fetch_and_no_port_of_the_banks(
     assert [int(record["mode"]) for record in fetch] == [EXACT] * 8 + [IDEAL]
     assert icache[0]["ports"] == 8
     fetch_jump(fetch[8], BASE, 10)
-    assert fetch_next(fetch[8], BASE, 4, 11, 11) == 11
+    assert fetch_next(fetch[8], BASE, 4, 11, 11, False) == 11
 
 
 @pytest.mark.parametrize(

@@ -331,6 +331,42 @@ def test_what_a_superblock_finds_missing_is_asked_for_at_once(
     assert not difference(vars(End.of(compiled)), vars(End.of(event)))
 
 
+def short_loop(chip: SocSpec, before: int) -> Program:
+    """A hardware loop of one core after so many instructions; what follows it is in other lines."""
+    k = new_kernel(chip, "short loop")
+    word = k.buffer(k.l1, "word", 4)
+    with team_of(k, chip, chip.cores) as team, team.only(0):
+        place, value, other = k.x(3)
+        k.li(place, word)
+        for _ in range(before):
+            k.addi(other, other, 1)
+        with k.hwloop(2000):
+            k.lw(value, 0, place)
+            k.addi(other, other, 1)
+            k.addi(value, value, 1)
+            k.sw(value, 0, place)
+            k.addi(other, other, 3)
+        for _ in range(8):
+            k.addi(other, other, 2)
+    return k.build()
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_a_loop_that_goes_back_before_it_asks_for_the_next_line_stays_translated(
+    before: int, early: CodeCache
+) -> None:
+    """It ends with the first or the second word of a line: a jump takes back what is asked for."""
+    chip = load_chip("pulp")
+    program = short_loop(chip, before)
+    compiled = run_program(program, chip, code_cache=early)
+    event = run_program(program, chip, engine="event")
+
+    last = int(compiled.chip.harts["lp_last"][0].max())
+    assert not difference(vars(End.of(compiled)), vars(End.of(event)))
+    if last & 12 < 8:
+        assert compiled.chip.superblocks["hotness"].max() < 1000
+
+
 @pytest.mark.parametrize(("cores", "banks"), [(9, 4), (16, 32)])
 @pytest.mark.sampled(2)
 def test_many_cores_leave_what_the_event_engine_does(
