@@ -24,6 +24,9 @@ from soc.jit.profile import Profile
 from soc.jit.profile_store import POLL_THRESHOLD, ProfileStore
 from soc.jit.translation import Batch, digest
 
+EMITTER = "soc.jit.emit_llvm"
+"""The module that writes superblocks."""
+
 NEVER = 1 << 60
 """A threshold that no count reaches."""
 
@@ -81,11 +84,13 @@ class CodeCache:
         return self.folder / f"superblock-{digest(content)[:32]}"
 
     def key(self, steps: Interpreter) -> str:
-        """A name for the content of the steps; makes what they call known to what is loaded."""
+        """A name for the content of the steps, and of what writes superblocks; makes what the steps
+        call known to what is loaded.
+        """
         if steps not in self._keys:
             for link in FLOATS.links.values():
                 define(PURE_SYMBOL.format(link.symbol), FLOATS.address(link.symbol))
-            self._keys[steps] = key(steps.name, steps.modules)
+            self._keys[steps] = key(steps.name, steps.modules | {EMITTER})
         return self._keys[steps]
 
     def batch(self, profile: Profile) -> Batch:
