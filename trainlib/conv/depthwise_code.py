@@ -60,7 +60,7 @@ class Channels:
         rows, groups = (size, 1) if x.groups == 1 else (x.rows, size or x.groups)
         taps, starts = x.ys.taps * x.xs.taps, int(x.bias is not None)
         sums = height_of(x.ys) * self.point.cols
-        inputs = max([INPUTS, *(len(each.taps[0]) for each in self.carried)])
+        inputs = max([INPUTS, *(each.inputs for each in self.carried)])
         sums *= self.carried[0].held if self.carried else 1
         floats = taps + sums + inputs + starts
         inner = ADDRESSES + (INPUTS if k.has_float_registers else floats)

@@ -147,7 +147,7 @@ def _line_of(lines: Lines) -> Line:
 
 def _inputs_of(lines: Lines) -> int:
     """Registers for inputs."""
-    return max(INPUTS, len(lines.taps[0])) if isinstance(lines, Carried) else INPUTS
+    return lines.inputs if isinstance(lines, Carried) else INPUTS
 
 
 def _held_of(lines: Lines) -> int:

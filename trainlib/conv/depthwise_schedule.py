@@ -121,6 +121,11 @@ class Carried(NamedTuple):
         return len(self.taps) - 1
 
     @property
+    def inputs(self) -> int:
+        """Registers for inputs."""
+        return max(INPUTS, len(self.taps[0]))
+
+    @property
     def instructions(self) -> int:
         """Of a round."""
         uses = sum(len(each.uses) for inputs in self.taps for each in inputs)
@@ -237,8 +242,8 @@ def carried_row(x: Correlation, cols: int, parts: int) -> list[Carried]:
             return []
         found.append(Carried(line, tuple(by_tap), (front, back)))
         others += block.times * sum(each.lines.times * each.instructions for each in some) / parts
-    pool = max(len(each.taps[0]) for each in found)
-    floats = ys.taps * taps + held * cols + max(pool, INPUTS) + (x.bias is not None)
+    inputs = max(each.inputs for each in found)
+    floats = ys.taps * taps + held * cols + inputs + (x.bias is not None)
     own = _cycles_of_carried(x, cols, found, parts)
     return found if ADDRESSES + floats <= REGISTERS and own < others else []
 
