@@ -115,15 +115,14 @@ class Steps:
             k.sw(ZERO, COUNTERS, SP)
             with self.team.only(self.plan.cores - 1):
                 Dma(k).begin(counter)
-                start_copies(k, self._first_commands)
+                largest = sorted(self.opening, key=lambda words: words[0] & LONGEST, reverse=True)
+                start_copies(k, [*largest, self._first_entries])
                 k.sw(counter, COUNTERS, SP)
 
     @property
-    def _first_commands(self) -> list[Sequence[Any]]:
-        """Commands of the first copies, and of the one that copies the first two entries."""
-        ring = self.entries, self.table, 2 * self.plan.entry_size
-        largest = sorted(self.opening, key=lambda words: words[0] & LONGEST, reverse=True)
-        return [*largest, command_words(True, *ring, to_all=True)]
+    def _first_entries(self) -> Sequence[Any]:
+        """The command that copies the first two entries."""
+        return command_words(True, self.entries, self.table, 2 * self.plan.entry_size, to_all=True)
 
     def _start_opening(self, place: Register, value: Register) -> None:
         """Let each core that starts copies start its share of the first ones.
@@ -131,8 +130,7 @@ class Steps:
         NOTE: a core's counter is the one that it has taken last, also of later commands.
         """
         k, plan = self.k, self.plan
-        ring = self.entries, self.table, 2 * plan.entry_size
-        commands = [*self.opening, command_words(True, *ring, to_all=True)]
+        commands = [*self.opening, self._first_entries]
         with k.scope():
             counter = k.x()
             k.mv(counter, ZERO)
@@ -147,7 +145,9 @@ class Steps:
             k.sw(counter, COUNTERS, SP)
 
     def _prepare(self, first: Label) -> None:
-        """Start the first copies, fill the core's frame, and wait for the first two entries."""
+        """Start the first copies, if they do not run yet, fill the core's frame, and wait for the
+        first two entries.
+        """
         k, plan = self.k, self.plan
         with k.scope():
             place, value = k.x(2)
