@@ -52,10 +52,7 @@ def torch_module(written: str, seed: int) -> Any:
     file, colon, _ = written.rpartition(":")
     if not colon or not file.endswith(".py"):
         raise ConfigError([f"{written}: a network is FILE.py:NAME, or a FILE.onnx"])
-    try:
-        import torch
-    except ImportError:
-        raise ConfigError([f"{written}: torch is missing: pip install 'pulpsim[torch]'"]) from None
+    torch = _torch(written)
     torch.manual_seed(seed)
     found = _named(written)
     try:
@@ -66,6 +63,16 @@ def torch_module(written: str, seed: int) -> Any:
         kind = type(module).__name__
         raise ConfigError([f"{written}: is a {kind}; it has to be or return a torch.nn.Module"])
     return module
+
+
+def _torch(wanted_by: str) -> Any:
+    """The package, which is an extra. Raises ConfigError without it."""
+    try:
+        import torch
+    except ImportError:
+        missing = "torch is missing: pip install 'pulpsim[torch]'"
+        raise ConfigError([f"{wanted_by}: {missing}"]) from None
+    return torch
 
 
 def _named(written: str) -> Any:
@@ -116,8 +123,7 @@ def loss_of(name: str) -> Any:
         return found
     if name not in LOSSES:
         raise ConfigError([f"--loss {name}: there are {', '.join(LOSSES)}, {OWN}, FILE.py:NAME"])
-    from torch.nn import functional
-
+    functional = _torch(f"--loss {name}").nn.functional
     return {
         "cross_entropy": functional.cross_entropy,
         "mse": functional.mse_loss,
