@@ -46,6 +46,27 @@ class Partition:
             with self.k.else_():
                 yield EqualParts(least, extra)
 
+    @property
+    def is_even(self) -> bool:
+        """Are all parts equal?"""
+        return self.total % self.parts == 0
+
+    def load_own(self, count: Register) -> EqualParts:
+        """Load how many elements the core's part has, and let the index be that of the first one;
+        what is returned counts from it. So parts of either size have the same code.
+        """
+        k, index, t = self.k, self.index, self.t
+        least, extra = divmod(self.total, self.parts)
+        k.li(t, extra)
+        k.by_field(("p_min", "cv_min"), rd=count, rs1=index, rs2=t)
+        k.li(t, least)
+        k.by_field(("p_mac", "cv_mac"), rd=count, rs1=index, rs2=t)
+        k.li(t, extra)
+        k.slt(t, index, t)
+        k.mv(index, count)
+        k.addi(count, t, least)
+        return EqualParts(1, 0)
+
     def load_start(self, rd: Register, part: EqualParts, base: Address, step: int) -> None:
         """Load the address of the core's first element: they lie `step` bytes apart from base."""
         k, t = self.k, self.t

@@ -98,6 +98,8 @@ class Code:
         k, g, point = self.k, self.g, self.point
         with k.scope():
             names = GIVEN if self.parts == 1 else (*GIVEN, *OF_PARTS)
+            has_uneven = g.groups > 1 and g.groups % point.split[0] > 0
+            names = (*names, "each") if has_uneven else names
             given = dict(zip(names, k.x(len(names)), strict=True))
             i, j, t = k.x(3)
             part = k.x() if self.parts > 1 else t
@@ -108,7 +110,7 @@ class Code:
             with grid_of(k, self.team, split, i, j, t):
                 if self.parts > 1:
                     self._load_lines(given, i, part, t)
-                for panel in rows.parts_of_cores():
+                for panel in self._parts_of(rows, given):
                     self._load_starts(given, rows, panel, is_row)
                     if self.parts > 1:
                         add_product(k, given["dw_row"], part, self._part_bytes, t)
@@ -120,6 +122,15 @@ class Code:
                             if self.parts > 1:
                                 k.free(part)
                             self._part(given, panel.size, strip.size)
+
+    def _parts_of(self, rows: Partition, given: dict[str, Register]) -> Iterator[EqualParts]:
+        """Emit the body for each size that cores' parts have; for groups just once, with a register
+        that says how many each has.
+        """
+        if "each" in given:
+            yield rows.load_own(given["each"])
+        else:
+            yield from rows.parts_of_cores()
 
     @property
     def _part_bytes(self) -> int:
@@ -166,10 +177,12 @@ class Code:
         """All of a core: its groups, or its rows of the only one."""
         k, g, nest = self.k, self.g, self.nest
         rows, groups = (size, 1) if g.groups == 1 else (g.rows, size)
+        has_each = "each" in given
         own = nest.sums + nest.pool
         inner = nest.addresses + (3 if k.has_float_registers else own)
         bases = [g.dy.address, g.x.address, g.dw.address, *self.others]
-        names = INNER if self.parts == 1 else (*INNER, *BASES)
+        names = [name for name in INNER if name != "groups" or not has_each]
+        names += BASES if self.parts > 1 else ()
         with values(k, given, names, inner, bases) as homes:
             _let_return_have_ra(homes)
             pointers = len(nest.bodies[0].reaches)
@@ -181,9 +194,10 @@ class Code:
             if self.parts > 1:
                 self.v.copy("dy_base", "dy")
                 self.v.copy("x_base", "x_start")
-            with self.v.loop("groups", groups):
+            loop = self.v.loop_from("each", "each") if has_each else self.v.loop("groups", groups)
+            with loop:
                 self._group(rows, channels)
-                if groups > 1:
+                if groups > 1 or has_each:
                     self._next_group()
 
     def _group(self, rows: int, channels: int) -> None:

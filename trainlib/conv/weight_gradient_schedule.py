@@ -53,7 +53,8 @@ class WeightGradient:
                    apart where they lie together
     has_row_pairs  of such, has a register two rows of a place? Rows are then pairs of them, dY is
                    words of both, see row_pairs; dW is halves, its second row half a pair after it
-    each           a register that says how many groups each core has, see Correlation
+    each           a register that says how many groups each core has, `groups` of all cores at
+                   most; the code sets it free. None: they are partitioned here
     """
 
     groups: int
