@@ -37,7 +37,6 @@ from trainlib.primitive.tensor import WORD, Address
 
 Pair = tuple[int, int]
 Layout = Literal["chw", "hwc"]
-Lines = tuple[Register, Register]
 
 
 class Strides(NamedTuple):
@@ -203,15 +202,12 @@ def conv2d_fw_f32(
     *,
     bias: Address | None = None,
     accumulate: bool = False,
-    lines: Lines | None = None,
-    each: Register | None = None,
     words: Address | None = None,
     partial: Address | None = None,
     **point: Any,
 ) -> None:
     """Y = convolution of X with W, plus a bias of each channel, plus what Y holds.
 
-    lines, each    see trainlib.conv.correlation.Correlation
     words          room for words of weights, if pairs of rows are computed at once, see
                    trainlib.conv.row_pairs
     partial        room for the sums of parts of the channels, see trainlib.conv.line_parts; None:
@@ -233,7 +229,7 @@ def conv2d_fw_f32(
         bias_left(k, team, y, bias, _along(lengths, shape.y), accumulate) as start,
         images_of(k, shape.batch, {"x": x, "y": y}, sizes) as at,
     ):
-        whole = shape.forward(at["x"], w, at["y"], start, accumulate, lines, each)
+        whole = shape.forward(at["x"], w, at["y"], start, accumulate)
         name, room = f"conv2d_fw_{shape.element.name}", (shape.y, partial)
         _correlate(name, k, team, whole, words, room, shape.batch, point)
 
@@ -248,8 +244,6 @@ def conv2d_ig_f32(
     *,
     bias: Address | None = None,
     accumulate: bool = False,
-    lines: Lines | None = None,
-    each: Register | None = None,
     words: Address | None = None,
     partial: Address | None = None,
     **point: Any,
@@ -257,7 +251,6 @@ def conv2d_ig_f32(
     """dX from dY and W; with a bias of each channel of X, it is a transposed convolution. Both, or
     either, is added to what dX holds.
 
-    lines, each             see trainlib.conv.correlation.Correlation
     words, partial, point   as in conv2d_fw_f32
 
     raises    KernelError if there is no such point
@@ -275,7 +268,7 @@ def conv2d_ig_f32(
         bias_left(k, team, dx, bias, _along(lengths, shape.x), accumulate) as start,
         images_of(k, shape.batch, {"dx": dx, "dy": dy}, sizes) as at,
     ):
-        whole = shape.input_gradient(at["dy"], w, at["dx"], start, accumulate, lines, each)
+        whole = shape.input_gradient(at["dy"], w, at["dx"], start, accumulate)
         name, room = f"conv2d_ig_{shape.element.name}", (shape.x, partial)
         _correlate(name, k, team, whole, words, room, shape.batch, point)
 
@@ -370,7 +363,8 @@ def conv2d_wg_f32(
 
     dbias_of_x    sum up X instead of dY: for a transposed convolution, whose operands swap
     closes        of halves, are sums of even and of odd places added up here? See Conv2d.may_close
-    each          then, how many groups each core has, see trainlib.conv.correlation.Correlation
+    each          then, how many groups each core has, see
+                  trainlib.conv.weight_gradient_schedule.WeightGradient
     words         room for words of dY, if pairs of rows are computed at once, see
                   trainlib.conv.row_pairs
     partial       room for the sums of parts of the lines, see trainlib.conv.line_parts; None: each

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from firmware.builder import Register
 from trainlib.codegen.inner_loop import Body, Kind, Mac, Multiply, Value, halves, pairs, single
 from trainlib.conv.axis import Axis, Outputs
 from trainlib.primitive.element import F32, Element
@@ -62,15 +61,11 @@ class Correlation:
     ys, xs            the dimensions of the images
     bias              one for each row of each group, what the sums start with; None: 0, or
     accumulates       what Y holds
-    lines             registers that say which lines are computed, all of them by each core: the
-                      first one, and how many, at least one; the code sets them free. None: all
     element           of all tensors
     is_paired         of halves, is each line of the input loaded once? See paired_schedule
     has_row_pairs     of halves, has a register two rows of a place? Rows and channels of Y are then
                       pairs of them, W is words of both, see row_pairs
     carries           may sums of neighbouring lines be carried? See depthwise_schedule.Carried
-    each        a register that says how many groups each core has, `groups` of all cores at most;
-                the code sets it free. None: they are partitioned here
     """
 
     groups: int
@@ -83,8 +78,6 @@ class Correlation:
     y: Images
     bias: Address | None = None
     accumulates: bool = False
-    lines: tuple[Register, Register] | None = None
-    each: Register | None = None
     element: Element = F32
     is_paired: bool = False
     has_row_pairs: bool = False

@@ -80,10 +80,10 @@ class Correlator:
         k, x, point = self.k, self.x, self.point
         with k.scope():
             names = GIVEN if x.bias is None else (*GIVEN, "bias")
-            given = dict(zip(("at_start", "line_count"), x.lines, strict=True)) if x.lines else {}
-            given |= {"each": x.each} if x.each else {}
+            has_uneven = x.groups > 1 and x.groups % point.split[0] > 0 and not x.is_paired
+            names = (*names, "each") if has_uneven else names
             names = names if self.parts == 1 else (*names, *OF_PARTS)
-            given = {n: given[n] if n in given else k.x() for n in (*names, *given)}
+            given = dict(zip(names, k.x(len(names)), strict=True))
             i, j, t = k.x(3)
             part_of_sums = k.x() if self.parts > 1 else t
             partition = Partition(k, x.rows if x.groups == 1 else x.groups, point.split[0], i, t)
@@ -112,19 +112,16 @@ class Correlator:
 
     def _parts(self, partition: Partition, given: dict[str, Register]) -> Iterator[EqualParts]:
         """Emit the loop's body for each size that cores' parts have; 0: a register says it."""
-        if "each" not in given:
+        if "each" in given:
+            partition.load_own(given["each"])
+            yield EqualParts(0, 0)
+        else:
             yield from partition.parts_of_cores()
-            return
-        if partition.parts > 1:
-            self.k.mul(partition.index, partition.index, given["each"])
-        yield EqualParts(0, 0)
 
     def _load_lines(self, given: dict[str, Register], j: Register, t: Register) -> None:
         """Load how many lines the core has, and the place of their first."""
         k, x, parts = self.k, self.x, self.point.split[1]
         count, first = given["line_count"], given["at_start"]
-        if x.lines:
-            return
         least, extra = divmod(x.ys.outputs, parts)
         k.li(count, least)
         if parts == 1:
@@ -199,7 +196,7 @@ class Correlator:
         if not self.is_single:
             add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
             self.lines.load_place(given["at_start"], given["x_start"], t)
-        elif x.lines or self.point.split[1] > 1:
+        elif self.point.split[1] > 1:
             add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
             x_line = x.ys.stride * x.x.line
             add_product(
@@ -230,7 +227,7 @@ class Correlator:
             self.v = Values(k, homes, *self.scratch[:2])
             with self.v.loop("groups", groups) if size else self.v.loop_from("each", "each"):
                 self._group(rows)
-                if groups > 1:
+                if groups > 1 or not size:
                     next_group(self.v, x, rows)
 
     def _group(self, rows: int) -> None:

@@ -137,7 +137,7 @@ def _ratio(x: Correlation, rows: int, cols: int) -> float:
 
 
 def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
-    is_straight = x.lines is not None or x.element.is_half  # of halves, the order of sums is fixed
+    is_straight = x.element.is_half  # the order of their sums is fixed
     if is_straight and given["is_turned"]:
         return
     heights = (given["rows"],) if given["rows"] else BLOCKS
@@ -179,21 +179,20 @@ def turns(given: dict, is_square: bool) -> tuple[bool, ...]:
 def _splits(x: Correlation, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
     """Grids of at most so many cores."""
     partitioned = x.rows if x.groups == 1 else x.groups
-    lines = 1 if x.lines or x.is_paired else x.ys.outputs
-    least = cores if x.each else 1
+    lines = 1 if x.is_paired else x.ys.outputs
     if given is None:
-        return useful_splits(partitioned, lines, cores, least)
+        return useful_splits(partitioned, lines, cores)
     is_one = 1 <= given[0] <= partitioned and 1 <= given[1] <= (1 if x.is_paired else x.ys.outputs)
     return [given] if is_one and given[0] * given[1] <= cores else []
 
 
 @cache
-def useful_splits(rows: int, others: int, cores: int, least: int = 1) -> list[tuple[int, int]]:
-    """Grids of at most so many cores: parts of the rows, at least so many, and of the others. Left
-    out are those of fewer rows and no more others than another has.
+def useful_splits(rows: int, others: int, cores: int) -> list[tuple[int, int]]:
+    """Grids of at most so many cores: parts of the rows and of the others. Left out are those of
+    fewer rows and no more others than another has.
     """
     splits: list[tuple[int, int]] = []
-    for r in range(min(cores, rows), least - 1, -1):
+    for r in range(min(cores, rows), 0, -1):
         split = r, min(cores // r, others)
         if not splits or split[1] > splits[-1][1]:
             splits.append(split)

@@ -40,7 +40,7 @@ class Channels:
 
     def __init__(self, k: Kernel, x: Correlation, point: Point) -> None:
         self.k, self.x, self.point = k, x, point
-        self.has_all_lines = x.lines is None and point.split[1] == 1
+        self.has_all_lines = point.split[1] == 1
         self.blocks = x.xs.runs(point.cols)
         rounds = [round_of(x, block) for block in self.blocks]
         may_enter = k.isa.loop_end == "last"  # CV32E40P enters loops at their start only
@@ -81,7 +81,7 @@ class Channels:
                 with self.v.loop("panels", rows):
                     self._row()
                     next_panel(self.v, x)
-                if groups > 1:
+                if groups > 1 or not size:
                     next_group(self.v, x, rows)
             self._end_cut_lines()
 

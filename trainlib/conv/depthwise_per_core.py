@@ -176,10 +176,8 @@ def lone_channels(
     """
     carried = x.straight
     x = replace(x, carries=False)
-    if items % cores and not x.is_paired:
-        given = given | {"is_turned": False}  # cores share lines, too
     try:
-        point = choose(name, x, 1, given)
+        point = choose(name, x, 1, given | {"is_turned": False})
     except KernelError:
         return None
     x = x.straight

@@ -27,7 +27,6 @@ from trainlib.codegen.strided_access import REACH
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Correlation
 from trainlib.primitive.per_core import Block
-from trainlib.primitive.tile_spec import ENDS
 
 INPUTS = 3  # registers for inputs: two loads are ahead of the multiply-adds
 ADDRESSES = 4  # registers inside of a block: of input and output, the line, and where lines end
@@ -224,7 +223,7 @@ def carried_row(x: Correlation, cols: int, parts: int) -> list[Carried]:
     steps = ys.stride, ys.dilation
     if ys.is_transposed or steps != (1, 1) or x.accumulates or not x.carries:
         return []
-    lines = ys.outputs // parts if x.lines is None else -(-ys.outputs // ENDS)
+    lines = ys.outputs // parts
     front, back = ys.pad, max(ys.outputs - ys.pad + ys.taps - 1 - ys.inputs, 0)
     held = ys.taps - 1
     if max(front, back) >= held or lines < held or x.x.line not in STEPS:
@@ -265,7 +264,7 @@ def is_single(x: Correlation, rows: int, cols: int, parts: int) -> bool:
     floats = taps + height * cols + INPUTS + (x.bias is not None)
     if x.channels > 1 or rows > 1 or ADDRESSES + floats > REGISTERS:
         return False
-    if x.element.is_half or height > 1 and (parts > 1 or x.lines is not None):
+    if x.element.is_half or height > 1 and parts > 1:
         return False
     if any(step not in STEPS for step in steps_of(x)):
         return False

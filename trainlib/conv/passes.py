@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 
 from firmware.builder import Kernel, KernelError
-from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.conv import halves
 from trainlib.conv.axis import Axis
@@ -48,7 +47,7 @@ from trainlib.primitive.per_core import Alone
 from trainlib.primitive.slices import Axis as Along
 from trainlib.primitive.slices import Formed, Sized, Spread, TensorSlice, TileShape, Window
 from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tile_spec import COUNT, EACH, ENDS, FIRST, Costs, Dim, Sizes, Tiling
+from trainlib.primitive.tile_spec import EACH, Costs, Dim, Sizes, Tiling
 from trainlib.reference import conv2d as reference
 
 RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not count taps
@@ -135,22 +134,17 @@ class Step:
         has_scratch |= halves.has_row_pairs(self.result, a, self.element)
         has_scratch |= self._has_parts(a) or self._has_channel_parts(a)
         scratch = (lambda tile: self._scratch(a, tile)) if has_scratch else None
-        begins_twice = a.accumulate and a.bias  # then a tile's bias is added to it once
-        is_walked = self.result != "w" and not a.by_columns and not begins_twice
-        walks = (lambda sizes: self._walked(a, sizes)) if is_walked else None
-        is_grown = is_walked or self.result == "w" and self.element.is_half and halves.grows(a)
+        is_grown = self.result == "w" and self.element.is_half and halves.grows(a)
         grows = (lambda sizes: self._grown(a, sizes)) if is_grown else None
         dims, forms = tuple(self._dims(a, cut)), dict(self._forms(a))
-        exposed = (lambda sizes: self._exposed(a, sizes)) if is_walked else None
-        how: Any = {"forms": forms, "walks": walks, "grows": grows, "exposed": exposed}
-        how |= {"alone": lambda: self._alone(a)} if is_walked else {}
+        how: Any = {"forms": forms, "grows": grows}
+        is_image = self.result != "w" and not a.by_columns
+        how |= {"alone": lambda: self._alone(a)} if is_image else {}
         how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
         if self._is_timed(a):
             how |= {"timed": lambda tile: self.cycles(a, tile)}
         if self._is_plain(a) or halves.has_row_pairs(self.result, a, self.element):
             how |= {"busy": lambda sizes: self._busy(a, sizes), "costs": COSTS}
-        if is_walked and a.shape.groups > 1 and not self.element.is_half:
-            how |= {"busy": lambda sizes: self._busy_by_groups(a, sizes)}
         if self._has_lone_parts(a):
             how |= {"busy": lambda sizes: self._busy_by_lines(a, sizes), "costs": LONE_COSTS}
         taps = 1 if a.by_columns else self._taps(a)
@@ -175,25 +169,11 @@ class Step:
         """Do schedules estimate cycles of tiles? Those of gradients of weights err by more."""
         return self.result != "w" and not a.by_columns and not self.element.is_half
 
-    def _walked(self, a: Wanted, sizes: Sizes) -> str | None:
-        """The lines, where each core has a group or more of one image, and they are not cut."""
-        return "y" if self._is_walked(a, sizes) else None
-
     def _grown(self, a: Wanted, sizes: Sizes) -> str | None:
-        """The groups, where tiles of several sizes have them; of dW, all lines are in each."""
-        if self.result != "w":
-            return "g" if self._walked(a, sizes) else None
+        """The groups, where tiles of several sizes have them, of dW in halves: all lines are in
+        each.
+        """
         return "g" if sizes.get("y", a.shape.ys.outputs) == a.shape.ys.outputs else None
-
-    def _is_walked(self, a: Wanted, sizes: Sized) -> Any:
-        """Are the lines walked with tiles of these sizes?"""
-        lines = a.shape.ys.inputs if self.result == "x" else a.shape.ys.outputs
-        is_free = all(a.point[name] is None for name in ("split", "is_turned"))
-        if a.shape.groups == 1 or lines < ENDS or not is_free or self.element.is_half:
-            return False
-        if self._is_joined(a):
-            return False
-        return (sizes["n"] == 1) & (sizes["y"] == lines) & (sizes["g"] >= GROUPS)
 
     def _is_joined(self, a: Wanted) -> bool:
         """Are neighbouring lines computed together? See trainlib.conv.depthwise_schedule."""
@@ -277,28 +257,6 @@ class Step:
             for n, whole in (("g", s.groups), ("y", s.ys.outputs))
         ]
         return np.vectorize(busy, otypes=[float])(*of)
-
-    def _exposed(self, a: Wanted, sizes: Sized) -> Any:
-        """The part of the copies of a tile at the ends that nothing hides: few lines and groups, if
-        there are several tiles.
-        """
-        if not np.any(self._is_walked(a, sizes)):
-            return 1.0
-        is_walked = self._is_walked(a, sizes) & np.logical_not(self._is_one(a, sizes))
-        return np.where(is_walked, GROUPS / sizes["g"] / ENDS, 1.0)
-
-    def _busy_by_groups(self, a: Wanted, sizes: Sized) -> Any:
-        """The part of the time in which cores have work in tiles that are walked: each has groups
-        of its own. Of others they share the lines.
-        """
-        is_walked = self._is_walked(a, sizes) & np.logical_not(self._is_one(a, sizes))
-        cores = a.likely_cores
-        busy = sizes["g"] / (cores * np.ceil(np.asarray(sizes["g"]) / cores))
-        return np.where(is_walked, busy, 1.0)
-
-    def _is_one(self, a: Wanted, sizes: Sized) -> Any:
-        """Is a tile of these sizes all there is?"""
-        return prod(sizes[dim.name] == dim.size for dim in self._dims(a, self._cut(a)))
 
     def _cut(self, a: Wanted) -> dict[str, str]:
         """The dimensions along which it is cut, by themselves.
@@ -425,10 +383,6 @@ class Step:
         else:
             if self.biased:
                 how["bias"] = at.get(self.bias) if tile.is_first else None
-            if tile.is_walked:
-                how["lines"] = at[FIRST], at[COUNT]
-            if tile.is_grown:
-                how["each"] = at[EACH]
             if halves.has_row_pairs(self.result, a, self.element):
                 how["words"] = at["words"]
             if self._has_channel_parts(a):
@@ -464,8 +418,6 @@ class Step:
         """Of the code for a tile of an image or its gradient, as its schedule estimates them."""
         conv = self._convolution(a, tile)
         of = conv.forward(0, 0, 0) if self.result == "y" else conv.input_gradient(0, 0, 0)
-        if self._is_walked(a, tile) and not self._is_one(a, tile):
-            of = replace(of, lines=(ZERO, ZERO))  # each core has all of them
         return conv.batch * fewest(of, a.likely_cores)
 
     @property

@@ -1,7 +1,7 @@
 """Boxes: which part of a tensor a tile needs, and how that lies in L1."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
 
@@ -123,16 +123,14 @@ class TileShape:
     parts                of each tensor: shape.part("X")
     is_first             does it begin the sums over the summed dimensions?
     is_last              does it end them? False where the tiling does not tell
-    is_walked            does the code take from registers FIRST and COUNT what to compute of it?
-    is_grown             does it take from register EACH how much of it each core computes? Then
-                         this is the shape of the largest tile
+    is_grown             does the code take from register EACH how much of it each core computes?
+                         Then this is the shape of the largest tile
     """
 
     sizes: tuple[tuple[str, int], ...]
     parts: tuple[tuple[str, TensorSlice], ...]
     is_first: bool
     is_last: bool
-    is_walked: bool = False
     is_grown: bool = False
 
     def __getitem__(self, dim: str) -> int:
@@ -144,14 +142,10 @@ class TileShape:
 
 @dataclass(frozen=True)
 class Box:
-    """The part of a tensor that a tile needs: first elements and counts, inside the tensor.
-
-    some    by axis, what is copied of it; None: all
-    """
+    """The part of a tensor that a tile needs: first elements and counts, inside the tensor."""
 
     start: tuple[int, ...]
     part: TensorSlice
-    some: tuple[range, ...] | None = None
 
     @classmethod
     def of_all(cls, tensor: Tensor) -> "Box":
@@ -161,25 +155,9 @@ class Box:
         return cls(nothing, TensorSlice(*whole, item=tensor.item, joined=tensor.joined))
 
     @property
-    def copied(self) -> tuple[range, ...]:
-        """What is copied, by axis, from its first element on."""
-        return self.some or tuple(map(range, self.part.shape))
-
-    @property
     def elements(self) -> int:
-        """How many are copied."""
-        return prod(map(len, self.copied))
-
-    def some_of(self, dim: str, place: range, axes: tuple[Axis, ...]) -> "Box":
-        """What a range of one of the tile's dimensions needs of it, at the same place in L1."""
-        copied = []
-        for first, whole, axis in zip(self.start, self.copied, axes, strict=True):
-            if axis is None or dim != (axis if isinstance(axis, str) else axis.dim):
-                copied.append(whole)
-            else:
-                r = place if isinstance(axis, str) else axis.of(place)
-                copied.append(range(max(r.start - first, 0), min(r.stop - first, len(whole))))
-        return replace(self, some=tuple(copied))
+        """How many there are."""
+        return prod(self.part.shape)
 
 
 class Formed(Protocol):

@@ -23,11 +23,9 @@ from trainlib.primitive.slices import Axis, Box, Forms, Ranges, Sized, TileShape
 from trainlib.primitive.tensor import Addresses, Tensors
 
 TAPER = 8  # elements that the last tile is a multiple of where it is cut once more
-ENDS = 6  # where tiles are walked, a part in so many of the first tile, and of the last, is alone
 ALIKE = 4  # tiles at either end of a dimension, which what lies between is like
 GROWTH = 2  # how much larger than its neighbour a tile is at most, where their sizes differ
-FIRST, COUNT = "first", "count"  # what is computed of a walked tile: registers among the addresses
-EACH = "each"  # likewise, how much each core computes of a tile whose size the table says
+EACH = "each"  # how much each core computes of a tile whose size the table says: a register
 Sizes = Mapping[str, int]
 
 
@@ -61,13 +59,11 @@ class Dim:
 class Tile:
     """A tile: its shape, and its boxes by tensor.
 
-    walked    what of the walked dimension is computed, from the tile's first element on
     each      elements that each core computes of a dimension of which tiles have several sizes
     """
 
     shape: TileShape
     boxes: Mapping[str, Box]
-    walked: range | None = None
     each: int | None = None
 
 
@@ -111,14 +107,9 @@ class Tiling:
                   the innermost dimension that is cut, since nothing hides its computation; and
                   cores begin one after the other: those that begin at once meet in every bank
     forms         tensors whose parts do not lie row after row
-    walks         given sizes, the dimension of which the code for tiles takes a range from
-                  registers, if any: of the first tile then a part is computed before the rest is
-                  copied, and of the last one all but a part is copied while that is computed
     grows         given sizes, the dimension, if any, of which the code for tiles takes from a
                   register how much each core computes, as many cores as there are: then tiles at
                   the ends are small, whose copies nothing hides, and those between are larger
-    exposed       given sizes of dimensions, as scratch is, which part of the copies of the first
-                  tile, and of the last, nothing hides; None: all
     alone         what each core can do by itself, if anything: see trainlib.tiling.per_core_loop
     """
 
@@ -135,9 +126,7 @@ class Tiling:
     tells_last: bool = False
     streams: bool = False
     forms: Forms = field(default_factory=dict)
-    walks: Callable[[Sizes], str | None] | None = None
     grows: Callable[[Sizes], str | None] | None = None
-    exposed: Callable[[Sized], Any] | None = None
     alone: Callable[[], Alone | None] = lambda: None
 
     def whole(self, tensors: Tensors) -> Tile:
@@ -167,19 +156,14 @@ class Tiling:
                 places if dim.name in grown else self._ends(dim, places)
                 for dim, places in zip(self.dims, ranges, strict=True)
             ]
-        places = self._tapered(list(product(*ranges)))
-        dim = self.walks(sizes) if self.walks and len(places) > 1 else None
-        for number, place in enumerate(places):
+        for place in self._tapered(list(product(*ranges))):
             there = dict(zip((d.name for d in self.dims), place, strict=True))
             tile = self.tile(there, tensors)
             for name, parts in grown.items():
                 largest = self.tile({**there, name: max(parts, key=len)}, tensors).shape
                 each = len(there[name]) // cores
                 tile = replace(tile, shape=replace(largest, is_grown=True), each=each)
-            if dim:
-                yield from self._walked(tile, dim, there[dim], number, len(places))
-            else:
-                yield tile
+            yield tile
 
     def _ends(self, dim: Dim, places: list[range]) -> list[range]:
         """The first and the last; where boxes look through windows, more of them."""
@@ -197,22 +181,6 @@ class Tiling:
         lengths = [cores * length for length in growing(size // cores, sizes[name] // cores)]
         ends = list(accumulate(lengths, initial=0))
         return {name: [range(*ends) for ends in pairwise(ends)]}
-
-    def _walked(
-        self, tile: Tile, dim: str, place: range, number: int, count: int
-    ) -> Iterator[Tile]:
-        """The parts of a tile that are computed one after the other."""
-        end = -(-len(place) // ENDS)
-        cuts = {place.start, place.stop}
-        cuts |= {place.start + end} if number == 0 else set()
-        cuts |= {place.stop - end} if number == count - 1 else set()
-        for start, stop in pairwise(sorted(cuts)):
-            part = range(start, stop)
-            boxes = {n: b.some_of(dim, part, self.boxes[n]) for n, b in tile.boxes.items()}
-            walked = range(start - place.start, stop - place.start)
-            yield replace(
-                tile, shape=replace(tile.shape, is_walked=True), boxes=boxes, walked=walked
-            )
 
     def _tapered(self, places: list[tuple[range, ...]]) -> list[tuple[range, ...]]:
         """The last one cut in two."""

@@ -51,15 +51,12 @@ def copies(tensor: Tensor, box: Box) -> list[Copy]:
     it has started waits itself, so the longest are best the last.
     """
     part = box.part
-    inside = [r.start for r in box.copied]
-    first = [a + b for a, b in zip(box.start, inside, strict=True)]
-    start = sum(at * step for at, step in zip(first, tensor.strides, strict=True))
+    start = sum(at * step for at, step in zip(box.start, tensor.strides, strict=True))
     if part.form:
         found = [copy for patch in part.form.patches for copy in _copies(patch, start)]
         return sorted(found, key=lambda copy: copy.size)
-    near = sum(at * step for at, step in zip(inside, part.strides, strict=True))
-    levels = map(Level, map(len, box.copied), tensor.strides, part.strides)
-    return list(_copies(Patch(0, near, tuple(levels), tensor.item), start))
+    levels = map(Level, part.shape, tensor.strides, part.strides)
+    return list(_copies(Patch(0, 0, tuple(levels), tensor.item), start))
 
 
 def _copies(patch: Patch, start: int) -> Iterator[Copy]:

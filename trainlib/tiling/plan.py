@@ -171,16 +171,6 @@ class Plan:
         return max(len(step.transfers) for step in self.walked) + (not self.tiling.streams)
 
     @cached_property
-    def walks(self) -> bool:
-        """Does code take from an entry what to compute of a tile?"""
-        return any(step.walked is not None for step in self.steps)
-
-    @property
-    def walk(self) -> int:
-        """Where in an entry that is, if anywhere."""
-        return ADDRESSES + WORD * len(self.moving)
-
-    @cached_property
     def grows(self) -> bool:
         """Does code take from an entry how much each core computes of a tile?"""
         return any(step.each is not None for step in self.steps)
@@ -188,7 +178,7 @@ class Plan:
     @property
     def each(self) -> int:
         """Where in an entry that is, if anywhere."""
-        return self.walk + 2 * WORD * self.walks
+        return ADDRESSES + WORD * len(self.moving)
 
     @property
     def nothing(self) -> int:

@@ -39,13 +39,12 @@ class Step:
     """A step: computing and copies that happen at the same time.
 
     shape        of the tile that is computed, None: none
-    walked       what is computed of it, see Tile; so each
+    each         how much of it each core computes, see Tile
     slots        the buffer that it has of each tensor
     transfers    what the DMA copies
     """
 
     shape: TileShape | None = None
-    walked: range | None = None
     each: int | None = None
     slots: dict[str, int] = field(default_factory=dict)
     transfers: list[Transfer] = field(default_factory=list)
@@ -94,7 +93,7 @@ def check_outputs(tensors: Tensors, kept: Mapping[str, list[Stay]]) -> None:
         tensor = tensors[name]
         if tensor.role == "in":
             continue
-        places = {(stay.box.start, stay.box.some) for stay in part}
+        places = {stay.box.start for stay in part}
         elements = sum(stay.box.elements for stay in part)
         if len(places) < len(part) or elements != tensor.elements:
             raise ValueError(
@@ -116,7 +115,7 @@ def schedule(tiles: Sequence[Tile], tensors: Tensors, slots: Mapping[str, int]) 
     steps = [Step() for _ in range(at[-1] + 2)]
     for index, tile in enumerate(tiles):
         step = steps[at[index]]
-        step.shape, step.walked, step.each = tile.shape, tile.walked, tile.each
+        step.shape, step.each = tile.shape, tile.each
     for name, parts in kept.items():
         for number, stay in enumerate(parts):
             slot = number % slots[name]

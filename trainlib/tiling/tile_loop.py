@@ -10,7 +10,7 @@ The code that walks it is short. In every step
     all jump to the function for this tile's shape, which jumps back.
 
 An entry: the function, the entry's successor, the address of each buffer that is not always the
-same, what to compute of a tile that is walked, or whose size the table says, a zero, the number of
+same, what to compute of a tile whose size the table says, a zero, the number of
 words of each block of commands, then the blocks; a core that has started its block leaves 0 for its
 number. Block i is for core cores - 1 - i: the last cores have the least to compute. A port of the
 DMA takes its next command, or says who is done, only when its last command has begun: so commands
@@ -32,8 +32,7 @@ from firmware.registers import A, S
 from firmware.runtime import Team
 from trainlib.primitive.slices import TileShape
 from trainlib.primitive.tensor import WORD, Address, Tensor, Tensors
-from trainlib.primitive.tile_spec import COUNT as WALKED
-from trainlib.primitive.tile_spec import EACH, FIRST, Sizes, Tiling
+from trainlib.primitive.tile_spec import EACH, Sizes, Tiling
 from trainlib.tiling.line_loop import LineWalk
 from trainlib.tiling.line_schedule import lines_of_cores
 from trainlib.tiling.per_core_loop import AloneWalk
@@ -179,12 +178,6 @@ class Walk:
                     addresses[name] = register
                 else:
                     addresses[name] = slots[0]
-            if shape.is_walked:
-                for word, name in enumerate((FIRST, WALKED)):
-                    register = next(registers)
-                    k.registers.hold(register)
-                    k.lw(register, plan.walk + WORD * word, A[0])
-                    addresses[name] = register
             if shape.is_grown:
                 register = next(registers)
                 k.registers.hold(register)
@@ -230,9 +223,6 @@ class Walk:
         plan = self.plan
         words: list[int | Label] = [function, successor]
         words += [self.slots[name][step.slots.get(name, 0)] for name in plan.moving]
-        if plan.walks:
-            walked = step.walked or range(0)
-            words += [walked.start, len(walked)]
         if plan.grows:
             words.append(step.each or 0)
         blocks = [commands[issuer :: plan.issuers] for issuer in range(plan.issuers)]

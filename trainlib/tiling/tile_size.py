@@ -435,8 +435,7 @@ class Grid:
         for name, cycles in self._copy_cycles.items():
             ways = 2 if self.choice.tensors[name].role == "inout" else 1
             exposed = exposed + ways * cycles
-        part = self.choice.tiling.exposed
-        return exposed * part(self._all_sizes) if part else exposed
+        return exposed
 
     @property
     def _step(self) -> int:

@@ -40,8 +40,7 @@ def test_a_bias_is_added_to_what_is_there(kernel, point):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_lines_of_depthwise_tiles_get_their_bias_once(layout):
-    """Alone, either would have its tiles' lines walked."""
+def test_depthwise_tiles_get_their_bias_once(layout):
     point = {"height": 24, "width": 20, "inputs": 64, "kernel": (3, 3), "layout": layout} | BOTH
     _, report = launch("dwconv2d_fw_f32", point, load_chip("pulp", {"l1.size": 0x8000}), guard=64)
     assert report.is_correct

@@ -207,65 +207,26 @@ def test_where_copying_takes_longest_the_last_tile_is_cut_once_more():
     assert len(list(silent)) == 4
 
 
-def test_the_first_and_the_last_of_tiles_that_are_walked_are_computed_in_parts():
-    tiling = Tiling(
-        (Dim("y", 12), Dim("g", 4)),
-        {"X": ("g", Window("y", kernel=3, before=1)), "W": ("g",), "Y": ("g", "y")},
-        nothing,
-        walks=lambda sizes: "y" if sizes["y"] == 12 else None,
-    )
-    tensors = {"X": Tensor((4, 12)), "W": Tensor((4,)), "Y": Tensor((4, 12), "out")}
-    tiles = list(tiling.tiles({"y": 12, "g": 2}, tensors))
-    assert [tile.walked for tile in tiles] == [range(2), range(2, 12), range(10), range(10, 12)]
-    assert len({tile.shape for tile in tiles}) == 1
-    assert tiles[0].shape.is_walked
-    assert [tile.boxes["X"].copied[1] for tile in tiles] == [
-        *(range(3), range(1, 12)),
-        *(range(11), range(9, 12)),
-    ]
-    assert [(c.l1, c.l2, c.size) for c in copies(tensors["Y"], tiles[3].boxes["Y"])] == [
-        (40, 136, 16)
-    ]
-    assert log(tiling, tensors, {"y": 12, "g": 2}, {"X": 2, "W": 2, "Y": 2}) == [
-        ("", "W0@0 X0@0", ""),
-        ("X0W0Y0", "X1@1", ""),
-        ("X1W0Y1", "W1@2 X0@24", "Y0@0"),
-        ("X0W1Y0", "X1@33", "Y1@2"),
-        ("X1W1Y1", "", "Y0@24"),
-        ("", "", "Y1@34"),
-    ]
-    assert not any(tile.walked for tile in tiling.tiles({"y": 11, "g": 4}, tensors))
-    assert not any(tile.walked for tile in tiling.tiles({"y": 12, "g": 4}, tensors))
-
-
 def test_tiles_of_several_sizes_have_the_shape_of_the_largest():
     tiling = Tiling(
         (Dim("g", 12), Dim("y", 6)),
         {"X": ("g", "y"), "Y": ("g", "y")},
         nothing,
-        walks=lambda sizes: "y",
         grows=lambda sizes: "g",
     )
     tensors = {"X": Tensor((12, 6)), "Y": Tensor((12, 6), "out")}
     sizes = {"g": 4, "y": 6}
     tiles = list(tiling.tiles(sizes, tensors, cores=2))
-    assert [tile.each for tile in tiles] == [1, 1, 2, 2, 1, 1]
-    assert [tile.walked for tile in tiles] == [
-        *(range(1), range(1, 6)),
-        *(range(6), range(6)),
-        *(range(5), range(5, 6)),
-    ]
+    assert [tile.each for tile in tiles] == [1, 2, 2, 1]
     [shape] = {tile.shape for tile in tiles}
     assert (shape["g"], shape.part("X").shape, shape.is_grown) == (4, (4, 6), True)
     assert log(tiling, tensors, sizes, {"X": 2, "Y": 2}, cores=2) == [
         ("", "X0@0", ""),
-        ("X0Y0", "X1@1", ""),
-        ("X1Y1", "X0@12", "Y0@0"),
-        ("X0Y0", "X1@36", "Y1@1"),
-        ("X1Y1", "X0@60", "Y0@12"),
-        ("X0Y0", "X1@65", "Y1@36"),
-        ("X1Y1", "", "Y0@60"),
-        ("", "", "Y1@65"),
+        ("X0Y0", "X1@12", ""),
+        ("X1Y1", "X0@36", "Y0@0"),
+        ("X0Y0", "X1@60", "Y1@12"),
+        ("X1Y1", "", "Y0@36"),
+        ("", "", "Y1@60"),
     ]
     for other in (3, 5, 8):
         assert not any(tile.each for tile in tiling.tiles(sizes, tensors, cores=other))
