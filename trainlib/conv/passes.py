@@ -145,6 +145,8 @@ class Step:
             how |= {"timed": lambda tile: self.cycles(a, tile)}
         if self._is_plain(a) or halves.has_row_pairs(self.result, a, self.element):
             how |= {"busy": lambda sizes: self._busy(a, sizes), "costs": COSTS}
+        if self.result != "w" and a.shape.groups > 1 and not self.element.is_half:
+            how |= {"busy": lambda sizes: self._busy_by_groups(a, sizes)}
         if self._has_lone_parts(a):
             how |= {"busy": lambda sizes: self._busy_by_lines(a, sizes), "costs": LONE_COSTS}
         taps = 1 if a.by_columns else self._taps(a)
@@ -257,6 +259,17 @@ class Step:
             for n, whole in (("g", s.groups), ("y", s.ys.outputs))
         ]
         return np.vectorize(busy, otypes=[float])(*of)
+
+    def _busy_by_groups(self, a: Wanted, sizes: Sized) -> Any:
+        """The part of the time in which cores have work in tiles of these sizes, which share their
+        groups, and lines or columns.
+        """
+        cores, groups, found = a.likely_cores, np.asarray(sizes["g"]), 0.0
+        for parts, name in product(range(1, cores + 1), "yx"):
+            lines, others = np.asarray(sizes[name]), cores // parts
+            slowest = np.ceil(groups / parts) * np.ceil(lines / others)
+            found = np.maximum(found, groups * lines / (cores * slowest))
+        return found
 
     def _cut(self, a: Wanted) -> dict[str, str]:
         """The dimensions along which it is cut, by themselves.
