@@ -1,6 +1,7 @@
 """The code of a gradient of weights: loops over rows, channels and taps around the inner loops."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, pairwise
@@ -17,6 +18,7 @@ from trainlib.conv.row_taps import add_product
 from trainlib.conv.streamed_gradient import StreamedGradient, may_stream
 from trainlib.conv.weight_gradient_schedule import (
     POOL,
+    Border,
     Nest,
     Point,
     WeightGradient,
@@ -145,7 +147,7 @@ class Code:
         i is then the place in the grid of those that have the same part.
         """
         k = self.k
-        least, extra = divmod(self.g.ys.outputs, self.parts)
+        least, extra = divmod(self.g.lines, self.parts)
         k.andi(part, i, self.parts - 1)
         k.srli(i, i, self.parts.bit_length() - 1)
         first, end = (given[name] for name in OF_PARTS)
@@ -244,16 +246,16 @@ class Code:
         k, v, g = self.k, self.v, self.g
         lines = g.ys.readers(tap) or [0]
         other, first, count = self.scratch
-        k.li(other, lines[0])
+        k.li(other, lines[0] + g.first)
         k.by_field(("p_max", "cv_max"), rd=first, rs1=v.load("first_line", first), rs2=other)
-        k.li(other, len(g.ys.readers(tap)) and lines[-1] + 1)
+        k.li(other, len(g.ys.readers(tap)) and lines[-1] + 1 + g.first)
         k.by_field(("p_min", "cv_min"), rd=count, rs1=v.load("end_line", count), rs2=other)
         k.sub(count, count, first)
         v.set("count", count)
-        above = (tap * g.ys.dilation - g.ys.pad) * g.x.line
+        above = tap * g.ys.dilation - g.ys.pad + g.above - g.first * g.ys.stride
         for name, base, line, start in (
             ("dy", "dy_base", g.dy.line, 0),
-            ("x_start", "x_base", g.ys.stride * g.x.line, above),
+            ("x_start", "x_base", g.ys.stride * g.x.line, above * g.x.line),
         ):
             k.li(other, line)
             k.mul(count, first, other)
@@ -265,7 +267,8 @@ class Code:
         """How many lines are read through a tap along y, and bytes of dY and X before them."""
         g, lines = self.g, self.g.ys.readers(tap)
         first = next(iter(lines), 0)
-        return len(lines), first * g.dy.line, (g.ys.source(first, tap) or 0) * g.x.line
+        source = (g.ys.source(first, tap) or 0) + g.above
+        return len(lines), (first + g.first) * g.dy.line, source * g.x.line
 
     def _steps(self) -> Iterator[tuple[tuple[int, ...], int]]:
         """From each tap's starts to the next one's, and how often in a row."""
@@ -322,35 +325,72 @@ class Code:
             else:
                 with k.if_(LT, ZERO, count):
                     self._lines(nest, sums, count)
+            self._borders(nest, sums)
         self._store_sums(nest)
+
+    def _borders(self, nest: Nest, sums: list[Register]) -> None:
+        """The lines that are read through some taps alone: those on top belong to the first part of
+        the lines, the others to the last one.
+        """
+        k, g = self.k, self.g
+        above = [border for border in g.borders if border.line < g.first]
+        below = g.borders[len(above) :]
+        for some, line, end in ((above, "first_line", 0), (below, "end_line", g.lines)):
+            skipped = k.label()
+            if some and self.parts > 1:
+                place, other, _ = self.scratch
+                k.li(other, end)
+                k.bne(self.v.load(line, place), other, skipped)
+            for border in some:
+                self._border(border, nest, sums)
+            k.place(skipped)
+
+    def _border(self, border: Border, nest: Nest, sums: list[Register]) -> None:
+        """A line, for those taps along y that it is read through."""
+        g, taps, channel = self.g, len(nest.taps), border.taps.start
+        part = Nest(g, 1, len(border.taps), nest.taps, self.point.cols, nest.pool)
+        down, bases = border.line - g.first, ("dy", "x")
+        above = down * g.ys.stride
+        if self.parts > 1:  # a core's lines begin elsewhere
+            down, bases = border.line, ("dy_base", "x_base")
+            above += g.above
+        place = above * g.x.line + channel * g.x.channel
+        self._load_pointers(part, bases, (down * g.dy.line, place))
+        self._lines(part, sums[channel * taps : border.taps.stop * taps])
 
     @property
     def _always_reads(self) -> bool:
         """Does a core read something through each tap along y?"""
         readers = [len(self.g.ys.readers(tap)) for tap in range(self.g.ys.taps)]
-        return min(readers) > 0 if self.parts == 1 else min(readers) == self.g.ys.outputs
+        return min(readers) > 0 if self.parts == 1 else min(readers) == self.g.lines
 
     @property
     def _item(self) -> int:
         """Bytes of a sum."""
         return self.g.element.size * self.g.lanes
 
-    def _load_pointers(self, nest: Nest) -> None:
+    def _load_pointers(
+        self,
+        nest: Nest,
+        bases: tuple[str, str] = ("dy", "x"),
+        after: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Let pointers be so many bytes after values."""
         first = nest.bodies[0]
-        for stream, base in (("g", "dy"), ("x", "x")):
+        for stream, base, place in zip("gx", bases, after, strict=True):
             start = self.v.load(base, self.scratch[0])
             for pointer, register in zip(first.pointers, self.pointers, strict=False):
                 if pointer.stream == stream:
-                    self.k.add_constant(register, start, pointer.bias, self.scratch[1])
+                    self.k.add_constant(register, start, place + pointer.bias, self.scratch[1])
 
-    def _lines(self, nest: Nest, sums: list[Register], count: Register) -> None:
-        """All lines; of each, all runs."""
+    def _lines(self, nest: Nest, sums: list[Register], count: Register | None = None) -> None:
+        """So many lines, None: one; of each, all runs."""
         k = self.k
         constants = sorted({value for body in nest.bodies for value in body.constants})
         steps = dict(zip(constants, self.constants, strict=False))
         for constant, register in steps.items():
             k.li(register, constant)
-        with k.hwloop(count):
+        with k.hwloop(count) if count else nullcontext():
             for index, (run, body) in enumerate(zip(nest.runs, nest.bodies, strict=True)):
                 if run.times > 1 and body.macs:
                     body.enter(k, self.pool, self.pointers)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
+from typing import NamedTuple
 
 from firmware.builder import KernelError, Register
 from trainlib.codegen.inner_loop import (
@@ -39,6 +40,16 @@ AROUND = 40  # instructions around all lines of a block besides its stores, near
 # up to 145 wait for no fetch, those with 172 to 207 for 0.6 to 1.3 cycles an instruction and block.
 HELD = 150
 PLANNED = 8  # blocks whose inner loops are planned to choose among them
+BORDERS = 4  # lines that are read through some taps along y alone, each with code of its own
+AROUND_BORDER = 40  # instructions around the code of such a line, nearly
+NEW = 1  # cycles for each instruction of it, the first time
+
+
+class Border(NamedTuple):
+    """A line of dY that is read through some taps along y alone."""
+
+    line: int
+    taps: range
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,9 @@ class WeightGradient:
                    words of both, see row_pairs; dW is halves, its second row half a pair after it
     each           a register that says how many groups each core has, `groups` of all cores at
                    most; the code sets it free. None: they are partitioned here
+    first, above   if taps along y are channels, see deep: the first line of dY that is read through
+                   all of them, and the line of X that it reads through the first
+    borders        likewise, the other lines
     """
 
     groups: int
@@ -71,6 +85,14 @@ class WeightGradient:
     has_row_pairs: bool = False
     closes: bool = False
     each: Register | None = None
+    first: int = 0
+    above: int = 0
+    borders: tuple[Border, ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """Lines of dY that are read."""
+        return self.ys.outputs + len(self.borders)
 
     @property
     def lanes(self) -> int:
@@ -88,21 +110,31 @@ class WeightGradient:
 
     @cached_property
     def deep(self) -> "WeightGradient":
-        """Of one channel, whose lines are all read through all taps along y: the same with these
-        taps for channels, each of which begins some lines after the one before. A block has
-        several then, for which dY is loaded once. Else as it is.
+        """Of one channel: the same with taps along y for channels, each of which begins some lines
+        after the one before. A block has several then, for which dY is loaded once. If lines at the
+        borders are read through some of them alone, these must be few, and a block has all taps.
+        Else as it is.
         """
         ys = self.ys
         is_one = self.rows == self.channels == 1 and not self.element.is_half
-        if not is_one or ys.taps == 1 or ys.reads < ys.taps * ys.outputs:
+        if not is_one or ys.taps == 1 or ys.is_transposed:
             return self
-        inputs = (ys.outputs - 1) * ys.stride + 1
+        middle, borders = ys.middle, []
+        for line in (*range(middle.start), *range(middle.stop, ys.outputs)):
+            if read := [tap for tap in range(ys.taps) if ys.source(line, tap) is not None]:
+                borders.append(Border(line, range(read[0], read[-1] + 1)))
+        is_one_block = len(tap_blocks(self.xs.taps, ys.taps)) == 1
+        if len(middle) < 2 or borders and (len(borders) > BORDERS or not is_one_block):
+            return self
         return replace(
             self,
             channels=ys.taps,
-            ys=Axis(ys.outputs, inputs, 1, ys.stride),
+            ys=Axis(len(middle), (len(middle) - 1) * ys.stride + 1, 1, ys.stride),
             x=replace(self.x, channel=ys.dilation * self.x.line),
             dw=replace(self.dw, channel=self.dw.line),
+            first=middle.start,
+            above=middle.start * ys.stride - ys.pad,
+            borders=tuple(borders),
         )
 
 
@@ -275,6 +307,8 @@ def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
         for rows, channels, cols in product(*sizes):
             if rows > g.rows or channels > g.channels or cols >= outputs + g.lanes:
                 continue
+            if g.borders and channels < g.channels:
+                continue
             if cols % g.lanes:
                 continue
             if rows * channels * len(tap_blocks(taps, rows * channels)[0]) < REGISTERS - POOL:
@@ -284,9 +318,10 @@ def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
 
 def _splits(g: WeightGradient, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
     partitioned = g.rows if g.groups == 1 else g.groups
+    others = 1 if g.borders else g.channels
     if given is None:
-        return useful_splits(partitioned, g.channels, cores)
-    is_one = 1 <= given[0] <= partitioned and 1 <= given[1] <= g.channels
+        return useful_splits(partitioned, others, cores)
+    is_one = 1 <= given[0] <= partitioned and 1 <= given[1] <= others
     return [given] if is_one and given[0] * given[1] <= cores else []
 
 
@@ -342,14 +377,21 @@ def cycles(g: WeightGradient, point: Point) -> float:
     g = g.turned if point.is_turned else g
     sizes = (rows, channels), (point.rows, point.channels)
     meeting = clash(g.x.place, point.split)
-    lines = g.ys.reads, g.ys.taps
+    at_borders = sum(len(border.taps) for border in g.borders) / g.channels
+    lines = g.ys.reads + at_borders, g.ys.taps, 1 + at_borders
     of_halves = g.element, g.lanes
-    return meeting * groups * _blocks(lines, g.xs, *sizes, point.cols, *of_halves)
+    blocks = _blocks(lines, g.xs, *sizes, point.cols, *of_halves)
+    total = meeting * groups * (blocks + AROUND_BORDER * len(g.borders))
+    if g.borders:
+        sums = point.rows * point.channels
+        *_, code = _block(g.xs, point.rows, point.channels, sums, point.cols, *of_halves)
+        total += NEW * at_borders * code
+    return total
 
 
 @cache
 def _blocks(
-    lines: tuple[int, int],
+    lines: tuple[float, int, float],
     xs: Axis,
     size: tuple[int, int],
     block: tuple[int, int],
@@ -359,14 +401,14 @@ def _blocks(
 ) -> float:
     """Cycles of all blocks of a core's rows and channels, nearly.
 
-    lines    what those of dY read of X, and taps along them
+    lines    what those of dY read of X, taps along them, and how often there is code for a line
     """
-    sums, (reads, taps) = block[0] * block[1], lines
+    sums, (reads, taps, copies) = block[0] * block[1], lines
     blocks = []
     for height, panels in heights(size[0], block[0]).items():
         for depth, times in heights(size[1], block[1]).items():
             line, ends, code = _block(xs, height, depth, sums, cols, element, lanes)
-            blocks.append((panels * times, reads * line + taps * ends, code))
+            blocks.append((panels * times, reads * line + taps * ends, copies * code))
     total = sum(times * cycles for times, cycles, _ in blocks)
     if sum(code for _, _, code in blocks) > HELD:
         total += REFETCH * taps * sum(times * code for times, _, code in blocks)
