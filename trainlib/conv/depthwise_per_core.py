@@ -192,9 +192,7 @@ def lone_channels(
         cuts += [cut for cols in every if (cut := _carried_cut(carried, cols))]
     if not cuts:
         return None
-    times = items * x.ys.outputs / cores
-    begun = 0 if items % cores else BEGUN * items / cores
-    cut = min(cuts, key=lambda cut: cut.cost(times) + begun * len(cut.blocks))
+    cut = min(cuts, key=lambda cut: cut.cost(items / cores, x.ys.outputs))
     if isinstance(cut.kinds[0], Carried):
         return _carried(carried, items, cut, replace(point, cols=cut.cols), names)
     tails = _tails_of(cut.kinds[0])
@@ -245,10 +243,10 @@ class _Cut(NamedTuple):
     blocks: tuple[Block, ...]
     cycles: int
 
-    def cost(self, times: float) -> float:
-        """Cycles of a core that computes so many lines, about."""
+    def cost(self, channels: float, lines: int) -> float:
+        """Cycles of a core that computes so many channels of so many lines, about."""
         new = NEW_KIND * len(self.kinds) + NEW_BLOCK * len(self.blocks)
-        return times * self.cycles + new
+        return channels * (lines * self.cycles + BEGUN * len(self.blocks)) + new
 
 
 def _cut(x: Correlation, cols: int) -> _Cut | None:
