@@ -194,10 +194,14 @@ class LineShare:
         return Copied(self.alone.result, segment.item, segment.first * line, segment.lines * line)
 
     def stops(self, core: int) -> Iterator[LineStop]:
-        """Those of a core, the first copies left out."""
+        """Those of a core, the first copies left out.
+
+        NOTE: at the first one the rest of the table is copied, see trainlib.tiling.line_loop: one
+        more command would wait until other cores' first copies have begun, nothing computed.
+        """
         segments, blocks = self.segments[core], range(len(self.alone.blocks))
         for number, segment in enumerate(segments):
-            copies: list[tuple[Copied | None, int]] = []
+            copies: list[tuple[Copied | None, int]] = [] if number else [(None, 0)]
             if number + 1 < len(segments):
                 copies.append((self.source(core, number + 1), number + 1))
             if number:
