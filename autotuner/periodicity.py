@@ -87,7 +87,7 @@ def longest_repeat(steps: Sequence[Step]) -> Repeat | None:
 def _signature(step: Step) -> tuple[Any, ...]:
     """Return everything of a step that affects its time: not the addresses of its data."""
     copies = tuple((t.name, t.to_l1, t.copy.size, t.copy.line) for t in step.transfers)
-    return step.shape, step.walked, copies
+    return step.shape, step.each, copies
 
 
 def _runs(marks: Sequence[int], period: int) -> Iterator[tuple[int, int]]:

@@ -115,9 +115,7 @@ def _entries(
     """Return the bytes of entries with so many commands besides that of the entry itself."""
     tiling, slots = choice.tiling, choice.slots(sizes)
     tile = next(tiling.tiles(sizes, choice.tensors, cores, ends_only=True))
-    steps = (
-        Step(tile.shape, tile.walked, tile.each, {}, [ANY[words]] * count) for count in commands
-    )
+    steps = (Step(tile.shape, tile.each, {}, [ANY[words]] * count) for count in commands)
     return [Plan(tiling, [step], slots, {}, {}, cores, False).entry_size for step in steps]
 
 
@@ -128,7 +126,7 @@ def _most_transfers(choice: Choice, sizes: Sizes, cores: int) -> tuple[list[int]
     known = {}
     for tile in tiling.tiles(sizes, tensors, cores, ends_only=True):
         for name, box in tile.boxes.items():
-            key = name, box.part, box.copied
+            key = name, box.part
             if key not in known:
                 commands = copies(tensors[name], box)
                 longest = max(longest, *(command.length for command in commands), 0)
