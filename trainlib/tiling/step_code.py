@@ -8,10 +8,11 @@ Streaming    two: cores start copies before the last ones are waited for, so the
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from firmware.builder import EQ, LT, NE, Kernel, Label, Register
-from firmware.drivers import COMMAND, CONTROL, LONGEST, Dma, command_words
+from firmware.drivers import COMMAND, CONTROL, FIELDS, LONGEST, Dma, command_words
 from firmware.fetch_ahead import ahead
 from firmware.registers import SP, ZERO, A
 from firmware.runtime import EVENT_UNIT, Team
@@ -21,6 +22,7 @@ from trainlib.tiling.records import Relatives, start_copies
 
 FRAME = 32  # bytes of a core's stack
 LONG = 13 << 10  # bytes of first copies while which code is fetched twice: some 1,700 cycles
+TO_ALL = FIELDS["broadcast"].mask  # its end is an event for all cores
 APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
 ENTRY, COUNT, BLOCK, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(6))
 """Its entry, where in it its block's number of words and the words are, the counters that it waits
@@ -70,9 +72,13 @@ class Steps:
         with k.compressing(), ahead(k, *how, by_halves=not is_called) as self.fetch:
             if not is_early:
                 self.fetch()
-            self._move_stack(-FRAME)
+            with k.scope():
+                if is_early:
+                    counter = self._open()
+                self._move_stack(-FRAME)
+                if is_early:
+                    k.sw(counter, COUNTERS, SP)
             if is_early:
-                self._open()
                 self.fetch()
             with k.scope():
                 k.registers.hold(self.entry)
@@ -105,19 +111,33 @@ class Steps:
         """
         return bool(self.opening) and self.relatives is None and self.is_cold
 
-    def _open(self) -> None:
-        """Let the last core start the first copies, the largest first: while that one runs, the
-        core comes to the code that starts the others.
+    def _open(self) -> Register:
+        """Let a core for each of the first copies start it, the longest first, by the words of a
+        table: so the lines of code are few for which each has to wait. Take a register for the
+        core's counter.
         """
-        k = self.k
+        k, plan = self.k, self.plan
+        commands = sorted(self.opening, key=lambda words: words[0] & LONGEST, reverse=True)
+        commands = [[words[0] | TO_ALL, *words[1:]] for words in [*commands, self._first_entries]]
+        issuers = min(len(commands), plan.cores)
+        blocks = [[*chain(*commands[issuer::issuers])] for issuer in range(issuers)]
+        most = max(map(len, blocks))
+        table = [[len(block), *block, *[0] * (most - len(block))] for block in blocks]
+        counter = k.x()
         with k.scope():
-            counter = k.x()
-            k.sw(ZERO, COUNTERS, SP)
-            with self.team.only(self.plan.cores - 1):
+            place, value, base = k.x(3)
+            k.mv(counter, ZERO)
+            self._load_place(place, value)
+            k.li(value, issuers)
+            with k.if_(LT, place, value):
+                k.li(value, WORD * (most + 1))
+                k.mul(place, place, value)
+                k.add_constant(place, place, k.words("opening", [*chain(*table)]), value)
                 Dma(k).begin(counter)
-                largest = sorted(self.opening, key=lambda words: words[0] & LONGEST, reverse=True)
-                start_copies(k, [*largest, self._first_entries])
-                k.sw(counter, COUNTERS, SP)
+                words = k.x()
+                k.load_post(words, WORD, place)
+                self._store(place, words, base, value)
+        return counter
 
     @property
     def _first_entries(self) -> Sequence[Any]:
@@ -258,9 +278,14 @@ class Steps:
             if self.relatives:
                 k.free(base, value)
                 self.relatives.start(k, at, words)
-                return
-            k.li(base, EVENT_UNIT)
-            with k.hwloop(words):
-                k.load_post(value, WORD, at)
-                k.nop()  # the load's delay
-                k.sw(value, CONTROL + COMMAND, base)
+            else:
+                self._store(at, words, base, value)
+
+    def _store(self, at: Register, words: Register, base: Register, value: Register) -> None:
+        """Store so many words from there on to the DMA; all but the number change."""
+        k = self.k
+        k.li(base, EVENT_UNIT)
+        with k.hwloop(words):
+            k.load_post(value, WORD, at)
+            k.nop()  # the load's delay
+            k.sw(value, CONTROL + COMMAND, base)
