@@ -140,6 +140,7 @@ class Step:
         how: Any = {"forms": forms, "grows": grows}
         is_image = self.result != "w" and not a.by_columns
         how |= {"alone": lambda: self._alone(a)} if is_image else {}
+        how |= {"rest_first": a.shape.groups == 1 and not self.element.is_half}
         how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
         if self._is_timed(a):
             how |= {"timed": lambda tile: self.cycles(a, tile)}

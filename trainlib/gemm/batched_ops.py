@@ -91,7 +91,8 @@ def tiling(element: Element, a: BatchedMatmulArguments) -> Tiling:
         return tile["b"] * nearly_cycles(*sizes, a.likely_cores, starts=starts, **stored)
 
     rate = RATE * WORD / element.size
-    return Tiling(tuple(dims), boxes, emit, rate=rate, **timed_by(cycles, point, element))
+    how: Any = timed_by(cycles, point, element) | {"rest_first": not element.is_half}
+    return Tiling(tuple(dims), boxes, emit, rate=rate, **how)
 
 
 def expected(element: Element, a: BatchedMatmulArguments, values: Arrays) -> dict[str, Expected]:

@@ -140,6 +140,7 @@ class Step:
         cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)
         streams = a.streams(self.name) and not is_half
         how_cut: Any = {"streams": streams, "tells_last": a.clips or opens}
+        how_cut["rest_first"] = not is_half
         if opens:
             how_cut["scratch"] = lambda tile: {
                 "sums": WORD * tile["co"] * (tile["ci"] if "ci" in dims else a.inputs)

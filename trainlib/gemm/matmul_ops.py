@@ -128,7 +128,8 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
         return nearly_cycles(*sizes, starts=starts, **stored)
 
     rate = RATE * WORD / element.size
-    return Tiling(dims, boxes, emit, scratch, rate, **timed_by(cycles, point, element))
+    how: Any = timed_by(cycles, point, element) | {"rest_first": not element.is_half}
+    return Tiling(dims, boxes, emit, scratch, rate, **how)
 
 
 def timed_by(

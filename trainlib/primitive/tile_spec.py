@@ -24,6 +24,7 @@ from trainlib.primitive.tensor import Addresses, Tensors
 
 TAPER = 8  # elements that the last tile is a multiple of where it is cut once more
 ALIKE = 4  # tiles at either end of a dimension, which what lies between is like
+LEAST_REST, MOST_REST = 1 / 4, 2 / 3  # of a tile, what may come before all others
 GROWTH = 2  # how much larger than its neighbour a tile is at most, where their sizes differ
 EACH = "each"  # how much each core computes of a tile whose size the table says: a register
 Sizes = Mapping[str, int]
@@ -110,6 +111,9 @@ class Tiling:
     grows         given sizes, the dimension, if any, of which the code for tiles takes from a
                   register how much each core computes, as many cores as there are: then tiles at
                   the ends are small, whose copies nothing hides, and those between are larger
+    rest_first    where one dimension is cut, does the smaller tile come first, if more is read than
+                  written along it? Then cores wait for less before they begin, and sums need one
+                  function less
     alone         what each core can do by itself, if anything: see trainlib.tiling.per_core_loop
     """
 
@@ -127,6 +131,7 @@ class Tiling:
     streams: bool = False
     forms: Forms = field(default_factory=dict)
     grows: Callable[[Sizes], str | None] | None = None
+    rest_first: bool = False
     alone: Callable[[], Alone | None] = lambda: None
 
     def whole(self, tensors: Tensors) -> Tile:
@@ -143,12 +148,7 @@ class Tiling:
         """
         grown = self._grown(sizes, cores)
         ranges = [
-            list(grown[dim.name])
-            if dim.name in grown
-            else [
-                range(at, min(at + sizes[dim.name], dim.size))
-                for at in range(0, dim.size, sizes[dim.name])
-            ]
+            list(grown[dim.name]) if dim.name in grown else self.ranges(dim, sizes, tensors)
             for dim in self.dims
         ]
         if ends_only:
@@ -164,6 +164,32 @@ class Tiling:
                 each = len(there[name]) // cores
                 tile = replace(tile, shape=replace(largest, is_grown=True), each=each)
             yield tile
+
+    def ranges(self, dim: Dim, sizes: Sizes, tensors: Tensors) -> list[range]:
+        """The ranges of a dimension that tiles of these sizes have, all as long but one."""
+        size = sizes[dim.name]
+        is_only = all(sizes[d.name] == d.size for d in self.dims if d != dim)
+        is_first = is_only and self.begins_with_rest(dim, size, tensors)
+        return parts_of(dim, size, dim.size % size if is_first else size)
+
+    def begins_with_rest(self, dim: Dim, size: int, tensors: Tensors) -> bool:
+        """Does the smaller tile of a dimension come first, where it alone is cut? If it is large
+        enough for the next one's copies, and small enough to make a difference.
+        """
+        if not LEAST_REST < dim.size % size / size < MOST_REST:
+            return False
+        return self.may_begin_with_rest(dim, tensors)
+
+    def may_begin_with_rest(self, dim: Dim, tensors: Tensors) -> bool:
+        """Is more read than written along a dimension?"""
+        if not self.rest_first or self.streams:
+            return False
+        follow = [tensor for name, tensor in tensors.items() if dim.name in self.follows(name)]
+        read, written = (
+            sum(tensor.elements for tensor in follow if tensor.role != other)
+            for other in ("out", "in")
+        )
+        return read > written
 
     def _ends(self, dim: Dim, places: list[range]) -> list[range]:
         """The first and the last; where boxes look through windows, more of them."""
@@ -228,6 +254,12 @@ class Tiling:
         """The dimensions that a tensor's box depends on."""
         axes = self.boxes[name]
         return {axis if isinstance(axis, str) else axis.dim for axis in axes if axis is not None}
+
+
+def parts_of(dim: Dim, size: int, first: int) -> list[range]:
+    """The ranges of a dimension from a first one on, of the same size but the last one."""
+    ends = [0, *range(first, dim.size, size), dim.size]
+    return [range(*ends) for ends in pairwise(ends)]
 
 
 def growing(total: int, most: int) -> list[int]:

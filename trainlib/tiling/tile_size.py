@@ -6,7 +6,7 @@ once, as arrays with an axis for each dimension. Where a tiling knows what the c
 takes, those that should take nearly the fewest are estimated by that: see Grid.timed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from firmware.arena import Arena
 from firmware.builder import KernelError
 from trainlib.primitive.slices import Axis, Look
 from trainlib.primitive.tensor import Tensors
-from trainlib.primitive.tile_spec import Dim, Sizes, Tiling
+from trainlib.primitive.tile_spec import Dim, Sizes, Tiling, parts_of
 from trainlib.tiling.tile_shapes import shapes_of
 
 STEP = 200  # cycles of a step that copies do not hide, about
@@ -39,6 +39,8 @@ NEARLY = 1.3  # of the fewest cycles: what is timed by the code of its tiles
 TRIED = 12  # of them that differ in more than the innermost loop
 GROUPS, MORE = 2, 4  # of these, and of those that differ from one in that loop alone
 NEAR = 4  # tiles next to the ends of a dimension, and on either side of its middle
+HALVED = 3  # parts that are as many whole tiles and one half as large before them
+UNSURE = 1.02  # times as many cycles are expected with a smaller first tile as are estimated
 FINE = 8  # parts of a dimension of which every number is tried; beyond, every eighth or so
 
 
@@ -63,16 +65,21 @@ class TablesTooLong(Exception):
     """The tables of all tiles are known to be too large."""
 
 
-def candidates(dim: Dim) -> list[int]:
-    """Sizes to try, largest first: equal parts, and the whole units next to them."""
+def candidates(dim: Dim, halved: int = 0) -> list[int]:
+    """Sizes to try, largest first: equal parts, and the whole units next to them.
+
+    halved    so many of the largest are also made such that the rest is half as large
+    """
     sizes, parts = {dim.multiple}, 1
+    lengths = [-(-2 * dim.size // (2 * more + 1)) for more in range(1, halved + 1)]
     while parts <= dim.size:
-        size = -(-dim.size // parts)
+        lengths.append(-(-dim.size // parts))
+        parts += 1 if parts < FINE else parts // FINE
+    for size in lengths:
         units = {dim.unit, dim.near or dim.unit}
         whole = {at for unit in units for at in (size // unit * unit, -(-size // unit) * unit)}
         size = min(-(-size // dim.multiple) * dim.multiple, dim.size)
         sizes |= {size} | {near for near in whole if 0 < near < dim.size}
-        parts += 1 if parts < FINE else parts // FINE
     return sorted((size for size in sizes if size <= dim.most), reverse=True)
 
 
@@ -127,6 +134,8 @@ class Choice:
         fits = grid.bytes <= self.free
         if not fits.any():
             raise KernelError(self._refusal(given, grid))
+        if not given:
+            fits &= self._usual(grid)
         fits &= grid.may_be_short
         if not fits.any():
             raise TablesTooLong
@@ -162,8 +171,21 @@ class Choice:
     def grid(self, given: Sizes) -> "Grid":
         """The combinations of sizes that are tried; one if all sizes are given."""
         dims = self.tiling.dims
-        tried = [[given[dim.name]] if dim.name in given else candidates(dim) for dim in dims]
+        tried = [[given[dim.name]] if dim.name in given else self._tried(dim) for dim in dims]
         return Grid(self, tried)
+
+    def _tried(self, dim: Dim) -> list[int]:
+        """Sizes of a dimension."""
+        begins = self.tiling.may_begin_with_rest(dim, self.tensors)
+        return candidates(dim, HALVED if begins else 0)
+
+    def _usual(self, grid: "Grid") -> np.ndarray:
+        """Those with equal parts, or a first tile that is smaller."""
+        usual = np.ones((), bool)
+        for i, dim in enumerate(self.tiling.dims):
+            equal = set(candidates(dim))
+            usual = usual & (grid.along(i, [size in equal for size in grid.tried[i]]) > 0)
+        return usual | grid.begins_small
 
     def known(self, sizes: Sizes, table: int) -> "Choice":
         """Add how many bytes the table has with tiles of these sizes."""
@@ -252,7 +274,7 @@ class Grid:
 
     def largest(self, free: int) -> dict[str, int] | None:
         """The largest tile that fits; of equals, the fastest."""
-        volume = _product(self._along(i, sizes) for i, sizes in enumerate(self.tried))
+        volume = _product(self.along(i, sizes) for i, sizes in enumerate(self.tried))
         volume = np.where(self.bytes <= free, volume, 0)
         if not volume.any():
             return None
@@ -261,9 +283,9 @@ class Grid:
     @cached_property
     def _all_sizes(self) -> dict[str, np.ndarray]:
         """Sizes of the dimensions, as arrays of all."""
-        return {dim.name: self._along(i, self.tried[i]) for i, dim in enumerate(self.dims)}
+        return {dim.name: self.along(i, self.tried[i]) for i, dim in enumerate(self.dims)}
 
-    def _along(self, axis: int, values: list[int] | np.ndarray) -> np.ndarray:
+    def along(self, axis: int, values: Sequence[int] | np.ndarray) -> np.ndarray:
         """Values by size of one dimension, as an array of all."""
         shape = [1] * len(self.dims)
         shape[axis] = -1
@@ -273,7 +295,7 @@ class Grid:
     def parts(self) -> list[np.ndarray]:
         """Tiles by dimension."""
         return [
-            self._along(i, [-(-dim.size // size) for size in sizes])
+            self.along(i, [-(-dim.size // size) for size in sizes])
             for i, (dim, sizes) in enumerate(zip(self.dims, self.tried, strict=True))
         ]
 
@@ -308,9 +330,14 @@ class Grid:
         index = [dim.name for dim in self.dims].index(name)
         tried = self.tried[index]
         if isinstance(axis, str):
-            return self._along(index, tried)
-        whole = self.dims[index].size
-        return self._along(index, [_longest(axis, tile, whole, size) for tile in tried])
+            return self.along(index, tried)
+        dim, tiling = self.dims[index], self.choice.tiling
+        longest = []
+        for tile in tried:
+            begins = tiling.begins_with_rest(dim, tile, self.choice.tensors)
+            ways = {tile, dim.size % tile} if begins else {tile}
+            longest.append(max(_longest(axis, parts_of(dim, tile, n), size) for n in ways))
+        return self.along(index, longest)
 
     @cached_property
     def slots(self) -> dict[str, np.ndarray]:
@@ -372,6 +399,7 @@ class Grid:
             return self._streamed(computing)
         else:
             both = np.maximum(computing, self.copying) + exposed + self._queueing()
+            both = (both + self._starved(self.work)) * self._unsure
         return both + steps + costs.cold * self._shapes() + self._worth
 
     def _streamed(self, computing: np.ndarray) -> np.ndarray:
@@ -410,7 +438,8 @@ class Grid:
             both = computing + inwards + outwards
         else:
             waiting = sum(self._waiting(name, QUEUE + MOST_ISSUERS) for name in self._runs)
-            both = np.maximum(computing + waiting, self.copying) + exposed
+            both = np.maximum(computing + waiting, self.copying) + exposed + self._starved(work)
+            both = both * self._unsure
         worth = TIMED_WORTH * self._worth + FUNCTION * self.choice.table.price * functions
         return both + costs.step * self.tiles + costs.cold * functions + worth
 
@@ -421,8 +450,16 @@ class Grid:
         for name, cycles in self._copy_cycles.items():
             for way, other in enumerate(("out", "in")):
                 if self.choice.tensors[name].role != other:
-                    moved[way] = moved[way] + cycles * self._visits[name]
+                    moved[way] = moved[way] + cycles * self._visits[name] * self._filled(name)
         return moved[0], moved[1]
+
+    def _filled(self, name: str) -> np.ndarray:
+        """How large an average part of a tensor is, of the largest, where the first is smaller."""
+        filled = np.ones(())
+        for i, dim in enumerate(self.dims):
+            if dim.name in self.choice.tiling.follows(name):
+                filled = filled * dim.size / (self.parts[i] * self.along(i, self.tried[i]))
+        return np.where(self.begins_small, filled, 1)
 
     @cached_property
     def copying(self) -> np.ndarray:
@@ -433,9 +470,56 @@ class Grid:
         """Cycles of the first copies and the last ones, which nothing hides."""
         exposed = np.zeros(())
         for name, cycles in self._copy_cycles.items():
-            ways = 2 if self.choice.tensors[name].role == "inout" else 1
-            exposed = exposed + ways * cycles
+            role, smaller = self.choice.tensors[name].role, self._first._copy_cycles[name]
+            if role != "out":
+                exposed = exposed + np.where(self.begins_small, smaller, cycles)
+            if role != "in":
+                exposed = exposed + cycles
         return exposed
+
+    def _starved(self, work: np.ndarray) -> np.ndarray:
+        """Cycles that cores wait for the second tile after a smaller first one, given what all
+        tiles take.
+        """
+        part, needed = np.ones(()), np.zeros(())
+        for i, dim in enumerate(self.dims):
+            first, size = (self.along(i, of.tried[i]) for of in (self._first, self))
+            part = part * first / dim.size
+            for name, cycles in self._copy_cycles.items():
+                follows = dim.name in self.choice.tiling.follows(name)
+                if follows and self.choice.tensors[name].role != "out":
+                    needed = needed + np.where(size < dim.size, cycles, 0)
+        return np.where(self.begins_small, np.maximum(needed - part * work, 0), 0)
+
+    @property
+    def _unsure(self) -> np.ndarray:
+        """What estimates are multiplied by: what a smaller first tile gains errs as they do."""
+        return np.where(self.begins_small, UNSURE, 1)
+
+    @cached_property
+    def begins_small(self) -> np.ndarray:
+        """Is the first tile smaller than the others?"""
+        tiling, tensors = self.choice.tiling, self.choice.tensors
+        begins: np.ndarray = np.zeros((), bool)
+        for i, (dim, sizes) in enumerate(zip(self.dims, self.tried, strict=True)):
+            small = [tiling.begins_with_rest(dim, size, tensors) for size in sizes]
+            begins = begins | (self.along(i, small) > 0)
+        return begins & (sum((parts > 1) * 1 for parts in self.parts) == 1)
+
+    @cached_property
+    def _first(self) -> "Grid":
+        """The sizes of the first tile, where it may be smaller."""
+        tiling, tensors = self.choice.tiling, self.choice.tensors
+        if not tiling.rest_first:
+            return self
+        tried = [
+            [
+                dim.size % size if tiling.begins_with_rest(dim, size, tensors) else size
+                for size in sizes
+            ]
+            for dim, sizes in zip(self.dims, self.tried, strict=True)
+        ]
+        return Grid(self.choice, tried)
 
     @property
     def _step(self) -> int:
@@ -502,9 +586,9 @@ class Grid:
             counts = [
                 max(1 + (dim.size % size > 0), min(-(-dim.size // size), ends)) for size in tried
             ]
-            sizes.append(self._along(i, counts))
+            sizes.append(self.along(i, counts))
             if dim.is_summed:
-                begins = begins | (self.parts[i] > 1)
+                begins = begins | (self.parts[i] > 1) & ~self.begins_small
         return _product(sizes) * (1 + begins)
 
     def _revisits(self) -> np.ndarray:
@@ -583,7 +667,7 @@ class Grid:
                 dim.size // size * -(-size // dim.unit) + -(-(dim.size % size) // dim.unit)
                 for size in sizes
             ]
-            padded.append(self._along(i, units) * dim.unit)
+            padded.append(self.along(i, units) * dim.unit)
         busy = self.choice.tiling.busy
         rate = self.choice.tiling.rate * (busy(self._all_sizes) if busy else 1)
         return np.asarray(_product(padded) / rate)
@@ -598,13 +682,11 @@ def _product(factors: Iterable[np.ndarray]) -> np.ndarray:
     return reduce(np.multiply, factors, np.ones(()))
 
 
-def _longest(axis: Look, tile: int, whole: int, size: int) -> int:
+def _longest(axis: Look, places: list[range], size: int) -> int:
     """Elements inside an axis of `size` that the tile needs that needs most: one of the ends, or of
     those in the middle, which look at nothing outside.
     """
-    starts = [*range(0, whole, tile)]
-    middle = max(len(starts) // 2 - NEAR, 0)
-    some = {*starts[:NEAR], *starts[middle : middle + 2 * NEAR], *starts[-NEAR:]}
-    places = [range(at, min(at + tile, whole)) for at in some]
-    wanted = [axis.of(place) for place in places]
+    middle = max(len(places) // 2 - NEAR, 0)
+    some = {*places[:NEAR], *places[middle : middle + 2 * NEAR], *places[-NEAR:]}
+    wanted = [axis.of(place) for place in some]
     return max(max(0, min(r.stop, size) - max(r.start, 0)) for r in wanted)
