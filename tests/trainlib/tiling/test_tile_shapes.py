@@ -18,6 +18,8 @@ from trainlib.tiling.tile_shapes import shapes_of
         ("dwconv2d_fw_f32", {"inputs": 11, "height": 17, "width": 6, "kernel": 5, "padding": 4},
          {"n": 1, "y": 3, "x": 6, "g": 4}),
         ("matmul_f32", {"n": 10, "k": 9, "m": 8}, {"n": 4, "m": 8, "k": 2}),
+        ("linear_ig_f32", {"inputs": 13, "outputs": 139, "batch": 15},
+         {"n": 15, "ci": 13, "co": 96}),
     ],
 )  # fmt: skip
 def test_shapes_are_counted_as_in_a_list_of_all_tiles(kernel, arguments, sizes):

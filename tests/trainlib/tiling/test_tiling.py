@@ -405,3 +405,28 @@ def test_padding_at_the_ends_gives_functions_of_their_own(size, shapes):
 def test_results_that_are_added_to_again_cost_for_each_time():
     at = [padded(64, summed)(64)._revisits().item() for summed in (8, 4, 2)]
     assert at == [0, 64 * 0.5, 3 * 64 * 0.5]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lengths"),
+    [
+        ({"m": 6, "k": 4}, [2, 4, 4]),
+        ({"m": 6, "k": 3}, [1, 3, 3, 3]),
+        ({"m": 6, "k": 9}, [9, 1]),
+        ({"m": 6, "k": 5}, [5, 5]),
+        ({"m": 6, "k": 6}, [6, 4]),
+        ({"m": 4, "k": 4}, [4, 4, 2, 4, 4, 2]),
+    ],
+)
+def test_the_smaller_tile_of_a_dimension_cut_alone_comes_first(sizes, lengths):
+    """Unless it is nearly nothing, or nearly as large as the others."""
+    tensors = {"x": Tensor((10, 6)), "y": Tensor((6,), "out")}
+    dims = Dim("m", 6), Dim("k", 10, is_summed=True)
+    tiling = Tiling(dims, {"x": ("k", "m"), "y": ("m",)}, nothing, rest_first=True)
+    assert [tile.shape["k"] for tile in tiling.tiles(sizes, tensors)] == lengths
+
+
+def test_the_smaller_tile_comes_last_where_more_is_written_than_read():
+    tensors = {"x": Tensor((10,)), "y": Tensor((10, 6), "out")}
+    tiling = Tiling((Dim("n", 10),), {"x": ("n",), "y": ("n", None)}, nothing, rest_first=True)
+    assert [tile.shape["n"] for tile in tiling.tiles({"n": 4}, tensors)] == [4, 4, 2]
