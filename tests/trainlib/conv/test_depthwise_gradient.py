@@ -71,7 +71,7 @@ def test_taps_are_channels_lines_at_the_borders_apart():
 
 def test_lines_at_the_borders_pay_where_there_are_many_others():
     shape = {"inputs": 24, "height": 16, "width": 29, "kernel": 3, "padding": 1, "tile": {}}
-    assert layer_cycles(launch("dwconv2d_wg_f32", shape)[1].result) <= 24_000  # 26,570 without
+    assert layer_cycles(launch("dwconv2d_wg_f32", shape)[1].result) <= 24_500  # 26,570 without
 
 
 def test_a_block_of_them_loads_fewer_gradients():
