@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,7 +19,15 @@ from soc.aot.unit import require
 from soc.engine.interpreter import generated_unit
 from soc.host.cache_folder import cache_folder
 from soc.host.child_process import end_with, read_order
-from soc.jit.edit_llvm import calling_cold, with_scopes, without_forgotten
+from soc.jit.edit_llvm import (
+    calling_cold,
+    defined_in,
+    divided,
+    merged,
+    with_scopes,
+    without_forgotten,
+)
+from soc.jit.step_template import Template, builder, inline, leave_out_uncalled, template
 
 KEPT = 16384
 """Superblocks kept; the oldest make room."""
@@ -69,81 +78,70 @@ def build(job: dict) -> None:
         codemodel="jitdefault",
         jit=True,
     )
-    template = prepared(unit.file.read_bytes(), machine)
-    for file, text in job["superblocks"].items():
-        if not Path(file).exists():
-            keep(Path(file), translate(text, template, machine), KEPT)
+    steps = template(unit.file, machine)
+    missing = {file: text for file, text in job["superblocks"].items() if not Path(file).exists()}
+    waiting = list(missing)
+    while waiting:
+        files, waiting = waiting[:TOGETHER], waiting[TOGETHER:]
+        texts = [missing[file] for file in files]
+        for file, text in zip(files, inlined(texts, steps, machine), strict=True):
+            keep(Path(file), translate(text, steps, machine), KEPT)
 
 
-def prepared(steps: bytes, machine: llvm.TargetMachine) -> bytes:
-    """Return the bitcode of the step functions, with what they call inlined into each.
+def inlined(texts: list[str], steps: Template, machine: llvm.TargetMachine) -> list[str]:
+    """The texts of superblocks with the step functions inlined.
 
-    What is inlined into every superblock is inlined once then.
+    The template is read once for all of them: that takes longer than what is done with it.
     """
-    module = llvm.parse_bitcode(steps)
-    for each in module.functions:
-        if not each.is_declaration:
-            is_apart = any(b"noinline" in text for text in each.attributes)
-            each.add_function_attribute("cold" if is_apart else "alwaysinline")
-    _inline(module, _builder(machine))
-    return bytes(module.as_bitcode())
+    module = llvm.parse_assembly(merged(texts))
+    module.link_in(llvm.parse_bitcode(steps.steps))
+    _hide(module.functions)
+    inline(module, machine)
+    own = [{name for name in defined_in(text) if name.startswith(SUPERBLOCK)} for text in texts]
+    return list(divided(str(module), own))
 
 
-def translate(text: str, template: bytes, machine: llvm.TargetMachine) -> bytes:
-    """Return the object file of a superblock: the step functions are inlined into its text.
-
-    template    these functions, as `prepared` returns them
+def translate(text: str, steps: Template, machine: llvm.TargetMachine) -> bytes:
+    """Return the object file of a superblock, from its text with the step functions inlined.
 
     Empty if it cannot be translated.
     """
-    module = llvm.parse_assembly(text)
-    module.link_in(llvm.parse_bitcode(template))
-    for each in (*module.functions, *module.global_variables):
-        if not each.is_declaration and not each.name.startswith("superblock_"):
-            each.linkage = "internal"
-    builder = _builder(machine)
-    _inline(module, builder)
     before = ""
     for _ in range(ROUNDS):
-        text = _PREDECESSORS.sub("", str(module))
+        text = _PREDECESSORS.sub("", text)
         if text == before:  # the last round has found nothing more, and so would the next one
             break
         before = text
         module = llvm.parse_assembly(with_scopes(calling_cold(text)))
+        passes = builder(machine)
         for function in module.functions:
-            if function.name.startswith("superblock_"):
-                builder.getFunctionPassManager().run(function, builder)
-        _leave_out_uncalled(module, builder)
-    builder.getModulePassManager().run(module, builder)
+            if function.name.startswith(SUPERBLOCK):
+                passes.getFunctionPassManager().run(function, passes)
+        leave_out_uncalled(module, machine)
+        text = str(module)
+    module.link_in(llvm.parse_bitcode(steps.rare))
+    _hide((*module.functions, *module.global_variables))  # what is rare takes these, too
+    leave_out_uncalled(module, machine)
+    passes.getModulePassManager().run(module, passes)
     text = without_forgotten(str(module))
     return machine.emit_object(llvm.parse_assembly(text)) if text else b""
 
 
-def _builder(machine: llvm.TargetMachine) -> llvm.PassBuilder:
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
-    tuning.slp_vectorization = False  # for without_forgotten
-    return llvm.create_pass_builder(machine, tuning)
-
-
-def _inline(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_global_dead_code_eliminate_pass()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.run(module, builder)
+def _hide(symbols: Iterable[llvm.ValueRef]) -> None:
+    """Let other machine code see the superblocks alone."""
+    for each in symbols:
+        if not each.is_declaration and not each.name.startswith(SUPERBLOCK):
+            each.linkage = "internal"
 
 
 _PREDECESSORS = re.compile("; preds = .*")
 """A remark of LLVM's, in an order that means nothing."""
 
+SUPERBLOCK = "superblock_"
+"""What the symbols of superblocks begin with."""
 
-def _leave_out_uncalled(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
-    """Leave out functions that nothing calls any more."""
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_global_dead_code_eliminate_pass()
-    passes.run(module, builder)
-
+TOGETHER = 8
+"""Superblocks into which the step functions are inlined at once: before the first is translated."""
 
 OPTIONS = {
     "enable-tail-merge": "false",  # of jumps, see soc.jit.llvm_writer

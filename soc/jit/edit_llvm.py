@@ -9,7 +9,7 @@ How LLVM prints differs between versions: soc.aot.versions has those for which t
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from soc.chip.state import ARRAYS
 from soc.core.deferred_state import FORGOTTEN
@@ -96,6 +96,42 @@ COLD = "preserve_mostcc"
 def calling_cold(text: str) -> str:
     """Let all calls that LLVM has not inlined be of this kind."""
     return text.replace(" fastcc ", f" {COLD} ")
+
+
+_DEFINITION = re.compile(
+    r"^define (?:internal )?(?P<head>[^\n]*?@(?P<name>[-\w.$]+)\([^\n]*) \{\n.*?^\}(?:\n|\Z)",
+    flags=re.MULTILINE | re.DOTALL,
+)
+
+
+def declaring(text: str, names: set[str]) -> str:
+    """Leave the bodies of these functions to another module."""
+    return _DEFINITION.sub(
+        lambda found: f"declare {found['head']}\n" if found["name"] in names else found[0], text
+    )
+
+
+def defined_in(text: str) -> set[str]:
+    """Names of the functions that have a body in a module."""
+    return {found["name"] for found in _DEFINITION.finditer(text)}
+
+
+def divided(text: str, groups: Sequence[set[str]]) -> Iterator[str]:
+    """A module for each group of functions, which call none of another one; the rest is in all."""
+    bodies = {found["name"]: found[0] for found in _DEFINITION.finditer(text)}
+    rest = _DEFINITION.sub("", text)
+    shared = bodies.keys() - set().union(*groups)
+    for names in groups:
+        own = (body for name, body in bodies.items() if name in names or name in shared)
+        yield "\n".join([rest, *own])
+
+
+def merged(texts: Iterable[str]) -> str:
+    """One module of several: what is the same in them comes once."""
+    texts = list(texts)
+    lines = dict.fromkeys(line for text in texts for line in _DEFINITION.sub("", text).splitlines())
+    bodies = dict.fromkeys(found[0] for text in texts for found in _DEFINITION.finditer(text))
+    return "\n".join([*lines, *bodies])
 
 
 _FORGOTTEN_WORDS = FORGOTTEN, FORGOTTEN & 0xFFFFFFFF
