@@ -6,7 +6,16 @@ import pytest
 
 from soc.chip.state import ARRAYS
 from soc.core.deferred_state import FORGOTTEN
-from soc.jit.edit_llvm import ENTRY, TOUCHED, with_scopes, without_forgotten
+from soc.jit.edit_llvm import (
+    ENTRY,
+    TOUCHED,
+    declaring,
+    defined_in,
+    divided,
+    merged,
+    with_scopes,
+    without_forgotten,
+)
 from soc.prelude import trace_points
 
 llvm.initialize_native_target()
@@ -109,3 +118,40 @@ def test_a_text_in_which_what_is_forgotten_has_become_something_else_is_not_used
     ret i64 0
     """)
     assert without_forgotten(text) == ""
+
+
+CALLING = """@row_{row} = constant [2 x i8] c"\\01\\02"
+@config = constant i64 3
+declare i64 @step(i64)
+define internal i64 @apart(i64 %x) noinline {{
+  ret i64 %x
+}}
+define i64 @{name}(i64 %x) {{
+  %y = call i64 @step(i64 %x)
+  %z = call i64 @apart(i64 %y)
+  %r = load i8, ptr @row_{row}
+  ret i64 %z
+}}"""
+
+
+def test_a_module_of_several_has_once_what_they_share_and_is_divided_again() -> None:
+    texts = [CALLING.format(name=name, row=row) for name, row in (("a", 1), ("b", 2), ("c", 1))]
+    module = llvm.parse_assembly(merged(texts))
+    module.verify()
+    assert sorted(each.name for each in module.global_variables) == ["config", "row_1", "row_2"]
+    assert defined_in(str(module)) == {"a", "b", "c", "apart"}
+
+    parts = [*divided(str(module), [{"a", "c"}, {"b"}])]
+    assert [defined_in(part) for part in parts] == [{"a", "c", "apart"}, {"b", "apart"}]
+    for part in parts:
+        llvm.parse_assembly(part).verify()
+
+
+def test_a_body_is_left_to_another_module() -> None:
+    text = declaring(CALLING.format(name="a", row=1), {"apart"})
+    module = llvm.parse_assembly(text)
+    assert defined_in(text) == {"a"}
+    assert module.get_function("apart").is_declaration
+    other = llvm.parse_assembly("define i64 @apart(i64 %x) {\n  ret i64 7\n}\n")
+    module.link_in(other)
+    assert not module.get_function("apart").is_declaration
