@@ -108,7 +108,7 @@ class Texts(CodeCache):
 
     def translate(self, steps: str, texts: Mapping[str, str]) -> None:
         self.steps = steps
-        self.superblocks = dict(islice((self.superblocks | texts).items(), self.most))
+        self.superblocks = dict(islice({**self.superblocks, **texts}.items(), self.most))
 
 
 def translation(rounds: int) -> Figure:
