@@ -3,7 +3,6 @@
 from functools import cache
 from itertools import product
 
-from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis
 
 COLS = 8  # sums of a line that a core computes at once, usually
@@ -52,15 +51,12 @@ def _of_blocks(places: Axis, rows: int, channels: int) -> float:
     """How many pairs of rows and channels of a gradient of weights take as long, in the best
     blocks, as these do: of neighbouring outputs, both images are loaded once for a block.
     """
-    taps, found = min(places.taps, SUMS), {}
+    taps, inputs = min(places.taps, SUMS), _inputs(places)
+    totals, ones = [], []
     for height, depth in product(range(1, SUMS + 1), repeat=2):
-        if height * depth * taps > SUMS:
-            continue
-        loads = {
-            (h, d): n * m * (h * d * taps * COLS + h * COLS + d * _inputs(places))
-            for h, n in heights(rows, height).items()
-            for d, m in heights(channels, depth).items()
-        }
-        one = taps * COLS + COLS / depth + _inputs(places) / height
-        found[height, depth] = sum(loads.values()), one
-    return min(total for total, _ in found.values()) / min(one for _, one in found.values())
+        if height * depth * taps <= SUMS:
+            down, across = -(-rows // height), -(-channels // depth)
+            loads = rows * across * COLS + channels * down * inputs
+            totals.append(rows * channels * taps * COLS + loads)
+            ones.append(taps * COLS + COLS / depth + inputs / height)
+    return min(totals) / min(ones)
