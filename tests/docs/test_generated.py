@@ -26,7 +26,6 @@ def test_pages_of_options_and_instructions_are_current(pages: Callable) -> None:
         assert_is_current(file, text)
 
 
-@pytest.mark.sampled(8)
 @pytest.mark.parametrize("stem", stems())
 def test_the_page_of_a_kernel_is_current(stem: str) -> None:
     assert_is_current(f"kernels/{stem}.md", kernel_page(stem))
