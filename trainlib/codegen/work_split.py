@@ -46,11 +46,6 @@ class Partition:
             with self.k.else_():
                 yield EqualParts(least, extra)
 
-    @property
-    def is_even(self) -> bool:
-        """Are all parts equal?"""
-        return self.total % self.parts == 0
-
     def load_own(self, count: Register) -> EqualParts:
         """Load how many elements the core's part has, and let the index be that of the first one;
         what is returned counts from it. So parts of either size have the same code.

@@ -510,7 +510,7 @@ class Grid:
     def _first(self) -> "Grid":
         """The sizes of the first tile, where it may be smaller."""
         tiling, tensors = self.choice.tiling, self.choice.tensors
-        if not tiling.rest_first:
+        if not self.begins_small.any():
             return self
         tried = [
             [
