@@ -28,8 +28,10 @@ LONG, SHORT, INSTRUCTIONS = 700, 70, 700_000
 LOAD_EVERY = 4  # instructions
 DMA_CYCLE, MISS = 12.0, 150.0  # ns
 KERNEL, STEPS = "lstm_fw_f32", 12
+"""Whose superblocks are translated, and how many steps of it are run to have them."""
 SOON = Policy(poll_threshold=64, compile_threshold=512, poll_interval=0, waits=True)
-SUPERBLOCKS, TRANSLATION = 32, 90.0  # ms
+SUPERBLOCKS = 32  # of a process that translates
+TRANSLATION = 90.0  # ms
 
 
 def copies() -> Program:
@@ -133,5 +135,6 @@ def _translating(texts: Texts) -> float:
 
 
 def _of_children() -> float:
+    """Seconds of processor time of all processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

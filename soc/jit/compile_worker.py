@@ -27,7 +27,7 @@ from soc.jit.edit_llvm import (
     with_scopes,
     without_forgotten,
 )
-from soc.jit.step_template import Template, builder, inline, leave_out_uncalled, template
+from soc.jit.step_template import Template, builder, inline, leave_out_uncalled, template_of
 
 KEPT = 16384
 """Superblocks kept; the oldest make room."""
@@ -78,30 +78,30 @@ def build(job: dict) -> None:
         codemodel="jitdefault",
         jit=True,
     )
-    steps = template(unit.file, machine)
+    template = template_of(unit.file, machine)
     missing = {file: text for file, text in job["superblocks"].items() if not Path(file).exists()}
     waiting = list(missing)
     while waiting:
         files, waiting = waiting[:TOGETHER], waiting[TOGETHER:]
         texts = [missing[file] for file in files]
-        for file, text in zip(files, inlined(texts, steps, machine), strict=True):
-            keep(Path(file), translate(text, steps, machine), KEPT)
+        for file, text in zip(files, inlined(texts, template, machine), strict=True):
+            keep(Path(file), translate(text, template, machine), KEPT)
 
 
-def inlined(texts: list[str], steps: Template, machine: llvm.TargetMachine) -> list[str]:
+def inlined(texts: list[str], template: Template, machine: llvm.TargetMachine) -> list[str]:
     """The texts of superblocks with the step functions inlined.
 
     The template is read once for all of them: that takes longer than what is done with it.
     """
     module = llvm.parse_assembly(merged(texts))
-    module.link_in(llvm.parse_bitcode(steps.steps))
+    module.link_in(llvm.parse_bitcode(template.steps))
     _hide(module.functions)
     inline(module, machine)
     own = [{name for name in defined_in(text) if name.startswith(SUPERBLOCK)} for text in texts]
     return list(divided(str(module), own))
 
 
-def translate(text: str, steps: Template, machine: llvm.TargetMachine) -> bytes:
+def translate(text: str, template: Template, machine: llvm.TargetMachine) -> bytes:
     """Return the object file of a superblock, from its text with the step functions inlined.
 
     Empty if it cannot be translated.
@@ -119,7 +119,7 @@ def translate(text: str, steps: Template, machine: llvm.TargetMachine) -> bytes:
                 passes.getFunctionPassManager().run(function, passes)
         leave_out_uncalled(module, machine)
         text = str(module)
-    module.link_in(llvm.parse_bitcode(steps.rare))
+    module.link_in(llvm.parse_bitcode(template.rare))
     _hide((*module.functions, *module.global_variables))  # what is rare takes these, too
     leave_out_uncalled(module, machine)
     passes.getModulePassManager().run(module, passes)

@@ -3,7 +3,8 @@
 with_scopes tells LLVM that the chip's arrays do not overlap. What writes to one array is then no
 reason to read another one again, nor to write what is overwritten before it is read. See "noalias
 and alias.scope metadata" in LLVM's language reference. (Its "separate_storage" says the same, but
-is lost at the first branch.) without_forgotten leaves out stores that are not to happen.
+is lost at the first branch.) without_forgotten leaves out stores that are not to happen. declaring,
+merged and divided move functions between modules.
 
 How LLVM prints differs between versions: soc.aot.versions has those for which this is tested.
 """

@@ -32,7 +32,7 @@ class Template(NamedTuple):
     rare: bytes
 
 
-def template(unit_file: Path, machine: llvm.TargetMachine) -> Template:
+def template_of(unit_file: Path, machine: llvm.TargetMachine) -> Template:
     """The template of a unit, kept beside its folder."""
     folder = unit_file.parent
     file = folder.parent / f"template-{folder.name}"

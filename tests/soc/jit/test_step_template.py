@@ -4,7 +4,7 @@ import llvmlite.binding as llvm
 import pytest
 
 from soc.jit import step_template
-from soc.jit.step_template import defined, prepared, template
+from soc.jit.step_template import defined, prepared, template_of
 
 UNIT = """
 @table = internal constant i64 5
@@ -60,8 +60,8 @@ def test_a_template_is_made_once(tmp_path, machine, monkeypatch) -> None:
     file = tmp_path / "steps-1" / "code.o"
     file.parent.mkdir()
     file.write_bytes(llvm.parse_assembly(UNIT).as_bitcode())
-    made = template(file, machine)
+    made = template_of(file, machine)
     assert [path.name for path in tmp_path.glob("template-*")] == ["template-steps-1"]
 
     monkeypatch.setattr(step_template, "prepared", None)
-    assert template(file, machine) == made
+    assert template_of(file, machine) == made
