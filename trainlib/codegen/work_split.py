@@ -33,8 +33,15 @@ class Partition:
     index: Register
     t: Register
 
-    def parts_of_cores(self) -> Iterator[EqualParts]:
-        """Emit the loop's body for each size that parts have; a core runs its own."""
+    def parts_of_cores(self, count: Register | None = None) -> Iterator[EqualParts]:
+        """Emit the loop's body for each size that parts have; a core runs its own.
+
+        count    a register for the size of the core's part: parts of either size have the same body
+                 then, and the index counts elements
+        """
+        if count is not None:
+            yield self._load_own(count)
+            return
         least, extra = divmod(self.total, self.parts)
         if not extra:
             yield EqualParts(least, 0)
@@ -46,10 +53,8 @@ class Partition:
             with self.k.else_():
                 yield EqualParts(least, extra)
 
-    def load_own(self, count: Register) -> EqualParts:
-        """Load how many elements the core's part has, and let the index be that of the first one;
-        what is returned counts from it. So parts of either size have the same code.
-        """
+    def _load_own(self, count: Register) -> EqualParts:
+        """Load how many elements the core's part has, and let the index be that of the first."""
         k, index, t = self.k, self.index, self.t
         least, extra = divmod(self.total, self.parts)
         k.li(t, extra)

@@ -93,7 +93,7 @@ class Correlator:
                     k.andi(part_of_sums, i, self.parts - 1)
                     k.srli(i, i, self.parts.bit_length() - 1)
                 self._load_lines(given, j, t)
-                for part in self._parts(partition, given):
+                for part in partition.parts_of_cores(given.get("each")):
                     self._load_starts(given, partition, part)
                     if self.parts > 1:
                         self._load_channels(given, part_of_sums, t)
@@ -109,14 +109,6 @@ class Correlator:
                             Channels(k, x, point).part(given, part.size)
                         else:
                             self._part(given, part.size)
-
-    def _parts(self, partition: Partition, given: dict[str, Register]) -> Iterator[EqualParts]:
-        """Emit the loop's body for each size that cores' parts have; 0: a register says it."""
-        if "each" in given:
-            partition.load_own(given["each"])
-            yield EqualParts(0, 0)
-        else:
-            yield from partition.parts_of_cores()
 
     def _load_lines(self, given: dict[str, Register], j: Register, t: Register) -> None:
         """Load how many lines the core has, and the place of their first."""
@@ -174,7 +166,6 @@ class Correlator:
         """
         k, x, t = self.k, self.x, partition.t
         is_row = x.groups == 1
-        part = part if part.size else EqualParts(1, 0)  # the core's index counts groups
         w_step = x.w.row if is_row else x.w.group
         y_step = x.y.channel if is_row else x.y.group
         if x.bias is not None:
@@ -206,7 +197,8 @@ class Correlator:
     def _part(self, given: dict[str, Register], size: int) -> None:
         """All of a core: its groups, or its rows of the only one."""
         k, x, point = self.k, self.x, self.point
-        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size or x.groups)
+        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size)
+        has_each = "each" in given
         bodies = [
             x.body(height, run.first, POOL)
             for height, run in product(heights(rows, point.rows), x.xs.runs(point.cols))
@@ -225,9 +217,10 @@ class Correlator:
             self.pool = k.f(pool)
             self.scratch = scratch or self.pool[:3]
             self.v = Values(k, homes, *self.scratch[:2])
-            with self.v.loop("groups", groups) if size else self.v.loop_from("each", "each"):
+            loop = self.v.loop_from("each", "each") if has_each else self.v.loop("groups", groups)
+            with loop:
                 self._group(rows)
-                if groups > 1 or not size:
+                if groups > 1 or has_each:
                     next_group(self.v, x, rows)
 
     def _group(self, rows: int) -> None:

@@ -57,7 +57,8 @@ class Channels:
                  first line
         """
         k, x = self.k, self.x
-        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size or x.groups)
+        rows, groups = (size, 1) if x.groups == 1 else (x.rows, size)
+        has_each = "each" in given
         taps, starts = x.ys.taps * x.xs.taps, int(x.bias is not None)
         sums = height_of(x.ys) * self.point.cols
         inputs = max([INPUTS, *(each.inputs for each in self.carried)])
@@ -65,7 +66,7 @@ class Channels:
         floats = taps + sums + inputs + starts
         inner = ADDRESSES + (INPUTS if k.has_float_registers else floats)
         bases = [x.x.address, x.w.address, x.y.address, x.bias]
-        with values(k, given, self._values(rows, groups if size else 1), inner, bases) as homes:
+        with values(k, given, self._values(rows, groups), inner, bases) as homes:
             self.px, *pool = k.short(1 + INPUTS)
             pool += [] if k.has_float_registers else k.x(inputs - INPUTS)
             self.py, self.line, self.end = k.x(ADDRESSES - 1)
@@ -77,11 +78,12 @@ class Channels:
             self.v = Values(k, homes, *self.scratch[:2])
             if (self.rounds or self.carried) and not self.has_all_lines:
                 self._count_rounds()
-            with self.v.loop("groups", groups) if size else self.v.loop_from("each", "each"):
+            loop = self.v.loop_from("each", "each") if has_each else self.v.loop("groups", groups)
+            with loop:
                 with self.v.loop("panels", rows):
                     self._row()
                     next_panel(self.v, x)
-                if groups > 1 or not size:
+                if groups > 1 or has_each:
                     next_group(self.v, x, rows)
             self._end_cut_lines()
 

@@ -112,7 +112,7 @@ class Code:
             with grid_of(k, self.team, split, i, j, t):
                 if self.parts > 1:
                     self._load_lines(given, i, part, t)
-                for panel in self._parts_of(rows, given):
+                for panel in rows.parts_of_cores(given.get("each")):
                     self._load_starts(given, rows, panel, is_row)
                     if self.parts > 1:
                         add_product(k, given["dw_row"], part, self._part_bytes, t)
@@ -124,15 +124,6 @@ class Code:
                             if self.parts > 1:
                                 k.free(part)
                             self._part(given, panel.size, strip.size)
-
-    def _parts_of(self, rows: Partition, given: dict[str, Register]) -> Iterator[EqualParts]:
-        """Emit the body for each size that cores' parts have; for groups just once, with a register
-        that says how many each has.
-        """
-        if "each" in given:
-            yield rows.load_own(given["each"])
-        else:
-            yield from rows.parts_of_cores()
 
     @property
     def _part_bytes(self) -> int:
