@@ -19,7 +19,7 @@ from soc.host import signals
 from soc.host.cache_folder import cache_folder, is_temporary
 from soc.host.compile_process import start, stop
 from soc.jit.emit_llvm import PURE_SYMBOL
-from soc.jit.loaded_code import LoadedCode
+from soc.jit.loaded_code import MACHINE_CODE, LoadedCode
 from soc.jit.profile import Profile
 from soc.jit.profile_store import POLL_THRESHOLD, ProfileStore
 from soc.jit.translation import Batch, digest
@@ -81,7 +81,7 @@ class CodeCache:
 
     def file(self, content: bytes) -> Path:
         """The file of machine code that is made of this content."""
-        return self.folder / f"superblock-{digest(content)[:32]}"
+        return self.folder / f"{MACHINE_CODE}{digest(content)[:32]}"
 
     def key(self, steps: Interpreter) -> str:
         """A name for the content of the steps, and of what writes superblocks; makes what the steps

@@ -15,6 +15,9 @@ from soc.aot.unit import LOADING
 from soc.jit.translation import Batch, Translation, digest
 from soc.prelude.records import SUPERBLOCKS
 
+MACHINE_CODE = "superblock-"
+"""What the names of files of machine code begin with."""
+
 ABSENT = 0.1
 """Seconds for which a file that was not there is not looked for again, at least."""
 MOST_LOOKS = 50
@@ -69,6 +72,13 @@ class LoadedCode:
             self._look(translations[0].file.parent)
         known, listed = self.addresses, self.listed
         return [each for each in translations if each.file in known or each.file.name in listed]
+
+    def has_others(self, folder: Path) -> bool:
+        """Is there machine code that is not loaded? This, too, stands for a while."""
+        if monotonic() >= self.next_look:
+            self._look(folder)
+        loaded = {file.name for file in self.addresses}
+        return any(name.startswith(MACHINE_CODE) and name not in loaded for name in self.listed)
 
     def _look(self, folder: Path) -> None:
         started = monotonic()

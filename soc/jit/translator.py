@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import is_
 from time import monotonic
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,11 +34,20 @@ FREE_CHOICES = 0.1
 """Seconds for which a run may choose what to translate before pauses are for that, too."""
 MOST_CHOICES = 20
 """How much longer than it takes beyond that the run is: a large program has much to choose from."""
+AROUND = 16
+"""How much less hot than what is worth a translation may be what is around it, to be worth one."""
 BATCH = 64
 """Superblocks that a process translates, the hottest ones: then it is seen which these are."""
 
 Begin = tuple[int, int]
 """With which row a superblock begins, and how."""
+
+
+class Hot(NamedTuple):
+    """What is interpreted: how many times up to now, and where it begins."""
+
+    times: int
+    begin: Begin
 
 
 class Translator:
@@ -165,13 +175,16 @@ class Translator:
             self.superblocks = {}
             fitting = (each for each in self.waiting if self.cache.loaded.fits(each, self.decoded))
             self.remembered = {(each.row, each.begins) for each in fitting}
-        threshold = self.policy.poll_threshold
-        polled = self._rows(threshold - threshold // 8)
-        new = [begin for begin in polled if begin not in self.remembered]
+        hot = self._hot()
+        if not (self._is_worth(hot) or self._may_be_there()):
+            return
+        least = self._least_polled()
+        new = [each.begin for each in hot if each.times >= least]
+        new = [begin for begin in new if begin not in self.remembered]
         self._wait_for(made for _, made in self._superblocks(new))
         if self.cache.is_translating():
             return
-        chosen = list(islice(self._missing(), BATCH))
+        chosen = list(islice(self._missing(hot), BATCH))
         self._wait_for(made for _, made in chosen)
         texts = {
             str(made.file): module_text(self.chip, superblock, f"pulpsim_{self.steps.kind}")
@@ -180,14 +193,28 @@ class Translator:
         if texts:
             self.cache.translate(self.steps.name, texts)
 
-    def _missing(self) -> Iterator[tuple[Superblock, Translation]]:
+    def _least_polled(self) -> int:
+        """How often at least what is looked for was interpreted: others may have translated it."""
+        return self.policy.poll_threshold - self.policy.poll_threshold // 8
+
+    def _may_be_there(self) -> bool:
+        """May anything of this program have been translated that is not in use?"""
+        is_known = self.waiting or self.count[0]
+        return bool(is_known) or self.cache.loaded.has_others(self.cache.folder)
+
+    def _is_worth(self, hot: list[Hot]) -> bool:
+        """Is the hottest worth a translation, whatever is translated already?"""
+        return bool(hot) and hot[0].times >= self.policy.compile_threshold
+
+    def _missing(self, hot: list[Hot]) -> Iterator[tuple[Superblock, Translation]]:
         """What is so hot that it is worth a translation, and not translated; the hottest first."""
         threshold = self.policy.compile_threshold
-        if self.count[0] or self._rows(threshold):
-            threshold //= 16  # what is around hot loops, too
+        if self.count[0] or self._is_worth(hot):
+            threshold //= AROUND
         there = {(each.row, each.begins) for each in self.cache.loaded.there(self.waiting)}
-        hot = [begin for begin in self._rows(threshold) if begin not in there]
-        for superblock, made in self._superblocks(hot):
+        worth = [each.begin for each in hot if each.times >= threshold]
+        missing = [begin for begin in worth if begin not in there]
+        for superblock, made in self._superblocks(missing):
             if not self.cache.loaded.there([made]):
                 yield superblock, made
 
@@ -221,15 +248,19 @@ class Translator:
             if len(superblock.places) > 1:
                 yield self.superblocks[begin]
 
-    def _rows(self, threshold: int) -> list[Begin]:
-        """Rows that are interpreted, so often up to now, and how they begin; the hottest first."""
-        found: list[tuple[int, int, int]] = []
+    def _hot(self) -> list[Hot]:
+        """What is interpreted so often that it may be worth something; the hottest first."""
+        least = min(self._least_polled(), self.policy.compile_threshold // AROUND)
+        found: list[Hot] = []
         for first, end in self.code.spans:
             counts, codes = (self.chip.superblocks[name][first:end] for name in ("hotness", "code"))
-            is_decoded = self.chip.code["kind"][first:end, None] != UNDECODED
-            rows, begins = np.nonzero((counts >= threshold) & (codes == 0) & is_decoded)
-            found += zip(-counts[rows, begins], rows + first, begins, strict=True)
-        return [(int(row), int(begin)) for _, row, begin in sorted(found)]
+            rows, begins = np.nonzero(counts >= least)
+            is_decoded = self.chip.code["kind"][first:end][rows] != UNDECODED
+            is_interpreted = is_decoded & (codes[rows, begins] == 0)
+            rows, begins = rows[is_interpreted], begins[is_interpreted]
+            beginning = zip((rows + first).tolist(), begins.tolist(), strict=True)
+            found += map(Hot, counts[rows, begins].tolist(), beginning)
+        return sorted(found, key=lambda each: (-each.times, each.begin))
 
     def _install(self, batch: Batch) -> None:
         """Use machine code from now on."""
