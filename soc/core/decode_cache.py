@@ -20,7 +20,7 @@ LONGEST_RUN, SHORTEST_RUN = 4096, 16
 RUNS = 8
 """Runs after which one has half the length: what is jumped to so often may be data."""
 
-KEPT = 1 << 13
+KEPT = 1 << 15
 """Rows of which it is kept how they are decoded, for the next run and other processes."""
 
 BLOCK = 1 << 10

@@ -6,6 +6,7 @@ code that they have used, as soon as the code is decoded.
 """
 
 import json
+import zlib
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import NamedTuple
@@ -18,9 +19,16 @@ from soc.jit.translation import Batch, Translation
 from soc.prelude.decoded import LOOP_HINTS
 from soc.prelude.records import ROW
 
+FASTEST = 1
+"""Compression of decoded rows: they repeat, and the fastest makes them a tenth."""
+
 
 def _text(content: bytes) -> str:
-    return b64encode(content).decode()
+    return b64encode(zlib.compress(content, FASTEST)).decode()
+
+
+def _content(text: str) -> bytes:
+    return zlib.decompress(b64decode(text))
 
 
 class Profile(NamedTuple):
@@ -78,8 +86,8 @@ class Profile(NamedTuple):
             ),
             {
                 first: KnownRun(
-                    *(b64decode(words), longest, is_cut),
-                    *(np.frombuffer(b64decode(rows), WHOLE_ROW), set(extensions)),
+                    *(_content(words), longest, is_cut),
+                    *(np.frombuffer(_content(rows), WHOLE_ROW), set(extensions)),
                 )
                 for first, words, longest, is_cut, rows, extensions in runs
             },

@@ -28,7 +28,7 @@ POLL_THRESHOLD = 1 << 12
 WORTH_KEEPING = 1 << 15
 """Interpretations of a row of a program whose profile is kept."""
 
-FORMAT = 3
+FORMAT = 4
 """Of the files."""
 
 

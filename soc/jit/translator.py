@@ -30,9 +30,9 @@ PAUSE = 0.01
 """Seconds after which to ask again for what is being translated."""
 MOST_PAUSES = 50
 """How much longer than it takes to ask the pause is, at least."""
-FREE_CHOICES = 0.1
+FREE_CHOICES = 0.05
 """Seconds for which a run may choose what to translate before pauses are for that, too."""
-MOST_CHOICES = 20
+MOST_CHOICES = 50
 """How much longer than it takes beyond that the run is: a large program has much to choose from."""
 AROUND = 16
 """How much less hot than what is worth a translation may be what is around it, to be worth one."""
@@ -175,10 +175,10 @@ class Translator:
             self.superblocks = {}
             fitting = (each for each in self.waiting if self.cache.loaded.fits(each, self.decoded))
             self.remembered = {(each.row, each.begins) for each in fitting}
-        hot = self._hot()
+        least = self._least_polled()
+        hot = self._hot(min(least, self.policy.compile_threshold // AROUND))
         if not (self._is_worth(hot) or self._may_be_there()):
             return
-        least = self._least_polled()
         new = [each.begin for each in hot if each.times >= least]
         new = [begin for begin in new if begin not in self.remembered]
         self._wait_for(made for _, made in self._superblocks(new))
@@ -248,9 +248,8 @@ class Translator:
             if len(superblock.places) > 1:
                 yield self.superblocks[begin]
 
-    def _hot(self) -> list[Hot]:
-        """What is interpreted so often that it may be worth something; the hottest first."""
-        least = min(self._least_polled(), self.policy.compile_threshold // AROUND)
+    def _hot(self, least: int) -> list[Hot]:
+        """What is interpreted, so many times up to now; the hottest first."""
         found: list[Hot] = []
         for first, end in self.code.spans:
             counts, codes = (self.chip.superblocks[name][first:end] for name in ("hotness", "code"))
