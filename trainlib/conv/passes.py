@@ -47,7 +47,7 @@ from trainlib.primitive.per_core import Alone
 from trainlib.primitive.slices import Axis as Along
 from trainlib.primitive.slices import Formed, Sized, Spread, TensorSlice, TileShape, Window
 from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tile_spec import EACH, Costs, Dim, Sizes, Tiling
+from trainlib.primitive.tile_spec import EACH, CodeCost, Costs, Dim, Sizes, Tiling
 from trainlib.reference import conv2d as reference
 
 RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not count taps
@@ -143,7 +143,7 @@ class Step:
         how |= {"rest_first": a.shape.groups == 1 and not self.element.is_half}
         how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
         if self._is_timed(a):
-            how |= {"timed": lambda tile: self.cycles(a, tile)}
+            how |= {"timed": lambda tile: CodeCost(self.cycles(a, tile))}
         if self._is_plain(a) or halves.has_row_pairs(self.result, a, self.element):
             how |= {"busy": lambda sizes: self._busy(a, sizes), "costs": COSTS}
         if self.result != "w" and a.shape.groups > 1 and not self.element.is_half:

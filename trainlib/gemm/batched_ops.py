@@ -9,14 +9,14 @@ from pydantic import Field
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.codegen.batch_loop import images_of
-from trainlib.gemm.matmul import lanes_of, matmul_f32, nearly_cycles
+from trainlib.gemm.matmul import lanes_of, matmul_f32, nearly_cost
 from trainlib.gemm.matmul_ops import LARGEST, PAD, POINT, RATE, UNIT, clipped, timed_by
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.primitive.tile_spec import CodeCost, Dim, Tiling
 from trainlib.reference.halves import rounded_matmul
 from trainlib.reference.matmul import matmul
 
@@ -85,13 +85,14 @@ def tiling(element: Element, a: BatchedMatmulArguments) -> Tiling:
     if not is_whole:
         dims.append(Dim("k", a.k, is_summed=True))
 
-    def cycles(tile: TileShape) -> int:
+    def cost(tile: TileShape) -> CodeCost:
         sizes, starts = (tile["n"], tile["k"], tile["m"]), a.accumulate or not tile.is_first
         stored = {"trans_a": a.trans_a, "trans_b": a.trans_b}
-        return tile["b"] * nearly_cycles(*sizes, a.likely_cores, starts=starts, **stored)
+        of_one = nearly_cost(*sizes, a.likely_cores, starts=starts, **stored)
+        return of_one._replace(cycles=tile["b"] * of_one.cycles)
 
     rate = RATE * WORD / element.size
-    how: Any = timed_by(cycles, point, element) | {"rest_first": not element.is_half}
+    how: Any = timed_by(cost, point, element) | {"rest_first": not element.is_half}
     return Tiling(tuple(dims), boxes, emit, rate=rate, **how)
 
 

@@ -19,14 +19,14 @@ from trainlib.gemm.linear_arguments import (
     PointwiseLayer,
     Size,
 )
-from trainlib.gemm.matmul import nearly_cycles
+from trainlib.gemm.matmul import nearly_cost
 from trainlib.gemm.matmul_ops import clipped, timed_by
 from trainlib.gemm.operands import Scale
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.primitive.tile_spec import CodeCost, Dim, Tiling
 from trainlib.reference.activations import at_least_zero
 from trainlib.reference.halves import rounded_matmul, sums_in_single
 from trainlib.reference.matmul import matmul
@@ -131,11 +131,12 @@ class Step:
                 how["parts"] = at["parts"]
             a.emit(self.name, size, k, team, *(at[name] for name in self.names), **how)
 
-        def cycles(tile: TileShape) -> int:
+        def cost(tile: TileShape) -> CodeCost:
             images, sizes = a.products(self.name, size_of(tile))
             starts = a.accumulate or a.bias and self.name == "fw" or not tile.is_first
             of = *sizes, a.likely_cores
-            return images * nearly_cycles(*of, starts=starts, **a.stored(self.name))
+            of_one = nearly_cost(*of, starts=starts, **a.stored(self.name))
+            return of_one._replace(cycles=images * of_one.cycles)
 
         cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)
         streams = a.streams(self.name) and not is_half
@@ -148,7 +149,7 @@ class Step:
         if parts:
             how_cut["scratch"] = lambda _: {"parts": parts}
         if not streams and a.places > 1:
-            how_cut |= timed_by(cycles, a.point, self.element)
+            how_cut |= timed_by(cost, a.point, self.element)
         rate = RATE
         if isinstance(a, PointwiseLayer):  # tiles have all places of a line, or some
             rate *= WORD / self.element.size / (1 if a.is_wide else a.width)

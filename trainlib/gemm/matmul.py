@@ -23,9 +23,15 @@ from trainlib.gemm.outer_product import Outer
 from trainlib.gemm.partition import in_one_or_two, shares_of
 from trainlib.gemm.partition_code import Piece, emit_shares
 from trainlib.gemm.register_block import AHEAD, Block
-from trainlib.gemm.register_block_cost import LARGEST_BLOCK, cycles_of_part, fits
+from trainlib.gemm.register_block_cost import (
+    LARGEST_BLOCK,
+    code_of_part,
+    cycles_of_part,
+    fits,
+)
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.tensor import WORD, Address
+from trainlib.primitive.tile_spec import CodeCost
 
 NEARLY = 1.1
 
@@ -237,7 +243,7 @@ def _partitioned(
 
 
 @lru_cache(4096)
-def nearly_cycles(
+def nearly_cost(
     n: int,
     depth: int,
     m: int,
@@ -246,8 +252,8 @@ def nearly_cycles(
     trans_a: bool = False,
     trans_b: bool = False,
     starts: bool = False,
-) -> int:
-    """Cycles of a product of single precision whose point is chosen, nearly; cheaper than that.
+) -> CodeCost:
+    """The cost of a product of single precision whose point is chosen, nearly; cheaper than that.
 
     starts    do the sums start with something that is loaded?
     """
@@ -258,7 +264,19 @@ def nearly_cycles(
         WORD * m,
         accumulates=starts,
     )
-    return in_one_or_two(n, m, cores, lambda *part: timed_blocking(x, *part))[0]
+    cycles, shares = in_one_or_two(n, m, cores, lambda *part: timed_blocking(x, *part))
+    return CodeCost(cycles, max(sum(_code_of(x, p) for p in share.pieces) for share in shares))
+
+
+def _code_of(x: Operands, piece: Piece) -> int:
+    """Instructions of the longest code for a piece's parts, which differ by a row or a column."""
+    blocking = piece.point
+    heights, widths = (
+        (size // parts, -(-size // parts))
+        for size, parts in zip((piece.n, piece.m), blocking.split, strict=True)
+    )
+    sizes = product(heights, widths)
+    return max(code_of_part(x, *size, blocking.rows, blocking.cols) for size in sizes)
 
 
 @lru_cache(16_384)

@@ -9,13 +9,13 @@ from pydantic import Field
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
 from trainlib.gemm.depth_split import scratch_of
-from trainlib.gemm.matmul import lanes_of, matmul_f32, nearly_cycles
+from trainlib.gemm.matmul import lanes_of, matmul_f32, nearly_cost
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tile_spec import Dim, Tiling
+from trainlib.primitive.tile_spec import CodeCost, Dim, Tiling
 from trainlib.reference.halves import rounded_matmul
 from trainlib.reference.matmul import matmul
 
@@ -121,23 +121,23 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
     parts = 0 if element.is_half else scratch_of(n, m, depth)
     scratch = (lambda _: {"parts": parts}) if parts else None
 
-    def cycles(tile: TileShape) -> int:
+    def cost(tile: TileShape) -> CodeCost:
         sizes = tile["n"], tile["k"], tile["m"], arguments.likely_cores
         starts = arguments.accumulate or bool(arguments.bias) or not tile.is_first
         stored = {"trans_a": arguments.trans_a, "trans_b": arguments.trans_b}
-        return nearly_cycles(*sizes, starts=starts, **stored)
+        return nearly_cost(*sizes, starts=starts, **stored)
 
     rate = RATE * WORD / element.size
-    how: Any = timed_by(cycles, point, element) | {"rest_first": not element.is_half}
+    how: Any = timed_by(cost, point, element) | {"rest_first": not element.is_half}
     return Tiling(dims, boxes, emit, scratch, rate, **how)
 
 
 def timed_by(
-    cycles: Callable[[TileShape], int], point: Mapping[str, Any], element: Element
+    cost: Callable[[TileShape], CodeCost], point: Mapping[str, Any], element: Element
 ) -> dict[str, Any]:
     """Fields of a product's tiling: its tiles are timed, unless it is told how to compute them."""
     is_free = not element.is_half and all(point[name] is None for name in FREE)
-    return {"timed": cycles, "times_called": False} if is_free else {}
+    return {"timed": cost, "times_called": False} if is_free else {}
 
 
 def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, Any]:

@@ -59,6 +59,16 @@ def cycles_of_part(x: Operands, height: Any, width: Any, rows: int, cols: int) -
     return cycles + FETCH * (code + lost * passed)
 
 
+def code_of_part(x: Operands, height: int, width: int, rows: int, cols: int) -> int:
+    """Instructions of a part's code, nearly: two steps, and what is around, by sizes of blocks."""
+    code = 0
+    for h, panels in _blocks(height, rows):
+        for w, blocks in _blocks(width, cols):
+            if panels and blocks:
+                code += 2 * (h * w + h + w) + x.ends * h * w + AROUND
+    return code
+
+
 @lru_cache(1024)
 def least_cycles(x: Operands, n: int, m: int, shares: bool) -> np.ndarray:
     """cycles[n + 1, m + 1] of parts with so many rows and columns, each with its best block."""

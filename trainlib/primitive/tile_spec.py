@@ -14,7 +14,7 @@ What lies outside of the tensor is not copied: the code for the tile is told how
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
@@ -82,6 +82,15 @@ class Costs:
     revisit: float = 0
 
 
+class CodeCost(NamedTuple):
+    """What the code for a tile takes, nearly: cycles, and so many instructions of it that each core
+    runs through are new the first time; None: not known.
+    """
+
+    cycles: float
+    instructions: float | None = None
+
+
 @dataclass(frozen=True)
 class Tiling:
     """How a primitive is cut, and what computes a tile.
@@ -99,8 +108,8 @@ class Tiling:
     busy          given sizes likewise, the part of the time in which cores have work, of what the
                   slowest takes: to choose the sizes of tiles by; None: all
     costs         further estimates, by which the sizes of tiles are chosen
-    timed         cycles of the code for a tile of a shape, as that is scheduled: to choose by among
-                  sizes of tiles that take nearly as few; None: not known
+    timed         what the code for a tile of a shape takes, as scheduled: to choose by among the
+                  sizes of tiles that take nearly as few cycles; None: not known
     times_called  is that better in a network's function, too? Not of products, whose steps cost
                   more there than their schedule says
     tells_last    does the code for a tile depend on is_last? If not, fewer functions do
@@ -125,7 +134,7 @@ class Tiling:
     work: Callable[[Sized], Any] | None = None
     busy: Callable[[Sized], Any] | None = None
     costs: Costs = Costs()
-    timed: Callable[[TileShape], float] | None = None
+    timed: Callable[[TileShape], CodeCost] | None = None
     times_called: bool = True
     tells_last: bool = False
     streams: bool = False

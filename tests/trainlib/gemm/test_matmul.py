@@ -6,7 +6,7 @@ import pytest
 
 from firmware.builder import KernelError
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time, random, run
-from trainlib.gemm.matmul import matmul_f32, nearly_cycles
+from trainlib.gemm.matmul import matmul_f32, nearly_cost
 from trainlib.launch import launch, program
 from trainlib.reference import matmul as reference
 
@@ -249,4 +249,4 @@ def test_operands_that_do_not_fit_are_refused():
 def test_cycles_are_known_nearly_without_any_code(sizes, trans):
     n, depth, m = sizes
     _, report = launch("matmul_f32", {"n": n, "k": depth, "m": m, "warm": True, **trans})
-    assert nearly_cycles(n, depth, m, 8, **trans) == pytest.approx(report.cycles, rel=0.12)
+    assert nearly_cost(n, depth, m, 8, **trans).cycles == pytest.approx(report.cycles, rel=0.12)
