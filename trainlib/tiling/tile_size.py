@@ -220,9 +220,9 @@ class Choice:
 
     @property
     def has_any(self) -> bool:
-        """Does any tile fit?"""
-        grid = self.grid({})
-        return bool((grid.bytes <= self.free).any())
+        """Does any tile fit? The smallest nearly always does, if one does."""
+        smallest = {dim.name: min(self._tried(dim)) for dim in self.tiling.dims}
+        return any((self.grid(given).bytes <= self.free).any() for given in (smallest, {}))
 
     @property
     def free(self) -> int:
