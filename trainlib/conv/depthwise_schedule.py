@@ -259,10 +259,12 @@ def _cycles_of_carried(x: Correlation, cols: int, row: list[Carried], parts: int
 
 def is_single(x: Correlation, rows: int, cols: int, parts: int) -> bool:
     """Can it be computed in this way, with so many sums of a line, by so many cores a line?"""
+    if x.channels > 1 or rows > 1:  # of most, which are many
+        return False
     x, taps = x.straight, x.ys.taps * x.xs.taps
     height = height_of(x.ys)
     floats = taps + height * cols + INPUTS + (x.bias is not None)
-    if x.channels > 1 or rows > 1 or ADDRESSES + floats > REGISTERS:
+    if ADDRESSES + floats > REGISTERS:
         return False
     if x.element.is_half or height > 1 and parts > 1:
         return False

@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, Literal
 
+import numpy as np
+
 from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
 from trainlib.codegen.work_split import Partition, grid_of
@@ -26,6 +28,7 @@ from trainlib.gemm.register_block import AHEAD, Block
 from trainlib.gemm.register_block_cost import (
     LARGEST_BLOCK,
     code_of_part,
+    constants,
     cycles_of_part,
     fits,
 )
@@ -305,24 +308,27 @@ def timed_blocking(
     _check("rows", rows, max(-(-n // parts[0]) for parts in splits), "any core's rows")
     _check("cols", cols, max(-(-m // parts[1]) for parts in splits), "any core's columns")
     _check("unroll", unroll, max(x.depth - (not x.starts), 1), "the rounds of the inner loop")
-    points = []
-    for parts in splits:
-        height, width = -(-n // parts[0]), -(-m // parts[1])
-        heights = range(rows or 1, (rows or LARGEST_BLOCK) + 1)
-        widths = range(cols or 1, (cols or LARGEST_BLOCK) + 1)
-        for r, q in product(heights, widths):
-            if r <= height and q <= width and fits(x, height, width, r, q, shares_registers):
-                cycles = int(cycles_of_part(x, height, width, r, q))
-                is_chosen = (rows, cols, unroll) == (None, None, 1)
-                steps = AHEAD if is_chosen and r == q == 1 else unroll
-                points.append((cycles, parts[0] * parts[1], Blocking(r, q, steps, parts)))
-    if not points:
-        block = f"{rows or 'any'} x {cols or 'any'}"
+    heights = np.arange(rows or 1, (rows or LARGEST_BLOCK) + 1)[:, None]
+    widths = np.arange(cols or 1, (cols or LARGEST_BLOCK) + 1)[None, :]
+    grids = np.array(splits)
+    height, width = (-(-size // grids[:, i, None, None]) for i, size in enumerate((n, m)))
+    needed = constants(x, int(heights.max()), int(widths.max()))
+    is_point = (heights <= height) & (widths <= width)
+    is_point &= fits(needed, height, width, heights, widths, shares_registers)
+    if not is_point.any():
+        size = f"{rows or 'any'} x {cols or 'any'}"
         raise KernelError(
-            f"matmul_f32: no block of {block} sums fits the registers and a core's part"
+            f"matmul_f32: no block of {size} sums fits the registers and a core's part"
         )
-    cycles, _, best = min(points, key=lambda point: point[:2])
-    return cycles, best
+    cycles = cycles_of_part(x, height, width, heights, widths).astype(int)[is_point]
+    points = np.argwhere(is_point)
+    cores_used = grids.prod(axis=1)[points[:, 0]]
+    best = np.lexsort((cores_used, cycles))[0]
+    grid, i, j = points[best]
+    r, q = int(heights[i, 0]), int(widths[0, j])
+    is_chosen = (rows, cols, unroll) == (None, None, 1)
+    steps = AHEAD if is_chosen and r == q == 1 else unroll
+    return int(cycles[best]), Blocking(r, q, steps, splits[grid])
 
 
 def _splits(n: int, m: int, cores: int) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """The cost of a core's part of a product by its block: registers, and cycles, nearly."""
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import product
 from typing import Any
 
@@ -29,18 +29,39 @@ def step_registers(x: Operands, height: int, width: int, rows: int, cols: int) -
     return max(len(x.constants(h, w)) for h, w in product(heights, widths))
 
 
-def fits(x: Operands, height: int, width: int, rows: int, cols: int, shares: bool) -> bool:
-    """Do the registers suffice for a part? Floats share them with addresses, or do not."""
-    floats = float_registers(rows, cols)
-    if not shares or floats > X_REGISTERS:
-        return not shares and floats <= F_REGISTERS
-    return floats + 2 + step_registers(x, height, width, rows, cols) <= X_REGISTERS
+def constants(x: Operands, rows: int, cols: int) -> np.ndarray:
+    """[i, j]: registers that the loads of a block of i x j need for constants; 0 of an empty one,
+    and of one with too many sums in any case.
+
+    rows, cols    of the largest that is asked for
+    """
+    found = np.zeros((rows + 1, cols + 1), int)
+    for i, j in product(range(1, rows + 1), range(1, min(cols, X_REGISTERS) + 1)):
+        if float_registers(i, j) <= X_REGISTERS:
+            found[i, j] = len(x.constants(i, j))
+    return found
 
 
-def cycles_of_part(x: Operands, height: Any, width: Any, rows: int, cols: int) -> Any:
+def fits(needed: np.ndarray, height: Any, width: Any, rows: Any, cols: Any, shares: bool) -> Any:
+    """Do the registers suffice for a part? Floats share them with addresses, or do not.
+
+    Of one part and block, or of many: arrays. Parts have at least as many rows and columns as
+    blocks.
+
+    needed    by a block: see `constants`
+    """
+    floats = rows * cols + np.minimum(rows, cols) + np.minimum(2, np.maximum(rows, cols))
+    if not shares:
+        return floats <= F_REGISTERS
+    heights, widths = (rows, height % rows), (cols, width % cols)
+    steps = reduce(np.maximum, (needed[h, w] for h, w in product(heights, widths)))
+    return floats + 2 + steps <= X_REGISTERS
+
+
+def cycles_of_part(x: Operands, height: Any, width: Any, rows: Any, cols: Any) -> Any:
     """Cycles of a part, nearly: what it issues, and what it waits for code.
 
-    Of one part, or of many: height and width are numbers or arrays of them.
+    Of one part and block, or of many: numbers or arrays of them.
 
     NOTE: of code that a core's own cache does not hold, it loses what it has no room for from one
     panel to the next; the inner loops stay there while they run.
@@ -75,36 +96,19 @@ def least_cycles(x: Operands, n: int, m: int, shares: bool) -> np.ndarray:
     least = np.zeros((n + 1, m + 1), int)
     least[1:, 1:] = np.iinfo(int).max
     highest, widest = min(n, LARGEST_BLOCK), min(m, LARGEST_BLOCK)
-    constants = np.zeros((highest + 1, widest + 1), int)
+    needed = constants(x, highest, widest)
     for rows, cols in product(range(1, highest + 1), range(1, widest + 1)):
-        constants[rows, cols] = len(x.constants(rows, cols))
-    for rows, cols in product(range(1, highest + 1), range(1, widest + 1)):
-        fit = _fitting(constants, rows, cols, shares)
-        if fit.any():
-            heights, widths = np.ogrid[rows : n + 1, cols : m + 1]
+        heights, widths = np.ogrid[rows : n + 1, cols : m + 1]
+        room = fits(needed, heights, widths, rows, cols, shares)
+        if np.any(room):
             cycles = cycles_of_part(x, heights, widths, rows, cols).astype(int)
-            room = fit[heights % rows, widths % cols]
             part = least[rows:, cols:]
-            part[room] = np.minimum(part, cycles)[room]
+            np.minimum(part, cycles, out=part, where=room)
     least.flags.writeable = False
     return least
 
 
-def _fitting(constants: np.ndarray, rows: int, cols: int, shares: bool) -> np.ndarray:
-    """fit[rows, cols]: see `fits`, of parts with whole blocks and so many rows and columns more.
-
-    constants    that the loads of a block need, by its rows and columns; none of an empty one
-    """
-    floats = float_registers(rows, cols)
-    if not shares or floats > X_REGISTERS:
-        return np.full((rows, cols), not shares and floats <= F_REGISTERS)
-    steps = np.maximum(constants[:rows, :cols], constants[rows, cols])
-    steps = np.maximum(steps, constants[rows, :cols])
-    steps = np.maximum(steps, constants[:rows, cols, None])
-    return floats + 2 + steps <= X_REGISTERS
-
-
-def _blocks(size: Any, blocking: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def _blocks(size: Any, blocking: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Sizes of the blocks of a part, and how many there are: whole ones, and one of the rest."""
     times, rest = size // blocking, size % blocking
     return (blocking, times), (rest, (rest > 0) * 1)
