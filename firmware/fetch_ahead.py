@@ -78,6 +78,7 @@ class Stretch:
     """Code that is fetched ahead.
 
     kept         registers whose values are needed where it is fetched
+    is_called    is the code that fetches a function? Then so is the code that is fetched
     by_halves    see ahead
     start        where it begins; `first` stands for the address of its first line, less 2
     share        stands for the bytes of a core's lines
@@ -90,6 +91,7 @@ class Stretch:
     isa: Isa
     cores: int
     kept: frozenset[Register]
+    is_called: bool
     by_halves: bool
     start: Label
     first: Label
@@ -104,7 +106,8 @@ class Stretch:
         if taken := kept.intersection(OWN):
             raise KernelError(f"{k.name}: {', '.join(r.name for r in taken)} in use, fetching code")
         labels = (k.label() for _ in range(3))
-        return cls(k.isa, team.cores, kept, by_halves, k.here(), *labels)
+        is_called = team.fetcher is not None
+        return cls(k.isa, team.cores, kept, is_called, by_halves, k.here(), *labels)
 
     def finish(self, k: Kernel, team: Team) -> None:
         """Let it end here, and insert what fetches it."""
@@ -152,10 +155,12 @@ class Stretch:
         return words
 
     def _share_of(self, lines: int) -> int:
-        """Lines of a core; two are left out rather than to have a row for one and END."""
+        """Lines of a core. In one of many functions two are left out rather than to have a row for
+        one and END: all tables are to be short.
+        """
         share = -(-lines // self.cores)
         over = share % EACH + 1
-        return share - over if share >= EACH and over <= 2 else share
+        return share - over if self.is_called and share >= EACH and over <= 2 else share
 
     def _places(self, code: Code, end: int) -> dict[int, int]:
         """The nibbles of lines, by their numbers; a word to itself is best."""
