@@ -78,7 +78,7 @@ class Stretch:
     """Code that is fetched ahead.
 
     kept         registers whose values are needed where it is fetched
-    is_called    is the code that fetches a function? Then so is the code that is fetched
+    is_called    is it one of many functions, all of which call the code that fetches?
     by_halves    see ahead
     start        where it begins; `first` stands for the address of its first line, less 2
     share        stands for the bytes of a core's lines

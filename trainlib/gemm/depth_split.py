@@ -79,7 +79,7 @@ class DepthSplit:
         """X registers of a part's inner loop, besides two addresses."""
         rows, cols = self.point.rows, self.point.cols
         steps = step_registers(self.x, self.n, self.m, rows, cols)
-        return steps + (2 if k.has_float_registers else float_registers(rows, cols))
+        return steps + (2 if k.has_float_registers else int(float_registers(rows, cols)))
 
     def fits(self, k: Kernel, team: Team, product: Product) -> bool:
         """Are there registers enough, once those of given addresses are on the stack?"""

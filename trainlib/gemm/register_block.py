@@ -60,7 +60,7 @@ class Block:
         k, x, rows, cols = self.k, self.x, self.rows, self.cols
         self.pa, self.pb, *pointers = pointers
         steps = step_registers(x, height, width, rows, cols)
-        inner = steps + (2 if k.has_float_registers else float_registers(rows, cols))
+        inner = steps + (2 if k.has_float_registers else int(float_registers(rows, cols)))
         with kept(k, pointers, 1, inner, [x.a, x.b, x.c, x.bias]) as homes:
             self.pc, self.panels = homes[0], homes[-1]
             self.bias = homes[1] if len(homes) > 2 else None

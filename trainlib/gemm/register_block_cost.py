@@ -15,9 +15,9 @@ FETCH = 3 / 4  # cycles that an instruction takes which is not there: 3 for a li
 X_REGISTERS, F_REGISTERS = 30, 32  # that code can have
 
 
-def float_registers(rows: int, cols: int) -> int:
-    """Registers of floats that a block needs at least."""
-    return rows * cols + min(rows, cols) + min(2, max(rows, cols))
+def float_registers(rows: Any, cols: Any) -> Any:
+    """Registers of floats that a block needs at least; of many: arrays."""
+    return rows * cols + np.minimum(rows, cols) + np.minimum(2, np.maximum(rows, cols))
 
 
 def step_registers(x: Operands, height: int, width: int, rows: int, cols: int) -> int:
@@ -29,6 +29,7 @@ def step_registers(x: Operands, height: int, width: int, rows: int, cols: int) -
     return max(len(x.constants(h, w)) for h, w in product(heights, widths))
 
 
+@lru_cache(1024)
 def constants(x: Operands, rows: int, cols: int) -> np.ndarray:
     """[i, j]: registers that the loads of a block of i x j need for constants; 0 of an empty one,
     and of one with too many sums in any case.
@@ -36,9 +37,10 @@ def constants(x: Operands, rows: int, cols: int) -> np.ndarray:
     rows, cols    of the largest that is asked for
     """
     found = np.zeros((rows + 1, cols + 1), int)
-    for i, j in product(range(1, rows + 1), range(1, min(cols, X_REGISTERS) + 1)):
-        if float_registers(i, j) <= X_REGISTERS:
-            found[i, j] = len(x.constants(i, j))
+    has_room = float_registers(*np.ogrid[: rows + 1, : cols + 1]) <= X_REGISTERS
+    for i, j in np.argwhere(has_room[1:, 1:]) + 1:
+        found[i, j] = len(x.constants(int(i), int(j)))
+    found.flags.writeable = False
     return found
 
 
@@ -50,7 +52,7 @@ def fits(needed: np.ndarray, height: Any, width: Any, rows: Any, cols: Any, shar
 
     needed    by a block: see `constants`
     """
-    floats = rows * cols + np.minimum(rows, cols) + np.minimum(2, np.maximum(rows, cols))
+    floats = float_registers(rows, cols)
     if not shares:
         return floats <= F_REGISTERS
     heights, widths = (rows, height % rows), (cols, width % cols)
@@ -69,9 +71,7 @@ def cycles_of_part(x: Operands, height: Any, width: Any, rows: Any, cols: Any) -
     cycles = code = passed = 0
     for h, panels in _blocks(height, rows):
         for w, blocks in _blocks(width, cols):
-            sums = h * w
-            step = sums + h + w
-            around = x.ends * sums + AROUND
+            step, around = _block(x, h, w)
             new = (panels > 0) * (blocks > 0) * (2 * step + around)
             cycles = cycles + panels * blocks * (x.depth * step + around)
             code, passed = code + new, passed + panels * new
@@ -86,8 +86,15 @@ def code_of_part(x: Operands, height: int, width: int, rows: int, cols: int) -> 
     for h, panels in _blocks(height, rows):
         for w, blocks in _blocks(width, cols):
             if panels and blocks:
-                code += 2 * (h * w + h + w) + x.ends * h * w + AROUND
+                step, around = _block(x, h, w)
+                code += 2 * step + around
     return code
+
+
+def _block(x: Operands, rows: Any, cols: Any) -> tuple[Any, Any]:
+    """Instructions of a step of a block, and of what is around its steps."""
+    sums = rows * cols
+    return sums + rows + cols, x.ends * sums + AROUND
 
 
 @lru_cache(1024)

@@ -83,12 +83,14 @@ class Costs:
 
 
 class CodeCost(NamedTuple):
-    """What the code for a tile takes, nearly: cycles, and so many instructions of it that each core
-    runs through are new the first time; None: not known.
+    """What the code for a tile takes, nearly.
+
+    cycles          of the slowest core
+    instructions    of the code that a core runs through, each counted once; 0: not known
     """
 
     cycles: float
-    instructions: float | None = None
+    instructions: float = 0
 
 
 @dataclass(frozen=True)

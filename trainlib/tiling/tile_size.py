@@ -406,7 +406,7 @@ class Grid:
             return self._streamed(computing)
         else:
             both = np.maximum(computing, self.copying) + exposed + self._queueing()
-            both = (both + self._starved(self.work)) * self._unsure
+            both = (both + self._starved(self.work)) * self._margin(UNSURE)
         return both + steps + costs.cold * self._shapes() + self._worth
 
     def _streamed(self, computing: np.ndarray) -> np.ndarray:
@@ -439,7 +439,7 @@ class Grid:
             costs = {shape: tiling.timed(shape) for shape in shapes}
             work.flat[index] = sum(costs[shape].cycles * times for shape, times in shapes.items())
             functions.flat[index] = len(shapes)
-            code.flat[index] = sum(cost.instructions or 0 for cost in costs.values())
+            code.flat[index] = sum(cost.instructions for cost in costs.values())
         exposed, (inwards, outwards) = self._exposed(), self.moved
         added = CALLED if self.choice.table.price else SIZED if code.any() else ALONE
         computing = work + self._revisits() + added.crowded * self.copying
@@ -448,7 +448,7 @@ class Grid:
         else:
             waiting = sum(self._waiting(name, QUEUE + MOST_ISSUERS) for name in self._runs)
             both = np.maximum(computing + waiting, self.copying) + exposed + self._starved(work)
-            both = both * np.where(self.begins_small, added.unsure, 1)
+            both = both * self._margin(added.unsure)
         worth = TIMED_WORTH * self._worth + FUNCTION * self.choice.table.price * functions
         both = both + added.step * self.tiles + added.cold * functions + added.new * code
         return both + worth
@@ -501,10 +501,9 @@ class Grid:
                     needed = needed + np.where(size < dim.size, cycles, 0)
         return np.where(self.begins_small, np.maximum(needed - part * work, 0), 0)
 
-    @property
-    def _unsure(self) -> np.ndarray:
+    def _margin(self, unsure: float) -> np.ndarray:
         """What estimates are multiplied by: what a smaller first tile gains errs as they do."""
-        return np.where(self.begins_small, UNSURE, 1)
+        return np.where(self.begins_small, unsure, 1)
 
     @cached_property
     def begins_small(self) -> np.ndarray:
