@@ -6,7 +6,7 @@ import pytest
 from isa.assembler.asm import assemble
 from isa.extensions.profiles import profile
 from soc.chip.spec import load_chip
-from soc.core.decode_cache import KEPT, CodeMemory
+from soc.core.decode_cache import CodeMemory
 from soc.jit.code_cache import SHARED, Policy
 from soc.run import ENGINES, prepare, run_program
 from tests.soc.engine.test_engines import difference, ends
@@ -179,7 +179,7 @@ def test_where_code_is_jumped_to_again_and_again_little_is_decoded_ahead() -> No
 
     decoded = np.count_nonzero(begun.chip.code["kind"])
     assert decoded < 2 * 8 * 4096 + 1000 * 2 * 16
-    assert sum(end - first for first, end in begun.code.runs) <= KEPT
+    assert sum(end - first for first, end in begun.code.runs) <= 32_768
 
 
 def test_rows_that_are_not_decoded_are_not_translated_however_hot_they_were() -> None:

@@ -22,10 +22,9 @@ FAILED = (1091, 4615, 9140, 11299, 12878, 15811)
 REGULAR, FULL = 4, 2000
 """Seeds 0, 1, ...; 20,000 of them: python -m tests.soc.hostile"""
 
-
 BATCHES = 1
-"""Of the superblocks of a program, its hottest, that are translated without --full: all of these
-programs are four times as many."""
+"""Batches of superblocks, the hottest first, that are translated of each program without --full.
+All of them are four times as many."""
 
 
 def verdicts(seeds: list[int], folder: Path, batches: float) -> dict[int, str]:
