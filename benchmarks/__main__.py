@@ -89,11 +89,17 @@ def main() -> None:
     load = os.getloadavg()[0]
     if load > BUSY:
         print(f"load average {load:.1f}: only figures of processor time will do", file=sys.stderr)
-    names = given.names or BENCHMARKS
-    figures = [figure for name in names for figure in BENCHMARKS[name](given.rounds, given.long)]
-    show(figures)
-    if given.json:
-        given.json.write_text(json.dumps([figure.to_json() for figure in figures], indent=1) + "\n")
+    figures: list[Figure] = []
+    try:
+        for name in given.names or BENCHMARKS:
+            for figure in BENCHMARKS[name](given.rounds, given.long):
+                figures.append(figure)
+                print(f"{name}: {figure}", file=sys.stderr, flush=True)
+    finally:  # what is measured is shown, whatever ends it
+        show(figures)
+        if given.json:
+            rows = [figure.to_json() for figure in figures]
+            given.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

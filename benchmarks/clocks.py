@@ -84,6 +84,11 @@ def pulpsim(
     return Cost(usage.ru_utime + usage.ru_stime, perf_counter() - started, kilobytes * 1024 / 1e6)
 
 
+def folder_of_runs() -> tempfile.TemporaryDirectory[str]:
+    """A folder for a while; what still translates after a run may write there as it is removed."""
+    return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+
+
 def keeping_bytecode(folder: str) -> dict[str, str]:
     """Variables with which Python keeps the bytecode of modules, in this folder."""
     return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}

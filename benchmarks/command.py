@@ -1,11 +1,10 @@
 """The command: start-up, memory, and the very first run."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.clocks import ROOT, keeping_bytecode, middle, pulpsim, run_elf
+from benchmarks.clocks import ROOT, folder_of_runs, keeping_bytecode, middle, pulpsim, run_elf
 from benchmarks.figure import Figure
 from benchmarks.workload import INSTRUCTIONS, chip, elf, products
 
@@ -22,7 +21,7 @@ def start_up(rounds: int) -> Iterator[Figure]:
     With Python's bytecode of all modules kept, and of all but the clone's own, as where
     PYTHONDONTWRITEBYTECODE is set.
     """
-    with tempfile.TemporaryDirectory() as kept:
+    with folder_of_runs() as kept:
         variables = keeping_bytecode(kept)
         yield _hello("with .pyc", rounds, variables, MOST_HELLO)
         for package in ROOT.glob("*/__init__.py"):
@@ -50,7 +49,7 @@ def memory(lengths: tuple[int, ...] = LENGTHS) -> Iterator[Figure]:
 
 def first_run() -> Iterator[Figure]:
     """`pulpsim run` of hello with an empty cache: the interpreter is compiled."""
-    with tempfile.TemporaryDirectory() as folder:
+    with folder_of_runs() as folder:
         cost = run_elf(elf("hello"), Path(folder) / "cache")
     yield Figure("first run of all, wall time", cost.wall, "s")
     yield Figure("first run of all, processor time", cost.processor, "s", most=MOST_COMPILING)

@@ -43,6 +43,12 @@ class Figure:
         ratio = median(mine / theirs for mine, theirs in zip(ours, limit, strict=True))
         return cls(name, median(ours), unit, median(limit), ratio, **bound)
 
+    def __str__(self) -> str:
+        """The row in a line, while others are measured."""
+        return f"{self.name}: {_number(self.ours)} {self.unit}".rstrip() + (
+            "" if self.ratio is None else f", ratio {_number(self.ratio)}"
+        )
+
     @property
     def is_met(self) -> bool | None:
         """Does it reach its target? None: it has none."""

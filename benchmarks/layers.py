@@ -4,14 +4,13 @@ A first run is one in a process that has run others: the interpreter is there, a
 of the program. The best one is of a program that has run for 50 M instructions.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import limit
-from benchmarks.clocks import simulate
+from benchmarks.clocks import folder_of_runs, simulate
 from benchmarks.figure import Figure
 from benchmarks.flatness import warm_up
 from isa.program import Program
@@ -38,7 +37,7 @@ def rate(program: Program, **how: Any) -> float:
 
 def first_rate(program: Program) -> float:
     """The same of a program that has not run before."""
-    with tempfile.TemporaryDirectory() as folder:
+    with folder_of_runs() as folder:
         return rate(program, code_cache=CodeCache(Path(folder)))
 
 

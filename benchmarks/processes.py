@@ -5,13 +5,12 @@ what start-up takes without.
 """
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from benchmarks import limit
-from benchmarks.clocks import keeping_bytecode, run_elf, simulate
+from benchmarks.clocks import folder_of_runs, keeping_bytecode, run_elf, simulate
 from benchmarks.figure import Figure
 from benchmarks.flatness import warm_up
 from benchmarks.layers import pairs
@@ -27,7 +26,7 @@ OF_PROGRAMS = shutil.ignore_patterns("superblock*", "profile*")
 
 def processes(rounds: int) -> Iterator[Figure]:
     """Instructions per second of processor time; of first runs per second, as others translate."""
-    with limit.compiled() as yardstick, tempfile.TemporaryDirectory() as kept:
+    with limit.compiled() as yardstick, folder_of_runs() as kept:
         variables = keeping_bytecode(kept)
         run_elf(elf("hello"), variables=variables)
         for name, least in LEAST.items():
@@ -50,7 +49,7 @@ def _rate(program: Program, millions: float, variables: Mapping[str, str]) -> fl
 
 def first_seconds(program: Program, variables: Mapping[str, str]) -> float:
     """Of a process that finds the interpreter and nothing else in its cache."""
-    with tempfile.TemporaryDirectory() as folder:
+    with folder_of_runs() as folder:
         cache = Path(folder) / "cache"
         shutil.copytree(cache_folder(), cache, ignore=OF_PROGRAMS)
         return run_elf(program, cache, variables).wall

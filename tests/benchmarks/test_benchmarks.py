@@ -1,13 +1,17 @@
 """What the benchmarks run and how they judge it; the figures themselves are not tested."""
 
+import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from autotuner.search import SHARE
+from benchmarks import __main__ as command_line
 from benchmarks import corners, deploy, kernels, limit, network, shapes, tuned
 from benchmarks.clocks import pulpsim, simulate
 from benchmarks.copies import copies_bound
@@ -36,6 +40,24 @@ from trainlib.registry import family_of
 def test_a_ratio_is_judged_or_else_the_figure(figure: Figure, is_met: bool, target: str) -> None:
     assert (figure.is_met, figure.target) == (is_met, target)
     assert figure.to_json()["is_met"] is is_met
+
+
+def test_what_is_measured_is_shown_and_kept_if_a_later_benchmark_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(rounds: int, is_long: bool) -> Iterator[Figure]:
+        yield Figure("rounds", rounds, "", least=3)
+        raise RuntimeError("no more")
+
+    monkeypatch.setitem(command_line.BENCHMARKS, "speed", failing)
+    kept = tmp_path / "figures.json"
+    monkeypatch.setattr("sys.argv", ["benchmarks", "speed", "--rounds", "4", "--json", str(kept)])
+    with pytest.raises(RuntimeError, match="no more"):
+        command_line.main()
+    shown = capsys.readouterr()
+    assert "speed: rounds: 4\n" in shown.err
+    assert "at least 3" in shown.out
+    assert [row["ours"] for row in json.loads(kept.read_text())] == [4]
 
 
 @pytest.mark.parametrize(("cores", "banks"), [(1, 4), (8, 16), (16, 64)])
