@@ -7,9 +7,9 @@ takes, those that should take nearly the fewest are estimated by that: see Grid.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,6 +121,7 @@ class Choice:
     room        what is left of L1
     reserved    bytes of it that are for something else
     table       what of L2 the table of steps may take
+    grids       what is estimated: the same where less is reserved, or more is known of tables
     """
 
     name: str
@@ -130,6 +131,7 @@ class Choice:
     room: Arena
     reserved: int
     table: TableRoom = TableRoom()
+    grids: dict[tuple[Any, ...], "Grid"] = field(default_factory=dict, repr=False, compare=False)
 
     def sizes(self, given: Sizes) -> dict[str, int]:
         """Choose the sizes that are not given: where no table should fit L2, those of the smallest.
@@ -143,7 +145,7 @@ class Choice:
             raise KernelError(self._refusal(given, grid))
         if not given:
             fits &= self._usual(grid)
-        fits &= grid.may_be_short
+        fits &= self._may_be_short(grid)
         if not fits.any():
             raise TablesTooLong
         has_entries = fits & (grid.tiles * SMALLEST_ENTRY <= self.table.bytes)
@@ -177,9 +179,12 @@ class Choice:
 
     def grid(self, given: Sizes) -> "Grid":
         """The combinations of sizes that are tried; one if all sizes are given."""
-        dims = self.tiling.dims
-        tried = [[given[dim.name]] if dim.name in given else self._tried(dim) for dim in dims]
-        return Grid(self, tried)
+        key = self.buffers, self.table.price, *sorted(given.items())
+        if key not in self.grids:
+            dims = self.tiling.dims
+            tried = [[given[dim.name]] if dim.name in given else self._tried(dim) for dim in dims]
+            self.grids[key] = Grid(self, tried)
+        return self.grids[key]
 
     def _tried(self, dim: Dim) -> list[int]:
         """Sizes of a dimension."""
@@ -193,6 +198,14 @@ class Choice:
             equal = set(candidates(dim))
             usual = usual & (grid.along(i, [size in equal for size in grid.tried[i]]) > 0)
         return usual | grid.begins_small
+
+    def _may_be_short(self, grid: "Grid") -> np.ndarray:
+        """Those with tables that are not known to be too large."""
+        found = np.ones([len(sizes) for sizes in grid.tried], bool)
+        for sizes in self.table.too_long:
+            both = zip(self.tiling.dims, grid.tried, strict=True)
+            found[tuple(tried.index(sizes[dim.name]) for dim, tried in both)] = False
+        return found
 
     def known(self, sizes: Sizes, table: int) -> "Choice":
         """Add how many bytes the table has with tiles of these sizes."""
@@ -430,16 +443,10 @@ class Grid:
 
         NOTE: of 183 tiles of 19 convolutions, it errs by 6 %, the other estimate by 33 %.
         """
-        tiling = self.choice.tiling
         count = [len(sizes) for sizes in self.tried]
         work, functions, code = np.full(count, np.inf), np.zeros(count), np.zeros(count)
-        assert tiling.timed
         for index in some:
-            shapes = shapes_of(tiling, self.sizes(index), self.choice.tensors)
-            costs = {shape: tiling.timed(shape) for shape in shapes}
-            work.flat[index] = sum(costs[shape].cycles * times for shape, times in shapes.items())
-            functions.flat[index] = len(shapes)
-            code.flat[index] = sum(cost.instructions for cost in costs.values())
+            work.flat[index], functions.flat[index], code.flat[index] = self._code(index)
         exposed, (inwards, outwards) = self._exposed(), self.moved
         added = CALLED if self.choice.table.price else SIZED if code.any() else ALONE
         computing = work + self._revisits() + added.crowded * self.copying
@@ -452,6 +459,23 @@ class Grid:
         worth = TIMED_WORTH * self._worth + FUNCTION * self.choice.table.price * functions
         both = both + added.step * self.tiles + added.cold * functions + added.new * code
         return both + worth
+
+    def _code(self, index: int) -> tuple[float, int, float]:
+        """Cycles of the code for all tiles, functions, and instructions of these."""
+        if index not in self._codes:
+            tiling = self.choice.tiling
+            assert tiling.timed
+            shapes = shapes_of(tiling, self.sizes(index), self.choice.tensors)
+            costs = {shape: tiling.timed(shape) for shape in shapes}
+            work = sum(costs[shape].cycles * times for shape, times in shapes.items())
+            code = sum(cost.instructions for cost in costs.values())
+            self._codes[index] = work, len(shapes), code
+        return self._codes[index]
+
+    @cached_property
+    def _codes(self) -> dict[int, tuple[float, int, float]]:
+        """What is known of that."""
+        return {}
 
     @cached_property
     def moved(self) -> tuple[np.ndarray, np.ndarray]:
@@ -554,16 +578,6 @@ class Grid:
         run, lines = self._runs[name]
         size = self.choice.tensors[name].item * _product(self.part_lengths[name])
         return np.asarray(size / (run * lines))
-
-    @property
-    def may_be_short(self) -> np.ndarray:
-        """Which tables are not known to be too large."""
-        found = np.ones([len(sizes) for sizes in self.tried], bool)
-        for sizes in self.choice.table.too_long:
-            found[
-                tuple(t.index(sizes[d.name]) for d, t in zip(self.dims, self.tried, strict=True))
-            ] = False
-        return found
 
     @cached_property
     def tiles(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from firmware.arena import Arena
 from firmware.builder import KernelError
 from trainlib.primitive.slices import Box, Spread, TensorSlice, Window
 from trainlib.primitive.tensor import Tensor
-from trainlib.primitive.tile_spec import Costs, Dim, Tiling
+from trainlib.primitive.tile_spec import CodeCost, Costs, Dim, Tiling
 from trainlib.tiling.dma_commands import Copy, copies
 from trainlib.tiling.schedule import schedule, stays
 from trainlib.tiling.tile_size import Choice, Grid, TableRoom, TablesTooLong, candidates
@@ -373,6 +374,18 @@ def test_what_is_known_to_be_too_large_is_not_chosen_again():
     assert len(seen) == fitting
     with pytest.raises(TablesTooLong):
         chosen.sizes({"n": 4})
+
+
+def test_a_choice_that_knows_estimates_of_another_chooses_as_one_that_does_not():
+    timed = {"timed": lambda tile: CodeCost(7.0 * prod(size for _, size in tile.sizes))}
+    changes = ({"reserved": 400}, {"reserved": 700}, {"buffers": 1}, {"table": TableRoom(price=9)})
+    for given in ({}, {"n": 8}):
+        first = choice(**timed)
+        first.sizes(given)
+        for change in changes:
+            assert replace(first, **change).sizes(given) == replace(
+                choice(**timed), **change
+            ).sizes(given)
 
 
 @pytest.mark.parametrize("axis", [Window("i", 5, 2, 1, 2), Spread("i", 5, 1, 1, 2)], ids=str)
