@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from firmware.builder import Kernel, Register
 from trainlib.primitive.element import Element, load, load_post
@@ -177,9 +177,12 @@ class Pointer:
     offsets: frozenset[int]
 
 
-def loop_cycles(instructions: float) -> float:
-    """Cycles of a round of a loop, nearly: one that no cache of a core holds is fetched anew."""
-    return instructions * (1 if instructions <= CACHED else 1 + REFETCH)
+def loop_cycles(instructions: Any) -> Any:
+    """Cycles of a round of a loop, nearly: one that no cache of a core holds is fetched anew.
+
+    instructions    of the loop, or an array of them
+    """
+    return instructions * (1 + REFETCH * (instructions > CACHED))
 
 
 Reach = tuple[str, frozenset[int]]

@@ -7,15 +7,18 @@ once and kept; channels and taps along y are two hardware loops. Blocks at the b
 taps read nothing, have code of their own along x, and shorter loops along y.
 """
 
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate, product
+from itertools import accumulate
 from math import gcd, inf
+from typing import Any
+
+import numpy as np
 
 from firmware.builder import KernelError
 from trainlib.codegen.inner_loop import CACHED, REFETCH, Value, loop_cycles
-from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Lane, Weights, reads_of
 from trainlib.conv.depthwise_schedule import cycles_of_row, fetch_of_row, is_single
@@ -55,11 +58,9 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
 
     raises    KernelError if it is not a point of this shape, or does not fit the registers
     """
-    estimates = Estimates(x)
     chosen: dict[Point, float] = {}
     ratios: dict[Point, float] = {}
-    for point in sorted(_points(x, cores, given), key=estimates.cycles):
-        least_cycles = estimates.cycles(point)
+    for least_cycles, point in _by_cycles(x, cores, given):
         if least_cycles >= min(chosen.values(), default=inf):
             break
         shape = replace(point, split=(1, min(point.split[1], 2)))  # all lines, or a part of them
@@ -102,18 +103,16 @@ def _typical(x: Correlation) -> Correlation:
 
 @cache
 def _fewest(x: Correlation, cores: int) -> float:
-    estimates, free = Estimates(x), dict.fromkeys(("rows", "cols", "split", "is_turned"))
-    found = []
-    for point in _points(x, cores, free):
+    free = dict.fromkeys(("rows", "cols", "split", "is_turned"))
+    best, fetch, shapes = inf, 0.0, (_shape(x), _shape(x.turned))
+    for least_cycles, point in _by_cycles(x, cores, free):
+        if least_cycles >= best:
+            break
         rows = -(-x.rows // point.split[0]) if x.groups == 1 else x.rows
         width = (x.ys if point.is_turned else x.xs).outputs
         is_narrow = 2 * point.cols < min(COLUMNS, width) and point.rows <= HIGH
-        if point.rows <= rows and not is_narrow:
-            found.append((estimates.cycles(point), point))
-    best, fetch, shapes = float("inf"), 0.0, (_shape(x), _shape(x.turned))
-    for least_cycles, point in sorted(found, key=lambda each: each[0]):
-        if least_cycles >= best:
-            break
+        if point.rows > rows or is_narrow:
+            continue
         turned = x.turned if point.is_turned else x
         if is_single(turned, point.rows, point.cols, point.split[1]):
             times = x.rows * -(-x.groups // point.split[0]) if x.groups > 1 else 1
@@ -136,23 +135,114 @@ def _ratio(x: Correlation, rows: int, cols: int) -> float:
     return _planned(x, Point(rows, cols, (1, 1), is_turned=False))
 
 
-def _points(x: Correlation, cores: int, given: dict) -> Iterator[Point]:
+@dataclass(frozen=True)
+class Tried:
+    """Points that are tried: all combinations of these, in this order, that fit the registers.
+
+    x       lines and columns exchanged, if is_turned says so
+    """
+
+    x: Correlation
+    is_turned: bool
+    rows: Sequence[int]
+    cols: Sequence[int]
+    splits: Sequence[tuple[int, int]]
+
+    def point(self, index: int) -> Point:
+        """The point at this place of all, counted through."""
+        place = np.unravel_index(index, (len(self.rows), len(self.cols), len(self.splits)))
+        row, col, split = map(int, place)
+        return Point(self.rows[row], self.cols[col], self.splits[split], self.is_turned)
+
+    @property
+    def cycles(self) -> np.ndarray:
+        """Cycles of the slowest core, nearly, if inner loops load everything once: by rows,
+        columns and splits; infinite of what is no point.
+        """
+        x, (parts, _) = self.x, self._splits
+        part = -(-(x.rows if x.groups == 1 else x.groups) // parts)
+        whole = np.ones_like(part)
+        rows, groups = (part, whole) if x.groups == 1 else (x.rows * whole, part)
+        found = self._of_pairs(rows, groups) if x.is_paired else self._of_blocks(rows, groups)
+        found = np.where(self._fit[:, :, np.newaxis], found, inf)
+        if x.channels == 1 and 1 in self.rows:
+            self._set_single(found[self.rows.index(1)], rows * groups)
+        return found
+
+    @property
+    def _splits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Parts of rows or groups, and of lines."""
+        parts, lines = np.array(self.splits).T
+        return parts, lines
+
+    @property
+    def _fit(self) -> np.ndarray:
+        """Is it a point? By rows and columns."""
+        x, (rows, cols) = self.x, np.ix_(self.rows, self.cols)
+        is_one = (rows <= x.rows) & (cols < x.xs.outputs + x.unit) & (cols % x.unit == 0)
+        is_one &= rows * cols // x.lanes < REGISTERS - POOL
+        if x.is_paired:
+            is_one &= np.array([[is_paired(x, r, c) for c in self.cols] for r in self.rows])
+        return is_one
+
+    def _of_pairs(self, rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
+        row = [[cycles_of_paired_row(self.x, cols)] for cols in self.cols]
+        return np.array([groups * rows * np.array(row)] * len(self.rows))
+
+    def _of_blocks(self, rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
+        """Blocks of so many rows of a part, and one of what is left."""
+        x, (parts, line_parts) = self.x, self._splits
+        of = x.channels, x.element, x.lanes, x.apart
+        once, each, loading = np.stack([_lines(x.xs, cols, *of) for cols in self.cols], axis=-1)
+        high = np.array(self.rows)[:, np.newaxis, np.newaxis]
+        times, left = np.divmod(rows, high)
+        reads = np.array([_reads(x.ys, int(count)) for count in line_parts])
+        across = np.arange(len(self.cols))[:, np.newaxis]
+        total, most = 0.0, 0.0
+        for height, panels in ((high, times), (left, left > 0)):
+            height = np.minimum(height, REGISTERS)  # of higher ones there is no point
+            total = total + panels * (once[height, across] + reads * each[height, across])
+            most = np.maximum(most, (panels > 0) * loading[height, across])
+        share = 0.0 if x.element.is_half else most
+        lines = -(-x.ys.outputs // line_parts)
+        return clash(x.x.place, (parts, line_parts), share) * groups * lines * total
+
+    def _set_single(self, alone: np.ndarray, times: np.ndarray) -> None:
+        """Where a core computes lines one by one, by columns and splits: see is_single."""
+        for col, split in np.argwhere(np.isfinite(alone)):
+            cols, lines = self.cols[col], self.splits[split][1]
+            if is_single(self.x, 1, cols, lines):
+                alone[col, split] = times[split] * cycles_of_row(self.x, cols, lines)
+
+
+def _by_cycles(x: Correlation, cores: int, given: dict) -> Iterator[tuple[float, Point]]:
+    """The points that are tried, and cycles of each if its inner loops load everything once: the
+    fewest first.
+    """
+    tried = list(_tried(x, cores, given))
+    if not tried:
+        return
+    each = [of.cycles.ravel() for of in tried]
+    firsts = list(accumulate(map(len, each[:-1]), initial=0))
+    cycles = np.concatenate(each)
+    for index in map(int, np.argsort(cycles, kind="stable")):
+        if cycles[index] == inf:
+            return
+        which = bisect(firsts, index) - 1
+        yield float(cycles[index]), tried[which].point(index - firsts[which])
+
+
+def _tried(x: Correlation, cores: int, given: dict) -> Iterator[Tried]:
     is_straight = x.element.is_half  # the order of their sums is fixed
     if is_straight and given["is_turned"]:
         return
-    heights = (given["rows"],) if given["rows"] else BLOCKS
     for is_turned in (False,) if is_straight else turns(given, x.ys.outputs == x.xs.outputs):
         turned = x.turned if is_turned else x
-        lanes, unit = turned.lanes, turned.unit
-        blocks = BLOCKS if x.element.is_half else WIDTHS
-        widths = (given["cols"],) if given["cols"] else tuple(unit * block for block in blocks)
-        for rows, cols in product(heights, widths):
-            is_one = rows <= turned.rows and cols < turned.xs.outputs + unit
-            if x.is_paired and not is_paired(x, rows, cols):
-                continue
-            if is_one and cols % unit == 0 and rows * cols // lanes < REGISTERS - POOL:
-                for split in _splits(turned, cores, given["split"]):
-                    yield Point(rows, cols, split, is_turned)
+        blocks = [turned.unit * block for block in (BLOCKS if x.element.is_half else WIDTHS)]
+        rows = [given["rows"]] if given["rows"] else BLOCKS
+        cols = [given["cols"]] if given["cols"] else blocks
+        if splits := _splits(turned, cores, given["split"]):
+            yield Tried(turned, is_turned, rows, cols, splits)
 
 
 def _planned(x: Correlation, point: Point) -> float:
@@ -211,10 +301,11 @@ def pool_of(x: Correlation, rows: int, cols: int) -> int:
     return 0 if left < fewest else max(fewest, min(left, wanted))
 
 
-def least(reads: Sequence[Lane], place: int, rows: int) -> int:
+def least(reads: Sequence[Lane], place: int, rows: Any) -> Any:
     """Cycles of an inner loop, if everything is loaded once.
 
     place    bytes from an input to the next
+    rows     of a block, or an array of them
     """
     places = {Value("x", read.place * place, read.kind) for read in reads}
     return rows * (len({read.tap for read in reads}) + len(reads)) + sum(p.cycles for p in places)
@@ -234,73 +325,56 @@ def _reads(ys: Axis, parts: int) -> float:
     return most / max(counts)
 
 
-@cache
-def _line(
-    xs: Axis, channels: int, rows: int, cols: int, element: Element, lanes: int, apart: int
-) -> tuple[float, float, float]:
+def _lines(
+    xs: Axis, cols: int, channels: int, element: Element, lanes: int, apart: int
+) -> np.ndarray:
     """Cycles of a line, nearly: those beside its taps along y, and for each of them; and the part
-    of the latter in which inputs are loaded.
+    of the latter in which inputs are loaded. Each of the three by the rows of a block, 0 and more.
     """
-    total = code = float(AROUND)
-    each = loads = 0.0
-    for run in xs.runs(cols):
-        reads = reads_of(run.first, element, lanes, apart)
-        inner = least(reads, element.size, rows)
-        around = AROUND + 2 * rows * -(-run.first.width // lanes)
-        each += run.times * (channels * loop_cycles(inner) + 4)
-        loads += run.times * channels * len({read.place for read in reads})
-        total += run.times * around
-        code += inner + around
-    return total + (REFETCH * code if code > CACHED else 0), each, loads / max(each, 1)
+    times, around, rounds, loads = _runs(xs, cols, element, lanes, apart)
+    each = (times * (channels * rounds + 4)).sum(axis=0)
+    return np.array([around, each, channels * loads / np.maximum(each, 1)])
 
 
-def clash(place: int, split: tuple[int, int], part: float = 0) -> float:
+@cache
+def _runs(
+    xs: Axis, cols: int, element: Element, lanes: int, apart: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Blocks of a line that read alike: how many there are, cycles around all their inner loops,
+    by rows, of a round of theirs, by rows, too, and for the inputs that all of them load.
+    """
+    rows, runs = np.arange(REGISTERS + 1), xs.runs(cols)
+    reads = [reads_of(run.first, element, lanes, apart) for run in runs]
+    times, registers, loaded = np.array(
+        [
+            (run.times, -(-run.first.width // lanes), len({read.place for read in of}))
+            for run, of in zip(runs, reads, strict=True)
+        ]
+    ).T[:, :, np.newaxis]
+    inner = np.array([least(of, element.size, rows) for of in reads])
+    around = AROUND + 2 * rows * registers
+    code = AROUND + (inner + around).sum(axis=0)
+    refetched = np.where(code > CACHED, REFETCH * code, 0)
+    total = AROUND + (times * around).sum(axis=0) + refetched
+    return times, total, loop_cycles(inner), float((times * loaded).sum())
+
+
+def clash(place: int, split: tuple[Any, Any], part: Any = 0) -> Any:
     """How much longer cores take that read the same images along places in a few banks.
 
     place    bytes from one to the next
+    split    see Point; or arrays of these
     part     of the time in which each core reads them
     """
-    banks = BANKS // gcd(max(place // WORD, 1), BANKS)
-    return max(CLASH if split[0] > 1 and banks == 1 else 1.0, WAITS * split[0] * part / banks)
+    banks, (parts, _) = BANKS // gcd(max(place // WORD, 1), BANKS), split
+    least = np.where((parts > 1) & (banks == 1), CLASH, 1.0)
+    return np.maximum(least, WAITS * parts * part / banks)
 
 
 def cycles(x: Correlation, point: Point) -> float:
-    """Cycles of the slowest core, nearly, if inner loops load everything once."""
-    return Estimates(x).cycles(point)
-
-
-class Estimates:
-    """Cycles of points of a correlation, nearly: what several have in common is found once."""
-
-    def __init__(self, x: Correlation) -> None:
-        self.x = x
-        self._lines: dict[tuple[bool, int, int], tuple[float, float, float]] = {}
-        self._reads: dict[tuple[bool, int], float] = {}
-
-    def cycles(self, point: Point) -> float:
-        """Cycles of the slowest core, if inner loops load everything once."""
-        x = self.x.turned if point.is_turned else self.x
-        part = -(-(x.rows if x.groups == 1 else x.groups) // point.split[0])
-        rows, groups = (part, 1) if x.groups == 1 else (x.rows, part)
-        if is_single(x, point.rows, point.cols, point.split[1]):
-            return groups * rows * cycles_of_row(x, point.cols, point.split[1])
-        if x.is_paired:
-            return groups * rows * cycles_of_paired_row(x, point.cols)
-        key = point.is_turned, point.split[1]
-        if key not in self._reads:
-            self._reads[key] = _reads(x.ys, point.split[1])
-        reads, total, most = self._reads[key], 0.0, 0.0
-        for height, panels in heights(rows, point.rows).items():
-            once, each, loading = self._line(x, height, point)
-            total += panels * (once + reads * each)
-            most = max(most, loading)
-        lines = -(-x.ys.outputs // point.split[1])
-        meeting = clash(x.x.place, point.split, 0.0 if x.element.is_half else most)
-        return meeting * groups * lines * total
-
-    def _line(self, x: Correlation, height: int, point: Point) -> tuple[float, float, float]:
-        key = point.is_turned, height, point.cols
-        if key not in self._lines:
-            how = x.channels, height, point.cols, x.element, x.lanes, x.apart
-            self._lines[key] = _line(x.xs, *how)
-        return self._lines[key]
+    """Cycles of the slowest core, nearly, if inner loops load everything once; infinite if it is no
+    point of this shape.
+    """
+    turned = x.turned if point.is_turned else x
+    of = [point.rows], [point.cols], [point.split]
+    return float(Tried(turned, point.is_turned, *of).cycles.item())

@@ -343,6 +343,23 @@ def fitting(g: WeightGradient, point: Point) -> Nest | None:
     return Nest(g, point.rows, point.channels, taps, point.cols, pool) if left >= fewest else None
 
 
+class Rounds(NamedTuple):
+    """Rounds of a line for a row and a channel that read alike.
+
+    times        how many there are
+    registers    that hold dY
+    loads        cycles to load all that it reads of X
+    kept         cycles of those loads that a round before has made
+    reads        multiply-adds
+    """
+
+    times: int
+    registers: int
+    loads: int
+    kept: int
+    reads: int
+
+
 def _bodies(
     xs: Axis, cols: int, rows: int, channels: int, taps: range, element: Element, lanes: int
 ) -> tuple[list[tuple[int, int]], int]:
@@ -350,15 +367,24 @@ def _bodies(
     if a body loads everything once that no round before has.
     """
     bodies, entry = [], 0
+    for each in _rounds(xs, cols, taps, element, lanes):
+        loads = rows * each.registers + channels * (each.loads - each.kept)
+        bodies.append((each.times, loads + rows * channels * each.reads))
+        entry += channels * each.kept
+    return bodies, entry
+
+
+@cache
+def _rounds(xs: Axis, cols: int, taps: range, element: Element, lanes: int) -> tuple[Rounds, ...]:
+    """Those of a line, through some of its taps."""
+    found = []
     for run in xs.runs(cols, is_trimmed=True, lanes=lanes):
         reads = [read for read in reads_of(run.first, element, lanes) if read.tap in taps]
         values = {Value("x", read.place * element.size, read.kind) for read in reads}
         window = window_of(values, {"x": run.step * element.size}) if run.times > 1 else ()
-        kept = channels * sum(value.cycles for value, _ in window)
-        loads = rows * -(-run.first.width // lanes) + channels * sum(v.cycles for v in values)
-        bodies.append((run.times, loads - kept + rows * channels * len(reads)))
-        entry += kept
-    return bodies, entry
+        loads, kept = (sum(value.cycles for value in of) for of in (values, dict(window)))
+        found.append(Rounds(run.times, -(-run.first.width // lanes), loads, kept, len(reads)))
+    return tuple(found)
 
 
 def _line(bodies: list[tuple[int, int]], entry: int) -> float:
@@ -376,7 +402,7 @@ def cycles(g: WeightGradient, point: Point) -> float:
     channels = -(-g.channels // point.split[1])
     g = g.turned if point.is_turned else g
     sizes = (rows, channels), (point.rows, point.channels)
-    meeting = clash(g.x.place, point.split)
+    meeting = _meeting(g.x.place, point.split)
     at_borders = sum(len(border.taps) for border in g.borders) / g.channels
     lines = g.ys.reads + at_borders, g.ys.taps, 1 + at_borders
     of_halves = g.element, g.lanes
@@ -387,6 +413,12 @@ def cycles(g: WeightGradient, point: Point) -> float:
         *_, code = _block(g.xs, point.rows, point.channels, sums, point.cols, *of_halves)
         total += NEW * at_borders * code
     return total
+
+
+@cache
+def _meeting(place: int, split: tuple[int, int]) -> float:
+    """How much longer cores take that read the same images: see clash."""
+    return float(clash(place, split))
 
 
 @cache
