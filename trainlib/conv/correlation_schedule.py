@@ -105,14 +105,9 @@ def _typical(x: Correlation) -> Correlation:
 def _fewest(x: Correlation, cores: int) -> float:
     free = dict.fromkeys(("rows", "cols", "split", "is_turned"))
     best, fetch, shapes = inf, 0.0, (_shape(x), _shape(x.turned))
-    for least_cycles, point in _by_cycles(x, cores, free):
+    for least_cycles, point in _by_cycles(x, cores, free, are_few=True):
         if least_cycles >= best:
             break
-        rows = -(-x.rows // point.split[0]) if x.groups == 1 else x.rows
-        width = (x.ys if point.is_turned else x.xs).outputs
-        is_narrow = 2 * point.cols < min(COLUMNS, width) and point.rows <= HIGH
-        if point.rows > rows or is_narrow:
-            continue
         turned = x.turned if point.is_turned else x
         if is_single(turned, point.rows, point.cols, point.split[1]):
             times = x.rows * -(-x.groups // point.split[0]) if x.groups > 1 else 1
@@ -139,11 +134,13 @@ def _ratio(x: Correlation, rows: int, cols: int) -> float:
 class Tried:
     """Points that are tried: all combinations of these, in this order, that fit the registers.
 
-    x       lines and columns exchanged, if is_turned says so
+    x          lines and columns exchanged, if is_turned says so
+    are_few    only blocks that are no higher than a core's part, nor narrow for no reason
     """
 
     x: Correlation
     is_turned: bool
+    are_few: bool
     rows: Sequence[int]
     cols: Sequence[int]
     splits: Sequence[tuple[int, int]]
@@ -164,7 +161,7 @@ class Tried:
         whole = np.ones_like(part)
         rows, groups = (part, whole) if x.groups == 1 else (x.rows * whole, part)
         found = self._of_pairs(rows, groups) if x.is_paired else self._of_blocks(rows, groups)
-        found = np.where(self._fit[:, :, np.newaxis], found, inf)
+        found = np.where(self._fit & (self._few(rows) if self.are_few else True), found, inf)
         if x.channels == 1 and 1 in self.rows:
             self._set_single(found[self.rows.index(1)], rows * groups)
         return found
@@ -177,13 +174,19 @@ class Tried:
 
     @property
     def _fit(self) -> np.ndarray:
-        """Is it a point? By rows and columns."""
+        """Is it a point? By rows and columns, and 1."""
         x, (rows, cols) = self.x, np.ix_(self.rows, self.cols)
         is_one = (rows <= x.rows) & (cols < x.xs.outputs + x.unit) & (cols % x.unit == 0)
         is_one &= rows * cols // x.lanes < REGISTERS - POOL
         if x.is_paired:
             is_one &= np.array([[is_paired(x, r, c) for c in self.cols] for r in self.rows])
-        return is_one
+        return is_one[:, :, np.newaxis]
+
+    def _few(self, rows: np.ndarray) -> np.ndarray:
+        """Is it one of few? Given rows of a core's part, by splits."""
+        high, wide = (of[:, :, np.newaxis] for of in np.ix_(self.rows, self.cols))
+        is_narrow = 2 * wide < min(COLUMNS, self.x.xs.outputs)
+        return (high <= rows) & ~(is_narrow & (high <= HIGH))
 
     def _of_pairs(self, rows: np.ndarray, groups: np.ndarray) -> np.ndarray:
         row = [[cycles_of_paired_row(self.x, cols)] for cols in self.cols]
@@ -215,11 +218,13 @@ class Tried:
                 alone[col, split] = times[split] * cycles_of_row(self.x, cols, lines)
 
 
-def _by_cycles(x: Correlation, cores: int, given: dict) -> Iterator[tuple[float, Point]]:
+def _by_cycles(
+    x: Correlation, cores: int, given: dict, *, are_few: bool = False
+) -> Iterator[tuple[float, Point]]:
     """The points that are tried, and cycles of each if its inner loops load everything once: the
     fewest first.
     """
-    tried = list(_tried(x, cores, given))
+    tried = list(_tried(x, cores, given, are_few))
     if not tried:
         return
     each = [of.cycles.ravel() for of in tried]
@@ -232,7 +237,7 @@ def _by_cycles(x: Correlation, cores: int, given: dict) -> Iterator[tuple[float,
         yield float(cycles[index]), tried[which].point(index - firsts[which])
 
 
-def _tried(x: Correlation, cores: int, given: dict) -> Iterator[Tried]:
+def _tried(x: Correlation, cores: int, given: dict, are_few: bool) -> Iterator[Tried]:
     is_straight = x.element.is_half  # the order of their sums is fixed
     if is_straight and given["is_turned"]:
         return
@@ -242,7 +247,7 @@ def _tried(x: Correlation, cores: int, given: dict) -> Iterator[Tried]:
         rows = [given["rows"]] if given["rows"] else BLOCKS
         cols = [given["cols"]] if given["cols"] else blocks
         if splits := _splits(turned, cores, given["split"]):
-            yield Tried(turned, is_turned, rows, cols, splits)
+            yield Tried(turned, is_turned, are_few, rows, cols, splits)
 
 
 def _planned(x: Correlation, point: Point) -> float:
@@ -377,4 +382,4 @@ def cycles(x: Correlation, point: Point) -> float:
     """
     turned = x.turned if point.is_turned else x
     of = [point.rows], [point.cols], [point.split]
-    return float(Tried(turned, point.is_turned, *of).cycles.item())
+    return float(Tried(turned, point.is_turned, False, *of).cycles.item())

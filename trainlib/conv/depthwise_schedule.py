@@ -259,8 +259,11 @@ def _cycles_of_carried(x: Correlation, cols: int, row: list[Carried], parts: int
 
 def is_single(x: Correlation, rows: int, cols: int, parts: int) -> bool:
     """Can it be computed in this way, with so many sums of a line, by so many cores a line?"""
-    if x.channels > 1 or rows > 1:  # of most, which are many
-        return False
+    return x.channels == rows == 1 and _is_single(x.one_row, cols, parts)
+
+
+@cache
+def _is_single(x: Correlation, cols: int, parts: int) -> bool:
     x, taps = x.straight, x.ys.taps * x.xs.taps
     height = height_of(x.ys)
     floats = taps + height * cols + INPUTS + (x.bias is not None)
@@ -278,6 +281,11 @@ def is_single(x: Correlation, rows: int, cols: int, parts: int) -> bool:
 
 def cycles_of_row(x: Correlation, cols: int, parts: int) -> float:
     """Cycles of a row of a group on one core of those that share its lines, nearly."""
+    return _cycles_of_row(x.one_row, cols, parts)
+
+
+@cache
+def _cycles_of_row(x: Correlation, cols: int, parts: int) -> float:
     x = x.straight
     total = float(ROW + x.ys.taps * x.xs.taps)
     if carried := carried_row(x, cols, parts):
