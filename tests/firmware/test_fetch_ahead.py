@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
-from firmware.fetch_ahead import LEAST, LINE, OWN, ahead
+from firmware.fetch_ahead import LEAST, LINE, OWN, _is_harmless, ahead
 from firmware.registers import ZERO, A, S
 from firmware.runtime import new_kernel, team_of
 from isa.program import Program
@@ -153,3 +153,11 @@ def test_a_marker_of_a_region_is_not_executed():
                 k.addi(ZERO, ZERO, 0)
     result = run_program(k.build(), PULP)
     assert {region["count"] for region in result.rows("regions")} == {40}
+
+
+@pytest.mark.parametrize(("name", "is_done"), [("fsgnjn.h", True), ("fsgnjn.ah", False)])
+def test_what_the_rtl_does_wrong_is_not_executed(name, is_done):
+    isa = new_kernel(PULP).isa
+    insn = next(insn for insn in isa.insns if insn.name == name)
+    word = isa.encode(insn, **dict.fromkeys(insn.operand_names, 7))
+    assert _is_harmless(isa, word, frozenset(KEPT)) is is_done
