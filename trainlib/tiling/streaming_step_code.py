@@ -5,7 +5,7 @@ so the DMA always has its next commands.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from firmware.builder import EQ, LT, NE, Label, Register
 from firmware.drivers import Dma
@@ -24,7 +24,11 @@ class Ahead(Steps):
     def around(self) -> Iterator[None]:
         """Emit it around the functions; at its end all copies are done, and all cores are there."""
         k, is_called = self.k, self.relatives is not None
-        with ahead(k, self.team, self.is_cold) as self.fetch:
+        is_short = not (is_called or self.plan.tiling.streams)  # loops of streams begin at words
+        with (
+            k.compressing() if is_short else nullcontext(),
+            ahead(k, self.team, self.is_cold, by_halves=not is_called) as self.fetch,
+        ):
             with k.compact(is_called):
                 self._move_stack(-FRAME)
                 self._prepare(self.next)
