@@ -3,7 +3,7 @@
 Those in halves: see trainlib.conv.paired_per_core.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -32,6 +32,9 @@ AROUND = 3 + INPUTS  # registers beside floats: two places, and one more than in
 NEW_KIND = 400  # cycles of a core that code of a block takes until it is in the cache, about
 NEW_BLOCK = 250  # that it takes to begin a block, of all segments of lines
 BEGUN = 60  # that it takes to begin a block of a channel, nearly
+LINE_TAKEN = 4  # registers that cores walk lines with, see trainlib.tiling.line_loop
+ALL = 30  # registers that such code can have
+TRIED = 3  # of ways to cut lines that cores share
 
 
 Lines = Round | Line | Carried
@@ -40,9 +43,10 @@ Lines = Round | Line | Carried
 class LoneChannels(Channels):
     """The code of channels that a core computes one after the other.
 
-    kinds    of blocks, the lines of each: a loop whose rounds begin in the middle of a line, or a
-             line, if all are alike; or sums that are carried from line to line, of whole channels
-    names    of operands: x, w, y and maybe bias
+    kinds       of blocks, the lines of each: a loop whose rounds begin in the middle of a line, or
+                a line, if all are alike; or sums that are carried from line to line
+    names       of operands: x, w, y and maybe bias
+    is_shared   do cores have lines of them?
     """
 
     def __init__(
@@ -52,14 +56,16 @@ class LoneChannels(Channels):
         point: Point,
         kinds: Sequence[Lines],
         names: Mapping[str, str],
+        *,
+        is_shared: bool = False,
     ) -> None:
         super().__init__(k, x, point)
         self.kinds = kinds
         inputs = max(_inputs_of(lines) for lines in kinds)
         self.scratch: list[Register]
         self.px, *self.scratch = k.short(2 + INPUTS)
-        carried = kinds[0] if isinstance(kinds[0], Carried) else None
-        self.has_few = carried is not None and _registers(x, kinds) + TAKEN > REGISTERS
+        is_carried = isinstance(kinds[0], Carried) and not is_shared
+        self.has_few = is_carried and _registers(x, kinds) + TAKEN > REGISTERS
         self.scratch += k.x(SCRATCH - len(self.scratch)) if self.has_few else []
         self.py = k.x()
         sums = max(_held_of(lines) for lines in kinds) * point.cols
@@ -89,11 +95,10 @@ class LoneChannels(Channels):
         whole = begin.other if begin else k.label()
 
         def enter() -> None:
-            self._begin(lines)
+            self._begin(lines, begin)
             if isinstance(lines, Carried):
-                filled = lines.held - lines.missing[0]
-                for number in range(filled):
-                    self._carried_line(lines, filled - number, is_first=number == 0)
+                self._fill(lines, begin)
+                return
             if begin:
                 k.jr(begin.load())
                 k.place(begin.first)
@@ -110,13 +115,36 @@ class LoneChannels(Channels):
                 k.place(whole)
                 self._line(lines)
 
-    def _begin(self, lines: Lines) -> None:
+    def _fill(self, lines: Carried, begin: Begin | None) -> None:
+        """The rounds before those of the loop: all that read lines before a block's first one, or
+        those that are left of them with the first line of all.
+        """
+        k, x, front = self.k, self.x, lines.missing[0]
+        width, filled, middle = len(lines.line.outputs), range(front, lines.held), k.label()
+        if begin:
+            k.jr(begin.load())
+            k.place(begin.first)
+            if front:
+                for register in self.sums[(lines.held - front) * width : lines.held * width]:
+                    self._start_sum(register)
+                k.add_constant(self.px, self.px, front * x.x.line, self.pool[0])
+                k.j(middle)
+            k.place(begin.other)
+            for number in range(front):
+                self._carried_line(lines, lines.held - number)
+        k.place(middle)
+        for number in filled:
+            is_first = number == front and not (begin and front)
+            self._carried_line(lines, lines.held - number, is_first=is_first)
+
+    def _begin(self, lines: Lines, begin: Begin | None) -> None:
         """Let px and py be the places that rounds expect."""
         k, x, t = self.k, self.x, self.scratch[0]
         self.last = _line_of(lines).outputs[-1]
         k.add_constant(self.py, self.py, self.last, t)
         if isinstance(lines, Carried):
-            k.add_constant(self.px, self.px, lines.taps[0][-1].offset, t)
+            above = x.ys.pad * x.x.line if begin else 0
+            k.add_constant(self.px, self.px, lines.taps[0][-1].offset - above, t)
             return
         first = lines.heads[0][0] if isinstance(lines, Round) else lines.inputs[-1]
         k.add_constant(self.px, self.px, first.offset - x.ys.pad * x.x.line, t)
@@ -187,47 +215,55 @@ def lone_channels(
     if not is_plain or point.rows > 1:
         return None
     every = [given["cols"]] if given["cols"] else range(1, x.xs.outputs + 1)
-    cuts = [cut for cols in (every if items % cores else [point.cols]) if (cut := _cut(x, cols))]
     if items % cores == 0:
-        cuts += [cut for cols in every if (cut := _carried_cut(carried, cols))]
-    if not cuts:
-        return None
-    cut = min(cuts, key=lambda cut: cut.cost(items / cores, x.ys.outputs))
-    if isinstance(cut.kinds[0], Carried):
-        return _carried(carried, items, cut, replace(point, cols=cut.cols), names)
-    tails = _tails_of(cut.kinds[0])
-    return Alone(
-        items,
-        cut.blocks,
-        x.ys.outputs,
-        cut.cycles / len(cut.blocks),
-        names["x"],
-        names["y"],
-        lambda rounds: _read(x, tails, rounds),
-        lambda rounds: (rounds - bool(tails)) * x.y.line,
-        lambda k: LoneChannels(k, x, replace(point, cols=cut.cols), cut.kinds, names),
-        cuts=Cuts(partial(_span, x), x.ys.stride * x.x.line, x.y.line),
-    )
+        cuts = [_cut(x, point.cols), *(_carried_cut(carried, cols) for cols in every)]
+        some = [cut for cut in cuts if cut]
+        best = min(some, key=lambda cut: cut.cost(items / cores, x.ys.outputs), default=None)
+        return _alone(x, best, items, point, names, is_shared=False) if best else None
+    found: list[_Cut] = []
+    for cut in (lambda cols: _cut(x, cols), lambda cols: _carried_cut(carried, cols, LINE_TAKEN)):
+        some = [each for cols in every if (each := cut(cols))]
+        found += sorted(some, key=lambda each: each.cost(items / cores, x.ys.outputs))[:TRIED]
+    ways = [_alone(x, cut, items, point, names, is_shared=True) for cut in found]
+    return replace(ways[0], others=tuple(ways[1:])) if ways else None
 
 
-def _carried(
-    x: Correlation, items: int, cut: "_Cut", point: Point, names: Mapping[str, str]
+def _alone(
+    x: Correlation,
+    cut: "_Cut",
+    items: int,
+    point: Point,
+    names: Mapping[str, str],
+    *,
+    is_shared: bool,
 ) -> Alone:
-    """Channels whose sums are carried from line to line."""
-    first = cut.kinds[0]
-    assert isinstance(first, Carried)
-    front, back = first.missing
+    """Channels in such blocks.
+
+    is_shared    have cores lines of them?
+    """
+    first, lines = cut.kinds[0], x.ys.outputs
+    front, back, begun, tails = 0, 0, 0, _tails_of(first)
+    read: Callable[[int], int] = partial(_read, x, tails)
+    if isinstance(first, Carried):
+        front, back = first.missing
+        lines -= 0 if is_shared else back
+        begun = first.held - front
+        read = partial(_read_carried, x, begun)
+    step = x.ys.stride * x.x.line
+    cuts = Cuts(partial(_span, x), step, x.y.line, front, back, cut.begun / len(cut.blocks))
+    how = replace(point, cols=cut.cols), cut.kinds, names
     return Alone(
         items,
         cut.blocks,
-        x.ys.outputs - back,
+        lines,
         cut.cycles / len(cut.blocks),
         names["x"],
         names["y"],
-        lambda rounds: (rounds + first.held - front) * x.x.line,
-        lambda rounds: rounds * x.y.line,
-        lambda k: LoneChannels(k, x, point, cut.kinds, names),
-        begun=first.held - front,
+        read,
+        lambda rounds: (rounds - bool(tails)) * x.y.line,
+        lambda k: LoneChannels(k, x, *how, is_shared=is_shared),
+        begun=begun,
+        cuts=cuts if is_shared else None,
     )
 
 
@@ -236,12 +272,14 @@ class _Cut(NamedTuple):
 
     kinds      the code of blocks that differ
     cycles     of a line, all of its blocks, nearly
+    begun      instructions before the first line of them, of a channel's lines from the middle on
     """
 
     cols: int
     kinds: Sequence[Lines]
     blocks: tuple[Block, ...]
     cycles: int
+    begun: int = 0
 
     def cost(self, channels: float, lines: int) -> float:
         """Cycles of a core that computes so many channels of so many lines, about."""
@@ -263,15 +301,25 @@ def _cut(x: Correlation, cols: int) -> _Cut | None:
     return _Cut(cols, found, blocks, sum(_line_of(found[b.kind]).instructions for b in blocks))
 
 
-def _carried_cut(x: Correlation, cols: int) -> _Cut | None:
-    """None: sums of blocks of so many cannot be carried."""
+def _carried_cut(x: Correlation, cols: int, taken: int | None = None) -> _Cut | None:
+    """None: sums of blocks of so many cannot be carried.
+
+    taken    registers that cores walk items with; None: as few as can be
+    """
     kinds = carried_row(x, cols, 1)
     if not kinds or x.xs.is_transposed and x.xs.stride > 1:
         return None
-    if _registers(x, kinds, SCRATCH) + FEW > REGISTERS or not is_single(x, 1, cols, 1):
+    fits = _registers(x, kinds) + (taken or 0) <= ALL
+    if taken is None:
+        fits = _registers(x, kinds, SCRATCH) + FEW <= REGISTERS
+    if not fits or not is_single(x, 1, cols, 1):
         return None
     blocks = tuple(parts_of(x, x.xs.runs(cols)))
-    return _Cut(cols, kinds, blocks, sum(kinds[b.kind].instructions for b in blocks))
+    cycles, begun = (
+        sum(of(kinds[b.kind]) for b in blocks)
+        for of in (lambda kind: kind.instructions, lambda kind: kind.begun)
+    )
+    return _Cut(cols, kinds, blocks, cycles, begun)
 
 
 def _registers(x: Correlation, kinds: Sequence[Lines], scratch: int = 1 + INPUTS) -> int:
@@ -307,3 +355,8 @@ def _read(x: Correlation, tails: int, rounds: int) -> int:
         if (source := x.ys.source(line, tap)) is not None
     ]
     return (max(sources) + 1) * x.x.line
+
+
+def _read_carried(x: Correlation, begun: int, rounds: int) -> int:
+    """Likewise where so many rounds come before."""
+    return (rounds + begun) * x.x.line

@@ -19,7 +19,7 @@ of lines read alike, single ones do not.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import product
+from itertools import accumulate, product
 from typing import NamedTuple
 
 from trainlib.codegen.inner_loop import CACHED, REFETCH, STEPS
@@ -129,6 +129,14 @@ class Carried(NamedTuple):
         """Of a round."""
         uses = sum(len(each.uses) for inputs in self.taps for each in inputs)
         return len(self.taps[0]) + uses + len(self.line.outputs)
+
+    @property
+    def begun(self) -> int:
+        """Instructions of the rounds that fill registers in the midst of lines, which leave out
+        taps of lines before.
+        """
+        uses = [sum(len(each.uses) for each in inputs) for inputs in self.taps]
+        return self.held * len(self.taps[0]) + sum(accumulate(uses[:-1]))
 
     def cycles(self, lines: int, parts: int) -> float:
         """Of so many lines, a part of them for each core, nearly."""

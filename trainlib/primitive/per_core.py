@@ -78,11 +78,17 @@ class Cuts:
     span     given a line and the end of some, the bytes of the source that they read
     step     bytes of the source from where code begins with a line to where it does with the next
     line     bytes of a line of the result
+    front    lines of an item that begin with its first one alone
+    back     lines at its end that what follows the last round writes, where none are left
+    begun    cycles to begin a block with another line than the first one, nearly
     """
 
     span: Callable[[int, int], tuple[int, int]]
     step: int
     line: int
+    front: int = 0
+    back: int = 0
+    begun: float = 0
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,7 @@ class Alone:
     lines              of a round
     begun              lines that a block begins with, before its rounds
     cuts               where cores may share an item's rounds, of a line each
+    others             other ways to compute the same, one of which may be faster then
     """
 
     items: int
@@ -114,3 +121,4 @@ class Alone:
     lines: int = 1
     begun: int = 0
     cuts: Cuts | None = None
+    others: tuple["Alone", ...] = ()

@@ -4,10 +4,11 @@ When it copies what: see trainlib.tiling.line_schedule. A core's table lies in L
 command, with addresses, and where the base is if that of L2 is relative to an operand; how many
 rounds follow, where they begin, and where to go after them; for the first part of an item the
 places of what stays; for that of a block where its code is, the places of its input and output, and
-where it begins.
+where it begins. A stop that copies nothing has a zero for its command, and does not wait.
 """
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, cast
 
 from firmware.builder import Kernel, Label, Register
@@ -21,6 +22,7 @@ from trainlib.tiling.per_core_schedule import ALIGN, Copied
 from trainlib.tiling.records import Far, Operand, bases_of
 
 AFTER = 3  # words of a stop after its copy, at least
+FIRST = 2  # stops that are there before the others, of which one waits for these
 
 
 class LineWalk:
@@ -92,19 +94,20 @@ class LineWalk:
             Dma(self.k).wait_open(self.bit, "dma_wait")
 
     def _stop(self) -> None:
-        """Wait for the core's copies, start the next, go on with the rounds that the table says."""
+        """Wait for the core's copies, start the next, go on with the rounds that the table says;
+        if nothing is copied, at once.
+        """
         k, (command, l1, l2, step) = self.k, self.scratch[:4]
-        k.place(self.asleep)
-        self._wait()
+        start, copied = k.label(), k.label()
         k.place(self.stop)
+        k.load_post(command, WORD, self.entry)
+        k.beqz(command, copied)
         k.lw(step, CONTROL + STATUS, self.base)
         k.and_(step, step, self.bit)
         k.bnez(step, self.asleep)
-        k.place(self.copy)
-        for register in (command, l1, l2, *([] if self.bases is None else [step])):
+        k.place(start)
+        for register in (l1, l2, *([] if self.bases is None else [step])):
             k.load_post(register, WORD, self.entry)
-        copied = k.label()
-        k.beqz(command, copied)
         if self.bases is not None:
             k.lw(step, 0, step)
             k.add(l2, l2, step)
@@ -114,6 +117,14 @@ class LineWalk:
         for register in (self.count, command, self.then):
             k.load_post(register, WORD, self.entry)
         k.jr(command)
+        k.place(self.copy)
+        k.load_post(command, WORD, self.entry)
+        k.bnez(command, start)
+        k.j(copied)
+        k.place(self.asleep)
+        self._wait()
+        k.addi(self.entry, self.entry, -WORD)
+        k.j(self.stop)
 
     def _blocks(self, code: CutCode) -> None:
         """The code of all kinds of blocks, and what leads to it from a stop."""
@@ -158,52 +169,51 @@ class LineWalk:
     def _tables(self) -> tuple[int, int, int]:
         """Put all cores' tables into L2: where they are, bytes of each, and of its first stops.
 
-        NOTE: the others come while the first part is computed.
+        NOTE: the others come while the first part is computed; the second stop waits for them, but
+        of a core with one segment, which starts no copy there.
         """
         k, cores = self.k, range(self.share.cores)
-        stops = [self._stops(core) for core in cores]
-        longest = max(map(len, stops))
         begin = [self._begin(core) for core in cores]
+        stops = [self._stops(core) for core in cores]
         copy = len(self._command(True, 0, 0, WORD)) + AFTER
-        first = len(begin[0][0]) + copy + len(begin[0][1])
-        size = first + longest
+        first = max(len(begin[core]) + copy + sum(map(len, stops[core][:FIRST])) for core in cores)
+        lengths = [len(begin[core]) + copy + sum(map(len, stops[core])) for core in cores]
+        size = max(*lengths, first + 1)
         self.entries = k.buffer(k.l1, "stops_in_L1", WORD * len(cores) * size)
         at = -(-k.l2.next // ALIGN) * ALIGN
         words: list[int | Label] = []
         for core in cores:
-            there, own = WORD * (core * size + first), WORD * len(stops[core])
-            copies, stop = begin[core]
+            there, own = WORD * (core * size + first), WORD * max(lengths[core] - first, 1)
             rest = self._command(True, self.entries + there, at + there, own)
-            none = [0] * (longest - len(stops[core]))
-            words += [*copies, *rest, 0, self.copy, 0, *stop, *stops[core], *none]
+            words += [*begin[core], *rest, 0, self.copy, 0, *chain(*stops[core])]
+            words += [0] * (size - lengths[core])
         k.words("stops", words, ALIGN)
         return at, WORD * size, WORD * first
 
-    def _begin(self, core: int) -> tuple[list[int | Label], list[int | Label]]:
-        """A core's copies before the first part, of what stays and of input; and the stop there."""
+    def _begin(self, core: int) -> list[int | Label]:
+        """A core's copies before the first part, of what stays and of input."""
         share, words = self.share, list[Any]()
         items = share.items(core)
         for name in share.others:
             whole = Copied(name, items.start, 0, len(items) * share.size(name))
             place = share.place(name, core, items.start)
             words += [*self._copy(core, whole, place), 0, self.copy, 0]
-        first, *_ = share.stops(core)
-        return [*words, *self._source(core, 0), 0, self.stop, 0], self._words(core, first, None)
+        return [*words, *self._source(core, 0), 0, self.stop, 0]
 
-    def _stops(self, core: int) -> list[int | Label]:
-        """Its stops after the first part, and the end."""
-        share, words = self.share, list[Any]()
-        item = share.segments[core][0].item
-        for stop in list(share.stops(core))[1:]:
-            words += self._words(core, stop, item)
+    def _stops(self, core: int) -> list[list[int | Label]]:
+        """Its stops, and the end."""
+        share, words, item = self.share, list[list[Any]](), None
+        for stop in share.stops(core):
+            words.append(self._words(core, stop, item))
             item = share.segments[core][stop.number].item if stop.part else item
-        return [*words, *self._result(core, len(share.segments[core]) - 1), 0, self.finish, 0]
+        last = self._result(core, len(share.segments[core]) - 1)
+        return [*words, [*last, 0, self.finish, 0]]
 
     def _words(self, core: int, stop: LineStop, item: int | None) -> list[int | Label]:
         """A stop; the one before has computed that item."""
         share, part = self.share, stop.part
         if stop.copied is None:
-            words = [0] * len(self._command(True, 0, 0, WORD))
+            words = [0]
         elif stop.copied.name == share.alone.source:
             words = self._source(core, stop.of)
         else:

@@ -93,7 +93,7 @@ class Share:
     def exists(self) -> bool:
         """Are cores' items equal in number, several, and computed for longer than copied?"""
         a, streamed = self.alone, (self.alone.source, self.alone.result)
-        if a.items % self.cores or self.items < 2 or not self.others:
+        if a.items % self.cores or self.items < 2 or not self.others or a.cuts and a.cuts.back:
             return False
         if a.begun + a.rounds * a.lines < LEAST or a.rounds < len(FRONT) + 1:
             return False

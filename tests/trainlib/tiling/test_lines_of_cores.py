@@ -1,12 +1,12 @@
 """Lines that cores share out evenly: nothing is read before it is there, nothing lost.
 
 The schedule is played: a copy to L1 ends at the next stop that waits at the earliest, one to L2
-reads L1 when it starts and when it ends.
+reads L1 when it starts and when it ends. A stop that copies nothing does not wait, but the first.
 """
 
 import random
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -19,12 +19,13 @@ from trainlib.primitive.per_core import Alone, Block, Cuts
 from trainlib.primitive.tensor import Tensor
 from trainlib.primitive.tile_spec import Tiling
 from trainlib.tiling import tile_loop
+from trainlib.tiling.line_loop import FIRST
 from trainlib.tiling.line_schedule import LineShare, lines_of_cores
 
 LINE = 20  # bytes
 
 
-def alone(items, rounds, blocks=1, cycles=60.0):
+def alone(items, rounds, blocks=1, cycles=60.0, front=0, back=0):
     """Items whose lines read three lines each, those outside left out, and write one."""
 
     def span(first, end):
@@ -33,7 +34,7 @@ def alone(items, rounds, blocks=1, cycles=60.0):
     def nothing(*_):
         pytest.fail("nothing is emitted")
 
-    cuts = Cuts(span, LINE, LINE)
+    cuts = Cuts(span, LINE, LINE, front, back)
     how = (Block(0),) * blocks, rounds, cycles, "X", "Y", nothing, nothing, nothing
     return Alone(items, *how, cuts=cuts)
 
@@ -89,9 +90,11 @@ def play(of):
     for core in range(of.cores):
         played, under_way, done = Played(of, core), [(of.source(core, 0), 0)], {}
         played.begin(*under_way[0])
-        waits = True
-        for stop in of.stops(core):
-            while waits and under_way:
+        waits, stops = True, list(of.stops(core))
+        if len(of.segments[core]) > 1:
+            assert any(stop.copied for stop in stops[:FIRST])  # it waits for the rest of the table
+        for number, stop in enumerate(stops):
+            while waits and under_way and (stop.copied or not number):
                 played.end(*under_way.pop())
             if stop.copied:
                 under_way.append((stop.copied, stop.of))
@@ -103,7 +106,9 @@ def play(of):
                 assert stop.part.begins == (not rounds)
                 rounds.append(stop.part.rounds)
                 segment = of.segments[core][stop.number]
-                assert stop.part.ends == (sum(rounds) == segment.lines)
+                assert stop.part.ends == (sum(rounds) == of.rounds(segment))
+                assert segment.first == 0 or segment.first >= of.cuts.front
+                assert stop.part.rounds > 0
         last = len(of.segments[core]) - 1
         for copied in [*under_way, (of.result(core, last), last)]:
             played.end(*copied)
@@ -113,13 +118,29 @@ def play(of):
     assert sorted(left) == [(number << 40) + n for n in range(of.tensors["Y"].size)]
 
 
+@pytest.mark.parametrize("ends", [(0, 0), (1, 1), (2, 1)], ids=str)
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 @pytest.mark.parametrize("items", [2, 6, 17, 35])
 @pytest.mark.sampled
-def test_all_is_there_when_it_is_read_and_leaves_once(items, blocks):
+def test_all_is_there_when_it_is_read_and_leaves_once(items, blocks, ends):
+    played = 0
     for rounds in (6, 7, 25, 40):
         for unit, growth, most in ((1, 1.5, 4), (2, 2.0, 9), (5, 3.0, 40)):
-            play(share(items, rounds, 7, unit, growth, most, blocks=blocks))
+            how = {"blocks": blocks, "front": ends[0], "back": ends[1]}
+            of = share(items, rounds, 7, unit, growth, most, **how)
+            if of.exists:
+                play(of)
+                played += 1
+    assert played >= 4
+
+
+def test_a_core_has_the_whole_of_what_begins_and_ends_an_item():
+    assert share(17, 25, 8).exists
+    assert share(6, 25, 4, unit=1).exists
+    assert not share(6, 25, 4, unit=1, back=1).exists  # a last segment of a line
+    for core, front, back in product(range(9), (0, 1, 2), (0, 1, 2)):
+        end = share(17, 25, 8, front=front, back=back)._end(core) % 25
+        assert end == 0 or front <= end <= 25 - back
 
 
 class Greedy(LineShare):
@@ -220,6 +241,23 @@ def test_both_engines_agree_on_them():
         for engine in ("compiled", "event")
     ]
     assert cycles[0] == cycles[1]
+
+
+CARRIED = (
+    ("fw", 8, {"inputs": 6, "height": 35, "width": 19, "kernel": 3}),
+    ("ig", 8, {"inputs": 12, "height": 41, "width": 18, "kernel": 2, "padding": 1}),
+    ("fw", 8, {"inputs": 17, "height": 45, "width": 4, "kernel": 3, "padding": 1, "bias": True}),
+    ("ig", 8, {"inputs": 26, "height": 16, "width": 14, "kernel": 3, "padding": 2}),
+    ("fw", 3, {"inputs": 5, "height": 40, "width": 5, "kernel": (4, 2), "padding": (2, 1, 0, 0)}),
+    ("fw", 5, {"inputs": 8, "height": 34, "width": 6, "kernel": (3, 2), "padding": (0, 1, 0, 1)}),
+)
+
+
+@pytest.mark.parametrize(("step", "cores", "shape"), CARRIED, ids=str)
+@pytest.mark.sampled
+def test_sums_are_carried_from_line_to_line(step, cores, shape, shares):
+    run(f"dwconv2d_{step}_f32", shape | {"cores": cores})
+    assert shares[0].cuts.begun > 0
 
 
 def test_shapes_of_all_kinds_are_right(request, shares):
