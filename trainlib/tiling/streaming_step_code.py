@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from firmware.builder import EQ, LT, NE, Label, Register
 from firmware.drivers import Dma
 from firmware.fetch_ahead import ahead
-from firmware.registers import SP, ZERO, A
+from firmware.registers import SP, ZERO, A, S
 from trainlib.primitive.tensor import WORD
 from trainlib.tiling.plan import FUNCTION, NEXT, RING
 from trainlib.tiling.records import start_copies
@@ -48,27 +48,39 @@ class Ahead(Steps):
         """Start the first copies, fill the core's frame, and wait for the first two entries."""
         k, plan, dma = self.k, self.plan, Dma(self.k)
         with k.scope():
-            counter = k.x()
+            if self.relatives is None:
+                counter = S[9]  # which instructions that fetch lines seldom compute
+                k.registers.hold(counter)
+            else:
+                counter = k.x()
             k.sw(ZERO, COUNTERS, SP)
-            with self.team.only(plan.waiter):
-                if plan.is_whole:
-                    self._load_table(counter)
-                if self.opening:
-                    opened = k.x()
-                    dma.begin(opened)
-                    start_copies(k, self.opening)
-                    k.sw(opened, COUNTERS, SP)
-                if not plan.is_whole:
-                    self._load_table(counter)
-            place, value = k.x(2)
-            self._load_place(place, value)
-            self._fill_frame(place, value)
-            k.li(value, self.entries)
-            k.sw(value, ENTRY, SP)
-            self._begin_fetching(place, value)
+            with k.scope():
+                self._open_all(counter)
             self.fetch()
             with self.team.only(plan.waiter):
                 dma.wait(counter)
+
+    def _open_all(self, counter: Register) -> None:
+        """Start the first copies, and those of the first entries under a counter, and fill the
+        core's frame.
+        """
+        k, plan = self.k, self.plan
+        with self.team.only(plan.waiter):
+            if plan.is_whole:
+                self._load_table(counter)
+            if self.opening:
+                opened = k.x()
+                Dma(k).begin(opened)
+                start_copies(k, self.opening)
+                k.sw(opened, COUNTERS, SP)
+            if not plan.is_whole:
+                self._load_table(counter)
+        place, value = k.x(2)
+        self._load_place(place, value)
+        self._fill_frame(place, value)
+        k.li(value, self.entries)
+        k.sw(value, ENTRY, SP)
+        self._begin_fetching(place, value)
 
     def _load_table(self, counter: Register) -> None:
         """Start to copy the first entries, under a fresh counter."""
