@@ -1,11 +1,13 @@
 """Values that an inner loop does not need: in registers while there are some, else on the stack."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from firmware.builder import Kernel, Register
 from firmware.registers import SP
 from trainlib.primitive.tensor import WORD
+
+Reload = Callable[[Register], Register]
 
 
 class Kept:
@@ -16,6 +18,11 @@ class Kept:
 
     def __init__(self, k: Kernel, home: Register | int) -> None:
         self.k, self.home = k, home
+
+    @property
+    def is_on_stack(self) -> bool:
+        """Has it no register?"""
+        return isinstance(self.home, int)
 
     def load(self, scratch: Register) -> Register:
         """The register that holds it now: its own, or scratch."""
@@ -30,25 +37,28 @@ class Kept:
             self.k.sw(register, self.home, SP)
 
     @contextmanager
-    def loop(self, count: int, scratch: Register) -> Iterator[None]:
-        """Repeat the body count times, counting here; scratch may be changed by the body."""
+    def loop(self, count: int, scratch: Register, reload: Reload | None = None) -> Iterator[None]:
+        """Repeat the body count times, counting here; scratch may be changed by the body.
+
+        reload    what loads the counter into scratch at the end of a round; None: load
+        """
         if count == 1:
             yield
             return
         register = scratch if isinstance(self.home, int) else self.home
         self.k.li(register, count)
         self.store(register)
-        with self.rounds(scratch):
+        with self.rounds(scratch, reload):
             yield
 
     @contextmanager
-    def rounds(self, scratch: Register) -> Iterator[None]:
-        """Repeat the body as often as this value says, at least once."""
+    def rounds(self, scratch: Register, reload: Reload | None = None) -> Iterator[None]:
+        """Repeat the body as often as this value says, at least once; reload: see loop."""
         k, counter = self.k, self.load(scratch)
         with k.loop(counter):
             self.store(counter)
             yield
-            self.load(scratch)
+            (reload or self.load)(scratch)
 
 
 @contextmanager

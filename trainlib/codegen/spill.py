@@ -1,6 +1,6 @@
 """Named values of an outer loop: in registers while there are some, else on the stack."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from firmware.builder import Kernel, Register
@@ -12,16 +12,48 @@ class Values:
     """Addresses and counters by name.
 
     first, second    x registers to use while a value is moved or added to
+    spare            more of them that are free between inner loops; the last one counts
     """
 
     def __init__(
-        self, k: Kernel, homes: dict[str, Kept], first: Register, second: Register
+        self,
+        k: Kernel,
+        homes: dict[str, Kept],
+        first: Register,
+        second: Register,
+        *,
+        spare: Sequence[Register] = (),
     ) -> None:
-        self.k, self.homes, self.first, self.second = k, homes, first, second
+        self.k, self.homes, self.first, self.second, self.spare = k, homes, first, second, spare
+        self.counter = spare[-1] if spare else first
+        self._loaded: dict[str, Register] = {}
 
     def load(self, name: str, scratch: Register) -> Register:
-        """The register that holds a value now: its own, or scratch."""
-        return self.homes[name].load(scratch)
+        """The register that holds a value now: its own, or scratch; or where it is loaded ahead."""
+        return self._loaded.get(name) or self.homes[name].load(scratch)
+
+    def load_ahead(
+        self, names: Sequence[str], counter: str | None = None, *, with_first: bool = False
+    ) -> None:
+        """Load those that are on the stack before they are needed, so that nothing waits for them:
+        as many as there are spare registers. They stay there until `forget`, or the next call.
+
+        counter       of the loop that ends next; before that, no other values are added to
+        with_first    may the first of them have the first register, if there are enough for all?
+        """
+        on_stack = [name for name in names if self.homes[name].is_on_stack]
+        free = self.spare[:-1]
+        if with_first and self.spare and len(on_stack) <= len(free) + 1:
+            free = [self.first, *free]
+        self._loaded = dict(zip(on_stack, free, strict=False))
+        if counter and self.homes[counter].is_on_stack and len(self._loaded) == len(on_stack):
+            self._loaded[counter] = self.counter
+        for name, register in self._loaded.items():
+            self.homes[name].load(register)
+
+    def forget(self) -> None:
+        """Give back the registers of values that were loaded ahead."""
+        self._loaded = {}
 
     def copy(self, name: str, source: str) -> None:
         """Set one to another."""
@@ -30,6 +62,7 @@ class Values:
     def set(self, name: str, register: Register) -> None:
         """Set one to what a register holds."""
         home = self.homes[name].home
+        self._loaded.pop(name, None)
         if isinstance(home, Register):
             if home != register:
                 self.k.mv(home, register)
@@ -49,15 +82,25 @@ class Values:
         if count == 1:
             yield
             return
-        with self.homes[name].loop(count, self.first):
+        with self.homes[name].loop(count, self.counter, self._at_end(name)):
             yield
 
     @contextmanager
     def loop_from(self, name: str, count: str) -> Iterator[None]:
         """Repeat the body as often as another value says, at least once, counting here."""
         self.copy(name, count)
-        with self.homes[name].rounds(self.first):
+        with self.homes[name].rounds(self.counter, self._at_end(name)):
             yield
+
+    def _at_end(self, name: str) -> Callable[[Register], Register]:
+        """What loads a counter at the end of a round."""
+
+        def load(scratch: Register) -> Register:
+            register = self.load(name, scratch)
+            self.forget()
+            return register
+
+        return load
 
 
 @contextmanager

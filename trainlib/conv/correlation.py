@@ -150,6 +150,16 @@ class Correlation:
         """What a block's sums read: one input each, or two, of which one may be outside."""
         return reads_of(block, self.element, self.lanes, self.apart)
 
+    @property
+    def _taps(self) -> list[int]:
+        """Taps along x in the order in which they are read through: of floats, those one after the
+        other that read the same inputs; the order of sums of halves is fixed.
+        """
+        taps = range(self.xs.taps)
+        if self.element.is_half or self.xs.is_transposed:
+            return list(taps)
+        return sorted(taps, key=lambda tap: (tap * self.xs.dilation % self.xs.stride, tap))
+
     def body(self, height: int, block: Outputs, pool: int) -> Body:
         """The inner loop of a block: all taps along x."""
         reads, width = self.reads(block), self.sums(block.width)
@@ -160,7 +170,7 @@ class Correlation:
                 Value("w", r * self.w.row + read.tap * self.w.place, one),
                 Value("x", read.place * self.x.place, read.kind),
             )
-            for tap in range(self.xs.taps)
+            for tap in self._taps
             for r in range(height)
             for read in reads
             if read.tap == tap

@@ -210,18 +210,31 @@ class Correlator:
         floats = sums + pool
         inner = pointers + constants + (3 if k.has_float_registers else floats)
         bases = [x.x.address, x.w.address, x.y.address, x.bias, *self.others]
-        with values(k, given, [*INNER, *OUTER], inner, bases) as homes:
+        with values(k, given, self._names(rows, groups), inner, bases) as homes:
             self.pointers, self.constants = k.x(pointers), k.x(constants)
             scratch = k.x(3) if k.has_float_registers else []
             self.sums = k.f(sums)
             self.pool = k.f(pool)
             self.scratch = scratch or self.pool[:3]
-            self.v = Values(k, homes, *self.scratch[:2])
+            spare = [] if k.has_float_registers else self.pool[POOL:]
+            self.v = Values(k, homes, *self.scratch[:2], spare=spare)
             loop = self.v.loop_from("each", "each") if has_each else self.v.loop("groups", groups)
             with loop:
                 self._group(rows)
                 if groups > 1 or has_each:
                     next_group(self.v, x, rows)
+
+    def _names(self, rows: int, groups: int) -> list[str]:
+        """The values that there are beside those given."""
+        runs = self.x.xs.runs(self.point.cols)
+        unused = {
+            "reads": self.lines.reads is not None,
+            "at": self.lines.is_even,
+            "blocks": all(run.times == 1 for run in runs),
+            "panels": all(panels == 1 for panels in heights(rows, self.point.rows).values()),
+            "groups": groups == 1,
+        }
+        return [name for name in (*INNER, *OUTER) if not unused.get(name)]
 
     def _group(self, rows: int) -> None:
         x, v = self.x, self.v
@@ -238,17 +251,31 @@ class Correlator:
         if not self.lines.is_even:
             v.copy("at", "at_start")
         with v.loop_from("lines", "line_count"):
+            v.load_ahead(["y_line", *self.lines.begins])
             v.copy("y_block", "y_line")
             self.lines.begin(v, self.scratch)
-            for run in runs_of_blocks(v, x, self.point.cols):
-                self._block(height, run.first)
+            v.forget()
+            for run, steps, counter in runs_of_blocks(v, x, self.point.cols):
+                self._block(height, run.first, steps, counter)
+            v.load_ahead(["y_line", *self.lines.steps], "lines")
             v.add("y_line", x.y.line)
             self.lines.step(v)
 
-    def _block(self, height: int, block: Outputs) -> None:
-        """Compute one block of sums and store it."""
+    def _block(
+        self, height: int, block: Outputs, steps: Sequence[str], counter: str | None
+    ) -> None:
+        """Compute one block of sums and store it.
+
+        steps, counter    the values that are added to next, see runs_of_blocks
+        """
         k, x = self.k, self.x
         sums = self.sums[: height * x.sums(block.width)]
+        body = x.body(height, block, len(self.pool))
+        has_sum = bool(body.macs) and self.lines.reads != 0
+        is_read_early = has_sum and not x.starts
+        self.v.forget()
+        if is_read_early:
+            self._load_reads()
         if x.accumulates and (x.apart > 1 or x.has_row_pairs):
             self._load_apart(sums, height, block.width)
         elif x.accumulates:
@@ -263,10 +290,13 @@ class Correlator:
         else:
             for register in sums:
                 k.fzero(register)
-        body = x.body(height, block, len(self.pool))
-        if body.macs:
+        if has_sum:
+            if not is_read_early:
+                self._load_reads()
             with self._where_it_reads():
                 self._sum(body, sums)
+        ends = list(dict.fromkeys(("y_block", *steps)))
+        self.v.load_ahead(ends, counter, with_first=True)  # 16-bit stores can name that, mostly
         self._store(sums, height, block.width)
 
     def _store(self, sums: list[Register], height: int, width: int) -> None:
@@ -313,11 +343,16 @@ class Correlator:
         """Load what a sum starts with."""
         load(self.k, self.x.lanes * self.x.element.size, acc, offset, p)
 
+    def _load_reads(self) -> None:
+        """Load how many taps a line reads through, some time before that is needed."""
+        if self.lines.reads is None:
+            self.reads = self.v.load("reads", self.scratch[0])
+
     @contextmanager
     def _where_it_reads(self) -> Iterator[None]:
         """Skip the body in lines that read nothing."""
-        if self.lines.may_read_nothing:
-            with self.k.if_(LT, ZERO, self.v.load("reads", self.scratch[0])):
+        if self.lines.may_read_nothing and self.lines.reads is None:
+            with self.k.if_(LT, ZERO, self.reads):
                 yield
         else:
             yield
@@ -328,10 +363,14 @@ class Correlator:
         constants = dict(zip(body.constants, self.constants, strict=False))
         for constant, register in constants.items():
             k.li(register, constant)
-        for pointer, register in zip(body.pointers, self.pointers, strict=False):
-            place = v.load("w_line" if pointer.stream == "w" else "x_block", self.scratch[0])
+        pointers = list(zip(body.pointers, self.pointers, strict=False))
+        places = [
+            v.load("w_line" if pointer.stream == "w" else "x_block", register)
+            for pointer, register in pointers
+        ]
+        for place, (pointer, register) in zip(places, pointers, strict=True):
             k.add_constant(register, place, pointer.bias, self.scratch[1])
-        has_lines = x.ys.taps > 1 or not self.lines.is_even
+        has_lines = self.lines.reads != 1
         back = {
             "w": x.w.line * x.ys.tap_step - x.channels * x.w.channel,
             "x": x.x.line * x.ys.source_step - x.channels * x.x.channel,
@@ -348,11 +387,13 @@ class Correlator:
 
             def outer() -> None:
                 self._channels(inner)
-                for pointer, register in zip(body.pointers, self.pointers, strict=False):
-                    if self.parts > 1:
-                        step = v.load(f"{pointer.stream}_back", self.scratch[0])
-                        k.add(register, register, step)
-                        continue
+                if self.parts > 1:
+                    scratch = zip("wx", self.scratch[:2], strict=True)
+                    steps = {stream: v.load(f"{stream}_back", t) for stream, t in scratch}
+                    for pointer, register in pointers:
+                        k.add(register, register, steps[pointer.stream])
+                    return
+                for pointer, register in pointers:
                     k.add_constant(register, register, back[pointer.stream], self.scratch[0])
                     if not back[pointer.stream]:
                         k.mv(register, register)
@@ -377,10 +418,10 @@ class Correlator:
 
     def _lines(self, body: Callable[[], None]) -> None:
         """Once for each line that is read."""
-        if self.lines.is_even:
-            self._times(self.x.ys.taps, body)
+        if self.lines.reads is not None:
+            self._times(self.lines.reads, body)
             return
-        with self.k.hwloop(self.v.load("reads", self.scratch[0])):
+        with self.k.hwloop(self.reads):
             body()
 
     def _each_sum(self, access: Callable, sums: list[Register], height: int) -> None:

@@ -24,8 +24,9 @@ COUNT, TAP, SOURCE = (0, 8), (8, 8), (16, 16)  # first bit and bits of a field o
 class Lines:
     """The lines of one correlation.
 
-    at    stands for a line: where its first tap reads, or what all taps of a gradient do that are
-          a stride apart; or the address of its word in the table
+    at       stands for a line: where its first tap reads, or what all taps of a gradient do that
+             are a stride apart; or the address of its word in the table
+    reads    through how many taps every line reads; None: some through others than others
 
     raises    KernelError if the table cannot say it
     """
@@ -34,6 +35,8 @@ class Lines:
         self.k, self.x = k, x
         lines = [x.ys.line(y) for y in range(x.ys.outputs)]
         self.is_even = not x.ys.is_transposed and all(line.reads == x.ys.taps for line in lines)
+        counts = {line.reads for line in lines}
+        self.reads = counts.pop() if len(counts) == 1 else None
         stride = x.ys.stride if x.ys.is_transposed else 1
         self.shift = stride.bit_length() - 1  # of a number of outputs to one of inputs
         is_plain = x.ys.dilation == 1 and stride == 1 << self.shift
@@ -51,6 +54,18 @@ class Lines:
             fields = zip((COUNT, TAP, SOURCE), line, strict=True)
             words += sum(value << first for (first, _), value in fields).to_bytes(WORD, "little")
         self.table = k.data("lines", words)
+
+    @property
+    def begins(self) -> tuple[str, ...]:
+        """The values that a line begins with."""
+        return ("w_panel", "x_line") if self.is_even else ("at", "x_line", "w_panel")
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The values that `step` adds to."""
+        if self.has_table or self.x.ys.is_transposed:
+            return ("at",)
+        return ("x_line",) if self.is_even else ("x_line", "at")
 
     def load_place(self, line: Register, x_start: Register, t: Register) -> None:
         """Turn the number of a line into what stands for it, and add to the image's address."""
@@ -96,21 +111,23 @@ class Lines:
             k.mul(count, count, tap)
             k.add(count, count, v.load("x_line", tap))
             v.set("x_block", count)
-            self._extract(count, t, COUNT)
+            if self.reads is None:
+                self._extract(count, t, COUNT)
+                v.set("reads", count)
             self._extract(tap, t, TAP)
-            v.set("reads", count)
         elif x.ys.is_transposed:
             self._begin_between(v, count, tap, t)
         else:
             at = v.load("at", t)
             k.sub(tap, ZERO, at)
             k.by_field(("p_max", "cv_max"), rd=tap, rs1=tap, rs2=ZERO)
-            k.li(count, x.ys.inputs)
-            k.sub(count, count, at)
-            k.li(t, x.ys.taps)
-            k.by_field(("p_min", "cv_min"), rd=count, rs1=count, rs2=t)
-            k.sub(count, count, tap)
-            v.set("reads", count)
+            if self.reads is None:
+                k.li(count, x.ys.inputs)
+                k.sub(count, count, at)
+                k.li(t, x.ys.taps)
+                k.by_field(("p_min", "cv_min"), rd=count, rs1=count, rs2=t)
+                k.sub(count, count, tap)
+                v.set("reads", count)
             k.li(count, x.x.line)
             k.mul(count, tap, count)
             k.add(count, count, v.load("x_line", t))
@@ -132,14 +149,15 @@ class Lines:
             k.sub(source, source, t)
             k.slli(t, t, shift)
             k.add(tap, tap, t)
-        k.li(t, x.ys.taps + x.ys.stride - 1)
-        k.sub(t, t, tap)
-        k.srai(t, t, shift)
-        if x.ys.pad // x.ys.stride + 1 < -(-x.ys.taps // x.ys.stride):
-            k.addi(source, source, 1)
-            k.by_field(("p_min", "cv_min"), rd=t, rs1=t, rs2=source)
-            k.addi(source, source, -1)
-        v.set("reads", t)
+        if self.reads is None:
+            k.li(t, x.ys.taps + x.ys.stride - 1)
+            k.sub(t, t, tap)
+            k.srai(t, t, shift)
+            if x.ys.pad // x.ys.stride + 1 < -(-x.ys.taps // x.ys.stride):
+                k.addi(source, source, 1)
+                k.by_field(("p_min", "cv_min"), rd=t, rs1=t, rs2=source)
+                k.addi(source, source, -1)
+            v.set("reads", t)
         k.li(t, x.x.line)
         k.mul(source, source, t)
         k.add(source, source, v.load("x_line", t))
@@ -151,12 +169,20 @@ class Lines:
         self.k.srli(rd, rd, 32 - bits)
 
 
-def runs_of_blocks(v: Values, x: Correlation, cols: int) -> Iterator[BlockRun]:
-    """Emit the loop's body for each run of blocks of a line, x_block and y_block at a block's."""
+def runs_of_blocks(
+    v: Values, x: Correlation, cols: int
+) -> Iterator[tuple[BlockRun, tuple[str, ...], str | None]]:
+    """Emit the loop's body for each run of blocks of a line, x_block and y_block at a block's.
+
+    yields    the run, which of these are added to after a block, and what counts its blocks, if
+              there are several
+    """
     for run, following in pairwise([*x.xs.runs(cols), None]):
         assert run
+        is_many = run.times > 1
+        steps = ("y_block", "x_block") if following or is_many else ()
         with v.loop("blocks", run.times):
-            yield run
+            yield run, steps, "blocks" if is_many else None
             if following or run.times > 1:
                 v.add("y_block", run.first.width * x.y.place)
             if run.times > 1:
