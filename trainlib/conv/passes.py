@@ -484,9 +484,10 @@ class Step:
         s, cut = a.shape, self._cut(a)
         whole = {"g": s.groups, "co": s.outputs // s.groups, "ci": s.inputs // s.groups}
         of = [np.asarray(tile[n] if n in cut else size, int) for n, size in whole.items()]
+        has_ends = not isinstance(tile, TileShape)  # of these sizes, or is it one tile?
 
         def of_tile(*sizes: int) -> int:
-            both = zip(map(int, sizes), whole.values(), strict=True)
+            both = zip(map(int, sizes), whole.values() if has_ends else sizes, strict=True)
             return sums_of_parts(a.likely_cores, *both, s.ys, s.xs)
 
         found = np.vectorize(of_tile, otypes=[int])(*of)
@@ -505,8 +506,8 @@ class Step:
         some = []
         for name in names:
             of = np.asarray(tile[name] if name in cut else sizes[name], int)
-            rest = sizes[name] % of
-            some.append([of, np.where(rest, rest, of)] if rest.any() else [of])
+            rest = 0 if isinstance(tile, TileShape) else sizes[name] % of
+            some.append([of, np.where(rest, rest, of)] if np.any(rest) else [of])
         taps = taps_of(ys) * taps_of(xs)
         each = [
             Channels(rows, channels, lines, places, taps).bytes(a.likely_cores)

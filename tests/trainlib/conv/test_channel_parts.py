@@ -50,6 +50,11 @@ def test_cores_that_share_no_row_share_channels():
     assert right("conv2d_fw", FEW).cycles < 0.9 * alone
 
 
+def test_a_tile_at_an_end_has_room_for_its_own_sums_alone():
+    size = {"inputs": 9, "outputs": 39, "height": 31, "width": 21, "kernel": 3}
+    right("conv2d_ig", size | {"tile": {}, "warm": False})
+
+
 def test_rows_and_lines_that_suffice_have_all_channels():
     assert channel_parts(8, Sized(16, 64, 16, 16, 9)) == 1
     assert Sized(16, 64, 16, 16, 9).bytes(8) == 0
