@@ -7,7 +7,7 @@ neighbouring outputs along x are one body; outputs at the borders have bodies of
 channel, taps along y are channels if all lines are read through each of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
@@ -29,10 +29,16 @@ from trainlib.codegen.inner_loop import (
 from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of, swapped
-from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns, useful_splits
+from trainlib.conv.correlation_schedule import (
+    POOL,
+    REGISTERS,
+    clash,
+    turns,
+    useful_splits,
+)
 from trainlib.primitive.element import F32, Element
 
-ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 8), (1, 2, 3, 4, 6), (1, 2, 3, 4, 8)
+ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8), (1, 2, 3, 4, 6), (1, 2, 3, 4, 8)
 GROUP_WIDTHS = (1, 2, 3, 4, 5, 6, 8)  # of several groups, whose blocks are small
 AROUND = 40  # instructions around all lines of a block besides its stores, nearly
 # Instructions of all blocks with which a core's own cache still has their lines for the next block.
@@ -313,7 +319,15 @@ def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
                 continue
             if rows * channels * len(tap_blocks(taps, rows * channels)[0]) < REGISTERS - POOL:
                 for split in _splits(g, cores, given["split"]):
-                    yield Point(rows, channels, cols, split, is_turned)
+                    part = -(-g.rows // split[0]) if g.groups == 1 else g.rows
+                    parts = part, -(-g.channels // split[1])
+                    if all(map(is_filled, (rows, channels), parts, sizes)):
+                        yield Point(rows, channels, cols, split, is_turned)
+
+
+def is_filled(size: int, part: int, tried: Sequence[int]) -> bool:
+    """Does a core's part fill blocks of a size, or is no smaller one tried that holds it?"""
+    return not any(part <= other < size for other in tried)
 
 
 def _splits(g: WeightGradient, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
