@@ -119,11 +119,16 @@ def channel_parts(cores: int, x: Sized) -> Any:
     found: Any = np.ones((), int)
     for parts in (parts for parts in PARTS if parts <= cores):
         own = np.ceil(x.channels / parts) * _slowest(cores // parts, x)
-        own = own + AROUND_CHANNELS + ADDED * (parts + 2) * x.sums / cores
+        own = own + added_by_channels(cores, x, parts)
         may_be = (FEWEST * parts <= x.channels) & (parts * x.sums * WORD <= MOST)
         gains = may_be & (own < best)
         best, found = np.where(gains, own, best), np.where(gains, parts, found)
     return found
+
+
+def added_by_channels(cores: int, x: Sized, parts: Any) -> Any:
+    """Cycles for the sums of so many parts of the channels besides those of a part."""
+    return AROUND_CHANNELS + ADDED * (parts + 2) * x.sums / cores
 
 
 def _slowest(cores: int, x: Sized) -> Any:

@@ -39,7 +39,13 @@ from trainlib.conv.im2col_gemm import (
 from trainlib.conv.im2col_layout import row_of
 from trainlib.conv.l1_layouts import ByColumns, Exchanged
 from trainlib.conv.line_parts import Sized as Channels
-from trainlib.conv.line_parts import busy_by_lines, sums_of_parts, taps_of
+from trainlib.conv.line_parts import (
+    added_by_channels,
+    busy_by_lines,
+    channel_parts,
+    sums_of_parts,
+    taps_of,
+)
 from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
@@ -432,7 +438,12 @@ class Step:
         """Of the code for a tile of an image or its gradient, as its schedule estimates them."""
         conv = self._convolution(a, tile)
         of = conv.forward(0, 0, 0) if self.result == "y" else conv.input_gradient(0, 0, 0)
-        return conv.batch * fewest(of, a.likely_cores)
+        cores, taps = a.likely_cores, taps_of(of.ys) * taps_of(of.xs)
+        whole = Channels(of.rows, of.channels, of.ys.outputs, of.xs.outputs, taps)
+        parts = int(channel_parts(cores, whole)) if self._has_channel_parts(a) else 1
+        cycles = fewest(replace(of, channels=-(-of.channels // parts)), cores // parts)
+        added = float(added_by_channels(cores, whole, parts)) if parts > 1 else 0
+        return conv.batch * (cycles + added)
 
     @property
     def _columns(self) -> str:
