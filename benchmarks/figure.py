@@ -46,16 +46,26 @@ class Figure:
     def __str__(self) -> str:
         """The row in a line, while others are measured."""
         return f"{self.name}: {_number(self.ours)} {self.unit}".rstrip() + (
-            "" if self.ratio is None else f", ratio {_number(self.ratio)}"
+            f", ratio {self.shown_ratio}" if self.ratio is not None else ""
         )
 
     @property
     def is_met(self) -> bool | None:
         """Does it reach its target? None: it has none."""
-        value = self.ours if self.ratio is None else self.ratio
+        return self._meets(self.ours if self.ratio is None else self.ratio)
+
+    def _meets(self, value: float) -> bool | None:
         if self.least is not None:
             return value >= self.least
         return None if self.most is None else value <= self.most
+
+    @property
+    def shown_ratio(self) -> str:
+        """The ratio in three digits, or as many as show whether it reaches its target."""
+        if self.ratio is None:
+            return ""
+        digits = (f"{self.ratio:.{count}g}" for count in range(3, 17))
+        return next((text for text in digits if self._meets(float(text)) == self.is_met), "")
 
     @property
     def target(self) -> str:
@@ -82,7 +92,7 @@ def show(figures: Iterable[Figure]) -> None:
             _number(figure.limit),
             _number(figure.published),
             figure.unit,
-            _number(figure.ratio),
+            figure.shown_ratio,
             figure.target,
             {True: "met", False: "missed", None: ""}[figure.is_met],
         )

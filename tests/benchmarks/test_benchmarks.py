@@ -42,6 +42,16 @@ def test_a_ratio_is_judged_or_else_the_figure(figure: Figure, is_met: bool, targ
     assert figure.to_json()["is_met"] is is_met
 
 
+@pytest.mark.parametrize(
+    ("ratio", "shown"), [(0.71234, "0.712"), (0.69954, "0.6995"), (0.7, "0.7"), (0.7 - 1e-15, None)]
+)
+def test_a_ratio_is_shown_so_far_that_it_is_on_its_side_of_the_target(
+    ratio: float, shown: str | None
+) -> None:
+    figure = Figure("shape", 700, "cycles", 1000, ratio, least=0.7)
+    assert figure.shown_ratio == (shown or repr(ratio))
+
+
 def test_what_is_measured_is_shown_and_kept_if_a_later_benchmark_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
