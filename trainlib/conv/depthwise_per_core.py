@@ -309,17 +309,15 @@ def _carried_cut(x: Correlation, cols: int, taken: int | None = None) -> _Cut | 
     kinds = carried_row(x, cols, 1)
     if not kinds or x.xs.is_transposed and x.xs.stride > 1:
         return None
-    fits = _registers(x, kinds) + (taken or 0) <= ALL
     if taken is None:
         fits = _registers(x, kinds, SCRATCH) + FEW <= REGISTERS
+    else:
+        fits = _registers(x, kinds) + taken <= ALL
     if not fits or not is_single(x, 1, cols, 1):
         return None
     blocks = tuple(parts_of(x, x.xs.runs(cols)))
-    cycles, begun = (
-        sum(of(kinds[b.kind]) for b in blocks)
-        for of in (lambda kind: kind.instructions, lambda kind: kind.begun)
-    )
-    return _Cut(cols, kinds, blocks, cycles, begun)
+    cycles = sum(kinds[b.kind].instructions for b in blocks)
+    return _Cut(cols, kinds, blocks, cycles, sum(kinds[b.kind].begun for b in blocks))
 
 
 def _registers(x: Correlation, kinds: Sequence[Lines], scratch: int = 1 + INPUTS) -> int:

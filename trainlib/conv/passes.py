@@ -492,17 +492,27 @@ class Step:
 
     def _sums_of_parts(self, a: Wanted, tile: Sized) -> Any:
         """Bytes of the sums of all parts of the lines."""
-        s, cut = a.shape, self._cut(a)
+        s = a.shape
         whole = {"g": s.groups, "co": s.outputs // s.groups, "ci": s.inputs // s.groups}
-        of = [np.asarray(tile[n] if n in cut else size, int) for n, size in whole.items()]
-        has_ends = not isinstance(tile, TileShape)  # of these sizes, or is it one tile?
+        of, wholes = zip(*self._tiled(a, tile, whole), strict=True)
 
         def of_tile(*sizes: int) -> int:
-            both = zip(map(int, sizes), whole.values() if has_ends else sizes, strict=True)
+            both = zip(map(int, sizes), map(int, wholes), strict=True)
             return sums_of_parts(a.likely_cores, *both, s.ys, s.xs)
 
         found = np.vectorize(of_tile, otypes=[int])(*of)
         return found if found.shape else int(found)
+
+    def _tiled(
+        self, a: Wanted, tile: Sized, whole: Mapping[str, int]
+    ) -> Iterator[tuple[np.ndarray, Any]]:
+        """Sizes in tiles by dimension, and what is cut into them: the last one may be smaller. Of
+        one tile there is no other.
+        """
+        cut = self._cut(a)
+        for name, size in whole.items():
+            of = np.asarray(tile[name] if name in cut else size, int)
+            yield of, of if isinstance(tile, TileShape) else size
 
     def _has_channel_parts(self, a: Wanted) -> bool:
         """May cores have parts of the channels, with sums of their own?"""
@@ -510,14 +520,13 @@ class Step:
 
     def _sums_by_channels(self, a: Wanted, tile: Sized) -> Any:
         """Bytes of the sums of all parts of the channels; tiles at the ends are smaller."""
-        s, cut = a.shape, self._cut(a)
+        s = a.shape
         names = ("co", "ci", "y", "x") if self.result == "y" else ("ci", "co", "y", "x")
         ys, xs = (s.ys, s.xs) if self.result == "y" else (s.ys.inverse, s.xs.inverse)
         sizes = {"co": s.outputs, "ci": s.inputs, "y": ys.outputs, "x": xs.outputs}
         some = []
-        for name in names:
-            of = np.asarray(tile[name] if name in cut else sizes[name], int)
-            rest = 0 if isinstance(tile, TileShape) else sizes[name] % of
+        for of, size in self._tiled(a, tile, {name: sizes[name] for name in names}):
+            rest = size % of
             some.append([of, np.where(rest, rest, of)] if np.any(rest) else [of])
         taps = taps_of(ys) * taps_of(xs)
         each = [

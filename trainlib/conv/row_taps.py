@@ -183,12 +183,12 @@ def runs_of_blocks(
         steps = ("y_block", "x_block") if following or is_many else ()
         with v.loop("blocks", run.times):
             yield run, steps, "blocks" if is_many else None
-            if following or run.times > 1:
+            if steps:
                 v.add("y_block", run.first.width * x.y.place)
-            if run.times > 1:
+            if is_many:
                 v.add("x_block", run.step * x.x.place)
         if following:
-            done = run.first.base + (run.times > 1) * run.times * run.step
+            done = run.first.base + is_many * run.times * run.step
             v.add("x_block", (following.first.base - done) * x.x.place)
 
 

@@ -29,13 +29,7 @@ from trainlib.codegen.inner_loop import (
 from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of, swapped
-from trainlib.conv.correlation_schedule import (
-    POOL,
-    REGISTERS,
-    clash,
-    turns,
-    useful_splits,
-)
+from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns, useful_splits
 from trainlib.primitive.element import F32, Element
 
 ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8), (1, 2, 3, 4, 6), (1, 2, 3, 4, 8)
