@@ -64,8 +64,8 @@ class Figure:
         """The ratio in three digits, or as many as show whether it reaches its target."""
         if self.ratio is None:
             return ""
-        digits = (f"{self.ratio:.{count}g}" for count in range(3, 17))
-        return next((text for text in digits if self._meets(float(text)) == self.is_met), "")
+        digits = (f"{self.ratio:.{count}g}" for count in range(3, 18))  # 17 say which number it is
+        return next(text for text in digits if self._meets(float(text)) == self.is_met)
 
     @property
     def target(self) -> str:
