@@ -174,7 +174,7 @@ class Tried:
 
     @property
     def _fit(self) -> np.ndarray:
-        """Is it a point? By rows and columns, and 1."""
+        """Is it a point? By rows and columns, for all splits: [rows, columns, 1]."""
         x, (rows, cols) = self.x, np.ix_(self.rows, self.cols)
         is_one = (rows <= x.rows) & (cols < x.xs.outputs + x.unit) & (cols % x.unit == 0)
         is_one &= rows * cols // x.lanes < REGISTERS - POOL
@@ -183,7 +183,10 @@ class Tried:
         return is_one[:, :, np.newaxis]
 
     def _few(self, rows: np.ndarray) -> np.ndarray:
-        """Is it one of few? Given rows of a core's part, by splits."""
+        """Is a block no higher than a core's part, nor narrow for no reason? As `cycles`.
+
+        rows    of a core's part, by splits
+        """
         high, wide = (of[:, :, np.newaxis] for of in np.ix_(self.rows, self.cols))
         is_narrow = 2 * wide < min(COLUMNS, self.x.xs.outputs)
         return (high <= rows) & ~(is_narrow & (high <= HIGH))
