@@ -316,22 +316,28 @@ class Body:
         pool: Sequence[Register],
         pointers: Sequence[Register],
         constants: Mapping[int, Register],
+        strides: Sequence[int] | None = None,
     ) -> None:
-        """Emit the body; pointers in the order of its own, constants by their value."""
+        """Emit the body; pointers in the order of its own, constants by their value.
+
+        strides    bytes that each pointer steps on, in reach or among constants; None: its stream's
+        """
+        if strides is None:
+            strides = [self.strides[pointer.stream] for pointer in self.pointers]
         of = {(p.stream, o): i for i, p in enumerate(self.pointers) for o in p.offsets}
         last = {of[step.value[:2]]: at for at, step in self._loads}
         for at, step in enumerate(self.steps):
             if isinstance(step, Use):
                 self.multiply(k, sums[step.acc], pool[step.u], pool[step.v])
                 continue
-            index, stride = of[step.value[:2]], self.strides[step.value.stream]
+            index = of[step.value[:2]]
+            stride = strides[index]
             register, pointer = pool[step.register], pointers[index]
             if last[index] == at and stride:
                 step.value.load_post(k, register, constants.get(stride, stride), pointer)
             else:
                 step.value.load(k, register, step.value.offset - self.pointers[index].bias, pointer)
-        for index in range(len(self.pointers)):
-            stride = self.strides[self.pointers[index].stream]
+        for index, stride in enumerate(strides):
             if index in last or not stride:
                 continue
             if stride in constants:

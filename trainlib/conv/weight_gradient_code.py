@@ -1,14 +1,15 @@
 """The code of a gradient of weights: loops over rows, channels and taps around the inner loops."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, pairwise
+from operator import add
 
 from firmware.builder import LT, Kernel, KernelError, Register
 from firmware.registers import RA, ZERO
 from firmware.runtime import Team
+from trainlib.codegen.inner_loop import STEPS
 from trainlib.codegen.saved_values import Kept
 from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
@@ -31,6 +32,7 @@ from trainlib.primitive.tensor import Address
 
 GIVEN = ("dy", "x_start", "dw_row")
 INNER = ("taps", "count", "x", "dw", "channels", "rows", "groups", "return")
+AFTER = 2  # instructions between the ends of two hardware loops, at least
 STARTS = ("count", "dy", "x_start")
 OF_PARTS = ("first_line", "end_line")  # given, where cores have parts of the lines
 BASES = ("dy_base", "x_base")  # inside, then
@@ -309,13 +311,11 @@ class Code:
             for register in sums:
                 k.fzero(register)
         if nest.bodies[0].reaches:
-            self._load_pointers(nest)
-            count = self.v.load("count", self.scratch[0])
             if self._always_reads:
-                self._lines(nest, sums, count)
+                self._lines(nest, sums)
             else:
-                with k.if_(LT, ZERO, count):
-                    self._lines(nest, sums, count)
+                with k.if_(LT, ZERO, self.v.load("count", self.scratch[0])):
+                    self._lines(nest, sums)
             self._borders(nest, sums)
         self._store_sums(nest)
 
@@ -346,8 +346,10 @@ class Code:
             down, bases = border.line, ("dy_base", "x_base")
             above += g.above
         place = above * g.x.line + channel * g.x.channel
-        self._load_pointers(part, bases, (down * g.dy.line, place))
-        self._lines(part, sums[channel * taps : border.taps.stop * taps])
+        constants = self._load_constants(part)
+        runs = range(len(part.runs))
+        self._load_pointers(part, runs, bases, (down * g.dy.line, place))
+        self._runs(part, runs, sums[channel * taps : border.taps.stop * taps], constants)
 
     @property
     def _always_reads(self) -> bool:
@@ -360,46 +362,71 @@ class Code:
         """Bytes of a sum."""
         return self.g.element.size * self.g.lanes
 
+    def _lines(self, nest: Nest, sums: list[Register]) -> None:
+        """All lines that are read through the tap, once for each loop of them."""
+        constants = self._load_constants(nest)
+        for runs in nest.loops:
+            self._load_pointers(nest, runs)
+            with self.k.hwloop(self.v.load("count", self.scratch[0])):
+                self._runs(nest, runs, sums, constants, is_loop=True)
+
+    def _load_constants(self, nest: Nest) -> dict[int, Register]:
+        """Load steps of pointers that must be in registers, by their values."""
+        constants = sorted({value for body in nest.bodies for value in body.constants})
+        steps = dict(zip(constants, self.constants, strict=False))
+        for constant, register in steps.items():
+            self.k.li(register, constant)
+        return steps
+
     def _load_pointers(
         self,
         nest: Nest,
+        runs: range,
         bases: tuple[str, str] = ("dy", "x"),
         after: tuple[int, int] = (0, 0),
     ) -> None:
-        """Let pointers be so many bytes after values."""
-        first = nest.bodies[0]
+        """Let pointers be those of the first of some runs, of lines so many bytes after values."""
+        first, ahead = nest.bodies[runs.start], nest.ahead(runs.start)
         for stream, base, place in zip("gx", bases, after, strict=True):
             start = self.v.load(base, self.scratch[0])
             for pointer, register in zip(first.pointers, self.pointers, strict=False):
                 if pointer.stream == stream:
-                    self.k.add_constant(register, start, place + pointer.bias, self.scratch[1])
+                    distance = place + ahead[stream] + pointer.bias
+                    self.k.add_constant(register, start, distance, self.scratch[1])
 
-    def _lines(self, nest: Nest, sums: list[Register], count: Register | None = None) -> None:
-        """So many lines, None: one; of each, all runs."""
+    def _runs(
+        self,
+        nest: Nest,
+        runs: range,
+        sums: list[Register],
+        constants: Mapping[int, Register],
+        *,
+        is_loop: bool = False,
+    ) -> None:
+        """Some runs of a line, after which pointers are those of the first of them in the next.
+
+        is_loop    are they the body of a hardware loop?
+        """
         k = self.k
-        constants = sorted({value for body in nest.bodies for value in body.constants})
-        steps = dict(zip(constants, self.constants, strict=False))
-        for constant, register in steps.items():
-            k.li(register, constant)
-        with k.hwloop(count) if count else nullcontext():
-            for index, (run, body) in enumerate(zip(nest.runs, nest.bodies, strict=True)):
-                if run.times > 1 and body.macs:
-                    body.enter(k, self.pool, self.pointers)
-                    k.li(self.scratch[0], run.times)
-                    with k.hwloop(self.scratch[0]):
-                        body.emit(k, sums, self.pool, self.pointers, steps)
-                else:
-                    for _ in range(run.times):
-                        body.emit(k, sums, self.pool, self.pointers, steps)
-                following = nest.bodies[(index + 1) % len(nest.bodies)]
-                back = nest.back(index)
-                for here, there, register in zip(
-                    body.pointers, following.pointers, self.pointers, strict=False
-                ):
-                    step = back[here.stream] + there.bias - here.bias
-                    k.add_constant(register, register, step, self.scratch[0])
-                    if not step:
-                        k.mv(register, register)
+        for index in runs:
+            run, body, further = nest.runs[index], nest.bodies[index], nest.further(index, runs)
+            emit = partial(body.emit, k, sums, self.pool, self.pointers, constants)
+            if run.times > 1 and body.macs:
+                body.enter(k, self.pool, self.pointers)
+                k.li(self.scratch[0], run.times)
+                with k.hwloop(self.scratch[0]):
+                    emit()
+            else:  # its last loads step pointers on as far as they can
+                own = (run.times * body.strides[pointer.stream] for pointer in body.pointers)
+                whole = list(map(add, own, further))
+                emit([stride if stride in STEPS else 0 for stride in whole])
+                further = [0 if stride in STEPS else stride for stride in whole]
+            stepped = [pair for pair in zip(self.pointers, further, strict=False) if pair[1]]
+            for register, step in stepped:
+                k.add_constant(register, register, step, self.scratch[0])
+            if is_loop and run.times > 1 and index == runs[-1]:
+                for _ in range(AFTER - len(stepped)):
+                    k.nop()
 
     def _load_sums(self, nest: Nest) -> None:
         k, size = self.k, self._item

@@ -10,7 +10,8 @@ channel, taps along y are channels if all lines are read through each of them.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import product
+from itertools import pairwise, product
+from math import inf
 from typing import NamedTuple
 
 from firmware.builder import KernelError, Register
@@ -35,11 +36,13 @@ from trainlib.primitive.element import F32, Element
 ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8), (1, 2, 3, 4, 6), (1, 2, 3, 4, 8)
 GROUP_WIDTHS = (1, 2, 3, 4, 5, 6, 8)  # of several groups, whose blocks are small
 AROUND = 40  # instructions around all lines of a block besides its stores, nearly
-# Instructions of all blocks with which a core's own cache still has their lines for the next block.
-# Measured: conv2d_wg_f32 64->64, 3 x 3 on 8 x 8 in tiles of 8 x 16, at 32 points: those with
-# up to 145 wait for no fetch, those with 172 to 207 for 0.6 to 1.3 cycles an instruction and block.
-HELD = 150
-PLANNED = 8  # blocks whose inner loops are planned to choose among them
+AROUND_LOOP = 12  # of each loop over lines but one, nearly
+LOOPED = 3  # around the rounds of a line that read alike
+# Fetches of a block from the shared cache, fitted to those of 303 points of 40 gradients in L1.
+HELD = 130  # instructions of all blocks that a core's own cache still has for the next block, about
+LOST = 0.9  # cycles of each of the others
+FILLED = 0.0037  # of a loop over lines, for its instructions squared: its lines replace each other
+PLANNED = 24  # blocks whose inner loops are planned to choose among them
 BORDERS = 4  # lines that are read through some taps along y alone, each with code of its own
 AROUND_BORDER = 40  # instructions around the code of such a line, nearly
 NEW = 1  # cycles for each instruction of it, the first time
@@ -226,18 +229,34 @@ class Nest:
             cycles += run.times * body.cycles + body.entry_cycles
         return cycles / least
 
-    def back(self, index: int) -> dict[str, int]:
-        """How far pointers must go from the end of a run to the next, or to the next line."""
-        g, run = self.g, self.runs[index]
-        if index + 1 < len(self.runs):
-            following = self.runs[index + 1].first.base
-            done = run.first.base + run.times * run.step if run.times > 1 else following
-            return {"g": 0, "x": (following - done) * g.x.place}
-        done = run.first.base + (run.times * run.step if run.times > 1 else 0)
-        return {
-            "g": g.dy.line - g.xs.outputs * g.dy.place,
-            "x": g.ys.stride * g.x.line - (done - self.runs[0].first.base) * g.x.place,
-        }
+    @property
+    def loops(self) -> list[range]:
+        """Runs that are loops over all lines together: those whose code a core's own cache holds.
+
+        Of halves, the order of sums is fixed.
+        """
+        sizes = [len(body.steps) for body in self.bodies]
+        return [range(len(sizes))] if self.g.element.is_half else loops_of(sizes)
+
+    def ahead(self, index: int) -> dict[str, int]:
+        """Bytes from the start of a line to that of a run, of each stream."""
+        g, first = self.g, self.runs[index].first
+        return {"g": first.start * g.dy.place, "x": first.base * g.x.place}
+
+    def further(self, index: int, runs: range) -> list[int]:
+        """Bytes that pointers go on after a run: to the next of these, from the last one to the
+        first of the next line.
+        """
+        g, is_last = self.g, index == runs[-1]
+        following = runs.start if is_last else index + 1
+        here, there = self.ahead(index), self.ahead(following)
+        line = {"g": g.dy.line, "x": g.ys.stride * g.x.line} if is_last else {"g": 0, "x": 0}
+        body, times = self.bodies[index], self.runs[index].times
+        return [
+            there[old.stream] + line[old.stream] + new.bias
+            - here[old.stream] - times * body.strides[old.stream] - old.bias
+            for old, new in zip(body.pointers, self.bodies[following].pointers, strict=True)
+        ]  # fmt: skip
 
 
 def choose_view(
@@ -277,13 +296,15 @@ def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
     chosen: dict[Point, float] = {}
     nests: dict[Point, Nest | None] = {}
     for point in points:
-        shape = replace(point, split=(1, 1))
+        shape, least_cycles = replace(point, split=(1, 1)), cycles(g, point)
+        if least_cycles >= min(chosen.values(), default=inf):
+            break
         if shape not in nests:
             if sum(nest is not None for nest in nests.values()) == PLANNED:
                 break
             nests[shape] = fitting(g, shape)
         if nest := nests[shape]:
-            chosen[point] = cycles(g, point) * nest.slowness
+            chosen[point] = least_cycles * nest.slowness
     if not chosen:
         wanted = ", ".join(f"{key} {value}" for key, value in given.items() if value is not None)
         raise KernelError(
@@ -351,6 +372,17 @@ def fitting(g: WeightGradient, point: Point) -> Nest | None:
     return Nest(g, point.rows, point.channels, taps, point.cols, pool) if left >= fewest else None
 
 
+def loops_of(sizes: Sequence[int]) -> list[range]:
+    """Runs of a line, given the instructions of each, in loops that a core's own cache holds."""
+    cuts, size = [0], 0
+    for index, own in enumerate(sizes):
+        if size and own and size + own > CACHED:
+            cuts.append(index)
+            size = 0
+        size += own
+    return [range(*ends) for ends in pairwise((*cuts, len(sizes)))]
+
+
 class Rounds(NamedTuple):
     """Rounds of a line for a row and a channel that read alike.
 
@@ -395,12 +427,18 @@ def _rounds(xs: Axis, cols: int, taps: range, element: Element, lanes: int) -> t
     return tuple(found)
 
 
-def _line(bodies: list[tuple[int, int]], entry: int) -> float:
-    """Cycles of a line of these bodies, nearly."""
-    total = entry + sum(count * loop_cycles(body) + 3 for count, body in bodies)
-    if sum(body for _, body in bodies) > CACHED:
-        total += REFETCH * sum(body for _, body in bodies if body <= CACHED)
-    return total
+def _line(bodies: list[tuple[int, int]], entry: int, is_cut: bool) -> tuple[float, list[int]]:
+    """Cycles of a line of these bodies, nearly, and instructions of the loops over lines that have
+    some of them each.
+
+    is_cut    may there be several?
+    """
+    sizes = [body for _, body in bodies]
+    loops = loops_of(sizes) if is_cut else [range(len(sizes))]
+    total = entry + sum(count * loop_cycles(body) + LOOPED * (count > 1) for count, body in bodies)
+    if not is_cut and sum(sizes) > CACHED:
+        total += REFETCH * sum(body for body in sizes if body <= CACHED)
+    return total, [sum(sizes[runs.start : runs.stop]) for runs in loops]
 
 
 def cycles(g: WeightGradient, point: Point) -> float:
@@ -418,7 +456,7 @@ def cycles(g: WeightGradient, point: Point) -> float:
     total = meeting * groups * (blocks + AROUND_BORDER * len(g.borders))
     if g.borders:
         sums = point.rows * point.channels
-        *_, code = _block(g.xs, point.rows, point.channels, sums, point.cols, *of_halves)
+        _, _, code, _ = _block(g.xs, point.rows, point.channels, sums, point.cols, *of_halves)
         total += NEW * at_borders * code
     return total
 
@@ -447,11 +485,14 @@ def _blocks(
     blocks = []
     for height, panels in heights(size[0], block[0]).items():
         for depth, times in heights(size[1], block[1]).items():
-            line, ends, code = _block(xs, height, depth, sums, cols, element, lanes)
-            blocks.append((panels * times, reads * line + taps * ends, copies * code))
-    total = sum(times * cycles for times, cycles, _ in blocks)
-    if sum(code for _, _, code in blocks) > HELD:
-        total += REFETCH * taps * sum(times * code for times, _, code in blocks)
+            line, ends, code, filling = _block(xs, height, depth, sums, cols, element, lanes)
+            of = reads * line + taps * ends, copies * code, filling
+            blocks.append((panels * times, *of))
+    total = sum(times * cycles for times, cycles, *_ in blocks)
+    code = sum(code for *_, code, _ in blocks)
+    if code > HELD:
+        lost = LOST * (1 - HELD / code)
+        total += taps * sum(times * (lost * code + fill) for times, _, code, fill in blocks)
     return total
 
 
@@ -464,17 +505,19 @@ def _block(
     cols: int,
     element: Element,
     lanes: int,
-) -> tuple[float, float, float]:
-    """Cycles of a block of so many rows and channels for a line, and of each tap along lines, and
-    its instructions, nearly.
+) -> tuple[float, float, float, float]:
+    """Cycles of a block of so many rows and channels for a line, and of each tap along lines; its
+    instructions, and cycles until a cache has its loops over lines, nearly.
 
     sums    of a tap, of the largest block
     """
-    line = ends = code = 0.0
+    line = ends = code = filling = 0.0
     for taps in tap_blocks(xs.taps, sums):
         bodies, entry = _bodies(xs, cols, height, depth, taps, element, lanes)
         around = AROUND + 2 * height * depth * len(taps)
-        line += _line(bodies, entry)
-        ends += around
+        lines, loops = _line(bodies, entry, not element.is_half)
+        line += lines
+        ends += around + AROUND_LOOP * (len(loops) - 1)
+        filling += FILLED * sum(size**2 for size in loops)
         code += sum(body for _, body in bodies) + around
-    return line, ends, code
+    return line, ends, code, filling

@@ -38,8 +38,7 @@ def test_both_engines_take_the_same_cycles_for_them():
 
 
 def test_code_is_fetched_twice_where_they_are_long(monkeypatch):
-    sizes = {"inputs": 4, "height": 18, "width": 7, "outputs": 38, "kernel": 2, "padding": 1}
-    layer = "conv2d_wg_f32", sizes
+    layer = "dwconv2d_wg_f32", {"inputs": 26, "height": 15, "width": 19, "kernel": 5}
     twice = ran(layer)
     monkeypatch.setattr(step_code, "LONG", 1 << 20)
     once = ran(layer)
