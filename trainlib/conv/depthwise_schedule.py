@@ -139,9 +139,9 @@ class Carried(NamedTuple):
         return self.held * len(self.taps[0]) + sum(accumulate(uses[:-1]))
 
     def cycles(self, lines: int, parts: int) -> float:
-        """Of so many lines, a part of them for each core, nearly."""
+        """Of so many lines, a part of them for each core, nearly: of the core that has most."""
         front, back = self.missing
-        rounds = self.held + (lines / parts if parts > 1 else lines - front - back)
+        rounds = self.held + (-(-lines // parts) if parts > 1 else lines - front - back)
         return rounds * self.instructions + (front + back) * len(self.line.outputs) + FILLED
 
 
@@ -236,7 +236,7 @@ def carried_row(x: Correlation, cols: int, parts: int) -> list[Carried]:
     held = ys.taps - 1
     if max(front, back) >= held or lines < held or x.x.line not in STEPS:
         return []
-    found, others = [], 0.0
+    found, others, part = [], 0.0, -(-ys.outputs // parts) / ys.outputs
     for block in x.xs.runs(cols):
         some = lines_of(x, block)
         line = max(some, key=lambda each: len(each.inputs))
@@ -248,7 +248,7 @@ def carried_row(x: Correlation, cols: int, parts: int) -> list[Carried]:
         if any({q for i in inputs for q, _ in i.uses} != sums for inputs in by_tap):
             return []
         found.append(Carried(line, tuple(by_tap), (front, back)))
-        others += block.times * sum(each.lines.times * each.instructions for each in some) / parts
+        others += part * block.times * sum(each.lines.times * each.instructions for each in some)
     inputs = max(each.inputs for each in found)
     floats = ys.taps * taps + held * cols + inputs + (x.bias is not None)
     own = _cycles_of_carried(x, cols, found, parts)
@@ -299,9 +299,10 @@ def _cycles_of_row(x: Correlation, cols: int, parts: int) -> float:
     if carried := carried_row(x, cols, parts):
         around = (BLOCK + RUN) * sum(block.times for block in x.xs.runs(cols))
         return total + around + _cycles_of_carried(x, cols, carried, parts)
+    part = -(-x.ys.outputs // parts) / x.ys.outputs
     for block in x.xs.runs(cols):
         lines = lines_of(x, block)
-        own = sum(each.lines.times * each.instructions for each in lines) / parts
+        own = part * sum(each.lines.times * each.instructions for each in lines)
         total += block.times * (BLOCK + RUN * len(lines) + own)
     return total
 

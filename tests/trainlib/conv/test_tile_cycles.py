@@ -63,3 +63,10 @@ def test_tiles_are_chosen_by_what_their_code_takes(kernel, shape, most):
     _, report = launch(kernel, shape | {"tile": {}})
     assert report.is_correct
     assert layer_cycles(report.result) <= most
+
+
+def test_cores_that_share_lines_take_as_long_as_the_one_that_has_most():
+    shape = {"inputs": 7, "height": 35, "width": 38, "kernel": 3, "padding": 1, "stride": 2}
+    _, report = launch("dwconv2d_fw_f32", shape | {"warm": True})
+    assert report.is_correct
+    assert report.cycles <= 6_202
