@@ -21,10 +21,11 @@ from firmware.builder import KernelError
 from trainlib.codegen.inner_loop import CACHED, REFETCH, Value, loop_cycles
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Lane, Weights, reads_of
-from trainlib.conv.depthwise_schedule import cycles_of_row, fetch_of_row, is_single
+from trainlib.conv.depthwise_schedule import code_of_row, cycles_of_row, is_single
 from trainlib.conv.paired_schedule import cycles_of_paired_row, is_paired
 from trainlib.primitive.element import Element
 from trainlib.primitive.tensor import BANKS, WORD
+from trainlib.primitive.tile_spec import CodeCost
 
 REGISTERS = 30  # that code can have
 POOL = 3  # registers for what is loaded, at least
@@ -80,8 +81,8 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
     return min(chosen, key=chosen.__getitem__)
 
 
-def fewest(x: Correlation, cores: int) -> float:
-    """Cycles of the best point where its code is new, nearly; cheaper than to choose it.
+def fewest(x: Correlation, cores: int) -> CodeCost:
+    """The cost of the best point where its code is new, nearly; cheaper than to choose it.
 
     NOTE: blocks are no higher than a core's part, nor narrow for no reason.
     """
@@ -102,20 +103,30 @@ def _typical(x: Correlation) -> Correlation:
 
 
 @cache
-def _fewest(x: Correlation, cores: int) -> float:
+def _fewest(x: Correlation, cores: int) -> CodeCost:
     free = dict.fromkeys(("rows", "cols", "split", "is_turned"))
-    best, fetch, shapes = inf, 0.0, (_shape(x), _shape(x.turned))
+    best, fetch, code, shapes = inf, 0.0, 0.0, (_shape(x), _shape(x.turned))
     for least_cycles, point in _by_cycles(x, cores, free, are_few=True):
         if least_cycles >= best:
             break
         turned = x.turned if point.is_turned else x
         if is_single(turned, point.rows, point.cols, point.split[1]):
             times = x.rows * -(-x.groups // point.split[0]) if x.groups > 1 else 1
-            best, fetch = least_cycles, times * fetch_of_row(turned, point.cols)
+            code = code_of_row(turned, point.cols)
+            best, fetch = least_cycles, times * REFETCH * code
         elif ratio := _ratio(shapes[point.is_turned], point.rows, point.cols):
             if least_cycles * ratio < best:
                 best, fetch = least_cycles * ratio, 0
-    return best + fetch
+                code = _code_of(turned, point)
+    return CodeCost(best + fetch, code)
+
+
+def _code_of(x: Correlation, point: Point) -> float:
+    """Instructions of blocks of a point's rows, and of one of what is left, nearly."""
+    code = _runs(x.xs, point.cols, x.element, x.lanes, x.apart)[4]
+    part = -(-x.rows // point.split[0]) if x.groups == 1 else x.rows
+    heights = {min(point.rows, part), part % point.rows} - {0}
+    return float(sum(code[height] for height in heights))
 
 
 def _shape(x: Correlation) -> Correlation:
@@ -339,7 +350,7 @@ def _lines(
     """Cycles of a line, nearly: those beside its taps along y, and for each of them; and the part
     of the latter in which inputs are loaded. Each of the three by the rows of a block, 0 and more.
     """
-    times, around, rounds, loads = _runs(xs, cols, element, lanes, apart)
+    times, around, rounds, loads, _ = _runs(xs, cols, element, lanes, apart)
     each = (times * (channels * rounds + 4)).sum(axis=0)
     return np.array([around, each, channels * loads / np.maximum(each, 1)])
 
@@ -347,9 +358,10 @@ def _lines(
 @cache
 def _runs(
     xs: Axis, cols: int, element: Element, lanes: int, apart: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:
     """Blocks of a line that read alike: how many there are, cycles around all their inner loops,
-    by rows, of a round of theirs, by rows, too, and for the inputs that all of them load.
+    by rows, of a round of theirs, by rows, too, and for the inputs that all of them load; and their
+    instructions, by rows.
     """
     rows, runs = np.arange(REGISTERS + 1), xs.runs(cols)
     reads = [reads_of(run.first, element, lanes, apart) for run in runs]
@@ -364,7 +376,7 @@ def _runs(
     code = AROUND + (inner + around).sum(axis=0)
     refetched = np.where(code > CACHED, REFETCH * code, 0)
     total = AROUND + (times * around).sum(axis=0) + refetched
-    return times, total, loop_cycles(inner), float((times * loaded).sum())
+    return times, total, loop_cycles(inner), float((times * loaded).sum()), code
 
 
 def clash(place: int, split: tuple[Any, Any], part: Any = 0) -> Any:

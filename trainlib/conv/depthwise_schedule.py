@@ -307,17 +307,17 @@ def _cycles_of_row(x: Correlation, cols: int, parts: int) -> float:
     return total
 
 
-def fetch_of_row(x: Correlation, cols: int) -> float:
-    """Cycles that a row's code takes if a core's own cache has none of it, nearly."""
+def code_of_row(x: Correlation, cols: int) -> int:
+    """Instructions of a row, nearly."""
     x = x.straight
     code = ROW + x.ys.taps * x.xs.taps
     if carried := carried_row(x, cols, 1):
-        return REFETCH * (code + sum(BLOCK + RUN + each.instructions for each in carried))
+        return code + sum(BLOCK + RUN + each.instructions for each in carried)
     for block in x.xs.runs(cols):
         round_ = round_of(x, block)
         lines = [round_.line] if round_ else lines_of(x, block)
         code += BLOCK + sum(RUN + line.instructions for line in lines)
-    return REFETCH * code
+    return code
 
 
 def parts_of(x: Correlation, runs: Sequence[BlockRun]) -> Iterator[Block]:

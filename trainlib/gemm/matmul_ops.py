@@ -15,7 +15,7 @@ from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tile_spec import CodeCost, Dim, Tiling
+from trainlib.primitive.tile_spec import SIZED, CodeCost, Dim, Tiling
 from trainlib.reference.halves import rounded_matmul
 from trainlib.reference.matmul import matmul
 
@@ -137,7 +137,7 @@ def timed_by(
 ) -> dict[str, Any]:
     """Fields of a product's tiling: its tiles are timed, unless it is told how to compute them."""
     is_free = not element.is_half and all(point[name] is None for name in FREE)
-    return {"timed": cost, "times_called": False} if is_free else {}
+    return {"timed": cost, "timing": SIZED, "times_called": False} if is_free else {}
 
 
 def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ takes, those that should take nearly the fewest are estimated by that: see Grid.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from firmware.arena import Arena
 from firmware.builder import KernelError
 from trainlib.primitive.slices import Axis, Look
 from trainlib.primitive.tensor import Tensors
-from trainlib.primitive.tile_spec import Dim, Sizes, Tiling, parts_of
+from trainlib.primitive.tile_spec import UNSURE, Dim, Sizes, Tiling, Timed, parts_of
 from trainlib.tiling.tile_shapes import shapes_of
 
 STEP = 200  # cycles of a step that copies do not hide, about
@@ -40,32 +40,10 @@ TRIED = 12  # of them that differ in more than the innermost loop
 GROUPS, MORE = 3, 6  # of these, and of those that differ from one in that loop alone
 NEAR = 4  # tiles next to the ends of a dimension, and on either side of its middle
 HALVED = 3  # parts that are as many whole tiles and one half as large before them
-UNSURE = 1.02  # times as many cycles are expected with a smaller first tile as are estimated
 FINE = 8  # parts of a dimension of which every number is tried; beyond, every eighth or so
 
-
-class Timed(NamedTuple):
-    """What is added to the code of tiles, where that is known.
-
-    step       cycles of a step
-    cold       of the instruction cache misses of a function
-    new        of those of an instruction of it that a core runs through
-    crowded    that cores lose to a cycle of the DMA, in banks and as they start copies
-    unsure     what smaller first tiles are multiplied by: what they gain errs as estimates do
-    """
-
-    step: float
-    cold: float
-    new: float = 0
-    crowded: float = 0
-    unsure: float = UNSURE
-
-
-ALONE, CALLED = Timed(100, 400), Timed(100, 1400, crowded=0.2)
-"""Of a kernel, and of a network's function, to which all others' code and tables are company."""
-SIZED = Timed(45, 0, new=4.5, unsure=1)
-"""Of a kernel where it is known how much code that is: fitted to 215 tiles of 53 products, which
-that errs by 2.8 %, and by 3.2 with the same for every function."""
+CALLED = Timed(100, 1400, crowded=0.2)
+"""Of a network's function, to which all others' code and tables are company."""
 
 
 class TablesTooLong(Exception):
@@ -448,13 +426,14 @@ class Grid:
         for index in some:
             work.flat[index], functions.flat[index], code.flat[index] = self._code(index)
         exposed, (inwards, outwards) = self._exposed(), self.moved
-        added = CALLED if self.choice.table.price else SIZED if code.any() else ALONE
+        added = CALLED if self.choice.table.price else self.choice.tiling.timing
         computing = work + self._revisits() + added.crowded * self.copying
         if self.choice.buffers == 1:
             both = computing + inwards + outwards
         else:
             waiting = sum(self._waiting(name, QUEUE + MOST_ISSUERS) for name in self._runs)
-            both = np.maximum(computing + waiting, self.copying) + exposed + self._starved(work)
+            both = np.maximum(computing + waiting, self.copying)
+            both = both + added.shown * exposed + self._starved(work)
             both = both * self._margin(added.unsure)
         worth = TIMED_WORTH * self._worth + FUNCTION * self.choice.table.price * functions
         both = both + added.step * self.tiles + added.cold * functions + added.new * code

@@ -33,7 +33,7 @@ def correlation(groups, rows, channels, height, width, taps, pad):
 )
 def test_the_fewest_cycles_are_nearly_those_of_what_is_chosen(shape):
     x = correlation(*shape)
-    assert fewest(x, 8) == pytest.approx(cycles(x, choose("f", x, 8, FREE)), rel=0.12)
+    assert fewest(x, 8).cycles == pytest.approx(cycles(x, choose("f", x, 8, FREE)), rel=0.12)
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_the_fewest_cycles_are_nearly_those_of_what_is_chosen(shape):
         ("dwconv2d_ig_f32", {"inputs": 39, "height": 4, "width": 40, "kernel": 3, "padding": 2},
          16_370),
         ("dwconv2d_ig_f32", {"inputs": 17, "height": 18, "width": 41, "kernel": 5, "padding": 2},
-         75_878),
+         66_609),
         ("conv2d_fw_f32", {"inputs": 41, "outputs": 6, "height": 18, "width": 18, "stride": 2}
          | {"kernel": 3, "padding": 1}, 42_000),
         ("conv2d_fw_f32", {"inputs": 51, "outputs": 15, "height": 4, "width": 6}
          | {"kernel": 5, "padding": 2}, 52_400),
         ("dwconv2d_fw_f32", {"inputs": 14, "height": 6, "width": 39, "kernel": 3, "padding": 1},
-         8_245),
+         7_314),
         ("dwconv2d_fw_f32", {"inputs": 18, "height": 8, "width": 22, "kernel": 3}, 7_149),
         ("dwconv2d_ig_f32", {"inputs": 20, "height": 16, "width": 17, "kernel": 5, "padding": 3},
          33_581),
