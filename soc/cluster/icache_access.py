@@ -92,7 +92,7 @@ def start_fetching(chip: Chip, h: int, pc: int, cycle: int) -> None:
     """Let a hart fetch its first instruction, which the decode stage can have in this cycle."""
     fetch = chip.fetch[np.uint64(h)]
     chip.harts[np.uint64(h)]["id_valid"] = 0
-    fetch_jump(fetch, pc, cycle - 2)
+    fetch_jump(fetch, pc, -1, cycle - 2)
     if fetch["port"]:
         fetch["fresh"] = 0
         wake_ports(chip.wheel[0], max(cycle - 2, chip.wheel[0]["now"]))

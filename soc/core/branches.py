@@ -7,8 +7,8 @@ import numpy as np
 
 from soc.core.decoded_index import is_split, row_index
 from soc.core.fpu import wrong_path_cycles
+from soc.core.if_stage import fetch_target
 from soc.core.int_div import division_cycles_of
-from soc.icache.prefetch_buffer import fetch_jump
 from soc.prelude.counters import COUNT
 from soc.prelude.decoded import DIVISION, FPU, JALR, JUMP, TO_NEXT, WRITES_ALU
 from soc.prelude.hart_state import RUN, add_stall
@@ -100,4 +100,4 @@ def taken_branch(chip, hart, fetch, row, pc, start, target):
     add_stall(chip, hart, BRANCH_STALL, wait)
     hart["in_id"] = in_id
     hart["pc"] = target
-    fetch_jump(fetch, target, max(start + 1, in_id - 2 - split))
+    fetch_target(hart, fetch, target, max(start + 1, in_id - 2 - split))

@@ -6,7 +6,7 @@ this too.
 
 import numpy as np
 
-from soc.core.decoded_index import row_index
+from soc.core.decoded_index import is_split, row_index
 from soc.core.hardware_loop import loop_start
 from soc.core.int_div import division_cycles_of
 from soc.icache.prefetch_buffer import (
@@ -29,19 +29,28 @@ FETCH_STALL, MULTICYCLE_STALL = COUNT.fetch, COUNT.multicycle
 
 
 @inlined_step
+def fetch_target(hart, fetch, target, cycle):
+    """Ask for the target of a jump in this cycle; RI5CY's may end a hardware loop.
+
+    (riscv_hwloop_controller.sv compares the address at the queue's output, however it got there.)
+    """
+    fetch_jump(fetch, target, loop_start(hart, target) if hart["ri5cy"] else -1, cycle)
+
+
+@inlined_step
 def fetch_after(chip, hart, fetch, row, pc, cycle):
     """Ask for what follows an instruction that entered the decode stage in this cycle.
 
     A jump asks for its target; what comes right before the end of a hardware loop for its start.
     """
     if row["kind"] == JUMP:
-        fetch_jump(fetch, pc + row["imm"], cycle)
+        fetch_target(hart, fetch, pc + row["imm"], cycle)
         return
     if row["flags"] & BEFORE_LOOP_END:
         end = pc + int(row["size"])
         start = loop_start(hart, end)
         if start >= 0:
-            fetch_loop(fetch, end, start, cycle)
+            fetch_loop(fetch, end, is_split(chip, hart, end), start, cycle)
 
 
 @inlined_step

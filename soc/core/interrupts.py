@@ -6,9 +6,9 @@ Source: the timing measured on RTL (rule T).
 import numpy as np
 
 from soc.aot.units import eu_take_interrupt
+from soc.core.if_stage import fetch_target
 from soc.core.sync_points import note_interrupt
 from soc.core.traps import WFI_CYCLES, enter_trap, wake_up
-from soc.icache.prefetch_buffer import fetch_jump
 from soc.prelude.counters import COUNT
 from soc.prelude.hart_state import RUN, WFI, add_stall
 from soc.prelude.step import cold_step, step
@@ -40,7 +40,7 @@ def take_interrupt(chip, h, start, now):
     handler = max(taken + INTERRUPT_FETCH, start + 1)
     add_stall(chip, hart, COUNT.trap, handler - max(hart["ex_ready"], hart["in_id"]))
     hart["in_id"] = hart["ex_ready"] = hart["when"] = handler
-    fetch_jump(chip.fetch[np.uint64(h)], hart["pc"], handler - 2)
+    fetch_target(hart, chip.fetch[np.uint64(h)], hart["pc"], handler - 2)
     config = chip.config[0]
     if config["control_page"] == 0 and hart["external"] == 0:
         eu_take_interrupt(chip.event_unit[0], h, line, now)

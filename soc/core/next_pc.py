@@ -3,7 +3,7 @@
 import numpy as np
 
 from soc.chip.state import Chip
-from soc.icache.prefetch_buffer import fetch_jump
+from soc.core.if_stage import fetch_target
 from soc.prelude.counters import COUNT
 from soc.prelude.hart_state import FETCHING, RUN, add_stall
 from soc.prelude.step import step
@@ -22,7 +22,7 @@ def set_next_pc(chip: Chip, h: int, pc: int, now: int) -> None:
     hart["id_valid"] = 0
     hart["code"] = np.uint64(0)
     hart["in_id"] = max(hart["in_id"], now + FETCH_CYCLES)
-    fetch_jump(chip.fetch[np.uint64(h)], pc, now + 1)
+    fetch_target(hart, chip.fetch[np.uint64(h)], pc, now + 1)
     if hart["state"] == FETCHING:
         hart["state"] = RUN
     if hart["state"] == RUN:

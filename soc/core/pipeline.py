@@ -20,6 +20,7 @@ from soc.core.fpu import follows_division, settle_result
 from soc.core.hardware_loop import find_loop_end, loop_next, mark_row
 from soc.core.if_stage import (
     await_hand_over,
+    fetch_target,
     hand_over,
     hand_over_after_access,
     hand_over_in_time,
@@ -29,7 +30,6 @@ from soc.core.regions import mark_region
 from soc.core.stack_check import MOVES_SP, SP, leaves_stack, note_depth
 from soc.core.system import illegal_float, rare_instruction
 from soc.core.traps import interrupts_enabled
-from soc.icache.prefetch_buffer import fetch_jump
 from soc.prelude.bits import bit
 from soc.prelude.counters import COUNT
 from soc.prelude.decoded import (
@@ -83,7 +83,7 @@ def late_start(chip, hart, fetch, row, start, until):
         hart["jump_waits"] = hart["jump_ready"] > start
         if hart["id_valid"] == 1:
             target = int(hart["regs"][row["rs1"]]) + row["imm"] & 0xFFFFFFFE
-            fetch_jump(fetch, target, max(hart["in_id"], hart["jump_ready"]))
+            fetch_target(hart, fetch, target, max(hart["in_id"], hart["jump_ready"]))
             hart["id_valid"] = 2
         return max(start, hart["jump_ready"])
     is_csr = row["kind"] == CSR and chip.config[0]["fpu_latency"] != 0

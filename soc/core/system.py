@@ -12,9 +12,9 @@ from soc.core.decoded_index import LOOK_AT_WRITES, is_split
 from soc.core.decoder import FENCE_CYCLES
 from soc.core.fpu import start_division
 from soc.core.hardware_loop import loop_next, mark_loop_end
+from soc.core.if_stage import fetch_target
 from soc.core.int_div import division_cycles
 from soc.core.traps import CAUSE_ILLEGAL, exception, system_instruction
-from soc.icache.prefetch_buffer import fetch_jump
 from soc.prelude.counters import COUNT
 from soc.prelude.decoded import (
     COUNTED,
@@ -140,7 +140,7 @@ def illegal_float(chip, hart, fetch, row, pc, start):
     hart["late_load"] = hart["late_fpu"] = np.uint64(0)
     hart["id_valid"] = 0
     state = exception(chip, hart, pc, start, CAUSE_ILLEGAL, FAULT_ILLEGAL, int(row["word"]))
-    fetch_jump(fetch, hart["pc"], hart["in_id"] - 2 - is_split(chip, hart, hart["pc"]))
+    fetch_target(hart, fetch, hart["pc"], hart["in_id"] - 2 - is_split(chip, hart, hart["pc"]))
     return state
 
 
@@ -175,5 +175,5 @@ def rare_instruction(chip, hart, fetch, row, pc, start, out, first, second):
     onward = hart["pc"]
     state = serialising(chip, hart, row, pc, start)
     if hart["pc"] != onward or kind == FENCE or kind == FENCE_I:
-        fetch_jump(fetch, hart["pc"], hart["in_id"] - 2 - is_split(chip, hart, hart["pc"]))
+        fetch_target(hart, fetch, hart["pc"], hart["in_id"] - 2 - is_split(chip, hart, hart["pc"]))
     return state

@@ -10,7 +10,8 @@ so word k of a straight run arrives at
 
 (`free`: first cycle in which the cache can grant a fetch). A word leaves when the instruction that
 ends in it enters the decode stage. A jump empties the queue and asks for its target at once, or,
-if a miss is under way, when its line has come. So everything follows from the cycles in which words
+if a miss is under way, when its line has come. Of a target at which a hardware loop goes back one
+word comes, then the loop's start. So everything follows from the cycles in which words
 leave, and nothing is stepped cycle by cycle:
 
 * STEADY: words arrive earlier than the hart can want them. Only the arrival of the word three
@@ -57,7 +58,7 @@ def _become_exact(fetch, word, arrival, left):
     """
     fetch["mode"] = EXACT
     fetch["free"] = 0
-    fetch["turn"] = -1
+    fetch["turn"] = fetch["jump_target"] = fetch["back"] = fetch["loop_pc"] = -1
     fetch["head"] = START
     fetch["next"] = START + 3
     fetch["word"] = word
@@ -139,20 +140,31 @@ def _ask_ahead(fetch):
         _word_comes(fetch, granted + 1)
 
 
-@cold_step
-def _take_turn(fetch):
-    """Ask for the target of the jump to come, unless a miss before it is still under way.
+@inlined_step
+def _turn_cycle(fetch):
+    """When the target that is next in turn can be asked for, if no miss is under way then.
 
-    The word before the target, if that is the end of a hardware loop, has to come first.
+    The word before it, if that is the end of a hardware loop, has come.
     """
+    cycle = max(fetch["turn_cycle"], fetch["arrivals"][(fetch["turn"] - 1) % PLACES])
+    return max(cycle, fetch["free"]) if fetch["port"] else cycle
+
+
+@inlined_step
+def _may_turn(fetch):
+    """Is the word before the target there, and no miss in its way?"""
+    if fetch["turn"] > fetch["next"]:
+        return False
+    return fetch["miss"] == NEVER or (fetch["sent"] == 0 and fetch["miss"] >= _turn_cycle(fetch))
+
+
+@cold_step
+def _ask_target(fetch):
+    """Ask for the target that is next in turn, if that may be; returns False if not."""
+    if not _may_turn(fetch):
+        return False
+    cycle = _turn_cycle(fetch)
     position = fetch["turn"]
-    if position > fetch["next"]:
-        return
-    cycle = max(fetch["turn_cycle"], fetch["arrivals"][(position - 1) % PLACES])
-    if fetch["port"]:
-        cycle = max(cycle, fetch["free"])
-    if fetch["miss"] != NEVER and (fetch["sent"] or fetch["miss"] < cycle):
-        return
     fetch["miss"] = NEVER
     fetch["fresh"] = 0
     fetch["turn"] = -1
@@ -160,18 +172,76 @@ def _take_turn(fetch):
     fetch["word"] = fetch["turn_target"] >> 2
     fetch["arrivals"][(position - 1) % PLACES] = cycle
     _ask_ahead(fetch)
+    return True
+
+
+@cold_step
+def _is_overtaken(fetch):
+    """Does a jump come before the loop's start is asked for, or the target of another jump?"""
+    if _may_turn(fetch):
+        return max(_turn_cycle(fetch), fetch["free"]) >= fetch["jump_cycle"]
+    return fetch["sent"] == 0 and fetch["miss"] >= fetch["jump_cycle"]
+
+
+@cold_step
+def _take_jump(fetch):
+    """Let the jump be next in turn."""
+    fetch["turn"] = fetch["head"]
+    fetch["turn_target"] = fetch["jump_target"]
+    fetch["turn_cycle"] = fetch["jump_cycle"]
+    fetch["jump_target"] = fetch["loop_pc"] = -1
+
+
+@cold_step
+def _take_turn(fetch):
+    """Ask for what is in turn: a loop's start, a jump's target, then where that goes back to."""
+    if fetch["jump_target"] >= 0 and _is_overtaken(fetch):
+        _take_jump(fetch)
+    if not _ask_target(fetch):
+        return
+    if fetch["jump_target"] >= 0:
+        _take_jump(fetch)
+        if not _ask_target(fetch):
+            return
+    if fetch["back"] >= 0:
+        fetch["loop_pc"] = fetch["turn_target"]
+        fetch["turn"] = fetch["head"] + 1
+        fetch["turn_target"] = fetch["back"]
+        fetch["turn_cycle"] += 1
+        fetch["back"] = -1
+        _ask_target(fetch)
 
 
 @cold_step
 def _turn(fetch, target, cycle, stay):
     """Ask for target from this cycle on; so many words stay in the queue before it."""
-    if fetch["mode"] == STEADY:
-        _become_exact(fetch, 0, fetch["arrival"], fetch["left"])
     fetch["turn"] = fetch["head"] + stay
-    fetch["half"] = 0
     fetch["turn_target"] = target
     fetch["turn_cycle"] = cycle
+    fetch["half"] = 0
     _take_turn(fetch)
+
+
+@cold_step
+def _jump(fetch, target, back, cycle):
+    """fetch_jump in EXACT mode; a loop's start that is in turn may still be asked for before."""
+    fetch["back"] = back
+    fetch["jump_target"] = target
+    fetch["jump_cycle"] = cycle
+    fetch["half"] = 0
+    if fetch["turn"] < 0:
+        _take_jump(fetch)
+    _take_turn(fetch)
+
+
+@cold_step
+def _loop(fetch, pc, is_split, target, cycle):
+    """fetch_loop in EXACT mode."""
+    _turn(fetch, target, cycle, 1 + is_split)
+    fetch["loop_pc"] = pc
+    if is_split:
+        fetch["leaves"][fetch["head"] % PLACES] = cycle - 1
+        fetch["head"] += 1
 
 
 @inlined_step
@@ -189,11 +259,12 @@ def _look_ahead(fetch, pc):
 def _next_exact(fetch, pc, size, cycle, ready):
     """fetch_next in EXACT mode."""
     head = fetch["head"]
-    end = (pc & 3) + size
+    end = 4 if fetch["loop_pc"] == pc else (pc & 3) + size
     cycle = _available(fetch, head + 1 if end > 4 else head, cycle, ready)
     if cycle == NEVER:
         return NEVER
     if end >= 4:
+        fetch["loop_pc"] = -1
         fetch["leaves"][head % PLACES] = cycle
         fetch["head"] = head + 1
         if fetch["miss"] == NEVER:
@@ -213,15 +284,23 @@ def fetch_in_time(fetch, pc, size, cycle):
     return _next_exact(fetch, pc, size, cycle, NEVER) != NEVER
 
 
+@inlined_step
+def _is_asked_for(fetch, word):
+    """Is it known when the word at a position comes?"""
+    if word >= fetch["next"] or fetch["jump_target"] >= 0:
+        return False
+    return not 0 <= fetch["turn"] <= word
+
+
 @step
 def fetch_comes(fetch, pc, size):
     """When the last word of the instruction at pc, the next to be handed over, comes; NEVER: open.
 
     Of CV32E40P that is so for what follows another instruction in memory.
     """
-    keeps = fetch["port"] == CV32E40P_PORT
-    word = fetch["head"] + (1 if (pc & 3) + size > 4 and not keeps else 0)
-    if word >= fetch["next"] or 0 <= fetch["turn"] <= word:
+    is_one_word = fetch["port"] == CV32E40P_PORT or fetch["loop_pc"] == pc
+    word = fetch["head"] + (1 if (pc & 3) + size > 4 and not is_one_word else 0)
+    if not _is_asked_for(fetch, word):
         return NEVER
     return fetch["arrivals"][word % PLACES]
 
@@ -229,7 +308,7 @@ def fetch_comes(fetch, pc, size):
 @inlined_step
 def _available(fetch, word, cycle, ready):
     """When a word can leave the queue, from this cycle on; NEVER if that is open."""
-    if word >= fetch["next"] or 0 <= fetch["turn"] <= word:
+    if not _is_asked_for(fetch, word):
         return NEVER
     arrival = fetch["arrivals"][word % PLACES]
     if arrival <= cycle:
@@ -285,11 +364,14 @@ def _next_of_cv32e40p(fetch, pc, size, cycle, ready):
 @inlined_step
 def fetch_steadily(fetch, pc, size, cycle, turns):
     """fetch_next in STEADY mode, where the hand-over takes place in this cycle."""
-    if (pc & 3) + size >= 4:
+    is_short = (pc & 3) + size < 4
+    if not is_short or fetch["loop_pc"] == pc:
         arrival = fetch["arrival"]
         fetch["arrival"] = arrival + 1 if fetch["left"] < arrival else cycle + 2
         fetch["left"] = cycle
-        if pc & 12 == 0 and not turns:
+        if is_short:
+            fetch["loop_pc"] = -1
+        elif pc & 12 == 0 and not turns:
             _look_ahead(fetch, pc)
 
 
@@ -321,31 +403,37 @@ def fetch_next(fetch, pc, size, cycle, ready, turns):
 
 
 @inlined_step
-def fetch_jump(fetch, target, cycle):
+def fetch_jump(fetch, target, back, cycle):
     """Empty the queue and ask for target in this cycle.
 
     To be called as soon as that cycle is known: for a jump that needs no register, right after its
     hand-over.
 
+    back     the start of the hardware loop that goes back after the target, or -1
     cycle    a jump's first one in the decode stage, a taken branch's in EX
     """
     if fetch["mode"] == IDEAL:
         return
-    if fetch["mode"] == STEADY and has_lines(fetch, target):
+    if fetch["mode"] == STEADY and back < 0 and has_lines(fetch, target):
         fetch["arrival"] = cycle + 3
         fetch["left"] = cycle
         fetch["loop_pc"] = -1
     else:
-        _turn(fetch, target, cycle, 0)
+        if fetch["mode"] == STEADY:
+            _become_exact(fetch, 0, fetch["arrival"], fetch["left"])
+        _jump(fetch, target, back, cycle)
 
 
 @inlined_step
-def fetch_loop(fetch, pc, target, cycle):
-    """After the instruction at pc, a word to itself, go back to the start of a hardware loop.
+def fetch_loop(fetch, pc, is_split, target, cycle):
+    """After the instruction at pc go back to the start of a hardware loop.
+
+    The queue keeps that instruction alone, as a word to itself.
 
     To be called before that instruction is handed over, as soon as it is next to be.
 
-    cycle    the one after the hand-over of the instruction before it, or after the jump to it
+    is_split    it has 32 bits, and begins in an upper half-word
+    cycle       the one after the hand-over of the instruction before it
     """
     if fetch["mode"] == IDEAL:
         return
@@ -353,7 +441,9 @@ def fetch_loop(fetch, pc, target, cycle):
         fetch["arrival"] = cycle + 2
         fetch["loop_pc"] = pc
     else:
-        _turn(fetch, target, cycle, 1)
+        if fetch["mode"] == STEADY:
+            _become_exact(fetch, 0, fetch["arrival"], fetch["left"])
+        _loop(fetch, pc, is_split, target, cycle)
 
 
 @step

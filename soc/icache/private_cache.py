@@ -28,7 +28,7 @@ FETCH = np.dtype(
         ("mode", "i8"),
         ("arrival", "i8"),  # STEADY: of the word three after the last one that left
         ("left", "i8"),  # STEADY: the cycle in which that word left
-        ("loop_pc", "i8"),  # STEADY: a loop goes back after the instruction here, or -1
+        ("loop_pc", "i8"),  # a loop goes back after the instruction here, or -1
         ("fresh", "i8"),  # `miss` is not noted yet
         ("sets", "i8"),
         ("ways", "i8"),
@@ -38,9 +38,12 @@ FETCH = np.dtype(
         ("word", "i8"),  # EXACT: its address / 4
         ("arrivals", "i8", (PLACES,)),  # EXACT: by position % PLACES
         ("leaves", "i8", (PLACES,)),
-        ("turn", "i8"),  # EXACT: position that the target of a jump will have, or -1
+        ("turn", "i8"),  # EXACT: position of what is asked for next out of order, or -1
         ("turn_target", "i8"),
         ("turn_cycle", "i8"),
+        ("jump_target", "i8"),  # EXACT: of a jump whose turn comes after that, or -1
+        ("jump_cycle", "i8"),
+        ("back", "i8"),  # EXACT: where the jump's target goes back to, as the end of a loop, or -1
         ("free", "i8"),  # EXACT: first cycle in which the cache grants a fetch
         ("miss", "i8"),  # cycle of the fetch that misses, or NEVER
         ("sent", "i8"),  # the shared cache knows of it

@@ -51,10 +51,44 @@ class RandomCode:
         if len(self.rows) % 2:
             self.emit(2)
         start = self.here
-        for _ in range(self.random.randrange(2, 12)):
-            row = self.emit(4)
-        row["loop"], row["target"] = self.random.randrange(1, 6), start
+        self.straight(self.random.randrange(1, 11))
+        self.loop_end(start)
         self.straight(self.random.randrange(3))
+
+    def loop_end(self, start: int) -> None:
+        size = 2 if self.random.random() < self.compressed else 4
+        self.emit(size, loop=self.random.randrange(1, 6), target=start)
+
+    def loop_with_a_jump_to_its_end(self) -> None:
+        """The end begins at a word: riscv_prefetch_buffer.sv may lose others that it jumps to."""
+        if len(self.rows) % 2:
+            self.emit(2)
+        start = self.here
+        self.straight(self.random.randrange(3))
+        if self.random.random() < 0.5:
+            jump = self.emit(4, JUMP)
+        else:
+            jump = self.emit(4, BRANCH, every=self.random.choice((1, 2, -2)))
+        self.straight(self.random.randrange(12))
+        if len(self.rows) % 2:
+            self.emit(2)
+        jump["target"] = self.here
+        self.loop_end(start)
+
+    def fetch_ahead(self) -> None:
+        """Lines anywhere, each asked for by a loop's end after a branch that is always taken."""
+        for _ in range(self.random.randrange(1, 4)):
+            if len(self.rows) % 2:
+                self.emit(2)
+            start = self.here
+            self.straight(self.random.randrange(1, 3))
+            leave = self.emit(4, BRANCH, every=self.random.randrange(2, 6))
+            self.emit(4, BRANCH, every=1, target=start)
+            if len(self.rows) % 2:
+                self.emit(2)
+            self.emit(4, loop=2, target=BASE + 2 * self.random.randrange(600))
+            leave["target"] = self.here
+            self.straight(1)
 
     def branch_loop(self) -> None:
         start = self.here
@@ -65,8 +99,12 @@ class RandomCode:
         kind = self.random.random()
         if kind < 0.35:
             self.straight(self.random.randrange(1, self.longest))
-        elif kind < 0.6:
+        elif kind < 0.5:
             self.hardware_loop()
+        elif kind < 0.6:
+            self.loop_with_a_jump_to_its_end()
+        elif kind < 0.7:
+            self.fetch_ahead()
         elif kind < 0.8:
             self.skip(self.emit(4 if self.random.random() < 0.7 else 2, JUMP))
         elif kind < 0.9:

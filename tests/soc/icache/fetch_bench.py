@@ -68,7 +68,15 @@ def is_taken(row, times, index):
 def at_output(fetch, code, times, pc, cycle):
     """The instruction at pc comes to the queue's output: a hardware loop may go back after it."""
     if goes_back(code, times, pc):
-        fetch_loop(fetch, pc, code[(pc - BASE) >> 1]["target"], cycle)
+        row = code[(pc - BASE) >> 1]
+        fetch_loop(fetch, pc, pc & 2 != 0 and row["size"] == 4, row["target"], cycle)
+
+
+@step
+def jump(fetch, code, times, target, cycle):
+    """Ask for a target, which may be the end of a hardware loop that goes back."""
+    back = code[(target - BASE) >> 1]["target"] if goes_back(code, times, target) else -1
+    fetch_jump(fetch, target, back, cycle)
 
 
 @step
@@ -89,8 +97,7 @@ def hand_over(hart, fetch, code, times):
     if hart["given"] == NEVER:
         return
     if row["kind"] == JUMP:
-        fetch_jump(fetch, row["target"], hart["given"] + 1)
-        at_output(fetch, code, times, row["target"], hart["given"] + 2)
+        jump(fetch, code, times, row["target"], hart["given"] + 1)
     elif row["loop"]:
         index = (pc - BASE) >> 1
         times[index] = (times[index] + 1) % row["loop"]
@@ -130,8 +137,7 @@ def advance(hart, fetch, code, times, until):
             asked = decoded
             if row["kind"] == BRANCH:
                 asked = start + 1
-                fetch_jump(fetch, target, asked)
-                at_output(fetch, code, times, target, asked + 1)
+                jump(fetch, code, times, target, asked)
             split = target & 2 != 0 and code[(target - BASE) >> 1]["size"] == 4
             hart["ideal"] = max(asked + 1 + split, start)
             hart["pc"] = target
@@ -191,7 +197,7 @@ class Bench:
         self.harts["ideal"] = 2
         self.harts["resume"] = 1
         for h, fetch in enumerate(self.fetch):
-            fetch_jump(fetch, BASE, 1)
+            fetch_jump(fetch, BASE, -1, 1)
             at_output(fetch, self.code[h], self.times[h], BASE, 2)
 
     def run(self, cycles: int = 1_000_000) -> list[list[int]]:

@@ -104,6 +104,7 @@ class Hart:
         jump = self.redirect(cycle)
         has_room = len(self.queue) < 3
         words = list(self.queue)
+        is_stored = self._output(words) is not None
         loop = self._loop_jump() if jump is None else None
         loops = False
         request: int | None = None
@@ -111,13 +112,13 @@ class Hart:
         if self.state == "idle":
             if jump is not None:
                 request = jump
-            elif loop is not None and words:
+            elif loop is not None and is_stored:
                 request, loops = loop, True
             elif has_room and cycle > 1:
                 request = following
         elif self.state == "grant":
             request = self.asked if jump is None else jump
-            if loop is not None and words:
+            if loop is not None and is_stored:
                 request, loops = loop, True
         elif self.state == "valid":
             if self.valid:
@@ -133,7 +134,7 @@ class Hart:
             elif jump is not None:
                 self.asked = jump
                 self.state = "aborted"
-            elif loop is not None and words:
+            elif loop is not None and is_stored:
                 self.asked = loop
                 self.state = "aborted"
                 loops = True
@@ -178,16 +179,18 @@ class Hart:
         if not words:
             return None
         row = self.row(self.output)
-        needed = 2 if self.output & 2 and row["size"] == 4 else 1
+        is_split = self.output & 2 and row["size"] == 4
+        needed = 2 if is_split and self.last_of_loop != self.output else 1
         return Instruction(row, self.output) if len(words) >= needed else None
 
     def _hand_over(self, instruction: Instruction, words: list[int]) -> None:
         self.decode = instruction
         end = self.output + instruction.size
-        if end >> 2 != self.output >> 2:
+        goes_back = self.last_of_loop == instruction.pc
+        if goes_back or end >> 2 != self.output >> 2:
             words.pop(0)
         self.output = end
-        if self.last_of_loop == instruction.pc:
+        if goes_back:
             self.output = instruction.target
             self.last_of_loop = None
 

@@ -119,7 +119,7 @@ class Driven:
         self.now = 0
 
     def jump(self, hart: int, target: int, cycle: int) -> None:
-        fetch_jump(self.fetch[hart], target, cycle)
+        fetch_jump(self.fetch[hart], target, -1, cycle)
         icache_note(self.icache[0], self.fetch[hart], hart)
 
     def switch(self, now: int, on: int) -> None:
@@ -338,7 +338,7 @@ def test_a_hart_outside_the_cluster_has_an_ideal_fetch_and_no_port_of_the_banks(
     icache, fetch = icache_state(IcacheSpec(enabled=True), 8, others=1)
     assert [int(record["mode"]) for record in fetch] == [EXACT] * 8 + [IDEAL]
     assert icache[0]["ports"] == 8
-    fetch_jump(fetch[8], BASE, 10)
+    fetch_jump(fetch[8], BASE, -1, 10)
     assert fetch_next(fetch[8], BASE, 4, 11, 11, False) == 11
 
 
