@@ -4,7 +4,7 @@ a Python `for` unrolls; `with k.loop(n)` and `with k.hwloop(n)` repeat on the ha
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, pairwise
 
@@ -82,7 +82,6 @@ class Kernel(Control):
         self._parts: list[Symbol] = []  # of buffers
         self._pieces: list[tuple[int, bytes]] = []  # initialised data by address
         self._label_words: list[tuple[int, Label]] = []  # words of it that are labels' addresses
-        self._words_of_code: list[tuple[int, Callable[[Code], Sequence[int]]]] = []
 
     def la(self, rd: Register, label: Label) -> None:
         """Load the address of a label: two instructions."""
@@ -130,17 +129,6 @@ class Kernel(Control):
             for index, value in enumerate(values)
             if isinstance(value, Label)
         ]
-        return address
-
-    def words_of_code(self, name: str, count: int, words: Callable[[Code], Sequence[int]]) -> int:
-        """Let L2 have words that follow from where the code lies; return where they are.
-
-        words    makes them, count at most, of code that has its addresses
-
-        raises    KernelError if they do not fit
-        """
-        address = self.data(name, bytes(WORD * count))
-        self._words_of_code.append((address, words))
         return address
 
     def put(self, address: int, contents: bytes) -> None:
@@ -220,10 +208,10 @@ class Kernel(Control):
                   does not fit
         """
         code, base, size = self._all_code(), self.code_at.base, self.code_size()
-        pieces = list(_joined(sorted(self._finished(code))))
         text, lines = code.encode(syntax_of(self.isa), base)
         insns = [instruction.insn for instruction in code.instructions]
         start = base if entry is None or entry.address is None else entry.address
+        pieces = list(_joined(sorted(self._with_labels())))
         return Program(
             (
                 Segment(base, text, size, executable=True, writable=False),
@@ -242,24 +230,19 @@ class Kernel(Control):
             regions=dict(self.regions),
         )
 
-    def _finished(self, code: Code) -> Iterator[tuple[int, bytes]]:
-        """All data, with what follows from where the code lies."""
-        labels, made = dict(self._label_words), dict(self._words_of_code)
+    def _with_labels(self) -> Iterator[tuple[int, bytes]]:
+        labels = dict(self._label_words)
         for start, data in self._pieces:
-            if start in made:
-                words = np.array(made[start](code), "i8").astype("<u4").tobytes()
-                yield start, words.ljust(len(data), b"\0")
-                continue
             inside = [address for address in labels if start <= address < start + len(data)]
             if not inside:
                 yield start, data
                 continue
-            labelled = bytearray(data)
+            words = bytearray(data)
             for address in inside:
                 value = labels[address].address
                 assert value is not None
-                labelled[address - start : address - start + WORD] = value.to_bytes(WORD, "little")
-            yield start, bytes(labelled)
+                words[address - start : address - start + WORD] = value.to_bytes(WORD, "little")
+            yield start, bytes(words)
 
     def _code_symbols(self) -> Iterator[Symbol]:
         for part in (self.code, *self._functions):

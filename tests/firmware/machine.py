@@ -16,7 +16,7 @@ BARRIER_WAIT, EVENT_WAIT, DMA_EVENT = 0x1020421C, 0x1020403C, 1 << 8
 DMA_COMMAND, DMA_STATUS = 0x10204400, 0x10204404
 BOOT, FETCH_ENABLE, EXIT, STDOUT = 0x10200040, 0x10200008, 0x1A1040A0, 0x1A10F000
 SILENT = (0x1A108800, 0x10201400, 0x10204000, 0x10204200, 0x1020420C)  # stores that only set up
-LOOP_END = RI5CY_CSRS["lpend0"]
+LOOP_START = RI5CY_CSRS["lpstart0"]
 STACK_CHECKER = [RI5CY_CSRS[name] for name in ("stack_conf", "stack_start", "stack_end")]
 WIDTHS = {"i8": (1, True), "u8": (1, False), "i16": (2, True), "u16": (2, False), "i32": (4, True)}
 MSTATUS_FS = 0x6000
@@ -115,8 +115,8 @@ class Machine:
         if insn.timing == "csr":
             if operands["csr"] == CSRS["mstatus"]:
                 hart.has_floats = hart.x[operands["rs1"]] & MSTATUS_FS != 0
-            elif operands["csr"] == LOOP_END:
-                hart.loops[0][1] = hart.x[operands["rs1"]] & 0xFFFFFFFF
+            elif operands["csr"] == LOOP_START:
+                hart.loops[0][0] = hart.x[operands["rs1"]] & 0xFFFFFFFF
             elif operands["csr"] not in STACK_CHECKER:
                 assert (operands["csr"], operands["rs1"]) == (CSRS["mhartid"], 0)
                 self._set(hart, "rd", operands, hart.number)

@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
-from firmware.fetch_ahead import LEAST, LINE, OWN, _is_harmless, ahead
-from firmware.registers import ZERO, A, S
+from firmware.fetch_ahead import LEAST, LINE, OWN, ahead
+from firmware.registers import A, S
 from firmware.runtime import new_kernel, team_of
 from isa.program import Program
 from soc.chip.spec import load_chip
-from soc.core.hotness import ISSUE
-from soc.jit.superblock import superblock_from
-from soc.prelude.decoded import LOOP_END
 from soc.result import RunResult
 from soc.run import prepare, run_program
+from soc.simulation import Simulation
 from trainlib.launch import launch
 
 PULP = load_chip("pulp")
@@ -31,6 +29,7 @@ def built(chip=PULP, cores=8, steps=STEPS, **how) -> Program:
         for register, value in zip(KEPT, VALUES, strict=True):
             k.li(register, value)
         fetch()
+        team.barrier()
         k.here("begin")
         with k.scope():
             at, total, word = k.x(3)
@@ -56,47 +55,52 @@ def left(result: RunResult) -> list[int]:
     return np.frombuffer(result.read(address, 4 * (len(KEPT) + 1)), "<i4").tolist()
 
 
-def visits(result: RunResult, program: Program) -> dict[int, list[int]]:
-    """What each core has executed of the code before it came to its beginning."""
-    begin, found = symbol(program, "begin"), {}
-    for hart in range(8):
-        pcs = result.issues["pc"][result.issues["hart"] == hart].tolist()
-        before = pcs[: pcs.index(begin + 4) - 1]
-        found[hart] = [pc for pc in before if pc >= begin]
-    return found
+def code(program: Program) -> range:
+    """The addresses of what is fetched."""
+    begin = symbol(program, "begin")
+    return range(begin, begin + 4 * (STEPS + sum(step % 5 for step in range(STEPS))))
 
 
-def traced(program: Program) -> RunResult:
-    return run_program(program, PULP, issue_trace=True)
+def shared_lines(begun: Simulation) -> set[int]:
+    """The numbers of the lines in the shared cache."""
+    return set(np.unique(begun.chip.icache["bank"]["lines"]).tolist())
 
 
-@pytest.mark.parametrize("engine", ["compiled", "event"])
-def test_every_core_fetches_its_part_of_the_lines(engine):
+@pytest.mark.parametrize(("least", "expected"), [(LEAST, (0.9, 1)), (1 << 20, (0, 0.05))])
+def test_all_lines_are_in_the_shared_cache_when_cores_come_to_them(least, expected, monkeypatch):
+    monkeypatch.setattr("firmware.fetch_ahead.LEAST", least)
     program = built()
-    result = run_program(program, PULP, engine=engine, issue_trace=True)
+    issues = run_program(program, PULP, issue_trace=True).issues
+    begun = prepare(program, PULP, "compiled")
+    begun.run_on(int(issues["cycle"][np.isin(issues["pc"], code(program))].min()))
+
+    wanted = {address // LINE for address in code(program)}
+    assert len(wanted) > LEAST
+    assert expected[0] <= len(wanted & shared_lines(begun)) / len(wanted) <= expected[1]
+
+
+def test_nothing_of_the_code_is_executed_before_its_time():
+    program = built()
+    result = run_program(program, PULP, issue_trace=True)
 
     assert left(result) == [*VALUES, sum(range(STEPS))]
-    begin, found = symbol(program, "begin"), visits(result, program)
-    lines = [[pc // LINE for pc in found[hart]] for hart in range(8)]
-    numbers = [line for each in lines for line in each]
-    assert numbers == sorted(set(numbers))  # one after the other, none twice
-    assert 0.6 < len(numbers) / (numbers[-1] + 1 - begin // LINE) <= 1
-    most = max(each[-1] - each[0] + 1 for each in lines)
-    assert most <= -(-(numbers[-1] + 4 - begin // LINE) // 8)
+    for hart in range(8):
+        pcs = result.issues["pc"][result.issues["hart"] == hart]
+        inside = pcs[np.isin(pcs, code(program))]
+        assert inside.tolist() == sorted(set(inside.tolist()))
 
 
-@pytest.mark.parametrize("engine", ["compiled", "event"])
-def test_half_words_of_instructions_fetch_lines_that_only_load(engine):
-    program = built(by_halves=True)
-    result = run_program(program, PULP, engine=engine, issue_trace=True)
+def test_both_engines_take_the_same_cycles():
+    results = [run_program(built(), PULP, engine=engine) for engine in ("compiled", "event")]
+    assert results[0].cycles == results[1].cycles
+    assert left(results[1]) == [*VALUES, sum(range(STEPS))]
 
-    assert left(result) == [*VALUES, sum(range(STEPS))]
-    begin, found = symbol(program, "begin"), visits(result, program)
-    numbers = [pc // LINE for hart in range(8) for pc in found[hart]]
-    assert numbers == sorted(set(numbers))
-    others = [pc // LINE for pcs in visits(traced(built()), built()).values() for pc in pcs]
-    assert len(numbers) > len(others)
-    assert 0.9 < len(numbers) / (numbers[-1] + 1 - begin // LINE) <= 1
+
+def test_no_loop_goes_back_in_the_code_that_was_fetched():
+    program = built()
+    begun = prepare(program, PULP, "compiled")
+    begun.run_on(10_000)
+    assert not begun.chip.harts["lp_count"][:8].any()
 
 
 def test_a_layer_from_l2_ends_sooner(monkeypatch):
@@ -118,9 +122,10 @@ def test_a_layer_from_l2_ends_sooner(monkeypatch):
         ("pulp", {"steps": LEAST}),
     ],
 )
-def test_nothing_is_fetched_where_that_gains_nothing(chip, how):
+def test_nothing_is_fetched_where_that_gains_nothing(chip, how, monkeypatch):
     program = built(load_chip(chip), **how)
-    assert "lines" not in {s.name for s in program.symbols}
+    monkeypatch.setattr("firmware.fetch_ahead.LEAST", 1 << 20)
+    assert program.segments == built(load_chip(chip), **how).segments
 
 
 def test_registers_of_the_fetch_are_free():
@@ -132,32 +137,3 @@ def test_registers_of_the_fetch_are_free():
         ahead(k, team) as fetch,
     ):
         fetch()
-
-
-def test_lines_that_were_fetched_are_translated_as_others():
-    program = built()
-    begun = prepare(program, PULP, "compiled")
-    begun.run_on(3000)
-    first = symbol(program, "begin") - int(begun.chip.config[0]["code_base"]) >> 1
-    rows = first + np.flatnonzero(begun.chip.code["flags"][first : first + 400] & LOOP_END)
-    assert rows.size > 8
-    assert all(superblock_from(begun.chip, int(row), ISSUE) for row in rows)
-
-
-def test_a_marker_of_a_region_is_not_executed():
-    k = new_kernel(PULP)
-    with team_of(k, PULP, 8) as team, ahead(k, team) as fetch:
-        fetch()
-        for _ in range(40):
-            with k.region("measured"):
-                k.addi(ZERO, ZERO, 0)
-    result = run_program(k.build(), PULP)
-    assert {region["count"] for region in result.rows("regions")} == {40}
-
-
-@pytest.mark.parametrize(("name", "is_done"), [("fsgnjn.h", True), ("fsgnjn.ah", False)])
-def test_what_the_rtl_does_wrong_is_not_executed(name, is_done):
-    isa = new_kernel(PULP).isa
-    insn = next(insn for insn in isa.insns if insn.name == name)
-    word = isa.encode(insn, **dict.fromkeys(insn.operand_names, 7))
-    assert _is_harmless(isa, word, frozenset(KEPT)) is is_done

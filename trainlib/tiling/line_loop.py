@@ -50,8 +50,7 @@ class LineWalk:
     def emit(self) -> None:
         """Emit all of it, and a barrier."""
         k = self.k
-        how, is_called = (k, self.team, self.is_cold), self.bases is not None
-        with k.compressing(), ahead(*how, by_halves=not is_called) as fetch, k.scope():
+        with k.compressing(), ahead(k, self.team, self.is_cold) as fetch, k.scope():
             self.entry, self.base, self.bit, self.then = k.x(4)
             self.scratch: list[Register] = []
             self._open(*self._tables())

@@ -45,8 +45,7 @@ class AloneWalk:
     def emit(self) -> None:
         """Emit all of it, and a barrier."""
         k = self.k
-        how, is_called = (k, self.team, self.is_cold), self.is_relative
-        with k.compressing(), ahead(*how, by_halves=not is_called) as fetch, k.scope():
+        with k.compressing(), ahead(k, self.team, self.is_cold) as fetch, k.scope():
             fetch()
             code = self.share.alone.code(k)
             self.places, self.scratch = code.places, code.scratch

@@ -67,9 +67,8 @@ class Steps:
         """
         k = self.k
         first = k.label()
-        is_early, is_called = self._is_opened_early, self.relatives is not None
-        how = self.team, self.is_cold
-        with k.compressing(), ahead(k, *how, by_halves=not is_called) as self.fetch:
+        is_early = self._is_opened_early
+        with k.compressing(), ahead(k, self.team, self.is_cold) as self.fetch:
             if not is_early:
                 self.fetch()
             with k.scope():

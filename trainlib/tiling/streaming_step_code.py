@@ -27,7 +27,7 @@ class Ahead(Steps):
         is_short = not (is_called or self.plan.tiling.streams)  # loops of streams begin at words
         with (
             k.compressing() if is_short else nullcontext(),
-            ahead(k, self.team, self.is_cold, by_halves=not is_called) as self.fetch,
+            ahead(k, self.team, self.is_cold) as self.fetch,
         ):
             with k.compact(is_called):
                 self._move_stack(-FRAME)
