@@ -29,7 +29,7 @@ from contextlib import contextmanager
 
 from firmware.builder import Kernel, KernelError, Label
 from firmware.code import Code
-from firmware.registers import GP, RA, TP, ZERO, S
+from firmware.registers import GP, RA, ZERO, S
 from firmware.team import Team
 from isa.assembler.names import RI5CY_CSRS
 
@@ -38,8 +38,10 @@ LEAST, MOST = 24, 120
 """Lines for which that is worth its own code, and those that are fetched at most: the shared cache
 has 256."""
 
-AT, FIRST, RETURN, CORE = OWN = (GP, TP, RA, S[11])
-"""Registers of the code that fetches: those given out last."""
+AT, FIRST, CORE = OWN = (GP, RA, S[11])
+"""Registers of the code that fetches: those given out last. A call leaves in RA where the code
+begins that it fetches, which follows it.
+"""
 
 
 @contextmanager
@@ -72,11 +74,11 @@ def _insert_fetch(k: Kernel, team: Team, start: Label) -> None:
         return
     around, k.code = k.code, Code()
     with k.compact():
-        k.la(FIRST, start)
-        k.addi(AT, FIRST, min(size, MOST * LINE))
+        k.li(AT, min(size, MOST * LINE))
         if team.fetcher:
-            k.jal(RETURN, team.fetcher)
+            k.jal(FIRST, team.fetcher)
         else:
+            k.la(FIRST, start)
             _emit_fetch(k, team)
     place = around.items.index(start)
     around.items[place:place] = k.code.items
@@ -88,12 +90,12 @@ def emit_fetcher(k: Kernel, team: Team) -> None:
     with k.aside("fetch_ahead") as label, k.compact():
         k.place(label)
         _emit_fetch(k, team)
-        k.jr(RETURN)
+        k.jr(FIRST)
     team.fetcher = label
 
 
 def _emit_fetch(k: Kernel, team: Team) -> None:
-    """Fetch the core's share of the lines from FIRST to AT, the last ones first.
+    """Fetch the core's share of the lines of AT bytes from FIRST on, the last ones first.
 
     NOTE: the first round fetches nothing if the loop's own line comes too late for it; so there is
     one more.
@@ -101,6 +103,7 @@ def _emit_fetch(k: Kernel, team: Team) -> None:
     again, end, done = (k.label() for _ in range(3))
     team.core(CORE)
     k.slli(CORE, CORE, LINE.bit_length() - 1)
+    k.add(AT, AT, FIRST)
     k.add(AT, AT, CORE)
     k.lp_endi(0, end)
     k.lp_counti(0, 2)

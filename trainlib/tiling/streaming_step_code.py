@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from firmware.builder import EQ, LT, NE, Label, Register
 from firmware.drivers import Dma
 from firmware.fetch_ahead import ahead
-from firmware.registers import SP, ZERO, A, S
+from firmware.registers import SP, ZERO, A
 from trainlib.primitive.tensor import WORD
 from trainlib.tiling.plan import FUNCTION, NEXT, RING
 from trainlib.tiling.records import start_copies
@@ -48,11 +48,7 @@ class Ahead(Steps):
         """Start the first copies, fill the core's frame, and wait for the first two entries."""
         k, plan, dma = self.k, self.plan, Dma(self.k)
         with k.scope():
-            if self.relatives is None:
-                counter = S[9]  # which instructions that fetch lines seldom compute
-                k.registers.hold(counter)
-            else:
-                counter = k.x()
+            counter = k.x()
             k.sw(ZERO, COUNTERS, SP)
             with k.scope():
                 self._open_all(counter)
