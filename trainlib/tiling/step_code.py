@@ -21,7 +21,6 @@ from trainlib.tiling.plan import FUNCTION, NEXT, RING, Plan
 from trainlib.tiling.records import Relatives, start_copies
 
 FRAME = 32  # bytes of a core's stack
-LONG = 13 << 10  # bytes of first copies while which code is fetched twice: some 1,700 cycles
 TO_ALL = FIELDS["broadcast"].mask  # its end is an event for all cores
 APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
 ENTRY, COUNT, BLOCK, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(6))
@@ -68,9 +67,9 @@ class Steps:
         k = self.k
         first = k.label()
         is_early = self._is_opened_early
-        with k.compressing(), ahead(k, self.team, self.is_cold) as self.fetch:
+        with k.compressing(), ahead(k, self.team, self.is_cold) as fetch:
             if not is_early:
-                self.fetch()
+                fetch()
             with k.scope():
                 if is_early:
                     counter = self._open()
@@ -78,7 +77,7 @@ class Steps:
                 if is_early:
                     k.sw(counter, COUNTERS, SP)
             if is_early:
-                self.fetch()
+                fetch()
             with k.scope():
                 k.registers.hold(self.entry)
                 self.count, self.words = k.x(2)
@@ -167,15 +166,13 @@ class Steps:
         """Start the first copies, if they do not run yet, fill the core's frame, and wait for the
         first two entries.
         """
-        k, plan = self.k, self.plan
+        k = self.k
         with k.scope():
             place, value = k.x(2)
             self._load_place(place, value)
             if not self._is_opened_early:
                 self._start_opening(place, value)
             self._fill_frame(place, value)
-        if self._is_opened_early and plan.steps[0].bytes >= LONG:
-            self.fetch()  # lines that others have replaced, while there is nothing else to do
         self.team.barrier()
         skip = k.label()
         with k.region("dma_wait"):

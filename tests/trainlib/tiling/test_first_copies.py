@@ -4,7 +4,6 @@ import pytest
 
 from trainlib.launch import launch
 from trainlib.report import Report
-from trainlib.tiling import step_code
 from trainlib.tiling.step_code import Steps
 
 LAYERS = (
@@ -35,14 +34,3 @@ def test_both_engines_take_the_same_cycles_for_them():
     reports = [ran(layer, engine=engine) for engine in ("compiled", "event")]
     assert all(report.is_correct for report in reports)
     assert reports[0].cycles == reports[1].cycles
-
-
-def test_code_is_fetched_twice_where_they_are_long(monkeypatch):
-    layer = "dwconv2d_wg_f32", {"inputs": 26, "height": 15, "width": 19, "kernel": 5}
-    twice = ran(layer)
-    monkeypatch.setattr(step_code, "LONG", 1 << 20)
-    once = ran(layer)
-
-    assert twice.is_correct
-    assert once.is_correct
-    assert twice.cycles < 0.98 * once.cycles
