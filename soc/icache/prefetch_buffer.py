@@ -10,9 +10,10 @@ so word k of a straight run arrives at
 
 (`free`: first cycle in which the cache can grant a fetch). A word leaves when the instruction that
 ends in it enters the decode stage. A jump empties the queue and asks for its target at once, or,
-if a miss is under way, when its line has come. Of a target at which a hardware loop goes back one
-word comes, then the loop's start. So everything follows from the cycles in which words
-leave, and nothing is stepped cycle by cycle:
+if a miss is under way, when its line has come. After the end of a hardware loop that goes back, the
+loop's start is asked for: `turn` is its position, or that of a jump's target; a jump may follow
+before it is asked for, and may go to such an end itself. So everything follows from the cycles in
+which words leave, and nothing is stepped cycle by cycle:
 
 * STEADY: words arrive earlier than the hart can want them. Only the arrival of the word three
   ahead is carried along, and a line is looked up when the first word of the line before leaves.
@@ -20,8 +21,8 @@ leave, and nothing is stepped cycle by cycle:
 * IDEAL: there is no cache; the hart's own timing rules hold.
 
 A hart runs ahead of global time: a miss is left in the record (`miss`, the cycle of the fetch that
-misses) and icache.py takes it up one cycle later. A jump in or before that cycle takes it back. So
-nothing is looked up with the hand-over of a jump, or of what comes right before the end of a
+misses), and hierarchy.py takes it up one cycle later. A jump in or before that cycle takes it back.
+So nothing is looked up with the hand-over of a jump, or of what comes right before the end of a
 hardware loop that goes back.
 
 Sources: riscv_prefetch_buffer.sv, riscv_fetch_fifo.sv (DEPTH = 4, ready while entry 2 is empty),
