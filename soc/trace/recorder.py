@@ -257,7 +257,7 @@ class Recorder:
         if self.is_on:
             try:
                 self._write(self._wanted(self._ends(rest)), self.first + MOST_CYCLES)
-                self._shorten(rest)
+                self._shorten(rest, cycles - self.first)
             except OSError as error:
                 self._stop(f"it cannot be written: {error.strerror}")
             if self.is_full:
@@ -283,13 +283,19 @@ class Recorder:
                 events.append((start, kind + Kind.SLEEP, h, at_barrier, pc, cycles))
         return np.array(events, EVENT)
 
-    def _shorten(self, rest: np.ndarray) -> None:
-        """Cut stalls beyond the end of the run."""
+    def _shorten(self, rest: np.ndarray, end: int) -> None:
+        """Cut stalls beyond the end of the run, of which a filter may have left out some.
+
+        end    cycles from the first one of the trace on
+        """
         if not (rest < 0).any():
             return
         place, events = self.writer.tail(TAIL)
+        is_beyond = (
+            events["cycle"] + events["b"].astype(np.int64) > end
+        )  # else a filter has left it out
         for h, count in zip(*np.nonzero(rest < 0), strict=True):
-            mine = events["hart"] == h
+            mine = is_beyond & (events["hart"] == h)
             stalls = mine & (events["kind"] == Kind.STALL)
             self._cut(
                 place, events, stalls & (events["extra"] == count - FIRST_CAUSE), -rest[h, count]

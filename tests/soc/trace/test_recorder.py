@@ -146,6 +146,18 @@ def test_a_run_that_ends_anywhere_adds_up(file):
         check(trace, result)
 
 
+def test_the_end_of_a_run_cuts_no_stall_that_is_over_before(file):
+    def over(trace):
+        stalls = trace.select(Kind.STALL)
+        return stalls[stalls["cycle"] + stalls["b"] < 1000].tolist()
+
+    program, some = random_program(5), ("cycle=0-1000",)
+    whole = over(recorded(file, program, filters=some)[1])
+    assert whole
+    for cycles in range(1001, 1030):
+        assert over(recorded(file, program, filters=some, max_cycles=cycles)[1]) == whole
+
+
 @pytest.fixture(scope="module")
 def long_sleep(tmp_path_factory):
     """One core works for some buffers' worth of events; seven sleep at a barrier meanwhile."""
