@@ -66,9 +66,9 @@ def test_layers_larger_than_l1_are_cut_by_themselves(name, direction):
 
 
 def test_they_may_be_measured_warm():
-    point = POINTS[0] | {"warm": True}
-    cold = launch("gru_fw_f32", POINTS[0])[1]
-    warm = launch("gru_fw_f32", point)[1]
+    point = POINTS[4]  # its code stays in the caches; more may take as long as when it is fetched
+    cold = launch("gru_fw_f32", point)[1]
+    warm = launch("gru_fw_f32", point | {"warm": True})[1]
     assert warm.is_correct
     assert warm.cycles < cold.cycles
 
