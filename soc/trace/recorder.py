@@ -291,11 +291,11 @@ class Recorder:
         if not (rest < 0).any():
             return
         place, events = self.writer.tail(TAIL)
-        is_beyond = (
-            events["cycle"] + events["b"].astype(np.int64) > end
-        )  # else a filter has left it out
+        is_last = np.ones(events.size, bool)
+        if self.recording.filters:  # others may be of long before the end
+            is_last = events["cycle"] + events["b"].astype(np.int64) > end
         for h, count in zip(*np.nonzero(rest < 0), strict=True):
-            mine = is_beyond & (events["hart"] == h)
+            mine = is_last & (events["hart"] == h)
             stalls = mine & (events["kind"] == Kind.STALL)
             self._cut(
                 place, events, stalls & (events["extra"] == count - FIRST_CAUSE), -rest[h, count]
