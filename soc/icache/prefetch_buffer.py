@@ -213,23 +213,21 @@ def _take_turn(fetch):
         _ask_target(fetch)
 
 
-@cold_step
-def _turn(fetch, target, cycle, stay):
-    """Ask for target from this cycle on; so many words stay in the queue before it."""
-    fetch["turn"] = fetch["head"] + stay
-    fetch["turn_target"] = target
-    fetch["turn_cycle"] = cycle
+@inlined_step
+def _leave_straight(fetch):
+    """Be in EXACT mode, to go on with other words than those that follow."""
+    if fetch["mode"] == STEADY:
+        _become_exact(fetch, 0, fetch["arrival"], fetch["left"])
     fetch["half"] = 0
-    _take_turn(fetch)
 
 
 @cold_step
 def _jump(fetch, target, back, cycle):
-    """fetch_jump in EXACT mode; a loop's start that is in turn may still be asked for before."""
+    """fetch_jump where lines are missing; a loop's start in turn may still be asked for before."""
+    _leave_straight(fetch)
     fetch["back"] = back
     fetch["jump_target"] = target
     fetch["jump_cycle"] = cycle
-    fetch["half"] = 0
     if fetch["turn"] < 0:
         _take_jump(fetch)
     _take_turn(fetch)
@@ -237,8 +235,12 @@ def _jump(fetch, target, back, cycle):
 
 @cold_step
 def _loop(fetch, pc, is_split, target, cycle):
-    """fetch_loop in EXACT mode."""
-    _turn(fetch, target, cycle, 1 + is_split)
+    """fetch_loop where lines are missing."""
+    _leave_straight(fetch)
+    fetch["turn"] = fetch["head"] + 1 + is_split
+    fetch["turn_target"] = target
+    fetch["turn_cycle"] = cycle
+    _take_turn(fetch)
     fetch["loop_pc"] = pc
     if is_split:
         fetch["leaves"][fetch["head"] % PLACES] = cycle - 1
@@ -420,8 +422,6 @@ def fetch_jump(fetch, target, back, cycle):
         fetch["left"] = cycle
         fetch["loop_pc"] = -1
     else:
-        if fetch["mode"] == STEADY:
-            _become_exact(fetch, 0, fetch["arrival"], fetch["left"])
         _jump(fetch, target, back, cycle)
 
 
@@ -442,8 +442,6 @@ def fetch_loop(fetch, pc, is_split, target, cycle):
         fetch["arrival"] = cycle + 2
         fetch["loop_pc"] = pc
     else:
-        if fetch["mode"] == STEADY:
-            _become_exact(fetch, 0, fetch["arrival"], fetch["left"])
         _loop(fetch, pc, is_split, target, cycle)
 
 

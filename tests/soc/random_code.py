@@ -41,6 +41,11 @@ class RandomCode:
         for _ in range(count):
             self.emit(2 if self.random.random() < self.compressed else 4)
 
+    def align(self) -> None:
+        """Let what follows begin at a word."""
+        if len(self.rows) % 2:
+            self.emit(2)
+
     def skip(self, row: np.void) -> None:
         """Let row jump over some instructions."""
         self.straight(self.random.randrange(8))
@@ -48,8 +53,7 @@ class RandomCode:
         self.straight(1)
 
     def hardware_loop(self) -> None:
-        if len(self.rows) % 2:
-            self.emit(2)
+        self.align()
         start = self.here
         self.straight(self.random.randrange(1, 11))
         self.loop_end(start)
@@ -61,8 +65,7 @@ class RandomCode:
 
     def loop_with_a_jump_to_its_end(self) -> None:
         """The end begins at a word: riscv_prefetch_buffer.sv may lose others that it jumps to."""
-        if len(self.rows) % 2:
-            self.emit(2)
+        self.align()
         start = self.here
         self.straight(self.random.randrange(3))
         if self.random.random() < 0.5:
@@ -70,22 +73,19 @@ class RandomCode:
         else:
             jump = self.emit(4, BRANCH, every=self.random.choice((1, 2, -2)))
         self.straight(self.random.randrange(12))
-        if len(self.rows) % 2:
-            self.emit(2)
+        self.align()
         jump["target"] = self.here
         self.loop_end(start)
 
     def fetch_ahead(self) -> None:
         """Lines anywhere, each asked for by a loop's end after a branch that is always taken."""
         for _ in range(self.random.randrange(1, 4)):
-            if len(self.rows) % 2:
-                self.emit(2)
+            self.align()
             start = self.here
             self.straight(self.random.randrange(1, 3))
             leave = self.emit(4, BRANCH, every=self.random.randrange(2, 6))
             self.emit(4, BRANCH, every=1, target=start)
-            if len(self.rows) % 2:
-                self.emit(2)
+            self.align()
             self.emit(4, loop=2, target=BASE + 2 * self.random.randrange(600))
             leave["target"] = self.here
             self.straight(1)
