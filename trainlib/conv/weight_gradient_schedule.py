@@ -293,26 +293,27 @@ def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
     raises    KernelError if it is not a point of this shape, or does not fit the registers
     """
     points = sorted(_points(g, cores, given), key=lambda point: cycles(g, point))
-    chosen: dict[Point, float] = {}
+    chosen, fewest = None, inf
     nests: dict[Point, Nest | None] = {}
     for point in points:
         shape, least_cycles = replace(point, split=(1, 1)), cycles(g, point)
-        if least_cycles >= min(chosen.values(), default=inf):
+        if least_cycles >= fewest:
             break
         if shape not in nests:
             if sum(nest is not None for nest in nests.values()) == PLANNED:
                 break
             nests[shape] = fitting(g, shape)
-        if nest := nests[shape]:
-            chosen[point] = least_cycles * nest.slowness
-    if not chosen:
+        nest = nests[shape]
+        if nest and least_cycles * nest.slowness < fewest:
+            chosen, fewest = point, least_cycles * nest.slowness
+    if chosen is None:
         wanted = ", ".join(f"{key} {value}" for key, value in given.items() if value is not None)
         raise KernelError(
             f"{name}: {wanted}: no such point for {g.groups} x {g.rows} rows and {g.channels} "
             f"channels of {g.ys.outputs} x {g.xs.outputs} outputs on {cores} cores, {REGISTERS} "
             f"registers each"
         )
-    return min(chosen, key=chosen.__getitem__)
+    return chosen
 
 
 def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
