@@ -32,8 +32,8 @@ from firmware.code import Code
 from firmware.registers import GP, RA, ZERO, S
 from firmware.team import Team
 from isa.assembler.names import RI5CY_CSRS
+from soc.icache.private_cache import LINE_BYTES
 
-LINE = 16  # bytes
 LEAST, MOST = 24, 120
 """Lines for which that is worth its own code, and those that are fetched at most: the shared cache
 has 256."""
@@ -70,11 +70,11 @@ def ahead(k: Kernel, team: Team, is_cold: bool = True) -> Iterator[Callable[[], 
 def _insert_fetch(k: Kernel, team: Team, start: Label) -> None:
     """Insert what fetches the code from a label to here, in front of it."""
     size = k.code.size_since(start)
-    if size < LEAST * LINE:
+    if size < LEAST * LINE_BYTES:
         return
     around, k.code = k.code, Code()
     with k.compact():
-        k.li(AT, min(size, MOST * LINE))
+        k.li(AT, min(size, MOST * LINE_BYTES))
         if team.fetcher:
             k.jal(FIRST, team.fetcher)
         else:
@@ -102,7 +102,7 @@ def _emit_fetch(k: Kernel, team: Team) -> None:
     """
     again, end, done = (k.label() for _ in range(3))
     team.core(CORE)
-    k.slli(CORE, CORE, LINE.bit_length() - 1)
+    k.slli(CORE, CORE, LINE_BYTES.bit_length() - 1)
     k.add(AT, AT, FIRST)
     k.add(AT, AT, CORE)
     k.lp_endi(0, end)
@@ -110,7 +110,7 @@ def _emit_fetch(k: Kernel, team: Team) -> None:
     k.place(again)
     k.csrw(RI5CY_CSRS["lpstart0"], AT)
     k.blt(AT, FIRST, done)
-    k.addi(AT, AT, -LINE * team.cores)
+    k.addi(AT, AT, -LINE_BYTES * team.cores)
     k.beq(ZERO, ZERO, again)
     k.place(end)
     k.nop()  # never executed: the loop would go back

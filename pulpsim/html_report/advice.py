@@ -9,14 +9,13 @@ from pulpsim.html_report.evidence import Evidence
 from pulpsim.html_report.hot_spots_index import stalled
 from pulpsim.html_report.sleep import union
 from pulpsim.html_report.svg import count, counted, percent
+from soc.icache.private_cache import LINE_BYTES
 from soc.prelude.counters import CAUSES
 from soc.trace.reader import Kind
 
 Words = tuple[str, str]
 NOTABLE = 0.1
 """Share of a loss from which on an instruction is named."""
-LINE = 16
-"""Bytes of a line of the instruction caches."""
 
 
 def idle(evidence: Evidence) -> Words:
@@ -67,11 +66,11 @@ def _first_times(evidence: Evidence) -> float | None:
 
 def hot_code(sites: np.ndarray) -> int:
     """Bytes of the cache lines that 90 % of the executed instructions lie in."""
-    lines, which = np.unique(sites["pc"] // LINE, return_inverse=True)
+    lines, which = np.unique(sites["pc"] // LINE_BYTES, return_inverse=True)
     issues = np.sort(np.bincount(which, sites["issues"], lines.size))[::-1]
     if not issues.size:
         return 0
-    return int(np.searchsorted(np.cumsum(issues), 0.9 * issues.sum()) + 1) * LINE
+    return int(np.searchsorted(np.cumsum(issues), 0.9 * issues.sum()) + 1) * LINE_BYTES
 
 
 def load_use(evidence: Evidence, causes: tuple[str, ...]) -> Words:

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from firmware.builder import KernelError
-from firmware.fetch_ahead import LEAST, LINE, OWN, ahead
+from firmware.fetch_ahead import LEAST, OWN, ahead
 from firmware.registers import A, S
 from firmware.runtime import new_kernel, team_of
 from isa.program import Program
 from soc.chip.spec import load_chip
+from soc.icache.private_cache import LINE_BYTES
 from soc.result import RunResult
 from soc.run import prepare, run_program
 from soc.simulation import Simulation
@@ -74,7 +75,7 @@ def test_all_lines_are_in_the_shared_cache_when_cores_come_to_them(least, expect
     begun = prepare(program, PULP, "compiled")
     begun.run_on(int(issues["cycle"][np.isin(issues["pc"], code(program))].min()))
 
-    wanted = {address // LINE for address in code(program)}
+    wanted = {address // LINE_BYTES for address in code(program)}
     assert len(wanted) > LEAST
     assert expected[0] <= len(wanted & shared_lines(begun)) / len(wanted) <= expected[1]
 
