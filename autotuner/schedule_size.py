@@ -129,7 +129,8 @@ def _most_transfers(choice: Choice, sizes: Sizes, cores: int) -> tuple[list[int]
             key = name, box.part
             if key not in known:
                 commands = copies(tensors[name], box)
-                longest = max(longest, *(command.length for command in commands), 0)
+                ways = (way for copy in commands for way in (copy, copy.in_short_bursts))
+                longest = max(longest, *(way.length for way in ways), 0)
                 known[key] = len(commands)
             most[name] = max(most[name], known[key])
     return [sum(count * _ways(tensors, name) for name, count in most.items())], longest

@@ -1,7 +1,7 @@
 """Boxes of tensors as commands of the DMA: lines on either side, or several commands."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -10,6 +10,9 @@ from trainlib.primitive.l1_layout import Level, Patch
 from trainlib.primitive.slices import Box
 from trainlib.primitive.tensor import WORD, Tensor
 from trainlib.tiling.records import SHORTEST, Far
+
+SHORT_BURSTS = sorted(range(32, 100, 4), key=lambda size: (size % 8, abs(size - 64)))
+"""Bytes of a short burst, the best first: about 64, and whole beats of the DMA."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class Copy:
     size                 bytes
     line                 bytes of a line, 0 if all lies together
     stride, l1_stride    bytes from line to line; a line's own where that side has no gaps
+    burst                bytes that L2 is asked for at once, a part of what lies together on both
+                         sides; 0: as many as the DMA can
     """
 
     l1: int
@@ -28,20 +33,40 @@ class Copy:
     line: int = 0
     stride: int = 0
     l1_stride: int = 0
+    burst: int = 0
 
     @property
     def length(self) -> int:
         """Words of the command."""
-        return SHORTEST + 2 * sum(self.line != step for step in (self.stride, self.l1_stride))
+        return SHORTEST + 2 * sum(line > 0 for line, _ in self._sides)
+
+    @property
+    def in_short_bursts(self) -> "Copy":
+        """The same in bursts of about 64 bytes; as it is if lines are short, or have gaps in L1, or
+        cannot be divided so.
+        """
+        together = self.line or self.size
+        if self.l1_stride != self.line or together <= max(SHORT_BURSTS):
+            return self
+        burst = next((size for size in SHORT_BURSTS if together % size == 0), 0)
+        return replace(self, burst=burst)
+
+    @property
+    def _sides(self) -> list[tuple[int, int]]:
+        """Lines and strides of L2 and L1, zeros where all lies together; a burst is a line of L1
+        without a gap after it.
+        """
+        far, near = (
+            (self.line, step) if step != self.line else (0, 0)
+            for step in (self.stride, self.l1_stride)
+        )
+        return [far, (self.burst, self.burst) if self.burst else near]
 
     def words(self, to_l1: bool, l1: int, l2: Far, to_all: bool = False) -> list[Any]:
         """The words to store, given where buffer and tensor lie; see command_words."""
-        sides = [(self.line, self.stride), (self.line, self.l1_stride)]
-        lines = [(line, stride) if line != stride else (0, 0) for line, stride in sides]
         far: Any = l2 + self.l2
-        return command_words(
-            *(to_l1, l1 + self.l1, far, self.size), *lines[0], *lines[1], to_all=to_all
-        )
+        sides = [*self._sides[0], *self._sides[1]]
+        return command_words(to_l1, l1 + self.l1, far, self.size, *sides, to_all=to_all)
 
 
 def copies(tensor: Tensor, box: Box) -> list[Copy]:

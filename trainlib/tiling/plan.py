@@ -24,6 +24,7 @@ FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
 MOST_OPENING = 4  # copies of the first step that code starts instead of the table
 RING = 3  # entries in L1 where they are not all there
 WHOLE = 1024  # bytes of a table that is in L1 from the start on, where copying takes longest
+HIDDEN = 3.2  # bytes that the DMA moves in short bursts in half a cycle
 MOST_TRIES = 16  # tables that turn out not to fit
 
 
@@ -91,7 +92,7 @@ class Plan:
             elif plan.ring * plan.entry_size > choice.reserved:
                 choice = replace(choice, reserved=plan.ring * plan.entry_size)
             else:
-                return plan
+                return plan if choice.table.price else plan._in_short_bursts(choice, sizes)
 
     @classmethod
     def _with(cls, choice: Choice, sizes: Sizes, cores: int) -> "Plan":
@@ -102,6 +103,24 @@ class Plan:
         steps = schedule(tiles, tensors, slots)
         how = cores, choice.is_copying(sizes)
         return cls(tiling, steps, slots, *_bytes(tiling, tiles), *how)
+
+    def _in_short_bursts(self, choice: Choice, sizes: Sizes) -> "Plan":
+        """The same with copies in short bursts, where computing takes twice as long as these; as it
+        is if there is no room for their commands.
+
+        NOTE: a line of code that a core needs meanwhile waits for up to eight bursts.
+        """
+        grid = choice.grid(sizes)
+        rate = grid.work.item() / prod(dim.size for dim in self.tiling.dims)
+
+        def hidden(step: Step) -> bool:
+            sizes = dict(step.shape.sizes).values() if step.shape else [0]
+            return step.bytes < HIDDEN * rate * prod(sizes)
+
+        steps = [step.in_short_bursts if hidden(step) else step for step in self.steps]
+        plan = self if self.is_ahead else replace(self, steps=steps)
+        has_room = grid.bytes.item() + plan.ring * plan.entry_size <= choice.free
+        return plan if has_room and plan.table_size <= choice.table.bytes else self
 
     @property
     def is_ahead(self) -> bool:

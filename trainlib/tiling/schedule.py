@@ -8,7 +8,7 @@ two, both happen at once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trainlib.primitive.slices import Box, TileShape
 from trainlib.primitive.tensor import Tensor, Tensors
@@ -22,6 +22,9 @@ in       the DMA writes it: starts in the next step
 out      the cores write it: when the copy that started in the step after has ended
 inout    the DMA writes it: starts in the step after the one in which that copy has ended
 """
+
+MOST_SHORT = 4  # copies of a step in short bursts: commands with lines that the DMA holds
+LEAST_SHORT = 1024  # bytes of one
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,20 @@ class Step:
     def bytes(self) -> int:
         """Bytes that it copies."""
         return sum(transfer.copy.size for transfer in self.transfers)
+
+    @property
+    def in_short_bursts(self) -> "Step":
+        """The same, with copies to L1 in short bursts, unless there are many."""
+        to_l1 = [transfer for transfer in self.transfers if transfer.to_l1]
+        if len(to_l1) > MOST_SHORT:
+            return self
+        transfers = [
+            replace(transfer, copy=transfer.copy.in_short_bursts)
+            if transfer in to_l1 and transfer.copy.size >= LEAST_SHORT
+            else transfer
+            for transfer in self.transfers
+        ]
+        return replace(self, transfers=transfers)
 
 
 @dataclass

@@ -7,12 +7,16 @@ from math import prod
 import numpy as np
 import pytest
 
+from autotuner.space import Space
 from firmware.arena import Arena
 from firmware.builder import KernelError
+from firmware.runtime import Team
+from soc.chip.spec import load_chip
 from trainlib.primitive.slices import Box, Spread, TensorSlice, Window
 from trainlib.primitive.tensor import Tensor
 from trainlib.primitive.tile_spec import CodeCost, Costs, Dim, Tiling
 from trainlib.tiling.dma_commands import Copy, copies
+from trainlib.tiling.plan import Plan
 from trainlib.tiling.schedule import schedule, stays
 from trainlib.tiling.tile_size import Choice, Grid, TableRoom, TablesTooLong, candidates
 
@@ -80,6 +84,42 @@ def test_what_one_command_cannot_say_takes_several():
         Copy(65 * 2000 * n, 65 * 4000 * n, 2000 * lines, 2000, 4000, 2000)
         for n, lines in enumerate((65, 65, 65, 65, 40))
     ]
+
+
+@pytest.mark.parametrize(
+    ("copy", "burst"),
+    [
+        (Copy(0, 0, 2048), 64),
+        (Copy(0, 0, 11552), 32),  # 32 x 19 x 19
+        (Copy(0, 0, 360 * 3, 360, 400, 360), 72),  # lines are whole bursts
+        (Copy(0, 0, 76 * 31), 76),  # no whole number of any beats
+        (Copy(0, 0, 4 * 311), 0),
+        (Copy(0, 0, 96 * 20, 96, 400, 96), 0),  # lines are short
+        (Copy(0, 0, 360 * 3, 360, 400, 400), 0),  # with gaps in L1
+    ],
+)
+def test_short_bursts_are_lines_of_l1_without_gaps(copy, burst):
+    short, lines = copy.in_short_bursts, (burst, burst) if burst else ()
+    assert short.words(True, 0, 0)[1:] == [*copy.words(True, 0, 0)[1:], *lines]
+    assert len(short.words(True, 0, 0)) == short.length
+
+
+def test_copies_are_in_short_bursts_where_computing_hides_them():
+    image = {"inputs": 41, "height": 18, "width": 18, "outputs": 6, "kernel": 3, "padding": 1}
+    steps = planned("conv2d_fw_f32", image | {"stride": 2})
+    first, *others = [{t.copy.burst for t in step.transfers if t.to_l1} for step in steps]
+    assert first == {0}
+    assert {72} in others
+    assert all(t.copy.burst == 0 for step in steps for t in step.transfers if not t.to_l1)
+    one = planned("linear_wg_f32", {"inputs": 250, "outputs": 150, "batch": 1})
+    assert all(t.copy.burst == 0 for step in one for t in step.transfers)
+
+
+def planned(kernel, arguments):
+    """Steps of a kernel from L2."""
+    space = Space.of(kernel, arguments | {"tile": {}}, load_chip("pulp"))
+    k, how = space.kernel(), (space.choice(2, space.methods[0]).tiling, space.tensors, {}, 2)
+    return Plan.of(k, Team(k, 8), *how).steps
 
 
 TENSORS = {"A": Tensor((4,)), "B": Tensor((6,)), "C": Tensor((4,), "out")}
