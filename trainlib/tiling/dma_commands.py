@@ -65,8 +65,9 @@ class Copy:
     def words(self, to_l1: bool, l1: int, l2: Far, to_all: bool = False) -> list[Any]:
         """The words to store, given where buffer and tensor lie; see command_words."""
         far: Any = l2 + self.l2
-        sides = [*self._sides[0], *self._sides[1]]
-        return command_words(to_l1, l1 + self.l1, far, self.size, *sides, to_all=to_all)
+        place = l1 + self.l1, far, self.size
+        ((line, stride), (l1_line, l1_stride)) = self._sides
+        return command_words(to_l1, *place, line, stride, l1_line, l1_stride, to_all=to_all)
 
 
 def copies(tensor: Tensor, box: Box) -> list[Copy]:
