@@ -179,7 +179,7 @@ class Channels:
         """Compute the core's lines of a block, sums carried from line to line.
 
         NOTE: the loop runs twice: once to fill the sums, then for the lines. In between, `line` is
-        what is left less than 0.
+        what is left less than 0. With nothing to fill, it runs once.
         """
         k, x, v, (filled, t, _) = self.k, self.x, self.v, self.scratch
         (front, back), width = block.missing, len(block.line.outputs)
@@ -187,14 +187,14 @@ class Channels:
         if self.has_all_lines:
             k.add_constant(self.px, v.load(x_block, t), last, t)
             k.li(self.line, x.ys.outputs - back)
-            k.li(filled, block.held - front)
+            self._count_filled(block, filled)
         else:
             k.add_constant(self.px, v.load(x_block, t), last - front * x.x.line, t)
             k.li(filled, block.held)
             if front:
                 inside = k.label()
                 k.bnez(v.load("at_start", t), inside)
-                k.addi(filled, filled, -front)
+                self._count_filled(block, filled)
                 k.add_constant(self.px, self.px, front * x.x.line, t)
                 k.place(inside)
         for register in self.sums[(block.held - front) * width : block.held * width]:
@@ -214,6 +214,17 @@ class Channels:
         for line in range(back):
             self._store(block.line, line * width)
         k.place(ended)
+
+    def _count_filled(self, block: Carried, filled: Register) -> None:
+        """Count the rounds that fill the sums from a block's first line on; if there are none,
+        those of its lines, as the second time that the loop runs.
+        """
+        k = self.k
+        if count := block.held - block.missing[0]:
+            k.li(filled, count)
+        else:
+            k.mv(filled, self.line)
+            k.sub(self.line, ZERO, self.line)
 
     def _carried_line(self, block: Carried, ended: int = 0, *, is_first: bool = False) -> None:
         """Emit a round: load a line of the input, end a line of sums with it and carry others on.

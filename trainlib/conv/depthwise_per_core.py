@@ -117,7 +117,7 @@ class LoneChannels(Channels):
 
     def _fill(self, lines: Carried, begin: Begin | None) -> None:
         """The rounds before those of the loop: all that read lines before a block's first one, or
-        those that are left of them with the first line of all.
+        those that are left of them with the first line of all; if none are, its sums are started.
         """
         k, x, front = self.k, self.x, lines.missing[0]
         width, filled, middle = len(lines.line.outputs), range(front, lines.held), k.label()
@@ -132,6 +132,9 @@ class LoneChannels(Channels):
             k.place(begin.other)
             for number in range(front):
                 self._carried_line(lines, lines.held - number)
+        elif not filled:
+            for register in self.sums[: lines.held * width]:
+                self._start_sum(register)
         k.place(middle)
         for number in filled:
             is_first = number == front and not (begin and front)

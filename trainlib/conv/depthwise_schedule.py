@@ -103,7 +103,8 @@ class Carried(NamedTuple):
 
     The sums of a line begin with its first taps along y and move on to other registers with every
     line of the input, by the multiply-adds themselves; those that have their last taps are stored.
-    The first rounds fill the registers: what they store is no sum, and stored again.
+    The first rounds fill the registers: what they store is no sum, and stored again. There are none
+    for a first line that has its last tap alone, whose registers are full as they start.
 
     line       with all taps
     taps       what it reads of each line of the input, by tap along y, the first one first
@@ -234,7 +235,7 @@ def carried_row(x: Correlation, cols: int, parts: int) -> list[Carried]:
     lines = ys.outputs // parts
     front, back = ys.pad, max(ys.outputs - ys.pad + ys.taps - 1 - ys.inputs, 0)
     held = ys.taps - 1
-    if max(front, back) >= held or lines < held or x.x.line not in STEPS:
+    if not held or max(front, back) > held or lines < held or x.x.line not in STEPS:
         return []
     found, others, part = [], 0.0, -(-ys.outputs // parts) / ys.outputs
     for block in x.xs.runs(cols):
