@@ -11,6 +11,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from autotuner.measure import layer_cycles
 from firmware.runtime import Team, new_kernel
 from soc.chip.spec import load_chip
 from tests.trainlib.cluster import PULP
@@ -127,10 +128,11 @@ def test_all_is_there_when_it_is_read_and_leaves_once(items, blocks, ends):
     for rounds in (6, 7, 25, 40):
         for unit, growth, most in ((1, 1.5, 4), (2, 2.0, 9), (5, 3.0, 40)):
             how = {"blocks": blocks, "front": ends[0], "back": ends[1]}
-            of = share(items, rounds, 7, unit, growth, most, **how)
-            if of.exists:
-                play(of)
-                played += 1
+            whole = share(items, rounds, 7, unit, growth, most, **how)
+            for of in (whole, replace(whole, tapers=False)):
+                if of.exists:
+                    play(of)
+                    played += 1
     assert played >= 4
 
 
@@ -165,6 +167,15 @@ def test_cores_have_equal_numbers_of_lines_and_short_segments_at_the_ends():
         assert some[0].lines <= 6
         assert all(segment.lines <= 20 for segment in some)
         assert all(a.end == b.first or b.first == 0 for a, b in pairwise(some))
+
+
+def test_a_last_segment_may_be_as_long_as_others():
+    short = share(17, 33, 8, unit=3, most=20)
+    for some, others in zip(short.segments, replace(short, tapers=False).segments, strict=True):
+        assert (some[0].first, some[-1].end) == (others[0].first, others[-1].end)
+        assert others[0].lines <= 6
+        assert len(others) <= len(some)
+        assert others[-1].lines >= some[-1].lines
 
 
 def found(of, chip=PULP, tile=None, buffers=2):
@@ -249,6 +260,9 @@ CARRIED = (
     ("fw", 8, {"inputs": 17, "height": 45, "width": 4, "kernel": 3, "padding": 1, "bias": True}),
     ("ig", 8, {"inputs": 26, "height": 16, "width": 14, "kernel": 3, "padding": 2}),
     ("fw", 3, {"inputs": 5, "height": 40, "width": 5, "kernel": (4, 2), "padding": (2, 1, 0, 0)}),
+    ("fw", 8, {"inputs": 25, "height": 32, "width": 5, "kernel": 3, "padding": 2, "bias": True}),
+    ("fw", 8, {"inputs": 9, "height": 44, "width": 14, "kernel": 2, "padding": 1}),
+    ("ig", 6, {"inputs": 17, "height": 20, "width": 9, "kernel": 3}),
     ("fw", 5, {"inputs": 8, "height": 34, "width": 6, "kernel": (3, 2), "padding": (0, 1, 0, 1)}),
 )
 
@@ -258,6 +272,15 @@ CARRIED = (
 def test_sums_are_carried_from_line_to_line(step, cores, shape, shares):
     run(f"dwconv2d_{step}_f32", shape | {"cores": cores})
     assert shares[0].cuts.begun > 0
+
+
+def test_of_shares_that_one_core_bounds_that_with_least_for_the_others_is_taken(shares):
+    """17,528 cycles if the first one is, of an estimate that many have."""
+    point = {"inputs": 45, "height": 13, "width": 13, "kernel": 3, "padding": 2, "tile": {}}
+    _, report = launch("dwconv2d_ig_f32", point)
+    assert report.is_correct
+    assert shares[0] is not None
+    assert layer_cycles(report.result) <= 17_300
 
 
 def test_shapes_of_all_kinds_are_right(request, shares):
