@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainlib.conv.axis import Axis
-from trainlib.conv.busy_cores import busy_part
+from trainlib.conv.busy_cores import SUMS, busy_part
 from trainlib.primitive.tensor import WORD
 
 PARTS = (2, 4, 8)
 INSTRUCTIONS = 1.5  # for a multiply-add, with loads, about
+PAIRED = 1.1  # cycles for an instruction of a pair of a row and a channel by itself, about
 ADDED = 1.5  # cycles for a sum of a part that is added up, about
 AROUND = 250  # cycles of barriers and code that is new
 WORTH = 0.95  # of the cycles without parts, at most
@@ -53,6 +54,8 @@ def _cycles(
     sums = groups * rows * channels * ys.taps * xs.taps
     macs = groups * rows * channels * ys.reads * xs.reads
     found = {1: INSTRUCTIONS * macs / cores / max(_busy(cores, groups, rows, channels, xs), 1e-9)}
+    if groups == 1:
+        found[1] = min(found[1], -(-rows * channels // cores) * _pair(ys, xs))
     for parts in PARTS:
         if 2 * parts > ys.outputs or parts > cores or parts * sums * WORD > MOST:
             break
@@ -60,6 +63,18 @@ def _cycles(
         own = INSTRUCTIONS * macs * slowest / each / _busy(each, groups, rows, channels, xs)
         found[parts] = own + AROUND + ADDED * (parts + 2) * sums / cores
     return found
+
+
+def _pair(ys: Axis, xs: Axis) -> float:
+    """Cycles of a pair of a row and a channel by itself, nearly, with all taps at once; infinite if
+    registers do not hold its sums, or lines at the borders read less. See WeightGradient.pairs.
+    """
+    found, taps = np.inf, ys.taps * xs.taps
+    for lines, places in ((ys, xs), (xs, ys)):
+        if taps <= SUMS and lines.taps > 1 and len(lines.middle) == lines.outputs > 1:
+            loads = (1 + lines.taps * places.stride) / taps
+            found = min(found, PAIRED * ys.reads * xs.reads * (1 + loads))
+    return float(found)
 
 
 def _busy(cores: int, groups: int, rows: int, channels: int, xs: Axis) -> float:

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import groupby, pairwise
 from operator import add
 
-from firmware.builder import LT, Kernel, KernelError, Register
+from firmware.builder import EQ, LT, Kernel, KernelError, Register
 from firmware.registers import RA, ZERO
 from firmware.runtime import Team
 from trainlib.codegen.inner_loop import STEPS
@@ -33,6 +33,7 @@ from trainlib.primitive.tensor import Address
 GIVEN = ("dy", "x_start", "dw_row")
 INNER = ("taps", "count", "x", "dw", "channels", "rows", "groups", "return")
 AFTER = 2  # instructions between the ends of two hardware loops, at least
+RECIPROCAL = 1 << 16  # pair // channels == pair * ceil(2^16 / channels) // 2^16 for few pairs
 STARTS = ("count", "dy", "x_start")
 OF_PARTS = ("first_line", "end_line")  # given, where cores have parts of the lines
 BASES = ("dy_base", "x_base")  # inside, then
@@ -69,7 +70,7 @@ def weight_gradient(
     if parts > 1:
         is_turned = False
     given |= {"is_turned": is_turned}
-    g, point = choose_view(name, g, team.cores // parts, given)
+    g, point = choose_view(name, g, team.cores // parts, given, has_pairs=parts == 1)
     Code(k, team, g, point, others, parts).emit()
 
 
@@ -103,7 +104,8 @@ class Code:
         with k.scope():
             names = GIVEN if self.parts == 1 else (*GIVEN, *OF_PARTS)
             has_uneven = g.groups > 1 and g.groups % point.split[0] > 0
-            names = (*names, "each") if has_uneven else names
+            names = (*names, "each") if has_uneven or g.of_row else names
+            names = (*names, "left") if g.of_row else names
             given = dict(zip(names, k.x(len(names)), strict=True))
             i, j, t = k.x(3)
             part = k.x() if self.parts > 1 else t
@@ -114,8 +116,13 @@ class Code:
             with grid_of(k, self.team, split, i, j, t):
                 if self.parts > 1:
                     self._load_lines(given, i, part, t)
+                if g.of_row and split[0] == 1:
+                    k.mv(i, ZERO)
                 for panel in rows.parts_of_cores(given.get("each")):
-                    self._load_starts(given, rows, panel, is_row)
+                    if g.of_row:
+                        self._load_pair(given, i, t)
+                    else:
+                        self._load_starts(given, rows, panel, is_row)
                     if self.parts > 1:
                         add_product(k, given["dw_row"], part, self._part_bytes, t)
                     for strip in channels.parts_of_cores():
@@ -168,6 +175,35 @@ class Code:
             given["dw_row"], part, g.dw.address, g.dw.row if is_row else g.dw.group
         )
 
+    def _load_pair(self, given: dict[str, Register], pair: Register, t: Register) -> None:
+        """Load where the core's first pair of a row and a channel begins, and how many are left of
+        the row; the number of the pair becomes that of its channel.
+        """
+        k, g = self.k, self.g
+        with k.scope():
+            row = k.x()
+            k.li(t, -(-RECIPROCAL // g.of_row))
+            k.mul(row, pair, t)
+            k.srli(row, row, RECIPROCAL.bit_length() - 1)
+            k.li(t, g.of_row)
+            k.sub(given["left"], t, pair)
+            k.mul(t, row, t)
+            k.sub(pair, pair, t)
+            k.add(given["left"], given["left"], t)
+            for name, base, of_row, of_channel in (
+                ("dy", g.dy.address, g.dy.group, 0),
+                ("x_start", g.x.address, 0, g.x.group),
+                ("dw_row", g.dw.address, g.dw.row, g.dw.group),
+            ):
+                if isinstance(base, int):
+                    k.li(given[name], base)
+                else:
+                    k.mv(given[name], base)
+                for index, step in ((row, of_row), (pair, of_channel)):
+                    if step:
+                        k.li(t, step)
+                        k.by_field(("p_mac", "cv_mac"), rd=given[name], rs1=index, rs2=t)
+
     def _part(self, given: dict[str, Register], size: int, channels: int) -> None:
         """All of a core: its groups, or its rows of the only one."""
         k, g, nest = self.k, self.g, self.nest
@@ -176,7 +212,11 @@ class Code:
         own = nest.sums + nest.pool
         inner = nest.addresses + (3 if k.has_float_registers else own)
         bases = [g.dy.address, g.x.address, g.dw.address, *self.others]
-        names = [name for name in INNER if name != "groups" or not has_each]
+        is_one = rows <= self.point.rows and channels <= self.point.channels
+        self.x, self.dw = ("x_start", "dw_row") if is_one else ("x", "dw")
+        unused = {"groups"} if has_each else set()
+        unused |= {"x", "dw"} if is_one else set()
+        names = [name for name in INNER if name not in unused]
         names += BASES if self.parts > 1 else ()
         with values(k, given, names, inner, bases) as homes:
             _let_return_have_ra(homes)
@@ -280,27 +320,44 @@ class Code:
             v.add("x_base", g.x.group)
             return
         _, dy, x = self._starts(g.ys.taps - 1)
-        v.add("dy", g.dy.group - dy)
         v.add("x_start", g.x.group - x)
+        if not g.of_row:
+            v.add("dy", g.dy.group - dy)
+            return
+        v.add("dy", -dy)
+        v.add("left", -1)
+        with self.k.if_(EQ, v.load("left", self.scratch[0]), ZERO):
+            v.add("x_start", -g.of_row * g.x.group)
+            v.add("dy", g.dy.group)
+            v.add("dw_row", g.dw.row - g.of_row * g.dw.group)
+            self.k.li(self.scratch[0], g.of_row)
+            v.set("left", self.scratch[0])
 
     def _rows(self, rows: int, channels: int) -> None:
         """All blocks of sums of a tap along y."""
         g, v = self.g, self.v
+        if self.x == "x_start":
+            self._blocks_of(rows, channels)
+            v.add("dw_row", g.dw.line)
+            return
         for height, panels in heights(rows, self.point.rows).items():
             with v.loop("rows", panels):
                 v.copy("x", "x_start")
                 v.copy("dw", "dw_row")
                 for depth, times in heights(channels, self.point.channels).items():
                     with v.loop("channels", times):
-                        for taps in self.tap_blocks:
-                            shape = height, depth, taps
-                            self._block(Nest(g, *shape, self.point.cols, self.nest.pool))
+                        self._blocks_of(height, depth)
                         v.add("x", depth * g.x.channel)
                         v.add("dw", depth * g.dw.channel)
                 v.add("dw_row", height * g.dw.row)
                 v.add("dy", height * g.dy.channel)
         v.add("dy", -rows * g.dy.channel)
         v.add("dw_row", g.dw.line - rows * g.dw.row)
+
+    def _blocks_of(self, height: int, depth: int) -> None:
+        """The blocks of sums of so many rows and channels."""
+        for taps in self.tap_blocks:
+            self._block(Nest(self.g, height, depth, taps, self.point.cols, self.nest.pool))
 
     def _block(self, nest: Nest) -> None:
         k, g = self.k, self.g
@@ -340,7 +397,7 @@ class Code:
         """A line, for those taps along y that it is read through."""
         g, taps, channel = self.g, len(nest.taps), border.taps.start
         part = Nest(g, 1, len(border.taps), nest.taps, self.point.cols, nest.pool)
-        down, bases = border.line - g.first, ("dy", "x")
+        down, bases = border.line - g.first, ("dy", self.x)
         above = down * g.ys.stride
         if self.parts > 1:  # a core's lines begin elsewhere
             down, bases = border.line, ("dy_base", "x_base")
@@ -382,10 +439,13 @@ class Code:
         self,
         nest: Nest,
         runs: range,
-        bases: tuple[str, str] = ("dy", "x"),
+        bases: tuple[str, str] | None = None,
         after: tuple[int, int] = (0, 0),
     ) -> None:
-        """Let pointers be those of the first of some runs, of lines so many bytes after values."""
+        """Let pointers be those of the first of some runs, of lines so many bytes after values:
+        those of dY and X, if nothing else is said.
+        """
+        bases = bases or ("dy", self.x)
         first, ahead = nest.bodies[runs.start], nest.ahead(runs.start)
         for stream, base, place in zip("gx", bases, after, strict=True):
             start = self.v.load(base, self.scratch[0])
@@ -455,7 +515,7 @@ class Code:
             for c in range(nest.channels):
                 for tap in nest.taps:
                     floats[at + r * dw.row + c * dw.channel + tap * dw.place] = next(registers)
-        place = self.v.load("dw", self.scratch[0])
+        place = self.v.load(self.dw, self.scratch[0])
         access_each(self.k, access, floats, place, self.scratch[1], self.scratch[2])
 
 

@@ -4,7 +4,8 @@
 
 A block of sums stays in registers for all of the image: rows x channels x taps along x. Some
 neighbouring outputs along x are one body; outputs at the borders have bodies of their own. Of one
-channel, taps along y are channels if all lines are read through each of them.
+channel, taps along y are channels if all lines are read through each of them. Few rows and channels
+are pairs that cores share one by one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,7 @@ LOOPED = 3  # around the rounds of a line that read alike
 HELD = 130  # instructions of all blocks that a core's own cache still has for the next block, about
 LOST = 0.9  # cycles of each of the others
 FILLED = 0.0037  # of a loop over lines, for its instructions squared: its lines replace each other
+PAIRS = 8  # of a row and a channel for each core, at most, to look at them one by one
 PLANNED = 24  # blocks whose inner loops are planned to choose among them
 BORDERS = 4  # lines that are read through some taps along y alone, each with code of its own
 AROUND_BORDER = 40  # instructions around the code of such a line, nearly
@@ -67,6 +69,9 @@ class WeightGradient:
                    apart where they lie together
     has_row_pairs  of such, has a register two rows of a place? Rows are then pairs of them, dY is
                    words of both, see row_pairs; dW is halves, its second row half a pair after it
+    of_row         channels of each row, if groups are pairs of these, see pairs, and there are
+                   several of both. Groups' steps are those of rows of dY, of channels of X and dW
+                   then
     each           a register that says how many groups each core has, `groups` of all cores at
                    most; the code sets it free. None: they are partitioned here
     first, above   if taps along y are channels, see deep: the first line of dY that is read through
@@ -88,6 +93,7 @@ class WeightGradient:
     has_row_pairs: bool = False
     closes: bool = False
     each: Register | None = None
+    of_row: int = 0
     first: int = 0
     above: int = 0
     borders: tuple[Border, ...] = ()
@@ -109,6 +115,25 @@ class WeightGradient:
         """The same with lines for columns."""
         return replace(
             self, ys=self.xs, xs=self.ys, dy=self.dy.turned, x=self.x.turned, dw=self.dw.turned
+        )
+
+    @cached_property
+    def pairs(self) -> "WeightGradient":
+        """Of one group: the same with a group for each pair of a row and a channel, of which all
+        cores have as many. Else, and of halves, as it is.
+        """
+        if self.groups > 1 or self.element.is_half or self.rows * self.channels == 1:
+            return self
+        rows, channels = self.rows > 1, self.channels > 1
+        return replace(
+            self,
+            groups=self.rows * self.channels,
+            rows=1,
+            channels=1,
+            dy=replace(self.dy, group=self.dy.channel * rows),
+            x=replace(self.x, group=self.x.channel * channels),
+            dw=replace(self.dw, group=self.dw.channel if channels else self.dw.row),
+            of_row=self.channels * (rows and channels),
         )
 
     @cached_property
@@ -260,21 +285,32 @@ class Nest:
 
 
 def choose_view(
-    name: str, g: WeightGradient, cores: int, given: dict
+    name: str, g: WeightGradient, cores: int, given: dict, *, has_pairs: bool = True
 ) -> tuple[WeightGradient, Point]:
-    """What is computed, as it is looked at, and how: lines may be columns, taps channels.
+    """What is computed, as it is looked at, and how: lines may be columns, taps channels, and pairs
+    of a row and a channel groups.
+
+    has_pairs    may they be?
 
     given    see choose
 
     raises    KernelError likewise
     """
-    if g.deep is g and g.turned.deep is g.turned:
+    is_square = g.ys.outputs == g.xs.outputs
+    seen = [g.turned if is_turned else g for is_turned in turns(given, is_square)]
+    views = [view for way in seen for view in (way.deep, way)]
+    if (
+        has_pairs
+        and g.rows * g.channels <= PAIRS * cores
+        and not any(given[name] for name in ("rows", "channels", "cols", "split"))
+    ):
+        views += [way.pairs.deep for way in seen if way.pairs.deep is not way.pairs]
+    views = list(dict.fromkeys(views))
+    if views == seen:
         point = choose(name, g, cores, given)
         return g.turned if point.is_turned else g, point
-    is_square = g.ys.outputs == g.xs.outputs
-    views = [g.turned if is_turned else g for is_turned in turns(given, is_square)]
     found = []
-    for view in dict.fromkeys(way for seen in views for way in (seen.deep, seen)):
+    for view in views:
         try:
             point = choose(name, view, cores, given | {"is_turned": False})
         except KernelError:

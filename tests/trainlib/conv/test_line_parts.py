@@ -70,7 +70,7 @@ def test_rows_that_suffice_have_all_lines():
 
 
 def test_the_room_for_parts_is_that_of_the_tile_that_has_most():
-    ys, xs = Axis(30, 32, 3), Axis(30, 32, 3)
+    ys, xs = Axis(32, 32, 3, pad=1), Axis(32, 32, 3, pad=1)
     assert line_parts(8, 1, 8, 8, ys, xs) == 1
     parts = line_parts(8, 1, 8, 1, ys, xs)
     assert parts > 1
