@@ -35,6 +35,7 @@ class Plan:
     slots    buffers of each tensor
     sizes    bytes of each of them
     is_copying   does copying take longer than computing?
+    is_new       is its code in no cache, and do cores fetch it ahead?
     """
 
     tiling: Tiling
@@ -44,6 +45,7 @@ class Plan:
     scratch: dict[str, int]
     cores: int
     is_copying: bool
+    is_new: bool = False
 
     @classmethod
     def of(
@@ -56,6 +58,7 @@ class Plan:
         buffers: int,
         kept: int = 0,
         price: float = 0,
+        is_new: bool = False,
     ) -> "Plan":
         """Choose sizes of tiles until the table fits L2, and the entries in use fit L1 too.
 
@@ -66,13 +69,13 @@ class Plan:
         """
         for left in dict.fromkeys((max(k.l2.left - kept, 0), k.l2.left)):
             choice = Choice(k.name, tiling, tensors, buffers, k.l1, 0, TableRoom(left, price=price))
-            plan = cls._chosen(k, choice, tile, team.cores)
+            plan = cls._chosen(k, choice, tile, team.cores, is_new)
             if plan.table_size <= left:
                 return plan
         raise KernelError(_too_long(k, plan))
 
     @classmethod
-    def _chosen(cls, k: Kernel, choice: Choice, tile: Sizes, cores: int) -> "Plan":
+    def _chosen(cls, k: Kernel, choice: Choice, tile: Sizes, cores: int, is_new: bool) -> "Plan":
         """The best plan with a table that fits; the one with the smallest if none does."""
         smallest: Plan | None = None
         while True:
@@ -82,7 +85,7 @@ class Plan:
                 assert smallest is not None
                 return smallest
             _check_count(k, choice.tiling, sizes)
-            plan = cls._with(choice, sizes, cores)
+            plan = cls._with(choice, sizes, cores, is_new)
             if plan.table_size > choice.table.bytes:
                 if smallest is None or plan.table_size < smallest.table_size:
                     smallest = plan
@@ -95,13 +98,13 @@ class Plan:
                 return plan if choice.table.price else plan._in_short_bursts(choice, sizes)
 
     @classmethod
-    def _with(cls, choice: Choice, sizes: Sizes, cores: int) -> "Plan":
+    def _with(cls, choice: Choice, sizes: Sizes, cores: int, is_new: bool) -> "Plan":
         """The plan with tiles of these sizes."""
         tiling, tensors = choice.tiling, choice.tensors
         slots = choice.slots(sizes)
         tiles = list(tiling.tiles(sizes, tensors, cores))
         steps = schedule(tiles, tensors, slots)
-        how = cores, choice.is_copying(sizes)
+        how = cores, choice.is_copying(sizes), is_new
         return cls(tiling, steps, slots, *_bytes(tiling, tiles), *how)
 
     def _in_short_bursts(self, choice: Choice, sizes: Sizes) -> "Plan":
@@ -126,6 +129,11 @@ class Plan:
     def is_ahead(self) -> bool:
         """Do copies of a step start before those of the last one are waited for?"""
         return self.is_copying or self.tiling.streams
+
+    @property
+    def has_code(self) -> bool:
+        """Do entries have a word for the end of their function's code? See tile_loop."""
+        return self.is_new and not self.is_ahead and len(self.shapes) > 1
 
     @property
     def entries(self) -> int:
@@ -200,9 +208,14 @@ class Plan:
         return ADDRESSES + WORD * len(self.moving)
 
     @property
+    def code(self) -> int:
+        """Where in an entry the end of its function's code is if that is new, else 0."""
+        return self.each + WORD * self.grows
+
+    @property
     def nothing(self) -> int:
         """Where in an entry a zero is: the number of words of cores that start no copies."""
-        return self.each + WORD * self.grows
+        return self.code + WORD * self.has_code
 
     @property
     def counts(self) -> int:

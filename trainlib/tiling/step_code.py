@@ -13,9 +13,11 @@ from typing import Any
 
 from firmware.builder import EQ, LT, NE, Kernel, Label, Register
 from firmware.drivers import COMMAND, CONTROL, FIELDS, LONGEST, Dma, command_words
-from firmware.fetch_ahead import ahead
+from firmware.fetch_ahead import AT, FIRST, MOST, OWN, ahead, emit_fetch
+from firmware.platform import DMA
 from firmware.registers import SP, ZERO, A
 from firmware.runtime import EVENT_UNIT, Team
+from soc.icache.private_cache import LINE_BYTES
 from trainlib.primitive.tensor import WORD
 from trainlib.tiling.plan import FUNCTION, NEXT, RING, Plan
 from trainlib.tiling.records import Relatives, start_copies
@@ -37,6 +39,8 @@ class Steps:
     opening         commands of copies that code starts, before the first entry is there
     relatives       how the table's commands are started if they are relative; None: as they are
     is_cold         does the code run for the first time?
+    ends            of the first tile's function, up to which code is fetched at first, and of all
+                    code, where entries tell which functions are new; None: all is fetched at first
     """
 
     def __init__(
@@ -49,12 +53,15 @@ class Steps:
         opening: Sequence[Sequence[Any]],
         relatives: Relatives | None = None,
         is_cold: bool = True,
+        ends: tuple[Label, Label] | None = None,
     ) -> None:
         self.k, self.team, self.plan = k, team, plan
         self.entries, self.table = places
         self.next, self.finish = labels
         self.opening, self.relatives, self.is_cold = opening, relatives, is_cold
+        self.ends = ends
         self.entry = A[0]
+        self.new, self.fetched = k.label("fetch_new"), k.label()
         self.waiting, self.waited = k.label("wait_for_copies"), k.label()
 
     @contextmanager
@@ -67,9 +74,10 @@ class Steps:
         k = self.k
         first = k.label()
         is_early = self._is_opened_early
+        until = self.ends[0] if self.ends else None
         with k.compressing(), ahead(k, self.team, self.is_cold) as fetch:
             if not is_early:
-                fetch()
+                fetch(until)
             with k.scope():
                 if is_early:
                     counter = self._open()
@@ -77,13 +85,17 @@ class Steps:
                 if is_early:
                     k.sw(counter, COUNTERS, SP)
             if is_early:
-                fetch()
+                fetch(until)
             with k.scope():
                 k.registers.hold(self.entry)
                 self.count, self.words = k.x(2)
                 self._prepare(first)
                 self._wait_aside()
+                if self.ends:
+                    self._fetch_aside()
                 self._step(first)
+            if self.plan.has_code and k.code.size % WORD:
+                k.nop()  # functions begin with a word
             yield
             k.place(self.finish)
             with k.scope():
@@ -91,6 +103,8 @@ class Steps:
                 k.lw(counters, COUNTERS, SP)
                 Dma(k).free(counters)
             self._move_stack(FRAME)
+            if self.ends:
+                k.place(self.ends[1])
 
     def _move_stack(self, frame: int) -> None:
         """Make room for a frame, or give it back; those of cores begin in different banks."""
@@ -110,31 +124,36 @@ class Steps:
         return bool(self.opening) and self.relatives is None and self.is_cold
 
     def _open(self) -> Register:
-        """Let a core for each of the first copies start it, the longest first, by the words of a
-        table: so the lines of code are few for which each has to wait. Take a register for the
-        core's counter.
+        """Let a core for each of the first copies start it, the longest first, by code of its own:
+        so the lines of code are few for which each has to wait, and nothing is read from L2 beside
+        the first copies' bursts. Take a register for the core's counter.
         """
         k, plan = self.k, self.plan
         commands = sorted(self.opening, key=lambda words: words[0] & LONGEST, reverse=True)
         commands = [[words[0] | TO_ALL, *words[1:]] for words in [*commands, self._first_entries]]
         issuers = min(len(commands), plan.cores)
         blocks = [[*chain(*commands[issuer::issuers])] for issuer in range(issuers)]
-        most = max(map(len, blocks))
-        table = [[len(block), *block, *[0] * (most - len(block))] for block in blocks]
-        counter = k.x()
+        counter, done = k.x(), k.label()
         with k.scope():
-            place, value, base = k.x(3)
+            port, value, place = k.short(3)
             k.mv(counter, ZERO)
             self._load_place(place, value)
             k.li(value, issuers)
-            with k.if_(LT, place, value):
-                k.li(value, WORD * (most + 1))
-                k.mul(place, place, value)
-                k.add_constant(place, place, k.words("opening", [*chain(*table)]), value)
-                Dma(k).begin(counter)
-                words = k.x()
-                k.load_post(words, WORD, place)
-                self._store(place, words, base, value)
+            k.bge(place, value, done)
+            k.li(port, DMA + COMMAND)
+            k.lw(counter, 0, port)
+            k.li(value, 1)
+            k.sll(counter, value, counter)
+            for words in blocks:
+                others = k.label()
+                k.bnez(place, others)
+                for word in words:
+                    k.li(value, word)
+                    k.sw(value, 0, port)
+                k.j(done)
+                k.place(others)
+                k.addi(place, place, -1)
+            k.place(done)
         return counter
 
     @property
@@ -219,6 +238,8 @@ class Steps:
         with k.scope():
             k.place(self.next)
             k.lw(entry, ENTRY, SP)
+            if self.ends:
+                self._fetch_new()
             with k.region("dma_wait"):
                 k.lw(self.words, WAITS, SP)
                 k.beqz(self.words, self.waiting)
@@ -234,6 +255,29 @@ class Steps:
                 value = k.x()
                 k.lw(value, FUNCTION, entry)
                 k.jr(value)
+
+    def _fetch_new(self) -> None:
+        """Fetch the next entry's function if it is new: by now the DMA is done, mostly."""
+        k = self.k
+        with k.scope():
+            following = k.x()
+            k.lw(following, NEXT, self.entry)
+            k.lw(AT, self.plan.code, following)
+            k.lw(FIRST, FUNCTION, following)
+            k.bnez(AT, self.new)
+            k.place(self.fetched)
+
+    def _fetch_aside(self) -> None:
+        """Fetch the code from FIRST to AT, or as much as there is to be fetched at most."""
+        k = self.k
+        with k.routine(self.new):
+            k.registers.hold(self.entry, *OWN)
+            most = k.x()
+            k.li(most, MOST * LINE_BYTES)
+            k.add(most, most, FIRST)
+            k.p_min(AT, AT, most)
+            emit_fetch(k, self.team, is_part=True)
+            k.j(self.fetched)
 
     def _load_block(self) -> None:
         """Load how many words the core's block of an entry has, and where that stands."""

@@ -10,7 +10,8 @@ The code that walks it is short. In every step
     all jump to the function for this tile's shape, which jumps back.
 
 An entry: the function, the entry's successor, the address of each buffer that is not always the
-same, what to compute of a tile whose size the table says, a zero, the number of
+same, what to compute of a tile whose size the table says, the end of the function's code if that
+is new, a zero, the number of
 words of each block of commands, then the blocks; a core that has started its block leaves 0 for its
 number. Block i is for core cores - 1 - i: the last cores have the least to compute. A port of the
 DMA takes its next command, or says who is done, only when its last command has begun: so commands
@@ -27,7 +28,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from firmware.builder import Kernel, KernelError, Label, Register
+from firmware.code import Code
 from firmware.drivers import command_words
+from firmware.fetch_ahead import can_fetch
 from firmware.registers import A, S
 from firmware.runtime import Team
 from trainlib.primitive.slices import TileShape
@@ -44,6 +47,9 @@ from trainlib.tiling.step_code import Steps
 from trainlib.tiling.streaming_step_code import Ahead, Streaming
 from trainlib.tiling.tile_size import PRICE
 from trainlib.tiling.warm_up import passes
+
+AT_ONCE = 1400
+"""Bytes of functions that are fetched at once: with steps, about what is fetched at most."""
 
 
 def emit_tiled(
@@ -107,7 +113,8 @@ def emit_walk(
         LineWalk(k, team, lines, l2, is_cold=is_cold).emit()
         return
     price = 0 if bases_of(l2.values()) is None else PRICE  # of a function: one of many
-    plan = Plan.of(k, team, tiling, tensors, tile, buffers, kept, price)
+    is_new = is_cold and not price and can_fetch(k, team)
+    plan = Plan.of(k, team, tiling, tensors, tile, buffers, kept, price, is_new)
     Walk(k, team, plan, tensors, l2, is_cold=is_cold).emit()
 
 
@@ -137,6 +144,7 @@ class Walk:
         self.bases = bases_of(l2.values())
         self.lengths: set[int] = set()  # words of the commands in the table
         self.next, self.finish = k.label("next_step"), k.label("last_step")
+        self.untold: dict[Label, Label] = {}  # ends of functions that no entry has told
 
     def _buffer(self, name: str, size: int, tensor: Tensor) -> int:
         """Take a buffer in L1 that begins in the tensor's bank."""
@@ -149,15 +157,39 @@ class Walk:
         """Emit all of it; at its end all cores are there."""
         k, plan = self.k, self.plan
         functions = {s: k.label(f"tile_{i}") for i, s in enumerate(plan.shapes)}
-        table = self._table(functions)
-        opening = [self._command(transfer) for transfer in plan.opening]
         steps = Ahead if plan.is_ahead else Steps
         steps = Streaming if plan.tiling.streams else steps
+        ends = {label: k.label() for label in (*functions.values(), self.finish)}
+        code = self._aside(ends) if plan.has_code else Code()
+        first, *others = ends
+        how: Any = {}
+        if code.size > AT_ONCE:
+            self.untold = {label: ends[label] for label in others}
+            how["ends"] = ends[first], ends[self.finish]
+        table = self._table(functions)
+        opening = [self._command(transfer) for transfer in plan.opening]
         places, labels = (self.entries, table), (self.next, self.finish)
-        how = opening, self._relatives, self.is_cold
-        with steps(k, self.team, plan, places, labels, *how).around():
-            for shape, label in functions.items():
-                self._function(label, shape)
+        of = opening, self._relatives, self.is_cold
+        with steps(k, self.team, plan, places, labels, *of, **how).around():
+            if plan.has_code:
+                k.code.items += code.items
+            else:
+                self._functions(ends)
+
+    def _aside(self, ends: Mapping[Label, Label]) -> Code:
+        """The functions, as short as they are after steps."""
+        k = self.k
+        before, k.code = k.code, Code()
+        with k.compressing():
+            self._functions(ends)
+        code, k.code = k.code, before
+        return code
+
+    def _functions(self, ends: Mapping[Label, Label]) -> None:
+        """Emit the code for tiles of all shapes, each function with its end."""
+        for (label, end), shape in zip(ends.items(), self.plan.shapes, strict=False):
+            self._function(label, shape)
+            self.k.place(end)
 
     def _command(self, transfer: Transfer) -> list[Any]:
         l1 = self.slots[transfer.name][transfer.slot]
@@ -226,6 +258,8 @@ class Walk:
         if plan.grows:
             words.append(step.each or 0)
         blocks = [commands[issuer :: plan.issuers] for issuer in range(plan.issuers)]
+        if plan.has_code:
+            words.append(self.untold.pop(function, 0))
         words += [0, *map(self._count, blocks)]
         for block in blocks:
             stored = [word for command in block for word in self._relative(command)]

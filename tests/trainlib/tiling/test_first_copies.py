@@ -7,7 +7,7 @@ from trainlib.report import Report
 from trainlib.tiling.step_code import Steps
 
 LAYERS = (
-    ("linear_fw_f32", {"inputs": 138, "outputs": 13, "batch": 31}),
+    ("linear_fw_f32", {"inputs": 67, "outputs": 159, "batch": 6}),
     ("pwconv2d_ig_f32", {"inputs": 5, "height": 8, "width": 38, "outputs": 56}),
 )
 
