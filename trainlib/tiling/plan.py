@@ -104,8 +104,9 @@ class Plan:
         slots = choice.slots(sizes)
         tiles = list(tiling.tiles(sizes, tensors, cores))
         steps = schedule(tiles, tensors, slots)
-        how = cores, choice.is_copying(sizes), is_new
-        return cls(tiling, steps, slots, *_bytes(tiling, tiles), *how)
+        parts, scratch = _bytes(tiling, tiles)
+        is_copying = choice.is_copying(sizes)
+        return cls(tiling, steps, slots, parts, scratch, cores, is_copying, is_new)
 
     def _in_short_bursts(self, choice: Choice, sizes: Sizes) -> "Plan":
         """The same with copies in short bursts, where computing takes twice as long as these; as it
