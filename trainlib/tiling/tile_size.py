@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from firmware.arena import Arena
-from firmware.builder import KernelError
+from firmware.builder import Kernel, KernelError
 from trainlib.primitive.slices import Axis, Look
 from trainlib.primitive.tensor import Tensors
 from trainlib.primitive.tile_spec import UNSURE, Dim, Sizes, Tiling, Timed, parts_of
@@ -692,3 +692,15 @@ def _longest(axis: Look, places: list[range], size: int) -> int:
     some = {*places[:NEAR], *places[middle : middle + 2 * NEAR], *places[-NEAR:]}
     wanted = [axis.of(place) for place in some]
     return max(max(0, min(r.stop, size) - max(r.start, 0)) for r in wanted)
+
+
+def timed_cycles(k: Kernel, tiling: Tiling, tensors: Tensors, buffers: int) -> float:
+    """Cycles with the best tiles, as their code is timed; infinite if none is, or none fits."""
+    if tiling.timed is None:
+        return np.inf
+    choice = Choice(k.name, tiling, tensors, buffers, k.l1, 0)
+    try:
+        grid = choice.grid(choice.sizes({}))
+    except KernelError:
+        return np.inf
+    return float(grid.timed([0]).item())

@@ -4,6 +4,7 @@ The schedule is played: a copy to L1 ends at the next stop that waits at the ear
 reads L1 when it starts and when it ends. A stop that copies nothing does not wait, but the first.
 """
 
+import math
 import random
 from dataclasses import replace
 from itertools import pairwise, product
@@ -19,7 +20,7 @@ from trainlib.launch import launch
 from trainlib.primitive.per_core import Alone, Block, Cuts
 from trainlib.primitive.tensor import Tensor
 from trainlib.primitive.tile_spec import Tiling
-from trainlib.tiling import tile_loop
+from trainlib.tiling import line_schedule, tile_loop
 from trainlib.tiling.line_loop import FIRST
 from trainlib.tiling.line_schedule import LineShare, lines_of_cores
 
@@ -215,8 +216,9 @@ SHAPES = (
 
 @pytest.fixture
 def shares(monkeypatch):
-    """The shares that programs are built with."""
+    """The shares that programs are built with, however many cycles tiles take."""
     seen = []
+    monkeypatch.setattr(line_schedule, "timed_cycles", lambda *_: math.inf)
 
     def spy(*arguments):
         seen.append(lines_of_cores(*arguments))
@@ -281,6 +283,19 @@ def test_of_shares_that_one_core_bounds_that_with_least_for_the_others_is_taken(
     assert report.is_correct
     assert shares[0] is not None
     assert layer_cycles(report.result) <= 17_300
+
+
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [({"inputs": 23, "height": 12, "width": 27, "padding": 2}, 16_000),
+     ({"inputs": 4, "height": 40, "width": 35, "padding": 1}, 13_000)],
+    ids=str,
+)  # fmt: skip
+def test_lines_are_not_shared_where_tiles_take_fewer_cycles(shape, most):
+    """18,003 and 14,240 cycles if they are."""
+    _, report = launch("dwconv2d_ig_f32", shape | {"kernel": 3, "tile": {}})
+    assert report.is_correct
+    assert layer_cycles(report.result) <= most
 
 
 def test_shapes_of_all_kinds_are_right(request, shares):
