@@ -12,8 +12,10 @@ so word k of a straight run arrives at
 ends in it enters the decode stage. A jump empties the queue and asks for its target at once, or,
 if a miss is under way, when its line has come. After the end of a hardware loop that goes back, the
 loop's start is asked for: `turn` is its position, or that of a jump's target; a jump may follow
-before it is asked for, and may go to such an end itself. So everything follows from the cycles in
-which words leave, and nothing is stepped cycle by cycle:
+before it is asked for, and may go to such an end itself. If the end waits in a queue of three words
+or more when the start arrives, the word after that is asked for a cycle later: the queue, which has
+the end and the start alone then, still counts as full in that cycle. So everything follows from the
+cycles in which words leave, and nothing is stepped cycle by cycle:
 
 * STEADY: words arrive earlier than the hart can want them. Only the arrival of the word three
   ahead is carried along, and a line is looked up when the first word of the line before leaves.
@@ -59,7 +61,7 @@ def _become_exact(fetch, word, arrival, left):
     """
     fetch["mode"] = EXACT
     fetch["free"] = 0
-    fetch["turn"] = fetch["jump_target"] = fetch["back"] = fetch["loop_pc"] = -1
+    fetch["turn"] = fetch["jump_target"] = fetch["back"] = fetch["loop_pc"] = fetch["held"] = -1
     fetch["head"] = START
     fetch["next"] = START + 3
     fetch["word"] = word
@@ -116,6 +118,12 @@ def _word_comes(fetch, cycle):
     fetch["word"] += 1
 
 
+@inlined_step
+def _has_left_before(fetch, position, cycle):
+    """Has the word at a position left the queue before this cycle?"""
+    return position < fetch["head"] and fetch["leaves"][position % PLACES] < cycle
+
+
 @cold_step
 def _ask_ahead(fetch):
     """Date every fetch that no longer depends on the hart, up to a miss."""
@@ -133,6 +141,8 @@ def _ask_ahead(fetch):
             if position - 3 >= head:
                 return
             wanted = leaves[(position - 3) % PLACES] + 1
+        if position == fetch["held"] and not _has_left_before(fetch, position - 2, wanted):
+            wanted += 1
         granted = max(wanted, fetch["free"])
         if fetch["enabled"] == 0 or not is_cached(fetch, fetch["word"] >> 2):
             fetch["miss"] = granted
@@ -159,6 +169,15 @@ def _may_turn(fetch):
     return fetch["miss"] == NEVER or (fetch["sent"] == 0 and fetch["miss"] >= _turn_cycle(fetch))
 
 
+@inlined_step
+def _is_full(fetch):
+    """Are there three words in the queue, from the end of the loop on, whose start is in turn?"""
+    position = fetch["turn"]
+    third = position - fetch["end_words"] + 2
+    asked = max(fetch["turn_cycle"], fetch["arrivals"][(position - 1) % PLACES])
+    return third < fetch["next"] and fetch["arrivals"][third % PLACES] <= asked
+
+
 @cold_step
 def _ask_target(fetch):
     """Ask for the target that is next in turn, if that may be; returns False if not."""
@@ -166,6 +185,8 @@ def _ask_target(fetch):
         return False
     cycle = _turn_cycle(fetch)
     position = fetch["turn"]
+    is_held = position > fetch["head"] and fetch["port"] != CV32E40P_PORT and _is_full(fetch)
+    fetch["held"] = position + 1 if is_held else -1
     fetch["miss"] = NEVER
     fetch["fresh"] = 0
     fetch["turn"] = -1
@@ -207,6 +228,7 @@ def _take_turn(fetch):
     if fetch["back"] >= 0:
         fetch["loop_pc"] = fetch["turn_target"]
         fetch["turn"] = fetch["head"] + 1
+        fetch["end_words"] = 1
         fetch["turn_target"] = fetch["back"]
         fetch["turn_cycle"] += 1
         fetch["back"] = -1
@@ -237,7 +259,8 @@ def _jump(fetch, target, back, cycle):
 def _loop(fetch, pc, is_split, target, cycle):
     """fetch_loop where lines are missing."""
     _leave_straight(fetch)
-    fetch["turn"] = fetch["head"] + 1 + is_split
+    fetch["end_words"] = 1 + is_split
+    fetch["turn"] = fetch["head"] + fetch["end_words"]
     fetch["turn_target"] = target
     fetch["turn_cycle"] = cycle
     _take_turn(fetch)
@@ -251,11 +274,24 @@ def _loop(fetch, pc, is_split, target, cycle):
 def _look_ahead(fetch, pc):
     """The first word of a line leaves: the next word to ask for is that of the next line."""
     line = (pc >> 4) + 1
-    if fetch["loop_pc"] == pc:
-        fetch["loop_pc"] = -1
-    elif not is_cached(fetch, line):
+    if not is_cached(fetch, line):
         _become_exact(fetch, line << 2, fetch["arrival"], fetch["left"])
         _ask_ahead(fetch)
+
+
+@cold_step
+def _let_go(fetch, cycle):
+    """The end of a loop leaves: if the start has not arrived, what follows is not asked for later.
+
+    (riscv_prefetch_buffer.sv clears the queue then.)
+    """
+    start = fetch["held"] - 1
+    if start < fetch["next"] and cycle < fetch["arrivals"][start % PLACES]:
+        fetch["held"] = -1
+        fetch["next"] = start + 1
+        fetch["word"] = (fetch["turn_target"] >> 2) + 1
+        fetch["miss"] = NEVER
+        fetch["fresh"] = 0
 
 
 @inlined_step
@@ -267,6 +303,8 @@ def _next_exact(fetch, pc, size, cycle, ready):
     if cycle == NEVER:
         return NEVER
     if end >= 4:
+        if fetch["held"] == head + 2:
+            _let_go(fetch, cycle)
         fetch["loop_pc"] = -1
         fetch["leaves"][head % PLACES] = cycle
         fetch["head"] = head + 1
@@ -367,14 +405,15 @@ def _next_of_cv32e40p(fetch, pc, size, cycle, ready):
 @inlined_step
 def fetch_steadily(fetch, pc, size, cycle, turns):
     """fetch_next in STEADY mode, where the hand-over takes place in this cycle."""
-    is_short = (pc & 3) + size < 4
-    if not is_short or fetch["loop_pc"] == pc:
+    ends_loop = fetch["loop_pc"] == pc
+    if (pc & 3) + size >= 4 or ends_loop:
         arrival = fetch["arrival"]
+        if ends_loop:
+            arrival += cycle >= fetch["late"]
+            fetch["loop_pc"] = -1
         fetch["arrival"] = arrival + 1 if fetch["left"] < arrival else cycle + 2
         fetch["left"] = cycle
-        if is_short:
-            fetch["loop_pc"] = -1
-        elif pc & 12 == 0 and not turns:
+        if pc & 12 == 0 and not (turns or ends_loop):
             _look_ahead(fetch, pc)
 
 
@@ -439,6 +478,7 @@ def fetch_loop(fetch, pc, is_split, target, cycle):
     if fetch["mode"] == IDEAL:
         return
     if fetch["mode"] == STEADY and has_lines(fetch, target):
+        fetch["late"] = cycle + 1 if fetch["arrival"] <= cycle else NEVER
         fetch["arrival"] = cycle + 2
         fetch["loop_pc"] = pc
     else:

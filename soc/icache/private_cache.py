@@ -29,6 +29,7 @@ FETCH = np.dtype(
         ("arrival", "i8"),  # STEADY: of the word three after the last one that left
         ("left", "i8"),  # STEADY: the cycle in which that word left
         ("loop_pc", "i8"),  # a loop goes back after the instruction here, or -1
+        ("late", "i8"),  # STEADY: one that leaves from this cycle on has waited in a full queue
         ("fresh", "i8"),  # `miss` is not noted yet
         ("sets", "i8"),
         ("ways", "i8"),
@@ -41,6 +42,8 @@ FETCH = np.dtype(
         ("turn", "i8"),  # EXACT: position of what is asked for next out of order, or -1
         ("turn_target", "i8"),
         ("turn_cycle", "i8"),
+        ("end_words", "i8"),  # EXACT: in which the end of a loop lies that this goes back after
+        ("held", "i8"),  # EXACT: position of a word asked for later if the end still waits, or -1
         ("jump_target", "i8"),  # EXACT: of a jump whose turn comes after that, or -1
         ("jump_cycle", "i8"),
         ("back", "i8"),  # EXACT: where the jump's target goes back to, as the end of a loop, or -1

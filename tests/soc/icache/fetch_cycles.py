@@ -56,7 +56,7 @@ class Hart:
         self.output = 0
         self.asked = 0
         self.last_of_loop: int | None = None  # pc whose loop jump is done or under way
-        self.target_next = False  # the queue's second entry, or the next to come, is the target
+        self.target_comes = False  # what comes next is a loop's start: it replaces what is queued
         # private cache
         self.sets, self.ways, self.enabled = sets, ways, enabled
         self.cache = "idle"
@@ -122,6 +122,9 @@ class Hart:
                 request, loops = loop, True
         elif self.state == "valid":
             if self.valid:
+                if self.target_comes:
+                    del words[1:]
+                    self.target_comes = False
                 words.append(self.asked)
                 if jump is not None:
                     request = jump
@@ -147,7 +150,7 @@ class Hart:
         handed = instruction is not None and jump is None and ready
         if loops:
             self.last_of_loop = self.output
-            del words[1:]
+            self.target_comes = True
         granted = request is not None and self.grants
         if request is not None:
             self.asked = request
@@ -158,6 +161,7 @@ class Hart:
             words = []
             self.output = jump
             self.last_of_loop = None
+            self.target_comes = False
         elif handed:
             assert instruction is not None
             self._hand_over(instruction, words)
@@ -191,6 +195,8 @@ class Hart:
             words.pop(0)
         self.output = end
         if goes_back:
+            if self.target_comes:
+                words.clear()
             self.output = instruction.target
             self.last_of_loop = None
 
