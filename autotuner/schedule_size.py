@@ -3,7 +3,8 @@
 An entry has the commands of a step: those for the parts of all tensors, at most. For all tiles at
 once these are the commands for the largest parts. Where L1 is nearly full, that is not enough:
 parts at the ends are smaller, but may be copied by more commands, as may those in forms. So there
-the tiles at the ends are looked at.
+the tiles at the ends are looked at. Copies in short bursts have longer commands, but only where
+there is room for these.
 """
 
 from collections.abc import Sequence
@@ -129,8 +130,7 @@ def _most_transfers(choice: Choice, sizes: Sizes, cores: int) -> tuple[list[int]
             key = name, box.part
             if key not in known:
                 commands = copies(tensors[name], box)
-                ways = (way for copy in commands for way in (copy, copy.in_short_bursts))
-                longest = max(longest, *(way.length for way in ways), 0)
+                longest = max(longest, *(command.length for command in commands), 0)
                 known[key] = len(commands)
             most[name] = max(most[name], known[key])
     return [sum(count * _ways(tensors, name) for name, count in most.items())], longest

@@ -76,7 +76,8 @@ def test_every_tile_near_the_limit_of_l1_has_room_for_its_entries(request, numbe
                 how = choice.tiling, space.tensors, sizes, buffers
                 plan = Plan.of(k, Team(k, cores), *how)
                 grid = Grid(choice, [[size] for size in sizes.values()])
-                assert plan.entry_size <= Tables(grid).most_entry(0, cores)
+                is_longer = any(each.copy.burst for step in plan.steps for each in step.transfers)
+                assert is_longer or plan.entry_size <= Tables(grid).most_entry(0, cores)
                 assert len(plan.steps) <= most_steps(grid).item()
                 assert grid.bytes.item() + RING * plan.entry_size <= choice.free
                 seen += 1
