@@ -20,7 +20,7 @@ from soc.icache.prefetch_buffer import (
 )
 from soc.icache.private_cache import IDEAL, STEADY
 from soc.prelude.counters import COUNT
-from soc.prelude.decoded import BEFORE_LOOP_END, BRANCH, DIVISION, JUMP, UNDECODED
+from soc.prelude.decoded import BEFORE_LOOP_END, BRANCH, DIVISION, JUMP, LOOP_END, UNDECODED
 from soc.prelude.hart_state import add_stall
 from soc.prelude.step import cold_step, inlined_step, step
 from soc.prelude.wheel import NEVER
@@ -72,7 +72,8 @@ def hand_over(chip, hart, fetch, row, pc):
         if mode != STEADY:
             return False
         turns = fetch_turns(hart, row, pc)
-        fetch_steadily(fetch, pc, int(row["size"]), hart["in_id"] - 1, turns)
+        may_end = row["flags"] & LOOP_END != 0
+        fetch_steadily(fetch, pc, int(row["size"]), hart["in_id"] - 1, turns, may_end)
         fetch_after(chip, hart, fetch, row, pc, hart["in_id"])
     hart["id_valid"] = 1
     return True

@@ -403,9 +403,12 @@ def _next_of_cv32e40p(fetch, pc, size, cycle, ready):
 
 
 @inlined_step
-def fetch_steadily(fetch, pc, size, cycle, turns):
-    """fetch_next in STEADY mode, where the hand-over takes place in this cycle."""
-    ends_loop = fetch["loop_pc"] == pc
+def fetch_steadily(fetch, pc, size, cycle, turns, may_end):
+    """fetch_next in STEADY mode, where the hand-over takes place in this cycle.
+
+    may_end    may the instruction be the end of a hardware loop?
+    """
+    ends_loop = may_end and fetch["loop_pc"] == pc
     if (pc & 3) + size >= 4 or ends_loop:
         arrival = fetch["arrival"]
         if ends_loop:
@@ -435,7 +438,7 @@ def fetch_next(fetch, pc, size, cycle, ready, turns):
     """
     mode = fetch["mode"]
     if mode == STEADY:
-        fetch_steadily(fetch, pc, size, cycle, turns)
+        fetch_steadily(fetch, pc, size, cycle, turns, True)
         return cycle
     if mode == EXACT:
         if fetch["port"] == CV32E40P_PORT:
