@@ -199,13 +199,17 @@ def test_they_share_lines_where_items_are_no_multiple_of_them_and_slower_than_co
 
 
 SHAPES = (
-    ("fw", 8, {"inputs": 6, "height": 35, "width": 19, "kernel": 3}),
-    ("ig", 8, {"inputs": 17, "height": 33, "width": 20, "kernel": 2, "padding": 1}),
+    ("fw ig", 8, {"inputs": 6, "height": 35, "width": 19, "kernel": 3}),
+    ("fw ig", 8, {"inputs": 17, "height": 33, "width": 20, "kernel": 2, "padding": 1}),
     ("fw ig", 4, {"inputs": 7, "height": 25, "width": 5, "kernel": 3, "padding": 1, "bias": True}),
-    ("fw", 3, {"inputs": 5, "height": 20, "width": 12, "kernel": (3, 2), "padding": (1, 0, 1, 1)}),
-    ("fw", 5, {"inputs": 9, "height": 24, "width": 9, "kernel": 3, "padding": (0, 1, 2, 0)}),
+    (
+        "fw ig",
+        3,
+        {"inputs": 5, "height": 20, "width": 12, "kernel": (3, 2), "padding": (1, 0, 1, 1)},
+    ),
+    ("fw ig", 5, {"inputs": 9, "height": 24, "width": 9, "kernel": 3, "padding": (0, 1, 2, 0)}),
     ("fw", 8, {"inputs": 9, "height": 40, "width": 7, "kernel": 3, "stride": (2, 1), "padding": 1}),
-    ("fw", 7, {"inputs": 9, "height": 40, "width": 7, "kernel": (2, 1)}),
+    ("fw ig", 7, {"inputs": 9, "height": 40, "width": 7, "kernel": (2, 1)}),
     (
         "fw ig",
         2,

@@ -189,16 +189,20 @@ SHAPES = (
     ("fw ig", 8, DEEP | {"inputs": 64}),
     ("fw ig", 8, DEEP | {"inputs": 16, "bias": True}),
     ("fw ig", 1, DEEP | {"inputs": 3, "width": 6}),
-    ("fw", 3, DEEP | {"inputs": 15, "padding": (1, 0, 1, 1), "bias": True}),
-    ("fw", 5, DEEP | {"inputs": 20, "padding": (0, 1, 2, 0)}),
+    ("fw ig", 3, DEEP | {"inputs": 15, "padding": (1, 0, 1, 1), "bias": True}),
+    ("fw ig", 5, DEEP | {"inputs": 20, "padding": (0, 1, 2, 0)}),
     ("fw", 4, DEEP | {"inputs": 12, "stride": (2, 1), "padding": (0, 0, 1, 1)}),
     ("fw ig", 7, DEEP | {"inputs": 21, "dilation": (1, 2), "padding": (1, 1, 2, 2)}),
-    ("fw", 2, {"inputs": 8, "height": 16, "width": 8, "kernel": (2, 3), "padding": (0, 0, 1, 1)}),
+    (
+        "fw ig",
+        2,
+        {"inputs": 8, "height": 16, "width": 8, "kernel": (2, 3), "padding": (0, 0, 1, 1)},
+    ),
     ("fw ig", 6, {"inputs": 12, "height": 12, "width": 8, "kernel": 3, "padding": 1}),
     ("fw ig", 8, DEEP | {"inputs": 24, "height": 60, "width": 6}),
     ("fw ig", 8, DEEP | {"inputs": 32, "width": 10, "bias": True}),
     ("fw ig", 2, DEEP | {"inputs": 8, "height": 30, "width": 16}),
-    ("fw", 3, DEEP | {"inputs": 9, "height": 30, "width": 24, "padding": 0, "bias": True}),
+    ("fw ig", 3, DEEP | {"inputs": 9, "height": 30, "width": 24, "padding": 0, "bias": True}),
 )
 
 
