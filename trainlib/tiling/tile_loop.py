@@ -10,18 +10,17 @@ The code that walks it is short. In every step
     all jump to the function for this tile's shape, which jumps back.
 
 An entry: the function, the entry's successor, the address of each buffer that is not always the
-same, what to compute of a tile whose size the table says, the end of the function's code if that
-is new, a zero, the number of
-words of each block of commands, then the blocks; a core that has started its block leaves 0 for its
-number. Block i is for core cores - 1 - i: the last cores have the least to compute. A port of the
-DMA takes its next command, or says who is done, only when its last command has begun: so commands
-are spread over cores, and the one that waits for them has none. Code starts the first step's copies
-itself, if they are few. Where copying is what takes longest, cores start copies before they wait
-for the last ones, and no step follows the one with the last copies. If it always does, all of a
-short table is there before the first tile, and of a long one cores fetch entries themselves; and
-they begin to compute one after the other: those that begin at once meet each other and the DMA in
-every bank. Where cores can do all of it by
-themselves, they do, without steps: see trainlib.tiling.per_core_loop.
+same, what to compute of a tile whose size the table says, the end of the function's code if that is
+new, a zero, the number of words of each block of commands, then the blocks; a core that has started
+its block leaves 0 for its number. Block i is for core cores - 1 - i: the last cores have the least
+to compute. A port of the DMA takes its next command, or says who is done, only when its last
+command has begun: so commands are spread over cores, and the one that waits for them has none. Code
+starts the first step's copies itself, if they are few. Where copying is what takes longest, cores
+start copies before they wait for the last ones, and no step follows the one with the last copies.
+If it always does, all of a short table is there before the first tile, and of a long one cores
+fetch entries themselves; and they begin to compute one after the other: those that begin at once
+meet each other and the DMA in every bank. Where cores can do all of it by themselves, they do,
+without steps: see trainlib.tiling.per_core_loop.
 """
 
 from collections.abc import Iterator, Mapping
@@ -162,15 +161,15 @@ class Walk:
         ends = {label: k.label() for label in (*functions.values(), self.finish)}
         code = self._aside(ends) if plan.has_code else Code()
         first, *others = ends
-        how: Any = {}
+        fetched = None
         if code.size > AT_ONCE:
             self.untold = {label: ends[label] for label in others}
-            how["ends"] = ends[first], ends[self.finish]
+            fetched = ends[first], ends[self.finish]
         table = self._table(functions)
         opening = [self._command(transfer) for transfer in plan.opening]
         places, labels = (self.entries, table), (self.next, self.finish)
-        of = opening, self._relatives, self.is_cold
-        with steps(k, self.team, plan, places, labels, *of, **how).around():
+        how = opening, self._relatives, self.is_cold, fetched
+        with steps(k, self.team, plan, places, labels, *how).around():
             if plan.has_code:
                 k.code.items += code.items
             else:
