@@ -47,13 +47,14 @@ from trainlib.conv.line_parts import (
     taps_of,
 )
 from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
+from trainlib.gemm.linear_arguments import WIDE
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.per_core import Alone
 from trainlib.primitive.slices import Axis as Along
 from trainlib.primitive.slices import Formed, Sized, Spread, TensorSlice, TileShape, Window
 from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tile_spec import EACH, CodeCost, Costs, Dim, Sizes, Tiling, Timed
+from trainlib.primitive.tile_spec import EACH, SIZED, CodeCost, Costs, Dim, Sizes, Tiling, Timed
 from trainlib.reference import conv2d as reference
 
 RATE = 5.0  # multiply-adds per cycle, nearly; the dimensions of tiles do not count taps
@@ -151,7 +152,10 @@ class Step:
         how |= {"alone": lambda: self._alone(a)} if is_image else {}
         how |= {"rest_first": a.shape.groups == 1 and not self.element.is_half}
         how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
-        if self._is_timed(a):
+        if self._is_product(a):
+            how |= {"timed": lambda tile: self._cost_of_product(a, tile)}
+            how |= {"timing": SIZED, "times_called": False}
+        elif self._is_timed(a):
             how |= {"timed": lambda tile: self.cost(a, tile)}
             how |= {"timing": DEPTHWISE} if a.shape.groups == a.shape.inputs > 1 else {}
         if self._is_plain(a) or halves.has_row_pairs(self.result, a, self.element):
@@ -219,6 +223,19 @@ class Step:
             names["bias"] = self.bias
         how = s.groups, names, a.point, a.likely_cores
         return lone_channels("conv2d", of(0, 0, 0, bias), *how)
+
+    def _is_product(self, a: Wanted) -> bool:
+        """Is it a product of matrices? See Conv2d.as_pointwise and conv2d_wg_f32."""
+        s, is_free = a.shape, not any(value is not None for value in a.point.values())
+        axes = s.ys, s.xs
+        is_flat = all((x.taps, x.stride, x.pad, x.outputs) == (1, 1, 0, x.inputs) for x in axes)
+        if self.result == "w" and (s.inputs * s.outputs < a.likely_cores or self._sums_up_x(a)):
+            return False
+        return is_flat and is_free and s.groups == 1 and not (a.by_columns or self.element.is_half)
+
+    def _sums_up_x(self, a: Wanted) -> bool:
+        """Is there a gradient of a bias that X has?"""
+        return self.biased == "x" and a.bias
 
     def _is_plain(self, a: Wanted) -> bool:
         """Is it one group, no product, on cores that are partitioned as is best?"""
@@ -317,12 +334,14 @@ class Step:
         pairs = (
             {rows: halves.ROW_PAIR} if halves.has_row_pairs(self.result, a, self.element) else {}
         )
-        units |= pairs
+        whole_lines = {"x": sizes["x"]} if self._is_product(a) and sizes["x"] <= WIDE else {}
+        multiples = pairs | whole_lines
+        units |= multiples
         return [
             Dim(
                 *(name, sizes[name], min(units.get(name, 1), sizes[name]), name in summed),
                 limit=1 if name == "n" and self.element.is_half and self.result == "w" else None,
-                multiple=pairs.get(name, 1),
+                multiple=multiples.get(name, 1),
                 near=GROUPS if name == "g" and not self.element.is_half else 0,
             )
             for name in order
@@ -448,6 +467,14 @@ class Step:
         cycles, code = fewest(replace(of, channels=-(-of.channels // parts)), cores // parts)
         added = float(added_by_channels(cores, whole, parts)) if parts > 1 else 0
         return CodeCost(conv.batch * (cycles + added), code)
+
+    def _cost_of_product(self, a: Wanted, tile: TileShape) -> CodeCost:
+        """Of the code for a tile that is a product."""
+        shape = self._convolution(a, tile).as_pointwise(a.point)
+        assert shape
+        steps: Any = {"y": "fw", "w": "wg", "x": "ig"}
+        starts = a.accumulate or not tile.is_first
+        return shape.cost(steps[self.result], a.likely_cores, starts=starts)
 
     @property
     def _columns(self) -> str:

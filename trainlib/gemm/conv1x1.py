@@ -11,11 +11,12 @@ from typing import Any, Literal
 from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.codegen.batch_loop import images_of
-from trainlib.gemm.matmul import line_of, matmul_f32
+from trainlib.gemm.matmul import line_of, matmul_f32, nearly_cost
 from trainlib.gemm.open_sums import close_sums, open_sums
 from trainlib.gemm.row_sums import sums_f32
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.tensor import Address
+from trainlib.primitive.tile_spec import CodeCost
 
 Operands = tuple[Address, Address, Address, int, int, int]
 
@@ -45,6 +46,21 @@ class Pointwise:
         row = line_of(self.element, self.places)
         x, y = self.inputs * row, self.outputs * row
         return {"x": x, "dx": x, "y": y, "dy": y}
+
+    def cost(self, step: Literal["fw", "wg", "ig"], cores: int, *, starts: bool) -> CodeCost:
+        """The cost of a step in single precision, nearly.
+
+        starts    do its sums start with something that is loaded?
+        """
+        co, ci, (images, places) = self.outputs, self.inputs, self.images
+        if self.layout == "chw":
+            sizes = {"fw": (co, ci, places), "wg": (co, places, ci), "ig": (ci, co, places)}
+            stored = {"trans_a": step == "ig", "trans_b": step == "wg"}
+        else:
+            sizes = {"fw": (places, ci, co), "wg": (co, places, ci), "ig": (places, co, ci)}
+            stored = {"trans_a": step == "wg", "trans_b": step == "fw"}
+        one = nearly_cost(*sizes[step], cores, starts=starts, **stored)
+        return one._replace(cycles=images * one.cycles)
 
 
 def pwconv2d_fw_f32(

@@ -57,6 +57,12 @@ def test_the_fewest_cycles_are_nearly_those_of_what_is_chosen(shape):
         ("dwconv2d_wg_f32", {"inputs": 4, "height": 46, "width": 44, "kernel": 2}, 16_827),
         ("dwconv2d_wg_f32", {"inputs": 3, "height": 60, "width": 60, "kernel": 5, "padding": 2},
          75_206),
+        ("conv2d_fw_f32", {"inputs": 38, "outputs": 4, "height": 10, "width": 28, "kernel": 1},
+         11_430),
+        ("conv2d_ig_f32", {"inputs": 13, "outputs": 35, "height": 10, "width": 21, "kernel": 1},
+         22_920),
+        ("conv2d_wg_f32", {"inputs": 52, "outputs": 20, "height": 7, "width": 7, "kernel": 1},
+         12_030),
     ],
 )  # fmt: skip
 def test_tiles_are_chosen_by_what_their_code_takes(kernel, shape, most):
