@@ -26,6 +26,7 @@ from trainlib.primitive.tensor import WORD, Address
 GIVEN = ("w_panel", "y_panel", "x_start", "at_start", "line_count")
 INNER = ("reads", "w_line", "x_block", "y_block", "blocks", "x_line", "y_line", "at", "lines")
 OUTER = ("panels", "groups")
+LEFT = "left"  # lines of a core, where all have as many
 OF_PARTS = ("channels", "w_back", "x_back")  # given, where cores have parts of the channels
 
 
@@ -52,7 +53,7 @@ def correlate(
     given = {"rows": rows, "cols": cols, "split": split, "is_turned": is_turned}
     x = replace(x, carries=x.carries and k.isa.loop_end == "last")
     part = replace(x, channels=-(-x.channels // parts))
-    point = choose(name, part, team.cores // parts, given)
+    point = choose(name, part, team.cores // parts, given, may_be_even=parts == 1)
     turned = (x.turned if point.is_turned else x).straight
     Correlator(k, team, turned, point, others, parts).emit()
 
@@ -78,6 +79,12 @@ class Correlator:
     def emit(self) -> None:
         """Partition the work, and do it."""
         k, x, point = self.k, self.x, self.point
+        if point.is_even:
+            first = 0
+            for height, panels in heights(x.rows, point.rows).items():
+                self._even(first, height, panels)
+                first += height * panels
+            return
         with k.scope():
             names = GIVEN if x.bias is None else (*GIVEN, "bias")
             has_uneven = x.groups > 1 and x.groups % point.split[0] > 0 and not x.is_paired
@@ -133,6 +140,75 @@ class Correlator:
         k.li(t, extra)
         k.by_field(("p_min", "cv_min"), rd=t, rs1=part, rs2=t)
         k.add(rd, rd, t)
+
+    def _even(self, first: int, height: int, panels: int) -> None:
+        """The core's lines of some panels, of which all cores have as many, nearly: those that have
+        one less of one height have one more of the next.
+
+        first    row of the first panel
+        """
+        k, x, cores = self.k, self.x, self.point.split[1]
+        names = (*GIVEN, LEFT) if x.bias is None else (*GIVEN, LEFT, "bias")
+        with k.scope():
+            given = dict(zip(names, k.x(len(names)), strict=True))
+            line, panel, t = k.x(3)
+            skip = k.label()
+            self.team.core(line)
+            if first:
+                k.li(t, cores - 1)
+                k.sub(line, t, line)
+            partition = Partition(k, panels * x.ys.outputs, cores, line, t)
+            for _ in partition.parts_of_cores(given[LEFT]):
+                if partition.total < cores:
+                    with_lines = k.label()
+                    k.bnez(given[LEFT], with_lines)
+                    k.j(skip)
+                    k.place(with_lines)
+                self._load_panel(given, (first, height, panels), line, panel, t)
+                with k.scope():
+                    k.free(line, panel, t)
+                    self._part(given, height)
+            k.place(skip)
+
+    def _load_panel(
+        self,
+        given: dict[str, Register],
+        panels: tuple[int, int, int],
+        line: Register,
+        panel: Register,
+        t: Register,
+    ) -> None:
+        """Load the addresses of the core's first panel and line, and how many lines it has there.
+
+        panels    row of the first of all, rows of each, how many there are
+        line      the core's first one, counted through all panels; changes
+        """
+        k, x, count = self.k, self.x, given["line_count"]
+        first, height, times = panels
+        k.li(count, x.ys.outputs)
+        if times > 1:
+            k.divu(panel, line, count)
+            k.mul(t, panel, count)
+            k.sub(line, line, t)
+        k.sub(count, count, line)
+        k.by_field(("p_min", "cv_min"), rd=count, rs1=count, rs2=given[LEFT])
+        k.mv(given["at_start"], line)
+        starts = {
+            "w_panel": (x.w.address, x.w.offset, x.w.row),
+            "y_panel": (x.y.address, 0, x.y.channel),
+            "x_start": (x.x.address, 0, 0),
+        }
+        if x.bias is not None:
+            starts["bias"] = x.bias, 0, x.row_size
+        for name, (base, offset, row) in starts.items():
+            if isinstance(base, int):
+                k.li(given[name], base + offset + first * row)
+            else:
+                k.add_constant(given[name], base, offset + first * row, t)
+            if times > 1 and row:
+                add_product(k, given[name], panel, height * row, t)
+        add_product(k, given["y_panel"], line, x.y.line, t)
+        self.lines.load_place(given["at_start"], given["x_start"], t)
 
     def _load_channels(self, given: dict[str, Register], part: Register, t: Register) -> None:
         """Load how many channels the core has, where they and their sums begin, and how far it is
@@ -238,10 +314,40 @@ class Correlator:
 
     def _group(self, rows: int) -> None:
         x, v = self.x, self.v
+        if self.point.is_even:
+            self._panels(rows)
+            return
         for height, panels in heights(rows, self.point.rows).items():
             with v.loop("panels", panels):
                 self._panel(height)
                 next_panel(v, x, height)
+
+    def _panels(self, height: int) -> None:
+        """All lines of a core, one panel after the other: after the last line of one comes the
+        first of the next.
+        """
+        k, x, v, lines = self.k, self.x, self.v, self.x.ys.outputs
+        following, done, (left, count, _) = k.here(), k.label(), self.scratch
+        self._panel(height)
+        v.forget()
+        left, count = v.load(LEFT, left), v.load("line_count", count)
+        k.sub(left, left, count)
+        k.beqz(left, done)
+        v.set(LEFT, left)
+        k.li(count, lines)
+        k.by_field(("p_min", "cv_min"), rd=count, rs1=count, rs2=left)
+        v.set("line_count", count)
+        v.add("w_panel", height * x.w.row)
+        if x.bias is not None:
+            v.add("bias", height * x.row_size)
+        steps = {"y_line": x.y.line, **self.lines.steps}
+        for name, start in (("y_line", "y_panel"), ("x_line", "x_start"), ("at", "at_start")):
+            if name in steps:
+                v.copy(start, name)
+                v.add(start, -lines * steps[name])
+        v.add("y_panel", height * x.y.channel)
+        k.j(following)
+        k.place(done)
 
     def _panel(self, height: int) -> None:
         """All lines of some rows."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from firmware.builder import KernelError
 from trainlib.codegen.inner_loop import CACHED, REFETCH, Value, loop_cycles
+from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis
 from trainlib.conv.correlation import Correlation, Images, Lane, Weights, reads_of
 from trainlib.conv.depthwise_schedule import code_of_row, cycles_of_row, is_single
@@ -30,6 +31,7 @@ from trainlib.primitive.tile_spec import CodeCost
 REGISTERS = 30  # that code can have
 POOL = 3  # registers for what is loaded, at least
 AROUND = 12  # instructions around a block's loops besides its loads and stores, nearly
+SHARING = 40  # cycles to find out which lines of all panels a core has, about
 CLASH = 1.17  # how much longer a convolution takes whose columns lie in one bank, about
 WAITS = 1.25  # cycles of a bank for each load that cores wait for it to do, about
 COLUMNS, HIGH = 8, 4  # blocks of fewer than half as many columns are as high as this at least
@@ -44,24 +46,31 @@ class Point:
     rows, cols    sums in registers
     split         parts of the rows (of the groups, if there are several) and of the lines
     is_turned     are lines and columns exchanged?
+    is_even       have all cores as many lines, nearly, of whatever rows? Lines of all panels, which
+                  have the rows of a block each, are counted through then, and cores have
+                  neighbouring ones
     """
 
     rows: int
     cols: int
     split: tuple[int, int]
     is_turned: bool
+    is_even: bool = False
 
 
-def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
+def choose(
+    name: str, x: Correlation, cores: int, given: dict, *, may_be_even: bool = False
+) -> Point:
     """The point that is meant: what is None is chosen for the fewest cycles, nearly.
 
-    given     rows, cols, split, is_turned, any of them None
+    given          rows, cols, split, is_turned, any of them None
+    may_be_even    may cores have lines of any panels, if no split is given?
 
     raises    KernelError if it is not a point of this shape, or does not fit the registers
     """
     chosen: dict[Point, float] = {}
     ratios: dict[Point, float] = {}
-    for least_cycles, point in _by_cycles(x, cores, given):
+    for least_cycles, point in _by_cycles(x, cores, given, may_be_even=may_be_even):
         if least_cycles >= min(chosen.values(), default=inf):
             break
         shape = replace(point, split=(1, min(point.split[1], 2)))  # all lines, or a part of them
@@ -81,12 +90,14 @@ def choose(name: str, x: Correlation, cores: int, given: dict) -> Point:
     return min(chosen, key=chosen.__getitem__)
 
 
-def fewest(x: Correlation, cores: int) -> CodeCost:
+def fewest(x: Correlation, cores: int, *, may_be_even: bool) -> CodeCost:
     """The cost of the best point where its code is new, nearly; cheaper than to choose it.
+
+    may_be_even    see choose
 
     NOTE: blocks are no higher than a core's part, nor narrow for no reason.
     """
-    return _fewest(x if x.channels == 1 else _typical(x), cores)
+    return _fewest(x if x.channels == 1 else _typical(x), cores, may_be_even)
 
 
 def _typical(x: Correlation) -> Correlation:
@@ -103,10 +114,10 @@ def _typical(x: Correlation) -> Correlation:
 
 
 @cache
-def _fewest(x: Correlation, cores: int) -> CodeCost:
+def _fewest(x: Correlation, cores: int, may_be_even: bool) -> CodeCost:
     free = dict.fromkeys(("rows", "cols", "split", "is_turned"))
     best, fetch, code, shapes = inf, 0.0, 0.0, (_shape(x), _shape(x.turned))
-    for least_cycles, point in _by_cycles(x, cores, free, are_few=True):
+    for least_cycles, point in _by_cycles(x, cores, free, are_few=True, may_be_even=may_be_even):
         if least_cycles >= best:
             break
         turned = x.turned if point.is_turned else x
@@ -147,6 +158,7 @@ class Tried:
 
     x          lines and columns exchanged, if is_turned says so
     are_few    only blocks that are no higher than a core's part, nor narrow for no reason
+    is_even    see Point; the only split says how many cores there are
     """
 
     x: Correlation
@@ -155,12 +167,14 @@ class Tried:
     rows: Sequence[int]
     cols: Sequence[int]
     splits: Sequence[tuple[int, int]]
+    is_even: bool = False
 
     def point(self, index: int) -> Point:
         """The point at this place of all, counted through."""
         place = np.unravel_index(index, (len(self.rows), len(self.cols), len(self.splits)))
         row, col, split = map(int, place)
-        return Point(self.rows[row], self.cols[col], self.splits[split], self.is_turned)
+        of = self.rows[row], self.cols[col], self.splits[split]
+        return Point(*of, self.is_turned, self.is_even)
 
     @property
     def cycles(self) -> np.ndarray:
@@ -171,6 +185,9 @@ class Tried:
         part = -(-(x.rows if x.groups == 1 else x.groups) // parts)
         whole = np.ones_like(part)
         rows, groups = (part, whole) if x.groups == 1 else (x.rows * whole, part)
+        if self.is_even:
+            found = self._of_even()
+            return np.where(self._fit & (self._few(rows) if self.are_few else True), found, inf)
         found = self._of_pairs(rows, groups) if x.is_paired else self._of_blocks(rows, groups)
         found = np.where(self._fit & (self._few(rows) if self.are_few else True), found, inf)
         if x.channels == 1 and 1 in self.rows:
@@ -224,6 +241,23 @@ class Tried:
         lines = -(-x.ys.outputs // line_parts)
         return clash(x.x.place, (parts, line_parts), share) * groups * lines * total
 
+    def _of_even(self) -> np.ndarray:
+        """Lines of all panels, of which cores have as many: see Point."""
+        x, ((_, cores),) = self.x, self.splits
+        of = x.channels, x.element, x.lanes, x.apart
+        once, each, loading = np.stack([_lines(x.xs, cols, *of) for cols in self.cols], axis=-1)
+        found = np.zeros((len(self.rows), len(self.cols), 1))
+        for at, high in enumerate(self.rows):
+            total = np.zeros((cores, len(self.cols)))
+            for index, (height, panels) in enumerate(heights(x.rows, high).items()):
+                lines, reads = (np.array(n)[:, np.newaxis] for n in _shares(x.ys, panels, cores))
+                split = min(panels, cores), 1
+                own = lines * once[height] + reads * each[height] + SHARING
+                own = clash(x.x.place, split, loading[height]) * own
+                total += own[::-1] if index else own
+            found[at, :, 0] = total.max(axis=0)
+        return found
+
     def _set_single(self, alone: np.ndarray, times: np.ndarray) -> None:
         """Where a core computes lines one by one, by columns and splits: see is_single."""
         for col, split in np.argwhere(np.isfinite(alone)):
@@ -233,12 +267,15 @@ class Tried:
 
 
 def _by_cycles(
-    x: Correlation, cores: int, given: dict, *, are_few: bool = False
+    x: Correlation, cores: int, given: dict, *, are_few: bool = False, may_be_even: bool = False
 ) -> Iterator[tuple[float, Point]]:
     """The points that are tried, and cycles of each if its inner loops load everything once: the
     fewest first.
     """
     tried = list(_tried(x, cores, given, are_few))
+    if may_be_even and x.groups == 1 and x.channels > 1 and not x.element.is_half:
+        splits = [(1, cores)]
+        tried += [replace(of, splits=splits, is_even=True) for of in tried if not given["split"]]
     if not tried:
         return
     each = [of.cycles.ravel() for of in tried]
@@ -344,6 +381,16 @@ def _reads(ys: Axis, parts: int) -> float:
     return most / max(counts)
 
 
+@cache
+def _shares(ys: Axis, panels: int, cores: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Lines of so many panels that each core has, and what these read."""
+    reads = [ys.line(y).reads for y in range(ys.outputs)] * panels
+    counts = [len(range(core, len(reads), cores)) for core in range(cores)]
+    ends = list(accumulate(counts))
+    parts = (sum(reads[end - n : end]) for n, end in zip(counts, ends, strict=True))
+    return tuple(counts), tuple(parts)
+
+
 def _lines(
     xs: Axis, cols: int, channels: int, element: Element, lanes: int, apart: int
 ) -> np.ndarray:
@@ -396,5 +443,5 @@ def cycles(x: Correlation, point: Point) -> float:
     point of this shape.
     """
     turned = x.turned if point.is_turned else x
-    of = [point.rows], [point.cols], [point.split]
+    of = [point.rows], [point.cols], [point.split], point.is_even
     return float(Tried(turned, point.is_turned, False, *of).cycles.item())

@@ -464,7 +464,8 @@ class Step:
         cores, taps = a.likely_cores, taps_of(of.ys) * taps_of(of.xs)
         whole = Channels(of.rows, of.channels, of.ys.outputs, of.xs.outputs, taps)
         parts = int(channel_parts(cores, whole)) if self._has_channel_parts(a) else 1
-        cycles, code = fewest(replace(of, channels=-(-of.channels // parts)), cores // parts)
+        part = replace(of, channels=-(-of.channels // parts))
+        cycles, code = fewest(part, cores // parts, may_be_even=parts == 1)
         added = float(added_by_channels(cores, whole, parts)) if parts > 1 else 0
         return CodeCost(conv.batch * (cycles + added), code)
 

@@ -61,11 +61,14 @@ class Lines:
         return ("w_panel", "x_line") if self.is_even else ("at", "x_line", "w_panel")
 
     @property
-    def steps(self) -> tuple[str, ...]:
-        """The values that `step` adds to."""
-        if self.has_table or self.x.ys.is_transposed:
-            return ("at",)
-        return ("x_line",) if self.is_even else ("x_line", "at")
+    def steps(self) -> dict[str, int]:
+        """What `step` adds to values."""
+        if self.has_table:
+            return {"at": WORD}
+        if self.x.ys.is_transposed:
+            return {"at": 1}
+        of_image = {"x_line": self.x.ys.stride * self.x.x.line}
+        return of_image if self.is_even else of_image | {"at": self.x.ys.stride}
 
     def load_place(self, line: Register, x_start: Register, t: Register) -> None:
         """Turn the number of a line into what stands for it, and add to the image's address."""
@@ -86,15 +89,8 @@ class Lines:
 
     def step(self, v: Values) -> None:
         """Go on to the next line."""
-        if self.has_table:
-            v.add("at", WORD)
-            return
-        if self.x.ys.is_transposed:
-            v.add("at", 1)
-            return
-        v.add("x_line", self.x.ys.stride * self.x.x.line)
-        if not self.is_even:
-            v.add("at", self.x.ys.stride)
+        for name, step in self.steps.items():
+            v.add(name, step)
 
     def begin(self, v: Values, scratch: Sequence[Register]) -> None:
         """Load how much the line reads, and from where."""
