@@ -31,6 +31,7 @@ from trainlib.gemm.register_block_cost import (
     constants,
     cycles_of_part,
     fits,
+    largest_block,
 )
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.tensor import WORD, Address
@@ -308,12 +309,17 @@ def timed_blocking(
     _check("rows", rows, max(-(-n // parts[0]) for parts in splits), "any core's rows")
     _check("cols", cols, max(-(-m // parts[1]) for parts in splits), "any core's columns")
     _check("unroll", unroll, max(x.depth - (not x.starts), 1), "the rounds of the inner loop")
-    heights = np.arange(rows or 1, (rows or LARGEST_BLOCK) + 1)[:, None]
-    widths = np.arange(cols or 1, (cols or LARGEST_BLOCK) + 1)[None, :]
+    most = largest_block(n, m)
+    heights = np.arange(rows or 1, (rows or most[0]) + 1)[:, None]
+    widths = np.arange(cols or 1, (cols or most[1]) + 1)[None, :]
     grids = np.array(splits)
     height, width = (-(-size // grids[:, i, None, None]) for i, size in enumerate((n, m)))
     needed = constants(x, int(heights.max()), int(widths.max()))
     is_point = (heights <= height) & (widths <= width)
+    if rows is None:
+        is_point &= (heights <= LARGEST_BLOCK) | (heights == height)
+    if cols is None:
+        is_point &= (widths <= LARGEST_BLOCK) | (widths == width)
     is_point &= fits(needed, height, width, heights, widths, shares_registers)
     if not is_point.any():
         size = f"{rows or 'any'} x {cols or 'any'}"

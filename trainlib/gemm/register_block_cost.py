@@ -9,6 +9,7 @@ import numpy as np
 from trainlib.gemm.operands import Operands
 
 LARGEST_BLOCK = 8  # rows or columns that are tried where none are given
+LARGEST_LONE = 12  # of a lone row or column that is all of a part: what a step loads at once
 AROUND = 8  # instructions around a block's inner loop, nearly
 OWN_CODE = 128  # instructions that a core's own cache holds
 FETCH = 3 / 4  # cycles that an instruction takes which is not there: 3 for a line of 4
@@ -27,6 +28,11 @@ def step_registers(x: Operands, height: int, width: int, rows: int, cols: int) -
         for total, blocking in ((height, rows), (width, cols))
     )
     return max(len(x.constants(h, w)) for h, w in product(heights, widths))
+
+
+def largest_block(n: int, m: int) -> tuple[int, int]:
+    """Rows and columns that blocks of C[n, m] have at most where none are given."""
+    return (LARGEST_LONE if m == 1 else LARGEST_BLOCK), (LARGEST_LONE if n == 1 else LARGEST_BLOCK)
 
 
 @lru_cache(1024)
@@ -102,14 +108,16 @@ def least_cycles(x: Operands, n: int, m: int, shares: bool) -> np.ndarray:
     """cycles[n + 1, m + 1] of parts with so many rows and columns, each with its best block."""
     least = np.zeros((n + 1, m + 1), int)
     least[1:, 1:] = np.iinfo(int).max
-    highest, widest = min(n, LARGEST_BLOCK), min(m, LARGEST_BLOCK)
+    highest, widest = map(min, (n, m), largest_block(n, m))
     needed = constants(x, highest, widest)
     for rows, cols in product(range(1, highest + 1), range(1, widest + 1)):
-        heights, widths = np.ogrid[rows : n + 1, cols : m + 1]
+        last_n = rows if rows > LARGEST_BLOCK else n
+        last_m = cols if cols > LARGEST_BLOCK else m
+        heights, widths = np.ogrid[rows : last_n + 1, cols : last_m + 1]
         room = fits(needed, heights, widths, rows, cols, shares)
         if np.any(room):
             cycles = cycles_of_part(x, heights, widths, rows, cols).astype(int)
-            part = least[rows:, cols:]
+            part = least[rows : last_n + 1, cols : last_m + 1]
             np.minimum(part, cycles, out=part, where=room)
     least.flags.writeable = False
     return least

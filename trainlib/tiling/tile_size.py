@@ -339,13 +339,19 @@ class Grid:
 
     @cached_property
     def slots(self) -> dict[str, np.ndarray]:
-        """Buffers of each tensor."""
+        """Buffers of each tensor.
+
+        NOTE: the last tile of a tiling that streams is cut in two, which reads parts that were not
+        there before: with two buffers these would wait for the tile before, and the DMA with them.
+        """
         choice, found = self.choice, {}
         for name in choice.tiling.boxes:
             tensor = choice.tensors[name]
             extra = 2 * (choice.buffers > 1 and tensor.role == "inout")
             most = np.inf if tensor.stays else choice.buffers + extra
             found[name] = np.minimum(self._visits[name], most)
+            if tensor.stays and choice.tiling.streams:
+                found[name] = np.where(found[name] == 2, 3, found[name])
         return found
 
     @cached_property

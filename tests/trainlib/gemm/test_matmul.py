@@ -6,7 +6,8 @@ import pytest
 
 from firmware.builder import KernelError
 from tests.trainlib.cluster import CHIPS, PULP, WARM, is_right_without_time, random, run
-from trainlib.gemm.matmul import matmul_f32, nearly_cost
+from trainlib.gemm.matmul import matmul_f32, nearly_cost, timed_blocking
+from trainlib.gemm.operands import Operands
 from trainlib.launch import launch, program
 from trainlib.reference import matmul as reference
 
@@ -242,6 +243,15 @@ def test_operands_that_do_not_fit_are_refused():
         program("matmul_f32", {"n": 1 << 20, "k": 1 << 20, "m": 1})
     with pytest.raises(KernelError, match=r"^matmul_f32: 9 cores; the chip pulp has 1 to 8$"):
         program("matmul_f32", shape | {"cores": 9})
+
+
+@pytest.mark.parametrize("width", range(1, 25))
+def test_the_columns_of_a_lone_row_are_one_block_where_a_step_can_load_all(width):
+    row = Operands(0, 0, 0, None, 60, *(240, 4), *(4, 248), 4 * 8 * width)
+    column = Operands(0, 0, 0, None, 60, *(248, 4), *(240, 4), 4)
+    for x, size, part in ((row, (1, 8 * width), "cols"), (column, (8 * width, 1), "rows")):
+        block = getattr(timed_blocking(x, *size, 8)[1], part)
+        assert block == width if 8 < width <= 12 else block <= 8
 
 
 @pytest.mark.parametrize("sizes", [(8, 66, 40), (40, 20, 33), (20, 5, 76), (31, 46, 13)])

@@ -248,6 +248,22 @@ def test_where_copying_takes_longest_the_last_tile_is_cut_once_more():
     assert len(list(silent)) == 4
 
 
+def test_the_parts_of_a_last_tile_that_is_cut_wait_for_no_buffer():
+    tiling = Tiling(
+        (Dim("n", 128), Dim("k", 128, is_summed=True)),
+        {"A": ("n", "k"), "x": ("k",), "y": ("n",)},
+        nothing,
+        streams=True,
+    )
+    tensors = {"A": Tensor((128, 128)), "x": Tensor((128,), stays=True), "y": Tensor((128,), "out")}
+    room = Arena("L1", 0, 1 << 16)
+    sizes = {"n": 64, "k": 64}
+    slots = Choice("kernel", tiling, tensors, 2, room, 0, TableRoom()).slots(sizes)
+    assert slots == {"A": 2, "x": 3, "y": 2}
+    steps = schedule(list(tiling.tiles(sizes, tensors)), tensors, slots)
+    assert [step.shape is None for step in steps] == [True, *[False] * 5, True]
+
+
 def test_tiles_of_several_sizes_have_the_shape_of_the_largest():
     tiling = Tiling(
         (Dim("g", 12), Dim("y", 6)),
