@@ -13,6 +13,7 @@ from trainlib.codegen.inner_loop import STEPS
 from trainlib.codegen.saved_values import Kept
 from trainlib.codegen.spill import Values, values
 from trainlib.codegen.strided_access import access_each
+from trainlib.codegen.tasks import HALF, TASK, Task
 from trainlib.codegen.work_split import EqualParts, Partition, grid_of, heights
 from trainlib.conv.paired_gradient import PairedGradient, may_load_once
 from trainlib.conv.row_taps import add_product
@@ -25,10 +26,11 @@ from trainlib.conv.weight_gradient_schedule import (
     WeightGradient,
     choose_view,
     fitting,
+    shares,
     tap_blocks,
 )
 from trainlib.primitive.element import load, store
-from trainlib.primitive.tensor import Address
+from trainlib.primitive.tensor import WORD, Address
 
 GIVEN = ("dy", "x_start", "dw_row")
 INNER = ("taps", "count", "x", "dw", "channels", "rows", "groups", "return")
@@ -71,7 +73,7 @@ def weight_gradient(
         is_turned = False
     given |= {"is_turned": is_turned}
     g, point = choose_view(name, g, team.cores // parts, given, has_pairs=parts == 1)
-    Code(k, team, g, point, others, parts).emit()
+    (TaskCode if point.has_tasks else Code)(k, team, g, point, others, parts).emit()
 
 
 def holds_kernels(g: WeightGradient) -> bool:
@@ -206,12 +208,10 @@ class Code:
 
     def _part(self, given: dict[str, Register], size: int, channels: int) -> None:
         """All of a core: its groups, or its rows of the only one."""
-        k, g, nest = self.k, self.g, self.nest
+        k, g = self.k, self.g
         rows, groups = (size, 1) if g.groups == 1 else (g.rows, size)
         has_each = "each" in given
-        own = nest.sums + nest.pool
-        inner = nest.addresses + (3 if k.has_float_registers else own)
-        bases = [g.dy.address, g.x.address, g.dw.address, *self.others]
+        inner, bases = self._inner, [g.dy.address, g.x.address, g.dw.address, *self.others]
         is_one = rows <= self.point.rows and channels <= self.point.channels
         self.x, self.dw = ("x_start", "dw_row") if is_one else ("x", "dw")
         unused = {"groups"} if has_each else set()
@@ -220,12 +220,7 @@ class Code:
         names += BASES if self.parts > 1 else ()
         with values(k, given, names, inner, bases) as homes:
             _let_return_have_ra(homes)
-            pointers = len(nest.bodies[0].reaches)
-            self.pointers, self.constants = k.x(pointers), k.x(nest.addresses - pointers)
-            scratch = k.x(3) if k.has_float_registers else []
-            self.sums, self.pool = k.f(nest.sums), k.f(nest.pool)
-            self.scratch = scratch or self.pool[:3]
-            self.v = Values(k, homes, *self.scratch[:2])
+            self._take_registers(homes)
             if self.parts > 1:
                 self.v.copy("dy_base", "dy")
                 self.v.copy("x_base", "x_start")
@@ -234,6 +229,22 @@ class Code:
                 self._group(rows, channels)
                 if groups > 1 or has_each:
                     self._next_group()
+
+    @property
+    def _inner(self) -> int:
+        """Registers of blocks."""
+        own = 3 if self.k.has_float_registers else self.nest.sums + self.nest.pool
+        return self.nest.addresses + own
+
+    def _take_registers(self, homes: dict[str, Kept]) -> None:
+        """Take those of blocks, beside the homes of values."""
+        k, nest = self.k, self.nest
+        pointers = len(nest.bodies[0].reaches)
+        self.pointers, self.constants = k.x(pointers), k.x(nest.addresses - pointers)
+        scratch = k.x(3) if k.has_float_registers else []
+        self.sums, self.pool = k.f(nest.sums), k.f(nest.pool)
+        self.scratch = scratch or self.pool[:3]
+        self.v = Values(k, homes, *self.scratch[:2])
 
     def _group(self, rows: int, channels: int) -> None:
         """All taps along y, one after the other: a routine of its own if there are several."""
@@ -517,6 +528,75 @@ class Code:
                     floats[at + r * dw.row + c * dw.channel + tap * dw.place] = next(registers)
         place = self.v.load(self.dw, self.scratch[0])
         access_each(self.k, access, floats, place, self.scratch[1], self.scratch[2])
+
+
+class TaskCode(Code):
+    """The code of one gradient whose blocks cores share as tasks: see trainlib.codegen.tasks."""
+
+    def emit(self) -> None:
+        """A loop over the core's tasks for each size of blocks."""
+        k, g = self.k, self.g
+        own = shares(g, self.point)
+        table, size = own.table({task: self._words(task) for some in own.cores for task in some})
+        self.x, self.dw = "x_start", "dw_row"
+        bases = {"dy": g.dy.address, "x_start": g.x.address, "dw_row": g.dw.address}
+        self.bases = {name: base for name, base in bases.items() if isinstance(base, int)}
+        with k.scope():
+            names = ["task", *(f"{name}_base" for name in bases if name not in self.bases)]
+            given = dict(zip(names, k.x(len(names)), strict=True))
+            for name, base in bases.items():
+                if name not in self.bases:
+                    k.mv(given[f"{name}_base"], base)
+            core, t = k.x(2)
+            self.team.core(core)
+            k.li(given["task"], k.data("tasks", table))
+            add_product(k, given["task"], core, size, t)
+            k.free(core, t)
+            live = [*bases.values(), *self.others]
+            with values(k, given, ("count", *bases), self._inner, live) as homes:
+                self._take_registers(homes)
+                for block in own.blocks:
+                    self._tasks(*block)
+
+    def _words(self, task: Task) -> tuple[int, int]:
+        """The words that stand for a task: where it begins in dY and X, in dW, and its lines."""
+        g = self.g
+        count, dy, x = self._starts(task.tap)
+        dy += task.row * g.dy.channel
+        x += task.channel * g.x.channel
+        dw = task.row * g.dw.row + task.channel * g.dw.channel + task.tap * g.dw.line
+        return dy | x << HALF, dw | count << HALF
+
+    def _tasks(self, height: int, depth: int) -> None:
+        """The core's tasks with blocks of a size; the pointer is then at those of the next."""
+        k, v, (first, second, place) = self.k, self.v, self.scratch
+        again, some, done = k.here(), k.label(), k.label()
+        place = v.load("task", place)
+        k.lw(second, WORD, place)
+        k.lw(first, 0, place)
+        k.addi(place, place, TASK)
+        v.set("task", place)
+        k.bge(second, ZERO, some)
+        k.j(done)
+        k.place(some)
+        value, base = self.pointers[:2]
+        for name, word, is_high in (
+            ("dy", first, False),
+            ("x_start", first, True),
+            ("dw_row", second, False),
+            ("count", second, True),
+        ):
+            if not is_high:
+                k.slli(value, word, HALF)
+            k.srli(value, value if not is_high else word, HALF)
+            if name in self.bases:
+                k.add_constant(value, value, self.bases[name], base)
+            elif name != "count":
+                k.add(value, value, v.load(f"{name}_base", base))
+            v.set(name, value)
+        self._blocks_of(height, depth)
+        k.j(again)
+        k.place(done)
 
 
 def _let_return_have_ra(homes: dict[str, Kept]) -> None:

@@ -5,7 +5,8 @@
 A block of sums stays in registers for all of the image: rows x channels x taps along x. Some
 neighbouring outputs along x are one body; outputs at the borders have bodies of their own. Of one
 channel, taps along y are channels if all lines are read through each of them. Few rows and channels
-are pairs that cores share one by one.
+are pairs that cores share one by one. Or they share blocks and
+taps along y as tasks, see trainlib.codegen.tasks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from trainlib.codegen.inner_loop import (
     reaches_of,
     window_of,
 )
+from trainlib.codegen.tasks import HALF, Block, Shares, Task, tasks_of
 from trainlib.codegen.work_split import heights
 from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of, swapped
@@ -47,6 +49,9 @@ PAIRS = 8  # of a row and a channel for each core, at most, to look at them one 
 PLANNED = 24  # blocks whose inner loops are planned to choose among them
 BORDERS = 4  # lines that are read through some taps along y alone, each with code of its own
 AROUND_BORDER = 40  # instructions around the code of such a line, nearly
+TASKS = 20  # of a core, at most
+AROUND_TASK = 60  # cycles of a task besides its block, about: two words come from L2
+WORTH = 0.97  # of the cycles without tasks, at most
 NEW = 1  # cycles for each instruction of it, the first time
 
 
@@ -174,6 +179,8 @@ class Point:
     cols              outputs along x in a body
     split             parts of the rows (of the groups, if there are several) and of the channels
     is_turned         are lines and columns exchanged?
+    has_tasks         do cores share blocks one by one, see trainlib.codegen.tasks? Then split says
+                      how many cores there are
     """
 
     rows: int
@@ -181,6 +188,7 @@ class Point:
     cols: int
     split: tuple[int, int]
     is_turned: bool
+    has_tasks: bool = False
 
 
 class Nest:
@@ -299,14 +307,12 @@ def choose_view(
     is_square = g.ys.outputs == g.xs.outputs
     seen = [g.turned if is_turned else g for is_turned in turns(given, is_square)]
     views = [view for way in seen for view in (way.deep, way)]
-    if (
-        has_pairs
-        and g.rows * g.channels <= PAIRS * cores
-        and not any(given[name] for name in ("rows", "channels", "cols", "split"))
-    ):
+    is_free = not any(given[name] for name in ("rows", "channels", "cols", "split"))
+    if has_pairs and is_free and g.rows * g.channels <= PAIRS * cores:
         views += [way.pairs.deep for way in seen if way.pairs.deep is not way.pairs]
     views = list(dict.fromkeys(views))
-    if views == seen:
+    by_tasks = has_pairs and is_free and _may_have_tasks(g)
+    if views == seen and not by_tasks:
         point = choose(name, g, cores, given)
         return g.turned if point.is_turned else g, point
     found = []
@@ -318,7 +324,63 @@ def choose_view(
         found.append((view, point))
     if not found:
         choose(name, g, cores, given)
-    return min(found, key=lambda each: cycles(*each))
+    fewest, best = min(((_planned(*each), each) for each in found), key=lambda each: each[0])
+    most = WORTH * fewest
+    for way in seen if by_tasks else ():
+        for planned, point in _by_tasks(way, cores, most):
+            most, best = planned, (way, point)
+    return best
+
+
+def _planned(g: WeightGradient, point: Point) -> float:
+    """Cycles of the slowest core, nearly, as inner loops are planned; infinite without room."""
+    nest = fitting(g, point)
+    return cycles(g, point) * nest.slowness if nest else inf
+
+
+def _may_have_tasks(g: WeightGradient) -> bool:
+    """May blocks be tasks? Of one group, if what says where they lie fits the table."""
+    lines = max(g.ys.outputs * g.dy.line, g.ys.inputs * g.x.line)
+    far = max(g.rows * g.dy.channel + lines, g.channels * g.x.channel + lines, g.rows * g.dw.row)
+    return g.groups == 1 and not g.element.is_half and far < 1 << HALF
+
+
+def _by_tasks(g: WeightGradient, cores: int, most: float) -> Iterator[tuple[float, Point]]:
+    """Points with tasks, each of fewer cycles than that before, the first of fewer than so many."""
+    free = dict.fromkeys(("rows", "channels", "cols", "split")) | {"is_turned": False}
+    blocks = [(point.rows, point.channels, point.cols) for point in _points(g, 1, free)]
+    for rows, channels, cols in dict.fromkeys(blocks):
+        count = -(-g.rows // rows) * -(-g.channels // channels) * g.ys.taps
+        if count > TASKS * cores:
+            continue
+        point = Point(rows, channels, cols, (1, cores), is_turned=False, has_tasks=True)
+        if sum(own for own, _ in _with_cycles(g, point)) < most * cores:
+            planned = _planned(g, point)
+            if planned < most:
+                most = planned
+                yield planned, point
+
+
+def shares(g: WeightGradient, point: Point) -> Shares:
+    """The tasks of each core."""
+    return Shares.of(_with_cycles(g, point), point.split[1])
+
+
+def _with_cycles(g: WeightGradient, point: Point) -> list[tuple[float, Task]]:
+    """All tasks of a point, with the cycles of each, nearly."""
+    sums, of = point.rows * point.channels, (point.cols, g.element, g.lanes)
+    tasks = list(tasks_of((g.rows, g.channels), Block(point.rows, point.channels), g.ys.taps))
+    blocks = {task.block for task in tasks}
+    costs = {block: _block(g.xs, *block, sums, *of) for block in blocks}
+    code = sum(own for *_, own, _ in costs.values())
+    lost = LOST * (1 - HELD / code) if code > HELD else 0.0
+    lines = [len(g.ys.readers(tap)) for tap in range(g.ys.taps)]
+    meeting, found = _meeting(g.x.place, point.split[::-1]), []
+    for task in tasks:
+        line, ends, own, filling = costs[task.block]
+        once = ends + AROUND_TASK + (lost * own + filling if lost else 0)
+        found.append((meeting * (lines[task.tap] * line + once), task))
+    return found
 
 
 def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
@@ -480,6 +542,8 @@ def _line(bodies: list[tuple[int, int]], entry: int, is_cut: bool) -> tuple[floa
 
 def cycles(g: WeightGradient, point: Point) -> float:
     """Cycles of the slowest core, nearly, if bodies load everything once."""
+    if point.has_tasks:
+        return shares(g, point).cycles
     part = -(-(g.rows if g.groups == 1 else g.groups) // point.split[0])
     rows, groups = (part, 1) if g.groups == 1 else (g.rows, part)
     channels = -(-g.channels // point.split[1])
