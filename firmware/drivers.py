@@ -62,8 +62,8 @@ class Dma:
         dma.wait(counter)
 
     Copies run without the core. With line and stride, L2 holds lines of `line` bytes, each
-    `stride` bytes after the one before; with l1_line and l1_stride, so does L1. The other side
-    holds them without gaps, or in lines of its own.
+    `stride` bytes after the one before, before it if that is negative; with l1_line and l1_stride,
+    so does L1. The other side holds them without gaps, or in lines of its own.
     """
 
     def __init__(self, k: Kernel) -> None:

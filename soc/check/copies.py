@@ -213,26 +213,25 @@ def _mark_others(chip, ended):
     check = chip.check[0]
     for number in range(MOST_COPIES):
         copy = check["copy"][number]
-        if copy["is_open"] and _may_overlap(copy, ended):
+        if copy["is_open"] and may_overlap(copy, ended):
             _pass(chip, copy, 0, MARK)
 
 
 @step
-def _may_overlap(one, other):
-    """May two copies use the same bytes? Their lines go forwards."""
-    length, line, stride = one["length"], one["l1_line"], one["l1_stride"]
-    others, other_line, other_stride = other["length"], other["l1_line"], other["l1_stride"]
-    one_end = one["l1"] + _extent(length, line, stride)
-    other_end = other["l1"] + _extent(others, other_line, other_stride)
-    if one["l1"] < other_end and other["l1"] < one_end:
+def may_overlap(one, other):
+    """May two copies use the same bytes?"""
+    first, end = _extent(one["l1"], one["length"], one["l1_line"], one["l1_stride"])
+    others, other_end = _extent(other["l1"], other["length"], other["l1_line"], other["l1_stride"])
+    if first < other_end and others < end:
         return True
-    one_end = one["l2"] + _extent(length, one["l2_line"], one["l2_stride"])
-    other_end = other["l2"] + _extent(others, other["l2_line"], other["l2_stride"])
-    return one["l2"] < other_end and other["l2"] < one_end
+    first, end = _extent(one["l2"], one["length"], one["l2_line"], one["l2_stride"])
+    others, other_end = _extent(other["l2"], other["length"], other["l2_line"], other["l2_stride"])
+    return first < other_end and others < end
 
 
 @inlined_step
-def _extent(length, line, stride):
-    """Bytes from the first to the last of some lines."""
+def _extent(start, length, line, stride):
+    """First byte of some lines, and the end of the last one, whichever way they go."""
     lines = (length + line - 1) // max(line, 1)
-    return max((lines - 1) * stride, 0) + max(line, 8)
+    far = (lines - 1) * stride
+    return start + min(far, 0), start + max(far, 0) + max(line, 8)

@@ -3,7 +3,7 @@
 Source: MCHAN's twd_trans_splitter and trans_unpack.
 """
 
-from soc.dma.control_ports import NOT_L2, PAST_L1, report
+from soc.dma.control_ports import NOT_L2, NOT_WITHIN_L1, report
 from soc.dma.state import (
     ALIGN_BURSTS,
     COMMAND_SLOTS,
@@ -144,11 +144,11 @@ def _check_line(dma, counter, length, l1, l2, increment):
     """Report a line that does not lie in L1 and in L2."""
     port = dma["owner"][counter]
     end = l1 + length
-    if end > dma["l1_size"]:
-        report(dma, PAST_L1, port, end)
+    if l1 < 0 or end > dma["l1_size"]:
+        report(dma, NOT_WITHIN_L1, port, min(l1, 0) or end)
     end = l2 + length if increment else (l2 | 7) + 1
     if l2 < dma["l2_base"]:
-        report(dma, NOT_L2, port, l2)
+        report(dma, NOT_L2, port, l2 & 0xFFFFFFFF)
     elif end > dma["l2_base"] + dma["l2_size"]:
         report(dma, NOT_L2, port, end)
 

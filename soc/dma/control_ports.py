@@ -46,7 +46,7 @@ UNKNOWN_REGISTER = 1
 ALLOCATED_WITHIN = 2
 ZERO_LENGTH = 3
 NOT_L1 = 4
-PAST_L1 = 5
+NOT_WITHIN_L1 = 5
 NOT_L2 = 6
 FREED_WHILE_RUNNING = 7
 STATUS_WITHIN = 8
@@ -62,8 +62,8 @@ RULES = {
     "a length is 1..131071 bytes",
     NOT_L1: "port {port}: L1 address {value:#010x} is not in L1; the DMA drops the upper bits of "
     "an L1 address",
-    PAST_L1: "port {port}: a line ends at L1 offset {value:#x}, past the end of L1; the DMA drops "
-    "the upper bits of an L1 address and goes on at the start of L1",
+    NOT_WITHIN_L1: "port {port}: a line begins or ends at L1 offset {value:#x}, outside L1; the "
+    "DMA drops the upper bits of an L1 address and goes on at the other end of L1",
     NOT_L2: "port {port}: a line begins or ends at external address {value:#010x}, outside L2, "
     "the only memory that the DMA reaches",
     FREED_WHILE_RUNNING: "counters {value:#06x} are running and no counter is allocated, which "
@@ -285,7 +285,8 @@ def _l1_offset(dma, port, address):
 def _store_operand(dma, port, state):
     """Store the next operand; with the last one the command is offered to the queue.
 
-    A 2D command is offered in the cycle of its last store, any other in the next.
+    A 2D command is offered in the cycle of its last store, any other in the next. Addresses are
+    added up modulo 2^32, so a stride may lead backwards.
     """
     phase = state["phase"]
     value = state["value"]
@@ -295,7 +296,7 @@ def _store_operand(dma, port, state):
     elif phase == L2_ADDRESS:
         command["address"][L2_SIDE] = value
     elif (phase - LINES) & 1:
-        command["stride"][(phase - LINES) >> 1] = value
+        command["stride"][(phase - LINES) >> 1] = (value ^ 0x80000000) - 0x80000000
     else:
         command["line"][(phase - LINES) >> 1] = value if value else command["length"]
     following = phase + 1

@@ -194,7 +194,8 @@ class Machine:
         for start, has_lines in zip(starts[::-1], lines, strict=True):
             line, stride = operands[:2] if has_lines else (size, 0)
             operands = operands[2 * has_lines :]
-            sides.append([start + n // line * stride + n % line for n in range(size)])
+            places = (start + n // line * stride + n % line for n in range(size))
+            sides.append([place & 0xFFFFFFFF for place in places])
         sources, targets = sides if command >> 17 & 1 else sides[::-1]
         for source, target in zip(sources, targets, strict=True):
             self.write(target, self.read(source, 1))

@@ -97,6 +97,28 @@ def test_lines_lie_apart_in_l1_too(runner):
     assert read_by(runner, k, (l1, 112), (l1 + 200, 100), (target, 200)) == [apart, halves, back]
 
 
+@pytest.mark.parametrize("runner", ["machine", "chip"])
+def test_lines_go_backwards_on_either_side(runner):
+    k = new_kernel(PULP)
+    source = k.data("source", DATA)
+    l1 = k.buffer(k.l1, "l1", 240)
+    target = k.data("target", bytes(120))
+    dma = Dma(k)
+    with team_of(k, PULP, 1), k.scope():
+        counter = k.x()
+        dma.begin(counter)
+        dma.to_l1(l1, source + 160, 120, line=24, stride=-40)
+        dma.to_l1(l1 + 216, source, 120, l1_line=24, l1_stride=-24)
+        dma.wait(counter)
+        dma.begin(counter)
+        dma.to_l2(l1, target + 96, 120, line=24, stride=-24)
+        dma.wait(counter)
+    lines = [DATA[40 * n : 40 * n + 24] for n in range(5)]
+    first, last = b"".join(lines[::-1]), b"".join(lines)
+    back = b"".join(DATA[24 * n : 24 * n + 24] for n in range(4, -1, -1))
+    assert read_by(runner, k, (l1, 120), (l1 + 120, 120), (target, 120)) == [first, back, last]
+
+
 def test_a_barrier_after_the_dma_waits_although_its_event_came():
     """An event of the DMA that nobody took must not end the wait at the barrier."""
     k = new_kernel(PULP)

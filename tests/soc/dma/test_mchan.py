@@ -82,15 +82,15 @@ def random_transfer(random: np.random.Generator) -> tuple[Script, np.ndarray, np
     """A script with one transfer, and the two memories behind it."""
     size = int(random.integers(1, 1200))
     to_l1, l2_lines, l1_lines = (bool(flag) for flag in random.integers(0, 2, 3))
-    starts = random.integers(0, 1 << 14, 2)
+    starts = random.integers(1 << 17, (1 << 17) + (1 << 14), 2)
     lines = [int(random.integers(1, 200)) if flag else size for flag in (l2_lines, l1_lines)]
-    strides = [line + int(random.integers(0, 50)) for line in lines]
+    strides = [int(random.choice([1, -1]) * (line + random.integers(0, 50))) for line in lines]
     word = size | INCREMENT | EVENT | to_l1 * TO_L1 | l2_lines * L2_LINES | l1_lines * L1_LINES
     operands = [
         value
         for flag, line, stride in zip((l2_lines, l1_lines), lines, strides, strict=True)
         if flag
-        for value in (line, stride)
+        for value in (line, stride & 0xFFFFFFFF)
     ]
     l2_places = places(int(starts[0]), size, lines[0], strides[0])
     l1_places = places(int(starts[1]), size, lines[1], strides[1])
@@ -226,12 +226,22 @@ def test_an_interrupt_goes_to_the_interrupt_line_alone():
         ),
         (
             transfer(64 | INCREMENT, 0x3FFE0, 0),
-            "port 2: a line ends at L1 offset 0x40020, past the end of L1; the DMA drops the "
-            "upper bits of an L1 address and goes on at the start of L1",
+            "port 2: a line begins or ends at L1 offset 0x40020, outside L1; the DMA drops the "
+            "upper bits of an L1 address and goes on at the other end of L1",
+        ),
+        (
+            transfer(64 | INCREMENT | L1_LINES, 0x20, 0, 32, -0x40 & 0xFFFFFFFF),
+            "port 2: a line begins or ends at L1 offset -0x20, outside L1; the DMA drops the "
+            "upper bits of an L1 address and goes on at the other end of L1",
         ),
         (
             transfer(64 | INCREMENT, 0, -0x1000),
             "port 2: a line begins or ends at external address 0x1bfff000, outside L2, the only "
+            "memory that the DMA reaches",
+        ),
+        (
+            transfer(64 | INCREMENT | L2_LINES, 0, 0x20, 32, -0x40 & 0xFFFFFFFF),
+            "port 2: a line begins or ends at external address 0x1bffffe0, outside L2, the only "
             "memory that the DMA reaches",
         ),
         (
@@ -255,7 +265,10 @@ def test_an_interrupt_goes_to_the_interrupt_line_alone():
             "clock; free a counter when its bit in STATUS is 0",
         ),
     ],
-    ids=["zero length", "not in L1", "past L1", "below L2", "past L2", "alloc", "status", "freed"],
+    ids=[
+        *("zero length", "not in L1", "past L1", "back past L1", "below L2", "back past L2"),
+        *("past L2", "alloc", "status", "freed"),
+    ],
 )
 def test_what_hangs_or_corrupts_in_hardware_is_reported_with_its_rule(lines, message):
     result = run(script_of("P 2 5", *lines))

@@ -147,8 +147,8 @@ COMMAND = "li t0, {word:#x}; sw t0, 0x400(s1); li t0, {l1:#x}; sw t0, 0x400(s1);
 TRANSFERS = {
     "past the end of L1": (
         (0x60040, 0x1000FFE0, 0x1C020000),
-        "port 0: a line ends at L1 offset 0x10020, past the end of L1; the DMA drops the upper "
-        "bits of an L1 address and goes on at the start of L1",
+        "port 0: a line begins or ends at L1 offset 0x10020, outside L1; the DMA drops the upper "
+        "bits of an L1 address and goes on at the other end of L1",
     ),
     "past the end of L2": (
         (0x60040, 0x10000000, 0x1C1FFFE0),
