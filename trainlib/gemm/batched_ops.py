@@ -10,13 +10,22 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.codegen.batch_loop import images_of
 from trainlib.gemm.matmul import lanes_of, matmul_f32, nearly_cost
-from trainlib.gemm.matmul_ops import LARGEST, PAD, POINT, RATE, UNIT, clipped, timed_by
+from trainlib.gemm.matmul_ops import (
+    LARGEST,
+    PAD,
+    POINT,
+    RATE,
+    UNIT,
+    clipped,
+    may_be_told,
+    timed_by,
+)
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.primitive.tile_spec import CodeCost, Dim, Tiling
+from trainlib.primitive.tile_spec import EACH, CodeCost, Dim, Tiling
 from trainlib.reference.halves import rounded_matmul
 from trainlib.reference.matmul import matmul
 
@@ -78,6 +87,7 @@ def tiling(element: Element, a: BatchedMatmulArguments) -> Tiling:
         places = {name: at[name] for name in boxes}
         with images_of(k, tile["b"], places, apart) as own:
             how["accumulate"] = a.accumulate or not tile.is_first
+            how["told"] = at.get(EACH)
             matmul_f32(k, team, own["A"], own["B"], own["C"], *sizes, **how)
 
     cut = Dim("n", a.n, min(UNIT, a.n)), Dim("m", a.m, min(UNIT, a.m))
@@ -86,13 +96,16 @@ def tiling(element: Element, a: BatchedMatmulArguments) -> Tiling:
         dims.append(Dim("k", a.k, is_summed=True))
 
     def cost(tile: TileShape) -> CodeCost:
-        sizes, starts = (tile["n"], tile["k"], tile["m"]), a.accumulate or not tile.is_first
+        sizes = tile["n"], tile["k"], tile["m"]
+        starts = a.accumulate or not tile.is_first or has_told and tile["k"] < a.k
         stored = {"trans_a": a.trans_a, "trans_b": a.trans_b}
         of_one = nearly_cost(*sizes, a.likely_cores, starts=starts, **stored)
         return of_one._replace(cycles=tile["b"] * of_one.cycles)
 
+    has_told = may_be_told(point, element)
     rate = RATE * WORD / element.size
     how: Any = timed_by(cost, point, element) | {"rest_first": not element.is_half}
+    how["told"] = "k" if has_told else None
     return Tiling(tuple(dims), boxes, emit, rate=rate, **how)
 
 

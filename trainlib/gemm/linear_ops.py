@@ -20,13 +20,13 @@ from trainlib.gemm.linear_arguments import (
     Size,
 )
 from trainlib.gemm.matmul import nearly_cost
-from trainlib.gemm.matmul_ops import clipped, timed_by
+from trainlib.gemm.matmul_ops import clipped, may_be_told, timed_by
 from trainlib.gemm.operands import Scale
 from trainlib.primitive.element import ELEMENTS, F32, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Role, Tensor, Tensors
-from trainlib.primitive.tile_spec import CodeCost, Dim, Tiling
+from trainlib.primitive.tile_spec import EACH, CodeCost, Dim, Tiling
 from trainlib.reference.activations import at_least_zero
 from trainlib.reference.halves import rounded_matmul, sums_in_single
 from trainlib.reference.matmul import matmul
@@ -113,6 +113,8 @@ class Step:
             part = a.product(self.name, size)
             how = a.point if part == whole else clipped(a.point, part)
             how["accumulate"] = a.accumulate or not tile.is_first
+            if tile.is_grown:
+                how["told"] = at[EACH]
             if opens:
                 how |= {"begins": tile.is_first, "ends": tile.is_last, "accumulate": a.accumulate}
                 how |= {"sums": at["sums"], "dw_row": tile.part(self.names[2]).row}
@@ -134,14 +136,18 @@ class Step:
         def cost(tile: TileShape) -> CodeCost:
             images, sizes = a.products(self.name, size_of(tile))
             starts = a.accumulate or a.bias and self.name == "fw" or not tile.is_first
+            starts |= told is not None and tile[told] < dims[told].size
             of = *sizes, a.likely_cores
             of_one = nearly_cost(*of, starts=starts, **a.stored(self.name))
             return of_one._replace(cycles=images * of_one.cycles)
 
         cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)
+        is_plain = not (isinstance(a, PointwiseLayer) or a.bias or a.clips or a.added is not None)
+        has_told = is_plain and not parts and may_be_told(a.point, self.element)
+        told = self.summed[0] if has_told else None
         streams = a.streams(self.name) and not is_half
         how_cut: Any = {"streams": streams, "tells_last": a.clips or opens}
-        how_cut["rest_first"] = not is_half
+        how_cut |= {"rest_first": not is_half, "told": told}
         if opens:
             how_cut["scratch"] = lambda tile: {
                 "sums": WORD * tile["co"] * (tile["ci"] if "ci" in dims else a.inputs)

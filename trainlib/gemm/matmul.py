@@ -82,6 +82,7 @@ def matmul_f32(
     unroll: int = 1,
     split: tuple[int, int] | None = None,
     parts: Address | None = None,
+    told: Register | None = None,
 ) -> None:
     """C[n, m] = A[n, depth] B[depth, m], on all cores of the team.
 
@@ -100,6 +101,9 @@ def matmul_f32(
     split                parts of the rows and of the columns, a core for each pair
     parts                of single precision, trainlib.gemm.depth_split.scratch_of bytes of L1 with
                          which the inner dimension may be partitioned, too; None: it is not
+    told                 of single precision, without a bias or parts, a register with the steps
+                         that there are of the inner dimension, depth at most: C += A B, or where it
+                         is negative, as many, and C = A B
 
     What is None is chosen: see `timed_blocking`.
 
@@ -140,7 +144,11 @@ def matmul_f32(
         lanes,
         depth % steps,
         opens,
+        told,
     )
+    if told is not None:
+        assert (bias, parts, unroll) == (None, None, 1)
+        x = replace(x, accumulates=True)
     m = -(-m // columns)
     shares = not k.has_float_registers
 
@@ -209,7 +217,7 @@ def emit_product(
 ) -> None:
     """Emit C[n, m] = A B at a point, or as an outer product."""
     with k.scope():
-        pointers = k.x(3 if x.bias is None else 4)
+        pointers = k.x(3 + (x.bias is not None) + (x.told is not None))
         grid = k.x(3)
         block = outer or Block(k, x, point.rows, point.cols, point.unroll)
         with grid_of(k, team, point.split, *grid):
@@ -231,7 +239,10 @@ def _partitioned(
 ) -> Iterator[tuple[int, int]]:
     """Emit the loop's body for each size of part, pointers at the core's own."""
     i, j, t = grid
-    pa, pb, pc, *bias = pointers
+    pa, pb, pc, *others = pointers
+    bias = others if x.bias is not None else []
+    if x.told is not None:
+        k.mv(others[-1], x.told)
     all_rows, all_cols = Partition(k, n, split[0], i, t), Partition(k, m, split[1], j, t)
     for part in all_rows.parts_of_cores():
         all_rows.load_start(pa, part, x.a, x.a_row)

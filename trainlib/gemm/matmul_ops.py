@@ -15,7 +15,7 @@ from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import WORD, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.tile_spec import SIZED, CodeCost, Dim, Tiling
+from trainlib.primitive.tile_spec import EACH, SIZED, CodeCost, Dim, Tiling
 from trainlib.reference.halves import rounded_matmul
 from trainlib.reference.matmul import matmul
 
@@ -112,6 +112,7 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
             b_line=tile.part("B").row,
             c_line=tile.part("C").row,
             parts=at.get("parts"),
+            told=at.get(EACH),
             **(point if sizes == (n, depth, m) else clipped(point, sizes)),
         )
 
@@ -124,11 +125,14 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
     def cost(tile: TileShape) -> CodeCost:
         sizes = tile["n"], tile["k"], tile["m"], arguments.likely_cores
         starts = arguments.accumulate or bool(arguments.bias) or not tile.is_first
+        starts |= has_told and tile["k"] < depth
         stored = {"trans_a": arguments.trans_a, "trans_b": arguments.trans_b}
         return nearly_cost(*sizes, starts=starts, **stored)
 
+    has_told = may_be_told(point, element) and not (arguments.bias or parts)
     rate = RATE * WORD / element.size
     how: Any = timed_by(cost, point, element) | {"rest_first": not element.is_half}
+    how["told"] = "k" if has_told else None
     return Tiling(dims, boxes, emit, scratch, rate, **how)
 
 
@@ -138,6 +142,11 @@ def timed_by(
     """Fields of a product's tiling: its tiles are timed, unless it is told how to compute them."""
     is_free = not element.is_half and all(point[name] is None for name in FREE)
     return {"timed": cost, "timing": SIZED, "times_called": False} if is_free else {}
+
+
+def may_be_told(point: Mapping[str, Any], element: Element) -> bool:
+    """May a register say how many steps tiles have? Not where rounds have several."""
+    return not element.is_half and point["unroll"] == 1
 
 
 def clipped(point: Mapping[str, Any], sizes: tuple[int, int, int]) -> dict[str, Any]:

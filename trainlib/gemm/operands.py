@@ -49,6 +49,8 @@ class Operands:
             which then count as one; or two of A and B along the "depth", whose sums are added to
             each other at last, and two steps count as one
     tail    steps that are left over then
+    told    of sums that accumulate in single precision, a register with the steps that there are,
+            the depth at most; where it is negative, as many, and sums begin with 0. None: the depth
     opens   of lanes along the depth: is C words, each with two sums that are not added yet?
     """
 
@@ -71,6 +73,7 @@ class Operands:
     lanes: Packing = "one"
     tail: int = 0
     opens: bool = False
+    told: Register | None = None
 
     @property
     def c_column(self) -> int:
@@ -97,7 +100,7 @@ class Operands:
     def placeless(self) -> "Operands":
         """The same at address 0, with a factor of 1 if any: cycles depend on neither."""
         bias, scale = self.bias and 0, self.scale and Scale(1.0)
-        return replace(self, a=0, b=0, c=0, bias=bias, scale=scale)
+        return replace(self, a=0, b=0, c=0, bias=bias, scale=scale, told=None)
 
     def a_block(self, rows: int) -> Strided:
         """A[i .. i+rows-1, l], then the next l."""

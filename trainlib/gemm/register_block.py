@@ -13,8 +13,9 @@ from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
-from firmware.builder import Kernel, Register
+from firmware.builder import LT, Kernel, Register
 from firmware.lanes import Lanes
+from firmware.registers import ZERO
 from trainlib.codegen.saved_values import Kept, kept
 from trainlib.codegen.strided_access import REACH
 from trainlib.elementwise.activations import clip
@@ -38,6 +39,7 @@ class Block:
 
     pa, pb       addresses of A[i, l], B[l, j]
     pc, bias     of C[i, j] and its bias
+    told         steps, if a register says how many there are
     panels       panels left
     acc[r][q]    C[i + r, j + q]
     held         the smaller of a column of A and a row of B; ring: what goes through of the other
@@ -53,7 +55,8 @@ class Block:
     def registers(self, pointers: Sequence[Register], height: int, width: int) -> Iterator[None]:
         """Take the registers for a part of this size.
 
-        pointers    hold the addresses of its A, B, C, and of its bias if there is one
+        pointers    hold the addresses of its A, B, C, and of its bias if there is one, or the steps
+                    if they are told
 
         raises      KernelError if there are too few registers
         """
@@ -61,9 +64,10 @@ class Block:
         self.pa, self.pb, *pointers = pointers
         steps = step_registers(x, height, width, rows, cols)
         inner = steps + (2 if k.has_float_registers else int(float_registers(rows, cols)))
-        with kept(k, pointers, 1, inner, [x.a, x.b, x.c, x.bias]) as homes:
+        with kept(k, pointers, 1, inner, [x.a, x.b, x.c, x.bias, x.told]) as homes:
             self.pc, self.panels = homes[0], homes[-1]
-            self.bias = homes[1] if len(homes) > 2 else None
+            self.bias = homes[1] if x.bias is not None else None
+            self.told = homes[1] if x.told is not None else None
             self.step_registers: list[Register] = k.x(steps)
             scratch = k.x(2) if k.has_float_registers else []
             self.acc: Any = k.f(rows, cols)
@@ -147,11 +151,15 @@ class Block:
         """Compute one block; then move on to the next, if there is one."""
         k, x = self.k, self.x
         if x.starts:
-            self._load_sums(height, width, move)
+            self._start_sums(height, width, move)
         else:
             self._step(height, width, is_first=True)
         count = x.depth - (not x.starts)
-        if height == width == 1 and self.unroll == AHEAD and len(self.ring) >= SINGLE and count:
+        if self.told:
+            self._load_count(self.told, self.scratch)
+            with k.hwloop(self.scratch):
+                self._step(height, width, is_first=False)
+        elif height == width == 1 and self.unroll == AHEAD and len(self.ring) >= SINGLE and count:
             self._add_to_one(count)
         else:
             times, rest = divmod(count, self.unroll)
@@ -172,11 +180,40 @@ class Block:
         step = move.rows * x.c_row + x.c_column * move.columns - walked
         k.add_constant(pc, pc, step, self.scratch)
         self.pc.store(pc)
-        steps = x.depth + x.tail
+        steps = 0 if self.told else x.depth + x.tail
+        if self.told:
+            self._go_back(self.told)
         step = move.rows * x.a_row - steps * x.a_column
         k.add_constant(self.pa, self.pa, step, self.scratch)
         step = move.columns * x.b_column - steps * x.b_row
         k.add_constant(self.pb, self.pb, step, self.scratch)
+
+    def _load_count(self, told: Kept, count: Register) -> None:
+        """Load how many steps there are, whether they begin sums or not."""
+        k = self.k
+        steps = told.load(count)
+        k.by_field(("p_abs", "cv_abs"), rd=count, rs1=steps)
+
+    def _go_back(self, told: Kept) -> None:
+        """Let A and B begin with the first step again, of as many as there are."""
+        k, count, size = self.k, self.other, self.scratch
+        self._load_count(told, count)
+        for pointer, step in ((self.pa, self.x.a_column), (self.pb, self.x.b_row)):
+            k.li(size, step)
+            k.mul(size, size, count)
+            k.sub(pointer, pointer, size)
+
+    def _start_sums(self, height: int, width: int, move: Move | None) -> None:
+        """Load what the sums start with, or let them be 0 where steps that are told begin them."""
+        k = self.k
+        if not self.told:
+            self._load_sums(height, width, move)
+            return
+        with k.if_(LT, self.told.load(self.scratch), ZERO):
+            for r, q in product(range(height), range(width)):
+                k.fzero(self.acc[r][q])
+        with k.else_():
+            self._load_sums(height, width, move)
 
     def _load_sums(self, height: int, width: int, move: Move | None) -> None:
         """Load what the sums start with."""

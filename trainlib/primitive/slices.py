@@ -123,8 +123,8 @@ class TileShape:
     parts                of each tensor: shape.part("X")
     is_first             does it begin the sums over the summed dimensions?
     is_last              does it end them? False where the tiling does not tell
-    is_grown             does the code take from register EACH how much of it each core computes?
-                         Then this is the shape of the largest tile
+    is_grown             does the code take from register EACH how much of it is computed? Then this
+                         is the shape of the largest tile
     """
 
     sizes: tuple[tuple[str, int], ...]

@@ -27,7 +27,7 @@ ALIKE = 4  # tiles at either end of a dimension, which what lies between is like
 LEAST_REST, MOST_REST = 1 / 4, 2 / 3  # of a tile, what may come before all others
 GROWTH = 2  # how much larger than its neighbour a tile is at most, where their sizes differ
 UNSURE = 1.02  # times as many cycles are expected with a smaller first tile as are estimated
-EACH = "each"  # how much each core computes of a tile whose size the table says: a register
+EACH = "each"  # how much of a tile whose size the table says is computed: a register
 Sizes = Mapping[str, int]
 
 
@@ -61,7 +61,9 @@ class Dim:
 class Tile:
     """A tile: its shape, and its boxes by tensor.
 
-    each      elements that each core computes of a dimension of which tiles have several sizes
+    each      elements that each core computes of a dimension of which tiles have several sizes; or
+              those of the dimension that the table tells, negative in a tile that begins sums of
+              which nothing is there
     """
 
     shape: TileShape
@@ -150,6 +152,9 @@ class Tiling:
     grows         given sizes, the dimension, if any, of which the code for tiles takes from a
                   register how much each core computes, as many cores as there are: then tiles at
                   the ends are small, whose copies nothing hides, and those between are larger
+    told          the summed dimension, if any, of which the code for tiles takes from a register
+                  how much they have, where it is cut: then one function does for all sizes, and for
+                  tiles that begin sums
     rest_first    where one dimension is cut, does the smaller tile come first, if more is read than
                   written along it? Then cores wait for less before they begin, and sums need one
                   function less
@@ -171,6 +176,7 @@ class Tiling:
     streams: bool = False
     forms: Forms = field(default_factory=dict)
     grows: Callable[[Sizes], str | None] | None = None
+    told: str | None = None
     rest_first: bool = False
     alone: Callable[[], Alone | None] = lambda: None
 
@@ -203,7 +209,27 @@ class Tiling:
                 largest = self.tile({**there, name: max(parts, key=len)}, tensors).shape
                 each = len(there[name]) // cores
                 tile = replace(tile, shape=replace(largest, is_grown=True), each=each)
-            yield tile
+            yield self._told(tile, there, sizes, tensors) if self.tells(sizes) else tile
+
+    def tells(self, sizes: Sizes) -> bool:
+        """Does the table tell how much tiles of these sizes have of a dimension?"""
+        whole = next((dim.size for dim in self.dims if dim.name == self.told), 0)
+        return bool(self.told) and 1 < sizes[self.told] < whole
+
+    def _told(self, tile: Tile, there: Ranges, sizes: Sizes, tensors: Tensors) -> Tile:
+        """The same as one that begins no sums and has as much of that dimension as any: rows in L1
+        lie as far apart as those of such a tile.
+        """
+        assert self.told
+        like = self.tile({**there, self.told: range(1, 1 + sizes[self.told])}, tensors)
+        boxes = {
+            name: replace(box, part=replace(box.part, row=like.boxes[name].part.row))
+            for name, box in tile.boxes.items()
+        }
+        count = len(there[self.told])
+        is_added = any(tensor.role == "inout" for tensor in tensors.values())
+        each = -count if tile.shape.is_first and not is_added else count
+        return Tile(replace(like.shape, is_grown=True), boxes, each)
 
     def ranges(self, dim: Dim, sizes: Sizes, tensors: Tensors) -> list[range]:
         """The ranges of a dimension that tiles of these sizes have, all as long but one."""

@@ -118,8 +118,10 @@ class Plan:
         rate = grid.work.item() / prod(dim.size for dim in self.tiling.dims)
 
         def hidden(step: Step) -> bool:
-            sizes = dict(step.shape.sizes).values() if step.shape else [0]
-            return step.bytes < HIDDEN * rate * prod(sizes)
+            sizes = dict(step.shape.sizes) if step.shape else {"": 0}
+            if self.tiling.told in sizes and step.each:
+                sizes[self.tiling.told] = abs(step.each)
+            return step.bytes < HIDDEN * rate * prod(sizes.values())
 
         steps = [step.in_short_bursts if hidden(step) else step for step in self.steps]
         plan = self if self.is_ahead else replace(self, steps=steps)

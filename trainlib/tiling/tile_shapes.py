@@ -9,7 +9,9 @@ from trainlib.primitive.tile_spec import Dim, Sizes, Tiling
 
 
 def shapes_of(tiling: Tiling, sizes: Sizes, tensors: Tensors) -> dict[TileShape, int]:
-    """How many tiles there are of each shape, if none is walked or grows."""
+    """How many tiles there are of each shape, if none is walked or grows, and the table tells none
+    apart.
+    """
     found: dict[TileShape, int] = {}
     for places in product(*(_alike(tiling, dim, sizes, tensors) for dim in tiling.dims)):
         there = {dim.name: first for dim, (first, _) in zip(tiling.dims, places, strict=True)}

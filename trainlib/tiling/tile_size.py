@@ -21,7 +21,7 @@ from trainlib.primitive.tile_spec import UNSURE, Dim, Sizes, Tiling, Timed, part
 from trainlib.tiling.tile_shapes import shapes_of
 
 STEP = 200  # cycles of a step that copies do not hide, about
-STREAMED_STEP = 50  # of one beside the copies that take longest: banks that cores and the DMA share
+STREAMED_STEP = 80  # of one beside the copies that take longest: banks that cores and the DMA share
 STREAMED_CODE = 100  # cycles of a function where they do, when it is new
 TAPERED = 3 / 8  # of a tile, the last one there
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
@@ -453,8 +453,15 @@ class Grid:
             shapes = shapes_of(tiling, self.sizes(index), self.choice.tensors)
             costs = {shape: tiling.timed(shape) for shape in shapes}
             work = sum(costs[shape].cycles * times for shape, times in shapes.items())
-            code = sum(cost.instructions for cost in costs.values())
-            self._codes[index] = work, len(shapes), code
+            told = tiling.told if tiling.tells(self.sizes(index)) else None
+            code: dict[Any, float] = {}  # of functions, by what their tiles have in common
+            for shape, cost in costs.items():
+                alike = shape
+                if told:
+                    others = tuple(size for size in shape.sizes if size[0] != told)
+                    alike = replace(shape, sizes=others, parts=(), is_first=False)
+                code[alike] = max(code.get(alike, 0), cost.instructions)
+            self._codes[index] = work, len(code), sum(code.values())
         return self._codes[index]
 
     @cached_property
@@ -594,10 +601,18 @@ class Grid:
             counts = [
                 max(1 + (dim.size % size > 0), min(-(-dim.size // size), ends)) for size in tried
             ]
-            sizes.append(self.along(i, counts))
-            if dim.is_summed:
+            is_told = self._counts_as_one(dim)
+            sizes.append(self.along(i, [1] * len(tried) if is_told else counts))
+            if dim.is_summed and not is_told:
                 begins = begins | (self.parts[i] > 1) & ~self.begins_small
         return _product(sizes) * (1 + begins)
+
+    def _counts_as_one(self, dim: Dim) -> bool:
+        """Is there one function for all sizes of a dimension? In networks, whose products are not
+        timed, more functions stand for what it takes to add to many results again.
+        """
+        tiling = self.choice.tiling
+        return dim.name == tiling.told and (tiling.streams or not self.choice.table.price)
 
     def _revisits(self) -> np.ndarray:
         """Cycles for results that are loaded, added to and stored again."""

@@ -204,6 +204,31 @@ def test_tiles_are_right_wherever_they_are_cut(trans):
     assert is_right(shape | trans | {"accumulate": True, "unroll": 3})
 
 
+@pytest.mark.parametrize("trans", TRANSPOSED, ids=str)
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("depth", [2, 6, 9, 16])
+def test_one_function_does_for_all_parts_of_the_inner_dimension(trans, accumulate, depth):
+    shape = {"n": 20, "k": 17, "m": 33, "tile": {"n": 20, "k": depth, "m": 33}}
+    point = shape | trans | {"accumulate": accumulate}
+    assert is_right(point | {"rows": 2, "cols": 3})
+    assert is_right(point)
+    symbols = [symbol.name for symbol in program("matmul_f32", point).program.symbols]
+    assert [name for name in symbols if name.startswith("tile_")] == ["tile_0"]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_sums_are_the_same_bit_for_bit_however_the_inner_dimension_is_cut(chip):
+    shape = {"n": 9, "k": 23, "m": 11}
+    inputs = {"A": random(9, 23), "B": random(23, 11)}
+    found = [
+        launch("matmul_f32", shape | {"tile": {"k": depth}}, CHIPS[chip], inputs=inputs)[0][
+            "C"
+        ].tobytes()
+        for depth in (23, 12, 10, 2)
+    ]
+    assert found == [found[0]] * 4
+
+
 REFUSED = (
     ({"split": (4, 4)}, "split [4, 4]; 9 rows have 1 to 8 parts and 5 columns 1 to 5, together no "
      "more than 8 cores"),

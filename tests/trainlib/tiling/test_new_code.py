@@ -10,7 +10,7 @@ from trainlib.launch import launch, program
 from trainlib.tiling.plan import Plan
 
 PULP = load_chip("pulp")
-SIZES = {"inputs": 445, "outputs": 7, "batch": 11, "tile": {}}
+SIZES = {"inputs": 445, "outputs": 7, "batch": 11, "relu": True, "tile": {}}
 LAYER = "linear_fw_f32", SIZES
 
 

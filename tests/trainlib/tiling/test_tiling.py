@@ -290,6 +290,25 @@ def test_tiles_of_several_sizes_have_the_shape_of_the_largest():
     assert not any(tile.each for tile in tiling.tiles({"g": 12, "y": 6}, tensors, cores=2))
 
 
+@pytest.mark.parametrize(("role", "first"), [("out", -4), ("inout", 4)])
+def test_tiles_that_the_table_tells_apart_have_one_shape(role, first):
+    tiling = Tiling(
+        (Dim("n", 4), Dim("k", 6, is_summed=True)),
+        {"A": ("n", "k"), "C": ("n",)},
+        nothing,
+        told="k",
+    )
+    tensors = {"A": Tensor((4, 6), pad=1), "C": Tensor((4,), role)}
+    tiles = list(tiling.tiles({"n": 2, "k": 4}, tensors))
+    assert [tile.each for tile in tiles] == [first, 2] * 2
+    [shape] = {tile.shape for tile in tiles}
+    assert (shape["k"], shape.is_first, shape.is_grown) == (4, False, True)
+    assert [tile.boxes["A"].part.shape for tile in tiles[:2]] == [(2, 4), (2, 2)]
+    assert {tile.boxes["A"].part.row for tile in tiles} == {4 * (4 + 1)}
+    for whole in ({"n": 2, "k": 6}, {"n": 4, "k": 1}):
+        assert not any(tile.each for tile in tiling.tiles(whole, tensors))
+
+
 @pytest.mark.parametrize(
     ("dims", "boxes", "message"),
     [
