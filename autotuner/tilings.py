@@ -267,7 +267,7 @@ class Cut:
             k = self.kernel()
             given = self.layer.given.get("tile") or {}
             plan = Plan.of(k, Team(k, max(self.cores)), tiling, self.tensors, given, buffers)
-            self._planned[buffers] = plan.shapes[0].sizes
+            self._planned[buffers] = plan.tile
         return self._planned[buffers]
 
     @cached_property

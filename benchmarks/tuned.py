@@ -1,7 +1,7 @@
 """What primitives choose untold beside what the tuner finds, and that beside the best there is.
 
-The shapes are those of benchmarks.shapes, all of the chip's cores at work, caches cold, from L2 to
-L2. The spaces of which every point is measured are small enough for that.
+The shapes are those of benchmarks.shapes, all of the chip's cores at work, caches cold, all of them
+from L2 to L2. The spaces of which every point is measured are small enough for that.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,8 @@ def tuned(shapes: int = COUNT, spaces: int = len(SPACES)) -> Iterator[Figure]:
     """
     chip = load_chip("pulp")
     for case, _ in drawn(shapes):
-        space = Space.of(case.kernel, case.arguments, chip, SIZES, (chip.cores,))
+        arguments = dict(case.arguments) | {"tile": {}}
+        space = Space.of(case.kernel, arguments, chip, SIZES, (chip.cores,))
         measure = Measure(space.layer, chip, Database(":memory:"))
         best = guided(space, measure)[0].outcome.rank
         [own] = measure([space.default()])

@@ -270,14 +270,18 @@ def test_all_cores_and_half_of_them_are_tried():
     assert Space.of("linear_fw_f32", LINEAR, CHIP, cores=(2, 8)).cores == (2, 8)
 
 
-def test_the_tile_that_the_primitive_takes_untold_is_in_the_space_and_can_be_built():
-    shape = {"inputs": 64, "outputs": 64, "height": 50, "width": 20}
-    space = Space.of("pwconv2d_fw_f32", shape, CHIP)
+@pytest.mark.parametrize(
+    ("kernel", "shape"),
+    [
+        ("pwconv2d_fw_f32", {"inputs": 64, "outputs": 64, "height": 50, "width": 20}),
+        ("matmul_f32", {"n": 8, "k": 66, "m": 121, "tile": {}}),  # the rest comes first
+    ],
+)
+def test_the_tile_that_the_primitive_takes_untold_is_in_the_space_and_can_be_built(kernel, shape):
+    space = Space.of(kernel, shape, CHIP)
     default = space.default()
     assert default.tile in space.tiles(default.buffers)
-    built, told = (
-        program("pwconv2d_fw_f32", shape | more) for more in ({}, default.arguments | {"cores": 8})
-    )
+    built, told = (program(kernel, shape | more) for more in ({}, default.arguments | {"cores": 8}))
     assert built.program.segments == told.program.segments
 
 

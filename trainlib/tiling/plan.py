@@ -165,6 +165,13 @@ class Plan:
         """All distinct shapes of tiles, in the order of their first use."""
         return list(dict.fromkeys(step.shape for step in self.steps if step.shape is not None))
 
+    @property
+    def tile(self) -> tuple[tuple[str, int], ...]:
+        """Sizes of whole tiles, of which there may be none first: see Tiling.rest_first."""
+        names = (name for name, _ in self.shapes[0].sizes)
+        sizes = zip(*(dict(shape.sizes).values() for shape in self.shapes), strict=True)
+        return tuple(zip(names, map(max, sizes), strict=True))
+
     @cached_property
     def opening(self) -> list[Transfer]:
         """What is copied before the first entry is there: all of the first step, or nothing."""
@@ -261,7 +268,7 @@ def _check_count(k: Kernel, tiling: Tiling, sizes: Sizes) -> None:
 
 def _too_long(k: Kernel, plan: Plan) -> str:
     """What to say of a table that does not fit where there is no smaller one."""
-    tile = ", ".join(f"{name} = {size}" for name, size in plan.shapes[0].sizes)
+    tile = ", ".join(f"{name} = {size}" for name, size in plan.tile)
     return (
         f"{k.name}: tiles of {tile} need {plan.table_size} bytes of L2 for their schedule, "
         f"{k.l2.left} are left; larger ones need fewer, if L1 has room for them"
