@@ -61,8 +61,13 @@ def _cycles(
             break
         each, slowest = cores // parts, -(-ys.outputs // parts) / ys.outputs
         own = INSTRUCTIONS * macs * slowest / each / _busy(each, groups, rows, channels, xs)
-        found[parts] = own + AROUND + ADDED * (parts + 2) * sums / cores
+        found[parts] = own + added_by_lines(cores, sums, parts)
     return found
+
+
+def added_by_lines(cores: int, sums: int, parts: int) -> float:
+    """Cycles for so many sums of so many parts of the lines besides those of a part."""
+    return AROUND + ADDED * (parts + 2) * sums / cores
 
 
 def _pair(ys: Axis, xs: Axis) -> float:

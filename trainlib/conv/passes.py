@@ -41,12 +41,15 @@ from trainlib.conv.l1_layouts import ByColumns, Exchanged
 from trainlib.conv.line_parts import Sized as Channels
 from trainlib.conv.line_parts import (
     added_by_channels,
+    added_by_lines,
     busy_by_lines,
     channel_parts,
+    line_parts,
     sums_of_parts,
     taps_of,
 )
 from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
+from trainlib.conv.weight_gradient_schedule import fewest as fewest_of_gradient
 from trainlib.gemm.linear_arguments import WIDE
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
@@ -64,6 +67,7 @@ LONE_COSTS = Costs(cold=1600)  # of a gradient of weights of groups of one chann
 # Of images with a kernel for each channel: fitted to 730 tiles of 73 of them, of which that errs by
 # 6.8 %, and what other convolutions have by 8.7.
 DEPTHWISE = Timed(80, 0, new=3, shown=0.85)
+GRADIENT = Timed(100, 200, new=3, shown=0.85)  # of weights: 6 % off for 100 tiles of 12 layers
 GROUPS = 8  # of a tile, one for each core and no group shared
 BY_COLUMNS: Mapping[str, Callable[..., None]] = {
     "y": conv2d_fw_by_columns, "x": conv2d_ig_by_columns, "w": conv2d_wg_by_columns
@@ -158,6 +162,9 @@ class Step:
         elif self._is_timed(a):
             how |= {"timed": lambda tile: self.cost(a, tile)}
             how |= {"timing": DEPTHWISE} if a.shape.groups == a.shape.inputs > 1 else {}
+        elif self._has_parts(a) and a.shape.groups == 1:
+            how |= {"timed": lambda tile: self._cost_of_gradient(a, tile)}
+            how |= {"timing": GRADIENT, "times_called": False}
         if self._is_plain(a) or halves.has_row_pairs(self.result, a, self.element):
             how |= {"busy": lambda sizes: self._busy(a, sizes), "costs": COSTS}
         if self.result != "w" and a.shape.groups > 1 and not self.element.is_half:
@@ -183,7 +190,7 @@ class Step:
         return prod(a.reads / (a.inputs if self.result == "x" else a.outputs) for a in axes)
 
     def _is_timed(self, a: Wanted) -> bool:
-        """Do schedules estimate cycles of tiles? Those of gradients of weights err by more."""
+        """Do schedules of correlations estimate cycles of tiles?"""
         return self.result != "w" and not a.by_columns and not self.element.is_half
 
     def _grown(self, a: Wanted, sizes: Sizes) -> str | None:
@@ -468,6 +475,18 @@ class Step:
         cycles, code = fewest(part, cores // parts, may_be_even=parts == 1)
         added = float(added_by_channels(cores, whole, parts)) if parts > 1 else 0
         return CodeCost(conv.batch * (cycles + added), code)
+
+    def _cost_of_gradient(self, a: Wanted, tile: TileShape) -> CodeCost:
+        """Of the code for a tile of a gradient of weights, as it is scheduled."""
+        conv, cores = self._convolution(a, tile), a.likely_cores
+        inputs, outputs = conv.channels
+        parts = line_parts(cores, 1, outputs, inputs, conv.ys, conv.xs)
+        gradient = conv.weight_gradient(0, 0, 0, accumulates=a.accumulate or not tile.is_first)
+        cycles, code = fewest_of_gradient(gradient, cores // parts, has_pairs=parts == 1)
+        if parts > 1:
+            cycles *= -(-conv.ys.outputs // parts) / conv.ys.outputs
+            cycles += added_by_lines(cores, outputs * conv.kernel_size, parts)
+        return CodeCost(conv.batch * cycles, code)
 
     def _cost_of_product(self, a: Wanted, tile: TileShape) -> CodeCost:
         """Of the code for a tile that is a product."""

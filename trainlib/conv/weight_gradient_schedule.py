@@ -5,8 +5,8 @@
 A block of sums stays in registers for all of the image: rows x channels x taps along x. Some
 neighbouring outputs along x are one body; outputs at the borders have bodies of their own. Of one
 channel, taps along y are channels if all lines are read through each of them. Few rows and channels
-are pairs that cores share one by one. Or they share blocks and
-taps along y as tasks, see trainlib.codegen.tasks.
+are pairs that cores share one by one. Or they share blocks and taps along y as tasks, see
+trainlib.codegen.tasks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,6 +35,7 @@ from trainlib.conv.axis import Axis, BlockRun
 from trainlib.conv.correlation import Images, Weights, arithmetic, lanes_of, reads_of, swapped
 from trainlib.conv.correlation_schedule import POOL, REGISTERS, clash, turns, useful_splits
 from trainlib.primitive.element import F32, Element
+from trainlib.primitive.tile_spec import CodeCost
 
 ROWS, CHANNELS, WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8), (1, 2, 3, 4, 6), (1, 2, 3, 4, 8)
 GROUP_WIDTHS = (1, 2, 3, 4, 5, 6, 8)  # of several groups, whose blocks are small
@@ -381,6 +382,22 @@ def _with_cycles(g: WeightGradient, point: Point) -> list[tuple[float, Task]]:
         once = ends + AROUND_TASK + (lost * own + filling if lost else 0)
         found.append((meeting * (lines[task.tap] * line + once), task))
     return found
+
+
+@cache
+def fewest(g: WeightGradient, cores: int, *, has_pairs: bool) -> CodeCost:
+    """The cost of what is chosen, nearly; see choose_view.
+
+    raises    KernelError if nothing fits the registers
+    """
+    free = dict.fromkeys(("rows", "channels", "cols", "split", "is_turned"))
+    seen, point = choose_view("weight_gradient", g, cores, free, has_pairs=has_pairs)
+    sums, of = point.rows * point.channels, (point.cols, g.element, g.lanes)
+    rows = seen.rows if seen.groups > 1 or point.has_tasks else -(-seen.rows // point.split[0])
+    channels = seen.channels if point.has_tasks else -(-seen.channels // point.split[1])
+    sizes = product(heights(rows, point.rows), heights(channels, point.channels))
+    code = sum(_block(seen.xs, *size, sums, *of)[2] for size in sizes)
+    return CodeCost(_planned(seen, point), code)
 
 
 def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:

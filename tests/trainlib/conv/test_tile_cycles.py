@@ -63,6 +63,10 @@ def test_the_fewest_cycles_are_nearly_those_of_what_is_chosen(shape, may_be_even
          11_430),
         ("conv2d_ig_f32", {"inputs": 13, "outputs": 35, "height": 10, "width": 21, "kernel": 1},
          22_920),
+        ("conv2d_wg_f32", {"inputs": 14, "outputs": 35, "height": 19, "width": 4, "kernel": 2}
+         | {"stride": 2}, 10_160),
+        ("tconv2d_wg_f32", {"inputs": 5, "outputs": 5, "height": 34, "width": 25, "kernel": 3}
+         | {"padding": 1, "stride": 2}, 44_340),
         ("conv2d_wg_f32", {"inputs": 52, "outputs": 20, "height": 7, "width": 7, "kernel": 1},
          12_030),
     ],
